@@ -1,0 +1,313 @@
+//! What a spool says, as plain types: one variant of [`Record`] for each kind of record.
+//!
+//! Identifiers are dense numbers that the writer gives out, per file. A record that defines an
+//! identifier stands before every record that uses it.
+
+use crate::time::{GpuNs, MonoNs, WallNs};
+
+/// The `range` of GPU work that was launched while no range was open on its thread.
+pub const RANGE_OUTSIDE: u64 = 0;
+/// The `range` of GPU work whose launch could not be placed: counted, never guessed.
+pub const RANGE_UNKNOWN: u64 = u64::MAX;
+/// The `parent` of a path at the top, and the `domain` of the default NVTX domain.
+pub const NONE: u32 = 0;
+
+/// One record of a spool.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// Who was traced. The first record of every file.
+    Process(Process),
+    /// A fact about the capture, for instance `cupti.version` or `gpu.off` (why no GPU record is
+    /// there). A later value of a key replaces the earlier one.
+    Meta { key: String, value: String },
+    /// Readings of all clocks, taken together.
+    Anchor(Anchor),
+    /// A string (kernel name as CUPTI gave it, i.e. mangled; range or domain name). Not
+    /// necessarily UTF-8. Identifiers start at 1.
+    Name { id: u32, bytes: Vec<u8> },
+    /// A thread that opened ranges or launched GPU work. Identifiers start at 1.
+    Thread { id: u32, os_tid: u32, name: Vec<u8> },
+    /// A GPU.
+    Device(Device),
+    /// Where GPU work was queued. Identifiers start at 1.
+    Queue(Queue),
+    /// What was launched: a kernel with its launch configuration. Identifiers start at 1.
+    Shape(Shape),
+    /// A path of range names from the outside in, as a node of a tree. Identifiers start at 1.
+    Path(Path),
+    /// A range opened.
+    RangeOpen(RangeOpen),
+    /// A range closed.
+    RangeClose { range: u64, end: MonoNs },
+    /// An instantaneous NVTX mark.
+    Mark(Mark),
+    /// A kernel ran.
+    Kernel(Kernel),
+    /// A copy between memories ran.
+    Copy(Copy),
+    /// A fill of memory ran.
+    Fill(Fill),
+    /// A whole CUDA graph ran (graph-level collection: its kernels have no records).
+    GraphLaunch(GraphLaunch),
+    /// Under which ranges a node of a CUDA graph was captured.
+    GraphNode { node: u64, path: u32 },
+    /// What was lost so far. Counters only grow; the last record holds the totals.
+    Losses(Losses),
+    /// The capture ended in order. Without it the process was killed, or still runs.
+    End { reason: String },
+}
+
+/// The process that was traced.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Process {
+    /// Process id, in the namespace of the traced process.
+    pub pid: u32,
+    /// Its parent's.
+    pub ppid: u32,
+    /// Host name.
+    pub host: String,
+    /// Path of the executable.
+    pub exe: String,
+    /// Its arguments.
+    pub argv: Vec<String>,
+    /// Version of the collector.
+    pub collector: String,
+}
+
+/// Readings of the clocks at one moment (taken within about a microsecond of each other).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Anchor {
+    /// CUPTI's clock; 0 while CUPTI is not there.
+    pub gpu: GpuNs,
+    /// The monotonic clock, which ranges are timed with.
+    pub mono: MonoNs,
+    /// Wall time.
+    pub wall: WallNs,
+}
+
+/// A GPU, as CUPTI's device record describes it. Zero or empty: not known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Device {
+    /// Index as CUPTI numbers devices in the traced process.
+    pub id: u32,
+    /// Marketing name.
+    pub name: Vec<u8>,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// Global memory, bytes.
+    pub memory_bytes: u64,
+    /// Peak memory bandwidth as CUPTI reports it, kB/s.
+    pub bandwidth_kb_per_s: u64,
+    /// Core clock, kHz.
+    pub core_clock_khz: u32,
+    /// L2 cache, bytes.
+    pub l2_bytes: u32,
+    /// UUID of the GPU.
+    pub uuid: [u8; 16],
+}
+
+/// A stream of a context of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Queue {
+    /// Identifier.
+    pub id: u32,
+    /// [`Device::id`].
+    pub device: u32,
+    /// CUPTI's context id.
+    pub context: u32,
+    /// CUPTI's stream id.
+    pub stream: u32,
+}
+
+/// A kernel and how it was launched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Identifier.
+    pub id: u32,
+    /// Name of the kernel.
+    pub name: u32,
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Static shared memory per block, bytes.
+    pub static_shared_bytes: u32,
+    /// Dynamic shared memory per block, bytes.
+    pub dynamic_shared_bytes: u32,
+    /// Registers per thread.
+    pub registers_per_thread: u32,
+    /// Local memory per thread, bytes.
+    pub local_bytes_per_thread: u32,
+}
+
+/// A range name under its parents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Path {
+    /// Identifier.
+    pub id: u32,
+    /// The path that it extends; [`NONE`] at the top.
+    pub parent: u32,
+    /// Its own range name.
+    pub name: u32,
+    /// Name of its NVTX domain; [`NONE`] for the default domain.
+    pub domain: u32,
+}
+
+/// A value that the guest attached to an NVTX range or mark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Payload {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+}
+
+/// The opening of a range. Identifiers start at 1 and grow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RangeOpen {
+    /// Identifier of this instance.
+    pub range: u64,
+    /// Names of the ranges open on this thread, this one the last.
+    pub path: u32,
+    /// Thread that opened it.
+    pub thread: u32,
+    /// The instance that it was opened in; [`RANGE_OUTSIDE`] at the top.
+    pub parent: u64,
+    /// When.
+    pub start: MonoNs,
+    /// A start/end range, as against push/pop.
+    pub start_end: bool,
+    /// NVTX category; 0 is none.
+    pub category: u32,
+    /// NVTX payload.
+    pub payload: Option<Payload>,
+    /// Not a new range: the instance named here goes on under another path, because a range
+    /// around it closed first (possible with start/end ranges). 0 for a range of its own.
+    pub continues: u64,
+}
+
+/// An NVTX mark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mark {
+    /// When.
+    pub at: MonoNs,
+    /// Thread that set it.
+    pub thread: u32,
+    /// Its text.
+    pub name: u32,
+    /// Name of its NVTX domain; [`NONE`] for the default domain.
+    pub domain: u32,
+    /// NVTX category; 0 is none.
+    pub category: u32,
+    /// NVTX payload.
+    pub payload: Option<Payload>,
+}
+
+/// A kernel execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kernel {
+    /// Start on the GPU; 0 with `end` 0 when CUPTI could not take the times.
+    pub start: GpuNs,
+    /// End on the GPU.
+    pub end: GpuNs,
+    /// What ran.
+    pub shape: u32,
+    /// Where it was queued.
+    pub queue: u32,
+    /// The innermost range instance open on the launching thread at launch, or
+    /// [`RANGE_OUTSIDE`], or [`RANGE_UNKNOWN`].
+    pub range: u64,
+    /// CUPTI's correlation id, extended to 64 bits; all kernels of one graph launch share it.
+    pub correlation: u64,
+    /// Node of the executable CUDA graph that launched it; 0 for a plain launch.
+    pub graph_node: u64,
+}
+
+/// A copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copy {
+    /// Start on the GPU.
+    pub start: GpuNs,
+    /// End on the GPU.
+    pub end: GpuNs,
+    /// Where it was queued.
+    pub queue: u32,
+    /// As for [`Kernel::range`].
+    pub range: u64,
+    /// As for [`Kernel::correlation`].
+    pub correlation: u64,
+    /// As for [`Kernel::graph_node`].
+    pub graph_node: u64,
+    /// Bytes copied.
+    pub bytes: u64,
+    /// Direction: `CUpti_ActivityMemcpyKind` (1 host to device, 2 device to host, 8 device to
+    /// device, 10 peer to peer, ...).
+    pub kind: u8,
+}
+
+/// A fill.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fill {
+    /// Start on the GPU.
+    pub start: GpuNs,
+    /// End on the GPU.
+    pub end: GpuNs,
+    /// Where it was queued.
+    pub queue: u32,
+    /// As for [`Kernel::range`].
+    pub range: u64,
+    /// As for [`Kernel::correlation`].
+    pub correlation: u64,
+    /// As for [`Kernel::graph_node`].
+    pub graph_node: u64,
+    /// Bytes filled.
+    pub bytes: u64,
+}
+
+/// A graph execution, seen as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GraphLaunch {
+    /// Start of its first node on the GPU.
+    pub start: GpuNs,
+    /// End of its last node.
+    pub end: GpuNs,
+    /// Where it was queued.
+    pub queue: u32,
+    /// As for [`Kernel::range`].
+    pub range: u64,
+    /// As for [`Kernel::correlation`].
+    pub correlation: u64,
+    /// CUPTI's id of the executable graph.
+    pub graph: u32,
+}
+
+/// Everything that was not kept, by kind. All are counts since the start of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Activity records that CUPTI dropped (its own counter).
+    pub cupti_dropped: u64,
+    /// Times that no activity buffer was free when CUPTI asked for one.
+    pub buffers_refused: u64,
+    /// NVTX events that found the event queue full.
+    pub range_events: u64,
+    /// Kernel, copy and fill records whose launch could not be placed in or out of a range.
+    pub unattributed: u64,
+    /// Records without valid timestamps.
+    pub invalid_timestamps: u64,
+    /// Records of a kind or length that the collector does not read.
+    pub unreadable_records: u64,
+    /// Pops and ends that matched no open range.
+    pub unbalanced: u64,
+    /// Ranges still open when the process ended.
+    pub unclosed: u64,
+    /// Range names that were cut at the length limit.
+    pub names_cut: u64,
+    /// Bytes that could not be written to the spool (disk full, for instance).
+    pub spool_bytes_unwritten: u64,
+    /// Aggregates left out of the summary at exit because it keeps a bounded number of rows.
+    pub aggregates_folded: u64,
+}
