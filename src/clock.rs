@@ -1,0 +1,32 @@
+//! The clocks of the machine into readings that say which clock they come from.
+
+use stage2_spool::{Anchor, GpuNs, MonoNs, WallNs};
+
+/// Reads `CLOCK_MONOTONIC`.
+pub fn mono() -> MonoNs {
+    MonoNs(read(libc::CLOCK_MONOTONIC))
+}
+
+/// Reads `CLOCK_REALTIME`.
+pub fn wall() -> WallNs {
+    WallNs(read(libc::CLOCK_REALTIME))
+}
+
+/// Reads all clocks together. `gpu` reads CUPTI's clock, where there is one.
+///
+/// The monotonic clock is read before and after, and the middle is kept: the error of the set is
+/// half the time that the readings took.
+pub fn anchor(gpu: impl FnOnce() -> Option<GpuNs>) -> Anchor {
+    let before = mono();
+    let gpu = gpu().unwrap_or_default();
+    let wall = wall();
+    let after = mono();
+    Anchor { gpu, mono: MonoNs(before.0 + after.since(before) / 2), wall }
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the result. The call cannot fail for these two clocks.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}

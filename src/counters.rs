@@ -1,0 +1,71 @@
+//! What was seen and what was lost, counted where it happens, on any thread, without a lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use stage2_spool::Losses;
+
+/// One number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Counts one.
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Counts `n`.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Replaces the count by a total that somebody else keeps.
+    pub fn set(&self, total: u64) {
+        self.0.store(total, Ordering::Relaxed);
+    }
+
+    /// The count so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of one process. [`Losses`] says what each means.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "the fields are those of Losses")]
+pub struct Counters {
+    pub cupti_dropped: Counter,
+    pub buffers_refused: Counter,
+    pub range_events: Counter,
+    pub unattributed: Counter,
+    pub invalid_timestamps: Counter,
+    pub unreadable_records: Counter,
+    pub unbalanced: Counter,
+    pub unclosed: Counter,
+    pub names_cut: Counter,
+    pub spool_bytes_unwritten: Counter,
+    pub aggregates_folded: Counter,
+    /// GPU records that were placed in a range or known to be outside of all.
+    pub attributed: Counter,
+    /// GPU records left out because `STAGE2_RANGES` does not ask for them.
+    pub filtered: Counter,
+}
+
+impl Counters {
+    /// The losses so far, as the spool keeps them.
+    pub fn losses(&self) -> Losses {
+        Losses {
+            cupti_dropped: self.cupti_dropped.get(),
+            buffers_refused: self.buffers_refused.get(),
+            range_events: self.range_events.get(),
+            unattributed: self.unattributed.get(),
+            invalid_timestamps: self.invalid_timestamps.get(),
+            unreadable_records: self.unreadable_records.get(),
+            unbalanced: self.unbalanced.get(),
+            unclosed: self.unclosed.get(),
+            names_cut: self.names_cut.get(),
+            spool_bytes_unwritten: self.spool_bytes_unwritten.get(),
+            aggregates_folded: self.aggregates_folded.get(),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Names, launch configurations, queues and range paths into the dense numbers of a spool.
+//!
+//! A number is given out once; the record that defines it goes to the sink before any record
+//! that uses it.
+
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+use stage2_spool::{NONE, Path, Queue, Record, Shape};
+
+/// Takes the records of a spool in order.
+pub trait Sink {
+    /// Takes one record.
+    fn put(&mut self, record: Record);
+}
+
+impl Sink for Vec<Record> {
+    fn put(&mut self, record: Record) {
+        self.push(record);
+    }
+}
+
+/// Dense numbers for values of one kind, from 1.
+struct Numbers<K> {
+    known: FxHashMap<K, u32>,
+}
+
+impl<K: Eq + Hash> Numbers<K> {
+    fn new() -> Self {
+        Numbers { known: FxHashMap::default() }
+    }
+
+    fn next(&self) -> u32 {
+        self.known.len() as u32 + 1
+    }
+}
+
+/// All the numbers of one spool.
+pub struct Interner {
+    names: FxHashMap<Box<[u8]>, u32>,
+    name_list: Vec<Box<[u8]>>,
+    /// Address of a kernel name to its number, so that most names are only compared.
+    addresses: FxHashMap<usize, u32>,
+    shapes: Numbers<Shape>,
+    shape_list: Vec<Shape>,
+    queues: Numbers<Queue>,
+    queue_list: Vec<Queue>,
+    paths: Numbers<Path>,
+    path_list: Vec<Path>,
+}
+
+impl Interner {
+    /// Nothing is known yet.
+    pub fn new() -> Self {
+        Interner {
+            names: FxHashMap::default(),
+            name_list: Vec::new(),
+            addresses: FxHashMap::default(),
+            shapes: Numbers::new(),
+            shape_list: Vec::new(),
+            queues: Numbers::new(),
+            queue_list: Vec::new(),
+            paths: Numbers::new(),
+            path_list: Vec::new(),
+        }
+    }
+
+    /// The number of a text.
+    pub fn name(&mut self, bytes: &[u8], sink: &mut impl Sink) -> u32 {
+        if let Some(&id) = self.names.get(bytes) {
+            return id;
+        }
+        let id = self.name_list.len() as u32 + 1;
+        self.names.insert(bytes.into(), id);
+        self.name_list.push(bytes.into());
+        sink.put(Record::Name { id, bytes: bytes.into() });
+        id
+    }
+
+    /// The number of the text at `address`. The text is compared every time: CUPTI may reuse an
+    /// address for another kernel after a module was unloaded.
+    pub fn name_at(&mut self, address: usize, bytes: &[u8], sink: &mut impl Sink) -> u32 {
+        if let Some(&id) = self.addresses.get(&address)
+            && self.text(id) == bytes
+        {
+            return id;
+        }
+        let id = self.name(bytes, sink);
+        self.addresses.insert(address, id);
+        id
+    }
+
+    /// The text of a number; empty where it is not known.
+    pub fn text(&self, name: u32) -> &[u8] {
+        (name as usize).checked_sub(1).and_then(|i| self.name_list.get(i)).map_or(&[], |b| b)
+    }
+
+    /// The number that a text already has.
+    pub fn known_name(&self, bytes: &[u8]) -> Option<u32> {
+        self.names.get(bytes).copied()
+    }
+
+    /// The number of a launch configuration (its `id` is ignored).
+    pub fn shape(&mut self, shape: Shape, sink: &mut impl Sink) -> u32 {
+        let key = Shape { id: 0, ..shape };
+        if let Some(&id) = self.shapes.known.get(&key) {
+            return id;
+        }
+        let id = self.shapes.next();
+        self.shapes.known.insert(key, id);
+        self.shape_list.push(Shape { id, ..shape });
+        sink.put(Record::Shape(Shape { id, ..shape }));
+        id
+    }
+
+    /// What [`Interner::shape`] numbered.
+    pub fn shape_of(&self, id: u32) -> Option<&Shape> {
+        self.shape_list.get((id as usize).checked_sub(1)?)
+    }
+
+    /// The number of a queue (its `id` is ignored).
+    pub fn queue(&mut self, queue: Queue, sink: &mut impl Sink) -> u32 {
+        let key = Queue { id: 0, ..queue };
+        if let Some(&id) = self.queues.known.get(&key) {
+            return id;
+        }
+        let id = self.queues.next();
+        self.queues.known.insert(key, id);
+        self.queue_list.push(Queue { id, ..queue });
+        sink.put(Record::Queue(Queue { id, ..queue }));
+        id
+    }
+
+    /// The number of a range name under a path (0: at the top).
+    pub fn path(&mut self, parent: u32, name: u32, domain: u32, sink: &mut impl Sink) -> u32 {
+        let key = Path { id: 0, parent, name, domain };
+        if let Some(&id) = self.paths.known.get(&key) {
+            return id;
+        }
+        let id = self.paths.next();
+        self.paths.known.insert(key, id);
+        self.path_list.push(Path { id, ..key });
+        sink.put(Record::Path(Path { id, ..key }));
+        id
+    }
+
+    /// What [`Interner::path`] numbered.
+    pub fn path_of(&self, id: u32) -> Option<&Path> {
+        self.path_list.get((id as usize).checked_sub(1)?)
+    }
+
+    /// The outermost part of a path; 0 for none.
+    pub fn top_of(&self, path: u32) -> u32 {
+        let mut top = path;
+        // A parent always has a smaller number, so this ends.
+        while let Some(parent) = self.path_of(top).map(|p| p.parent).filter(|&p| p != NONE) {
+            top = parent;
+        }
+        top
+    }
+
+    /// A path as text, its parts joined by `/`. Not escaped.
+    pub fn path_text(&self, path: u32) -> Vec<u8> {
+        let mut parts = Vec::new();
+        let mut at = path;
+        while let Some(node) = self.path_of(at) {
+            parts.push(self.text(node.name));
+            at = node.parent;
+        }
+        parts.reverse();
+        parts.join(&b'/')
+    }
+}
+
+impl Default for Interner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_defined_once_and_keeps_its_number() {
+        let (mut interner, mut sink) = (Interner::new(), Vec::new());
+        let a = interner.name(b"a", &mut sink);
+        let b = interner.name(b"b", &mut sink);
+        assert_eq!((a, b), (1, 2));
+        assert_eq!(interner.name(b"a", &mut sink), a);
+        assert_eq!(interner.text(b), b"b");
+        assert_eq!(interner.text(0), b"");
+        assert_eq!(sink.len(), 2);
+    }
+
+    #[test]
+    fn an_address_that_is_reused_for_another_kernel_gets_the_new_name() {
+        let (mut interner, mut sink) = (Interner::new(), Vec::new());
+        let first = interner.name_at(0x1000, b"first", &mut sink);
+        assert_eq!(interner.name_at(0x1000, b"first", &mut sink), first);
+        let second = interner.name_at(0x1000, b"second", &mut sink);
+        assert_ne!(first, second);
+        assert_eq!(interner.text(second), b"second");
+    }
+
+    #[test]
+    fn paths_form_a_tree() {
+        let (mut interner, mut sink) = (Interner::new(), Vec::new());
+        let decode = interner.name(b"decode", &mut sink);
+        let step = interner.name(b"step", &mut sink);
+        let outer = interner.path(NONE, decode, NONE, &mut sink);
+        let inner = interner.path(outer, step, NONE, &mut sink);
+        assert_eq!(interner.path_text(inner), b"decode/step");
+        assert_eq!(interner.top_of(inner), outer);
+        assert_eq!(interner.path_text(0), b"");
+        assert_eq!(interner.top_of(0), 0);
+    }
+}

@@ -1,0 +1,279 @@
+//! The environment (`STAGE2_*`) into [`Options`]: one table, defaults visible, bad values named.
+
+use std::env;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::diag::{self, Level};
+use crate::glob::RangeFilter;
+use crate::pool::Sizes;
+
+/// Where the table of top kernels goes at exit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// To the guest's stderr.
+    Stderr,
+    /// Nowhere.
+    Off,
+    /// Appended to this file.
+    File(PathBuf),
+}
+
+/// How a CUDA graph is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Graph {
+    /// Every kernel of a replay.
+    Node,
+    /// Every replay as a whole: cheaper, without its kernels.
+    Graph,
+}
+
+/// How GPU work is attributed to the thread that launched it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribution {
+    /// Fences where CUPTI keeps a buffer per thread, else launch callbacks.
+    Auto,
+    /// Only fences at range boundaries.
+    Fence,
+    /// A callback at every launch.
+    Callback,
+}
+
+/// Everything that can be asked of the collector. [`Options::default`] holds the defaults.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `STAGE2_OUT`: folder of the spool.
+    pub out: Option<PathBuf>,
+    /// `STAGE2_SUMMARY`.
+    pub summary: Summary,
+    /// `STAGE2_RANGES`.
+    pub ranges: RangeFilter,
+    /// `STAGE2_GRAPH`.
+    pub graph: Graph,
+    /// `STAGE2_CUPTI`: the libcupti to use.
+    pub cupti: Option<PathBuf>,
+    /// `STAGE2_BUFFERS`.
+    pub buffers: Sizes,
+    /// `STAGE2_FLUSH_MS`.
+    pub flush: Duration,
+    /// `STAGE2_LOG`.
+    pub log: Level,
+    /// `STAGE2_ATTRIBUTION`.
+    pub attribution: Attribution,
+    /// `STAGE2_GPU`: `off` records ranges only and leaves CUPTI alone.
+    pub gpu: bool,
+    /// `STAGE2_LAUNCHER` is set: the launcher writes the reports.
+    pub launcher: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            out: None,
+            summary: Summary::Stderr,
+            ranges: RangeFilter::everything(),
+            graph: Graph::Node,
+            cupti: None,
+            buffers: Sizes { bytes: 1 << 20, count: 48 },
+            flush: Duration::from_millis(1000),
+            log: Level::Warn,
+            attribution: Attribution::Auto,
+            gpu: true,
+            launcher: false,
+        }
+    }
+}
+
+/// Sets one option from its text; `false` where the text cannot be read.
+type Read = fn(&mut Options, &str) -> bool;
+
+/// Variable, accepted form, reader.
+const TABLE: &[(&str, &str, Read)] = &[
+    ("STAGE2_LOG", "off, warn, info or debug", |o, v| set(&mut o.log, read_level(v))),
+    ("STAGE2_OUT", "a folder", |o, v| set(&mut o.out, Some(path(v)))),
+    ("STAGE2_SUMMARY", "stderr, off or a file", |o, v| {
+        set(
+            &mut o.summary,
+            Some(match v {
+                "stderr" => Summary::Stderr,
+                "off" => Summary::Off,
+                file => Summary::File(PathBuf::from(file)),
+            }),
+        )
+    }),
+    (
+        "STAGE2_RANGES",
+        "up to 30 comma-separated globs name[@domain], e.g. prefill,decode*@llm",
+        |o, v| set(&mut o.ranges, RangeFilter::parse(v)),
+    ),
+    ("STAGE2_SAMPLE", "1/1 (sampling is not there yet: every instance is collected)", |_, v| {
+        v == "1/1"
+    }),
+    ("STAGE2_GRAPH", "node or graph", |o, v| {
+        let graph = match v {
+            "node" => Some(Graph::Node),
+            "graph" => Some(Graph::Graph),
+            _ => None,
+        };
+        set(&mut o.graph, graph)
+    }),
+    ("STAGE2_CUPTI", "the path of a libcupti", |o, v| set(&mut o.cupti, Some(path(v)))),
+    (
+        "STAGE2_BUFFERS",
+        "SIZE*COUNT, e.g. 1M*48, with 64K to 256M a buffer, 2 to 1024 buffers, 4G in all",
+        |o, v| set(&mut o.buffers, read_buffers(v)),
+    ),
+    ("STAGE2_FLUSH_MS", "milliseconds from 10 to 3600000", |o, v| {
+        let ms = v.parse().ok().filter(|ms| (10..=3_600_000).contains(ms));
+        set(&mut o.flush, ms.map(Duration::from_millis))
+    }),
+    ("STAGE2_ATTRIBUTION", "auto, fence or callback", |o, v| {
+        let attribution = match v {
+            "auto" => Some(Attribution::Auto),
+            "fence" => Some(Attribution::Fence),
+            "callback" => Some(Attribution::Callback),
+            _ => None,
+        };
+        set(&mut o.attribution, attribution)
+    }),
+    ("STAGE2_GPU", "on or off", |o, v| {
+        let gpu = match v {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => None,
+        };
+        set(&mut o.gpu, gpu)
+    }),
+    ("STAGE2_LAUNCHER", "1 (set by stage2-launch)", |o, v| set(&mut o.launcher, Some(v == "1"))),
+];
+
+impl Options {
+    /// Reads the environment. A value that cannot be read costs one warning and is the default.
+    pub fn from_env() -> Self {
+        Self::read(|name| env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+    }
+
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let mut options = Options::default();
+        let mut launcher_summary = true;
+        for &(name, accepted, read) in TABLE {
+            let Some(value) = variable(name).filter(|value| !value.is_empty()) else { continue };
+            launcher_summary &= name != "STAGE2_SUMMARY";
+            if !read(&mut options, &value) {
+                diag::warn(format_args!(
+                    "{name}={value:?} cannot be read and is ignored; accepted: {accepted}"
+                ));
+            }
+            if name == "STAGE2_LOG" {
+                diag::set_level(options.log);
+            }
+        }
+        if options.launcher && launcher_summary {
+            options.summary = Summary::Off;
+        }
+        options
+    }
+}
+
+fn set<T>(field: &mut T, value: Option<T>) -> bool {
+    match value {
+        Some(value) => {
+            *field = value;
+            true
+        }
+        None => false,
+    }
+}
+
+fn path(text: &str) -> Option<PathBuf> {
+    Some(PathBuf::from(text))
+}
+
+fn read_level(text: &str) -> Option<Level> {
+    match text {
+        "off" => Some(Level::Off),
+        "warn" => Some(Level::Warn),
+        "info" => Some(Level::Info),
+        "debug" => Some(Level::Debug),
+        _ => None,
+    }
+}
+
+fn read_buffers(text: &str) -> Option<Sizes> {
+    let (size, count) = text.split_once('*')?;
+    let (digits, unit) = match size.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
+        Some((at, _)) => size.split_at(at),
+        None => (size, ""),
+    };
+    let scale: usize = match unit {
+        "" => 1,
+        "K" | "k" => 1 << 10,
+        "M" | "m" => 1 << 20,
+        "G" | "g" => 1 << 30,
+        _ => return None,
+    };
+    let bytes = digits.parse::<usize>().ok()?.checked_mul(scale)?;
+    let count = count.parse::<usize>().ok()?;
+    let sane = (64 << 10..=256 << 20).contains(&bytes)
+        && (2..=1024).contains(&count)
+        && bytes.checked_mul(count).is_some_and(|total| total <= 4 << 30);
+    // Records are 8-aligned and CUPTI is given whole pages.
+    sane.then_some(Sizes { bytes: bytes & !4095, count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Options {
+        diag::set_level(Level::Off);
+        Options::read(|name| {
+            pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn every_variable_is_read() {
+        let options = read(&[
+            ("STAGE2_OUT", "/tmp/x"),
+            ("STAGE2_SUMMARY", "off"),
+            ("STAGE2_RANGES", "decode"),
+            ("STAGE2_GRAPH", "graph"),
+            ("STAGE2_CUPTI", "/c.so"),
+            ("STAGE2_BUFFERS", "4M*16"),
+            ("STAGE2_FLUSH_MS", "250"),
+            ("STAGE2_ATTRIBUTION", "callback"),
+            ("STAGE2_GPU", "off"),
+        ]);
+        assert_eq!(options.out, Some(PathBuf::from("/tmp/x")));
+        assert_eq!(options.summary, Summary::Off);
+        assert!(!options.ranges.is_everything());
+        assert_eq!(options.graph, Graph::Graph);
+        assert_eq!(options.cupti, Some(PathBuf::from("/c.so")));
+        assert_eq!(options.buffers, Sizes { bytes: 4 << 20, count: 16 });
+        assert_eq!(options.flush, Duration::from_millis(250));
+        assert_eq!(options.attribution, Attribution::Callback);
+        assert!(!options.gpu);
+    }
+
+    #[test]
+    fn unreadable_values_leave_the_default() {
+        let defaults = Options::default();
+        for bad in ["", "x", "4M", "4M*", "*3", "4X*3", "1*9", "1M*1", "1M*99999", "99999999999G*9"]
+        {
+            assert_eq!(read(&[("STAGE2_BUFFERS", bad)]).buffers, defaults.buffers, "{bad}");
+        }
+        for bad in ["-1", "9", "1e3", "99999999999999999999"] {
+            assert_eq!(read(&[("STAGE2_FLUSH_MS", bad)]).flush, defaults.flush, "{bad}");
+        }
+        assert_eq!(read(&[("STAGE2_GRAPH", "nodes")]).graph, Graph::Node);
+        assert!(read(&[("STAGE2_RANGES", ",,")]).ranges.is_everything());
+    }
+
+    #[test]
+    fn under_the_launcher_the_summary_is_off_unless_it_is_asked_for() {
+        assert_eq!(read(&[("STAGE2_LAUNCHER", "1")]).summary, Summary::Off);
+        let both = read(&[("STAGE2_LAUNCHER", "1"), ("STAGE2_SUMMARY", "stderr")]);
+        assert_eq!(both.summary, Summary::Stderr);
+    }
+}

@@ -1,0 +1,143 @@
+//! The open ranges of one thread over its fences, so that a correlation id finds its place.
+//!
+//! CUPTI numbers all traced calls of a process in one growing sequence. Where a thread's open
+//! ranges changed, its fence call took a number too. Work that this thread launched with number
+//! `c` belongs to the ranges that were open after the last change whose fence is not above `c`.
+
+use std::collections::VecDeque;
+
+use stage2_spool::{RANGE_OUTSIDE, RANGE_UNKNOWN};
+
+/// The ranges that a piece of GPU work belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The innermost range instance, or `RANGE_OUTSIDE`, or `RANGE_UNKNOWN`.
+    pub range: u64,
+    /// Path of the names of all open ranges; 0 is none.
+    pub path: u32,
+    /// Collection is asked for here.
+    pub wanted: bool,
+}
+
+impl Place {
+    /// No range was open.
+    pub const OUTSIDE: Place = Place { range: RANGE_OUTSIDE, path: 0, wanted: false };
+    /// Not known: counted, never guessed.
+    pub const UNKNOWN: Place = Place { range: RANGE_UNKNOWN, path: 0, wanted: false };
+}
+
+/// Changes of one thread's open ranges, oldest first.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    changes: VecDeque<(u64, Place)>,
+    /// Changes up to this fence were forgotten to bound the memory.
+    forgotten: Option<u64>,
+}
+
+impl Timeline {
+    /// From `fence` on, `place` is open. A fence below the last one can only come from another
+    /// thread that ended one of this thread's ranges at the same moment; it is taken as equal.
+    pub fn change(&mut self, fence: u64, place: Place) {
+        let fence = self.changes.back().map_or(fence, |&(last, _)| last.max(fence));
+        match self.changes.back_mut() {
+            // Nothing can have been launched in between.
+            Some(last) if last.0 == fence => last.1 = place,
+            _ => self.changes.push_back((fence, place)),
+        }
+    }
+
+    /// What was open when this thread made call `correlation`.
+    pub fn at(&self, correlation: u64) -> Place {
+        let after = self.changes.partition_point(|&(fence, _)| fence <= correlation);
+        match after.checked_sub(1).and_then(|i| self.changes.get(i)) {
+            Some(&(_, place)) => place,
+            None if self.forgotten.is_some() => Place::UNKNOWN,
+            None => Place::OUTSIDE,
+        }
+    }
+
+    /// What is open now.
+    pub fn now(&self) -> Place {
+        self.changes.back().map_or(Place::OUTSIDE, |&(_, place)| place)
+    }
+
+    /// Changes kept.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Whether nothing ever changed.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Forgets the older half. Work that was launched before is from now on "not known".
+    pub fn forget_half(&mut self) {
+        for _ in 0..self.changes.len() / 2 {
+            self.forgotten = self.changes.pop_front().map(|(fence, _)| fence);
+        }
+    }
+}
+
+/// CUPTI's 32-bit correlation ids into numbers that never wrap.
+#[derive(Debug, Default)]
+pub struct Correlations {
+    latest: u64,
+}
+
+impl Correlations {
+    /// The number that `id` stands for: the one nearest to the latest seen.
+    pub fn extend(&mut self, id: u32) -> u64 {
+        let distance = id.wrapping_sub(self.latest as u32) as i32;
+        let full = self.latest.saturating_add_signed(i64::from(distance));
+        self.latest = self.latest.max(full);
+        full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(range: u64) -> Place {
+        Place { range, path: range as u32, wanted: false }
+    }
+
+    #[test]
+    fn work_belongs_to_the_last_change_at_or_before_it() {
+        let mut timeline = Timeline::default();
+        assert_eq!(timeline.at(5), Place::OUTSIDE);
+        timeline.change(10, place(1));
+        timeline.change(20, Place::OUTSIDE);
+        timeline.change(30, place(2));
+        let ranges: Vec<u64> = [9, 10, 19, 20, 29, 30, 99].map(|c| timeline.at(c).range).into();
+        assert_eq!(ranges, [0, 1, 1, 0, 0, 2, 2]);
+        assert_eq!(timeline.now(), place(2));
+    }
+
+    #[test]
+    fn what_was_forgotten_is_not_guessed() {
+        let mut timeline = Timeline::default();
+        for fence in 1..=10 {
+            timeline.change(fence * 10, place(fence));
+        }
+        timeline.forget_half();
+        assert_eq!(timeline.at(55), Place::UNKNOWN);
+        assert_eq!(timeline.at(60), place(6));
+        assert_eq!(timeline.len(), 5);
+    }
+
+    #[test]
+    fn correlation_ids_are_followed_across_the_wrap_in_both_directions() {
+        let mut correlations = Correlations::default();
+        let mut expected: u64 = 0;
+        while expected < 10_000_000_000 {
+            assert_eq!(correlations.extend(expected as u32), expected);
+            // A record that arrives late belongs to the past.
+            if expected > 1_000 {
+                assert_eq!(correlations.extend((expected - 1_000) as u32), expected - 1_000);
+            }
+            expected += 1_000_000_007;
+        }
+    }
+}
