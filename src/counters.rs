@@ -47,6 +47,8 @@ pub struct Counters {
     pub aggregates_folded: Counter,
     /// GPU records that were placed in a range or known to be outside of all.
     pub attributed: Counter,
+    /// Wanted ranges that were opened while another thread was slow to switch collection on.
+    pub late_switches: Counter,
     /// GPU records left out because `STAGE2_RANGES` does not ask for them.
     pub filtered: Counter,
 }

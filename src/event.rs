@@ -8,6 +8,7 @@ use crossbeam::queue::ArrayQueue;
 use stage2_spool::{MonoNs, Payload};
 
 use crate::counters::Counters;
+use crate::thread;
 
 /// Texts are cut here, bytes.
 pub const TEXT_LIMIT: usize = 1024;
@@ -142,6 +143,18 @@ impl Events {
         }
         event.set_text(last);
         self.send(event, counters);
+    }
+
+    /// The calling thread's number; the drain thread is told of a new one.
+    pub fn current_thread(&self, counters: &Counters) -> u32 {
+        let thread = thread::number();
+        if thread.new {
+            let mut event = Event::new(What::Thread, thread.number);
+            // SAFETY: gettid has no preconditions and cannot fail.
+            event.id = unsafe { libc::gettid() } as u64;
+            self.send(event, counters);
+        }
+        thread.number
     }
 
     /// Takes the oldest event.

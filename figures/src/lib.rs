@@ -1,0 +1,11 @@
+//! Durations, intervals and names into the figures and texts that a person reads.
+//!
+//! The collector prints a table when its guest ends, the launcher writes reports later: both
+//! must count, round and escape alike, so what they share lives here.
+#![forbid(unsafe_code)]
+
+mod histogram;
+mod union;
+
+pub use histogram::{ERROR_PERCENT, Histogram};
+pub use union::{Busy, Unions, union_ns};

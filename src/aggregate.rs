@@ -1,0 +1,177 @@
+//! Attributed GPU work into the bounded tables that are shown when the guest ends.
+
+use rustc_hash::FxHashMap;
+use stage2_figures::{Busy, Histogram, Unions};
+use stage2_spool::Shape;
+
+use crate::counters::Counters;
+use crate::ranges::Closed;
+
+/// Stands for "could not be attributed" where a path number is expected.
+pub const UNATTRIBUTED: u32 = u32::MAX;
+/// Rows kept; work that would need a further one is counted under its path without a name.
+const MAX_ROWS: usize = 1 << 15;
+/// Range paths kept; ranges beyond are not listed.
+const MAX_PATHS: usize = 1 << 16;
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// A kernel with its launch configuration.
+    Kernel(Shape),
+    /// A copy of a direction (`CUpti_ActivityMemcpyKind`).
+    Copy(u8),
+    /// A fill.
+    Fill,
+    /// Replays of an executable graph, as wholes.
+    Graph(u32),
+    /// Everything for which there was no row left.
+    Folded,
+}
+
+/// Which row a piece of work counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Path of the open ranges, 0 for none, [`UNATTRIBUTED`].
+    pub path: u32,
+    /// What ran.
+    pub work: Work,
+    /// On which GPU.
+    pub device: u32,
+}
+
+/// Calls of one row and their durations.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// How often it ran, timed or not.
+    pub calls: u64,
+    /// How often it ran with valid timestamps.
+    pub timed: u64,
+    /// Sum of the durations, ns.
+    pub total_ns: u64,
+    /// Shortest, ns.
+    pub min_ns: u64,
+    /// Longest, ns.
+    pub max_ns: u64,
+    /// For the percentiles.
+    pub histogram: Histogram,
+    /// Bytes copied or filled.
+    pub bytes: u64,
+}
+
+/// Instances of one range path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Instances {
+    /// How many.
+    pub count: u64,
+    /// Time between opening and closing, summed, ns.
+    pub host_ns: u64,
+}
+
+/// The tables.
+#[derive(Default)]
+pub struct Aggregates {
+    rows: FxHashMap<Key, Row>,
+    instances: FxHashMap<u32, Instances>,
+    unions: Unions,
+    /// (top of path or `None` for everything, device) to its union.
+    union_of: FxHashMap<(Option<u32>, u32), usize>,
+}
+
+/// When a piece of work ran, ns on the GPU clock; `None` where the times are not valid.
+pub type Ran = Option<(u64, u64)>;
+
+impl Aggregates {
+    /// Counts a piece of work. `top`: the outermost part of its path.
+    pub fn add(&mut self, key: Key, top: u32, ran: Ran, bytes: u64, counters: &Counters) {
+        let key = if self.rows.len() < MAX_ROWS || self.rows.contains_key(&key) {
+            key
+        } else {
+            counters.aggregates_folded.increment();
+            Key { work: Work::Folded, ..key }
+        };
+        let row = self.rows.entry(key).or_default();
+        row.calls += 1;
+        row.bytes = row.bytes.saturating_add(bytes);
+        let Some((start, end)) = ran else { return };
+        let duration = end.saturating_sub(start);
+        row.min_ns = if row.timed == 0 { duration } else { row.min_ns.min(duration) };
+        row.max_ns = row.max_ns.max(duration);
+        row.timed += 1;
+        row.total_ns = row.total_ns.saturating_add(duration);
+        row.histogram.add(duration);
+        for part in [None, Some(top)] {
+            let union = *self
+                .union_of
+                .entry((part, key.device))
+                .or_insert_with(|| self.unions.create());
+            self.unions.add(union, start, end);
+        }
+    }
+
+    /// Counts a range instance that closed.
+    pub fn add_range(&mut self, closed: Closed) {
+        if self.instances.len() >= MAX_PATHS && !self.instances.contains_key(&closed.path) {
+            return;
+        }
+        let instances = self.instances.entry(closed.path).or_default();
+        instances.count += u64::from(closed.counts);
+        instances.host_ns = instances.host_ns.saturating_add(closed.host_ns);
+    }
+
+    /// The finished tables.
+    pub fn finish(self) -> Totals {
+        let busy = self.unions.finish();
+        let union_of = self.union_of.into_iter();
+        Totals {
+            rows: self.rows.into_iter().collect(),
+            instances: self.instances,
+            busy: union_of.map(|(key, i)| (key, busy.get(i).copied().unwrap_or_default())).collect(),
+        }
+    }
+}
+
+/// The tables at the end.
+pub struct Totals {
+    /// Rows, in no order.
+    pub rows: Vec<(Key, Row)>,
+    /// Instances by path.
+    pub instances: FxHashMap<u32, Instances>,
+    /// Time in which a GPU was busy, by (top of path, or `None` for everything) and device.
+    pub busy: FxHashMap<(Option<u32>, u32), Busy>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(path: u32, name: u32) -> Key {
+        Key { path, work: Work::Kernel(Shape { name, ..Shape::default() }), device: 0 }
+    }
+
+    #[test]
+    fn calls_times_and_busy_time() {
+        let (mut aggregates, counters) = (Aggregates::default(), Counters::default());
+        for ran in [Some((10, 20)), Some((15, 30)), None, Some((40, 41))] {
+            aggregates.add(key(1, 1), 1, ran, 0, &counters);
+        }
+        let totals = aggregates.finish();
+        let (_, row) = &totals.rows[0];
+        assert_eq!((row.calls, row.timed, row.total_ns), (4, 3, 26));
+        assert_eq!((row.min_ns, row.max_ns), (1, 15));
+        assert_eq!(totals.busy[&(None, 0)].busy_ns, 21);
+        assert_eq!(totals.busy[&(Some(1), 0)].busy_ns, 21);
+    }
+
+    #[test]
+    fn rows_are_bounded_and_what_is_folded_is_counted_and_kept_in_the_sums() {
+        let (mut aggregates, counters) = (Aggregates::default(), Counters::default());
+        for name in 0..MAX_ROWS as u32 + 10 {
+            aggregates.add(key(1, name), 1, Some((0, 5)), 0, &counters);
+        }
+        assert_eq!(counters.aggregates_folded.get(), 10);
+        let totals = aggregates.finish();
+        assert_eq!(totals.rows.iter().map(|(_, row)| row.calls).sum::<u64>(), MAX_ROWS as u64 + 10);
+        assert!(totals.rows.len() <= MAX_ROWS + 1);
+    }
+}

@@ -1,0 +1,301 @@
+//! CUPTI into full activity buffers, fences and launch events: the only user of its functions.
+//!
+//! Two ways to learn which thread launched a record, both exact:
+//! - *fence* (CUPTI 12.6 and later): CUPTI keeps one activity buffer per launching thread, so the
+//!   thread that asked for a buffer launched everything in it; at range boundaries a fence call
+//!   takes a number in CUPTI's sequence. Nothing happens at a launch.
+//! - *callback*: a callback at every call that puts work on a GPU reports its number. Costs a few
+//!   percent where launches bound the guest.
+
+mod callbacks;
+mod launches;
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cupti_sys::bindings as sys;
+use cupti_sys::{Api, Subscriber, find};
+use stage2_spool::GpuNs;
+
+use crate::decode::kind;
+use crate::options::{Attribution, Graph, Options};
+use crate::pool::{Full, Pool};
+use crate::state::{Off, Shared, Tracer};
+use crate::{diag, thread};
+
+/// CUPTI versions that are known to keep the layouts that are read: CUDA 11.8 to 13.x.
+const KNOWN_VERSIONS: [std::ops::RangeInclusive<u32>; 2] = [18..=99, 130_000..=139_999];
+/// CUDA 12.6: the first whose buffers per thread can be flushed safely.
+const PER_THREAD_BUFFERS_SINCE: u32 = 24;
+/// CUDA 12.9 update 1: the first known to survive a refused buffer.
+const REFUSAL_SINCE: u32 = 28;
+/// Longer kernel names are cut, bytes. The longest seen in real captures is below 4 KiB.
+const NAME_LIMIT: usize = 64 << 10;
+
+type DriverGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
+
+/// CUPTI, subscribed and collecting.
+struct Cupti {
+    api: &'static Api,
+    _subscriber: Subscriber,
+    driver_get_version: DriverGetVersion,
+    by_callback: bool,
+    collecting: AtomicBool,
+    kinds: &'static [u32],
+    facts: Vec<(&'static str, String)>,
+}
+
+/// Finds CUPTI, subscribes and starts collecting. Called once, in the driver's initialisation.
+pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
+    let options = &shared.options;
+    let (driver_get_version, cuda_version) = driver(options)?;
+    let cuda_major = (cuda_version / 1000).try_into().ok();
+    let found = find::locate(options.cupti.as_deref(), cuda_major)
+        .map_err(|error| Off(error.to_string()))?;
+    let how = format!("{:?}", found.how);
+    // SAFETY: the library was found as a CUPTI or named as one by the user, and the driver is in
+    // the process, because it is what called us.
+    let api = unsafe { Api::load(found.library) }.map_err(|error| Off(error.to_string()))?;
+    let version = known_version(&api)?;
+    // CUPTI may call back for the life of the process.
+    let api: &'static Api = Box::leak(Box::new(api));
+    let mut subscriber = subscribe(api)?;
+
+    let per_thread = version >= PER_THREAD_BUFFERS_SINCE
+        && api.set_attribute_u8(sys::CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, 1).is_ok();
+    let by_callback = match options.attribution {
+        Attribution::Callback => true,
+        Attribution::Auto => !per_thread,
+        Attribution::Fence if !per_thread => {
+            diag::warn(format_args!(
+                "STAGE2_ATTRIBUTION=fence needs CUPTI 12.6 or later, this is {version}; callbacks \
+                 are used instead"
+            ));
+            true
+        }
+        Attribution::Fence => false,
+    };
+    let zeroed = sys::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER;
+    let _ = api.set_attribute_u8(zeroed, 1);
+
+    let pool = Pool::new(options.buffers, version >= REFUSAL_SINCE)
+        .ok_or_else(|| Off("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into()))?;
+    // A second start cannot happen: `lifecycle` calls this once.
+    let _ = shared.pool.set(pool);
+    let refused = |what: &str, error| Off(format!("CUPTI refused to {what}: {error}"));
+    api.register_callbacks(callbacks::request_buffer, callbacks::complete_buffer)
+        .map_err(|error| refused("take activity buffers", error))?;
+
+    let mut on = |domain, id| api.enable_callback(&mut subscriber, domain, id, true);
+    if by_callback {
+        on(sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::KERNEL)
+            .map_err(|error| refused("report launches", error))?;
+        for &id in launches::OTHERS {
+            // Newer calls are unknown to older CUPTIs.
+            let _ = on(sys::CUPTI_CB_DOMAIN_DRIVER_API, id);
+        }
+    } else {
+        on(sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
+            .map_err(|error| refused("report the fence call", error))?;
+    }
+    for id in
+        [sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED]
+    {
+        // Without them only the capture paths of graph kernels are missing.
+        let _ = on(sys::CUPTI_CB_DOMAIN_RESOURCE, id);
+    }
+    let _ = api.activity_enable(kind::DEVICE);
+
+    let kinds: &'static [u32] = match options.graph {
+        Graph::Node => &[kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
+        Graph::Graph => {
+            &[kind::GRAPH_TRACE, kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET]
+        }
+    };
+    let mut facts = vec![
+        ("cupti.version", version.to_string()),
+        ("cupti.path", api.path().display().to_string()),
+        ("cupti.found", how),
+        ("cuda.driver_version", cuda_version.to_string()),
+        ("attribution", if by_callback { "callback" } else { "fence" }.to_owned()),
+        ("graph", if options.graph == Graph::Node { "node" } else { "graph" }.to_owned()),
+    ];
+    if is_simulated(api) {
+        facts.push(("cupti.simulated", "1".to_owned()));
+    }
+    let cupti = Cupti {
+        api,
+        _subscriber: subscriber,
+        driver_get_version,
+        by_callback,
+        collecting: AtomicBool::new(false),
+        kinds,
+        facts,
+    };
+    if options.ranges.is_everything() {
+        cupti.enable_all().map_err(|(kind, error)| {
+            refused(&format!("collect activity of kind {kind}"), error)
+        })?;
+    }
+    diag::info(format_args!(
+        "CUPTI {version} at {}, CUDA driver {cuda_version}, attribution by {}",
+        cupti.api.path().display(),
+        if by_callback { "callback" } else { "fence" }
+    ));
+    Ok(Box::new(cupti))
+}
+
+/// The driver's version function, and what it says (1000 * major + 10 * minor).
+fn driver(options: &Options) -> Result<(DriverGetVersion, c_int), Off> {
+    let library = match (find::driver(), &options.cupti) {
+        (Some(library), _) => library,
+        // A simulated CUPTI is its own driver.
+        // SAFETY: the user named this library as the CUPTI to load.
+        (None, Some(path)) => unsafe { libloading::Library::new(path) }
+            .map_err(|error| Off(format!("{} cannot be loaded: {error}", path.display())))?,
+        (None, None) => return Err(Off("the CUDA driver (libcuda.so) is not in the process".into())),
+    };
+    // SAFETY: the symbol has this type in every driver since CUDA 2.2.
+    let symbol = unsafe { library.get::<DriverGetVersion>(b"cuDriverGetVersion\0") };
+    let function =
+        *symbol.map_err(|_| Off("the CUDA driver has no cuDriverGetVersion; update it".into()))?;
+    // The driver stays for the life of the process; so must our handle.
+    std::mem::forget(library);
+    let mut version = 0;
+    // SAFETY: the place is valid for the result; the call is allowed before cuInit.
+    let result = unsafe { function(&raw mut version) };
+    if result != 0 {
+        return Err(Off(format!("the CUDA driver does not tell its version (error {result})")));
+    }
+    Ok((function, version))
+}
+
+fn known_version(api: &Api) -> Result<u32, Off> {
+    let version = api
+        .version()
+        .map_err(|error| Off(format!("{} does not work: {error}", api.path().display())))?;
+    if KNOWN_VERSIONS.iter().any(|known| known.contains(&version)) {
+        return Ok(version);
+    }
+    Err(Off(format!(
+        "{} is CUPTI version {version}, which is not known here (CUDA 11.8 to 13.x are); point \
+         STAGE2_CUPTI at a known one, or use a newer stage2",
+        api.path().display()
+    )))
+}
+
+fn subscribe(api: &'static Api) -> Result<Subscriber, Off> {
+    api.subscribe(callbacks::on_callback, callbacks::user_data(api)).map_err(|error| {
+        let holder = (error == cupti_sys::CuptiError::MULTIPLE_SUBSCRIBERS)
+            .then(|| api.holder(c"stage2"))
+            .flatten()
+            .map(|holder| format!(" (held by {holder})"))
+            .unwrap_or_default();
+        Off(format!("CUPTI refused the subscription{holder}: {error}"))
+    })
+}
+
+fn is_simulated(api: &Api) -> bool {
+    // SAFETY: the library is loaded already, so no code of its runs; the symbol is not used.
+    unsafe {
+        libloading::Library::new(api.path())
+            .is_ok_and(|library| library.get::<*const ()>(b"stage2_sim_version\0").is_ok())
+    }
+}
+
+impl Cupti {
+    fn enable_all(&self) -> Result<(), (u32, cupti_sys::CuptiError)> {
+        self.collecting.store(true, Ordering::Release);
+        self.kinds
+            .iter()
+            .try_for_each(|&kind| self.api.activity_enable(kind).map_err(|error| (kind, error)))
+    }
+}
+
+impl Tracer for Cupti {
+    fn fence(&self) -> u32 {
+        if self.by_callback {
+            return 0;
+        }
+        let mut version = 0;
+        // SAFETY: as at the start; CUPTI shows this call to `callbacks::on_callback` on this thread.
+        unsafe { (self.driver_get_version)(&raw mut version) };
+        thread::take_fence()
+    }
+
+    fn flush(&self, forced: bool) -> Result<(), String> {
+        self.api.flush_all(forced).map_err(|error| error.to_string())
+    }
+
+    fn now(&self) -> Option<GpuNs> {
+        self.api.timestamp_ns().ok().map(GpuNs)
+    }
+
+    fn take_dropped(&self) -> u64 {
+        self.api.num_dropped().unwrap_or(0) as u64
+    }
+
+    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) {
+        let bytes = full.bytes();
+        let start = full.as_ptr();
+        let mut record = std::ptr::null_mut();
+        loop {
+            // SAFETY: the buffer is as CUPTI completed it, and `record` is null or came from the
+            // previous round.
+            match unsafe { self.api.next_record(start, full.valid, record) } {
+                Ok(Some(next)) => {
+                    record = next.as_ptr();
+                    let at = (record as usize).wrapping_sub(start as usize);
+                    match bytes.get(at..) {
+                        Some(bytes) if !bytes.is_empty() => each(bytes),
+                        // CUPTI left the buffer: nothing behind can be trusted.
+                        _ => return,
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    diag::debug(format_args!("a buffer ends in a record that CUPTI rejects: {error}"));
+                    each(&[]);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn text_at(&self, address: usize) -> &[u8] {
+        if address == 0 {
+            return &[];
+        }
+        // SAFETY: CUPTI keeps the names that its records point to for the life of the process,
+        // NUL-terminated; no byte behind the NUL is read.
+        unsafe {
+            let start = address as *const u8;
+            let length = libc::strnlen(start.cast(), NAME_LIMIT);
+            std::slice::from_raw_parts(start, length)
+        }
+    }
+
+    fn collect(&self, on: bool) {
+        if on {
+            if let Err((kind, error)) = self.enable_all() {
+                diag::warn(format_args!("CUPTI refused to collect activity of kind {kind}: {error}"));
+            }
+        } else if self.collecting.swap(false, Ordering::AcqRel) {
+            for &kind in self.kinds {
+                let _ = self.api.activity_disable(kind);
+            }
+        }
+    }
+
+    fn shut(&self) {
+        self.collect(false);
+    }
+
+    fn reports_launches(&self) -> bool {
+        self.by_callback
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        self.facts.clone()
+    }
+}

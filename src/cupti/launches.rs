@@ -1,0 +1,66 @@
+//! The driver calls that put work on a GPU, as CUPTI numbers them (the numbers never change).
+//!
+//! Runtime calls end in driver calls, so these see everything.
+
+/// `cuDriverGetVersion`: cheap, always allowed, and made by us at range boundaries.
+pub(super) const FENCE: u32 = cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion;
+/// `cuLaunchKernel`: without it attribution by callback is impossible.
+pub(super) const KERNEL: u32 = cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
+
+const fn list<const N: usize>(spans: &[(u32, u32)]) -> [u32; N] {
+    let mut ids = [0; N];
+    let (mut at, mut span) = (0, 0);
+    while span < spans.len() {
+        let mut id = spans[span].0;
+        while id <= spans[span].1 {
+            ids[at] = id;
+            at += 1;
+            id += 1;
+        }
+        span += 1;
+    }
+    assert!(at == N, "the length does not fit the spans");
+    ids
+}
+
+/// All others, first and last of each run.
+pub(super) const OTHERS: &[u32] = &list::<109>(&[
+    // cuLaunch, cuLaunchGrid, cuLaunchGridAsync
+    (115, 117),
+    // Memsets: asynchronous D8 to D2D32 (every second), synchronous _v2
+    (216, 216),
+    (218, 218),
+    (220, 220),
+    (222, 222),
+    (224, 224),
+    (226, 226),
+    (249, 254),
+    // Memcpys _v2; cuMemcpy and cuMemcpyAsync; peer
+    (276, 293),
+    (305, 306),
+    (318, 321),
+    // Per-thread default stream: memcpys, memsets; kernels
+    (397, 416),
+    (418, 433),
+    (442, 442),
+    // Cooperative kernels
+    (477, 478),
+    (480, 480),
+    // cuGraphLaunch; cuLaunchHostFunc
+    (514, 515),
+    (527, 528),
+    // cuLaunchKernelEx
+    (652, 653),
+    // Batched and attributed copies of CUDA 12.8 to 13.1
+    (776, 779),
+    (796, 799),
+    (837, 840),
+    // Prefetches, which move memory too
+    (467, 468),
+    (716, 717),
+    (784, 785),
+    // cuStreamBatchMemOp
+    (462, 463),
+    (667, 668),
+    (831, 832),
+]);

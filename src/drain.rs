@@ -1,0 +1,282 @@
+//! Full buffers and events into the spool and the summary: the only thread that we own.
+//!
+//! Order matters once: a buffer is taken first, then all events that are there. What launched the
+//! records of the buffer happened before it was full, so its ranges are among those events.
+
+mod output;
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use stage2_spool::{Copy, Device, Fill, GraphLaunch, Kernel, Queue, Record, Shape};
+
+use crate::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
+use crate::decode::{self, Activity, Execution, KernelActivity};
+use crate::intern::{Interner, Sink};
+use crate::pool::Full;
+use crate::ranges::{Closed, Ranges};
+use crate::state::{Shared, Tracer};
+use crate::timeline::Place;
+use crate::{clock, diag, summary};
+use output::Output;
+
+/// How long the thread sleeps at most while events may come in.
+const NAP: Duration = Duration::from_millis(10);
+
+/// Everything that only this thread touches.
+struct Drain {
+    shared: &'static Shared,
+    output: Output,
+    names: Interner,
+    ranges: Ranges,
+    aggregates: Aggregates,
+    closed: Vec<Closed>,
+    gpu_known: bool,
+}
+
+/// The body of the drain thread: works until told to stop, then finishes everything.
+pub fn run(shared: &'static Shared) {
+    let mut drain = Drain {
+        shared,
+        output: Output::open(&shared.options),
+        names: Interner::new(),
+        ranges: Ranges::new(false),
+        aggregates: Aggregates::default(),
+        closed: Vec::new(),
+        gpu_known: false,
+    };
+    drain.output.anchor(clock::anchor(|| None));
+    let mut flush_at = Instant::now() + shared.options.flush;
+    while !shared.stop.load(Ordering::Acquire) {
+        std::thread::park_timeout(NAP.min(flush_at.saturating_duration_since(Instant::now())));
+        drain.take_in();
+        if Instant::now() >= flush_at {
+            drain.flush(false);
+            flush_at = Instant::now() + shared.options.flush;
+        }
+    }
+    drain.finish();
+}
+
+impl Drain {
+    /// Takes in what is there.
+    fn take_in(&mut self) {
+        self.meet_gpu();
+        if let Some(pool) = self.shared.pool.get() {
+            while let Some(full) = pool.take_full() {
+                self.take_in_events();
+                if let Some(tracer) = self.shared.tracer() {
+                    self.take_in_buffer(tracer, &full);
+                }
+                pool.recycle(full);
+            }
+        }
+        self.take_in_events();
+    }
+
+    /// Notes what the GPU half is, or why there is none, as soon as that is known.
+    fn meet_gpu(&mut self) {
+        if self.gpu_known {
+            return;
+        }
+        let Some(gpu) = self.shared.gpu.get() else { return };
+        self.gpu_known = true;
+        match gpu {
+            Ok(tracer) => {
+                if tracer.reports_launches() {
+                    self.ranges.track_launches();
+                }
+                for (key, value) in tracer.facts() {
+                    self.output.put(Record::Meta { key: key.to_owned(), value });
+                }
+                self.output.anchor(clock::anchor(|| tracer.now()));
+            }
+            Err(off) => {
+                let (key, value) = ("gpu.off".to_owned(), off.to_string());
+                self.output.put(Record::Meta { key, value });
+            }
+        }
+    }
+
+    fn take_in_events(&mut self) {
+        while let Some(event) = self.shared.events.receive() {
+            self.ranges.apply(
+                &event,
+                &mut self.names,
+                &mut self.output,
+                &self.shared.counters,
+                &mut self.closed,
+            );
+            for closed in self.closed.drain(..) {
+                self.aggregates.add_range(closed);
+            }
+        }
+    }
+
+    fn take_in_buffer(&mut self, tracer: &dyn Tracer, full: &Full) {
+        let owner = full.owner;
+        tracer.walk(full, &mut |bytes| match decode::decode(bytes) {
+            Activity::Kernel(kernel) => self.kernel(tracer, owner, &kernel),
+            Activity::Transfer(transfer) => {
+                let execution = &transfer.execution;
+                let work = transfer.copy_kind.map_or(Work::Fill, Work::Copy);
+                let Some(at) = self.place(owner, execution, work, transfer.bytes) else { return };
+                let (start, end) = (execution.start, execution.end);
+                let Placed { queue, range, correlation } = at;
+                let graph_node = execution.graph_node;
+                let bytes = transfer.bytes;
+                match transfer.copy_kind {
+                    Some(kind) => self.output.copy(&Copy {
+                        start,
+                        end,
+                        queue,
+                        range,
+                        correlation,
+                        graph_node,
+                        bytes,
+                        kind,
+                    }),
+                    None => self.output.fill(&Fill {
+                        start,
+                        end,
+                        queue,
+                        range,
+                        correlation,
+                        graph_node,
+                        bytes,
+                    }),
+                }
+            }
+            Activity::Graph(graph) => {
+                let execution = &graph.execution;
+                let work = Work::Graph(graph.graph);
+                let Some(at) = self.place(owner, execution, work, 0) else { return };
+                self.output.put(Record::GraphLaunch(GraphLaunch {
+                    start: execution.start,
+                    end: execution.end,
+                    queue: at.queue,
+                    range: at.range,
+                    correlation: at.correlation,
+                    graph: graph.graph,
+                }));
+            }
+            Activity::Device(device) => self.output.put(Record::Device(Device {
+                id: device.id,
+                name: tracer.text_at(device.name).to_vec(),
+                multiprocessors: device.multiprocessors,
+                compute_capability: device.compute_capability,
+                memory_bytes: device.memory_bytes,
+                bandwidth_kb_per_s: device.bandwidth_kb_per_s,
+                core_clock_khz: device.core_clock_khz,
+                l2_bytes: device.l2_bytes,
+                uuid: device.uuid,
+            })),
+            Activity::Unreadable => self.shared.counters.unreadable_records.increment(),
+        });
+    }
+
+    fn kernel(&mut self, tracer: &dyn Tracer, owner: u32, kernel: &KernelActivity) {
+        let text = tracer.text_at(kernel.name);
+        let name = self.names.name_at(kernel.name, text, &mut self.output);
+        let shape = Shape {
+            id: 0,
+            name,
+            grid: kernel.grid,
+            block: kernel.block,
+            static_shared_bytes: kernel.static_shared_bytes,
+            dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+            registers_per_thread: kernel.registers_per_thread,
+            local_bytes_per_thread: kernel.local_bytes_per_thread,
+        };
+        let execution = &kernel.execution;
+        let Some(at) = self.place(owner, execution, Work::Kernel(shape), 0) else { return };
+        let shape = self.names.shape(shape, &mut self.output);
+        self.output.kernel(&Kernel {
+            start: execution.start,
+            end: execution.end,
+            shape,
+            queue: at.queue,
+            range: at.range,
+            correlation: at.correlation,
+            graph_node: execution.graph_node,
+        });
+    }
+
+    /// Finds the ranges and the queue of a piece of work and counts it. `None` where
+    /// `STAGE2_RANGES` does not ask for it.
+    fn place(&mut self, owner: u32, ran: &Execution, work: Work, bytes: u64) -> Option<Placed> {
+        let counters = &self.shared.counters;
+        let (place, correlation) = self.ranges.place(owner, ran.correlation);
+        let path = match place {
+            Place::UNKNOWN => {
+                counters.unattributed.increment();
+                UNATTRIBUTED
+            }
+            place if !place.wanted && !self.shared.options.ranges.is_everything() => {
+                counters.filtered.increment();
+                return None;
+            }
+            place => {
+                counters.attributed.increment();
+                place.path
+            }
+        };
+        let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
+        if timed.is_none() {
+            counters.invalid_timestamps.increment();
+        }
+        let top = if path == UNATTRIBUTED { path } else { self.names.top_of(path) };
+        let key = Key { path, work, device: ran.device };
+        self.aggregates.add(key, top, timed, bytes, counters);
+        let queue =
+            Queue { id: 0, device: ran.device, context: ran.context, stream: ran.stream };
+        let queue = self.names.queue(queue, &mut self.output);
+        Some(Placed { queue, range: place.range, correlation })
+    }
+
+    /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
+    fn flush(&mut self, forced: bool) {
+        if let Some(tracer) = self.shared.tracer() {
+            if let Err(error) = tracer.flush(forced) {
+                diag::debug(format_args!("CUPTI did not flush: {error}"));
+            }
+            self.shared.counters.cupti_dropped.add(tracer.take_dropped());
+        }
+        self.take_in();
+        let tracer = self.shared.tracer();
+        self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));
+        self.output.flush(&self.shared.counters);
+    }
+
+    /// Takes in the rest, closes the spool and shows the summary.
+    fn finish(mut self) {
+        if let Some(tracer) = self.shared.tracer() {
+            tracer.shut();
+        }
+        self.flush(true);
+        let counters = &self.shared.counters;
+        counters.unclosed.set(self.ranges.open_count() as u64);
+        for open in self.ranges.still_open(clock::mono()) {
+            self.aggregates.add_range(open);
+        }
+        self.output.end(counters);
+        let summary = summary::Summary {
+            options: &self.shared.options,
+            counters,
+            names: &self.names,
+            totals: self.aggregates.finish(),
+            gpu_off: self.shared.gpu.get().and_then(|gpu| gpu.as_ref().err()),
+            gpu_seen: self.shared.gpu.get().is_some(),
+            devices: self.output.devices(),
+            simulated: self.output.is_simulated(),
+        };
+        summary.show();
+    }
+}
+
+/// Where a piece of work belongs.
+struct Placed {
+    queue: u32,
+    range: u64,
+    correlation: u64,
+}

@@ -1,0 +1,138 @@
+//! Records into the spool file, where one was asked for; remembers what the summary shows.
+
+use std::fs::File;
+use std::path::Path;
+
+use stage2_spool::{Anchor, Copy, Device, Fill, Kernel, Process, Record, Writer};
+
+use crate::counters::Counters;
+use crate::diag;
+use crate::intern::Sink;
+use crate::options::Options;
+
+/// The way out of the process.
+pub(super) struct Output {
+    writer: Option<Writer<File>>,
+    devices: Vec<Device>,
+    simulated: bool,
+    failed: bool,
+}
+
+impl Output {
+    /// Opens `STAGE2_OUT/HOST-PID.s2t`. Where that fails one line says so and nothing is written.
+    pub(super) fn open(options: &Options) -> Self {
+        let process = this_process();
+        let writer = options.out.as_deref().and_then(|folder| match create(folder, &process) {
+            Ok(writer) => Some(writer),
+            Err(error) => {
+                diag::warn(format_args!(
+                    "no trace file in {}: {error}; set STAGE2_OUT to a folder that can be written",
+                    folder.display()
+                ));
+                None
+            }
+        });
+        let mut output = Output { writer, devices: Vec::new(), simulated: false, failed: false };
+        output.put(Record::Process(process));
+        output
+    }
+
+    pub(super) fn anchor(&mut self, anchor: Anchor) {
+        self.put(Record::Anchor(anchor));
+    }
+
+    pub(super) fn kernel(&mut self, kernel: &Kernel) {
+        if let Some(writer) = &mut self.writer {
+            writer.kernel(kernel);
+        }
+    }
+
+    pub(super) fn copy(&mut self, copy: &Copy) {
+        if let Some(writer) = &mut self.writer {
+            writer.copy(copy);
+        }
+    }
+
+    pub(super) fn fill(&mut self, fill: &Fill) {
+        if let Some(writer) = &mut self.writer {
+            writer.fill(fill);
+        }
+    }
+
+    /// Writes the losses so far and everything before them to the file.
+    pub(super) fn flush(&mut self, counters: &Counters) {
+        self.put(Record::Losses(counters.losses()));
+        let Some(writer) = &mut self.writer else { return };
+        if let Err(error) = writer.flush()
+            && !std::mem::replace(&mut self.failed, true)
+        {
+            diag::warn(format_args!(
+                "the trace file cannot be written ({error}): what follows is lost; free some space"
+            ));
+        }
+        counters.spool_bytes_unwritten.set(writer.unwritten_bytes());
+    }
+
+    /// Ends the file in order.
+    pub(super) fn end(&mut self, counters: &Counters) {
+        self.put(Record::Losses(counters.losses()));
+        self.put(Record::End { reason: "exit".to_owned() });
+        self.flush_last(counters);
+    }
+
+    fn flush_last(&mut self, counters: &Counters) {
+        if let Some(writer) = &mut self.writer {
+            // A failure was said at the last periodic flush, or stands in the count below.
+            let _ = writer.flush();
+            counters.spool_bytes_unwritten.set(writer.unwritten_bytes());
+        }
+    }
+
+    pub(super) fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    pub(super) fn is_simulated(&self) -> bool {
+        self.simulated
+    }
+}
+
+impl Sink for Output {
+    fn put(&mut self, record: Record) {
+        match &record {
+            Record::Device(device) => {
+                self.devices.retain(|known| known.id != device.id);
+                self.devices.push(device.clone());
+            }
+            Record::Meta { key, .. } if key == "cupti.simulated" => self.simulated = true,
+            _ => {}
+        }
+        if let Some(writer) = &mut self.writer {
+            writer.write(&record);
+        }
+    }
+}
+
+fn create(folder: &Path, process: &Process) -> std::io::Result<Writer<File>> {
+    std::fs::create_dir_all(folder)?;
+    let path = folder.join(stage2_spool::file_name(&process.host, process.pid));
+    Writer::new(File::create(path)?)
+}
+
+fn this_process() -> Process {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let cmdline = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let host = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
+    Process {
+        pid: std::process::id(),
+        ppid: std::os::unix::process::parent_id(),
+        host: lossy(host.trim_ascii()),
+        exe: std::env::current_exe().map(|exe| exe.display().to_string()).unwrap_or_default(),
+        argv: cmdline.split(|&b| b == 0).map(lossy).collect::<Vec<_>>().split_last().map_or_else(
+            Vec::new,
+            // The last argument ends in a NUL, so the last part is empty.
+            |(_, argv)| argv.to_vec(),
+        ),
+        collector: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}

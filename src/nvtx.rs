@@ -1,0 +1,228 @@
+//! NVTX calls of the guest into events: the collector is the NVTX tool itself.
+//!
+//! NVTX hands over a table of slots, once for every library of the guest that uses it, and calls
+//! what we put there. Handles for domains and registered strings are numbers of ours with the
+//! bits of the matching `STAGE2_RANGES` globs in them, so nothing is looked up later.
+
+mod message;
+mod slots;
+
+pub use slots::{attach, attach_extension};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use stage2_spool::Payload;
+
+use crate::event::{Event, What};
+use crate::state::{self, Shared};
+use crate::thread::{self, NOT_TRACKED};
+use crate::{barrier, clock};
+use message::Text;
+
+/// Numbers for domains, strings and start/end ranges.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A domain or a registered string: number and glob bits in one word that is never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Handle(u64);
+
+impl Handle {
+    /// The default domain, and "no registered string".
+    const NULL: Handle = Handle(0);
+    const GLOB_SHIFT: u32 = 34;
+
+    fn new(number: u64, globs: u32) -> Self {
+        let number = number & ((1 << (Self::GLOB_SHIFT - 1)) - 1);
+        Handle(u64::from(globs) << Self::GLOB_SHIFT | number << 1 | 1)
+    }
+
+    fn number(self) -> u32 {
+        (self.0 & ((1 << Self::GLOB_SHIFT) - 1)) as u32 >> 1
+    }
+
+    fn globs(self) -> u32 {
+        (self.0 >> Self::GLOB_SHIFT) as u32
+    }
+}
+
+/// What a call says about its range or mark.
+#[derive(Clone, Copy)]
+struct Attributes<'a> {
+    text: Text<'a>,
+    category: u32,
+    payload: Option<Payload>,
+}
+
+/// Runs `body` while we record, on a thread that is not already inside one of our handlers.
+fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
+    match state::active() {
+        Some(shared) => barrier::enter(fallback, || body(shared)),
+        None => fallback,
+    }
+}
+
+fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
+    handle(NOT_TRACKED, |shared| {
+        let wanted = is_wanted(shared, domain, attributes.text);
+        let step = thread::push(domain.number(), wanted);
+        if step.gate {
+            open_gate(shared);
+        }
+        let mut event = event(shared, What::Push, domain, attributes);
+        (event.depth, event.wanted) = (step.depth, wanted);
+        send(shared, event, attributes.text);
+        step.pushed_level()
+    })
+}
+
+fn pop(domain: Handle) -> i32 {
+    handle(NOT_TRACKED, |shared| {
+        let step = thread::pop(domain.number());
+        let mut event = event(shared, What::Pop, domain, Attributes::NONE);
+        event.depth = step.depth;
+        send(shared, event, Text::None);
+        if step.gate {
+            close_gate(shared);
+        }
+        step.popped_level()
+    })
+}
+
+/// Returns the id of the new range; its lowest bit says that collection is asked for inside.
+fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
+    handle(0, |shared| {
+        let wanted = is_wanted(shared, domain, attributes.text);
+        if wanted {
+            open_gate(shared);
+        }
+        let mut event = event(shared, What::Start, domain, attributes);
+        event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(wanted);
+        event.wanted = wanted;
+        send(shared, event, attributes.text);
+        event.id
+    })
+}
+
+fn end(domain: Handle, id: u64) {
+    // 0 was given out while we did not record.
+    if id == 0 {
+        return;
+    }
+    handle((), |shared| {
+        let mut event = event(shared, What::End, domain, Attributes::NONE);
+        event.id = id;
+        send(shared, event, Text::None);
+        if id & 1 == 1 {
+            close_gate(shared);
+        }
+    });
+}
+
+fn mark(domain: Handle, attributes: Attributes<'_>) {
+    handle((), |shared| {
+        let mut event = event(shared, What::Mark, domain, attributes);
+        event.fence = 0;
+        send(shared, event, attributes.text);
+    });
+}
+
+fn create_domain(name: Text<'_>) -> Handle {
+    let fallback = Handle::new(NEXT.fetch_add(1, Ordering::Relaxed), 0);
+    handle(fallback, |shared| {
+        let handle = Handle::new(u64::from(fallback.number()), {
+            name.with_bytes(|name| shared.options.ranges.match_domain(name))
+        });
+        let mut event = Event::new(What::DomainName, shared.events.current_thread(&shared.counters));
+        event.domain = handle.number();
+        send(shared, event, name);
+        handle
+    })
+}
+
+fn register_string(text: Text<'_>) -> Handle {
+    let fallback = Handle::new(NEXT.fetch_add(1, Ordering::Relaxed), 0);
+    handle(fallback, |shared| {
+        let handle = Handle::new(u64::from(fallback.number()), {
+            text.with_bytes(|text| shared.options.ranges.match_name(text))
+        });
+        let mut event = Event::new(What::RegisteredString, shared.events.current_thread(&shared.counters));
+        event.id = u64::from(handle.number());
+        send(shared, event, text);
+        handle
+    })
+}
+
+impl Attributes<'_> {
+    const NONE: Attributes<'static> =
+        Attributes { text: Text::None, category: 0, payload: None };
+}
+
+fn event(shared: &Shared, what: What, domain: Handle, attributes: Attributes<'_>) -> Event {
+    let mut event = Event::new(what, shared.events.current_thread(&shared.counters));
+    event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
+    event.at = clock::mono();
+    event.domain = domain.number();
+    event.category = attributes.category;
+    event.payload = attributes.payload;
+    if let Text::Registered(handle) = attributes.text {
+        event.string = u64::from(handle.number());
+    }
+    event
+}
+
+fn send(shared: &Shared, event: Event, text: Text<'_>) {
+    text.with_bytes(|bytes| shared.events.send_with_text(event, bytes, &shared.counters));
+    if shared.events.is_half_full() {
+        shared.wake_drain();
+    }
+}
+
+fn is_wanted(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
+    let filter = &shared.options.ranges;
+    if filter.is_everything() {
+        return false;
+    }
+    let by_domain = match domain {
+        Handle::NULL => filter.match_domain(b""),
+        domain => domain.globs(),
+    };
+    let by_name = match text {
+        Text::Registered(handle) => handle.globs(),
+        text => text.with_bytes(|name| filter.match_name(name)),
+    };
+    by_domain & by_name != 0
+}
+
+fn open_gate(shared: &Shared) {
+    if !shared.gate.enter(|on| collect(shared, on)) {
+        // Another thread was slow to switch collection on; what this one launches until then
+        // has no record, and the gap must show.
+        shared.counters.late_switches.increment();
+    }
+}
+
+fn close_gate(shared: &Shared) {
+    shared.gate.exit(|on| collect(shared, on));
+}
+
+fn collect(shared: &Shared, on: bool) {
+    if let Some(tracer) = shared.tracer() {
+        tracer.collect(on);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_carry_number_and_globs_and_are_never_null() {
+        for number in [1, 77, (1 << 32) - 1] {
+            for globs in [0, 1, (1 << crate::glob::MAX_GLOBS) - 1] {
+                let handle = Handle::new(number, globs);
+                assert_ne!(handle, Handle::NULL);
+                assert_eq!((u64::from(handle.number()), handle.globs()), (number, globs));
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The one place with static state: which phase we are in, and what all threads share.
+//!
+//! ```text
+//!            start()               stop()                 drain thread has finished
+//!   Idle ---------------> On ------------------> Stopping ----------------------> Ended
+//!     \                    \                         \
+//!      `--------------------`-- fork(), in the child --`----> Forked (for good)
+//! ```
+//!
+//! Guest threads only look at the phase and at [`Shared`]; only `lifecycle` moves the phase.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread::Thread;
+
+use stage2_spool::GpuNs;
+
+use crate::counters::Counters;
+use crate::event::Events;
+use crate::gate::Gate;
+use crate::options::Options;
+use crate::pool::{Full, Pool};
+
+/// What we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// No door was opened yet.
+    Idle = 0,
+    /// Recording.
+    On = 1,
+    /// The process is ending; nothing new is recorded.
+    Stopping = 2,
+    /// Done.
+    Ended = 3,
+    /// In a forked child: off until it execs.
+    Forked = 4,
+}
+
+static PHASE: AtomicU8 = AtomicU8::new(Phase::Idle as u8);
+static SHARED: OnceLock<Shared> = OnceLock::new();
+
+/// The phase now.
+pub fn phase() -> Phase {
+    match PHASE.load(Ordering::Acquire) {
+        0 => Phase::Idle,
+        1 => Phase::On,
+        2 => Phase::Stopping,
+        3 => Phase::Ended,
+        _ => Phase::Forked,
+    }
+}
+
+/// Moves from one phase to another; `false` where the phase was not `from`.
+pub fn advance(from: Phase, to: Phase) -> bool {
+    PHASE.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// Off for good, whatever the phase was.
+pub fn forked() {
+    PHASE.store(Phase::Forked as u8, Ordering::Release);
+}
+
+/// What threads share, while we record. The one check of every handler.
+pub fn active() -> Option<&'static Shared> {
+    if phase() == Phase::On { SHARED.get() } else { None }
+}
+
+/// What threads share, in any phase after the start.
+pub fn shared() -> Option<&'static Shared> {
+    SHARED.get()
+}
+
+/// Sets what threads share. Once; `None` if it was set before.
+pub fn share(shared: Shared) -> Option<&'static Shared> {
+    SHARED.set(shared).ok()?;
+    SHARED.get()
+}
+
+/// What the guest's threads, CUPTI's threads and the drain thread share.
+pub struct Shared {
+    /// What was asked for.
+    pub options: Options,
+    /// Events from guest threads to the drain thread.
+    pub events: Events,
+    /// What was seen and lost.
+    pub counters: Counters,
+    /// Switches collection with `STAGE2_RANGES`.
+    pub gate: Gate,
+    /// Activity buffers, once the GPU half was started.
+    pub pool: OnceLock<Pool>,
+    /// The GPU half, or why there is none.
+    pub gpu: OnceLock<Result<Box<dyn Tracer>, Off>>,
+    /// The drain thread, to wake it.
+    pub drain: OnceLock<Thread>,
+    /// The drain thread is to finish.
+    pub stop: AtomicBool,
+    /// The drain thread has finished.
+    pub done: AtomicBool,
+}
+
+impl Shared {
+    /// Nothing is recorded yet.
+    pub fn new(options: Options) -> Self {
+        Shared {
+            options,
+            events: Events::new(),
+            counters: Counters::default(),
+            gate: Gate::default(),
+            pool: OnceLock::new(),
+            gpu: OnceLock::new(),
+            drain: OnceLock::new(),
+            stop: AtomicBool::new(false),
+            done: AtomicBool::new(false),
+        }
+    }
+
+    /// The GPU half, where it runs.
+    pub fn tracer(&self) -> Option<&dyn Tracer> {
+        self.gpu.get()?.as_ref().ok().map(|tracer| &**tracer)
+    }
+
+    /// Wakes the drain thread. Neither waits nor allocates.
+    pub fn wake_drain(&self) {
+        if let Some(thread) = self.drain.get() {
+            thread.unpark();
+        }
+    }
+}
+
+/// Why GPU work is not recorded, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Off(pub String);
+
+impl fmt::Display for Off {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The GPU half, as the other modules see it.
+pub trait Tracer: Send + Sync {
+    /// A number in CUPTI's sequence of calls, taken now on this thread; 0 where none is needed.
+    fn fence(&self) -> u32;
+
+    /// Has CUPTI hand back its buffers; `forced`: the unfinished ones as well.
+    fn flush(&self, forced: bool) -> Result<(), String>;
+
+    /// CUPTI's clock.
+    fn now(&self) -> Option<GpuNs>;
+
+    /// Records that CUPTI dropped since the last call.
+    fn take_dropped(&self) -> u64;
+
+    /// Calls `each` with every record of a buffer, from its start to the end of the buffer's
+    /// valid bytes.
+    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8]));
+
+    /// The NUL-terminated text at an address that a record holds.
+    fn text_at(&self, address: usize) -> &[u8];
+
+    /// Starts or stops collecting GPU work.
+    fn collect(&self, on: bool);
+
+    /// Collects nothing from now on and calls nobody back.
+    fn shut(&self);
+
+    /// Whether every launch is reported as an event.
+    fn reports_launches(&self) -> bool;
+
+    /// Facts for the capture's metadata, as key and value.
+    fn facts(&self) -> Vec<(&'static str, String)>;
+}
