@@ -19,14 +19,31 @@ pub enum Record {
     Process(Process),
     /// A fact about the capture, for instance `cupti.version` or `gpu.off` (why no GPU record is
     /// there). A later value of a key replaces the earlier one.
-    Meta { key: String, value: String },
+    Meta {
+        /// What the fact is about; parts are set off by dots.
+        key: String,
+        /// The fact.
+        value: String,
+    },
     /// Readings of all clocks, taken together.
     Anchor(Anchor),
     /// A string (kernel name as CUPTI gave it, i.e. mangled; range or domain name). Not
     /// necessarily UTF-8. Identifiers start at 1.
-    Name { id: u32, bytes: Vec<u8> },
+    Name {
+        /// Identifier.
+        id: u32,
+        /// The string.
+        bytes: Vec<u8>,
+    },
     /// A thread that opened ranges or launched GPU work. Identifiers start at 1.
-    Thread { id: u32, os_tid: u32, name: Vec<u8> },
+    Thread {
+        /// Identifier.
+        id: u32,
+        /// The operating system's thread id.
+        os_tid: u32,
+        /// Name that the thread gave itself; empty when not known.
+        name: Vec<u8>,
+    },
     /// A GPU.
     Device(Device),
     /// Where GPU work was queued. Identifiers start at 1.
@@ -38,7 +55,12 @@ pub enum Record {
     /// A range opened.
     RangeOpen(RangeOpen),
     /// A range closed.
-    RangeClose { range: u64, end: MonoNs },
+    RangeClose {
+        /// [`RangeOpen::range`].
+        range: u64,
+        /// When.
+        end: MonoNs,
+    },
     /// An instantaneous NVTX mark.
     Mark(Mark),
     /// A kernel ran.
@@ -50,11 +72,19 @@ pub enum Record {
     /// A whole CUDA graph ran (graph-level collection: its kernels have no records).
     GraphLaunch(GraphLaunch),
     /// Under which ranges a node of a CUDA graph was captured.
-    GraphNode { node: u64, path: u32 },
+    GraphNode {
+        /// As in [`Kernel::graph_node`].
+        node: u64,
+        /// The ranges open at its capture.
+        path: u32,
+    },
     /// What was lost so far. Counters only grow; the last record holds the totals.
     Losses(Losses),
     /// The capture ended in order. Without it the process was killed, or still runs.
-    End { reason: String },
+    End {
+        /// What ended it, for instance `exit`.
+        reason: String,
+    },
 }
 
 /// The process that was traced.

@@ -1,0 +1,255 @@
+//! The bytes of a block to records: the reading half of what `lib.rs` lays out.
+//!
+//! `None` everywhere means that the bytes are not what any writer writes. They passed their
+//! checksum, so nothing was damaged on the way: a foreign or hostile program wrote them.
+
+use crate::delta::Delta;
+use crate::record::{self, *};
+use crate::tag;
+use crate::time::{GpuNs, MonoNs, WallNs};
+use crate::varint::Cursor;
+
+/// One step through a block.
+pub(crate) enum Decoded {
+    /// A record.
+    Record(Record),
+    /// A record of a kind that this version does not know, left out.
+    Unknown,
+}
+
+/// Reads the record at the cursor.
+#[inline]
+pub(crate) fn record(cursor: &mut Cursor<'_>, delta: &mut Delta) -> Option<Decoded> {
+    let tag = cursor.byte()?;
+    let record = match tag & 0xf0 {
+        tag::KERNEL => kernel(cursor, delta, tag)?,
+        tag::COPY => copy(cursor, delta, tag)?,
+        tag::FILL => fill(cursor, delta, tag)?,
+        0 => range(cursor, delta, tag)?,
+        _ => return with_length(tag, Cursor::new(cursor.bytes()?)),
+    };
+    Some(Decoded::Record(record))
+}
+
+/// What kernels, copies and fills have in common.
+struct Work {
+    start: GpuNs,
+    end: GpuNs,
+    queue: u32,
+    range: u64,
+    correlation: u64,
+    graph_node: u64,
+}
+
+#[inline]
+fn kernel(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
+    let Work { start, end, queue, range, correlation, graph_node } = work(cursor, delta, tag)?;
+    let shape = cursor.u32()?;
+    Some(Record::Kernel(Kernel { start, end, shape, queue, range, correlation, graph_node }))
+}
+
+fn copy(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
+    let Work { start, end, queue, range, correlation, graph_node } = work(cursor, delta, tag)?;
+    let (bytes, kind) = (cursor.u64()?, cursor.byte()?);
+    let copy = record::Copy { start, end, queue, range, correlation, graph_node, bytes, kind };
+    Some(Record::Copy(copy))
+}
+
+fn fill(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
+    let Work { start, end, queue, range, correlation, graph_node } = work(cursor, delta, tag)?;
+    let bytes = cursor.u64()?;
+    Some(Record::Fill(Fill { start, end, queue, range, correlation, graph_node, bytes }))
+}
+
+#[inline]
+fn work(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Work> {
+    let start = cursor.step(delta.end)?;
+    delta.end = start.wrapping_add(cursor.u64()?);
+    delta.correlation = cursor.step(delta.correlation)?;
+    if tag & tag::QUEUE != 0 {
+        delta.queue = cursor.u32()?;
+    }
+    match tag & tag::RANGE_MASK {
+        tag::RANGE_SAME => {}
+        tag::RANGE_OUTSIDE => delta.range = RANGE_OUTSIDE,
+        tag::RANGE_UNKNOWN => delta.range = RANGE_UNKNOWN,
+        _ => {
+            delta.instance = cursor.step(delta.instance)?;
+            delta.range = delta.instance;
+        }
+    }
+    let mut graph_node = 0;
+    if tag & tag::GRAPH_NODE != 0 {
+        delta.graph_node = cursor.step(delta.graph_node)?;
+        graph_node = delta.graph_node;
+    }
+    Some(Work {
+        start: GpuNs(start),
+        end: GpuNs(delta.end),
+        queue: delta.queue,
+        range: delta.range,
+        correlation: delta.correlation,
+        graph_node,
+    })
+}
+
+fn range(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
+    if tag == tag::RANGE_CLOSE {
+        delta.opened = cursor.step(delta.opened)?;
+        delta.mono = cursor.step(delta.mono)?;
+        return Some(Record::RangeClose { range: delta.opened, end: MonoNs(delta.mono) });
+    }
+    if tag & !(tag::NESTED | tag::OPTIONS) != tag::RANGE_OPEN {
+        return None;
+    }
+    delta.opened = cursor.step(delta.opened)?;
+    delta.mono = cursor.step(delta.mono)?;
+    let mut open = RangeOpen {
+        range: delta.opened,
+        start: MonoNs(delta.mono),
+        path: cursor.u32()?,
+        thread: cursor.u32()?,
+        parent: RANGE_OUTSIDE,
+        start_end: false,
+        category: 0,
+        payload: None,
+        continues: 0,
+    };
+    if tag & tag::NESTED != 0 {
+        open.parent = cursor.step(open.range)?;
+    }
+    if tag & tag::OPTIONS != 0 {
+        let choices = cursor.byte()?;
+        if choices & !(tag::START_END | tag::CATEGORY | tag::PAYLOAD_MASK | tag::CONTINUES) != 0 {
+            return None;
+        }
+        open.start_end = choices & tag::START_END != 0;
+        if choices & tag::CATEGORY != 0 {
+            open.category = cursor.u32()?;
+        }
+        open.payload = payload(cursor, choices & tag::PAYLOAD_MASK)?;
+        if choices & tag::CONTINUES != 0 {
+            open.continues = cursor.step(open.range)?;
+        }
+    }
+    Some(Record::RangeOpen(open))
+}
+
+fn payload(cursor: &mut Cursor<'_>, kind: u8) -> Option<Option<Payload>> {
+    Some(match kind {
+        tag::PAYLOAD_NONE => None,
+        tag::PAYLOAD_U64 => Some(Payload::U64(cursor.u64()?)),
+        tag::PAYLOAD_I64 => Some(Payload::I64(cursor.i64()?)),
+        tag::PAYLOAD_F64 => Some(Payload::F64(f64::from_bits(u64::from_le_bytes(cursor.array()?)))),
+        _ => return None,
+    })
+}
+
+/// Reads a record that has its bytes to itself. Those left over are fields of a later version.
+#[inline(never)]
+fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
+    let c = &mut cursor;
+    let record = match tag {
+        tag::PROCESS => process(c)?,
+        tag::META => Record::Meta { key: c.string()?, value: c.string()? },
+        tag::ANCHOR => Record::Anchor(Anchor {
+            gpu: GpuNs(c.u64()?),
+            mono: MonoNs(c.u64()?),
+            wall: WallNs(c.u64()?),
+        }),
+        tag::NAME => Record::Name { id: c.u32()?, bytes: c.bytes()?.to_vec() },
+        tag::THREAD => Record::Thread { id: c.u32()?, os_tid: c.u32()?, name: c.bytes()?.to_vec() },
+        tag::DEVICE => device(c)?,
+        tag::QUEUE_RECORD => Record::Queue(Queue {
+            id: c.u32()?,
+            device: c.u32()?,
+            context: c.u32()?,
+            stream: c.u32()?,
+        }),
+        tag::SHAPE => shape(c)?,
+        tag::PATH => {
+            Record::Path(Path { id: c.u32()?, parent: c.u32()?, name: c.u32()?, domain: c.u32()? })
+        }
+        tag::MARK => mark(c)?,
+        tag::GRAPH_LAUNCH => graph_launch(c)?,
+        tag::GRAPH_NODE_RECORD => Record::GraphNode { node: c.u64()?, path: c.u32()? },
+        tag::LOSSES => losses(c)?,
+        tag::END => Record::End { reason: c.string()? },
+        _ => return Some(Decoded::Unknown),
+    };
+    Some(Decoded::Record(record))
+}
+
+fn process(c: &mut Cursor<'_>) -> Option<Record> {
+    let (pid, ppid) = (c.u32()?, c.u32()?);
+    let (host, exe) = (c.string()?, c.string()?);
+    let count = c.u64()?;
+    // Grown as the arguments come: a count says nothing about how many there are.
+    let mut argv = Vec::new();
+    for _ in 0..count {
+        argv.push(c.string()?);
+    }
+    Some(Record::Process(Process { pid, ppid, host, exe, argv, collector: c.string()? }))
+}
+
+fn device(c: &mut Cursor<'_>) -> Option<Record> {
+    Some(Record::Device(Device {
+        id: c.u32()?,
+        name: c.bytes()?.to_vec(),
+        multiprocessors: c.u32()?,
+        compute_capability: (c.u32()?, c.u32()?),
+        memory_bytes: c.u64()?,
+        bandwidth_kb_per_s: c.u64()?,
+        core_clock_khz: c.u32()?,
+        l2_bytes: c.u32()?,
+        uuid: c.array()?,
+    }))
+}
+
+fn shape(c: &mut Cursor<'_>) -> Option<Record> {
+    Some(Record::Shape(Shape {
+        id: c.u32()?,
+        name: c.u32()?,
+        grid: [c.u32()?, c.u32()?, c.u32()?],
+        block: [c.u32()?, c.u32()?, c.u32()?],
+        static_shared_bytes: c.u32()?,
+        dynamic_shared_bytes: c.u32()?,
+        registers_per_thread: c.u32()?,
+        local_bytes_per_thread: c.u32()?,
+    }))
+}
+
+fn mark(c: &mut Cursor<'_>) -> Option<Record> {
+    let at = MonoNs(c.u64()?);
+    let (thread, name, domain, category) = (c.u32()?, c.u32()?, c.u32()?, c.u32()?);
+    let kind = c.byte()?;
+    Some(Record::Mark(Mark { at, thread, name, domain, category, payload: payload(c, kind)? }))
+}
+
+fn graph_launch(c: &mut Cursor<'_>) -> Option<Record> {
+    let start = c.u64()?;
+    Some(Record::GraphLaunch(GraphLaunch {
+        start: GpuNs(start),
+        end: GpuNs(start.wrapping_add(c.u64()?)),
+        queue: c.u32()?,
+        range: c.u64()?.wrapping_sub(1),
+        correlation: c.u64()?,
+        graph: c.u32()?,
+    }))
+}
+
+fn losses(c: &mut Cursor<'_>) -> Option<Record> {
+    Some(Record::Losses(Losses {
+        cupti_dropped: c.u64()?,
+        buffers_refused: c.u64()?,
+        range_events: c.u64()?,
+        unattributed: c.u64()?,
+        invalid_timestamps: c.u64()?,
+        unreadable_records: c.u64()?,
+        unbalanced: c.u64()?,
+        unclosed: c.u64()?,
+        names_cut: c.u64()?,
+        spool_bytes_unwritten: c.u64()?,
+        aggregates_folded: c.u64()?,
+    }))
+}

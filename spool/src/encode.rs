@@ -1,0 +1,266 @@
+//! Records to the bytes of a block: the writing half of what `lib.rs` lays out.
+
+use crate::delta::Delta;
+use crate::record::{self, Device, Fill, Kernel, Payload, Process, RangeOpen, Record};
+use crate::tag;
+use crate::varint::{put, put_bytes, put_step, zigzag};
+
+/// What kernels, copies and fills have in common.
+struct Work {
+    start: u64,
+    end: u64,
+    queue: u32,
+    range: u64,
+    correlation: u64,
+    graph_node: u64,
+}
+
+/// Appends a kernel.
+#[inline]
+pub(crate) fn kernel(out: &mut Vec<u8>, delta: &mut Delta, kernel: &Kernel) {
+    let &Kernel { start, end, shape, queue, range, correlation, graph_node } = kernel;
+    let work = Work { start: start.0, end: end.0, queue, range, correlation, graph_node };
+    put_work(out, delta, tag::KERNEL, &work);
+    put(out, shape.into());
+}
+
+/// Appends a copy.
+#[inline]
+pub(crate) fn copy(out: &mut Vec<u8>, delta: &mut Delta, copy: &record::Copy) {
+    let &record::Copy { start, end, queue, range, correlation, graph_node, bytes, kind } = copy;
+    let work = Work { start: start.0, end: end.0, queue, range, correlation, graph_node };
+    put_work(out, delta, tag::COPY, &work);
+    put(out, bytes);
+    out.push(kind);
+}
+
+/// Appends a fill.
+#[inline]
+pub(crate) fn fill(out: &mut Vec<u8>, delta: &mut Delta, fill: &Fill) {
+    let &Fill { start, end, queue, range, correlation, graph_node, bytes } = fill;
+    let work = Work { start: start.0, end: end.0, queue, range, correlation, graph_node };
+    put_work(out, delta, tag::FILL, &work);
+    put(out, bytes);
+}
+
+#[inline]
+fn put_work(out: &mut Vec<u8>, delta: &mut Delta, base: u8, work: &Work) {
+    let range = match work.range {
+        same if same == delta.range => tag::RANGE_SAME,
+        record::RANGE_OUTSIDE => tag::RANGE_OUTSIDE,
+        record::RANGE_UNKNOWN => tag::RANGE_UNKNOWN,
+        _ => tag::RANGE_STEP,
+    };
+    let queue = if work.queue == delta.queue { 0 } else { tag::QUEUE };
+    let node = if work.graph_node == 0 { 0 } else { tag::GRAPH_NODE };
+
+    out.push(base | queue | range | node);
+    put_step(out, delta.end, work.start);
+    put(out, work.end.wrapping_sub(work.start));
+    put_step(out, delta.correlation, work.correlation);
+    delta.end = work.end;
+    delta.correlation = work.correlation;
+    delta.range = work.range;
+    if queue != 0 {
+        put(out, work.queue.into());
+        delta.queue = work.queue;
+    }
+    if range == tag::RANGE_STEP {
+        put_step(out, delta.instance, work.range);
+        delta.instance = work.range;
+    }
+    if node != 0 {
+        put_step(out, delta.graph_node, work.graph_node);
+        delta.graph_node = work.graph_node;
+    }
+}
+
+/// Appends any record. `scratch` is room to build those in that their length goes before.
+pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>, record: &Record) {
+    scratch.clear();
+    let tag = match record {
+        Record::Kernel(it) => return kernel(out, delta, it),
+        Record::Copy(it) => return copy(out, delta, it),
+        Record::Fill(it) => return fill(out, delta, it),
+        Record::RangeOpen(it) => return range_open(out, delta, it),
+        &Record::RangeClose { range, end } => return range_close(out, delta, range, end.0),
+        Record::Process(it) => {
+            put_process(scratch, it);
+            tag::PROCESS
+        }
+        Record::Meta { key, value } => {
+            put_bytes(scratch, key.as_bytes());
+            put_bytes(scratch, value.as_bytes());
+            tag::META
+        }
+        Record::Anchor(it) => {
+            put_all(scratch, [it.gpu.0, it.mono.0, it.wall.0]);
+            tag::ANCHOR
+        }
+        Record::Name { id, bytes } => {
+            put_all(scratch, [*id]);
+            put_bytes(scratch, bytes);
+            tag::NAME
+        }
+        Record::Thread { id, os_tid, name } => {
+            put_all(scratch, [*id, *os_tid]);
+            put_bytes(scratch, name);
+            tag::THREAD
+        }
+        Record::Device(it) => {
+            put_device(scratch, it);
+            tag::DEVICE
+        }
+        Record::Queue(it) => {
+            put_all(scratch, [it.id, it.device, it.context, it.stream]);
+            tag::QUEUE_RECORD
+        }
+        Record::Shape(it) => {
+            put_all(scratch, [it.id, it.name]);
+            put_all(scratch, it.grid);
+            put_all(scratch, it.block);
+            put_all(scratch, [it.static_shared_bytes, it.dynamic_shared_bytes]);
+            put_all(scratch, [it.registers_per_thread, it.local_bytes_per_thread]);
+            tag::SHAPE
+        }
+        Record::Path(it) => {
+            put_all(scratch, [it.id, it.parent, it.name, it.domain]);
+            tag::PATH
+        }
+        Record::Mark(it) => {
+            put(scratch, it.at.0);
+            put_all(scratch, [it.thread, it.name, it.domain, it.category]);
+            scratch.push(payload_type(it.payload));
+            put_payload(scratch, it.payload);
+            tag::MARK
+        }
+        Record::GraphLaunch(it) => {
+            put_all(scratch, [it.start.0, it.end.0.wrapping_sub(it.start.0), it.queue.into()]);
+            // One more than it is, modulo 2^64: that makes the unknown range the shortest number.
+            put_all(scratch, [it.range.wrapping_add(1), it.correlation, it.graph.into()]);
+            tag::GRAPH_LAUNCH
+        }
+        Record::GraphNode { node, path } => {
+            put_all(scratch, [*node, (*path).into()]);
+            tag::GRAPH_NODE_RECORD
+        }
+        Record::Losses(it) => {
+            put_all(scratch, [it.cupti_dropped, it.buffers_refused, it.range_events]);
+            put_all(scratch, [it.unattributed, it.invalid_timestamps, it.unreadable_records]);
+            put_all(scratch, [it.unbalanced, it.unclosed, it.names_cut]);
+            put_all(scratch, [it.spool_bytes_unwritten, it.aggregates_folded]);
+            tag::LOSSES
+        }
+        Record::End { reason } => {
+            put_bytes(scratch, reason.as_bytes());
+            tag::END
+        }
+    };
+    out.push(tag);
+    put_bytes(out, scratch);
+}
+
+/// Appends numbers.
+fn put_all<T: Into<u64>, const N: usize>(out: &mut Vec<u8>, values: [T; N]) {
+    values.into_iter().for_each(|value| put(out, value.into()));
+}
+
+fn put_process(out: &mut Vec<u8>, process: &Process) {
+    put_all(out, [process.pid, process.ppid]);
+    put_bytes(out, process.host.as_bytes());
+    put_bytes(out, process.exe.as_bytes());
+    put(out, process.argv.len() as u64);
+    process.argv.iter().for_each(|argument| put_bytes(out, argument.as_bytes()));
+    put_bytes(out, process.collector.as_bytes());
+}
+
+fn put_device(out: &mut Vec<u8>, device: &Device) {
+    let (major, minor) = device.compute_capability;
+    put(out, device.id.into());
+    put_bytes(out, &device.name);
+    put_all(out, [device.multiprocessors, major, minor]);
+    put_all(out, [device.memory_bytes, device.bandwidth_kb_per_s]);
+    put_all(out, [device.core_clock_khz, device.l2_bytes]);
+    out.extend_from_slice(&device.uuid);
+}
+
+fn range_open(out: &mut Vec<u8>, delta: &mut Delta, open: &RangeOpen) {
+    let nested = if open.parent == record::RANGE_OUTSIDE { 0 } else { tag::NESTED };
+    let choices = options(open);
+    let has_options = if choices == 0 { 0 } else { tag::OPTIONS };
+
+    out.push(tag::RANGE_OPEN | nested | has_options);
+    put_step(out, delta.opened, open.range);
+    put_step(out, delta.mono, open.start.0);
+    put(out, open.path.into());
+    put(out, open.thread.into());
+    delta.opened = open.range;
+    delta.mono = open.start.0;
+    if nested != 0 {
+        put_step(out, open.range, open.parent);
+    }
+    if choices != 0 {
+        out.push(choices);
+        if choices & tag::CATEGORY != 0 {
+            put(out, open.category.into());
+        }
+        put_payload(out, open.payload);
+        if choices & tag::CONTINUES != 0 {
+            put_step(out, open.range, open.continues);
+        }
+    }
+}
+
+fn options(open: &RangeOpen) -> u8 {
+    let flag = |on, bit| if on { bit } else { 0 };
+    flag(open.start_end, tag::START_END)
+        | flag(open.category != 0, tag::CATEGORY)
+        | payload_type(open.payload)
+        | flag(open.continues != 0, tag::CONTINUES)
+}
+
+fn range_close(out: &mut Vec<u8>, delta: &mut Delta, range: u64, end: u64) {
+    out.push(tag::RANGE_CLOSE);
+    put_step(out, delta.opened, range);
+    put_step(out, delta.mono, end);
+    delta.opened = range;
+    delta.mono = end;
+}
+
+fn payload_type(payload: Option<Payload>) -> u8 {
+    match payload {
+        None => tag::PAYLOAD_NONE,
+        Some(Payload::U64(_)) => tag::PAYLOAD_U64,
+        Some(Payload::I64(_)) => tag::PAYLOAD_I64,
+        Some(Payload::F64(_)) => tag::PAYLOAD_F64,
+    }
+}
+
+fn put_payload(out: &mut Vec<u8>, payload: Option<Payload>) {
+    match payload {
+        None => {}
+        Some(Payload::U64(value)) => put(out, value),
+        Some(Payload::I64(value)) => put(out, zigzag(value)),
+        Some(Payload::F64(value)) => out.extend_from_slice(&value.to_bits().to_le_bytes()),
+    }
+}
+
+/// At least as many bytes as `record` takes in a block.
+pub(crate) fn length_bound(record: &Record) -> usize {
+    /// The numbers of any record, tag and lengths included.
+    const NUMBERS: usize = 256;
+    const LENGTH: usize = 10;
+    let strings = match record {
+        Record::Process(it) => {
+            let argv: usize = it.argv.iter().map(|argument| argument.len() + LENGTH).sum();
+            it.host.len() + it.exe.len() + it.collector.len() + argv
+        }
+        Record::Meta { key, value } => key.len() + value.len(),
+        Record::Name { bytes, .. } => bytes.len(),
+        Record::Thread { name, .. } => name.len(),
+        Record::Device(it) => it.name.len(),
+        Record::End { reason } => reason.len(),
+        _ => 0,
+    };
+    NUMBERS + strings
+}

@@ -1,0 +1,183 @@
+//! Strategies for records with any values that their types allow.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use stage2_spool::*;
+
+/// Identifiers as they come: small, special, anything.
+fn id64() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0..200_u64,
+        1 => Just(RANGE_UNKNOWN),
+        1 => Just(RANGE_OUTSIDE),
+        2 => any::<u64>(),
+    ]
+}
+
+fn id32() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0..200_u32, 1 => Just(u32::MAX), 2 => any::<u32>()]
+}
+
+/// Times near one another, and any others.
+fn ns() -> impl Strategy<Value = u64> {
+    const BASE: u64 = 1_789_000_000_000_000_000;
+    prop_oneof![4 => BASE..BASE + 100_000, 1 => Just(0), 2 => any::<u64>()]
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![3 => "[a-z./\\-]{0,12}", 1 => any::<String>()]
+}
+
+fn raw() -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<u8>(), 0..40)
+}
+
+/// No NaN: it equals nothing, itself included.
+fn payload() -> impl Strategy<Value = Option<Payload>> {
+    use proptest::num::f64::{INFINITE, NORMAL, SUBNORMAL, ZERO};
+    prop_oneof![
+        2 => Just(None),
+        1 => any::<u64>().prop_map(|value| Some(Payload::U64(value))),
+        1 => any::<i64>().prop_map(|value| Some(Payload::I64(value))),
+        1 => (NORMAL | SUBNORMAL | ZERO | INFINITE).prop_map(|value| Some(Payload::F64(value))),
+    ]
+}
+
+prop_compose! {
+    fn process()(
+        pid in id32(), ppid in id32(), host in text(), exe in text(),
+        argv in vec(text(), 0..5), collector in text(),
+    ) -> Process {
+        Process { pid, ppid, host, exe, argv, collector }
+    }
+}
+
+prop_compose! {
+    fn device()(
+        id in id32(), name in raw(), multiprocessors in id32(), major in id32(), minor in id32(),
+        memory_bytes in id64(), bandwidth_kb_per_s in id64(), core_clock_khz in id32(),
+        l2_bytes in id32(), uuid in any::<[u8; 16]>(),
+    ) -> Device {
+        let compute_capability = (major, minor);
+        Device {
+            id, name, multiprocessors, compute_capability, memory_bytes, bandwidth_kb_per_s,
+            core_clock_khz, l2_bytes, uuid,
+        }
+    }
+}
+
+prop_compose! {
+    fn shape()(
+        id in id32(), name in id32(), grid in any::<[u32; 3]>(), block in any::<[u32; 3]>(),
+        shared in any::<[u32; 2]>(), thread in any::<[u32; 2]>(),
+    ) -> Shape {
+        let [static_shared_bytes, dynamic_shared_bytes] = shared;
+        let [registers_per_thread, local_bytes_per_thread] = thread;
+        Shape {
+            id, name, grid, block, static_shared_bytes, dynamic_shared_bytes,
+            registers_per_thread, local_bytes_per_thread,
+        }
+    }
+}
+
+prop_compose! {
+    fn range_open()(
+        range in id64(), path in id32(), thread in id32(), parent in id64(), start in ns(),
+        start_end in any::<bool>(), category in id32(), payload in payload(), continues in id64(),
+    ) -> RangeOpen {
+        let start = MonoNs(start);
+        RangeOpen { range, path, thread, parent, start, start_end, category, payload, continues }
+    }
+}
+
+prop_compose! {
+    fn mark()(
+        at in ns(), thread in id32(), name in id32(), domain in id32(), category in id32(),
+        payload in payload(),
+    ) -> Mark {
+        Mark { at: MonoNs(at), thread, name, domain, category, payload }
+    }
+}
+
+prop_compose! {
+    fn kernel()(
+        start in ns(), end in ns(), shape in id32(), queue in id32(), range in id64(),
+        correlation in id64(), graph_node in id64(),
+    ) -> Kernel {
+        let (start, end) = (GpuNs(start), GpuNs(end));
+        Kernel { start, end, shape, queue, range, correlation, graph_node }
+    }
+}
+
+prop_compose! {
+    fn copy()(work in kernel(), bytes in id64(), kind in any::<u8>()) -> stage2_spool::Copy {
+        let Kernel { start, end, queue, range, correlation, graph_node, .. } = work;
+        stage2_spool::Copy { start, end, queue, range, correlation, graph_node, bytes, kind }
+    }
+}
+
+prop_compose! {
+    fn fill()(work in kernel(), bytes in id64()) -> Fill {
+        let Kernel { start, end, queue, range, correlation, graph_node, .. } = work;
+        Fill { start, end, queue, range, correlation, graph_node, bytes }
+    }
+}
+
+prop_compose! {
+    fn graph_launch()(work in kernel(), graph in id32()) -> GraphLaunch {
+        let Kernel { start, end, queue, range, correlation, .. } = work;
+        GraphLaunch { start, end, queue, range, correlation, graph }
+    }
+}
+
+prop_compose! {
+    fn losses()(counts in any::<[u64; 11]>()) -> Losses {
+        let [cupti_dropped, buffers_refused, range_events, unattributed, invalid_timestamps,
+            unreadable_records, unbalanced, unclosed, names_cut, spool_bytes_unwritten,
+            aggregates_folded] = counts;
+        Losses {
+            cupti_dropped, buffers_refused, range_events, unattributed, invalid_timestamps,
+            unreadable_records, unbalanced, unclosed, names_cut, spool_bytes_unwritten,
+            aggregates_folded,
+        }
+    }
+}
+
+/// Any record but [`Record::End`].
+pub(crate) fn record() -> impl Strategy<Value = Record> {
+    prop_oneof![
+        process().prop_map(Record::Process),
+        (text(), text()).prop_map(|(key, value)| Record::Meta { key, value }),
+        (ns(), ns(), ns()).prop_map(|(gpu, mono, wall)| {
+            Record::Anchor(Anchor { gpu: GpuNs(gpu), mono: MonoNs(mono), wall: WallNs(wall) })
+        }),
+        (id32(), raw()).prop_map(|(id, bytes)| Record::Name { id, bytes }),
+        (id32(), id32(), raw()).prop_map(|(id, os_tid, name)| Record::Thread { id, os_tid, name }),
+        device().prop_map(Record::Device),
+        (id32(), id32(), id32(), id32()).prop_map(|(id, device, context, stream)| {
+            Record::Queue(Queue { id, device, context, stream })
+        }),
+        shape().prop_map(Record::Shape),
+        (id32(), id32(), id32(), id32()).prop_map(|(id, parent, name, domain)| {
+            Record::Path(Path { id, parent, name, domain })
+        }),
+        range_open().prop_map(Record::RangeOpen),
+        (id64(), ns()).prop_map(|(range, end)| Record::RangeClose { range, end: MonoNs(end) }),
+        mark().prop_map(Record::Mark),
+        kernel().prop_map(Record::Kernel),
+        copy().prop_map(Record::Copy),
+        fill().prop_map(Record::Fill),
+        graph_launch().prop_map(Record::GraphLaunch),
+        (id64(), id32()).prop_map(|(node, path)| Record::GraphNode { node, path }),
+        losses().prop_map(Record::Losses),
+    ]
+}
+
+/// Frames of records, with an end at the end or not.
+pub(crate) fn frames() -> impl Strategy<Value = Vec<Vec<Record>>> {
+    let ended = prop::option::of(text().prop_map(|reason| Record::End { reason }));
+    (vec(vec(record(), 1..12), 0..8), ended).prop_map(|(mut frames, end)| {
+        frames.extend(end.map(|end| vec![end]));
+        frames
+    })
+}

@@ -1,0 +1,107 @@
+//! What writer and reader allocate: bounded by the file, and nothing for each record.
+//!
+//! One test function: the counters are those of the process.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{decode_trace, file_header, frame};
+use stage2_spool::{Reader, Record, Writer};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+static NOW_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: both methods hand their arguments to the system's allocator as they are.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        let now = NOW_BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK_BYTES.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: the caller keeps to the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: `pointer` came from `alloc` above, with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Bytes that `run` held at most, beyond what was held before, and its number of allocations.
+fn measure(run: impl FnOnce()) -> (usize, usize) {
+    let (count, bytes) = (ALLOCATIONS.load(Ordering::Relaxed), NOW_BYTES.load(Ordering::Relaxed));
+    PEAK_BYTES.store(bytes, Ordering::Relaxed);
+    run();
+    let peak = PEAK_BYTES.load(Ordering::Relaxed) - bytes;
+    (peak, ALLOCATIONS.load(Ordering::Relaxed) - count)
+}
+
+/// A varint of all the bits there are.
+const HUGE: [u8; 10] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+
+fn hostile_files() -> Vec<(&'static str, Vec<u8>)> {
+    let header = file_header(1, &[]);
+    let mut longest_frame = b"S2\x01\x00".to_vec();
+    longest_frame.extend_from_slice(&u32::MAX.to_le_bytes());
+    longest_frame.resize(80, 0);
+    let mut long_frame = longest_frame.clone();
+    long_frame[4..8].copy_from_slice(&(1024_u32 * 1024).to_le_bytes());
+    let mut longest_header = header.clone();
+    longest_header[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
+    // 4 numbers: process, parent, then two empty strings, then the number of arguments.
+    let arguments = [&[0x40, 14, 1, 1, 0, 0][..], &HUGE].concat();
+    let name = [&[0x43, 11, 1][..], &HUGE].concat();
+    let record = [&[0x43][..], &HUGE].concat();
+    vec![
+        ("frame of 4 GiB", [header.clone(), longest_frame].concat()),
+        ("frame of 1 MiB", [header.clone(), long_frame].concat()),
+        ("header of 4 GiB", longest_header),
+        ("2^64 arguments", [header.clone(), frame(1, &arguments)].concat()),
+        ("name of 2^64 bytes", [header.clone(), frame(1, &name)].concat()),
+        ("record of 2^64 bytes", [header, frame(1, &record)].concat()),
+    ]
+}
+
+#[test]
+fn memory_is_bounded() {
+    for (what, file) in hostile_files() {
+        let mut records = 0;
+        let (peak, _) = measure(|| {
+            records = Reader::new(file.as_slice()).map_or(0, Iterator::count);
+        });
+        assert_eq!(records, 0, "{what}");
+        assert!(peak < 80 * 1024, "{what}: {peak} bytes for a file of {} bytes", file.len());
+    }
+
+    let kernels = decode_trace::kernels(1_000);
+    let mut writer = Writer::new(std::io::sink()).unwrap();
+    let (peak, allocations) = measure(|| {
+        for kernel in &kernels {
+            writer.kernel(kernel);
+            writer.write(&Record::GraphNode { node: kernel.correlation, path: kernel.shape });
+        }
+        writer.flush().unwrap();
+    });
+    assert_eq!((peak, allocations), (0, 0), "writing");
+
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    kernels.iter().for_each(|kernel| writer.kernel(kernel));
+    writer.flush().unwrap();
+    let file = writer.into_sink();
+    let mut records = 0;
+    let (peak, allocations) = measure(|| {
+        records = Reader::new(file.as_slice()).unwrap().count();
+    });
+    assert_eq!(records, kernels.len());
+    assert!(peak < 300 * 1024, "{peak} bytes to read {} bytes", file.len());
+    assert!(allocations < 10, "{allocations} allocations to read {records} records");
+}
