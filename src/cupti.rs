@@ -291,10 +291,6 @@ impl Tracer for Cupti {
         self.collect(false);
     }
 
-    fn reports_launches(&self) -> bool {
-        self.by_callback
-    }
-
     fn facts(&self) -> Vec<(&'static str, String)> {
         self.facts.clone()
     }

@@ -40,7 +40,7 @@ pub fn run(shared: &'static Shared) {
         shared,
         output: Output::open(&shared.options),
         names: Interner::new(),
-        ranges: Ranges::new(false),
+        ranges: Ranges::new(),
         aggregates: Aggregates::default(),
         closed: Vec::new(),
         gpu_known: false,
@@ -83,9 +83,6 @@ impl Drain {
         self.gpu_known = true;
         match gpu {
             Ok(tracer) => {
-                if tracer.reports_launches() {
-                    self.ranges.track_launches();
-                }
                 for (key, value) in tracer.facts() {
                     self.output.put(Record::Meta { key: key.to_owned(), value });
                 }

@@ -74,6 +74,7 @@ pub struct Ranges {
     /// Thread on which a start/end range was started.
     started_on: FxHashMap<u64, u32>,
     capture_paths: FxHashMap<u64, u32>,
+    /// Reported launches by the low bits of their id; empty until one is reported.
     launches: Vec<(u64, Place)>,
     correlations: Correlations,
     next_range: u64,
@@ -81,28 +82,27 @@ pub struct Ranges {
     changes: usize,
 }
 
+impl Default for Ranges {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Ranges {
-    /// No range is open. `by_launch`: launches are reported one by one, so room for them is
-    /// needed.
-    pub fn new(by_launch: bool) -> Self {
-        let launches = if by_launch { LAUNCHES } else { 0 };
+    /// No range is open.
+    pub fn new() -> Self {
         Ranges {
             threads: Vec::new(),
             domains: FxHashMap::default(),
             strings: FxHashMap::default(),
             started_on: FxHashMap::default(),
             capture_paths: FxHashMap::default(),
-            launches: vec![(u64::MAX, Place::UNKNOWN); launches],
+            launches: Vec::new(),
             correlations: Correlations::default(),
             next_range: RANGE_OUTSIDE + 1,
             names: 0,
             changes: 0,
         }
-    }
-
-    /// Launches are reported one by one from now on.
-    pub fn track_launches(&mut self) {
-        self.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
     }
 
     /// Takes one event in, writes what it defines, and gives the range instances it closed to
@@ -252,6 +252,10 @@ impl<S: Sink> Applying<'_, S> {
             What::Launch => {
                 let place = self.ranges.thread(event.thread).timeline.now();
                 let id = self.ranges.correlations.extend(event.fence);
+                // Room is only needed with attribution by callback.
+                if self.ranges.launches.is_empty() {
+                    self.ranges.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
+                }
                 if let Some(slot) = self.ranges.launches.get_mut(id as usize & (LAUNCHES - 1)) {
                     *slot = (id, place);
                 }

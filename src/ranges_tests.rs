@@ -15,9 +15,9 @@ struct Guest {
 }
 
 impl Guest {
-    fn new(by_launch: bool) -> Self {
+    fn new() -> Self {
         Guest {
-            ranges: Ranges::new(by_launch),
+            ranges: Ranges::new(),
             names: Interner::new(),
             records: Vec::new(),
             counters: Counters::default(),
@@ -66,7 +66,7 @@ impl Guest {
 
 #[test]
 fn work_gets_the_whole_path_open_on_its_own_thread() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     let outer = guest.push(1, "prefill");
     let other = guest.push(2, "decode");
     let inner = guest.push(1, "layer.0");
@@ -85,7 +85,7 @@ fn work_gets_the_whole_path_open_on_its_own_thread() {
 
 #[test]
 fn instances_of_one_path_are_told_apart() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     let fences: Vec<u32> = (0..3)
         .map(|_| {
             let at = guest.push(1, "step");
@@ -101,7 +101,7 @@ fn instances_of_one_path_are_told_apart() {
 
 #[test]
 fn a_pop_without_a_push_is_counted_and_harmless() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     guest.pop(1);
     guest.event(What::End, 1, |e| e.id = 99, "");
     let fence = guest.push(1, "a");
@@ -111,7 +111,7 @@ fn a_pop_without_a_push_is_counted_and_harmless() {
 
 #[test]
 fn an_end_on_another_thread_closes_the_range_where_it_was_started() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     let start = guest.event(What::Start, 1, |e| e.id = 7, "request");
     let end = guest.event(What::End, 2, |e| e.id = 7, "");
     assert_eq!(guest.path_at(1, start + 1), "request");
@@ -121,7 +121,7 @@ fn an_end_on_another_thread_closes_the_range_where_it_was_started() {
 
 #[test]
 fn an_inner_range_outlives_its_outer_one_under_a_path_of_its_own() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     guest.event(What::Start, 1, |e| e.id = 1, "a");
     let both = guest.event(What::Start, 1, |e| e.id = 2, "b");
     let only_b = guest.event(What::End, 1, |e| e.id = 1, "");
@@ -143,7 +143,7 @@ fn an_inner_range_outlives_its_outer_one_under_a_path_of_its_own() {
 
 #[test]
 fn domains_have_stacks_of_their_own() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     guest.event(What::DomainName, 1, |e| e.domain = 5, "llm");
     guest.push(1, "default");
     guest.event(What::Push, 1, |e| e.domain = 5, "own");
@@ -156,7 +156,7 @@ fn domains_have_stacks_of_their_own() {
 
 #[test]
 fn lost_events_are_noticed_by_the_depth_of_the_next_one() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     guest.event(What::Push, 1, |e| e.depth = Some(1), "a");
     // The push of "b" to depth 2 is lost.
     let inner = guest.event(What::Push, 1, |e| e.depth = Some(3), "c");
@@ -169,7 +169,7 @@ fn lost_events_are_noticed_by_the_depth_of_the_next_one() {
 
 #[test]
 fn registered_strings_and_long_texts_name_ranges() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     guest.event(What::RegisteredString, 1, |e| e.id = 77, "registered");
     let long = "x".repeat(1000);
     let first = guest.event(What::Push, 1, |e| e.string = 77, "");
@@ -180,7 +180,7 @@ fn registered_strings_and_long_texts_name_ranges() {
 
 #[test]
 fn a_wanted_range_wants_everything_inside_and_nothing_after() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     let before = guest.push(1, "app");
     let inside = guest.event(What::Push, 1, |e| e.wanted = true, "decode");
     let nested = guest.push(1, "layer");
@@ -194,7 +194,7 @@ fn a_wanted_range_wants_everything_inside_and_nothing_after() {
 
 #[test]
 fn reported_launches_are_placed_by_id_whatever_the_thread() {
-    let mut guest = Guest::new(true);
+    let mut guest = Guest::new();
     guest.push(1, "a");
     guest.push(2, "b");
     guest.event(What::Launch, 1, |e| e.fence = 1001, "");
@@ -208,7 +208,7 @@ fn reported_launches_are_placed_by_id_whatever_the_thread() {
 
 #[test]
 fn graph_nodes_remember_where_they_were_captured() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     guest.push(1, "capture");
     guest.event(What::GraphNodeCreated, 1, |e| e.id = 500, "");
     guest.pop(1);
@@ -227,7 +227,7 @@ fn graph_nodes_remember_where_they_were_captured() {
 
 #[test]
 fn ten_thousand_deep_nesting_is_survived() {
-    let mut guest = Guest::new(false);
+    let mut guest = Guest::new();
     for depth in 0..10_000 {
         guest.event(What::Push, 1, |e| e.depth = Some(depth + 1), "deep");
     }

@@ -166,9 +166,6 @@ pub trait Tracer: Send + Sync {
     /// Collects nothing from now on and calls nobody back.
     fn shut(&self);
 
-    /// Whether every launch is reported as an event.
-    fn reports_launches(&self) -> bool;
-
     /// Facts for the capture's metadata, as key and value.
     fn facts(&self) -> Vec<(&'static str, String)>;
 }

@@ -5,7 +5,10 @@
 #![forbid(unsafe_code)]
 
 mod histogram;
+mod names;
+pub mod text;
 mod union;
 
 pub use histogram::{ERROR_PERCENT, Histogram};
+pub use names::{KernelName, kernel_name};
 pub use union::{Busy, Unions, union_ns};

@@ -1,6 +1,7 @@
 //! Records into the spool file, where one was asked for; remembers what the summary shows.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use stage2_spool::{Anchor, Copy, Device, Fill, Kernel, Process, Record, Writer};
@@ -9,6 +10,9 @@ use crate::counters::Counters;
 use crate::diag;
 use crate::intern::Sink;
 use crate::options::Options;
+
+/// Longer command lines are cut, bytes.
+const ARGV_BYTES: usize = 64 << 10;
 
 /// The way out of the process.
 pub(super) struct Output {
@@ -113,15 +117,26 @@ impl Sink for Output {
     }
 }
 
-fn create(folder: &Path, process: &Process) -> std::io::Result<Writer<File>> {
+fn create(folder: &Path, process: &Process) -> io::Result<Writer<File>> {
     std::fs::create_dir_all(folder)?;
-    let path = folder.join(stage2_spool::file_name(&process.host, process.pid));
-    Writer::new(File::create(path)?)
+    let name = stage2_spool::file_name(&process.host, process.pid);
+    let stem = name.strip_suffix(".s2t").unwrap_or(&name);
+    // A process keeps its id over an exec, and ids come round again: never write over a capture.
+    let names = std::iter::once(name.clone()).chain((2..100).map(|n| format!("{stem}-{n}.s2t")));
+    for name in names {
+        match File::create_new(folder.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            file => return Writer::new(file?),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{stem}*.s2t exist 99 times")))
 }
 
 fn this_process() -> Process {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let cmdline = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let mut cmdline = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    // One record has to hold it.
+    cmdline.truncate(ARGV_BYTES);
     let host = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
     Process {
         pid: std::process::id(),

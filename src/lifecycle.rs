@@ -1,0 +1,137 @@
+//! Starts and stops the collector: the only place that moves the phase and wires the parts.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::options::Options;
+use crate::state::{self, Off, Phase, Shared};
+use crate::{barrier, cupti, diag, drain};
+
+/// The longest that a thread waits for another one that is starting us.
+const START_PATIENCE: Duration = Duration::from_secs(2);
+/// The longest that the end of the guest is held up.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// NVTX before CUDA 12.9 may start us from several threads at once.
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// Starts recording, unless that was done. `None`: we are off, for good or because another
+/// thread takes too long over it.
+pub fn start() -> Option<&'static Shared> {
+    match state::phase() {
+        Phase::On => return state::shared(),
+        Phase::Idle => {}
+        Phase::Stopping | Phase::Ended | Phase::Forked => return None,
+    }
+    let _starting = STARTING.try_lock_for(START_PATIENCE)?;
+    if state::phase() == Phase::On {
+        return state::shared();
+    }
+    let options = Options::from_env();
+    diag::debug(format_args!("{options:?}"));
+    let shared = state::share(Shared::new(options))?;
+    if let Err(error) = spawn_drain(shared) {
+        diag::warn(format_args!("off: no thread can be started ({error}); nothing is recorded"));
+        return None;
+    }
+    stop_at_exit();
+    // SAFETY: the handler only stores an atomic.
+    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
+    state::advance(Phase::Idle, Phase::On).then_some(shared)
+}
+
+/// Starts the GPU half, unless that was done. Called in the driver's initialisation.
+pub fn start_gpu() {
+    let Some(shared) = start() else { return };
+    let Some(_starting) = STARTING.try_lock_for(START_PATIENCE) else { return };
+    if shared.gpu.get().is_some() {
+        return;
+    }
+    let gpu = if shared.options.gpu {
+        cupti::start(shared)
+    } else {
+        Err(Off("STAGE2_GPU=off".to_owned()))
+    };
+    match &gpu {
+        Err(off) if shared.options.gpu => {
+            diag::warn(format_args!("GPU work is not recorded: {off}"));
+        }
+        Err(_) => {}
+        // CUPTI and the driver have registered their own exit handlers by now, which run before
+        // those registered earlier: ours has to come first.
+        Ok(_) => stop_at_exit(),
+    }
+    // The lock makes us the only one to set it.
+    let _ = shared.gpu.set(gpu);
+    if let Some(tracer) = shared.tracer().filter(|_| shared.gate.is_open()) {
+        // A wanted range was opened before CUPTI was there.
+        tracer.collect(true);
+    }
+    shared.wake_drain();
+}
+
+/// Finishes: takes in what CUPTI still holds, ends the spool, shows the summary. Bounded.
+fn stop() {
+    if !state::advance(Phase::On, Phase::Stopping) {
+        return;
+    }
+    let Some(shared) = state::shared() else { return };
+    shared.stop.store(true, Ordering::Release);
+    shared.wake_drain();
+    let deadline = Instant::now() + STOP_PATIENCE;
+    while !shared.done.load(Ordering::Acquire) {
+        if Instant::now() >= deadline {
+            diag::warn(format_args!(
+                "CUPTI did not finish within {} s: the last records and the summary are missing; \
+                 the trace file holds everything up to its last flush",
+                STOP_PATIENCE.as_secs()
+            ));
+            return;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    state::advance(Phase::Stopping, Phase::Ended);
+}
+
+fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
+    // Signals are the guest's business: they must not arrive on our thread.
+    let guest_mask = block_signals();
+    let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(|| {
+        barrier::catch((), || drain::run(shared));
+        shared.done.store(true, Ordering::Release);
+    });
+    restore_signals(&guest_mask);
+    // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
+    let _ = shared.drain.set(spawned?.thread().clone());
+    Ok(())
+}
+
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: both sets are initialised by the calls that they are passed to.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    }
+}
+
+fn restore_signals(mask: &libc::sigset_t) {
+    // SAFETY: the set came from `block_signals`.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
+}
+
+fn stop_at_exit() {
+    // SAFETY: the handler may run at any time and more than once.
+    unsafe { libc::atexit(at_exit) };
+}
+
+extern "C" fn at_exit() {
+    barrier::catch((), stop);
+}
+
+extern "C" fn in_forked_child() {
+    state::forked();
+}

@@ -1,0 +1,63 @@
+//! The summary into `kernels.md`, for a capture that was taken without the launcher.
+
+use std::fmt::Write;
+
+use super::Summary;
+use super::rows::{self, ms, percent, us};
+use stage2_figures::text;
+
+pub(super) fn render(summary: &Summary<'_>) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write(summary, &mut out);
+    out
+}
+
+fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "# Kernels\n")?;
+    if summary.simulated {
+        writeln!(out, "**SIMULATED GPU: these are replayed recordings, not measurements.**\n")?;
+    }
+    match summary.gpu_off {
+        Some(off) => {
+            writeln!(out, "No GPU work recorded: {}\n", text::plain(&text::visible(off.0.as_bytes())))?;
+        }
+        None => writeln!(out, "{}\n", summary.coverage())?,
+    }
+    for (device, busy) in rows::busy(summary) {
+        let name = text::plain(&summary.device_name(device));
+        writeln!(out, "GPU {device} ({name}): busy {} ms (union).\n", ms(busy.busy_ns))?;
+    }
+    writeln!(
+        out,
+        "| kernel_name | total_ms | calls | mean_ms | device | range | % of GPU time | p50_us | p99_us |"
+    )?;
+    writeln!(out, "|---|--:|--:|--:|---|---|--:|--:|--:|")?;
+    let whole = rows::gpu_total_ns(summary);
+    let mut lines: Vec<_> = rows::sections(summary)
+        .into_iter()
+        .flat_map(|section| {
+            let title = section.title;
+            section.rows.into_iter().map(move |line| (title.clone(), line))
+        })
+        .collect();
+    lines.sort_by_key(|(_, line)| std::cmp::Reverse(line.row.total_ns));
+    for (title, line) in &lines {
+        let percentile = |p| us(line.percentile_ns(p).map(|ns| ns as f64));
+        let mean = line.mean_ns().map_or_else(|| "-".to_owned(), |ns| format!("{:.6}", ns / 1e6));
+        writeln!(
+            out,
+            "| {} | {} | {} | {mean} | {}:{} | {} | {} | {} | {} |",
+            text::code(&line.name),
+            ms(line.row.total_ns),
+            line.row.calls,
+            line.device,
+            text::plain(&summary.device_name(line.device)),
+            text::code(title),
+            percent(line.row.total_ns, whole),
+            percentile(50),
+            percentile(99),
+        )?;
+    }
+    Ok(())
+}

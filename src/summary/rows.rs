@@ -1,0 +1,143 @@
+//! The aggregates into the rows and figures that both forms of the summary show.
+
+use stage2_figures::{Busy, kernel_name, text};
+
+use super::Summary;
+use crate::aggregate::{Instances, Key, Row, UNATTRIBUTED, Work};
+
+/// Kernels listed for each range path.
+pub(super) const TOP: usize = 10;
+/// Range paths listed.
+pub(super) const PATHS: usize = 20;
+
+/// One range path with its work, heaviest first.
+pub(super) struct Section {
+    pub(super) path: u32,
+    pub(super) title: String,
+    pub(super) instances: Instances,
+    pub(super) total_ns: u64,
+    pub(super) calls: u64,
+    pub(super) rows: Vec<Line>,
+}
+
+/// One kernel (all its launch configurations together) or other work under one path.
+#[derive(Clone)]
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) device: u32,
+    pub(super) row: Row,
+}
+
+impl Line {
+    pub(super) fn mean_ns(&self) -> Option<f64> {
+        (self.row.timed > 0).then(|| self.row.total_ns as f64 / self.row.timed as f64)
+    }
+
+    /// Percentile, kept within the exact extremes.
+    pub(super) fn percentile_ns(&self, percent: u64) -> Option<u64> {
+        let value = self.row.histogram.percentile(percent)?;
+        Some(value.clamp(self.row.min_ns, self.row.max_ns))
+    }
+}
+
+/// Every path that has work or instances, heaviest first.
+pub(super) fn sections(summary: &Summary<'_>) -> Vec<Section> {
+    let mut paths: Vec<u32> = summary.totals.rows.iter().map(|(key, _)| key.path).collect();
+    paths.extend(summary.totals.instances.keys());
+    paths.sort_unstable();
+    paths.dedup();
+    let mut sections: Vec<Section> =
+        paths.into_iter().map(|path| section(summary, path)).collect();
+    sections.sort_by_key(|s| (std::cmp::Reverse((s.total_ns, s.instances.host_ns)), s.path));
+    sections
+}
+
+fn section(summary: &Summary<'_>, path: u32) -> Section {
+    let mut rows: Vec<Line> = Vec::new();
+    for (key, row) in summary.totals.rows.iter().filter(|(key, _)| key.path == path) {
+        let name = work_name(summary, key);
+        match rows.iter_mut().find(|line| line.name == name && line.device == key.device) {
+            Some(line) => merge(&mut line.row, row),
+            None => rows.push(Line { name, device: key.device, row: row.clone() }),
+        }
+    }
+    rows.sort_by(|a, b| b.row.total_ns.cmp(&a.row.total_ns).then_with(|| a.name.cmp(&b.name)));
+    Section {
+        path,
+        title: path_title(summary, path),
+        instances: summary.totals.instances.get(&path).copied().unwrap_or_default(),
+        total_ns: rows.iter().map(|line| line.row.total_ns).sum(),
+        calls: rows.iter().map(|line| line.row.calls).sum(),
+        rows,
+    }
+}
+
+fn merge(into: &mut Row, row: &Row) {
+    into.min_ns = match (into.timed, row.timed) {
+        (0, _) => row.min_ns,
+        (_, 0) => into.min_ns,
+        _ => into.min_ns.min(row.min_ns),
+    };
+    into.max_ns = into.max_ns.max(row.max_ns);
+    into.calls += row.calls;
+    into.timed += row.timed;
+    into.total_ns += row.total_ns;
+    into.bytes += row.bytes;
+    into.histogram.merge(&row.histogram);
+}
+
+fn path_title(summary: &Summary<'_>, path: u32) -> String {
+    match path {
+        0 => "(outside ranges)".to_owned(),
+        UNATTRIBUTED => "(unattributed)".to_owned(),
+        path => text::visible(&summary.names.path_text(path)),
+    }
+}
+
+fn work_name(summary: &Summary<'_>, key: &Key) -> String {
+    match key.work {
+        Work::Kernel(shape) => kernel_name(summary.names.text(shape.name)).short,
+        Work::Copy(1) => "[copy host to device]".to_owned(),
+        Work::Copy(2) => "[copy device to host]".to_owned(),
+        Work::Copy(8) => "[copy device to device]".to_owned(),
+        Work::Copy(9) => "[copy host to host]".to_owned(),
+        Work::Copy(10) => "[copy peer to peer]".to_owned(),
+        Work::Copy(kind) => format!("[copy of kind {kind}]"),
+        Work::Fill => "[fill]".to_owned(),
+        Work::Graph(graph) => format!("[graph {graph}]"),
+        Work::Folded => "[more rows than are kept]".to_owned(),
+    }
+}
+
+/// Busy time of each device, by number.
+pub(super) fn busy(summary: &Summary<'_>) -> Vec<(u32, Busy)> {
+    let mut devices: Vec<(u32, Busy)> = summary
+        .totals
+        .busy
+        .iter()
+        .filter(|((part, _), _)| part.is_none())
+        .map(|(&(_, device), &busy)| (device, busy))
+        .collect();
+    devices.sort_by_key(|&(device, _)| device);
+    devices
+}
+
+/// All GPU time, ns: the sum that shares are taken of.
+pub(super) fn gpu_total_ns(summary: &Summary<'_>) -> u64 {
+    summary.totals.rows.iter().map(|(_, row)| row.total_ns).sum()
+}
+
+/// Milliseconds with three decimals.
+pub(super) fn ms(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1_000_000, ns % 1_000_000 / 1_000)
+}
+
+/// Microseconds with two decimals; a dash where there is none.
+pub(super) fn us(ns: Option<f64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns / 1e3))
+}
+
+/// A share in percent; a dash where there is nothing to share.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1}", part as f64 * 100.0 / whole as f64) }
+}

@@ -1,0 +1,97 @@
+//! The summary into plain text for a terminal or a log file.
+
+use std::fmt::Write;
+
+use super::Summary;
+use super::rows::{self, PATHS, TOP, ms, percent, us};
+use stage2_figures::text;
+
+/// Characters of a kernel name.
+const NAME: usize = 60;
+
+pub(super) fn render(summary: &Summary<'_>) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write(summary, &mut out);
+    out
+}
+
+fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
+    let sections = rows::sections(summary);
+    let simulated = if summary.simulated { "SIMULATED GPU, " } else { "" };
+    writeln!(out, "\nstage2: {simulated}process {}", std::process::id())?;
+    match summary.gpu_off {
+        Some(off) => writeln!(out, "stage2: no GPU work recorded: {off}")?,
+        None if !summary.gpu_seen => {
+            writeln!(out, "stage2: no GPU work: this process did not initialise CUDA")?;
+        }
+        None => writeln!(out, "stage2: {}", summary.coverage())?,
+    }
+    let whole = rows::gpu_total_ns(summary);
+    for (device, busy) in rows::busy(summary) {
+        write!(
+            out,
+            "stage2: GPU {device} ({}) busy {} ms (union of all work on it)",
+            summary.device_name(device),
+            ms(busy.busy_ns)
+        )?;
+        if busy.late_ns > 0 {
+            write!(out, ", up to {} ms more: some records came too late", ms(busy.late_ns))?;
+        }
+        writeln!(out)?;
+    }
+    for section in sections.iter().take(PATHS) {
+        write!(out, "\n{}", text::shorten(&section.title, 100))?;
+        if section.instances.count > 0 {
+            write!(
+                out,
+                "  x{}, host {} ms",
+                section.instances.count,
+                ms(section.instances.host_ns)
+            )?;
+        }
+        let share = percent(section.total_ns, whole);
+        writeln!(
+            out,
+            ", GPU sum {} ms ({share} %), {} calls",
+            ms(section.total_ns),
+            section.calls
+        )?;
+        if section.rows.is_empty() {
+            continue;
+        }
+        writeln!(
+            out,
+            "  {:>9} {:>12} {:>10} {:>10} {:>10} {:>6}  kernel",
+            "calls", "total ms", "mean us", "p50 us", "p99 us", "%"
+        )?;
+        for line in section.rows.iter().take(TOP) {
+            let percentile = |p| us(line.percentile_ns(p).map(|ns| ns as f64));
+            writeln!(
+                out,
+                "  {:>9} {:>12} {:>10} {:>10} {:>10} {:>6}  {}",
+                line.row.calls,
+                ms(line.row.total_ns),
+                us(line.mean_ns()),
+                percentile(50),
+                percentile(99),
+                percent(line.row.total_ns, whole),
+                text::shorten(&line.name, NAME),
+            )?;
+        }
+        left_out(out, section.rows.iter().skip(TOP).map(|line| line.row.total_ns), "kernels")?;
+    }
+    left_out(out, sections.iter().skip(PATHS).map(|s| s.total_ns), "range paths")
+}
+
+fn left_out(
+    out: &mut String,
+    rest: impl Iterator<Item = u64>,
+    what: &str,
+) -> std::fmt::Result {
+    let (count, total) = rest.fold((0u64, 0u64), |(count, sum), ns| (count + 1, sum + ns));
+    if count > 0 {
+        writeln!(out, "  ... {count} more {what}, {} ms", ms(total))?;
+    }
+    Ok(())
+}
