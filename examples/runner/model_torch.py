@@ -184,9 +184,17 @@ def _mark_layers(network: torch.nn.Module, ranges: Ranges) -> None:
 
 
 def _mark(module: torch.nn.Module, name: str, ranges: Ranges) -> None:
-    module.register_forward_pre_hook(lambda *_: ranges.push(name) and None)
+    # What a hook returns replaces the module's input or output, and NVTX's functions return the
+    # nesting depth: so the hooks return nothing.
+    def before(*_: object) -> None:
+        ranges.push(name)
+
+    def after(*_: object) -> None:
+        ranges.pop()
+
+    module.register_forward_pre_hook(before)
     # always_call: the range closes also when the forward call raises.
-    module.register_forward_hook(lambda *_: ranges.pop() and None, always_call=True)
+    module.register_forward_hook(after, always_call=True)
 
 
 @contextlib.contextmanager

@@ -57,12 +57,15 @@ class Recorder:
         self.paths: list[str] = []
         self.ranges = Ranges("recorder", push=self._push, pop=self._pop)
 
-    def _push(self, name: str) -> None:
+    def _push(self, name: str) -> int:
+        """Return the depth, as NVTX does where a tool listens."""
         self.stack.append(name)
         self.paths.append("/".join(self.stack))
+        return len(self.stack) - 1
 
-    def _pop(self) -> None:
+    def _pop(self) -> int:
         self.stack.pop()
+        return len(self.stack)
 
 
 def paths(events: str) -> list[str]:

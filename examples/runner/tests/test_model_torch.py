@@ -67,6 +67,14 @@ class Torch(unittest.TestCase):
         self.assertEqual(recorder.paths, expected)
         self.assertEqual(recorder.stack, [])
 
+    def test_ranges_of_layers_change_nothing_at_any_depth(self):
+        recorder = Recorder()
+        plain = TorchModel(spec(), "cpu", None, 0)
+        marked = TorchModel(spec(), "cpu", None, 0, layer_ranges=recorder.ranges)
+        one, two = (generate(net, PROMPT, 3, OFF).tokens for net in (plain, marked))
+        np.testing.assert_array_equal(one, two)
+        self.assertEqual(recorder.paths[0], "layer.0")
+
     def test_default_dtype_is_left_as_it_was(self):
         before = torch.get_default_dtype()
         net = TorchModel(spec(), "cpu", "bfloat16", 0)
