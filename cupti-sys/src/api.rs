@@ -1,0 +1,352 @@
+//! Turns the raw function table into calls that return `Result`s.
+//!
+//! The calls are safe because [`Api::load`]'s contract covers them: the library is a CUPTI and the
+//! driver is there. Those that are made while the profiled program waits ([`Api::next_record`],
+//! [`Api::timestamp_ns`], [`Api::graph_node_id`], [`Api::num_dropped`]) add nothing to CUPTI's own
+//! cost: no allocation, no lock. Nothing here panics.
+
+use crate::bindings as cupti;
+use crate::error::{CuptiError, Result, check};
+use crate::later;
+use crate::table::Api;
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::size_of;
+use std::ptr::{self, NonNull};
+
+/// Called by CUPTI for every enabled callback, with what was given to [`Api::subscribe`], the
+/// domain, the callback id and the domain's data (for API calls `CUpti_CallbackData`), which is
+/// valid during the call only.
+pub type Callback = extern "C" fn(
+    user_data: *mut c_void,
+    domain: cupti::CUpti_CallbackDomain,
+    id: cupti::CUpti_CallbackId,
+    data: *const c_void,
+);
+
+/// Called by CUPTI on the program's threads when it needs a buffer: fills in its address (8-byte
+/// aligned), its size in bytes and the most records to put into it (0: as many as fit).
+pub type BufferRequest =
+    extern "C" fn(buffer: *mut *mut u8, size_bytes: *mut usize, max_records: *mut usize);
+
+/// Called by CUPTI when a buffer comes back: its address, its size and how much of it holds
+/// records, in bytes. Context and stream are always null and 0 since CUDA 6.
+pub type BufferComplete = extern "C" fn(
+    context: cupti::CUcontext,
+    stream_id: u32,
+    buffer: *mut u8,
+    size_bytes: usize,
+    valid_bytes: usize,
+);
+
+/// The one registration for callbacks that CUPTI allows in a process.
+///
+/// Dropping it leaves the registration in place; [`Api::unsubscribe`] ends it.
+#[derive(Debug)]
+pub struct Subscriber(NonNull<cupti::CUpti_Subscriber_st>);
+
+// SAFETY: the handle is only a name for CUPTI, whose functions may be called from any thread.
+unsafe impl Send for Subscriber {}
+// SAFETY: shared references to it give access to nothing.
+unsafe impl Sync for Subscriber {}
+
+/// The longest name of a subscriber that CUPTI hands out is 64 bytes, its ending included.
+const SUBSCRIBER_NAME_BYTES: usize = 128;
+
+impl Api {
+    /// CUPTI's version: 18 for CUDA 11.8 to 12.1, 20 to 28 for 12.2 to 12.9, then
+    /// major * 10000 + minor * 100 + update.
+    pub fn version(&self) -> Result<u32> {
+        let mut version = 0;
+        // SAFETY: by the contract of `load`; the pointer is valid for a write.
+        check(unsafe { (self.get_version)(&mut version) })?;
+        Ok(version)
+    }
+
+    /// CUPTI's clock now, in ns: the clock of the timestamps in its records.
+    pub fn timestamp_ns(&self) -> Result<u64> {
+        let mut now_ns = 0;
+        // SAFETY: by the contract of `load`; the pointer is valid for a write.
+        check(unsafe { (self.get_timestamp)(&mut now_ns) })?;
+        Ok(now_ns)
+    }
+
+    /// Registers the process's callback; which calls it sees is up to [`Api::enable_callback`].
+    ///
+    /// # Errors
+    /// [`CuptiError::MULTIPLE_SUBSCRIBERS`] if another tool was first; see [`Api::holder`].
+    #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "nobody but the callback looks at it")]
+    pub fn subscribe(&self, callback: Callback, user_data: *mut c_void) -> Result<Subscriber> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: by the contract of `load`; `user_data` is handed back, never looked at, and the
+        // callback is a safe function for any arguments.
+        check(unsafe { (self.subscribe)(&mut handle, Some(callback), user_data) })?;
+        NonNull::new(handle).map(Subscriber).ok_or(CuptiError::UNKNOWN)
+    }
+
+    /// Ends a registration.
+    pub fn unsubscribe(&self, subscriber: Subscriber) -> Result<()> {
+        // SAFETY: by the contract of `load`; the handle came from `subscribe` and ends here.
+        check(unsafe { (self.unsubscribe)(subscriber.0.as_ptr()) })
+    }
+
+    /// Switches the callback on or off for one function or event. The exclusive reference keeps
+    /// these calls apart, which CUPTI leaves to its client.
+    pub fn enable_callback(
+        &self,
+        subscriber: &mut Subscriber,
+        domain: cupti::CUpti_CallbackDomain,
+        id: cupti::CUpti_CallbackId,
+        on: bool,
+    ) -> Result<()> {
+        // SAFETY: by the contract of `load`; the handle is live.
+        check(unsafe { (self.enable_callback)(on.into(), subscriber.0.as_ptr(), domain, id) })
+    }
+
+    /// Switches the callback on or off for a whole domain.
+    pub fn enable_domain(
+        &self,
+        subscriber: &mut Subscriber,
+        domain: cupti::CUpti_CallbackDomain,
+        on: bool,
+    ) -> Result<()> {
+        let enable = self.enable_domain.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        // SAFETY: by the contract of `load`; the handle is live.
+        check(unsafe { enable(on.into(), subscriber.0.as_ptr(), domain) })
+    }
+
+    /// Who holds CUPTI, as that subscriber calls itself, after [`Api::subscribe`] was refused with
+    /// [`CuptiError::MULTIPLE_SUBSCRIBERS`]. CUPTI tells from 13.0 on.
+    ///
+    /// To ask is to try to subscribe once more, as `own_name`; a success is undone at once.
+    pub fn holder(&self, own_name: &CStr) -> Option<String> {
+        extern "C" fn nothing(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
+        let subscribe = self.subscribe_v2?;
+        let long = self.version().ok()? >= later::LONG_SUBSCRIBER_PARAMS_SINCE;
+        let mut name = [0_u8; SUBSCRIBER_NAME_BYTES];
+        let mut parameters = later::SubscriberParams {
+            structSize: if long {
+                size_of::<later::SubscriberParams>()
+            } else {
+                size_of::<cupti::CUpti_SubscriberParams>()
+            },
+            subscriberName: own_name.as_ptr(),
+            oldSubscriberName: name.as_mut_ptr().cast::<c_char>(),
+            // The last byte stays 0 whatever CUPTI writes.
+            oldSubscriberSize: name.len() - 1,
+            allowMultipleSubscribers: 0,
+            padding: [0; 7],
+        };
+        let mut handle = ptr::null_mut();
+        // SAFETY: by the contract of `load`; all pointers are valid during the call, and the
+        // parameters are at least as long as they say.
+        let code = unsafe {
+            subscribe(&mut handle, Some(nothing), ptr::null_mut(), (&raw mut parameters).cast())
+        };
+        if check(code).is_ok() {
+            if let Some(handle) = NonNull::new(handle) {
+                // The failure of an undo has no one to go to: the next subscription will report it.
+                let _ = self.unsubscribe(Subscriber(handle));
+            }
+            return None;
+        }
+        let name = CStr::from_bytes_until_nul(&name).ok()?.to_string_lossy();
+        (!name.is_empty()).then(|| name.into_owned())
+    }
+
+    /// Registers the two functions that hand buffers to CUPTI and take them back.
+    pub fn register_callbacks(
+        &self,
+        request: BufferRequest,
+        complete: BufferComplete,
+    ) -> Result<()> {
+        // SAFETY: by the contract of `load`; both are safe functions for any arguments.
+        check(unsafe { (self.activity_register_callbacks)(Some(request), Some(complete)) })
+    }
+
+    /// Starts collecting records of a kind.
+    pub fn activity_enable(&self, kind: cupti::CUpti_ActivityKind) -> Result<()> {
+        // SAFETY: by the contract of `load`.
+        check(unsafe { (self.activity_enable)(kind) })
+    }
+
+    /// Stops collecting records of a kind.
+    pub fn activity_disable(&self, kind: cupti::CUpti_ActivityKind) -> Result<()> {
+        // SAFETY: by the contract of `load`.
+        check(unsafe { (self.activity_disable)(kind) })
+    }
+
+    /// Starts collecting records of a kind and writes those of what exists already (devices,
+    /// contexts, streams). Buffers must be registered.
+    pub fn activity_enable_and_dump(&self, kind: cupti::CUpti_ActivityKind) -> Result<()> {
+        let enable = self.activity_enable_and_dump.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        // SAFETY: by the contract of `load`.
+        check(unsafe { enable(kind) })
+    }
+
+    /// Records one function of the driver without its whole kind (from CUDA 12.5 on).
+    pub fn activity_enable_driver_api(&self, id: cupti::CUpti_CallbackId, on: bool) -> Result<()> {
+        let enable = self.activity_enable_driver_api.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        // SAFETY: by the contract of `load`.
+        check(unsafe { enable(id, on.into()) })
+    }
+
+    /// Records one function of the runtime without its whole kind (from CUDA 12.5 on).
+    pub fn activity_enable_runtime_api(&self, id: cupti::CUpti_CallbackId, on: bool) -> Result<()> {
+        let enable = self.activity_enable_runtime_api.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        // SAFETY: by the contract of `load`.
+        check(unsafe { enable(id, on.into()) })
+    }
+
+    /// Has every buffer with complete records handed back; with `forced` also incomplete ones.
+    /// Blocks until then, and must not be called from CUPTI's buffer and resource callbacks.
+    pub fn flush_all(&self, forced: bool) -> Result<()> {
+        // SAFETY: by the contract of `load`.
+        check(unsafe { (self.activity_flush_all)(forced.into()) })
+    }
+
+    /// Has full buffers handed back every `period_ms` ms; 0 is CUPTI's own timing.
+    pub fn flush_period(&self, period_ms: u32) -> Result<()> {
+        let set = self.activity_flush_period.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        // SAFETY: by the contract of `load`.
+        check(unsafe { set(period_ms) })
+    }
+
+    /// The record after `previous` (null: the first) in a buffer that CUPTI handed back; `None`
+    /// after the last one.
+    ///
+    /// # Errors
+    /// `CUPTI_ERROR_INVALID_KIND` for an incomplete record: nothing after it can be read.
+    ///
+    /// # Safety
+    /// The buffer is one that CUPTI completed with `valid_bytes`, unchanged since, and `previous`
+    /// is null or came from this function for this buffer.
+    pub unsafe fn next_record(
+        &self,
+        buffer: *mut u8,
+        valid_bytes: usize,
+        previous: *mut cupti::CUpti_Activity,
+    ) -> Result<Option<NonNull<cupti::CUpti_Activity>>> {
+        let mut record = previous;
+        // SAFETY: the caller vouches for the buffer and the record.
+        let code = unsafe { (self.activity_get_next_record)(buffer, valid_bytes, &mut record) };
+        match code {
+            cupti::CUPTI_ERROR_MAX_LIMIT_REACHED => Ok(None),
+            code => check(code).map(|()| NonNull::new(record)),
+        }
+    }
+
+    /// Records that CUPTI dropped for want of a buffer since the last call.
+    pub fn num_dropped(&self) -> Result<usize> {
+        let mut dropped = 0;
+        // SAFETY: by the contract of `load`; null and 0 stand for the whole process.
+        let code =
+            unsafe { (self.activity_get_num_dropped_records)(ptr::null_mut(), 0, &mut dropped) };
+        check(code)?;
+        Ok(dropped)
+    }
+
+    /// Sets an attribute whose value is one byte, such as a switch.
+    pub fn set_attribute_u8(
+        &self,
+        attribute: cupti::CUpti_ActivityAttribute,
+        value: u8,
+    ) -> Result<()> {
+        self.set_attribute(attribute, value)
+    }
+
+    /// Sets an attribute whose value is a `size_t`, such as a size in bytes.
+    pub fn set_attribute_usize(
+        &self,
+        attribute: cupti::CUpti_ActivityAttribute,
+        value: usize,
+    ) -> Result<()> {
+        self.set_attribute(attribute, value)
+    }
+
+    /// Reads an attribute whose value is one byte.
+    pub fn get_attribute_u8(&self, attribute: cupti::CUpti_ActivityAttribute) -> Result<u8> {
+        self.get_attribute(attribute)
+    }
+
+    /// Reads an attribute whose value is a `size_t`.
+    pub fn get_attribute_usize(&self, attribute: cupti::CUpti_ActivityAttribute) -> Result<usize> {
+        self.get_attribute(attribute)
+    }
+
+    fn set_attribute<T: Copy>(
+        &self,
+        attribute: cupti::CUpti_ActivityAttribute,
+        mut value: T,
+    ) -> Result<()> {
+        let mut bytes = size_of::<T>();
+        let value = (&raw mut value).cast::<c_void>();
+        // SAFETY: by the contract of `load`; the value is as long as the size says.
+        check(unsafe { (self.activity_set_attribute)(attribute, &mut bytes, value) })
+    }
+
+    fn get_attribute<T: Copy + Default>(
+        &self,
+        attribute: cupti::CUpti_ActivityAttribute,
+    ) -> Result<T> {
+        let mut value = T::default();
+        let mut bytes = size_of::<T>();
+        let place = (&raw mut value).cast::<c_void>();
+        // SAFETY: by the contract of `load`; CUPTI writes no more than the size says, and any
+        // bytes are a valid integer.
+        check(unsafe { (self.activity_get_attribute)(attribute, &mut bytes, place) })?;
+        Ok(value)
+    }
+
+    /// Chooses what stands in the thread fields of records, for example
+    /// `CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM`. Before anything is enabled.
+    pub fn set_thread_id_type(&self, kind: cupti::CUpti_ActivityThreadIdType) -> Result<()> {
+        let set = self.set_thread_id_type.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        // SAFETY: by the contract of `load`.
+        check(unsafe { set(kind) })
+    }
+
+    /// The `graphNodeId` that records of this node carry.
+    ///
+    /// # Safety
+    /// The node exists, for example as handed to a resource callback that is still running.
+    pub unsafe fn graph_node_id(&self, node: cupti::CUgraphNode) -> Result<u64> {
+        let get = self.get_graph_node_id.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        let mut id = 0;
+        // SAFETY: the caller vouches for the node.
+        check(unsafe { get(node, &mut id) })?;
+        Ok(id)
+    }
+
+    /// The `graphId` of a graph.
+    ///
+    /// # Safety
+    /// The graph exists.
+    pub unsafe fn graph_id(&self, graph: cupti::CUgraph) -> Result<u32> {
+        let get = self.get_graph_id.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        let mut id = 0;
+        // SAFETY: the caller vouches for the graph.
+        check(unsafe { get(graph, &mut id) })?;
+        Ok(id)
+    }
+
+    /// The `graphId` that records of an instantiated graph carry (from CUDA 12.3 on).
+    ///
+    /// # Safety
+    /// The instantiated graph exists.
+    pub unsafe fn graph_exec_id(&self, graph: cupti::CUgraphExec) -> Result<u32> {
+        let get = self.get_graph_exec_id.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        let mut id = 0;
+        // SAFETY: the caller vouches for the graph.
+        check(unsafe { get(graph, &mut id) })?;
+        Ok(id)
+    }
+
+    /// The size in bytes of this CUPTI's records of a kind, where CUPTI tells (from 13.2 on).
+    pub fn record_bytes(&self, kind: cupti::CUpti_ActivityKind) -> Result<usize> {
+        let get = self.activity_get_struct_size.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        let mut bytes = 0;
+        // SAFETY: by the contract of `load`; version 0 is the running one.
+        check(unsafe { get(kind, 0, &mut bytes) })?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,181 @@
+//! Turns what is known about this process into an opened `libcupti`.
+//!
+//! In this order: the path that the user gave (which is used or fails, and nothing else is tried),
+//! a copy that is in the process already, then files, of which one whose major version is that of
+//! the driver comes first: the running Python's packages, the CUDA toolkit, the system. No function
+//! of CUPTI is called here, only the presence of its symbols is looked at.
+
+pub mod places;
+pub mod process;
+
+use crate::table;
+use libloading::Library;
+use libloading::os::unix;
+use places::{Candidate, Places, Surroundings};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where a `libcupti` comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// The user named it.
+    Explicit,
+    /// It was in the process.
+    AlreadyLoaded,
+    /// The packages of the running Python.
+    PythonPackages,
+    /// An installed CUDA toolkit.
+    Toolkit,
+    /// The dynamic linker's own search.
+    System,
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Explicit => "given path",
+            Self::AlreadyLoaded => "already in the process",
+            Self::PythonPackages => "Python packages",
+            Self::Toolkit => "CUDA toolkit",
+            Self::System => "system",
+        })
+    }
+}
+
+/// A `libcupti` that could be opened. Its symbols are not checked here if the user gave it or if it
+/// was in the process: [`crate::Api::load`] does that, and there is no better one to fall back to.
+#[derive(Debug)]
+pub struct Found {
+    /// The opened library.
+    pub library: Library,
+    /// The file, as the dynamic linker names it.
+    pub path: PathBuf,
+    /// Why this one.
+    pub how: How,
+}
+
+/// One place that was looked at in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The kind of place.
+    pub how: How,
+    /// The file or folder; empty where there was nothing to look at.
+    pub place: PathBuf,
+    /// Why it gave nothing.
+    pub reason: String,
+}
+
+/// No usable `libcupti`: every place that was looked at, and why it gave none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FindError {
+    /// In the order of the search.
+    pub tried: Vec<Attempt>,
+}
+
+/// Finds and opens the `libcupti` for this process.
+///
+/// `explicit` is the user's choice. `driver_cuda_major` is the CUDA version that the driver
+/// supports ([`driver_version`] / 1000).
+///
+/// # Errors
+/// [`FindError`] with every place and its reason.
+pub fn locate(explicit: Option<&Path>, driver_cuda_major: Option<u32>) -> Result<Found, FindError> {
+    if let Some(path) = explicit {
+        let candidate = Candidate::new(How::Explicit, path.to_path_buf());
+        return open(candidate, unix::RTLD_NOW)
+            .map_err(|attempt| FindError { tried: vec![attempt] });
+    }
+    let mapped = process::mapped_files();
+    let mut tried = Vec::new();
+    for candidate in places::loaded(&mapped, driver_cuda_major) {
+        match open(candidate, unix::RTLD_NOW | libc::RTLD_NOLOAD) {
+            Ok(found) => return Ok(found),
+            Err(attempt) => tried.push(attempt),
+        }
+    }
+    let Places { candidates, empty } =
+        places::places(&Surroundings::of_this_process(mapped), driver_cuda_major, &places::list);
+    for candidate in candidates {
+        match open(candidate, unix::RTLD_NOW).and_then(with_symbols) {
+            Ok(found) => return Ok(found),
+            Err(attempt) => tried.push(attempt),
+        }
+    }
+    tried.extend(empty);
+    Err(FindError { tried })
+}
+
+fn open(candidate: Candidate, flags: libc::c_int) -> Result<Found, Attempt> {
+    let Candidate { how, path, .. } = candidate;
+    match process::open(&path, flags) {
+        Ok(library) => {
+            let (library, name) = process::with_path(library);
+            Ok(Found { library, path: name.unwrap_or(path), how })
+        }
+        Err(reason) => Err(Attempt { how, place: path, reason }),
+    }
+}
+
+fn with_symbols(found: Found) -> Result<Found, Attempt> {
+    let missing = table::missing(&found.library);
+    if missing.is_empty() {
+        return Ok(found);
+    }
+    let reason = format!("no CUPTI of CUDA 11.8 or newer: it has no {}", missing.join(", "));
+    Err(Attempt { how: found.how, place: found.path, reason })
+}
+
+/// The driver `libcuda.so.1` if it is in the process already; never loads it.
+pub fn driver() -> Option<Library> {
+    let flags = unix::RTLD_NOW | libc::RTLD_NOLOAD;
+    process::mapped_files()
+        .into_iter()
+        .filter(|path| places::file_name_starts(path, "libcuda.so"))
+        .chain([PathBuf::from("libcuda.so.1")])
+        .find_map(|path| process::open(&path, flags).ok())
+}
+
+/// The newest CUDA version that a driver supports, as major * 1000 + minor * 10 (13000 for 13.0).
+/// `None` if the library does not say.
+pub fn driver_version(driver: &Library) -> Option<u32> {
+    type CuDriverGetVersion = unsafe extern "C" fn(*mut libc::c_int) -> libc::c_int;
+    let mut version = 0;
+    // SAFETY: the symbol's type since the first CUDA; it needs no initialised driver.
+    let code = unsafe {
+        let get = driver.get::<Option<CuDriverGetVersion>>("cuDriverGetVersion").ok()?;
+        get.as_ref()?(&mut version)
+    };
+    if code != 0 { None } else { u32::try_from(version).ok().filter(|version| *version > 0) }
+}
+
+impl fmt::Display for FindError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [Attempt { how: How::Explicit, place, reason }] = self.tried.as_slice() {
+            return write!(
+                out,
+                "the given libcupti {} cannot be used: {reason}; correct STAGE2_CUPTI, or unset it \
+                 to have one searched for",
+                place.display()
+            );
+        }
+        out.write_str("no libcupti found; tried ")?;
+        for (index, Attempt { how, place, reason }) in self.tried.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            if place.as_os_str().is_empty() {
+                write!(out, "{separator}{how}: {reason}")?;
+            } else {
+                write!(out, "{separator}{how} {}: {reason}", place.display())?;
+            }
+        }
+        out.write_str(
+            ". Install CUPTI (pip install nvidia-cuda-cupti for CUDA 13, nvidia-cuda-cupti-cu12 \
+             for CUDA 12, or the toolkit's package cuda-cupti), or set STAGE2_CUPTI to the path of \
+             a libcupti.so",
+        )
+    }
+}
+
+impl std::error::Error for FindError {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+//! Turns a description of the surroundings into the files that may be a `libcupti`, best first.
+//!
+//! Pure apart from [`list`] and [`Surroundings::of_this_process`], so that every rule can be tested
+//! without a file of NVIDIA's.
+
+use super::{Attempt, How};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+/// What the search may know about the process and its environment.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// The running program, links resolved.
+    pub executable: Option<PathBuf>,
+    /// The running program as it was called, links not resolved: a virtual environment's `python`
+    /// is a link to another one.
+    pub called_as: Option<PathBuf>,
+    /// `VIRTUAL_ENV`.
+    pub virtual_env: Option<PathBuf>,
+    /// `CONDA_PREFIX`.
+    pub conda_prefix: Option<PathBuf>,
+    /// `HOME`.
+    pub home: Option<PathBuf>,
+    /// `CUDA_HOME`.
+    pub cuda_home: Option<PathBuf>,
+    /// `CUDA_PATH`.
+    pub cuda_path: Option<PathBuf>,
+    /// The shared objects in the process.
+    pub mapped: Vec<PathBuf>,
+}
+
+/// A file, or a name for the dynamic linker's own search, that may be a `libcupti`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The kind of place.
+    pub how: How,
+    /// What to open.
+    pub path: PathBuf,
+    /// The CUDA major version in its name; `None` if the name has none.
+    pub cuda_major: Option<u32>,
+}
+
+/// The outcome of the search.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// What to open, best first.
+    pub candidates: Vec<Candidate>,
+    /// Places without any.
+    pub empty: Vec<Attempt>,
+}
+
+/// Lists the names in a folder; none if it cannot be read.
+pub type List<'a> = &'a dyn Fn(&Path) -> Vec<OsString>;
+
+/// The names in a real folder.
+pub fn list(folder: &Path) -> Vec<OsString> {
+    std::fs::read_dir(folder)
+        .map(|entries| {
+            entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name())).collect()
+        })
+        .unwrap_or_default()
+}
+
+impl Surroundings {
+    /// Of the process that asks.
+    pub fn of_this_process(mapped: Vec<PathBuf>) -> Self {
+        let folder =
+            |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Self {
+            executable: std::fs::read_link("/proc/self/exe").ok(),
+            called_as: called_as(),
+            virtual_env: folder("VIRTUAL_ENV"),
+            conda_prefix: folder("CONDA_PREFIX"),
+            home: folder("HOME"),
+            cuda_home: folder("CUDA_HOME"),
+            cuda_path: folder("CUDA_PATH"),
+            mapped,
+        }
+    }
+}
+
+/// The first word of the command line as an absolute path, through `PATH` where it is a bare name.
+/// Read from /proc, because a library that is loaded late may not have been handed the arguments.
+fn called_as() -> Option<PathBuf> {
+    let command = std::fs::read("/proc/self/cmdline").ok()?;
+    let word = command.split(|byte| *byte == 0).next().filter(|word| !word.is_empty())?;
+    let word = PathBuf::from(OsString::from_vec(word.to_vec()));
+    if word.components().count() > 1 {
+        return std::path::absolute(word).ok();
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(&word)).find(|file| file.is_file())
+}
+
+/// Whether the last part of a path starts with `start`.
+pub(super) fn file_name_starts(path: &Path, start: &str) -> bool {
+    path.file_name().is_some_and(|name| name.as_bytes().starts_with(start.as_bytes()))
+}
+
+/// Whether a file is named as a `libcupti` is; wheels that carry their own copy put a hash behind
+/// `libcupti`.
+fn is_libcupti(path: &Path) -> bool {
+    file_name_starts(path, "libcupti.so") || file_name_starts(path, "libcupti-")
+}
+
+/// The copies that are in the process, those of the driver's major version first.
+pub fn loaded(mapped: &[PathBuf], driver_cuda_major: Option<u32>) -> Vec<Candidate> {
+    let mut candidates: Vec<_> = mapped
+        .iter()
+        .filter(|path| is_libcupti(path))
+        .map(|path| Candidate::new(How::AlreadyLoaded, path.clone()))
+        .collect();
+    candidates.sort_by_key(|candidate| candidate.rank(driver_cuda_major));
+    candidates
+}
+
+/// The files to try, best first: by how well the major version fits the driver, then in the order
+/// Python packages, toolkit, system.
+pub fn places(surroundings: &Surroundings, driver_cuda_major: Option<u32>, list: List) -> Places {
+    let mut places = Places::default();
+    let roots = nvidia_packages(surroundings, list);
+    if roots.is_empty() {
+        places.nothing(How::PythonPackages, "", "no Python packages known to this process");
+    }
+    for root in roots {
+        places.add(How::PythonPackages, &root, &package_folders(&root, list), list);
+    }
+    let roots = toolkits(surroundings, list);
+    for root in &roots {
+        places.add(How::Toolkit, root, &toolkit_folders(root, list), list);
+    }
+    for name in sonames(driver_cuda_major) {
+        places.candidates.push(Candidate::new(How::System, name.into()));
+    }
+    let mut seen = Vec::new();
+    places.candidates.retain(|candidate| {
+        let new = !seen.contains(&candidate.path);
+        seen.push(candidate.path.clone());
+        new
+    });
+    places.candidates.sort_by_key(|candidate| candidate.rank(driver_cuda_major));
+    places
+}
+
+impl Places {
+    /// Adds the `libcupti`s in the folders of one installation, newest first.
+    fn add(&mut self, how: How, root: &Path, folders: &[PathBuf], list: List) {
+        let mut found: Vec<Candidate> = folders
+            .iter()
+            .flat_map(|folder| list(folder).into_iter().map(|name| folder.join(name)))
+            .filter(|path| file_name_starts(path, "libcupti.so"))
+            .map(|path| Candidate::new(how, path))
+            .collect();
+        if found.is_empty() {
+            return self.nothing(how, root, "no libcupti.so in it");
+        }
+        // Stable, so that the folders keep their order among equals.
+        found.sort_by_key(|candidate| std::cmp::Reverse(candidate.cuda_major));
+        self.candidates.extend(found);
+    }
+
+    fn nothing(&mut self, how: How, place: impl AsRef<Path>, reason: &str) {
+        let place = place.as_ref().to_path_buf();
+        self.empty.push(Attempt { how, place, reason: reason.into() });
+    }
+}
+
+impl Candidate {
+    /// A candidate with the major version that its name tells.
+    pub fn new(how: How, path: PathBuf) -> Self {
+        let cuda_major = path.file_name().and_then(cuda_major);
+        Self { how, path, cuda_major }
+    }
+
+    /// Smaller is better. An older CUPTI works with a newer driver; the reverse does not.
+    fn rank(&self, driver_cuda_major: Option<u32>) -> u32 {
+        match (self.cuda_major, driver_cuda_major) {
+            (_, None) => 0,
+            (Some(major), Some(driver)) if major == driver => 0,
+            (None, Some(_)) => 1,
+            (Some(major), Some(driver)) if major < driver => 2,
+            (Some(_), Some(_)) => 3,
+        }
+    }
+}
+
+/// 12 for `libcupti.so.12`, 11 for `libcupti.so.11.8`; `None` for `libcupti.so` and for the
+/// toolkit's file names with a year, such as `libcupti.so.2025.3.1`.
+fn cuda_major(name: &OsStr) -> Option<u32> {
+    let (_, version) = name.to_str()?.split_once(".so.")?;
+    version.split('.').next()?.parse().ok().filter(|major| *major < 1000)
+}
+
+/// The names that the dynamic linker may know a `libcupti` by.
+fn sonames(driver_cuda_major: Option<u32>) -> Vec<String> {
+    let newer = driver_cuda_major.filter(|major| *major > 13);
+    let versions = newer.map(|major| major.to_string()).into_iter();
+    let versions = versions.chain(["13", "12", "11.8"].map(String::from));
+    versions.map(|version| format!("libcupti.so.{version}")).chain(["libcupti.so".into()]).collect()
+}
+
+/// The folders `nvidia` in Python's packages, those that the process uses already first.
+fn nvidia_packages(surroundings: &Surroundings, list: List) -> Vec<PathBuf> {
+    let mut roots: Vec<PathBuf> = Vec::new();
+    let mut add = |root: PathBuf| {
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    };
+    for file in &surroundings.mapped {
+        packages_of(file).into_iter().for_each(&mut add);
+    }
+    for prefix in python_prefixes(surroundings) {
+        for library in ["lib", "lib64"].map(|library| prefix.join(library)) {
+            let mut versions = list(&library);
+            versions.retain(|name| name.as_bytes().starts_with(b"python3"));
+            versions.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
+            for version in versions {
+                for packages in ["site-packages", "dist-packages"] {
+                    let nvidia = library.join(&version).join(packages).join("nvidia");
+                    if !list(&nvidia).is_empty() {
+                        add(nvidia);
+                    }
+                }
+            }
+        }
+    }
+    roots
+}
+
+/// The `nvidia` folder beside a mapped file of some Python package: for
+/// `.../site-packages/torch/lib/libtorch.so` as for `.../nvidia/cuda_runtime/lib/libcudart.so.12`.
+fn packages_of(file: &Path) -> Option<PathBuf> {
+    let parts: Vec<Component> = file.components().collect();
+    let named = |names: &[&str]| {
+        let is = |part: &Component| names.iter().any(|name| part.as_os_str() == *name);
+        parts.iter().rposition(is).and_then(|at| parts.get(..=at))
+    };
+    if let Some(packages) = named(&["site-packages", "dist-packages"]) {
+        return Some(packages.iter().collect::<PathBuf>().join("nvidia"));
+    }
+    let root = named(&["nvidia"])?;
+    // At least a package, its `lib` and the file must follow.
+    (parts.len() >= root.len() + 3).then(|| root.iter().collect())
+}
+
+/// `sys.prefix` and its like, most likely first.
+fn python_prefixes(surroundings: &Surroundings) -> Vec<PathBuf> {
+    let of_program = |program: &Option<PathBuf>| {
+        let program = program.as_deref().filter(|path| file_name_starts(path, "python"))?;
+        Some(program.parent()?.parent()?.to_path_buf())
+    };
+    let programs = [&surroundings.called_as, &surroundings.executable].map(of_program);
+    let python = programs.iter().any(Option::is_some);
+    let debian = programs.contains(&Some("/usr".into())).then(|| "/usr/local".into());
+    let user = surroundings.home.as_ref().filter(|_| python).map(|home| home.join(".local"));
+    let [called_as, executable] = programs;
+    let environments = [surroundings.virtual_env.clone(), surroundings.conda_prefix.clone()];
+    [called_as]
+        .into_iter()
+        .chain(environments)
+        .chain([executable, debian, user])
+        .flatten()
+        .collect()
+}
+
+/// The folders in Python's `nvidia` that hold a `libcupti`: `cu13/lib`, `cuda_cupti/lib`.
+fn package_folders(nvidia: &Path, list: List) -> Vec<PathBuf> {
+    let mut names = list(nvidia);
+    names.retain(|name| {
+        let digits = name.as_bytes().strip_prefix(b"cu");
+        name == "cuda_cupti"
+            || digits
+                .is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+    });
+    names.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
+    names.into_iter().map(|name| nvidia.join(name).join("lib")).collect()
+}
+
+/// CUDA toolkits, the ones that the environment names first.
+fn toolkits(surroundings: &Surroundings, list: List) -> Vec<PathBuf> {
+    let local = Path::new("/usr/local");
+    let mut versions = list(local);
+    versions.retain(|name| name.as_bytes().starts_with(b"cuda-"));
+    versions.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
+    let named = [surroundings.cuda_home.clone(), surroundings.cuda_path.clone()];
+    let mut roots: Vec<PathBuf> = Vec::new();
+    let installed = versions.into_iter().map(|name| local.join(name));
+    for root in named.into_iter().flatten().chain([local.join("cuda")]).chain(installed) {
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    }
+    roots
+}
+
+fn toolkit_folders(root: &Path, list: List) -> Vec<PathBuf> {
+    let targets = root.join("targets");
+    let targets = list(&targets).into_iter().map(|target| targets.join(target).join("lib"));
+    [root.join("lib64"), root.join("extras/CUPTI/lib64")].into_iter().chain(targets).collect()
+}
+
+/// The numbers in a name, so that `cuda-12.10` counts as newer than `cuda-12.9`.
+fn numbers(name: &OsStr) -> Vec<u32> {
+    let bytes = name.as_bytes().split(|byte| !byte.is_ascii_digit());
+    bytes.filter_map(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).collect()
+}

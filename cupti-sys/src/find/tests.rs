@@ -1,0 +1,246 @@
+use super::*;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+/// Folders and the names in them, as the search would list them.
+struct Tree(BTreeMap<PathBuf, Vec<OsString>>);
+
+impl Tree {
+    fn of(files: &[&str]) -> Self {
+        let mut folders: BTreeMap<PathBuf, Vec<OsString>> = BTreeMap::new();
+        for file in files {
+            let mut path = PathBuf::from(file);
+            while let (Some(name), Some(parent)) = (path.file_name(), path.parent()) {
+                let names = folders.entry(parent.to_path_buf()).or_default();
+                if !names.iter().any(|known| known == name) {
+                    names.push(name.to_os_string());
+                }
+                path = parent.to_path_buf();
+            }
+        }
+        Self(folders)
+    }
+
+    fn search(&self, surroundings: &Surroundings, driver_cuda_major: Option<u32>) -> Places {
+        places::places(surroundings, driver_cuda_major, &|folder| {
+            self.0.get(folder).cloned().unwrap_or_default()
+        })
+    }
+}
+
+/// What would be opened before the dynamic linker's own search.
+fn files(places: &Places) -> Vec<&str> {
+    let files = places.candidates.iter().filter(|candidate| candidate.how != How::System);
+    files.filter_map(|candidate| candidate.path.to_str()).collect()
+}
+
+fn path(text: &str) -> Option<PathBuf> {
+    Some(PathBuf::from(text))
+}
+
+#[test]
+fn packages_of_a_mapped_library_come_before_those_of_the_interpreter() {
+    let tree = Tree::of(&[
+        "/venv/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
+        "/base/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
+        "/base/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libnvperf_host.so",
+    ]);
+    let cudart = "/venv/lib/python3.12/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12";
+    let surroundings = Surroundings {
+        executable: path("/base/bin/python3.12"),
+        mapped: vec![PathBuf::from("/usr/lib/libc.so.6"), PathBuf::from(cudart)],
+        ..Surroundings::default()
+    };
+    let expected = [
+        "/venv/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
+        "/base/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
+    ];
+    assert_eq!(files(&tree.search(&surroundings, Some(12))), expected);
+}
+
+#[test]
+fn any_mapped_package_leads_to_the_packages_beside_it() {
+    let tree = Tree::of(&["/env/site-packages/nvidia/cu13/lib/libcupti.so.13"]);
+    for mapped in
+        ["/env/site-packages/torch/lib/libtorch.so", "/env/site-packages/nvidia/cu13/lib/x"]
+    {
+        let mapped = vec![PathBuf::from(mapped)];
+        let surroundings = Surroundings { mapped, ..Surroundings::default() };
+        let found = tree.search(&surroundings, None);
+        assert_eq!(files(&found), ["/env/site-packages/nvidia/cu13/lib/libcupti.so.13"]);
+    }
+    // Packages that were copied out of site-packages, as some containers do.
+    let tree = Tree::of(&["/opt/nvidia/cuda_cupti/lib/libcupti.so.12"]);
+    let mapped = vec![PathBuf::from("/opt/nvidia/cuda_runtime/lib/libcudart.so.12")];
+    let surroundings = Surroundings { mapped, ..Surroundings::default() };
+    let found = tree.search(&surroundings, None);
+    assert_eq!(files(&found), ["/opt/nvidia/cuda_cupti/lib/libcupti.so.12"]);
+}
+
+#[test]
+fn a_virtual_environment_is_found_by_its_link_and_by_its_variable() {
+    let tree = Tree::of(&["/venv/lib/python3.11/site-packages/nvidia/cu13/lib/libcupti.so.13"]);
+    let base = Surroundings { executable: path("/usr/bin/python3.11"), ..Surroundings::default() };
+    assert!(files(&tree.search(&base, None)).is_empty());
+    let linked = Surroundings { called_as: path("/venv/bin/python"), ..base.clone() };
+    let named = Surroundings { virtual_env: path("/venv"), ..base };
+    for surroundings in [linked, named] {
+        assert_eq!(files(&tree.search(&surroundings, None)).len(), 1, "{surroundings:?}");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_python_has_no_prefix() {
+    let tree = Tree::of(&["/app/lib/python3.11/site-packages/nvidia/cu13/lib/libcupti.so.13"]);
+    let surroundings =
+        Surroundings { executable: path("/app/bin/server"), ..Surroundings::default() };
+    let found = tree.search(&surroundings, None);
+    assert!(files(&found).is_empty());
+    assert!(found.empty.iter().any(|attempt| attempt.how == How::PythonPackages));
+}
+
+#[test]
+fn toolkits_are_tried_in_order_and_in_all_their_folders() {
+    let tree = Tree::of(&[
+        "/opt/cuda/extras/CUPTI/lib64/libcupti.so.12",
+        "/opt/cuda/extras/CUPTI/lib64/libcupti.so",
+        "/opt/cuda/extras/CUPTI/lib64/libcupti.so.2025.1.1",
+        "/usr/local/cuda/lib64/libcudart.so.12",
+        "/usr/local/cuda-12.9/targets/x86_64-linux/lib/libcupti.so.12",
+        "/usr/local/cuda-12.10/lib64/libcupti.so.12",
+    ]);
+    let surroundings = Surroundings { cuda_home: path("/opt/cuda"), ..Surroundings::default() };
+    let found = tree.search(&surroundings, None);
+    let expected = [
+        "/opt/cuda/extras/CUPTI/lib64/libcupti.so.12",
+        "/opt/cuda/extras/CUPTI/lib64/libcupti.so",
+        "/opt/cuda/extras/CUPTI/lib64/libcupti.so.2025.1.1",
+        "/usr/local/cuda-12.10/lib64/libcupti.so.12",
+        "/usr/local/cuda-12.9/targets/x86_64-linux/lib/libcupti.so.12",
+    ];
+    assert_eq!(files(&found), expected);
+    let empty: Vec<_> = found.empty.iter().filter(|a| a.how == How::Toolkit).collect();
+    assert_eq!(empty.len(), 1, "{empty:?}");
+    assert_eq!(empty[0].place, Path::new("/usr/local/cuda"));
+}
+
+#[test]
+fn the_driver_s_major_version_decides_before_the_place() {
+    let tree = Tree::of(&[
+        "/p/lib/python3.11/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
+        "/p/lib/python3.11/site-packages/nvidia/cu13/lib/libcupti.so.13",
+        "/usr/local/cuda/lib64/libcupti.so.11.8",
+        "/usr/local/cuda/lib64/libcupti.so.12",
+        "/usr/local/cuda/lib64/libcupti.so",
+    ]);
+    let surroundings = Surroundings { called_as: path("/p/bin/python"), ..Surroundings::default() };
+    let order = |driver| {
+        let places = tree.search(&surroundings, driver);
+        places.candidates.iter().map(|found| (found.how, found.cuda_major)).collect::<Vec<_>>()
+    };
+    use How::{PythonPackages as P, System as S, Toolkit as T};
+    let (v13, v12, v11) = (Some(13), Some(12), Some(11));
+    let place_order = [
+        (P, v13),
+        (P, v12),
+        (T, v12),
+        (T, v11),
+        (T, None),
+        (S, v13),
+        (S, v12),
+        (S, v11),
+        (S, None),
+    ];
+    assert_eq!(order(None), place_order);
+    let for_12 = [
+        (P, v12),
+        (T, v12),
+        (S, v12),
+        (T, None),
+        (S, None),
+        (T, v11),
+        (S, v11),
+        (P, v13),
+        (S, v13),
+    ];
+    assert_eq!(order(Some(12)), for_12);
+    assert_eq!(order(Some(14)).first(), Some(&(S, Some(14))));
+}
+
+#[test]
+fn of_several_loaded_copies_the_driver_s_version_wins() {
+    let mapped =
+        ["/a/libcupti.so.12", "/b/libcupti.so.13", "/c/libcuptiutil.so", "/d/libcuda.so.1"];
+    let mapped = mapped.map(PathBuf::from);
+    let first = |driver| places::loaded(&mapped, driver).first().map(|found| found.path.clone());
+    assert_eq!(places::loaded(&mapped, None).len(), 2);
+    assert_eq!(first(None), path("/a/libcupti.so.12"));
+    assert_eq!(first(Some(13)), path("/b/libcupti.so.13"));
+    let hashed = [PathBuf::from("/e/torch/lib/libcupti-1a2b3c4d.so.11.8")];
+    assert_eq!(places::loaded(&hashed, None).first().and_then(|found| found.cuda_major), Some(11));
+}
+
+#[test]
+fn a_given_path_that_cannot_be_opened_is_the_only_thing_tried() {
+    let given = Path::new("/nonexistent/libcupti.so.13");
+    let error = locate(Some(given), Some(13)).map(|found| found.path).unwrap_err();
+    assert_eq!(error.tried.len(), 1);
+    let shown = error.to_string();
+    for part in ["/nonexistent/libcupti.so.13", "No such file", "STAGE2_CUPTI"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+}
+
+#[test]
+fn the_error_names_every_place_and_the_remedy() {
+    let attempt = |how, place: &str, reason: &str| Attempt {
+        how,
+        place: place.into(),
+        reason: reason.into(),
+    };
+    let tried = vec![
+        attempt(How::PythonPackages, "", "no Python packages known to this process"),
+        attempt(How::Toolkit, "/usr/local/cuda", "no libcupti.so in it"),
+        attempt(How::System, "libcupti.so.13", "cannot open shared object file"),
+    ];
+    let shown = FindError { tried }.to_string();
+    for part in [
+        "Python packages: no Python packages known to this process; ",
+        "CUDA toolkit /usr/local/cuda: no libcupti.so in it; ",
+        "system libcupti.so.13: cannot open shared object file. ",
+        "pip install nvidia-cuda-cupti",
+        "STAGE2_CUPTI",
+    ] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    assert!(!shown.contains('\n'));
+}
+
+#[test]
+fn the_process_is_seen_as_it_is() {
+    let mapped = process::mapped_files();
+    let libc = mapped.iter().find(|path| places::file_name_starts(path, "libc.so"));
+    let libc = libc.expect("a C library is in every process here");
+    let library = process::open(libc, unix::RTLD_NOW | libc::RTLD_NOLOAD).expect("it is loaded");
+    assert_eq!(process::with_path(library).1.as_ref(), Some(libc));
+    let absent = process::open(Path::new("libcupti.so.0"), unix::RTLD_NOW | libc::RTLD_NOLOAD);
+    assert!(absent.is_err());
+}
+
+#[test]
+fn a_library_that_is_no_driver_has_no_version() {
+    let library = process::open(Path::new("libc.so.6"), unix::RTLD_NOW).expect("the C library");
+    assert_eq!(driver_version(&library), None);
+}
+
+#[test]
+fn a_file_with_the_right_name_and_the_wrong_symbols_is_passed_over() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let libc = process::mapped_files();
+    let libc = libc.iter().find(|path| places::file_name_starts(path, "libc.so"));
+    let link = folder.path().join("libcupti.so.13");
+    std::os::unix::fs::symlink(libc.expect("a C library"), &link).expect("a link");
+    let candidate = Candidate::new(How::Toolkit, link);
+    let attempt = open(candidate, unix::RTLD_NOW).and_then(with_symbols).unwrap_err();
+    assert!(attempt.reason.contains("cuptiActivityEnable"), "{attempt:?}");
+}

@@ -1,0 +1,186 @@
+//! Turns a wrong struct layout into a build that fails: sizes and offsets of every field that a
+//! collector reads, as measured on NVIDIA's headers and libraries from CUDA 11.8 to 13.5.
+//!
+//! The generated bindings carry asserts of their own, but those come from the very headers that
+//! they check. The numbers here are independent of them and hold for all these versions, on x86-64
+//! and aarch64.
+
+use crate::{bindings as cupti, later, nvtx, record};
+use std::mem::{offset_of, size_of};
+
+macro_rules! layout {
+    ($type:path: $size:literal { $($field:ident $(. $inner:ident)? @ $offset:literal,)* }) => {
+        const _: () = {
+            assert!(size_of::<$type>() == $size);
+            $(assert!(offset_of!($type, $field $(. $inner)?) == $offset);)*
+        };
+    };
+}
+
+layout!(record::Kernel: 200 {
+    kind @ 0, cacheConfig @ 4, sharedMemoryConfig @ 5, registersPerThread @ 6, start @ 16, end @ 24,
+    completed @ 32, deviceId @ 40, contextId @ 44, streamId @ 48, gridX @ 52, gridY @ 56,
+    gridZ @ 60, blockX @ 64, blockY @ 68, blockZ @ 72, staticSharedMemory @ 76,
+    dynamicSharedMemory @ 80, localMemoryPerThread @ 84, localMemoryTotal @ 88, correlationId @ 92,
+    gridId @ 96, name @ 104, queued @ 120, submitted @ 128, launchType @ 136,
+    sharedMemoryExecuted @ 140, graphNodeId @ 144, graphId @ 156, channelID @ 168,
+    channelType @ 172, clusterX @ 176, clusterY @ 180, clusterZ @ 184,
+    clusterSchedulingPolicy @ 188, localMemoryTotal_v2 @ 192,
+});
+
+layout!(cupti::CUpti_ActivityKernel10: 216 {
+    kind @ 0, registersPerThread @ 6, start @ 16, end @ 24, deviceId @ 40, contextId @ 44,
+    streamId @ 48, gridX @ 52, blockX @ 64, staticSharedMemory @ 76, dynamicSharedMemory @ 80,
+    localMemoryPerThread @ 84, correlationId @ 92, name @ 104, launchType @ 136,
+    graphNodeId @ 144, graphId @ 156, clusterX @ 176, localMemoryTotal_v2 @ 192,
+    maxPotentialClusterSize @ 200, maxActiveClusters @ 204, isDeviceLaunched @ 208,
+});
+
+layout!(record::Memcpy: 88 {
+    kind @ 0, copyKind @ 4, srcKind @ 5, dstKind @ 6, flags @ 7, bytes @ 8, start @ 16, end @ 24,
+    deviceId @ 32, contextId @ 36, streamId @ 40, correlationId @ 44, runtimeCorrelationId @ 48,
+    graphNodeId @ 64, graphId @ 72, channelID @ 76, channelType @ 80,
+});
+
+layout!(cupti::CUpti_ActivityMemcpy6: 96 {
+    kind @ 0, copyKind @ 4, bytes @ 8, start @ 16, end @ 24, deviceId @ 32, contextId @ 36,
+    streamId @ 40, correlationId @ 44, graphNodeId @ 64, graphId @ 72, copyCount @ 88,
+});
+
+layout!(record::MemcpyPeer: 96 {
+    kind @ 0, copyKind @ 4, srcKind @ 5, dstKind @ 6, flags @ 7, bytes @ 8, start @ 16, end @ 24,
+    deviceId @ 32, contextId @ 36, streamId @ 40, srcDeviceId @ 44, srcContextId @ 48,
+    dstDeviceId @ 52, dstContextId @ 56, correlationId @ 60, graphNodeId @ 72, graphId @ 80,
+    channelID @ 84, channelType @ 88,
+});
+
+layout!(record::Memset: 88 {
+    kind @ 0, value @ 4, bytes @ 8, start @ 16, end @ 24, deviceId @ 32, contextId @ 36,
+    streamId @ 40, correlationId @ 44, flags @ 48, memoryKind @ 50, graphNodeId @ 64,
+    graphId @ 72, channelID @ 76, channelType @ 80,
+});
+
+layout!(record::GraphTrace: 48 {
+    kind @ 0, correlationId @ 4, start @ 8, end @ 16, deviceId @ 24, graphId @ 28, contextId @ 32,
+    streamId @ 36,
+});
+
+layout!(cupti::CUpti_ActivityGraphTrace2: 56 {
+    kind @ 0, correlationId @ 4, start @ 8, end @ 16, deviceId @ 24, graphId @ 28, contextId @ 32,
+    streamId @ 36, endDeviceId @ 48, endContextId @ 52,
+});
+
+layout!(record::Device: 176 {
+    kind @ 0, flags @ 4, globalMemoryBandwidth @ 8, globalMemorySize @ 16, constantMemorySize @ 24,
+    l2CacheSize @ 28, numThreadsPerWarp @ 32, coreClockRate @ 36, numMemcpyEngines @ 40,
+    numMultiprocessors @ 44, maxIPC @ 48, maxWarpsPerMultiprocessor @ 52,
+    maxBlocksPerMultiprocessor @ 56, maxSharedMemoryPerMultiprocessor @ 60,
+    maxRegistersPerMultiprocessor @ 64, maxRegistersPerBlock @ 68, maxSharedMemoryPerBlock @ 72,
+    maxThreadsPerBlock @ 76, computeCapabilityMajor @ 104, computeCapabilityMinor @ 108, id @ 112,
+    eccEnabled @ 116, uuid @ 120, name @ 136, isMigEnabled @ 145, gpuInstanceId @ 152,
+    computeInstanceId @ 156, migUuid @ 160,
+});
+
+layout!(cupti::CUpti_ActivityDevice5: 184 { id @ 112, uuid @ 120, name @ 136, isNumaNode @ 176, });
+
+layout!(record::Context: 16 {
+    kind @ 0, contextId @ 4, deviceId @ 8, computeApiKind @ 12, nullStreamId @ 14,
+});
+
+layout!(cupti::CUpti_ActivityContext3: 32 {
+    kind @ 0, contextId @ 4, deviceId @ 8, nullStreamId @ 14, parentContextId @ 16,
+    isGreenContext @ 20, numMultiprocessors @ 22,
+});
+
+layout!(cupti::CUpti_ActivityStream: 24 {
+    kind @ 0, contextId @ 4, streamId @ 8, priority @ 12, flag @ 16, correlationId @ 20,
+});
+
+layout!(record::ApiCall: 40 {
+    kind @ 0, cbid @ 4, start @ 8, end @ 16, processId @ 24, threadId @ 28, correlationId @ 32,
+    returnValue @ 36,
+});
+
+layout!(record::Overhead: 40 { kind @ 0, overheadKind @ 4, objectKind @ 8, objectId @ 12,
+    start @ 24, end @ 32, });
+
+layout!(cupti::CUpti_ActivityOverhead3: 56 { overheadKind @ 4, start @ 24, end @ 32,
+    correlationId @ 40, overheadData @ 48, });
+
+layout!(record::Synchronization: 40 {
+    kind @ 0, type_ @ 4, start @ 8, end @ 16, correlationId @ 24, contextId @ 28, streamId @ 32,
+    cudaEventId @ 36,
+});
+
+layout!(cupti::CUpti_ActivitySynchronization2: 56 {
+    kind @ 0, type_ @ 4, start @ 8, end @ 16, correlationId @ 24, contextId @ 28, streamId @ 32,
+    cudaEventId @ 36, cudaEventSyncId @ 40, returnValue @ 48,
+});
+
+layout!(cupti::CUpti_CallbackData: 72 {
+    callbackSite @ 0, functionName @ 8, functionParams @ 16, functionReturnValue @ 24,
+    symbolName @ 32, context @ 40, contextUid @ 48, correlationData @ 56, correlationId @ 64,
+});
+
+layout!(cupti::CUpti_ResourceData: 24 {
+    context @ 0, resourceHandle.stream @ 8, resourceDescriptor @ 16,
+});
+
+layout!(cupti::CUpti_ModuleResourceData: 24 { moduleId @ 0, cubinSize @ 8, pCubin @ 16, });
+
+layout!(cupti::CUpti_GraphData: 56 {
+    graph @ 0, originalGraph @ 8, node @ 16, originalNode @ 24, nodeType @ 32, dependency @ 40,
+    graphExec @ 48,
+});
+
+layout!(cupti::CUpti_SubscriberParams: 32 {
+    structSize @ 0, subscriberName @ 8, oldSubscriberName @ 16, oldSubscriberSize @ 24,
+});
+
+layout!(later::SubscriberParams: 40 {
+    structSize @ 0, subscriberName @ 8, oldSubscriberName @ 16, oldSubscriberSize @ 24,
+    allowMultipleSubscribers @ 32,
+});
+
+// NVTX: one layout for clients of version 2 and 3.
+layout!(nvtx::nvtxEventAttributes_t: 48 {
+    version @ 0, size @ 2, category @ 4, colorType @ 8, color @ 12, payloadType @ 16,
+    payload @ 24, payload.ullValue @ 24, messageType @ 32, message @ 40, message.ascii @ 40,
+});
+
+layout!(nvtx::nvtxResourceAttributes_t: 32 {
+    version @ 0, size @ 2, identifierType @ 4, identifier @ 8, messageType @ 16, message @ 24,
+});
+
+layout!(nvtx::NvtxExportTableCallbacks: 16 { struct_size @ 0, GetModuleFunctionTable @ 8, });
+
+layout!(nvtx::NvtxExportTableVersionInfo: 24 {
+    struct_size @ 0, version @ 8, SetInjectionNvtxVersion @ 16,
+});
+
+layout!(nvtx::nvtxExtModuleInfo_t: 40 {
+    nvtxVer @ 0, structSize @ 2, moduleId @ 4, compatId @ 6, segmentsCount @ 8, segments @ 16,
+    getExportFunction @ 24, extInfo @ 32,
+});
+
+layout!(nvtx::nvtxExtModuleSegment_t: 24 { segmentId @ 0, slotCount @ 8, functionSlots @ 16, });
+
+layout!(nvtx::nvtxPayloadData_t: 24 { schemaId @ 0, size @ 8, payload @ 16, });
+
+// Ids that must never move.
+const _: () = {
+    assert!(cupti::CUPTI_ACTIVITY_KIND_MEMCPY == 1 && cupti::CUPTI_ACTIVITY_KIND_MEMSET == 2);
+    assert!(cupti::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL == 10);
+    assert!(cupti::CUPTI_ACTIVITY_KIND_MEMCPY2 == 22);
+    assert!(cupti::CUPTI_ACTIVITY_KIND_GRAPH_TRACE == 51);
+    assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion == 2);
+    assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel == 307);
+    assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz == 442);
+    assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx == 652);
+    assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz == 653);
+    assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel == 477);
+    assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch == 514);
+    assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz == 515);
+    assert!(nvtx::NVTX_CBID_CORE_SIZE == 16 && nvtx::NVTX_CBID_CORE2_SIZE == 16);
+    assert!(nvtx::NVTX3EXT_CBID_nvtxDomainIsEnabled == 7);
+};

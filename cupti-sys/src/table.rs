@@ -1,0 +1,178 @@
+//! Turns an opened `libcupti` into [`Api`], the table of its functions.
+//!
+//! Functions that every CUPTI from 11.8 on has are required and plain fields; the others are
+//! `Option`s. Nothing here calls any of them.
+
+use crate::{bindings, find, later};
+use libloading::Library;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Names the function inside one of bindgen's optional function pointer types.
+pub trait FunctionPointer {
+    /// The function pointer itself, never null.
+    type Function: Copy;
+}
+
+impl<F: Copy> FunctionPointer for Option<F> {
+    type Function = F;
+}
+
+macro_rules! function_table {
+    (
+        required { $($required:ident = $required_symbol:ident,)* }
+        optional { $($optional:ident = $module:ident :: $optional_symbol:ident,)* }
+    ) => {
+        /// CUPTI's functions in one loaded library, named as the C symbols without `cupti`.
+        ///
+        /// The methods ([`crate::api`]) are the way to call them; the fields are for what has none.
+        #[allow(missing_docs)]
+        pub struct Api {
+            $(pub $required: <bindings::$required_symbol as FunctionPointer>::Function,)*
+            $(pub $optional: $module::$optional_symbol,)*
+            path: PathBuf,
+        }
+
+        /// Symbols without which [`Api::load`] refuses a library.
+        pub const REQUIRED: &[&str] = &[$(stringify!($required_symbol),)*];
+
+        /// Symbols that are used where they are there.
+        pub const OPTIONAL: &[&str] = &[$(stringify!($optional_symbol),)*];
+
+        impl Api {
+            /// Resolves every symbol and keeps the library loaded for ever: a process that is being
+            /// profiled must not lose the code that CUPTI's callbacks and threads run.
+            ///
+            /// # Errors
+            /// [`LoadError`] if a required symbol is missing; the library is then closed again.
+            ///
+            /// # Safety
+            /// The library is a CUPTI or behaves like one, and no method of the table is called
+            /// before the driver `libcuda.so.1` is in the process (a CUPTI that needs no driver,
+            /// such as a simulated one, is exempt).
+            pub unsafe fn load(library: Library) -> Result<Self, LoadError> {
+                let (library, path) = find::process::with_path(library);
+                let path = path.unwrap_or_else(|| PathBuf::from("a library without a name"));
+                let missing = missing(&library);
+                let refused = |path| LoadError { library: path, missing };
+                $(
+                    // SAFETY: the caller vouches that the library is a CUPTI, so that the symbol
+                    // has the type that CUPTI's header gives it.
+                    let symbol = unsafe { resolve(&library, stringify!($required_symbol)) };
+                    let Some($required) = symbol else { return Err(refused(path)) };
+                )*
+                let api = Self {
+                    $($required,)*
+                    $(
+                        // SAFETY: as above.
+                        $optional: unsafe { resolve(&library, stringify!($optional_symbol)) },
+                    )*
+                    path,
+                };
+                std::mem::forget(library);
+                Ok(api)
+            }
+
+            /// The optional symbols that this library does not have.
+            pub fn absent(&self) -> Vec<&'static str> {
+                let mut absent = Vec::new();
+                $(if self.$optional.is_none() {
+                    absent.push(stringify!($optional_symbol));
+                })*
+                absent
+            }
+
+            /// The file that was loaded.
+            pub fn path(&self) -> &std::path::Path {
+                &self.path
+            }
+        }
+    };
+}
+
+function_table! {
+    required {
+        activity_disable = cuptiActivityDisable,
+        activity_enable = cuptiActivityEnable,
+        activity_flush_all = cuptiActivityFlushAll,
+        activity_get_attribute = cuptiActivityGetAttribute,
+        activity_get_next_record = cuptiActivityGetNextRecord,
+        activity_get_num_dropped_records = cuptiActivityGetNumDroppedRecords,
+        activity_register_callbacks = cuptiActivityRegisterCallbacks,
+        activity_set_attribute = cuptiActivitySetAttribute,
+        enable_callback = cuptiEnableCallback,
+        get_result_string = cuptiGetResultString,
+        get_timestamp = cuptiGetTimestamp,
+        get_version = cuptiGetVersion,
+        subscribe = cuptiSubscribe,
+        unsubscribe = cuptiUnsubscribe,
+    }
+    optional {
+        activity_enable_and_dump = bindings::cuptiActivityEnableAndDump,
+        activity_enable_driver_api = bindings::cuptiActivityEnableDriverApi,
+        activity_enable_runtime_api = bindings::cuptiActivityEnableRuntimeApi,
+        activity_flush_period = bindings::cuptiActivityFlushPeriod,
+        activity_get_struct_size = later::cuptiActivityGetStructSize,
+        enable_domain = bindings::cuptiEnableDomain,
+        get_callback_name = bindings::cuptiGetCallbackName,
+        get_context_id = bindings::cuptiGetContextId,
+        get_device_id = bindings::cuptiGetDeviceId,
+        get_error_message = bindings::cuptiGetErrorMessage,
+        get_graph_exec_id = bindings::cuptiGetGraphExecId,
+        get_graph_id = bindings::cuptiGetGraphId,
+        get_graph_node_id = bindings::cuptiGetGraphNodeId,
+        get_last_error = bindings::cuptiGetLastError,
+        get_stream_id_ex = bindings::cuptiGetStreamIdEx,
+        set_thread_id_type = bindings::cuptiSetThreadIdType,
+        subscribe_v2 = bindings::cuptiSubscribe_v2,
+    }
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Api").field("path", &self.path).field("absent", &self.absent()).finish()
+    }
+}
+
+/// The required symbols that a library does not have, none of them called.
+pub fn missing(library: &Library) -> Vec<&'static str> {
+    // SAFETY: the address is only looked at, never used as a function.
+    let has = |name: &&str| unsafe { resolve::<*const ()>(library, name) }.is_some();
+    REQUIRED.iter().copied().filter(|name| !has(name)).collect()
+}
+
+/// Looks a symbol up; `None` if it is absent or null.
+///
+/// # Safety
+/// `F` is a pointer type, and the symbol's own if the pointer is used.
+unsafe fn resolve<F: Copy>(library: &Library, name: &str) -> Option<F> {
+    // SAFETY: `*const ()` fits any symbol; reading the address does not use what is there.
+    let address: *const () = *unsafe { library.get::<*const ()>(name) }.ok()?;
+    const { assert!(size_of::<F>() == size_of::<*const ()>()) };
+    // SAFETY: the address is not null, and the caller vouches for the type; sizes match.
+    (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
+}
+
+/// A library that cannot be used as CUPTI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadError {
+    /// The file.
+    pub library: PathBuf,
+    /// The required symbols that it does not have.
+    pub missing: Vec<&'static str>,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{} is no CUPTI of CUDA 11.8 or newer: it has no {}; install CUPTI of CUDA 11.8 to \
+             13.x (pip install nvidia-cuda-cupti for CUDA 13, nvidia-cuda-cupti-cu12 for CUDA \
+             12), or set STAGE2_CUPTI to the path of such a libcupti",
+            self.library.display(),
+            self.missing.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for LoadError {}
