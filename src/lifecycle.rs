@@ -98,7 +98,7 @@ fn stop() {
 fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     // Signals are the guest's business: they must not arrive on our thread.
     let guest_mask = block_signals();
-    let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(|| {
+    let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
         barrier::catch((), || drain::run(shared));
         shared.done.store(true, Ordering::Release);
     });

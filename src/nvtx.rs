@@ -37,7 +37,7 @@ impl Handle {
     }
 
     fn number(self) -> u32 {
-        (self.0 & ((1 << Self::GLOB_SHIFT) - 1)) as u32 >> 1
+        ((self.0 & ((1 << Self::GLOB_SHIFT) - 1)) >> 1) as u32
     }
 
     fn globs(self) -> u32 {

@@ -1,1 +1,32 @@
-//! Placeholder.
+//! Turns a `libcupti` of CUDA 11.8 to 13.x, wherever it is, into calls that return `Result`s.
+//!
+//! Nothing of NVIDIA's is needed to build this crate or linked into it. The way of a call:
+//!
+//! | step | module | gives |
+//! |---|---|---|
+//! | where a CUPTI is, and which one fits the driver | [`find`] | [`find::Found`]: an opened library |
+//! | its functions, required and optional | [`table`] | [`Api`], or which symbol is missing |
+//! | calling them | [`api`] | `Result<_, `[`CuptiError`]`>` |
+//! | what its records hold | [`record`] | plain copies of record structs, sizes by version |
+//! | the C types themselves | [`bindings`], [`later`], [`nvtx`] | generated; [`layout`] pins offsets |
+//!
+//! One rule is the caller's: **no function of CUPTI before the driver `libcuda.so.1` is in the
+//! process** ([`find::driver`] tells). CUPTI 13.2 without a driver overflows the stack on any call.
+
+pub mod api;
+pub mod error;
+pub mod find;
+pub mod later;
+pub mod layout;
+pub mod record;
+pub mod table;
+
+#[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals)]
+pub mod bindings;
+#[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals)]
+pub mod nvtx_bindings;
+pub use nvtx_bindings as nvtx;
+
+pub use api::Subscriber;
+pub use error::CuptiError;
+pub use table::{Api, LoadError};

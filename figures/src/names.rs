@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use cpp_demangle::{DemangleOptions, Symbol};
+use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +53,7 @@ fn demangle(mangled: &[u8], options: DemangleOptions) -> Option<String> {
     if !name.starts_with("_Z") {
         return None;
     }
-    let symbol = Symbol::new_with_tail(mangled).ok().filter(|(_, tail)| tail.is_empty())?.0;
+    let symbol = BorrowedSymbol::with_tail(mangled).ok().filter(|(_, tail)| tail.is_empty())?.0;
     let mut out = Limited::default();
     symbol.structured_demangle(&mut out, &options).ok()?;
     out.text()
