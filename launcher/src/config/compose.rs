@@ -1,5 +1,6 @@
 //! Presets, overrides and options of the command line -> one checked configuration.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::defaults::merge_presets;
@@ -63,6 +64,12 @@ pub fn compose(request: &Request) -> Result<Composed, ConfigError> {
 }
 
 impl Composed {
+    /// Keys that the command line set.
+    pub(crate) fn explicit_keys(&self) -> BTreeSet<String> {
+        let named = |node: &Node| !matches!(node.origin, Origin::File { .. });
+        self.tree.leaves().into_iter().filter(|(_, n)| named(n)).map(|(key, _)| key).collect()
+    }
+
     /// The run folder that was asked for.
     ///
     /// # Errors
@@ -138,10 +145,18 @@ fn apply(
     Ok(())
 }
 
-/// The built-in configuration as it reaches the settings: it holds every key that there is.
-fn skeleton() -> Result<serde_json::Value, ConfigError> {
+/// The settings as they are built in.
+///
+/// # Errors
+/// Presets that do not fit this program, which a test rules out.
+pub(crate) fn built_in() -> Result<Config, ConfigError> {
     let (tree, _) = merge_presets(&Presets::open(None)?, Vec::new())?;
-    let (_, config) = Composed { tree }.resolved(Path::new("RUN_DIR"))?;
+    Ok(Composed { tree }.resolved(Path::new("RUN_DIR"))?.1)
+}
+
+/// Every key that there is.
+fn skeleton() -> Result<serde_json::Value, ConfigError> {
+    let config = built_in()?;
     serde_json::to_value(config)
         .map_err(|e| ConfigError::File { file: "built-in presets".into(), what: e.to_string() })
 }
@@ -225,7 +240,8 @@ fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
 
 /// serde's messages name Rust types.
 fn in_plain_words(text: &str) -> String {
-    text.replace("expected u64", "expected a whole number, 0 or more")
+    text.replace("expected a nonzero u64", "expected a whole number, 1 or more")
+        .replace("expected u64", "expected a whole number, 0 or more")
         .replace("expected u32", "expected a whole number, 0 or more")
         .replace("expected path string", "expected a path (quote a number: KEY=\"'1'\")")
         .replace("expected a string", "expected a word (quote a number: KEY=\"'1'\")")

@@ -57,18 +57,16 @@ pub enum ConfigError {
         what: String,
     },
     /// A preset that does not exist.
-    #[error("no preset `{option}` in the group `{group}` ({origin}); there are: {known}{}", nearest(.near))]
+    #[error("no preset `{option}` in the group `{group}` ({origin}); there are: {choices}")]
     UnknownPreset {
         /// The group.
-        group: String,
+        group: Box<str>,
         /// The preset that was asked for.
-        option: String,
+        option: Box<str>,
         /// Who asked for it.
         origin: Origin,
-        /// All presets of the group.
-        known: String,
-        /// The preset that is most like it.
-        near: Option<String>,
+        /// All presets of the group, and the one that is most like it.
+        choices: String,
     },
     /// A preset file that cannot be used.
     #[error("{file}: {what}")]
@@ -88,7 +86,7 @@ pub enum ConfigError {
     },
 }
 
-fn nearest(near: &Option<String>) -> String {
+pub(crate) fn nearest(near: &Option<String>) -> String {
     near.as_ref().map(|key| format!("; the nearest valid one is `{key}`")).unwrap_or_default()
 }
 

@@ -19,11 +19,12 @@ mod print;
 mod schema;
 mod value;
 
+pub(crate) use compose::built_in;
 pub use compose::{Composed, Request, compose};
 pub use error::ConfigError;
 pub(crate) use grammar::hydra_key;
 pub use node::{Node, Origin, Value};
-pub(crate) use print::{plain as plain_yaml, with_origins as yaml_with_origins};
+pub(crate) use print::with_origins as yaml_with_origins;
 pub use schema::*;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::{ConfigError, most_like};
+use super::error::{ConfigError, most_like, nearest};
 use super::node::{Node, Origin, Value};
 
 macro_rules! built_in {
@@ -87,12 +87,13 @@ impl Presets {
             None
         };
         let Some((file, text)) = found else {
+            let near = most_like(option, known.iter().map(String::as_str));
+            let known: Vec<_> = known.into_iter().collect();
             return Err(ConfigError::UnknownPreset {
-                group: group.to_owned(),
-                option: option.to_owned(),
+                group: group.into(),
+                option: option.into(),
                 origin: origin.clone(),
-                near: most_like(option, known.iter().map(String::as_str)),
-                known: known.into_iter().collect::<Vec<_>>().join(", "),
+                choices: known.join(", ") + &nearest(&near),
             });
         };
         Preset::read(file, &text)

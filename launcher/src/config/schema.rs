@@ -1,6 +1,7 @@
 //! The composed tree -> typed settings. Fields mirror the presets in conf/, which hold the defaults.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
@@ -31,7 +32,7 @@ pub struct Run {
     /// Run folder; none: a new one under [`Artifacts::stage2_dir`].
     pub dir: Option<PathBuf>,
     /// The workload is ended after this many seconds; none: never.
-    pub timeout_s: Option<u64>,
+    pub timeout_s: Option<NonZeroU64>,
     /// Seconds between the request to end and the kill.
     pub kill_grace_s: u64,
     /// Whether the output of the workload is kept in files, too.
