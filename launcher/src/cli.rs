@@ -96,7 +96,9 @@ pub(crate) enum Command {
     /// Write the reports of an existing run again
     Report {
         /// Folder of the bundle, e.g. tmp/stage2/latest
-        run_dir: PathBuf,
+        // Not `run_dir`: the parser would take it for the option of that name.
+        #[arg(value_name = "RUN_DIR")]
+        bundle: PathBuf,
     },
     /// Print the composed configuration, and where each value comes from
     Config {

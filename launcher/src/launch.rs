@@ -10,7 +10,7 @@ use crate::env::{self, GpuFacts};
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::plan::{self, Inherited, LIBRARY, Plan};
-use crate::report::{self, Outcome};
+use crate::report;
 use crate::run::{self, EXIT_NO_RESULT, Library, Signals, System};
 use crate::terminal::{Terminal, print};
 
@@ -75,7 +75,8 @@ impl Job {
         terminal.progress("writing the reports");
         let outcome = report::write_reports(bundle.dir());
         let closed = bundle.finish(&outcome);
-        tell(&outcome, &bundle, terminal);
+        let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
+        tell(&bundle.record, headline, &run_dir, terminal);
         if let Err(error) = &closed {
             terminal.error(&format!(
                 "{error:#}; make room and run `stage2-launch report {}`",
@@ -214,18 +215,13 @@ impl Job {
 }
 
 /// The result, for a person.
-fn tell(outcome: &anyhow::Result<Outcome>, bundle: &Bundle, terminal: &Terminal) {
-    match outcome {
-        Ok(outcome) => {
-            outcome.findings.iter().for_each(|finding| terminal.finding(finding));
-            outcome.headline.iter().for_each(|line| terminal.result(line));
-        }
-        Err(error) => terminal.error(&format!("the reports could not be written: {error:#}")),
-    }
-    if bundle.record.simulated {
+fn tell(record: &RunRecord, headline: &[String], dir: &Path, terminal: &Terminal) {
+    record.report_findings.iter().for_each(|finding| terminal.finding(finding));
+    headline.iter().for_each(|line| terminal.result(line));
+    if record.simulated {
         terminal.result("simulated: no real GPU took part in this run");
     }
-    terminal.result(&format!("bundle: {}", bundle.dir().display()));
+    terminal.result(&format!("bundle: {}", dir.display()));
 }
 
 /// `stage2-launch report`.
@@ -241,11 +237,9 @@ pub(crate) fn report_again(
     RunRecord::read(run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
     let outcome =
         report::write_reports(run_dir).map_err(|e| Failure::NoResult(format!("{e:#}")))?;
-    bundle::update_after_report(run_dir, &outcome)
+    let record = bundle::update_after_report(run_dir, &outcome)
         .map_err(|e| Failure::NoResult(format!("{e:#}")))?;
-    outcome.findings.iter().for_each(|finding| terminal.finding(finding));
-    outcome.headline.iter().for_each(|line| terminal.result(line));
-    terminal.result(&format!("bundle: {}", run_dir.display()));
+    tell(&record, &outcome.headline, run_dir, terminal);
     Ok(0)
 }
 

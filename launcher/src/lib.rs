@@ -54,7 +54,7 @@ fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Demo { overrides }) => {
             demo::job(&options, overrides, terminal)?.launch(terminal)
         }
-        Some(Command::Report { run_dir }) => launch::report_again(&run_dir, &options, terminal),
+        Some(Command::Report { bundle }) => launch::report_again(&bundle, &options, terminal),
         Some(Command::Config { overrides }) => launch::print_config(&options, overrides),
         Some(Command::ProbeGpu) => match env::print_devices() {
             Ok(()) => Ok(0),

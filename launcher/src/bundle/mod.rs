@@ -95,7 +95,7 @@ impl Bundle {
                 apply_outcome(&mut self.record, outcome);
                 self.write_provenance()?;
             }
-            Err(error) => self.record.findings.push(report_failure(&self.dir, error)),
+            Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
         }
         self.record.finished = Some(now());
         self.record.files = files_of(&self.dir);
@@ -105,22 +105,20 @@ impl Bundle {
 
 /// Brings what a report found into the record of its run.
 fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
-    for finding in &outcome.findings {
-        if !record.findings.contains(finding) {
-            record.findings.push(finding.clone());
-        }
-    }
+    let new = outcome.findings.iter().filter(|finding| !record.findings.contains(finding));
+    record.report_findings = new.cloned().collect();
     record.coverage = outcome.coverage.clone();
     record.simulated |= outcome.simulated;
 }
 
 /// Brings a report that was written again into `run.json`.
-pub(crate) fn update_after_report(dir: &Path, outcome: &Outcome) -> anyhow::Result<()> {
+pub(crate) fn update_after_report(dir: &Path, outcome: &Outcome) -> anyhow::Result<RunRecord> {
     let mut record = RunRecord::read(dir)?;
     apply_outcome(&mut record, outcome);
     record.files = files_of(dir);
     let json = serde_json::to_string_pretty(&record).context("run.json")?;
-    write_whole(&dir.join(RUN_JSON), &format!("{json}\n"))
+    write_whole(&dir.join(RUN_JSON), &format!("{json}\n"))?;
+    Ok(record)
 }
 
 fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
@@ -169,4 +167,54 @@ fn files_of(dir: &Path) -> Vec<String> {
     }
     found.sort();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(findings: Vec<Finding>, simulated: bool) -> Outcome {
+        let coverage = serde_json::json!({"attributed": 1});
+        Outcome { files: Vec::new(), findings, coverage, headline: Vec::new(), simulated }
+    }
+
+    fn finding(what: &str) -> Finding {
+        Finding::new(Severity::Warning, what, "", "")
+    }
+
+    #[test]
+    fn the_findings_of_a_report_replace_those_of_the_one_before() {
+        let dir = tempfile::tempdir().expect("folder");
+        let folder = RunFolder::Given(dir.path().join("run")).create().expect("folder");
+        let mut record = RunRecord::new("run".into(), vec!["x".into()]);
+        record.findings.push(finding("of the run"));
+        let inputs = Inputs::new(&["x".into()], Path::new("/"), None);
+        let provenance = Provenance {
+            environment: Some(Environment::default()),
+            inputs,
+            config_yaml: "a: 1\n".into(),
+        };
+        let mut bundle = Bundle::start(&folder, record, provenance).expect("bundle");
+        bundle.finish(&Err(anyhow::anyhow!("disk full"))).expect("run.json");
+        assert!(bundle.record.report_findings[0].to_string().contains("disk full"));
+
+        let both = outcome(vec![finding("of the run"), finding("of the report")], true);
+        update_after_report(bundle.dir(), &both).expect("run.json");
+        let again = update_after_report(bundle.dir(), &both).expect("run.json");
+        assert_eq!(again, RunRecord::read(bundle.dir()).expect("run.json"));
+        assert_eq!(again.findings, [finding("of the run")]);
+        assert_eq!(again.report_findings, [finding("of the report")]);
+        assert_eq!(again.coverage["attributed"], 1);
+
+        bundle.finish(&Ok(both)).expect("run.json");
+        for (file, mark) in [
+            ("run.json", "\"simulated\": true"),
+            ("env.json", "\"simulated\": true"),
+            ("inputs.yaml", "simulated: true"),
+            ("config.yaml", "# simulated"),
+        ] {
+            let text = std::fs::read_to_string(bundle.dir().join(file)).expect(file);
+            assert!(text.contains(mark), "{file}: {text}");
+        }
+    }
 }

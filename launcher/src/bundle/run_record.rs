@@ -41,9 +41,12 @@ pub struct RunRecord {
     /// The tools that took part, by name.
     #[serde(default)]
     pub tools: BTreeMap<String, Tool>,
-    /// What is missing, and what has to be read with care.
+    /// What the run found missing, or to be read with care.
     #[serde(default)]
     pub findings: Vec<Finding>,
+    /// What the reports found beyond that; replaced as a whole when they are written again.
+    #[serde(default)]
+    pub report_findings: Vec<Finding>,
     /// What the reports cover, as the report states it; null before there is one.
     #[serde(default)]
     pub coverage: serde_json::Value,
@@ -132,6 +135,7 @@ impl RunRecord {
             passes: Vec::new(),
             tools: BTreeMap::new(),
             findings: Vec::new(),
+            report_findings: Vec::new(),
             coverage: serde_json::Value::Null,
             files: Vec::new(),
         }

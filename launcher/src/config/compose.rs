@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::defaults::merge_presets;
 use super::error::{ConfigError, most_like};
 use super::grammar::{Action, Override};
-use super::interpolate::resolve;
+use super::interpolate::{resolve, resolve_key};
 use super::node::{Node, Origin, Value, join_key};
 use super::presets::Presets;
 use super::schema::Config;
@@ -73,10 +73,18 @@ impl Composed {
     /// The run folder that was asked for.
     ///
     /// # Errors
-    /// A `run.dir` that is no path.
+    /// A reference in it to a key that is not there, or a value that is no path.
     pub fn run_dir(&self) -> Result<Option<PathBuf>, ConfigError> {
-        let (_, config) = resolve(&self.tree).and_then(typed)?;
-        Ok(config.run.dir)
+        let node = resolve_key(&self.tree, "run.dir")?;
+        match node.map(|node| (node.value, node.origin)) {
+            None | Some((Value::Null, _)) => Ok(None),
+            Some((Value::Text(path), _)) => Ok(Some(path.into())),
+            Some((_, origin)) => Err(ConfigError::WrongValue {
+                key: "run.dir".into(),
+                origin,
+                what: "it has to be a path".into(),
+            }),
+        }
     }
 
     /// The configuration of a run in `run_dir`, with all references replaced.
@@ -85,18 +93,16 @@ impl Composed {
     /// A reference to a key that is not there, or a value of the wrong type.
     pub fn resolved(&self, run_dir: &Path) -> Result<(Node, Config), ConfigError> {
         let mut tree = self.tree.clone();
-        let chosen = tree.get("run.dir").filter(|node| node.value != Value::Null);
-        match chosen.map(|node| &node.value) {
+        let asked = tree.get("run.dir").map(|node| (node.value.clone(), node.origin.clone()));
+        let origin = match asked {
+            Some((Value::Text(_), origin)) => Some(origin),
+            Some((Value::Null, _)) | None => Some(Origin::Chosen),
             // A run folder of a wrong type is found below.
-            Some(value) if !matches!(value, Value::Text(_)) => {}
-            found => {
-                let origin = found.and(tree.get("run.dir")).map_or_else(
-                    || Origin::Flag("(chosen for this run)".into()),
-                    |n| n.origin.clone(),
-                );
-                let value = Value::Text(run_dir.to_string_lossy().into_owned());
-                tree.set("run.dir", Node { value, origin });
-            }
+            Some(_) => None,
+        };
+        if let Some(origin) = origin {
+            let value = Value::Text(run_dir.to_string_lossy().into_owned());
+            tree.set("run.dir", Node { value, origin });
         }
         resolve(&tree).and_then(typed)
     }

@@ -11,6 +11,11 @@ pub(crate) fn resolve(tree: &Node) -> Result<Node, ConfigError> {
     resolve_node(tree, tree, "", 0)
 }
 
+/// The value at one key, with every `${key}` in it replaced.
+pub(crate) fn resolve_key(tree: &Node, key: &str) -> Result<Option<Node>, ConfigError> {
+    tree.get(key).map(|node| resolve_node(node, tree, key, 0)).transpose()
+}
+
 fn resolve_node(node: &Node, tree: &Node, key: &str, chain: usize) -> Result<Node, ConfigError> {
     let value = match &node.value {
         Value::Text(text) => resolve_text(text, node, tree, key, chain)?,

@@ -21,6 +21,8 @@ pub enum Origin {
     Override(Arc<str>),
     /// An option of the command line, as it was written.
     Flag(Arc<str>),
+    /// The program chose it for this run.
+    Chosen,
 }
 
 impl fmt::Display for Origin {
@@ -29,6 +31,7 @@ impl fmt::Display for Origin {
             Origin::File { name, line } => write!(f, "{name}:{line}"),
             Origin::Override(text) => write!(f, "override {text}"),
             Origin::Flag(text) => write!(f, "option {text}"),
+            Origin::Chosen => f.write_str("chosen for this run"),
         }
     }
 }

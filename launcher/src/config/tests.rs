@@ -56,6 +56,10 @@ fn groups_choose_presets() {
     assert!(hydra.contains(&"hydra.run.dir=/r/stage1".to_owned()), "{hydra:?}");
     assert!(append(&["workload@workload=plain"]).is_empty());
     assert_eq!(append(&["workload=stage1"]).len(), 7);
+    let (composed, _) = compose_words(&["workload=hydra"]).expect("hydra");
+    assert_eq!(composed.run_dir().expect("no folder was asked for"), None);
+    let (composed, _) = compose_words(&["run.dir=${artifacts.stage2_dir}/x"]).expect("reference");
+    assert_eq!(composed.run_dir().expect("run.dir").as_deref(), Some(Path::new("tmp/stage2/x")));
     assert_eq!(append(&["workload=hydra", "workload.append=[x=1]"]), ["x=1"]);
     assert_eq!(config_of(&["runner=stage2", "profiling/collector=default"]), config_of(&[]));
 }

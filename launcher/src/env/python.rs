@@ -130,7 +130,6 @@ fn from_script(script: &Path) -> Option<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
 
     fn interpreter(words: &[&str]) -> Option<String> {
         let command: Vec<OsString> = words.iter().map(OsString::from).collect();
@@ -172,8 +171,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("folder");
         let path = dir.path().join("python3");
         for (script, part) in [("echo no json", "no JSON"), ("echo broken >&2; exit 1", "broken")] {
-            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("write");
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
+            let source = dir.path().join("source");
+            std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).expect("write");
+            // Another process copies it: what this one wrote is busy while another test forks.
+            let copied =
+                Command::new("install").args(["-m", "755"]).args([&source, &path]).status();
+            assert!(copied.expect("install").success());
             let python = of_workload(&[path.clone().into()]).expect("it is called python3");
             assert!(python.absent.is_some_and(|why| why.contains(part)), "{script}");
         }

@@ -1,6 +1,6 @@
 //! Settings and the place of this program -> the collector's library.
 
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::plan::{LIBRARY, Link};
@@ -50,7 +50,15 @@ pub(crate) fn linked(link: Option<&Link>) -> Result<Linked, String> {
     let Some(link) = link else { return Ok(Linked(None)) };
     let dir = link.at.parent().unwrap_or(Path::new("/tmp")).to_owned();
     let make = || {
-        std::fs::DirBuilder::new().mode(0o700).create(&dir)?;
+        let builder = || std::fs::DirBuilder::new().mode(0o700).create(&dir);
+        match builder() {
+            // In a container every run has the same process id: one that was killed left it behind.
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && is_ours(&dir) => {
+                drop(Linked(Some(dir.clone())));
+                builder()?;
+            }
+            other => other?,
+        }
         std::os::unix::fs::symlink(&link.target, &link.at)
     };
     make().map_err(|e| {
@@ -62,6 +70,13 @@ pub(crate) fn linked(link: Option<&Link>) -> Result<Linked, String> {
         )
     })?;
     Ok(Linked(Some(dir)))
+}
+
+/// Whether this user made the folder.
+fn is_ours(dir: &Path) -> bool {
+    let owner = |path: &Path| std::fs::symlink_metadata(path).ok().map(|found| found.uid());
+    let is_dir = std::fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir());
+    is_dir && owner(dir).is_some() && owner(dir) == owner(Path::new("/proc/self"))
 }
 
 impl Drop for Linked {
@@ -76,6 +91,20 @@ impl Drop for Linked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_that_was_left_behind_is_replaced() {
+        let dir = tempfile::tempdir().expect("folder");
+        let link =
+            Link { target: "/some where/x.so".into(), at: dir.path().join("d").join(LIBRARY) };
+        std::mem::forget(linked(Some(&link)).expect("a link"));
+        let again = linked(Some(&link)).expect("a link again");
+        assert_eq!(std::fs::read_link(&link.at).expect("link"), link.target);
+        drop(again);
+        assert!(!dir.path().join("d").exists());
+        std::fs::write(dir.path().join("d"), "").expect("file");
+        assert!(linked(Some(&link)).is_err_and(|why| why.contains("without spaces")));
+    }
 
     #[test]
     fn places_are_tried_in_order() {

@@ -117,11 +117,11 @@ fn explain(program: &Path, error: &io::Error) -> SpawnError {
         (io::ErrorKind::NotFound, None) if plain => not_found(program)
             .remedy("check the spelling, put its folder into PATH, or give its path"),
         (io::ErrorKind::NotFound, None) => not_found(program).remedy("check the path"),
-        (io::ErrorKind::PermissionDenied, Some(path)) if path.is_dir() => {
-            cannot("it is a folder").remedy("give a program in it")
-        }
         (io::ErrorKind::PermissionDenied, found) => {
             let path = found.unwrap_or_else(|| PathBuf::from(program));
+            if path.is_dir() {
+                return cannot("it is a folder").remedy("give a program in it");
+            }
             let why =
                 if is_executable(&path) { "permission denied" } else { "it is not executable" };
             cannot(why).remedy(format!(
