@@ -73,7 +73,8 @@ impl Job {
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
         let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
         terminal.progress("writing the reports");
-        let outcome = report::write_reports(bundle.dir());
+        // The reports read the record: without it they would be about another state of the run.
+        let outcome = bundle.passes_ended().and_then(|()| report::write_reports(&run_dir));
         let closed = bundle.finish(&outcome);
         let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
         tell(&bundle.record, headline, &run_dir, terminal);

@@ -88,6 +88,12 @@ impl Bundle {
         write_whole(&self.dir.join("config.yaml"), &format!("{mark}{config_yaml}"))
     }
 
+    /// Notes that all passes are over.
+    pub(crate) fn passes_ended(&mut self) -> anyhow::Result<()> {
+        self.record.finished = Some(now());
+        self.save()
+    }
+
     /// Takes over what the reports found, or that there are none, and closes the record.
     pub(crate) fn finish(&mut self, outcome: &anyhow::Result<Outcome>) -> anyhow::Result<()> {
         match outcome {
@@ -97,7 +103,6 @@ impl Bundle {
             }
             Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
         }
-        self.record.finished = Some(now());
         self.record.files = files_of(&self.dir);
         self.save()
     }

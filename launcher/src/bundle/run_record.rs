@@ -26,7 +26,8 @@ pub struct RunRecord {
     pub run_id: String,
     /// When the run started: RFC 3339, UTC.
     pub started: String,
-    /// When it ended: RFC 3339, UTC; none while it runs, and for ever when it was killed.
+    /// When the last pass ended: RFC 3339, UTC; none while one runs, and for ever when
+    /// stage2-launch was killed. The reports are written after that.
     pub finished: Option<String>,
     /// The command of the user: the words after `--`. Bytes that are no UTF-8 are replaced.
     pub command: Vec<String>,
