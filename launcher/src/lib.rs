@@ -1,1 +1,64 @@
-//! Placeholder.
+//! `stage2-launch`: a command to profile -> a bundle of records and reports.
+//!
+//! The command line becomes a [`config`]uration, that a plan, the plan a run of passes, the run a
+//! [`bundle`], and the bundle's records its [`report`]s. The two halves know each other only through
+//! the files of the bundle, so that reports can be written again at any time. The collector is never
+//! linked: it is loaded into the workload, and would otherwise start in this process.
+#![deny(unsafe_code)]
+
+pub mod bundle;
+mod cli;
+pub mod config;
+mod demo;
+pub mod env;
+mod failure;
+pub mod finding;
+mod launch;
+mod plan;
+pub mod report;
+mod run;
+mod terminal;
+
+use std::ffi::OsString;
+
+use cli::{Cli, Command};
+use failure::Failure;
+use launch::Job;
+use terminal::Terminal;
+
+/// Does what the command line says, and gives the exit status. Every error has been told by then.
+pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
+    let words: Vec<OsString> = words.collect();
+    let cli = match cli::parse(&words) {
+        Ok(cli) => cli,
+        Err(exit) => return exit,
+    };
+    let terminal = Terminal::new(cli.options.verbosity());
+    match dispatch(cli, &terminal) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            terminal.error(failure.text());
+            failure.exit()
+        }
+    }
+}
+
+fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
+    let Cli { options, command, overrides, workload } = cli;
+    if command.is_some() && !(overrides.is_empty() && workload.is_empty()) {
+        let text = "settings of a subcommand come after it, and it takes no command after `--`";
+        return Err(Failure::Usage(text.into()));
+    }
+    match command {
+        None => Job::of_user(&options, overrides, workload)?.launch(terminal),
+        Some(Command::Demo { overrides }) => {
+            demo::job(&options, overrides, terminal)?.launch(terminal)
+        }
+        Some(Command::Report { bundle }) => launch::report_again(&bundle, &options, terminal),
+        Some(Command::Config { overrides }) => launch::print_config(&options, overrides),
+        Some(Command::ProbeGpu) => match env::print_devices() {
+            Ok(()) => Ok(0),
+            Err(error) => Err(Failure::NoResult(error.to_string())),
+        },
+    }
+}

@@ -1,0 +1,147 @@
+//! The choice of a run folder -> an empty folder that can be written to, and the link to the latest.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::finding::{Finding, Severity};
+
+/// Why there is no run folder. Ends the program with status 2.
+#[derive(Debug, thiserror::Error)]
+#[error("run folder {}: {what}; {remedy}", .path.display())]
+pub struct FolderError {
+    /// The folder.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub what: String,
+    /// What to do next.
+    pub remedy: String,
+}
+
+impl FolderError {
+    fn new(path: &Path, what: impl Into<String>, remedy: &str) -> FolderError {
+        FolderError { path: path.to_owned(), what: what.into(), remedy: remedy.to_owned() }
+    }
+}
+
+/// A folder for a bundle, absolute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RunFolder {
+    /// The one that the user named.
+    Given(PathBuf),
+    /// A new one under the folder of all runs.
+    New {
+        /// Folder of all runs.
+        under: PathBuf,
+        /// Name in it.
+        name: String,
+    },
+}
+
+/// The name of a run folder: local time and process, `YYYYmmdd-HHMMSS-pid`.
+pub(crate) fn run_name(pid: u32) -> String {
+    format!("{}-{pid}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"))
+}
+
+impl RunFolder {
+    /// The folder's path.
+    pub(crate) fn path(&self) -> PathBuf {
+        match self {
+            RunFolder::Given(path) => path.clone(),
+            RunFolder::New { under, name } => under.join(name),
+        }
+    }
+
+    /// Makes the folder, or takes an empty one over.
+    pub(crate) fn create(self) -> Result<RunFolder, FolderError> {
+        match self {
+            RunFolder::Given(path) => {
+                take_over(&path)?;
+                Ok(RunFolder::Given(path))
+            }
+            RunFolder::New { under, name } => {
+                let failed = |path: &Path, e: io::Error| {
+                    FolderError::new(path, reason(&e), "choose another place with --run-dir DIR")
+                };
+                std::fs::create_dir_all(&under).map_err(|e| failed(&under, e))?;
+                // Two containers with one folder can have the same process id in the same second.
+                for attempt in 1..100 {
+                    let name =
+                        if attempt == 1 { name.clone() } else { format!("{name}-{attempt}") };
+                    let path = under.join(&name);
+                    match std::fs::create_dir(&path) {
+                        Ok(()) => return Ok(RunFolder::New { under, name }),
+                        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                        Err(e) => return Err(failed(&path, e)),
+                    }
+                }
+                Err(failed(&under.join(&name), io::ErrorKind::AlreadyExists.into()))
+            }
+        }
+    }
+
+    /// Lets `latest` beside a new folder point to it. A folder that the user named has no such
+    /// link: it may lie anywhere.
+    pub(crate) fn link_latest(&self) -> Option<Finding> {
+        let RunFolder::New { under, name } = self else { return None };
+        let latest = under.join("latest");
+        let problem = match std::fs::symlink_metadata(&latest) {
+            Ok(found) if !found.is_symlink() => Some("it is no link, and was left as it is".into()),
+            _ => replace_link(under, name, &latest).err().map(|e| e.to_string()),
+        };
+        problem.map(|why| {
+            let what = format!("{} does not point to this run", latest.display());
+            Finding::new(Severity::Warning, what, why, "move what is there out of the way")
+        })
+    }
+}
+
+/// A reader sees the old link or the new one, never none.
+fn replace_link(under: &Path, name: &str, latest: &Path) -> io::Result<()> {
+    let fresh = under.join(format!(".latest-{}", std::process::id()));
+    let _ = std::fs::remove_file(&fresh);
+    std::os::unix::fs::symlink(name, &fresh)?;
+    std::fs::rename(&fresh, latest).inspect_err(|_| {
+        let _ = std::fs::remove_file(&fresh);
+    })
+}
+
+fn take_over(path: &Path) -> Result<(), FolderError> {
+    let other = "choose another one with --run-dir DIR";
+    match std::fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(path).map_err(|e| FolderError::new(path, reason(&e), other))?;
+        }
+        Err(e) => return Err(FolderError::new(path, reason(&e), other)),
+        Ok(found) if found.is_symlink() && !path.exists() => {
+            let what = "it is a link to something that is not there";
+            return Err(FolderError::new(path, what, "remove the link, or make what it points to"));
+        }
+        Ok(_) if !path.is_dir() => {
+            return Err(FolderError::new(path, "it is not a folder", other));
+        }
+        Ok(_) => {
+            let mut entries =
+                std::fs::read_dir(path).map_err(|e| FolderError::new(path, reason(&e), other))?;
+            if entries.next().is_some() {
+                let what = "it is not empty, and results of two runs must not be mixed";
+                return Err(FolderError::new(path, what, "name a new one, or empty it first"));
+            }
+        }
+    }
+    // Modes do not say it all (read-only file systems, the superuser): try.
+    tempfile::tempfile_in(path)
+        .map(drop)
+        .map_err(|e| FolderError::new(path, format!("cannot be written to ({e})"), other))
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "something that is no folder is in its way".into()
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            format!("cannot be written to ({error})")
+        }
+        _ => format!("cannot be made ({error})"),
+    }
+}

@@ -1,0 +1,148 @@
+//! The command of the workload and the manifest of its inputs -> `inputs.yaml`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use crate::config::hydra_key;
+
+/// Contents of `inputs.yaml`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Inputs {
+    /// Whether the GPU was a simulated one.
+    pub(crate) simulated: bool,
+    /// The command of the user.
+    pub(crate) argv: Vec<String>,
+    /// Where it was run.
+    pub(crate) cwd: String,
+    /// The words of it that a Hydra app reads as overrides.
+    pub(crate) hydra_overrides: Vec<String>,
+    /// What it says about the model, where it says it in a usual way.
+    pub(crate) model: Option<String>,
+    /// The list of inputs, where one was given.
+    pub(crate) manifest: Option<Manifest>,
+}
+
+/// The list of inputs that the user gave.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Manifest {
+    /// Where it lies.
+    path: PathBuf,
+    /// How big it is.
+    size_bytes: u64,
+    /// What is in it: YAML or JSON as such, anything else line by line; none when it is too big.
+    entries: Option<serde_json::Value>,
+}
+
+/// A bigger manifest is named and not copied.
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
+
+impl Inputs {
+    /// What the command says.
+    pub(crate) fn new(command: &[OsString], cwd: &Path, manifest: Option<Manifest>) -> Inputs {
+        let argv: Vec<String> = command.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+        let hydra_overrides: Vec<String> =
+            argv.iter().skip(1).filter(|word| hydra_key(word).is_some()).cloned().collect();
+        Inputs {
+            simulated: false,
+            cwd: cwd.to_string_lossy().into_owned(),
+            model: model_of(&argv),
+            hydra_overrides,
+            argv,
+            manifest,
+        }
+    }
+}
+
+/// `--model X`, `--model=X`, or the override `model`, `model.path` or `model.name`.
+fn model_of(argv: &[String]) -> Option<String> {
+    let options = ["--model", "--model-path", "--model_name_or_path", "--model-name-or-path"];
+    for (at, word) in argv.iter().enumerate() {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (word.as_str(), None),
+        };
+        let key = hydra_key(word)
+            .is_some_and(|key| ["model", "model.path", "model.name", "model.id"].contains(&key));
+        if options.contains(&name) {
+            return value.or_else(|| argv.get(at + 1).cloned());
+        }
+        if key && value.is_some() {
+            return value;
+        }
+    }
+    None
+}
+
+impl Manifest {
+    /// Reads the manifest at `path`.
+    ///
+    /// # Errors
+    /// No such file.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Manifest> {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let failed = || {
+            format!(
+                "inputs.manifest={} cannot be read; give a file that lists the inputs",
+                path.display()
+            )
+        };
+        let file = std::fs::metadata(&absolute).with_context(failed)?;
+        anyhow::ensure!(file.is_file(), "{}: it is not a file", failed());
+        let size_bytes = file.len();
+        let entries = if size_bytes > MAX_MANIFEST_BYTES {
+            None
+        } else {
+            let bytes = std::fs::read(&absolute).with_context(failed)?;
+            let text = String::from_utf8_lossy(&bytes);
+            Some(parse(&text).unwrap_or_else(|| text.lines().map(str::to_owned).collect()))
+        };
+        Ok(Manifest { path: absolute, size_bytes, entries })
+    }
+}
+
+/// A list or a map in YAML (or JSON, which is YAML); a bare text is for the caller to split.
+fn parse(text: &str) -> Option<serde_json::Value> {
+    let value: serde_json::Value = serde_saphyr::from_str(text).ok()?;
+    (value.is_array() || value.is_object()).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs(words: &[&str]) -> Inputs {
+        let command: Vec<OsString> = words.iter().map(OsString::from).collect();
+        Inputs::new(&command, Path::new("/cwd"), None)
+    }
+
+    #[test]
+    fn overrides_and_model_are_found_in_the_command() {
+        let found = inputs(&["python", "-m", "runner", "model=tiny", "+a.b=[1, 2]", "--lr=3"]);
+        assert_eq!(found.hydra_overrides, ["model=tiny", "+a.b=[1, 2]"]);
+        assert_eq!(found.model.as_deref(), Some("tiny"));
+        assert_eq!(inputs(&["serve", "--model", "org/m"]).model.as_deref(), Some("org/m"));
+        assert_eq!(inputs(&["serve", "--model=org/m"]).model.as_deref(), Some("org/m"));
+        assert_eq!(inputs(&["serve", "--model"]).model, None);
+        assert_eq!(inputs(&["true"]).model, None);
+    }
+
+    #[test]
+    fn manifests_are_read_by_shape() {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = dir.path().join("m");
+        let entries = |text: &[u8]| {
+            std::fs::write(&path, text).expect("write");
+            Manifest::read(&path).expect("manifest").entries
+        };
+        assert_eq!(entries(b"- a.png\n- b.png\n"), Some(serde_json::json!(["a.png", "b.png"])));
+        assert_eq!(entries(b"{\"n\": 2}"), Some(serde_json::json!({"n": 2})));
+        assert_eq!(entries(b"a.png\nb.png\n"), Some(serde_json::json!(["a.png", "b.png"])));
+        assert_eq!(entries(b"a: [1\n\xff"), Some(serde_json::json!(["a: [1", "\u{fffd}"])));
+        assert_eq!(entries(&vec![b'a'; (1 << 20) + 1]), None);
+        assert!(Manifest::read(dir.path()).is_err_and(|e| format!("{e:#}").contains("not a file")));
+        assert!(Manifest::read(&dir.path().join("no")).is_err());
+    }
+}

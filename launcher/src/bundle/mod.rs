@@ -1,0 +1,225 @@
+//! The files of a run that say what it was -> the run folder, each written whole or not at all.
+
+mod folder;
+mod inputs;
+mod run_record;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+pub use folder::FolderError;
+pub(crate) use folder::{RunFolder, run_name};
+pub(crate) use inputs::{Inputs, Manifest};
+pub(crate) use run_record::now;
+pub use run_record::{PassRecord, PassStatus, RUN_JSON, RunRecord, SCHEMA, Tool, WorkloadExit};
+
+use crate::env::Environment;
+use crate::finding::{Finding, Severity};
+use crate::report::Outcome;
+
+/// Folder of the collector's spools in the bundle.
+pub const COLLECTOR_DIR: &str = "collector";
+
+/// What a bundle says about where it comes from, besides `run.json`.
+#[derive(Clone, Debug)]
+pub(crate) struct Provenance {
+    pub(crate) environment: Option<Environment>,
+    pub(crate) inputs: Inputs,
+    /// The composed configuration as YAML.
+    pub(crate) config_yaml: String,
+}
+
+/// The bundle of one run.
+pub(crate) struct Bundle {
+    dir: PathBuf,
+    /// What `run.json` says, as of the next [`Bundle::save`].
+    pub(crate) record: RunRecord,
+    provenance: Provenance,
+}
+
+impl Bundle {
+    /// Starts a bundle in a folder that is there and empty.
+    pub(crate) fn start(
+        folder: &RunFolder,
+        record: RunRecord,
+        provenance: Provenance,
+    ) -> anyhow::Result<Bundle> {
+        let bundle = Bundle { dir: folder.path(), record, provenance };
+        std::fs::create_dir_all(bundle.dir.join(COLLECTOR_DIR))
+            .with_context(|| format!("{} cannot be written to", bundle.dir.display()))?;
+        bundle.save()?;
+        bundle.write_provenance()?;
+        Ok(bundle)
+    }
+
+    /// Its folder.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Writes `run.json` as the record stands.
+    pub(crate) fn save(&self) -> anyhow::Result<()> {
+        let json = serde_json::to_string_pretty(&self.record).context("run.json")?;
+        write_whole(&self.dir.join(RUN_JSON), &format!("{json}\n"))
+    }
+
+    /// Adds what is known about the machine.
+    pub(crate) fn set_environment(&mut self, environment: Environment) -> anyhow::Result<()> {
+        self.provenance.environment = Some(environment);
+        self.write_provenance()
+    }
+
+    /// Writes `env.json`, `inputs.yaml` and `config.yaml`. Each says of itself whether the GPU was
+    /// simulated: a file is often passed on without its neighbours.
+    fn write_provenance(&self) -> anyhow::Result<()> {
+        let Provenance { environment, inputs, config_yaml } = &self.provenance;
+        let simulated = self.record.simulated;
+        if let Some(environment) = environment {
+            let marked = Environment { simulated, ..environment.clone() };
+            let json = serde_json::to_string_pretty(&marked).context("env.json")?;
+            write_whole(&self.dir.join("env.json"), &format!("{json}\n"))?;
+        }
+        let marked = Inputs { simulated, ..inputs.clone() };
+        let yaml = serde_saphyr::to_string(&marked).context("inputs.yaml")?;
+        write_whole(&self.dir.join("inputs.yaml"), &yaml)?;
+        let mark = if simulated { "# simulated: no real GPU took part in this run\n" } else { "" };
+        write_whole(&self.dir.join("config.yaml"), &format!("{mark}{config_yaml}"))
+    }
+
+    /// Notes that all passes are over.
+    pub(crate) fn passes_ended(&mut self) -> anyhow::Result<()> {
+        self.record.finished = Some(now());
+        self.save()
+    }
+
+    /// Takes over what the reports found, or that there are none, and closes the record.
+    pub(crate) fn finish(&mut self, outcome: &anyhow::Result<Outcome>) -> anyhow::Result<()> {
+        match outcome {
+            Ok(outcome) => {
+                apply_outcome(&mut self.record, outcome);
+                self.write_provenance()?;
+            }
+            Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
+        }
+        self.record.files = files_of(&self.dir);
+        self.save()
+    }
+}
+
+/// Brings what a report found into the record of its run.
+fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
+    let new = outcome.findings.iter().filter(|finding| !record.findings.contains(finding));
+    record.report_findings = new.cloned().collect();
+    record.coverage = outcome.coverage.clone();
+    record.simulated |= outcome.simulated;
+}
+
+/// Brings a report that was written again into `run.json`.
+pub(crate) fn update_after_report(dir: &Path, outcome: &Outcome) -> anyhow::Result<RunRecord> {
+    let mut record = RunRecord::read(dir)?;
+    apply_outcome(&mut record, outcome);
+    record.files = files_of(dir);
+    let json = serde_json::to_string_pretty(&record).context("run.json")?;
+    write_whole(&dir.join(RUN_JSON), &format!("{json}\n"))?;
+    Ok(record)
+}
+
+fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
+    Finding::new(
+        Severity::Error,
+        "the reports could not be written",
+        format!("{error:#}"),
+        format!("the records are kept; try `stage2-launch report {}`", dir.display()),
+    )
+}
+
+/// Writes a file so that a reader sees the old one or the new one.
+pub(crate) fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        let mut file = tempfile::Builder::new()
+            .prefix(".new-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .tempfile_in(dir)?;
+        file.write_all(text.as_bytes())?;
+        file.persist(path).map(drop).map_err(|e| e.error)
+    };
+    write().with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// More files than this are not listed (a workload may write any number into `stage1/`).
+const MAX_LISTED_FILES: usize = 10_000;
+
+/// Files under `dir`, relative to it, sorted.
+fn files_of(dir: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(path),
+                Ok(_) if found.len() < MAX_LISTED_FILES => {
+                    let relative = path.strip_prefix(dir).unwrap_or(&path);
+                    found.push(relative.to_string_lossy().into_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(findings: Vec<Finding>, simulated: bool) -> Outcome {
+        let coverage = serde_json::json!({"attributed": 1});
+        Outcome { files: Vec::new(), findings, coverage, headline: Vec::new(), simulated }
+    }
+
+    fn finding(what: &str) -> Finding {
+        Finding::new(Severity::Warning, what, "", "")
+    }
+
+    #[test]
+    fn the_findings_of_a_report_replace_those_of_the_one_before() {
+        let dir = tempfile::tempdir().expect("folder");
+        let folder = RunFolder::Given(dir.path().join("run")).create().expect("folder");
+        let mut record = RunRecord::new("run".into(), vec!["x".into()]);
+        record.findings.push(finding("of the run"));
+        let inputs = Inputs::new(&["x".into()], Path::new("/"), None);
+        let provenance = Provenance {
+            environment: Some(Environment::default()),
+            inputs,
+            config_yaml: "a: 1\n".into(),
+        };
+        let mut bundle = Bundle::start(&folder, record, provenance).expect("bundle");
+        bundle.finish(&Err(anyhow::anyhow!("disk full"))).expect("run.json");
+        assert!(bundle.record.report_findings[0].to_string().contains("disk full"));
+
+        let both = outcome(vec![finding("of the run"), finding("of the report")], true);
+        update_after_report(bundle.dir(), &both).expect("run.json");
+        let again = update_after_report(bundle.dir(), &both).expect("run.json");
+        assert_eq!(again, RunRecord::read(bundle.dir()).expect("run.json"));
+        assert_eq!(again.findings, [finding("of the run")]);
+        assert_eq!(again.report_findings, [finding("of the report")]);
+        assert_eq!(again.coverage["attributed"], 1);
+
+        bundle.finish(&Ok(both)).expect("run.json");
+        for (file, mark) in [
+            ("run.json", "\"simulated\": true"),
+            ("env.json", "\"simulated\": true"),
+            ("inputs.yaml", "simulated: true"),
+            ("config.yaml", "# simulated"),
+        ] {
+            let text = std::fs::read_to_string(bundle.dir().join(file)).expect(file);
+            assert!(text.contains(mark), "{file}: {text}");
+        }
+    }
+}

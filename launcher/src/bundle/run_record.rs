@@ -1,0 +1,205 @@
+//! What ran, how it ended and what is missing <-> `run.json`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::Finding;
+
+/// Name of the file in the bundle.
+pub const RUN_JSON: &str = "run.json";
+
+/// The version of the format that this program writes.
+pub const SCHEMA: u32 = 1;
+
+/// Contents of `run.json`. Written when the run starts and again after every step, so that it is
+/// true at any moment, also of a run that was killed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Version of this format, [`SCHEMA`].
+    pub schema: u32,
+    /// Version of the program that wrote it.
+    pub stage2_version: String,
+    /// Name of the run: that of its folder.
+    pub run_id: String,
+    /// When the run started: RFC 3339, UTC.
+    pub started: String,
+    /// When the last pass ended: RFC 3339, UTC; none while one runs, and for ever when
+    /// stage2-launch was killed. The reports are written after that.
+    pub finished: Option<String>,
+    /// The command of the user: the words after `--`. Bytes that are no UTF-8 are replaced.
+    pub command: Vec<String>,
+    /// How the workload ended in the collect pass; none when it was never started.
+    pub workload_exit: Option<WorkloadExit>,
+    /// Whether the GPU was a simulated one: then no number says anything about real hardware.
+    #[serde(default)]
+    pub simulated: bool,
+    /// All passes of the plan, in order.
+    #[serde(default)]
+    pub passes: Vec<PassRecord>,
+    /// The tools that took part, by name.
+    #[serde(default)]
+    pub tools: BTreeMap<String, Tool>,
+    /// What the run found missing, or to be read with care.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+    /// What the reports found beyond that; replaced as a whole when they are written again.
+    #[serde(default)]
+    pub report_findings: Vec<Finding>,
+    /// What the reports cover, as the report states it; null before there is one.
+    #[serde(default)]
+    pub coverage: serde_json::Value,
+    /// Files of the bundle, relative to its folder.
+    #[serde(default)]
+    pub files: Vec<String>,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkloadExit {
+    /// By itself, with this exit status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// One pass over the workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassRecord {
+    /// `collect`, ...
+    pub name: String,
+    /// What was run. Bytes that are no UTF-8 are replaced.
+    pub argv: Vec<String>,
+    /// Variables that were set for it, beyond the environment of stage2-launch.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Variables of the collector that the user had set, and that were left as they are.
+    #[serde(default)]
+    pub environment_kept: BTreeMap<String, String>,
+    /// How far it came.
+    pub status: PassStatus,
+    /// How its process ended; none when it was not started.
+    pub exit: Option<WorkloadExit>,
+    /// When it started: RFC 3339, UTC.
+    pub started: Option<String>,
+    /// How long its process lived, milliseconds.
+    pub duration_ms: Option<u64>,
+    /// Files that hold its output, relative to the bundle; none when it went to the terminal only.
+    #[serde(default)]
+    pub log: Vec<String>,
+    /// Why it failed, was skipped or was ended; may be empty.
+    #[serde(default)]
+    pub why: String,
+}
+
+/// How far a pass came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PassStatus {
+    /// It is still to come.
+    Planned,
+    /// It runs, or was killed together with stage2-launch.
+    Running,
+    /// Its process ran, and what it measured was kept. The exit status of the process is not
+    /// judged here.
+    Ok,
+    /// It could not be started.
+    Failed,
+    /// It was left out.
+    Skipped,
+}
+
+/// A tool that took part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Where it was found.
+    pub path: Option<String>,
+    /// What it says about its version.
+    pub version: Option<String>,
+}
+
+impl RunRecord {
+    /// A record of a run that starts now.
+    pub fn new(run_id: String, command: Vec<String>) -> RunRecord {
+        RunRecord {
+            schema: SCHEMA,
+            stage2_version: env!("CARGO_PKG_VERSION").to_owned(),
+            run_id,
+            started: now(),
+            finished: None,
+            command,
+            workload_exit: None,
+            simulated: false,
+            passes: Vec::new(),
+            tools: BTreeMap::new(),
+            findings: Vec::new(),
+            report_findings: Vec::new(),
+            coverage: serde_json::Value::Null,
+            files: Vec::new(),
+        }
+    }
+
+    /// Reads the record of the bundle in `run_dir`.
+    ///
+    /// # Errors
+    /// No such file, or one that this program cannot read.
+    pub fn read(run_dir: &Path) -> anyhow::Result<RunRecord> {
+        let path = run_dir.join(RUN_JSON);
+        let text = std::fs::read(&path).with_context(|| {
+            format!("{} cannot be read; is {} a run folder?", path.display(), run_dir.display())
+        })?;
+        let record: RunRecord = serde_json::from_slice(&text)
+            .with_context(|| format!("{} is no run record", path.display()))?;
+        anyhow::ensure!(
+            record.schema <= SCHEMA,
+            "{} has version {} of the format, this program reads up to {SCHEMA}; use a newer one",
+            path.display(),
+            record.schema
+        );
+        Ok(record)
+    }
+}
+
+/// The time, RFC 3339 in UTC, to the millisecond.
+pub(crate) fn now() -> String {
+    let now = jiff::Timestamp::now();
+    let rounded = now.round(jiff::Unit::Millisecond).unwrap_or(now);
+    format!("{rounded:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_stable() {
+        let mut record = RunRecord::new("id".into(), vec!["python".into()]);
+        record.workload_exit = Some(WorkloadExit::Signal(9));
+        let json = serde_json::to_value(&record).expect("JSON");
+        assert_eq!(json["workload_exit"], serde_json::json!({"signal": 9}));
+        assert!(
+            json["started"].as_str().is_some_and(|t| t.len() == 24 && t.ends_with('Z')),
+            "{json}"
+        );
+        assert_eq!(serde_json::from_value::<RunRecord>(json).expect("record"), record);
+    }
+
+    #[test]
+    fn only_bundles_are_read() {
+        let dir = tempfile::tempdir().expect("folder");
+        let read = || RunRecord::read(dir.path()).map(|_| ()).map_err(|e| format!("{e:#}"));
+        assert!(read().is_err_and(|e| e.contains("is") && e.contains("a run folder?")));
+        for (text, part) in [("{", "no run record"), ("{\"schema\": 1}", "no run record")] {
+            std::fs::write(dir.path().join(RUN_JSON), text).expect("write");
+            assert!(read().is_err_and(|e| e.contains(part)), "{text}");
+        }
+        let mut newer = RunRecord::new("id".into(), Vec::new());
+        newer.schema = 2;
+        std::fs::write(dir.path().join(RUN_JSON), serde_json::to_vec(&newer).expect("JSON"))
+            .expect("write");
+        assert!(read().is_err_and(|e| e.contains("newer")));
+    }
+}

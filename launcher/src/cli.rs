@@ -1,0 +1,212 @@
+//! Words of the command line -> what the user wants.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::env::PROBE_GPU;
+use crate::terminal::Verbosity;
+
+const EXAMPLES: &str = "\
+Examples:
+  stage2-launch demo
+      the built-in workload, on the GPU if there is one, else on a simulated one
+  stage2-launch -- python infer.py --batch 4
+      any program: every kernel of it, per NVTX range
+  stage2-launch workload=hydra -- python -m runner model=tiny
+      a Hydra app: its outputs go into the bundle
+  stage2-launch 'profiling.collector.ranges=[prefill,decode*]' --timeout 5m -- ./server
+      only kernels inside of these ranges, and an end after five minutes
+  stage2-launch --dry-run -- python infer.py
+      what would be run, as a shell would write it
+  stage2-launch config run.mode=light
+      all settings, and where each value comes from
+
+The bundle is written to tmp/stage2/<time>-<pid>/, and tmp/stage2/latest points to it.
+Exit status: the workload's own (128+N when signal N ended it); 124 after --timeout; 127 and 126 for
+a command that is not there or cannot be run; 2 for wrong usage or configuration; 70 when profiling
+failed and left no result.";
+
+/// Runs a workload and shows every GPU kernel of it, per NVTX range
+#[derive(Debug, Parser)]
+#[command(
+    name = "stage2-launch",
+    version,
+    override_usage = "stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...\n       \
+                      stage2-launch [OPTIONS] <demo|report|config> ...",
+    after_help = EXAMPLES,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+    /// The workload: a command and its arguments, taken as they are (no shell)
+    #[arg(last = true, value_name = "COMMAND [ARG]...")]
+    pub(crate) workload: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Folder of the bundle: new or empty [default: tmp/stage2/<YYYYmmdd-HHMMSS-pid>]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Folder with presets (GROUP/PRESET.yaml) that extend and shadow the built-in ones
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) config_dir: Option<PathBuf>,
+    /// End the workload after this time: seconds, or with a unit (90s, 5m, 1h30m)
+    #[arg(long, global = true, value_name = "TIME", value_parser = seconds)]
+    pub(crate) timeout: Option<i64>,
+    /// Print every command and environment change, and run nothing
+    #[arg(long, global = true)]
+    pub(crate) dry_run: bool,
+    /// Say more
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+    /// Say nothing but errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Colors; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", action = ArgAction::Set)]
+    pub(crate) color: Color,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the built-in workload through the whole pipeline: on the GPU if there is one, else on a
+    /// simulated one
+    Demo {
+        /// Settings, as for a run
+        #[arg(value_name = "KEY=VALUE")]
+        overrides: Vec<String>,
+    },
+    /// Write the reports of an existing run again
+    Report {
+        /// Folder of the bundle, e.g. tmp/stage2/latest
+        // Not `run_dir`: the parser would take it for the option of that name.
+        #[arg(value_name = "RUN_DIR")]
+        bundle: PathBuf,
+    },
+    /// Print the composed configuration, and where each value comes from
+    Config {
+        /// Settings, as for a run
+        #[arg(value_name = "KEY=VALUE")]
+        overrides: Vec<String>,
+    },
+    /// Print what the CUDA driver says about the GPUs, as JSON
+    #[command(name = PROBE_GPU, hide = true)]
+    ProbeGpu,
+}
+
+impl Options {
+    pub(crate) fn verbosity(&self) -> Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (_, true) => Verbosity::Verbose,
+            _ => Verbosity::Normal,
+        }
+    }
+}
+
+/// Reads a time as whole seconds, rounded up.
+fn seconds(text: &str) -> Result<i64, String> {
+    let wrong = || "give seconds, or a number with a unit: 90, 90s, 5m, 1h30m".to_owned();
+    let seconds = match text.parse::<i64>() {
+        Ok(seconds) => seconds,
+        Err(_) => {
+            let time: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
+            time.as_secs().saturating_add(i64::from(time.subsec_nanos() > 0))
+        }
+    };
+    if seconds > 0 { Ok(seconds) } else { Err("the time has to be longer than nothing".to_owned()) }
+}
+
+/// Makes `--color` count from here on, also for the messages of the parser itself, which it writes
+/// before it has read everything.
+pub(crate) fn set_color(words: &[OsString]) {
+    let mut choice = None;
+    let mut words = words.iter().take_while(|word| *word != "--");
+    while let Some(word) = words.next() {
+        let value = match word.to_str() {
+            Some("--color") => words.next().and_then(|next| next.to_str()),
+            Some(word) => word.strip_prefix("--color="),
+            None => None,
+        };
+        choice = value.and_then(|value| Color::from_str(value, false).ok()).or(choice);
+    }
+    match choice {
+        Some(Color::Always) => anstream::ColorChoice::Always.write_global(),
+        Some(Color::Never) => anstream::ColorChoice::Never.write_global(),
+        Some(Color::Auto) | None => {}
+    }
+}
+
+/// Reads the command line, or gives the text and the exit status to end with.
+pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
+    set_color(words);
+    Cli::try_parse_from(words).map_err(|error| {
+        // Nothing can be done about a stderr that is closed.
+        let _ = error.print();
+        if error.kind() == clap::error::ErrorKind::UnknownArgument
+            && !words.iter().any(|word| word == OsStr::new("--"))
+        {
+            let _ = std::io::Write::write_all(
+                &mut anstream::stderr(),
+                b"\nThe command of the workload comes after `--`: stage2-launch -- COMMAND [ARG]...\n",
+            );
+        }
+        u8::try_from(error.exit_code()).unwrap_or(2)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_sound() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, expected) in
+            [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("1500ms", 2)]
+        {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for text in ["0", "-3", "soon", "", "5 parsecs", "99999999999999999999"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn overrides_and_commands_are_told_apart() {
+        let parse = |words: &[&str]| Cli::try_parse_from([&["stage2-launch"], words].concat());
+        let cli = parse(&["-v", "a=1", "demo=2", "--", "demo", "-v", "--", "x"]).expect("a run");
+        assert_eq!(cli.overrides, ["a=1", "demo=2"]);
+        assert_eq!(cli.workload, ["demo", "-v", "--", "x"]);
+        assert!(cli.command.is_none());
+        let cli = parse(&["demo", "run.mode=light", "-q"]).expect("a demo");
+        assert!(
+            matches!(cli.command, Some(Command::Demo { overrides }) if overrides == ["run.mode=light"])
+        );
+        assert!(cli.options.quiet);
+        assert!(parse(&["-v", "-q", "--", "x"]).is_err());
+        assert!(parse(&["report"]).is_err());
+    }
+}

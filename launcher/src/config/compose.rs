@@ -1,0 +1,268 @@
+//! Presets, overrides and options of the command line -> one checked configuration.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::defaults::merge_presets;
+use super::error::{ConfigError, most_like};
+use super::grammar::{Action, Override};
+use super::interpolate::{resolve, resolve_key};
+use super::node::{Node, Origin, Value, join_key};
+use super::presets::Presets;
+use super::schema::Config;
+
+/// What the command line says about the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Words `KEY=VALUE`, in order.
+    pub overrides: Vec<String>,
+    /// `--config-dir`.
+    pub config_dir: Option<PathBuf>,
+    /// Keys that options of the command line set, the option as it was written, and the value.
+    pub flags: Vec<(&'static str, String, Value)>,
+}
+
+/// A configuration with the origin of each value. References `${...}` are still in it.
+#[derive(Clone, Debug)]
+pub struct Composed {
+    /// The values.
+    pub tree: Node,
+}
+
+/// Other names of our keys, as a Hydra app's user would write them.
+const SYNONYMS: &[(&str, &str)] = &[("hydra.run.dir", "run.dir")];
+
+/// Composes and checks the configuration.
+///
+/// # Errors
+/// Anything that is wrong with it; nothing is repaired or skipped.
+pub fn compose(request: &Request) -> Result<Composed, ConfigError> {
+    let presets = Presets::open(request.config_dir.as_deref())?;
+    let overrides: Vec<Override> =
+        request.overrides.iter().map(|word| Override::parse(word)).collect::<Result<_, _>>()?;
+    let (mut tree, values) = merge_presets(&presets, overrides)?;
+    let mut deleted = Vec::new();
+    let skeleton = skeleton()?;
+    let valid = valid_keys(&skeleton, &presets)?;
+    for mut o in values {
+        if let Some((_, own)) = SYNONYMS.iter().find(|(other, _)| *other == o.key) {
+            (*own).clone_into(&mut o.key);
+        }
+        apply(&mut tree, &o, &valid, &mut deleted)?;
+    }
+    for (key, text, value) in &request.flags {
+        let origin = Origin::Flag(text.as_str().into());
+        tree.set(key, Node { value: value.clone(), origin });
+    }
+    check_keys(&tree, &skeleton, "", &valid)?;
+    let composed = Composed { tree };
+    // Every reference is tried now, so that a wrong one is an error of the command line and not
+    // of some later step.
+    let missing = |error| with_deletion(error, &deleted);
+    composed.resolved(Path::new("RUN_DIR")).map_err(missing)?;
+    Ok(composed)
+}
+
+impl Composed {
+    /// Keys that the command line set.
+    pub(crate) fn explicit_keys(&self) -> BTreeSet<String> {
+        let named = |node: &Node| !matches!(node.origin, Origin::File { .. });
+        self.tree.leaves().into_iter().filter(|(_, n)| named(n)).map(|(key, _)| key).collect()
+    }
+
+    /// The run folder that was asked for.
+    ///
+    /// # Errors
+    /// A reference in it to a key that is not there, or a value that is no path.
+    pub fn run_dir(&self) -> Result<Option<PathBuf>, ConfigError> {
+        let node = resolve_key(&self.tree, "run.dir")?;
+        match node.map(|node| (node.value, node.origin)) {
+            None | Some((Value::Null, _)) => Ok(None),
+            Some((Value::Text(path), _)) => Ok(Some(path.into())),
+            Some((_, origin)) => Err(ConfigError::WrongValue {
+                key: "run.dir".into(),
+                origin,
+                what: "it has to be a path".into(),
+            }),
+        }
+    }
+
+    /// The configuration of a run in `run_dir`, with all references replaced.
+    ///
+    /// # Errors
+    /// A reference to a key that is not there, or a value of the wrong type.
+    pub fn resolved(&self, run_dir: &Path) -> Result<(Node, Config), ConfigError> {
+        let mut tree = self.tree.clone();
+        let asked = tree.get("run.dir").map(|node| (node.value.clone(), node.origin.clone()));
+        let origin = match asked {
+            Some((Value::Text(_), origin)) => Some(origin),
+            Some((Value::Null, _)) | None => Some(Origin::Chosen),
+            // A run folder of a wrong type is found below.
+            Some(_) => None,
+        };
+        if let Some(origin) = origin {
+            let value = Value::Text(run_dir.to_string_lossy().into_owned());
+            tree.set("run.dir", Node { value, origin });
+        }
+        resolve(&tree).and_then(typed)
+    }
+}
+
+/// Applies an override of a value.
+fn apply(
+    tree: &mut Node,
+    o: &Override,
+    valid: &[String],
+    deleted: &mut Vec<(String, String)>,
+) -> Result<(), ConfigError> {
+    let conflict = |what: String| ConfigError::Conflict { word: o.word.clone(), what };
+    let unknown = || ConfigError::UnknownKey {
+        key: o.key.clone(),
+        origin: o.origin(),
+        near: most_like(&o.key, valid.iter().map(String::as_str)),
+    };
+    let present = tree.get(&o.key);
+    match &o.action {
+        Action::Set(_) if present.is_none() => return Err(unknown()),
+        Action::Add(value)
+            if present.is_some_and(|node| node.value != Value::Null)
+                && !matches!(value, Value::Map(_) | Value::List(_)) =>
+        {
+            let what =
+                "the key has a value already; leave the + out, or write ++ to set it either way";
+            return Err(conflict(what.into()));
+        }
+        Action::Set(value) | Action::Add(value) | Action::AddOrSet(value) => {
+            tree.set(&o.key, Node { value: value.clone(), origin: o.origin() });
+        }
+        Action::Delete(value) => {
+            let Some(node) = present else { return Err(unknown()) };
+            if let Some(value) = value {
+                let expected = Node { value: value.clone(), origin: o.origin() }.to_json();
+                let found = node.to_json();
+                if found != expected {
+                    return Err(conflict(format!("the value is {found}, not {expected}")));
+                }
+            }
+            tree.remove(&o.key);
+            deleted.push((o.key.clone(), o.word.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// The settings as they are built in.
+///
+/// # Errors
+/// Presets that do not fit this program, which a test rules out.
+pub(crate) fn built_in() -> Result<Config, ConfigError> {
+    let (tree, _) = merge_presets(&Presets::open(None)?, Vec::new())?;
+    Ok(Composed { tree }.resolved(Path::new("RUN_DIR"))?.1)
+}
+
+/// Every key that there is.
+fn skeleton() -> Result<serde_json::Value, ConfigError> {
+    let config = built_in()?;
+    serde_json::to_value(config)
+        .map_err(|e| ConfigError::File { file: "built-in presets".into(), what: e.to_string() })
+}
+
+/// Dotted names of all valid keys, and the groups.
+fn valid_keys(skeleton: &serde_json::Value, presets: &Presets) -> Result<Vec<String>, ConfigError> {
+    fn walk(value: &serde_json::Value, prefix: &str, found: &mut Vec<String>) {
+        match value.as_object() {
+            Some(map) => map.iter().for_each(|(k, v)| walk(v, &join_key(prefix, k), found)),
+            None => found.push(prefix.to_owned()),
+        }
+    }
+    let mut keys = Vec::new();
+    walk(skeleton, "", &mut keys);
+    keys.extend(presets.groups()?);
+    Ok(keys)
+}
+
+/// Refuses the first key that is not in the settings.
+fn check_keys(
+    node: &Node,
+    skeleton: &serde_json::Value,
+    prefix: &str,
+    valid: &[String],
+) -> Result<(), ConfigError> {
+    let Some(known) = skeleton.as_object() else { return Ok(()) };
+    let Value::Map(pairs) = &node.value else {
+        return Err(ConfigError::WrongValue {
+            key: prefix.to_owned(),
+            origin: node.origin.clone(),
+            what: format!("it holds keys, such as {}", nested_example(prefix, valid)),
+        });
+    };
+    for (name, value) in pairs {
+        let key = join_key(prefix, name);
+        match known.get(name) {
+            Some(known) => check_keys(value, known, &key, valid)?,
+            None => {
+                // The first value under an unknown map says better where the key was written.
+                let origin = value.leaves().first().map_or(&value.origin, |(_, leaf)| &leaf.origin);
+                let near = most_like(&key, valid.iter().map(String::as_str));
+                return Err(ConfigError::UnknownKey { key, origin: origin.clone(), near });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn nested_example(prefix: &str, valid: &[String]) -> String {
+    let inside = format!("{prefix}.");
+    valid.iter().find(|key| key.starts_with(&inside)).map_or(inside, |key| format!("`{key}`"))
+}
+
+/// Reads a resolved tree as settings.
+fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
+    let json = tree.to_json();
+    match serde_path_to_error::deserialize::<_, Config>(&json) {
+        Ok(config) => Ok((tree, config)),
+        Err(error) => {
+            let path: Vec<String> = error
+                .path()
+                .iter()
+                .filter_map(|segment| match segment {
+                    serde_path_to_error::Segment::Map { key } => Some(key.clone()),
+                    _ => None,
+                })
+                .collect();
+            let key = path.join(".");
+            let text = error.into_inner().to_string();
+            if let Some(field) =
+                text.strip_prefix("missing field `").and_then(|t| t.split('`').next())
+            {
+                let why = "no preset sets it".into();
+                return Err(ConfigError::MissingKey { key: join_key(&key, field), why });
+            }
+            let origin = tree.get(&key).map_or(&tree.origin, |node| &node.origin).clone();
+            Err(ConfigError::WrongValue { key, origin, what: in_plain_words(&text) })
+        }
+    }
+}
+
+/// serde's messages name Rust types.
+fn in_plain_words(text: &str) -> String {
+    text.replace("expected a nonzero u64", "expected a whole number, 1 or more")
+        .replace("expected u64", "expected a whole number, 0 or more")
+        .replace("expected u32", "expected a whole number, 0 or more")
+        .replace("expected path string", "expected a path (quote a number: KEY=\"'1'\")")
+        .replace("expected a string", "expected a word (quote a number: KEY=\"'1'\")")
+        .replace("expected a boolean", "expected true or false")
+        .replace("expected a sequence", "expected a list, e.g. [a,b]")
+}
+
+/// Says which override took a missing key out.
+fn with_deletion(error: ConfigError, deleted: &[(String, String)]) -> ConfigError {
+    match error {
+        ConfigError::MissingKey { key, why } => {
+            let by = deleted.iter().find(|(k, _)| key == *k || key.starts_with(&format!("{k}.")));
+            let why = by.map_or(why, |(_, word)| format!("the override {word} took it out"));
+            ConfigError::MissingKey { key, why }
+        }
+        other => other,
+    }
+}

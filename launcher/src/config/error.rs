@@ -1,0 +1,124 @@
+//! What can be wrong with a configuration -> a message that names key, origin and remedy.
+
+use std::path::PathBuf;
+
+use super::node::Origin;
+
+/// A configuration that cannot be used. All of these end the program with status 2.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A word before `--` that is no `KEY=VALUE`.
+    #[error("cannot read the override {word:?} at character {at}: {what}")]
+    Grammar {
+        /// The word as it was given.
+        word: String,
+        /// Position of the fault, characters from 1.
+        at: usize,
+        /// The fault and the remedy.
+        what: String,
+    },
+    /// A key that is not there.
+    #[error("unknown key `{key}` ({origin}){}", nearest(.near))]
+    UnknownKey {
+        /// The dotted key.
+        key: String,
+        /// Who asked for it.
+        origin: Origin,
+        /// The valid key that is most like it.
+        near: Option<String>,
+    },
+    /// A key that needs a value and has none.
+    #[error(
+        "the key `{key}` has no value: {why}; give it one, or start the preset with \
+         `defaults: [<a complete preset of its group>, _self_]`"
+    )]
+    MissingKey {
+        /// The dotted key.
+        key: String,
+        /// How that came.
+        why: String,
+    },
+    /// A value of the wrong type, or outside its limits.
+    #[error("wrong value for `{key}` ({origin}): {what}")]
+    WrongValue {
+        /// The dotted key.
+        key: String,
+        /// Where the value comes from.
+        origin: Origin,
+        /// What is wrong with it, and what would be right.
+        what: String,
+    },
+    /// An override that cannot be applied to what is there.
+    #[error("cannot apply the override {word}: {what}")]
+    Conflict {
+        /// The override as it was given.
+        word: String,
+        /// The fault and the remedy.
+        what: String,
+    },
+    /// A preset that does not exist.
+    #[error("no preset `{option}` in the group `{group}` ({origin}); there are: {choices}")]
+    UnknownPreset {
+        /// The group.
+        group: Box<str>,
+        /// The preset that was asked for.
+        option: Box<str>,
+        /// Who asked for it.
+        origin: Origin,
+        /// All presets of the group, and the one that is most like it.
+        choices: String,
+    },
+    /// A preset file that cannot be used.
+    #[error("{file}: {what}")]
+    File {
+        /// Name of the file.
+        file: String,
+        /// The fault and the remedy.
+        what: String,
+    },
+    /// A preset folder that cannot be read.
+    #[error("--config-dir {}: {what}; give a folder laid out like conf/ (GROUP/PRESET.yaml)", .dir.display())]
+    Folder {
+        /// The folder.
+        dir: PathBuf,
+        /// Why not.
+        what: String,
+    },
+}
+
+pub(crate) fn nearest(near: &Option<String>) -> String {
+    near.as_ref().map(|key| format!("; the nearest valid one is `{key}`")).unwrap_or_default()
+}
+
+/// The candidate most like `word`.
+pub(crate) fn most_like<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            // `timeout_s` alone should find `run.timeout_s`: the last part counts as well.
+            let whole = strsim::jaro_winkler(word, candidate);
+            let part = strsim::jaro_winkler(&last(word), &last(candidate));
+            (whole.max(part * 0.99), candidate)
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_key_finds_its_neighbour() {
+        let keys = ["run.mode", "run.timeout_s", "profiling.collector.flush_ms"];
+        let near = |word| most_like(word, keys).unwrap_or_default();
+        assert_eq!(near("run.mod"), "run.mode");
+        assert_eq!(near("timeout"), "run.timeout_s");
+        assert_eq!(near("profiling.colector.flush"), "profiling.collector.flush_ms");
+        assert_eq!(most_like("x", []), None);
+    }
+}

@@ -1,0 +1,196 @@
+//! The built-in presets and a folder of the user's -> YAML trees by group and name.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::{ConfigError, most_like, nearest};
+use super::node::{Node, Origin, Value};
+
+macro_rules! built_in {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_str!(concat!("../../../conf/", $path)))),*]
+    };
+}
+
+/// Every file of conf/, so that the installed program needs none of them.
+const BUILT_IN: &[(&str, &str)] = built_in![
+    "config.yaml",
+    "profiling/collector/default.yaml",
+    "runner/stage2.yaml",
+    "workload/hydra.yaml",
+    "workload/plain.yaml",
+    "workload/stage1.yaml",
+];
+
+/// Where presets are looked up: the user's folder before the built-in ones, file by file.
+pub(crate) struct Presets {
+    folder: Option<PathBuf>,
+}
+
+/// A preset, read.
+pub(crate) struct Preset {
+    /// Its keys, without `defaults`.
+    pub(crate) keys: Node,
+    /// Its `defaults` list.
+    pub(crate) defaults: Option<Node>,
+    /// What stands after `# @package` on top of it.
+    pub(crate) package: Option<String>,
+    /// Name for messages.
+    pub(crate) file: Arc<str>,
+}
+
+impl Presets {
+    /// The built-in presets, and those in `folder`.
+    pub(crate) fn open(folder: Option<&Path>) -> Result<Presets, ConfigError> {
+        if let Some(dir) = folder {
+            std::fs::read_dir(dir).map_err(|e| folder_error(dir, &e))?;
+        }
+        Ok(Presets { folder: folder.map(Path::to_owned) })
+    }
+
+    /// The file at `path` below the preset folders (`runner/stage2.yaml`).
+    fn text(&self, path: &str) -> Result<Option<(Arc<str>, String)>, ConfigError> {
+        if let Some(file) = self.folder.as_ref().map(|dir| dir.join(path)) {
+            match std::fs::read_to_string(&file) {
+                Ok(text) => return Ok(Some((file.to_string_lossy().into(), text))),
+                Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound) => {}
+                Err(e) => {
+                    let file = file.display().to_string();
+                    return Err(ConfigError::File { file, what: format!("cannot be read: {e}") });
+                }
+            }
+        }
+        let built_in = BUILT_IN.iter().find(|(name, _)| *name == path);
+        Ok(built_in.map(|(name, text)| (format!("conf/{name}").into(), (*text).to_owned())))
+    }
+
+    /// The primary configuration.
+    pub(crate) fn primary(&self) -> Result<Preset, ConfigError> {
+        let (file, text) =
+            self.text("config.yaml")?.unwrap_or_else(|| ("config.yaml".into(), String::new()));
+        Preset::read(file, &text)
+    }
+
+    /// The preset `option` of `group`, asked for by `origin`.
+    pub(crate) fn load(
+        &self,
+        group: &str,
+        option: &str,
+        origin: &Origin,
+    ) -> Result<Preset, ConfigError> {
+        let known = self.options(group)?;
+        // Only names that were listed are opened: `../../x` is no preset.
+        let found = if known.contains(option) {
+            self.text(&format!("{group}/{option}.yaml"))?
+        } else {
+            None
+        };
+        let Some((file, text)) = found else {
+            let near = most_like(option, known.iter().map(String::as_str));
+            let known: Vec<_> = known.into_iter().collect();
+            return Err(ConfigError::UnknownPreset {
+                group: group.into(),
+                option: option.into(),
+                origin: origin.clone(),
+                choices: known.join(", ") + &nearest(&near),
+            });
+        };
+        Preset::read(file, &text)
+    }
+
+    /// Names of all presets of a group; none if there is no such group.
+    pub(crate) fn options(&self, group: &str) -> Result<BTreeSet<String>, ConfigError> {
+        Ok(self
+            .files()?
+            .into_iter()
+            .filter(|(g, _)| g == group)
+            .map(|(_, option)| option)
+            .collect())
+    }
+
+    /// Names of all groups.
+    pub(crate) fn groups(&self) -> Result<BTreeSet<String>, ConfigError> {
+        Ok(self.files()?.into_iter().map(|(group, _)| group).collect())
+    }
+
+    /// Group and name of every preset.
+    fn files(&self) -> Result<Vec<(String, String)>, ConfigError> {
+        let split = |path: &str| {
+            let (group, file) = path.rsplit_once('/')?;
+            Some((group.to_owned(), file.strip_suffix(".yaml")?.to_owned()))
+        };
+        let mut found: Vec<_> = BUILT_IN.iter().filter_map(|(path, _)| split(path)).collect();
+        if let Some(dir) = &self.folder {
+            let mut paths = Vec::new();
+            list(dir, "", 0, &mut paths).map_err(|e| folder_error(dir, &e))?;
+            found.extend(paths.iter().filter_map(|path| split(path)));
+        }
+        Ok(found)
+    }
+}
+
+fn folder_error(dir: &Path, error: &std::io::Error) -> ConfigError {
+    ConfigError::Folder { dir: dir.to_owned(), what: format!("cannot be read ({error})") }
+}
+
+/// Groups nest no deeper than this: `--config-dir /` must not walk the machine.
+const MAX_GROUP_DEPTH: usize = 4;
+
+fn list(dir: &Path, prefix: &str, depth: usize, found: &mut Vec<String>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = format!("{prefix}{name}");
+        if entry.path().is_dir() && depth < MAX_GROUP_DEPTH && !name.starts_with('.') {
+            list(&entry.path(), &format!("{path}/"), depth + 1, found)?;
+        } else if name.ends_with(".yaml") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+impl Preset {
+    fn read(file: Arc<str>, text: &str) -> Result<Preset, ConfigError> {
+        let fault = |what: String| ConfigError::File { file: file.to_string(), what };
+        let mut keys =
+            Node::from_yaml(text, &file).map_err(|e| fault(format!("no valid YAML: {e}")))?;
+        match keys.value {
+            Value::Map(_) => {}
+            Value::Null => keys.value = Value::Map(Vec::new()),
+            _ => return Err(fault("the file has to be a mapping: lines `key: value`".into())),
+        }
+        let defaults = keys.remove("defaults");
+        let package = text
+            .lines()
+            .map_while(|line| line.trim_start().strip_prefix('#'))
+            .find_map(|comment| comment.trim().strip_prefix("@package "))
+            .map(|package| package.trim().to_owned());
+        Ok(Preset { keys, defaults, package, file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_conf_is_built_in() {
+        let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conf");
+        let mut paths = Vec::new();
+        list(&conf, "", 0, &mut paths).expect("conf/");
+        paths.sort();
+        let built_in: Vec<_> = BUILT_IN.iter().map(|(path, _)| (*path).to_owned()).collect();
+        assert_eq!(paths, built_in, "the list in presets.rs, sorted, against the folder");
+    }
+
+    #[test]
+    fn presets_outside_the_folders_cannot_be_named() {
+        let presets = Presets::open(None).expect("built-in");
+        let origin = Origin::Flag("test".into());
+        for option in ["../config", "/etc/passwd", "", "hydra.yaml"] {
+            assert!(presets.load("workload", option, &origin).is_err(), "{option}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A tree of values -> YAML, with the origin of each value as a comment.
+
+use std::fmt::Write as _;
+
+use super::node::{Node, Value};
+
+/// YAML with the origin of each value behind it.
+pub(crate) fn with_origins(tree: &Node) -> String {
+    let mut lines = Vec::new();
+    map_lines(tree, 0, &mut lines);
+    // One long value must not push every comment out of sight.
+    let lengths = lines.iter().map(|(text, _)| text.chars().count());
+    let width = lengths.filter(|n| *n <= 60).max().unwrap_or(0);
+    let mut out = String::new();
+    for (text, origin) in lines {
+        // Writing to a string cannot fail.
+        let _ = match origin {
+            Some(origin) => writeln!(out, "{text:<width$}  # {}", one_line(&origin)),
+            None => writeln!(out, "{text}"),
+        };
+    }
+    out
+}
+
+fn map_lines(node: &Node, indent: usize, lines: &mut Vec<(String, Option<String>)>) {
+    let Value::Map(pairs) = &node.value else { return };
+    for (key, value) in pairs {
+        let pad = "  ".repeat(indent);
+        let key = scalar(key);
+        match &value.value {
+            Value::Map(inner) if !inner.is_empty() => {
+                lines.push((format!("{pad}{key}:"), None));
+                map_lines(value, indent + 1, lines);
+            }
+            Value::List(items) if !items.is_empty() => {
+                lines.push((format!("{pad}{key}:"), Some(value.origin.to_string())));
+                for item in items {
+                    lines.push((format!("{pad}  - {}", flow(item)), None));
+                }
+            }
+            _ => {
+                lines.push((format!("{pad}{key}: {}", flow(value)), Some(value.origin.to_string())))
+            }
+        }
+    }
+}
+
+/// A value on one line.
+fn flow(node: &Node) -> String {
+    match &node.value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(v) => v.to_string(),
+        Value::Int(v) => v.to_string(),
+        Value::Float(v) if v.is_nan() => ".nan".to_owned(),
+        Value::Float(v) if v.is_infinite() => if *v > 0.0 { ".inf" } else { "-.inf" }.to_owned(),
+        Value::Float(v) => format!("{v:?}"),
+        Value::Text(text) => scalar(text),
+        Value::List(items) => {
+            format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", "))
+        }
+        Value::Map(pairs) => {
+            let pairs: Vec<_> =
+                pairs.iter().map(|(k, v)| format!("{}: {}", scalar(k), flow(v))).collect();
+            format!("{{{}}}", pairs.join(", "))
+        }
+    }
+}
+
+/// A string as YAML: bare where nobody could read it as something else, else in double quotes.
+fn scalar(text: &str) -> String {
+    let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || "/_.".contains(c));
+    let bare = first && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+    let keyword = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"]
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(text));
+    let numeric = text.starts_with('.')
+        && (text.parse::<f64>().is_ok()
+            || matches!(text.to_ascii_lowercase().as_str(), ".inf" | ".nan"));
+    if bare && !keyword && !numeric && text != "---" {
+        return text.to_owned();
+    }
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        let _ = match c {
+            '"' => write!(out, "\\\""),
+            '\\' => write!(out, "\\\\"),
+            '\n' => write!(out, "\\n"),
+            '\t' => write!(out, "\\t"),
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
+                write!(out, "\\u{:04x}", c as u32)
+            }
+            c => write!(out, "{c}"),
+        };
+    }
+    out.push('"');
+    out
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::node::Origin;
+
+    #[test]
+    fn what_is_printed_is_read_back() {
+        let origin = || Origin::Override("a=\nb".into());
+        let node = |value| Node { value, origin: origin() };
+        let texts = [
+            "plain",
+            "",
+            "true",
+            "No",
+            "null",
+            "1",
+            "1.5",
+            ".5",
+            "a: b",
+            "# x",
+            "a\nb\u{1b}[2J",
+            "\"q\\",
+            "- x",
+            "é\u{2028}",
+            "${run.dir}/x",
+            "/tmp/x",
+            "~",
+            "[a]",
+            "1/1",
+            "*a",
+            "&a",
+            "!t",
+            "%d",
+            "@x",
+        ];
+        let items: Vec<Node> = texts.iter().map(|t| node(Value::Text((*t).into()))).collect();
+        let tree = node(Value::Map(vec![
+            ("list".into(), node(Value::List(items.clone()))),
+            ("nested list".into(), node(Value::List(vec![node(Value::List(items.clone()))]))),
+            ("empty".into(), node(Value::Map(Vec::new()))),
+            ("none".into(), node(Value::List(Vec::new()))),
+            ("map".into(), node(Value::Map(vec![("x:y".into(), node(Value::Float(1.0)))]))),
+            (
+                "in list".into(),
+                node(Value::List(vec![node(Value::Map(vec![
+                    ("k".into(), node(Value::Int(-3))),
+                    ("n".into(), node(Value::Null)),
+                ]))])),
+            ),
+            ("last".into(), node(Value::Bool(false))),
+        ]));
+        let yaml = with_origins(&tree);
+        let back = Node::from_yaml(&yaml, &"f".into()).unwrap_or_else(|e| panic!("{e}\n{yaml}"));
+        assert_eq!(back.to_json(), tree.to_json(), "{yaml}");
+        assert!(yaml.contains("# override a= b"));
+    }
+}

@@ -1,0 +1,207 @@
+//! The composed tree -> typed settings. Fields mirror the presets in conf/, which hold the defaults.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+/// All settings of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// How the run goes.
+    pub run: Run,
+    /// Where bundles are laid.
+    pub artifacts: Artifacts,
+    /// What is added to the command of the workload.
+    pub workload: Workload,
+    /// Settings of the profilers.
+    pub profiling: Profiling,
+    /// What the workload reads.
+    pub inputs: Inputs,
+}
+
+/// How a run goes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Which passes there are.
+    pub mode: Mode,
+    /// Run folder; none: a new one under [`Artifacts::stage2_dir`].
+    pub dir: Option<PathBuf>,
+    /// The workload is ended after this many seconds; none: never.
+    pub timeout_s: Option<NonZeroU64>,
+    /// Seconds between the request to end and the kill.
+    pub kill_grace_s: u64,
+    /// Whether the output of the workload is kept in files, too.
+    pub tee: bool,
+}
+
+/// Which passes there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Every pass that is enabled.
+    Deep,
+    /// The collect pass only.
+    Light,
+}
+
+/// Where bundles are laid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Artifacts {
+    /// Folder of all run folders.
+    pub stage2_dir: PathBuf,
+}
+
+/// What is added to the command of the workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Hydra overrides that are appended, unless the command sets the same key itself.
+    pub append: Vec<String>,
+}
+
+/// Settings of the profilers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profiling {
+    /// The collector's.
+    pub collector: Collector,
+}
+
+/// Settings of the collector, one for each variable of its environment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Collector {
+    /// Path of libstage2.so; none: it is looked for.
+    pub library: Option<PathBuf>,
+    /// Path of libcupti; none: the collector looks for it.
+    pub cupti: Option<PathBuf>,
+    /// Globs of the ranges to collect in; empty: everything.
+    #[serde(deserialize_with = "one_or_many")]
+    pub ranges: Vec<String>,
+    /// Which instances of a range are collected.
+    pub sample: Sample,
+    /// How CUDA graphs are seen.
+    pub graph: Graph,
+    /// Activity buffers; none: the collector's choice.
+    pub buffers: Option<Buffers>,
+    /// Flush period, milliseconds.
+    pub flush_ms: u64,
+    /// What the collector says on stderr.
+    pub log: Log,
+}
+
+/// How CUDA graphs are seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Graph {
+    /// Every node has its record.
+    Node,
+    /// A graph launch is one record.
+    Graph,
+}
+
+/// What the collector says on stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Log {
+    /// Nothing.
+    Off,
+    /// What goes wrong.
+    Warn,
+    /// What happens.
+    Info,
+    /// Everything.
+    Debug,
+}
+
+/// What the workload reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inputs {
+    /// File that lists it.
+    pub manifest: Option<PathBuf>,
+}
+
+/// `1/N`: one in N instances is collected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sample(u32);
+
+impl TryFrom<String> for Sample {
+    type Error = String;
+    fn try_from(text: String) -> Result<Sample, String> {
+        text.strip_prefix("1/")
+            .and_then(|n| n.parse().ok())
+            .filter(|n| *n > 0)
+            .map(Sample)
+            .ok_or_else(|| format!("{text:?} is not of the form 1/N with a whole N, e.g. 1/16"))
+    }
+}
+
+impl From<Sample> for String {
+    fn from(sample: Sample) -> String {
+        format!("1/{}", sample.0)
+    }
+}
+
+/// `SIZE*NUMBER`: size of an activity buffer, and how many there are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Buffers(String);
+
+impl TryFrom<String> for Buffers {
+    type Error = String;
+    fn try_from(text: String) -> Result<Buffers, String> {
+        let number = |digits: &str| digits.parse::<u64>().is_ok_and(|n| n > 0);
+        let good = text.split_once('*').is_some_and(|(size, count)| {
+            number(size.trim_end_matches(['K', 'M', 'G']))
+                && number(count)
+                && size.chars().filter(char::is_ascii_alphabetic).count() <= 1
+        });
+        if good {
+            Ok(Buffers(text))
+        } else {
+            Err(format!("{text:?} is not of the form SIZE*NUMBER, e.g. 4M*16 (K, M, G: 1024, ...)"))
+        }
+    }
+}
+
+impl From<Buffers> for String {
+    fn from(buffers: Buffers) -> String {
+        buffers.0
+    }
+}
+
+/// A list of strings, or one string for a list of one.
+fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    struct Names;
+    impl<'de> Visitor<'de> for Names {
+        type Value = Vec<String>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of globs, e.g. [prefill,decode*]")
+        }
+        fn visit_unit<E>(self) -> Result<Vec<String>, E> {
+            Ok(Vec::new())
+        }
+        fn visit_str<E>(self, one: &str) -> Result<Vec<String>, E> {
+            Ok(vec![one.to_owned()])
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<String>, A::Error> {
+            let mut names = Vec::new();
+            while let Some(name) = from.next_element::<String>()? {
+                if name.is_empty() {
+                    return Err(A::Error::custom("an empty glob matches nothing: leave it out"));
+                }
+                names.push(name);
+            }
+            Ok(names)
+        }
+    }
+    from.deserialize_any(Names)
+}

@@ -1,0 +1,189 @@
+//! Composition as the command line sees it: what is accepted, and what the errors say.
+
+use std::path::Path;
+
+use super::*;
+
+fn compose_words(words: &[&str]) -> Result<(Composed, Config), String> {
+    let overrides = words.iter().map(|w| (*w).to_owned()).collect();
+    let request = Request { overrides, ..Request::default() };
+    let composed = compose(&request).map_err(|e| e.to_string())?;
+    let (_, config) = composed.resolved(Path::new("/r")).map_err(|e| e.to_string())?;
+    Ok((composed, config))
+}
+
+fn config_of(words: &[&str]) -> Config {
+    compose_words(words).unwrap_or_else(|e| panic!("{words:?}: {e}")).1
+}
+
+fn origin(composed: &Composed, key: &str) -> String {
+    composed.tree.get(key).map(|node| node.origin.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn the_built_in_defaults_compose() {
+    let (composed, config) = compose_words(&[]).expect("defaults");
+    assert_eq!(config.run.mode, Mode::Deep);
+    assert_eq!(config.run.timeout_s, None);
+    assert_eq!(config.profiling.collector.flush_ms, 1000);
+    assert_eq!(config.artifacts.stage2_dir, Path::new("tmp/stage2"));
+    assert!(config.workload.append.is_empty());
+    assert_eq!(origin(&composed, "run.mode"), "conf/runner/stage2.yaml:4");
+    assert_eq!(composed.run_dir().expect("run.dir"), None);
+}
+
+#[test]
+fn overrides_change_values_and_carry_their_text() {
+    let words =
+        ["run.mode=light", "profiling.collector.ranges=[prefill,'de,code']", "run.timeout_s=5"];
+    let (composed, config) = compose_words(&words).expect("overrides");
+    assert_eq!(config.run.mode, Mode::Light);
+    assert_eq!(config.run.timeout_s.map(u64::from), Some(5));
+    assert_eq!(config.profiling.collector.ranges, ["prefill", "de,code"]);
+    assert_eq!(origin(&composed, "run.mode"), "override run.mode=light");
+    assert_eq!(
+        config_of(&["profiling.collector.ranges=prefill"]).profiling.collector.ranges,
+        ["prefill"]
+    );
+    let last_wins = config_of(&["run.mode=light", "run.mode=deep"]);
+    assert_eq!(last_wins.run.mode, Mode::Deep);
+}
+
+#[test]
+fn groups_choose_presets() {
+    let append = |words: &[&str]| config_of(words).workload.append;
+    let hydra = append(&["workload=hydra"]);
+    assert!(hydra.contains(&"hydra.run.dir=/r/stage1".to_owned()), "{hydra:?}");
+    assert!(append(&["workload@workload=plain"]).is_empty());
+    assert_eq!(append(&["workload=stage1"]).len(), 7);
+    let (composed, _) = compose_words(&["workload=hydra"]).expect("hydra");
+    assert_eq!(composed.run_dir().expect("no folder was asked for"), None);
+    let (composed, _) = compose_words(&["run.dir=${artifacts.stage2_dir}/x"]).expect("reference");
+    assert_eq!(composed.run_dir().expect("run.dir").as_deref(), Some(Path::new("tmp/stage2/x")));
+    assert_eq!(append(&["workload=hydra", "workload.append=[x=1]"]), ["x=1"]);
+    assert_eq!(config_of(&["runner=stage2", "profiling/collector=default"]), config_of(&[]));
+}
+
+#[test]
+fn add_delete_and_synonyms() {
+    assert_eq!(
+        config_of(&["+inputs.manifest=m.yaml"]).inputs.manifest.as_deref(),
+        Some(Path::new("m.yaml"))
+    );
+    assert!(config_of(&["++run.tee=true"]).run.tee);
+    assert_eq!(config_of(&["~run.timeout_s"]).run.timeout_s, None);
+    let (composed, config) = compose_words(&["hydra.run.dir=out/x"]).expect("synonym");
+    assert_eq!(composed.run_dir().expect("run.dir").as_deref(), Some(Path::new("out/x")));
+    assert_eq!(config.run.dir.as_deref(), Some(Path::new("/r")), "the folder as it was made");
+}
+
+#[test]
+fn errors_name_key_origin_and_neighbour() {
+    for (words, parts) in [
+        (vec!["run.mod=light"], vec!["`run.mod`", "override run.mod=light", "`run.mode`"]),
+        (vec!["workloads=hydra"], vec!["`workloads`", "`workload`"]),
+        (vec!["workload=hydr"], vec!["`hydr`", "hydra, plain, stage1", "`hydra`"]),
+        (vec!["profiling/colector=default"], vec!["`profiling/colector`", "`profiling/collector`"]),
+        (vec!["+run.foo=1"], vec!["`run.foo`", "override +run.foo=1"]),
+        (
+            vec!["run.timeout_s=abc"],
+            vec!["`run.timeout_s`", "override run.timeout_s=abc", "whole number"],
+        ),
+        (vec!["run.timeout_s=-1"], vec!["`run.timeout_s`", "whole number"]),
+        (vec!["run.timeout_s=0"], vec!["`run.timeout_s`", "1 or more"]),
+        (vec!["run.mode=depp"], vec!["`run.mode`", "`deep`", "`light`"]),
+        (vec!["run.tee=maybe"], vec!["`run.tee`", "true or false"]),
+        (vec!["run.dir=12"], vec!["`run.dir`", "quote a number"]),
+        (vec!["run.dir=[a]"], vec!["`run.dir`", "path"]),
+        (vec!["run=3"], vec!["`run`", "`run."]),
+        (vec!["run=[deep]"], vec!["`run`", "keys"]),
+        (vec!["profiling.collector.sample=2/3"], vec!["`profiling.collector.sample`", "1/16"]),
+        (vec!["profiling.collector.sample=1/0"], vec!["1/N"]),
+        (vec!["profiling.collector.buffers=many"], vec!["4M*16"]),
+        (vec!["profiling.collector.flush_ms=inf"], vec!["flush_ms", "whole number"]),
+        (vec!["profiling.collector.ranges=[a,'']"], vec!["ranges", "empty glob"]),
+        (vec!["workload.append=x=1"], vec!["`workload.append`", "list"]),
+        (vec!["+run.mode=light"], vec!["+run.mode=light", "leave the + out"]),
+        (vec!["~run.mode"], vec!["`run.mode`", "~run.mode took it out"]),
+        (vec!["~run.mode=light"], vec!["\"deep\"", "not \"light\""]),
+        (vec!["~run.nothing"], vec!["`run.nothing`"]),
+        (vec!["~workload"], vec!["`workload`"]),
+        (vec!["+workload=hydra"], vec!["leave the + out"]),
+        (vec!["workload=[a,b]"], vec!["one preset"]),
+        (vec!["workload=plain,hydra"], vec!["sweep"]),
+        (vec!["workload@other=plain"], vec!["put a +"]),
+        (vec!["+workload@other=plain"], vec!["`other"]),
+        (vec!["workload.append=['${run.mod}']"], vec!["`workload.append`", "${run.mode}"]),
+        (vec!["hydra.job.chdir=true"], vec!["`hydra.job.chdir`"]),
+        (vec!["demo"], vec!["after `--`"]),
+    ] {
+        let error = compose_words(&words).map(|_| ()).expect_err(&format!("{words:?}"));
+        for part in parts {
+            assert!(error.contains(part), "{words:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_of_presets_extends_and_shadows() {
+    let dir = tempfile::tempdir().expect("folder");
+    let write = |path: &str, text: &str| {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("folders");
+        std::fs::write(path, text).expect("preset");
+    };
+    write(
+        "runner/quick.yaml",
+        "# @package _global_\ndefaults: [stage2, _self_]\nrun:\n  mode: light\n",
+    );
+    write("workload/mine.yaml", "append:\n  - a=${run.dir}\n");
+    write(
+        "runner/bad.yaml",
+        "# @package _global_\ndefaults: [stage2]\nrun:\n  mode: light\n  timeout: 3\n",
+    );
+    write("runner/partial.yaml", "# @package _global_\nrun: {mode: light}\n");
+    write("runner/circle.yaml", "defaults: [circle]\n");
+    write("runner/broken.yaml", "run: [\n");
+    write("runner/list.yaml", "- a\n");
+    write("runner/alien.yaml", "defaults: [{workload: plain}]\n");
+    write("runner/binary.yaml", "\u{0}\u{1}");
+    write("runner/deep.yaml", &"[".repeat(100_000));
+    let with = |words: &[&str]| {
+        let overrides = words.iter().map(|w| (*w).to_owned()).collect();
+        let request = Request { overrides, config_dir: Some(dir.path().into()), flags: Vec::new() };
+        compose(&request).map_err(|e| e.to_string())
+    };
+    let composed = with(&["runner=quick", "workload=mine"]).expect("presets of the folder");
+    let (_, config) = composed.resolved(Path::new("/r")).expect("resolved");
+    assert_eq!((config.run.mode, config.run.kill_grace_s), (Mode::Light, 10));
+    assert_eq!(config.workload.append, ["a=/r"]);
+    assert!(origin(&composed, "run.mode").ends_with("runner/quick.yaml:4"));
+    for (option, parts) in [
+        ("bad", ["`run.timeout`", "runner/bad.yaml:5"]),
+        ("partial", ["kill_grace_s", "defaults:"]),
+        ("circle", ["runner/circle.yaml", "circles"]),
+        ("broken", ["runner/broken.yaml", "line"]),
+        ("list", ["runner/list.yaml", "mapping"]),
+        ("alien", ["runner/alien.yaml", "own group"]),
+        ("binary", ["runner/binary.yaml", ""]),
+        ("deep", ["runner/deep.yaml", ""]),
+    ] {
+        let error = with(&[&format!("runner={option}")]).map(|_| ()).expect_err(option);
+        assert!(parts.iter().all(|part| error.contains(part)), "{option}: {error}");
+        assert!(error.lines().count() == 1 && error.len() < 1000, "{option}: {error}");
+    }
+    let nowhere = Request { config_dir: Some(dir.path().join("no")), ..Request::default() };
+    assert!(compose(&nowhere).expect_err("no folder").to_string().contains("--config-dir"));
+}
+
+#[test]
+fn options_win_over_overrides() {
+    let flags = vec![("run.timeout_s", "--timeout 9".to_owned(), Value::Int(9))];
+    let request = Request { overrides: vec!["run.timeout_s=5".into()], config_dir: None, flags };
+    let composed = compose(&request).expect("composed");
+    assert_eq!(origin(&composed, "run.timeout_s"), "option --timeout 9");
+    let yaml = yaml_with_origins(&composed.tree);
+    assert!(
+        yaml.lines().any(|l| l.contains("timeout_s: 9") && l.ends_with("# option --timeout 9"))
+    );
+}

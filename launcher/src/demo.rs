@@ -1,0 +1,80 @@
+//! `stage2-launch demo` -> the built-in workload as a job: on the GPU, or on the simulated one.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::cli::Options;
+use crate::env::probe_gpu;
+use crate::failure::Failure;
+use crate::finding::{Finding, Severity};
+use crate::launch::{Job, request};
+use crate::terminal::Terminal;
+
+const WORKLOAD: &str = "stage2-demo";
+const SIMULATOR: &str = "libstage2_sim.so";
+
+/// The job.
+pub(crate) fn job(
+    options: &Options,
+    overrides: Vec<String>,
+    terminal: &Terminal,
+) -> Result<Job, Failure> {
+    let exe = std::env::current_exe()
+        .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;
+    let folder = exe.parent().unwrap_or(Path::new("/"));
+    terminal.progress("looking for a GPU");
+    let gpu = probe_gpu();
+    let simulated = gpu.devices.is_empty();
+    let workload = folder.join(WORKLOAD);
+    let simulator = simulated.then(|| folder.join(SIMULATOR));
+    for file in [Some(&workload), simulator.as_ref()].into_iter().flatten() {
+        require(file, options.dry_run, terminal)?;
+    }
+    match (gpu.devices.first(), &gpu.absent) {
+        (Some(device), _) => terminal.progress(&format!("the demo runs on {}", device.name)),
+        (None, why) => terminal.progress(&format!(
+            "the demo runs on the simulated GPU: {}",
+            why.as_deref().unwrap_or("there is no other")
+        )),
+    }
+    let command = command(workload, simulator.as_deref());
+    let config = request(options, overrides);
+    let run_dir = options.run_dir.clone();
+    Ok(Job { command, config, run_dir, dry_run: options.dry_run, simulator, gpu: Some(gpu) })
+}
+
+fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {
+    let mut command: Vec<OsString> = vec![workload.into(), "--device".into()];
+    match simulator {
+        None => command.push("gpu".into()),
+        Some(simulator) => command.extend(["simulated".into(), "--sim".into(), simulator.into()]),
+    }
+    command
+}
+
+/// A file of the demo has to be there, unless nothing is run.
+fn require(file: &Path, dry_run: bool, terminal: &Terminal) -> Result<(), Failure> {
+    if file.is_file() {
+        return Ok(());
+    }
+    let text = format!("{} is not there", file.display());
+    let remedy = "build it with `cargo build --release`";
+    if dry_run {
+        let finding = Finding::new(Severity::Warning, "a run would fail", text, remedy);
+        terminal.finding(&finding);
+        return Ok(());
+    }
+    Err(Failure::NoResult(format!("{text}; {remedy}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workload_is_told_its_device() {
+        assert_eq!(command("/b/stage2-demo".into(), None), ["/b/stage2-demo", "--device", "gpu"]);
+        let simulated = command("/b/stage2-demo".into(), Some(Path::new("/b/libstage2_sim.so")));
+        assert_eq!(simulated[2..], ["simulated", "--sim", "/b/libstage2_sim.so"]);
+    }
+}

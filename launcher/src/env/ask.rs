@@ -1,0 +1,94 @@
+//! A command and a time limit -> what it printed, or why not.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// More than this of an answer is not read.
+const MAX_ANSWER_BYTES: u64 = 256 * 1024;
+
+/// Runs `command` without input and gives its standard output. Variables that would load a
+/// profiler into it are taken away: it is no part of what is measured.
+///
+/// # Errors
+/// One line: it cannot be started, does not end in time, or fails (with the end of what it said).
+pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, String> {
+    for variable in ["LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|e| format!("cannot be started: {e}"))?;
+    let stdout = child.stdout.take().map(read_in_background);
+    let stderr = child.stderr.take().map(read_in_background);
+    let deadline = Instant::now() + limit;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("no answer in {} s", limit.as_secs_f32()));
+            }
+            Err(e) => return Err(format!("cannot be waited for: {e}")),
+        }
+    };
+    // A child of the child may hold the pipe open for ever: what came until now is the answer.
+    let text = |from: Option<mpsc::Receiver<Vec<u8>>>| {
+        let bytes = from.and_then(|r| r.recv_timeout(Duration::from_secs(1)).ok());
+        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+    };
+    let (answer, complaint) = (text(stdout), text(stderr));
+    if status.success() {
+        return Ok(answer);
+    }
+    let last = complaint.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    Err(format!("{status}{}", last.map(|line| format!(": {line}")).unwrap_or_default()))
+}
+
+fn read_in_background(from: impl std::io::Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let mut from = from;
+        let _ = from.by_ref().take(MAX_ANSWER_BYTES).read_to_end(&mut bytes);
+        let _ = sender.send(bytes);
+        // Read on, so that a talkative program ends by itself instead of by a broken pipe.
+        let _ = std::io::copy(&mut from, &mut std::io::sink());
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, limit_ms: u64) -> Result<String, String> {
+        ask(Command::new("sh").args(["-c", script]), Duration::from_millis(limit_ms))
+    }
+
+    #[test]
+    fn answers_and_failures() {
+        assert_eq!(sh("echo hi; echo no >&2", 5000), Ok("hi\n".into()));
+        assert_eq!(sh("echo why >&2; exit 3", 5000), Err("exit status: 3: why".into()));
+        assert!(
+            ask(&mut Command::new("/no/such"), Duration::from_secs(1))
+                .is_err_and(|e| e.contains("started"))
+        );
+    }
+
+    #[test]
+    fn silence_has_an_end() {
+        let start = Instant::now();
+        assert!(sh("exec sleep 60", 100).is_err_and(|e| e.contains("no answer")));
+        assert_eq!(sh("sleep 60 & echo hi", 5000), Ok(String::new()), "the pipe is still open");
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn endless_answers_are_cut() {
+        let answer = sh("head -c 3000000 /dev/zero", 20_000).expect("answer");
+        assert_eq!(answer.len() as u64, MAX_ANSWER_BYTES);
+    }
+}

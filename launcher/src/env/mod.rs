@@ -1,0 +1,64 @@
+//! The machine and its tools -> `env.json`: what the numbers of a run were measured on.
+//!
+//! Never the environment variables: they hold secrets. Every question to another program has a
+//! time limit, and an answer that does not come is said to be missing, with the reason.
+
+mod ask;
+mod cuda;
+mod gpu;
+mod host;
+mod python;
+mod tools;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bundle::Tool;
+pub(crate) use cuda::print_devices;
+pub use gpu::{Gpu, GpuFacts};
+pub(crate) use gpu::{SUBCOMMAND as PROBE_GPU, probe as probe_gpu};
+pub use host::Host;
+pub use python::Python;
+pub(crate) use tools::{is_executable, on_path};
+
+/// Contents of `env.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Version of this format: 1.
+    pub schema: u32,
+    /// Whether the run was made on a simulated GPU; the facts here are the machine's own.
+    #[serde(default)]
+    pub simulated: bool,
+    /// The machine.
+    pub host: Host,
+    /// Its GPUs.
+    pub gpu: GpuFacts,
+    /// The Python that the workload runs in; none when it is no Python program.
+    pub python: Option<Python>,
+    /// The profilers on PATH, by name.
+    #[serde(default)]
+    pub tools: BTreeMap<String, Tool>,
+}
+
+/// Asks the machine, the GPUs (unless that was done already), the workload's Python and the tools,
+/// all at once.
+pub(crate) fn gather(command: &[OsString], gpu: Option<GpuFacts>) -> Environment {
+    std::thread::scope(|scope| {
+        let gpu = match gpu {
+            Some(known) => scope.spawn(move || known),
+            None => scope.spawn(gpu::probe),
+        };
+        let python = scope.spawn(|| python::of_workload(command));
+        let tools = scope.spawn(tools::find);
+        Environment {
+            schema: 1,
+            simulated: false,
+            host: Host::read(),
+            gpu: gpu.join().unwrap_or_default(),
+            python: python.join().unwrap_or_default(),
+            tools: tools.join().unwrap_or_default(),
+        }
+    })
+}

@@ -1,0 +1,52 @@
+//! PATH -> the profilers on it, and their versions.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use super::ask::ask;
+use crate::bundle::Tool;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// `nsys` and `ncu`, as far as they are on PATH.
+pub(crate) fn find() -> BTreeMap<String, Tool> {
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = ["nsys", "ncu"]
+            .into_iter()
+            .filter_map(|name| Some((name, on_path(name)?)))
+            .map(|(name, path)| (name, scope.spawn(move || version(path))))
+            .collect();
+        asked
+            .into_iter()
+            .map(|(name, tool)| (name.to_owned(), tool.join().unwrap_or_default()))
+            .collect()
+    })
+}
+
+fn version(path: PathBuf) -> Tool {
+    let answer = ask(Command::new(&path).arg("--version"), LIMIT);
+    let version = match answer {
+        // ncu prints a copyright before the version.
+        Ok(text) => text
+            .lines()
+            .find(|line| line.to_lowercase().contains("version"))
+            .map(|line| line.trim().to_owned()),
+        Err(why) => Some(format!("unknown ({why})")),
+    };
+    Tool { path: Some(path.to_string_lossy().into_owned()), version }
+}
+
+/// The first executable file of that name on PATH.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|dir| dir.join(name))
+        .find(|path| is_executable(path))
+}
+
+/// Whether a file may be executed by somebody.
+pub(crate) fn is_executable(path: &std::path::Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}

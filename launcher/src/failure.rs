@@ -1,0 +1,43 @@
+//! Why nothing came of it -> the message and the exit status.
+
+use crate::bundle::FolderError;
+use crate::config::ConfigError;
+use crate::run::EXIT_NO_RESULT;
+
+/// What ends the program before it has a result.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The command line or the configuration is wrong.
+    Usage(String),
+    /// The profiling failed.
+    NoResult(String),
+}
+
+impl Failure {
+    /// The exit status.
+    pub(crate) fn exit(&self) -> u8 {
+        match self {
+            Failure::Usage(_) => 2,
+            Failure::NoResult(_) => EXIT_NO_RESULT,
+        }
+    }
+
+    /// What to tell.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Failure::Usage(text) | Failure::NoResult(text) => text,
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+}
+
+impl From<FolderError> for Failure {
+    fn from(error: FolderError) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+}

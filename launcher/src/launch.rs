@@ -1,0 +1,268 @@
+//! A command and its options -> a finished bundle: the one place that knows all parts.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord, Tool};
+use crate::cli::Options;
+use crate::config::{self, Composed, Config, Value};
+use crate::env::{self, GpuFacts};
+use crate::failure::Failure;
+use crate::finding::{Finding, Severity};
+use crate::plan::{self, Inherited, LIBRARY, Plan};
+use crate::report;
+use crate::run::{self, EXIT_NO_RESULT, Library, Signals, System};
+use crate::terminal::{Terminal, print};
+
+/// Something to run.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) command: Vec<OsString>,
+    pub(crate) config: config::Request,
+    /// `--run-dir`.
+    pub(crate) run_dir: Option<PathBuf>,
+    pub(crate) dry_run: bool,
+    /// The library that plays CUPTI for a simulated GPU.
+    pub(crate) simulator: Option<PathBuf>,
+    /// The GPUs, where they are known already.
+    pub(crate) gpu: Option<GpuFacts>,
+}
+
+/// A plan and what else is known before anything runs.
+struct Prepared {
+    plan: Plan,
+    folder: RunFolder,
+    library: PathBuf,
+    config_yaml: String,
+    inputs: Inputs,
+}
+
+impl Job {
+    /// The workload of the user.
+    pub(crate) fn of_user(
+        options: &Options,
+        overrides: Vec<String>,
+        command: Vec<OsString>,
+    ) -> Result<Job, Failure> {
+        let config = request(options, overrides);
+        if command.is_empty() {
+            // A word that is no setting is more likely the command.
+            config::compose(&config)?;
+            let text =
+                "there is no command to run; put it after `--`: stage2-launch -- python infer.py";
+            return Err(Failure::Usage(text.into()));
+        }
+        let run_dir = options.run_dir.clone();
+        Ok(Job { command, config, run_dir, dry_run: options.dry_run, simulator: None, gpu: None })
+    }
+
+    /// Plans, runs, reports. The exit status is the workload's as long as there is a result.
+    pub(crate) fn launch(self, terminal: &Terminal) -> Result<u8, Failure> {
+        let composed = config::compose(&self.config)?;
+        if self.dry_run {
+            return self.show_plan(&composed, terminal);
+        }
+        let prepared = self.prepare(&composed, |folder| Ok(folder.create()?))?;
+        let run_dir = prepared.folder.path();
+        let interrupted = format!(
+            "the run ends here; `stage2-launch report {}` makes reports of what there is",
+            run_dir.display()
+        );
+        let signals = Signals::install(*terminal, interrupted)
+            .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
+        let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
+        let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
+        terminal.progress("writing the reports");
+        // The reports read the record: without it they would be about another state of the run.
+        let outcome = bundle.passes_ended().and_then(|()| report::write_reports(&run_dir));
+        let closed = bundle.finish(&outcome);
+        let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
+        tell(&bundle.record, headline, &run_dir, terminal);
+        if let Err(error) = &closed {
+            terminal.error(&format!(
+                "{error:#}; make room and run `stage2-launch report {}`",
+                run_dir.display()
+            ));
+        }
+        // A workload that failed says more by its own status than we by ours.
+        let complete = outcome.is_ok() && closed.is_ok();
+        Ok(if complete || passed.exit != 0 { passed.exit } else { EXIT_NO_RESULT })
+    }
+
+    fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
+        let prepared = self.prepare(composed, Ok)?;
+        for finding in &prepared.plan.findings {
+            terminal.finding(finding);
+        }
+        written(print(&plan::show(&prepared.plan)))
+    }
+
+    /// Everything up to the first process. `make` turns the choice of a folder into a folder.
+    fn prepare(
+        &self,
+        composed: &Composed,
+        make: impl FnOnce(RunFolder) -> Result<RunFolder, Failure>,
+    ) -> Result<Prepared, Failure> {
+        let cwd = std::env::current_dir().map_err(|e| {
+            Failure::Usage(format!("the working directory is gone: {e}; cd to another"))
+        })?;
+        let (folder, config) = self.choose_folder(composed, &cwd)?;
+        let mut findings = Vec::new();
+        let library = self.collector(&config, &mut findings)?;
+        let manifest = config.inputs.manifest.as_deref().map(Manifest::read).transpose();
+        let manifest = manifest.map_err(|e| Failure::Usage(format!("{e:#}")))?;
+        let folder = make(folder)?;
+        let (tree, config) = composed.resolved(&folder.path())?;
+        let mut plan = plan::plan(&plan::Request {
+            command: &self.command,
+            config: &config,
+            defaults: &config::built_in()?,
+            explicit: &composed.explicit_keys(),
+            run_dir: folder.path(),
+            library: library.clone(),
+            inherited: &Inherited::of_this_process(),
+            simulator: self.simulator.clone(),
+        });
+        plan.findings.extend(findings);
+        let config_yaml = config::yaml_with_origins(&tree);
+        let inputs = Inputs::new(&self.command, &cwd, manifest);
+        Ok(Prepared { plan, folder, library, config_yaml, inputs })
+    }
+
+    fn choose_folder(
+        &self,
+        composed: &Composed,
+        cwd: &Path,
+    ) -> Result<(RunFolder, Config), Failure> {
+        let (_, config) = composed.resolved(Path::new("RUN_DIR"))?;
+        // The option may hold bytes that the configuration, which is text, cannot.
+        let given = match &self.run_dir {
+            Some(dir) => Some(dir.clone()),
+            None => composed.run_dir()?,
+        };
+        let folder = match given {
+            Some(dir) if dir.as_os_str().is_empty() => {
+                return Err(Failure::Usage(
+                    "the run folder has an empty name; give --run-dir DIR".into(),
+                ));
+            }
+            Some(dir) => RunFolder::Given(cwd.join(dir)),
+            None => RunFolder::New {
+                under: cwd.join(&config.artifacts.stage2_dir),
+                name: bundle::run_name(std::process::id()),
+            },
+        };
+        Ok((folder, config))
+    }
+
+    /// The collector's library. A dry run goes on without it.
+    fn collector(&self, config: &Config, findings: &mut Vec<Finding>) -> Result<PathBuf, Failure> {
+        let configured = config.profiling.collector.library.as_deref();
+        let variable = std::env::var_os("STAGE2_COLLECTOR").map(PathBuf::from);
+        let exe = std::env::current_exe().unwrap_or_default();
+        match run::find_library(configured, variable.as_deref(), &exe) {
+            Library::Found(path) => Ok(path),
+            Library::Missing(places) if self.dry_run => {
+                let why = Library::complaint(&places);
+                findings.push(Finding::new(Severity::Warning, "a run would fail", why, ""));
+                Ok(places.into_iter().next().unwrap_or_else(|| LIBRARY.into()))
+            }
+            Library::Missing(places) => {
+                let text = Library::complaint(&places);
+                let named = configured.is_some() || variable.is_some();
+                Err(if named { Failure::Usage(text) } else { Failure::NoResult(text) })
+            }
+        }
+    }
+
+    /// Makes the bundle and writes down what is known before the first pass.
+    fn open_bundle(
+        self,
+        prepared: Prepared,
+        terminal: &Terminal,
+    ) -> Result<(Plan, Bundle), Failure> {
+        let Prepared { plan, folder, library, config_yaml, inputs } = prepared;
+        let run_id = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut record = RunRecord::new(run_id, inputs.argv.clone());
+        record.simulated = self.simulator.is_some();
+        record.passes = plan.passes.iter().map(run::planned).collect();
+        record.findings.clone_from(&plan.findings);
+        record.findings.extend(folder.link_latest());
+        let path = Some(library.to_string_lossy().into_owned());
+        record.tools.insert("collector".into(), Tool { path, version: None });
+        for finding in &record.findings {
+            terminal.finding(finding);
+        }
+        let provenance = Provenance { environment: None, inputs, config_yaml };
+        let mut bundle = Bundle::start(&folder, record, provenance).map_err(|e| {
+            Failure::Usage(format!("{e:#}; choose another place with --run-dir DIR"))
+        })?;
+        terminal.detail(&format!("bundle: {}", bundle.dir().display()));
+        let environment = env::gather(&self.command, self.gpu);
+        bundle.record.tools.extend(environment.tools.clone());
+        if let Some(python) = &environment.python {
+            let tool =
+                Tool { path: Some(python.interpreter.clone()), version: python.version.clone() };
+            bundle.record.tools.insert("python".into(), tool);
+        }
+        if let Err(error) = bundle.set_environment(environment) {
+            let what = "env.json is missing";
+            let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
+            terminal.finding(&finding);
+            bundle.record.findings.push(finding);
+        }
+        Ok((plan, bundle))
+    }
+}
+
+/// The result, for a person.
+fn tell(record: &RunRecord, headline: &[String], dir: &Path, terminal: &Terminal) {
+    record.report_findings.iter().for_each(|finding| terminal.finding(finding));
+    headline.iter().for_each(|line| terminal.result(line));
+    if record.simulated {
+        terminal.result("simulated: no real GPU took part in this run");
+    }
+    terminal.result(&format!("bundle: {}", dir.display()));
+}
+
+/// `stage2-launch report`.
+pub(crate) fn report_again(
+    run_dir: &Path,
+    options: &Options,
+    terminal: &Terminal,
+) -> Result<u8, Failure> {
+    if options.dry_run || options.run_dir.is_some() || options.timeout.is_some() {
+        let text = "`report` takes no --dry-run, --run-dir or --timeout: it runs no workload";
+        return Err(Failure::Usage(text.into()));
+    }
+    RunRecord::read(run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
+    let outcome =
+        report::write_reports(run_dir).map_err(|e| Failure::NoResult(format!("{e:#}")))?;
+    let record = bundle::update_after_report(run_dir, &outcome)
+        .map_err(|e| Failure::NoResult(format!("{e:#}")))?;
+    tell(&record, &outcome.headline, run_dir, terminal);
+    Ok(0)
+}
+
+/// `stage2-launch config`.
+pub(crate) fn print_config(options: &Options, overrides: Vec<String>) -> Result<u8, Failure> {
+    let composed = config::compose(&request(options, overrides))?;
+    written(print(&config::yaml_with_origins(&composed.tree)))
+}
+
+fn written(result: std::io::Result<()>) -> Result<u8, Failure> {
+    result.map(|()| 0).map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")))
+}
+
+/// The part of the command line that is configuration.
+pub(crate) fn request(options: &Options, overrides: Vec<String>) -> config::Request {
+    let mut flags = Vec::new();
+    if let Some(dir) = &options.run_dir {
+        let text = dir.to_string_lossy().into_owned();
+        flags.push(("run.dir", format!("--run-dir {text}"), Value::Text(text)));
+    }
+    if let Some(seconds) = options.timeout {
+        flags.push(("run.timeout_s", format!("--timeout {seconds}"), Value::Int(seconds)));
+    }
+    config::Request { overrides, config_dir: options.config_dir.clone(), flags }
+}

@@ -1,0 +1,148 @@
+//! Settings -> the collect pass: the workload with the collector loaded into it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Limits, Link, Pass, Request};
+use crate::bundle::COLLECTOR_DIR;
+use crate::config::{Collector, Config, hydra_key};
+use crate::finding::{Finding, Severity};
+
+/// Name of the collector's file.
+pub(crate) const LIBRARY: &str = "libstage2.so";
+
+/// The pass.
+pub(super) fn pass(request: &Request<'_>, findings: &mut Vec<Finding>) -> Pass {
+    let Config { run, workload, .. } = request.config;
+    let folder = request.run_dir.join(COLLECTOR_DIR);
+    let link = link_for_preload(&request.library, request.inherited.pid);
+    let preload = link.as_ref().map_or(&request.library, |link| &link.at);
+    let (mut environment, kept) = collector_environment(request, &folder, findings);
+    environment
+        .insert("LD_PRELOAD".into(), prepend(preload, request.inherited.ld_preload.as_deref()));
+    Pass {
+        name: "collect",
+        argv: with_overrides(request.command, &workload.append, findings),
+        environment,
+        kept,
+        outputs: vec![folder.join("*.s2t")],
+        tee: run.tee.then(|| (folder.join("stdout.log"), folder.join("stderr.log"))),
+        folders: vec![folder],
+        link,
+        limits: Limits {
+            timeout: run.timeout_s.map(|s| Duration::from_secs(s.get())),
+            grace: Duration::from_secs(run.kill_grace_s),
+        },
+    }
+}
+
+/// The words of the user as they are, then the overrides of the preset, without those whose key the
+/// user sets: in Hydra the last one wins, and that has to be the user's.
+fn with_overrides(
+    command: &[OsString],
+    append: &[String],
+    findings: &mut Vec<Finding>,
+) -> Vec<OsString> {
+    let own: Vec<&str> = command.iter().filter_map(|w| w.to_str()).filter_map(hydra_key).collect();
+    let mut argv = command.to_vec();
+    for word in append {
+        match hydra_key(word) {
+            Some(key) if own.contains(&key) => findings.push(Finding::new(
+                Severity::Note,
+                format!("the override {word} was not added to the command"),
+                format!("the command sets {key} itself"),
+                "",
+            )),
+            _ => argv.push(word.into()),
+        }
+    }
+    argv
+}
+
+/// ld.so splits LD_PRELOAD at spaces and colons and expands `$`: a library in such a place is loaded
+/// through a link in a plain one.
+fn link_for_preload(library: &Path, pid: u32) -> Option<Link> {
+    let breaks = |b: &u8| b.is_ascii_whitespace() || matches!(b, b':' | b'$');
+    let at = PathBuf::from(format!("/tmp/stage2-preload-{pid}")).join(LIBRARY);
+    library
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(breaks)
+        .then(|| Link { target: library.to_owned(), at })
+}
+
+fn prepend(library: &Path, others: Option<&OsStr>) -> OsString {
+    let mut value = library.as_os_str().to_owned();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
+        value.push(":");
+        value.push(others);
+    }
+    value
+}
+
+/// The variables that are set, and those of the user that are kept.
+fn collector_environment(
+    request: &Request<'_>,
+    folder: &Path,
+    findings: &mut Vec<Finding>,
+) -> (BTreeMap<String, OsString>, BTreeMap<String, OsString>) {
+    let mut set = BTreeMap::from([("STAGE2_OUT".to_owned(), folder.as_os_str().to_owned())]);
+    let mut kept = request.inherited.collector.clone();
+    // The table at exit is the only output of the collector that the user may want besides ours.
+    if !kept.contains_key("STAGE2_SUMMARY") {
+        set.insert("STAGE2_SUMMARY".into(), "off".into());
+    }
+    let wanted = variables(&request.config.profiling.collector);
+    let defaults = variables(&request.defaults.profiling.collector);
+    for ((key, name, value), (.., default)) in wanted.into_iter().zip(defaults) {
+        // A value that the command line names is passed on even if it is the default: it has to
+        // win over the variable that the user may have set.
+        if value != default || request.explicit.contains(&format!("profiling.collector.{key}")) {
+            set.insert(name.to_owned(), value);
+        }
+    }
+    if let Some(simulator) = &request.simulator {
+        set.insert("STAGE2_CUPTI".into(), simulator.clone().into());
+    }
+    for name in set.keys() {
+        if let Some(old) = kept.remove(name) {
+            findings.push(Finding::new(
+                Severity::Note,
+                format!("the variable {name}={} of the environment was replaced", old.display()),
+                "the configuration sets it for this run",
+                "",
+            ));
+        }
+    }
+    for (name, value) in &kept {
+        findings.push(Finding::new(
+            Severity::Note,
+            format!("the collector also obeys {name}={}", value.display()),
+            "it is set in the environment",
+            format!("unset {name} for a run that depends on its configuration only"),
+        ));
+    }
+    (set, kept)
+}
+
+/// Key, variable and value of every setting of the collector, in one fixed order.
+fn variables(collector: &Collector) -> Vec<(&'static str, &'static str, OsString)> {
+    let Collector { library: _, cupti, ranges, sample, graph, buffers, flush_ms, log } = collector;
+    let name_of = |value: Result<serde_json::Value, serde_json::Error>| match value {
+        Ok(serde_json::Value::String(name)) => OsString::from(name),
+        _ => OsString::new(),
+    };
+    vec![
+        ("cupti", "STAGE2_CUPTI", cupti.clone().unwrap_or_default().into()),
+        ("ranges", "STAGE2_RANGES", ranges.join(",").into()),
+        ("sample", "STAGE2_SAMPLE", String::from(sample.clone()).into()),
+        ("graph", "STAGE2_GRAPH", name_of(serde_json::to_value(graph))),
+        ("buffers", "STAGE2_BUFFERS", buffers.clone().map(String::from).unwrap_or_default().into()),
+        ("flush_ms", "STAGE2_FLUSH_MS", flush_ms.to_string().into()),
+        ("log", "STAGE2_LOG", name_of(serde_json::to_value(log))),
+    ]
+}

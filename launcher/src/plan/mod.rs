@@ -1,0 +1,134 @@
+//! Command, settings and what is inherited -> every pass of a run, fully spelled out.
+//!
+//! Pure: nothing is run, made or looked up here, so that `--dry-run` shows exactly what a run does.
+
+mod collect;
+mod show;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) use collect::LIBRARY;
+pub(crate) use show::{quote, show};
+
+use crate::config::Config;
+use crate::finding::Finding;
+
+/// What a run does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    /// Folder of the bundle, absolute.
+    pub(crate) run_dir: PathBuf,
+    /// The passes, in order.
+    pub(crate) passes: Vec<Pass>,
+    /// What has to be known about them.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// One pass over the workload.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pass {
+    /// Short name.
+    pub(crate) name: &'static str,
+    /// What is run; never empty.
+    pub(crate) argv: Vec<OsString>,
+    /// Variables that are set, beyond the environment of this process.
+    pub(crate) environment: BTreeMap<String, OsString>,
+    /// Variables of the collector that the user had set, and that are left as they are.
+    pub(crate) kept: BTreeMap<String, OsString>,
+    /// Folders that are made first.
+    pub(crate) folders: Vec<PathBuf>,
+    /// A link that is made for the time of the pass.
+    pub(crate) link: Option<Link>,
+    /// What the pass leaves behind.
+    pub(crate) outputs: Vec<PathBuf>,
+    /// Where the output of the process is kept, too: standard output and standard error.
+    pub(crate) tee: Option<(PathBuf, PathBuf)>,
+    /// When it is ended.
+    pub(crate) limits: Limits,
+}
+
+/// How long a process may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// From its start until it is asked to end (SIGTERM).
+    pub(crate) timeout: Option<Duration>,
+    /// From then until it is killed.
+    pub(crate) grace: Duration,
+}
+
+/// A symbolic link in a folder of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// What it points to.
+    pub(crate) target: PathBuf,
+    /// The link; its folder is made for it and goes with it.
+    pub(crate) at: PathBuf,
+}
+
+/// What the collect pass needs of the process that it starts from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inherited {
+    /// LD_PRELOAD as it is set.
+    pub(crate) ld_preload: Option<OsString>,
+    /// The variables of the collector that are set.
+    pub(crate) collector: BTreeMap<String, OsString>,
+    /// Process id, which keeps the names of runs at the same time apart.
+    pub(crate) pid: u32,
+}
+
+/// Variables that the collector reads.
+const COLLECTOR_VARIABLES: &[&str] = &[
+    "STAGE2_OUT",
+    "STAGE2_SUMMARY",
+    "STAGE2_RANGES",
+    "STAGE2_SAMPLE",
+    "STAGE2_GRAPH",
+    "STAGE2_CUPTI",
+    "STAGE2_BUFFERS",
+    "STAGE2_FLUSH_MS",
+    "STAGE2_LOG",
+];
+
+impl Inherited {
+    /// Of this process.
+    pub(crate) fn of_this_process() -> Inherited {
+        let collector = COLLECTOR_VARIABLES
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)))
+            .collect();
+        Inherited { ld_preload: std::env::var_os("LD_PRELOAD"), collector, pid: std::process::id() }
+    }
+}
+
+/// Everything that a plan is made from.
+pub(crate) struct Request<'a> {
+    /// The words of the user.
+    pub(crate) command: &'a [OsString],
+    /// Settings, resolved for `run_dir`.
+    pub(crate) config: &'a Config,
+    /// The settings as they are built in: what equals them is not passed on.
+    pub(crate) defaults: &'a Config,
+    /// Keys that the command line set.
+    pub(crate) explicit: &'a BTreeSet<String>,
+    /// Folder of the bundle, absolute.
+    pub(crate) run_dir: PathBuf,
+    /// The collector.
+    pub(crate) library: PathBuf,
+    /// What is inherited.
+    pub(crate) inherited: &'a Inherited,
+    /// The library that plays CUPTI for a simulated GPU.
+    pub(crate) simulator: Option<PathBuf>,
+}
+
+/// Makes the plan.
+pub(crate) fn plan(request: &Request<'_>) -> Plan {
+    let mut findings = Vec::new();
+    let collect = collect::pass(request, &mut findings);
+    Plan { run_dir: request.run_dir.clone(), passes: vec![collect], findings }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! A plan -> text that a shell would run.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::{Pass, Plan};
+use crate::terminal::printable;
+
+/// The whole plan: comments, and one command line a pass.
+pub(crate) fn show(plan: &Plan) -> String {
+    let mut out = format!("# run folder: {}\n", printable(&plan.run_dir.to_string_lossy()));
+    for finding in &plan.findings {
+        out.push_str(&format!("# {}\n", printable(&finding.to_string())));
+    }
+    for (at, pass) in plan.passes.iter().enumerate() {
+        out.push_str(&format!("\n# pass {} of {}: {}\n", at + 1, plan.passes.len(), pass.name));
+        out.push_str(&show_pass(pass));
+    }
+    out
+}
+
+fn show_pass(pass: &Pass) -> String {
+    let mut out = String::new();
+    for folder in &pass.folders {
+        out.push_str(&format!("mkdir -p {}\n", quote(folder)));
+    }
+    if let Some(link) = &pass.link {
+        let dir = link.at.parent().unwrap_or(&link.at);
+        let (dir, target, at) = (quote(dir), quote(&link.target), quote(&link.at));
+        out.push_str(&format!("mkdir -m 700 {dir} && ln -s {target} {at}\n"));
+    }
+    out.push_str("env");
+    for (name, value) in &pass.environment {
+        out.push_str(&format!(" {name}={}", quote(value)));
+    }
+    for word in &pass.argv {
+        out.push_str(&format!(" {}", quote(word)));
+    }
+    out.push('\n');
+    for (name, value) in &pass.kept {
+        out.push_str(&format!("# kept from the environment: {name}={}\n", quote(value)));
+    }
+    if let Some(timeout) = pass.limits.timeout {
+        let grace = pass.limits.grace.as_secs();
+        let timeout = timeout.as_secs();
+        out.push_str(&format!("# SIGTERM after {timeout} s, SIGKILL {grace} s later\n"));
+    }
+    let tee = pass.tee.iter().flat_map(|(stdout, stderr)| [stdout, stderr]);
+    for output in pass.outputs.iter().chain(tee) {
+        out.push_str(&format!("# writes {}\n", printable(&output.to_string_lossy())));
+    }
+    out
+}
+
+/// One word as a POSIX shell reads it. Characters that a terminal would obey are shown as such.
+pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
+    let bytes = word.as_ref().as_bytes();
+    if bytes.iter().any(|b| b.is_ascii_control()) || std::str::from_utf8(bytes).is_err() {
+        let escaped: String = bytes
+            .iter()
+            .map(|b| match b {
+                b'\'' | b'\\' => format!("\\{}", *b as char),
+                b' '..=b'~' => (*b as char).to_string(),
+                other => format!("\\{other:03o}"),
+            })
+            .collect();
+        return format!("$'{escaped}'");
+    }
+    // Only a NUL cannot be quoted, and no argument has one.
+    let text = String::from_utf8_lossy(bytes);
+    shlex::try_quote(&text).map(|quoted| quoted.into_owned()).unwrap_or_else(|_| text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_back_what_was_quoted() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let words: Vec<std::ffi::OsString> = [
+            "",
+            "plain",
+            "two words",
+            "it's",
+            "$HOME",
+            "a\nb\t\u{1b}[2J",
+            "\\",
+            "é",
+            "#",
+            "~",
+            "a=b",
+            "!",
+        ]
+        .iter()
+        .map(|w| (*w).into())
+        .chain([std::ffi::OsString::from_vec(vec![b'x', 0xff, b'\'', b'\\'])])
+        .collect();
+        let line: Vec<String> = words.iter().map(quote).collect();
+        assert!(!line.join(" ").contains(['\n', '\u{1b}']));
+        let output = std::process::Command::new("bash")
+            .arg("-c")
+            .arg(format!("printf '%s\\0' {}", line.join(" ")))
+            .output()
+            .expect("bash");
+        let expected: Vec<u8> =
+            words.iter().flat_map(|w| w.as_bytes().iter().copied().chain([0])).collect();
+        assert_eq!(output.stdout, expected, "{}", line.join(" "));
+    }
+}

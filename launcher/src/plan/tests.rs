@@ -1,0 +1,178 @@
+//! Plans as data: what is set, kept, replaced and appended.
+
+use super::*;
+use crate::config::{self, Config};
+
+struct Case {
+    config: Config,
+    defaults: Config,
+    explicit: BTreeSet<String>,
+    inherited: Inherited,
+    library: &'static str,
+    simulator: Option<PathBuf>,
+    command: Vec<OsString>,
+}
+
+fn case(overrides: &[&str]) -> Case {
+    let compose = |overrides: &[&str]| {
+        let overrides = overrides.iter().map(|w| (*w).to_owned()).collect();
+        let request = config::Request { overrides, ..config::Request::default() };
+        config::compose(&request).expect("configuration")
+    };
+    let resolve = |c: &config::Composed| c.resolved("/run".as_ref()).expect("resolved").1;
+    let composed = compose(overrides);
+    Case {
+        config: resolve(&composed),
+        defaults: resolve(&compose(&[])),
+        explicit: composed.explicit_keys(),
+        inherited: Inherited { pid: 7, ..Inherited::default() },
+        library: "/lib/libstage2.so",
+        simulator: None,
+        command: vec!["python".into(), "x.py".into()],
+    }
+}
+
+impl Case {
+    fn plan(&self) -> Plan {
+        plan(&Request {
+            command: &self.command,
+            config: &self.config,
+            defaults: &self.defaults,
+            explicit: &self.explicit,
+            run_dir: "/run".into(),
+            library: self.library.into(),
+            inherited: &self.inherited,
+            simulator: self.simulator.clone(),
+        })
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        let text = |(k, v): (&String, &OsString)| (k.clone(), v.to_string_lossy().into_owned());
+        self.plan().passes[0].environment.iter().map(text).collect()
+    }
+}
+
+fn pair(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+#[test]
+fn the_default_plan_sets_three_variables() {
+    let expected = [
+        pair("LD_PRELOAD", "/lib/libstage2.so"),
+        pair("STAGE2_OUT", "/run/collector"),
+        pair("STAGE2_SUMMARY", "off"),
+    ];
+    let case = case(&[]);
+    assert_eq!(case.environment(), expected);
+    let plan = case.plan();
+    assert_eq!(plan.passes[0].argv, case.command);
+    assert!(plan.findings.is_empty() && plan.passes[0].link.is_none());
+    assert_eq!(plan, case.plan(), "a plan is a function of its request");
+}
+
+#[test]
+fn settings_become_variables_where_they_differ() {
+    let case = case(&[
+        "profiling.collector.ranges=[prefill,'de*@d']",
+        "profiling.collector.sample=1/4",
+        "profiling.collector.graph=graph",
+        "profiling.collector.buffers=4M*16",
+        "profiling.collector.flush_ms=250",
+        "profiling.collector.cupti=/c.so",
+        "profiling.collector.log=warn",
+    ]);
+    let environment = case.environment();
+    for expected in [
+        pair("STAGE2_RANGES", "prefill,de*@d"),
+        pair("STAGE2_SAMPLE", "1/4"),
+        pair("STAGE2_GRAPH", "graph"),
+        pair("STAGE2_BUFFERS", "4M*16"),
+        pair("STAGE2_FLUSH_MS", "250"),
+        pair("STAGE2_CUPTI", "/c.so"),
+        pair("STAGE2_LOG", "warn"),
+    ] {
+        assert!(environment.contains(&expected), "{expected:?} in {environment:?}");
+    }
+}
+
+#[test]
+fn the_users_variables_are_kept_unless_the_command_line_says_otherwise() {
+    let mut case = case(&["profiling.collector.graph=node"]);
+    for name in ["STAGE2_LOG", "STAGE2_SUMMARY", "STAGE2_OUT", "STAGE2_GRAPH"] {
+        case.inherited.collector.insert(name.into(), "x".into());
+    }
+    let plan = case.plan();
+    let kept: Vec<_> = plan.passes[0].kept.keys().map(String::as_str).collect();
+    assert_eq!(kept, ["STAGE2_LOG", "STAGE2_SUMMARY"]);
+    assert_eq!(
+        case.environment(),
+        [
+            pair("LD_PRELOAD", "/lib/libstage2.so"),
+            pair("STAGE2_GRAPH", "node"),
+            pair("STAGE2_OUT", "/run/collector"),
+        ]
+    );
+    let texts: Vec<_> = plan.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.iter().filter(|t| t.contains("was replaced")).count(), 2, "{texts:?}");
+    assert_eq!(texts.iter().filter(|t| t.contains("also obeys")).count(), 2, "{texts:?}");
+}
+
+#[test]
+fn other_preloads_stay_behind_ours() {
+    let mut case = case(&[]);
+    case.inherited.ld_preload = Some("/a.so:/b.so".into());
+    assert!(case.environment().contains(&pair("LD_PRELOAD", "/lib/libstage2.so:/a.so:/b.so")));
+    case.inherited.ld_preload = Some("".into());
+    assert!(case.environment().contains(&pair("LD_PRELOAD", "/lib/libstage2.so")));
+}
+
+#[test]
+fn a_path_that_the_loader_would_split_is_linked() {
+    let mut case = case(&[]);
+    for library in ["/my files/libstage2.so", "/a:b/libstage2.so", "/$LIB/libstage2.so"] {
+        case.library = library;
+        let link = case.plan().passes[0].link.clone().expect(library);
+        assert_eq!(link.target, PathBuf::from(library));
+        assert!(
+            case.environment().contains(&pair("LD_PRELOAD", "/tmp/stage2-preload-7/libstage2.so"))
+        );
+    }
+}
+
+#[test]
+fn the_hydra_preset_appends_what_the_user_did_not_set() {
+    let mut case = case(&["workload=hydra"]);
+    case.command = ["python", "-m", "runner", "a=b", "pipeline.torch_profiler.enable=true"]
+        .map(OsString::from)
+        .to_vec();
+    let plan = case.plan();
+    let added: Vec<_> = plan.passes[0].argv[5..].iter().map(|w| w.to_string_lossy()).collect();
+    assert_eq!(plan.passes[0].argv[..5], case.command[..]);
+    assert_eq!(
+        added,
+        [
+            "hydra.run.dir=/run/stage1",
+            "hydra.job.chdir=false",
+            "++pipeline.static_analysis.enable=false"
+        ]
+    );
+    assert!(plan.findings.iter().any(|f| f.what.contains("torch_profiler")));
+}
+
+#[test]
+fn a_simulator_takes_the_place_of_cupti() {
+    let mut case = case(&["run.tee=true", "run.timeout_s=3"]);
+    case.simulator = Some("/sim.so".into());
+    assert!(case.environment().contains(&pair("STAGE2_CUPTI", "/sim.so")));
+    let text = show(&case.plan());
+    for part in [
+        "env LD_PRELOAD=/lib/libstage2.so",
+        "STAGE2_CUPTI=/sim.so",
+        " python x.py\n",
+        "SIGTERM after 3 s",
+        "stdout.log",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}

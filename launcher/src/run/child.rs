@@ -1,0 +1,248 @@
+//! The life of one process: spawned -> running -> finished, each a type with what can be done then.
+//!
+//! Knows neither what is run nor the operating system: both are behind [`Spawner`] and [`Process`],
+//! so that time limits and signals are tested without real processes.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::bundle::WorkloadExit;
+use crate::finding::{Finding, Severity};
+use crate::plan::{Limits, Pass};
+use crate::terminal::Terminal;
+
+/// What can happen while a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The process is over and waits to be reaped.
+    Exited,
+    /// This program got a signal.
+    Signal {
+        /// Which.
+        signal: Signal,
+        /// The terminal sent it, to every process of the foreground group.
+        from_terminal: bool,
+    },
+}
+
+/// Starts processes.
+pub(crate) trait Spawner {
+    /// What it starts.
+    type Process: Process;
+    /// Starts the process of a pass. [`Event::Exited`] is sent to `events` when it is over.
+    fn spawn(&self, pass: &Pass, events: Sender<Event>) -> Result<Self::Process, SpawnError>;
+}
+
+/// A process that was started and not reaped.
+pub(crate) trait Process {
+    /// Sends it a signal.
+    fn signal(&self, signal: Signal) -> std::io::Result<()>;
+    /// Whether a Ctrl-C of the terminal reaches it.
+    fn in_our_group(&self) -> bool;
+    /// Takes its exit status, after [`Event::Exited`], and what there is to say about its output.
+    fn reap(self) -> std::io::Result<(WorkloadExit, Vec<Finding>)>;
+}
+
+/// Why a process could not be started, and the exit status that a shell would give.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {why}")]
+pub(crate) struct SpawnError {
+    /// 127: not found; 126: found, and cannot be run.
+    pub(crate) exit: u8,
+    what: String,
+    why: String,
+    remedy: String,
+}
+
+impl SpawnError {
+    /// An error without a remedy.
+    pub(crate) fn new(exit: u8, what: impl Into<String>, why: impl Into<String>) -> SpawnError {
+        SpawnError { exit, what: what.into(), why: why.into(), remedy: String::new() }
+    }
+
+    /// With what to do next.
+    pub(crate) fn remedy(self, remedy: impl Into<String>) -> SpawnError {
+        SpawnError { remedy: remedy.into(), ..self }
+    }
+
+    /// As the bundle shows it.
+    pub(crate) fn finding(&self) -> Finding {
+        Finding::new(Severity::Error, &*self.what, &*self.why, &*self.remedy)
+    }
+}
+
+/// A process that was just started.
+pub(crate) struct Spawned<P> {
+    process: P,
+    started: Instant,
+}
+
+/// A process that is watched.
+pub(crate) struct Running<P> {
+    process: P,
+    started: Instant,
+    grace: Duration,
+    /// The next thing to do if nothing happens until then.
+    next: Option<(Instant, Step)>,
+    cause: Cause,
+    interrupts: u32,
+}
+
+/// A process that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finished {
+    /// How it ended; none: it does not.
+    pub(crate) exit: Option<WorkloadExit>,
+    /// Why it ended.
+    pub(crate) cause: Cause,
+    /// How long it lived.
+    pub(crate) duration: Duration,
+    /// What there is to say about its output.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Why a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It wanted to.
+    Itself,
+    /// Its time was over.
+    Timeout,
+    /// It got this signal from us or together with us.
+    Interrupted(Signal),
+    /// It does not end.
+    Unkillable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Terminate,
+    Kill,
+    GiveUp,
+}
+
+/// After SIGKILL a process is over at once, or hangs in the kernel.
+const KILL_WAIT: Duration = Duration::from_secs(30);
+
+impl<P: Process> Spawned<P> {
+    /// Starts the process of a pass.
+    pub(crate) fn start<S: Spawner<Process = P>>(
+        spawner: &S,
+        pass: &Pass,
+        events: Sender<Event>,
+    ) -> Result<Spawned<P>, SpawnError> {
+        let process = spawner.spawn(pass, events)?;
+        Ok(Spawned { process, started: Instant::now() })
+    }
+
+    /// Starts the clocks.
+    pub(crate) fn supervise(self, limits: Limits) -> Running<P> {
+        let Spawned { process, started } = self;
+        // A limit of thousands of years is none.
+        let deadline = limits.timeout.and_then(|limit| started.checked_add(limit));
+        Running {
+            process,
+            started,
+            grace: limits.grace,
+            next: deadline.map(|at| (at, Step::Terminate)),
+            cause: Cause::Itself,
+            interrupts: 0,
+        }
+    }
+}
+
+impl<P: Process> Running<P> {
+    /// Waits for the end of the process, and hands signals on until then.
+    pub(crate) fn finish(mut self, events: &Receiver<Event>, terminal: &Terminal) -> Finished {
+        loop {
+            let event = match self.next {
+                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some((at, _)) => events.recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            match event {
+                Ok(Event::Signal { signal, from_terminal }) => {
+                    self.hand_on(signal, from_terminal, terminal);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if !self.run_out_of_time(terminal) {
+                        return self.give_up();
+                    }
+                }
+                // Nobody is left who could tell: the process itself is asked.
+                Ok(Event::Exited) | Err(RecvTimeoutError::Disconnected) => return self.reap(),
+            }
+        }
+    }
+
+    fn hand_on(&mut self, signal: Signal, from_terminal: bool, terminal: &Terminal) {
+        if self.cause == Cause::Itself {
+            self.cause = Cause::Interrupted(signal);
+        }
+        if signal == Signal::SIGINT {
+            self.interrupts += 1;
+        }
+        if self.interrupts > 1 && signal == Signal::SIGINT {
+            terminal.progress("interrupted again: the workload is killed");
+            self.kill();
+            return;
+        }
+        terminal.progress(&format!(
+            "{signal}: waiting for the workload to end, then the bundle is written; Ctrl-C kills it"
+        ));
+        // The terminal has given it to the workload as well: twice would be once too often.
+        if !(from_terminal && self.process.in_our_group()) {
+            self.send(signal, terminal);
+        }
+    }
+
+    /// The time of the next step has come. False: there is nothing left to try.
+    fn run_out_of_time(&mut self, terminal: &Terminal) -> bool {
+        match self.next.map(|(_, step)| step) {
+            Some(Step::Terminate) => {
+                self.cause = Cause::Timeout;
+                terminal.progress("time is over: the workload is asked to end");
+                self.send(Signal::SIGTERM, terminal);
+                self.next = Instant::now().checked_add(self.grace).map(|at| (at, Step::Kill));
+                true
+            }
+            Some(Step::Kill) => {
+                self.kill();
+                true
+            }
+            Some(Step::GiveUp) | None => false,
+        }
+    }
+
+    fn kill(&mut self) {
+        // Fails only when the process is over, which is what was wanted.
+        let _ = self.process.signal(Signal::SIGKILL);
+        self.next = Some((Instant::now() + KILL_WAIT, Step::GiveUp));
+    }
+
+    fn send(&self, signal: Signal, terminal: &Terminal) {
+        if let Err(error) = self.process.signal(signal) {
+            terminal.detail(&format!("{signal} could not be handed on: {error}"));
+        }
+    }
+
+    fn reap(self) -> Finished {
+        let duration = self.started.elapsed();
+        match self.process.reap() {
+            Ok((exit, findings)) => {
+                Finished { exit: Some(exit), cause: self.cause, duration, findings }
+            }
+            Err(error) => {
+                let what = "the exit status of the workload is not known";
+                let finding = Finding::new(Severity::Warning, what, error.to_string(), "");
+                Finished { exit: None, cause: self.cause, duration, findings: vec![finding] }
+            }
+        }
+    }
+
+    fn give_up(self) -> Finished {
+        let duration = self.started.elapsed();
+        Finished { exit: None, cause: Cause::Unkillable, duration, findings: Vec::new() }
+    }
+}

@@ -1,0 +1,135 @@
+//! Settings and the place of this program -> the collector's library.
+
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::plan::{LIBRARY, Link};
+
+/// The collector, or where it was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Library {
+    /// It is here.
+    Found(PathBuf),
+    /// It is in none of these places.
+    Missing(Vec<PathBuf>),
+}
+
+/// Looks for the library: as the configuration says, as `STAGE2_COLLECTOR` says, beside this program,
+/// in `../lib`. A place that was named is the only one.
+pub(crate) fn find(configured: Option<&Path>, variable: Option<&Path>, exe: &Path) -> Library {
+    let beside = exe.parent().unwrap_or(Path::new("/"));
+    let places = match configured.or(variable.filter(|path| !path.as_os_str().is_empty())) {
+        Some(named) => vec![std::path::absolute(named).unwrap_or_else(|_| named.to_owned())],
+        None => {
+            vec![beside.join(LIBRARY), beside.parent().unwrap_or(beside).join("lib").join(LIBRARY)]
+        }
+    };
+    match places.iter().find(|path| path.is_file()) {
+        Some(found) => Library::Found(found.clone()),
+        None => Library::Missing(places),
+    }
+}
+
+impl Library {
+    /// What to tell when it is missing.
+    pub(crate) fn complaint(places: &[PathBuf]) -> String {
+        let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
+        format!(
+            "the collector {LIBRARY} is not there; looked for {}; build it with `cargo build \
+             --release`, or name it with profiling.collector.library=PATH or STAGE2_COLLECTOR=PATH",
+            places.join(" and ")
+        )
+    }
+}
+
+/// A link that is there as long as this lives.
+pub(crate) struct Linked(Option<PathBuf>);
+
+/// Makes the link, in a folder that nobody else can have made.
+pub(crate) fn linked(link: Option<&Link>) -> Result<Linked, String> {
+    let Some(link) = link else { return Ok(Linked(None)) };
+    let dir = link.at.parent().unwrap_or(Path::new("/tmp")).to_owned();
+    let make = || {
+        let builder = || std::fs::DirBuilder::new().mode(0o700).create(&dir);
+        match builder() {
+            // In a container every run has the same process id: one that was killed left it behind.
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && is_ours(&dir) => {
+                drop(Linked(Some(dir.clone())));
+                builder()?;
+            }
+            other => other?,
+        }
+        std::os::unix::fs::symlink(&link.target, &link.at)
+    };
+    make().map_err(|e| {
+        format!(
+            "{} cannot be made ({e}), and the loader cannot read the path {}; put the library in a \
+             folder without spaces, colons and dollar signs",
+            link.at.display(),
+            link.target.display()
+        )
+    })?;
+    Ok(Linked(Some(dir)))
+}
+
+/// Whether this user made the folder.
+fn is_ours(dir: &Path) -> bool {
+    let owner = |path: &Path| std::fs::symlink_metadata(path).ok().map(|found| found.uid());
+    let is_dir = std::fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir());
+    is_dir && owner(dir).is_some() && owner(dir) == owner(Path::new("/proc/self"))
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.0 {
+            let _ = std::fs::remove_file(dir.join(LIBRARY));
+            let _ = std::fs::remove_dir(dir);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_was_left_behind_is_replaced() {
+        let dir = tempfile::tempdir().expect("folder");
+        let link =
+            Link { target: "/some where/x.so".into(), at: dir.path().join("d").join(LIBRARY) };
+        std::mem::forget(linked(Some(&link)).expect("a link"));
+        let again = linked(Some(&link)).expect("a link again");
+        assert_eq!(std::fs::read_link(&link.at).expect("link"), link.target);
+        drop(again);
+        assert!(!dir.path().join("d").exists());
+        std::fs::write(dir.path().join("d"), "").expect("file");
+        assert!(linked(Some(&link)).is_err_and(|why| why.contains("without spaces")));
+    }
+
+    #[test]
+    fn places_are_tried_in_order() {
+        let dir = tempfile::tempdir().expect("folder");
+        let make = |path: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folders");
+            std::fs::write(&path, "").expect("file");
+            path
+        };
+        let exe = dir.path().join("bin/stage2-launch");
+        std::fs::create_dir_all(dir.path().join("bin")).expect("folder");
+        let Library::Missing(places) = find(None, None, &exe) else { panic!("found nothing") };
+        assert_eq!(places.len(), 2);
+        assert!(Library::complaint(&places).contains("STAGE2_COLLECTOR"));
+        make("lib/libstage2.so");
+        assert!(
+            matches!(find(None, None, &exe), Library::Found(p) if p.ends_with("lib/libstage2.so"))
+        );
+        let beside = make("bin/libstage2.so");
+        assert_eq!(find(None, None, &exe), Library::Found(beside));
+        let named = make("x/other.so");
+        assert_eq!(find(None, Some(&named), &exe), Library::Found(named.clone()));
+        assert_eq!(find(Some(&named), Some(Path::new("/no")), &exe), Library::Found(named));
+        let Library::Missing(places) = find(Some(Path::new("/no")), None, &exe) else { panic!() };
+        assert_eq!(places, [PathBuf::from("/no")], "a place that was named is the only one");
+    }
+}

@@ -1,0 +1,218 @@
+//! A plan -> processes, one pass after the other, and how each of them ended.
+
+mod child;
+mod library;
+mod process;
+mod signals;
+mod tee;
+
+use std::sync::mpsc;
+
+use crate::bundle::{Bundle, PassRecord, PassStatus, WorkloadExit, now};
+use crate::finding::{Finding, Severity};
+use crate::plan::{Pass, Plan};
+use crate::terminal::Terminal;
+
+use child::{Cause, Event, Finished, Spawned, Spawner};
+pub(crate) use library::{Library, find as find_library};
+pub(crate) use process::System;
+pub(crate) use signals::Signals;
+
+/// Exit status when the time limit ended the workload, as GNU `timeout` gives it.
+pub(crate) const EXIT_TIMEOUT: u8 = 124;
+
+/// Exit status when the profiling itself failed and left no result.
+pub(crate) const EXIT_NO_RESULT: u8 = 70;
+
+/// What the passes say about the exit status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Status that the workload's end asks for.
+    pub(crate) exit: u8,
+}
+
+/// Who hands signals on while a pass runs.
+pub(crate) trait SignalSource {
+    /// Lets signals go to `events`, or, with none, end this program as they usually do.
+    fn deliver_to(&self, events: Option<mpsc::Sender<Event>>);
+}
+
+/// The record of a pass before it ran.
+pub(crate) fn planned(pass: &Pass) -> PassRecord {
+    let text = |value: &std::ffi::OsString| value.to_string_lossy().into_owned();
+    let texts = |map: &std::collections::BTreeMap<String, std::ffi::OsString>| {
+        map.iter().map(|(name, value)| (name.clone(), text(value))).collect()
+    };
+    PassRecord {
+        name: pass.name.to_owned(),
+        argv: pass.argv.iter().map(text).collect(),
+        environment: texts(&pass.environment),
+        environment_kept: texts(&pass.kept),
+        status: PassStatus::Planned,
+        exit: None,
+        started: None,
+        duration_ms: None,
+        log: Vec::new(),
+        why: String::new(),
+    }
+}
+
+/// Runs the passes of `plan` and keeps the bundle's record true after each step.
+pub(crate) fn run_passes(
+    plan: &Plan,
+    bundle: &mut Bundle,
+    spawner: &impl Spawner,
+    signals: &impl SignalSource,
+    terminal: &Terminal,
+) -> Passed {
+    let mut passed = Passed { exit: 0 };
+    for (at, pass) in plan.passes.iter().enumerate() {
+        let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
+        terminal.progress(&format!("{title}: {}", command_line(pass)));
+        for (name, value) in &pass.environment {
+            terminal.detail(&format!("  {name}={}", crate::plan::quote(value)));
+        }
+        update(bundle, at, terminal, |record| {
+            record.status = PassStatus::Running;
+            record.started = Some(now());
+        });
+        passed = run_pass(pass, at, bundle, spawner, signals, terminal);
+        if let Some(record) = bundle.record.passes.get(at) {
+            let seconds = record.duration_ms.map(|ms| format!(" in {:.1} s", ms as f64 / 1000.0));
+            let ended = record.exit.map_or_else(|| "not started".into(), describe_exit);
+            terminal.progress(&format!("{title}: {ended}{}", seconds.unwrap_or_default()));
+        }
+    }
+    passed
+}
+
+fn command_line(pass: &Pass) -> String {
+    pass.argv.iter().map(crate::plan::quote).collect::<Vec<_>>().join(" ")
+}
+
+fn describe_exit(exit: WorkloadExit) -> String {
+    match exit {
+        WorkloadExit::Code(code) => format!("exit status {code}"),
+        WorkloadExit::Signal(signal) => format!("ended by {}", signals::name(signal)),
+    }
+}
+
+/// Changes the record of a pass and writes it down. A disk that is full now may be full because of
+/// the workload: the run goes on and the end of it will tell.
+fn update(
+    bundle: &mut Bundle,
+    at: usize,
+    terminal: &Terminal,
+    change: impl FnOnce(&mut PassRecord),
+) {
+    if let Some(record) = bundle.record.passes.get_mut(at) {
+        change(record);
+    }
+    if let Err(error) = bundle.save() {
+        let what = "the run record is out of date";
+        let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
+        terminal.finding(&finding);
+    }
+}
+
+fn run_pass(
+    pass: &Pass,
+    at: usize,
+    bundle: &mut Bundle,
+    spawner: &impl Spawner,
+    signals: &impl SignalSource,
+    terminal: &Terminal,
+) -> Passed {
+    let (sender, events) = mpsc::channel();
+    signals.deliver_to(Some(sender.clone()));
+    let ended = library::linked(pass.link.as_ref())
+        .map_err(|why| {
+            child::SpawnError::new(EXIT_NO_RESULT, "the collector cannot be linked", why)
+        })
+        .and_then(|_link| {
+            let running = Spawned::start(spawner, pass, sender)?.supervise(pass.limits);
+            Ok(running.finish(&events, terminal))
+        });
+    signals.deliver_to(None);
+    match ended {
+        Ok(finished) => keep(pass, at, finished, bundle, terminal),
+        Err(error) => {
+            let finding = error.finding();
+            terminal.finding(&finding);
+            bundle.record.findings.push(finding);
+            update(bundle, at, terminal, |record| {
+                record.status = PassStatus::Failed;
+                record.why = error.to_string();
+            });
+            Passed { exit: error.exit }
+        }
+    }
+}
+
+/// Writes down how a process ended.
+fn keep(
+    pass: &Pass,
+    at: usize,
+    finished: Finished,
+    bundle: &mut Bundle,
+    terminal: &Terminal,
+) -> Passed {
+    let finding = cause_finding(&finished.cause, pass);
+    for finding in finding.iter().chain(&finished.findings) {
+        terminal.finding(finding);
+        bundle.record.findings.push(finding.clone());
+    }
+    let run_dir = bundle.dir().to_owned();
+    let relative = |path: &std::path::PathBuf| {
+        path.strip_prefix(&run_dir).unwrap_or(path).to_string_lossy().into_owned()
+    };
+    let log = pass.tee.iter().flat_map(|(out, err)| [relative(out), relative(err)]).collect();
+    if pass.name == "collect" {
+        bundle.record.workload_exit = finished.exit;
+    }
+    update(bundle, at, terminal, |record| {
+        record.status = PassStatus::Ok;
+        record.exit = finished.exit;
+        record.duration_ms = u64::try_from(finished.duration.as_millis()).ok();
+        record.log = log;
+        record.why = finding.as_ref().map(|f| f.what.clone()).unwrap_or_default();
+    });
+    Passed { exit: exit_status(&finished) }
+}
+
+fn exit_status(finished: &Finished) -> u8 {
+    match (&finished.cause, finished.exit) {
+        (Cause::Timeout | Cause::Unkillable, _) | (_, None) => EXIT_TIMEOUT,
+        (_, Some(WorkloadExit::Code(code))) => u8::try_from(code & 0xff).unwrap_or(1),
+        (_, Some(WorkloadExit::Signal(signal))) => u8::try_from(128 + signal).unwrap_or(255),
+    }
+}
+
+fn cause_finding(cause: &Cause, pass: &Pass) -> Option<Finding> {
+    let limit = pass.limits.timeout.unwrap_or_default().as_secs();
+    let kept = "what was recorded until then is kept";
+    match cause {
+        Cause::Itself => None,
+        Cause::Timeout => Some(Finding::new(
+            Severity::Warning,
+            format!("the workload was ended after {limit} s"),
+            kept,
+            "give it more time with --timeout, or less to do",
+        )),
+        Cause::Unkillable => Some(Finding::new(
+            Severity::Warning,
+            "the workload does not end, not even by SIGKILL",
+            "it hangs in the kernel, for instance in a driver or on a network disk",
+            "see `dmesg`; what was recorded until now is kept",
+        )),
+        Cause::Interrupted(signal) => Some(Finding::new(
+            Severity::Note,
+            format!("the run was interrupted by {}", signal.as_str()),
+            kept,
+            "",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! A pass -> a process of the operating system.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::Sender;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::{Pid, getpgid, getpgrp};
+
+use super::child::{Event, Process, SpawnError, Spawner};
+use super::tee::Tee;
+use crate::bundle::WorkloadExit;
+use crate::env::{is_executable, on_path};
+use crate::finding::Finding;
+use crate::plan::Pass;
+
+/// Starts real processes.
+pub(crate) struct System;
+
+/// A real process.
+pub(crate) struct Spawned {
+    child: Child,
+    pid: Pid,
+    tee: Option<Tee>,
+}
+
+impl Spawner for System {
+    type Process = Spawned;
+
+    fn spawn(&self, pass: &Pass, events: Sender<Event>) -> Result<Spawned, SpawnError> {
+        let Some((program, arguments)) = pass.argv.split_first() else {
+            return Err(SpawnError::new(
+                127,
+                "there is no command",
+                "the words after `--` are missing",
+            ));
+        };
+        for folder in &pass.folders {
+            std::fs::create_dir_all(folder).map_err(|e| {
+                let what = format!("{} cannot be made", folder.display());
+                SpawnError::new(super::EXIT_NO_RESULT, what, e.to_string())
+            })?;
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).envs(&pass.environment);
+        if pass.tee.is_some() {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let mut child = command.spawn().map_err(|error| explain(Path::new(program), &error))?;
+        let tee = pass.tee.as_ref().map(|files| Tee::start(&mut child, files));
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+        announce_exit(pid, events);
+        Ok(Spawned { child, pid, tee })
+    }
+}
+
+/// Waits for the end of the process without reaping it: until then its number cannot be given to
+/// another process, so that no signal of ours ever hits a stranger.
+fn announce_exit(pid: Pid, events: Sender<Event>) {
+    let waiter = std::thread::Builder::new().name("waiter".into()).spawn(move || {
+        let over = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        while waitid(Id::Pid(pid), over) == Err(Errno::EINTR) {}
+        // Nobody listens any more when the process was given up.
+        let _ = events.send(Event::Exited);
+    });
+    // Without a thread the sender is dropped, and the process is waited for at once.
+    drop(waiter);
+}
+
+impl Process for Spawned {
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        kill(self.pid, signal).map_err(io::Error::from)
+    }
+
+    fn in_our_group(&self) -> bool {
+        getpgid(Some(self.pid)).is_ok_and(|group| group == getpgrp())
+    }
+
+    fn reap(mut self) -> io::Result<(WorkloadExit, Vec<Finding>)> {
+        let status = self.child.wait()?;
+        let findings = self.tee.map(Tee::finish).unwrap_or_default();
+        let exit = match (status.code(), status.signal()) {
+            (Some(code), _) => WorkloadExit::Code(code),
+            (None, Some(signal)) => WorkloadExit::Signal(signal),
+            (None, None) => return Err(io::Error::other(format!("strange wait status {status}"))),
+        };
+        Ok((exit, findings))
+    }
+}
+
+/// What a shell would say, and what it would exit with.
+fn explain(program: &Path, error: &io::Error) -> SpawnError {
+    let name = program.display();
+    let plain = !program.as_os_str().as_encoded_bytes().contains(&b'/');
+    let found = if plain { on_path(&program.to_string_lossy()) } else { Some(program.to_owned()) };
+    let found = found.filter(|path| path.exists());
+    let cannot = |why: &str| SpawnError::new(126, format!("cannot run {name}"), why);
+    match (error.kind(), found) {
+        (io::ErrorKind::NotFound, Some(script)) => SpawnError::new(
+            127,
+            format!("cannot run {}", script.display()),
+            "the interpreter that its first line names, or the loader that it needs, is not there",
+        )
+        .remedy(
+            "look at its first line with `head -1`, or give the interpreter: -- INTERPRETER FILE",
+        ),
+        (io::ErrorKind::NotFound, None) if program.to_string_lossy().contains(' ') => {
+            not_found(program).remedy(
+                "it is one word with spaces in it: leave the quotes out, or use `-- sh -c '...'`; \
+                 no shell is between",
+            )
+        }
+        (io::ErrorKind::NotFound, None) if plain => not_found(program)
+            .remedy("check the spelling, put its folder into PATH, or give its path"),
+        (io::ErrorKind::NotFound, None) => not_found(program).remedy("check the path"),
+        (io::ErrorKind::PermissionDenied, found) => {
+            let path = found.unwrap_or_else(|| PathBuf::from(program));
+            if path.is_dir() {
+                return cannot("it is a folder").remedy("give a program in it");
+            }
+            let why =
+                if is_executable(&path) { "permission denied" } else { "it is not executable" };
+            cannot(why).remedy(format!(
+                "`chmod +x {0}`, or give its interpreter, e.g. -- python {0}",
+                path.display()
+            ))
+        }
+        _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => {
+            cannot("it is no program for this machine, and its first line is no #!")
+                .remedy("give its interpreter, e.g. -- sh FILE")
+        }
+        _ => cannot(&error.to_string()),
+    }
+}
+
+fn not_found(program: &Path) -> SpawnError {
+    SpawnError::new(
+        127,
+        format!("{}: command not found", program.display()),
+        "there is no such program",
+    )
+}

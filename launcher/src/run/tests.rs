@@ -1,0 +1,204 @@
+//! Passes without processes: what a workload gets to see, and what is written down about it.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::child::{Process, SpawnError};
+use super::*;
+use crate::bundle::{Inputs, Provenance, RunFolder, RunRecord};
+use crate::plan::Limits;
+use crate::terminal::Verbosity;
+
+/// A process that obeys a script and notes what it was sent.
+struct Actor {
+    events: Sender<Event>,
+    received: Rc<RefCell<Vec<Signal>>>,
+    dies_of: Vec<Signal>,
+    in_our_group: bool,
+    exit: WorkloadExit,
+}
+
+impl Process for Actor {
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        self.received.borrow_mut().push(signal);
+        if self.dies_of.contains(&signal) {
+            let _ = self.events.send(Event::Exited);
+        }
+        Ok(())
+    }
+    fn in_our_group(&self) -> bool {
+        self.in_our_group
+    }
+    fn reap(self) -> io::Result<(WorkloadExit, Vec<Finding>)> {
+        let last = self.received.borrow().last().copied();
+        let exit = match last.filter(|signal| self.dies_of.contains(signal)) {
+            Some(signal) => WorkloadExit::Signal(signal as i32),
+            None => self.exit,
+        };
+        Ok((exit, Vec::new()))
+    }
+}
+
+/// What happens on the stage.
+struct Stage {
+    /// Events after the start, in order.
+    script: Vec<Event>,
+    dies_of: Vec<Signal>,
+    in_our_group: bool,
+    exit: WorkloadExit,
+    refuses: bool,
+    received: Rc<RefCell<Vec<Signal>>>,
+}
+
+impl Spawner for Stage {
+    type Process = Actor;
+    fn spawn(&self, _: &Pass, events: Sender<Event>) -> Result<Actor, SpawnError> {
+        if self.refuses {
+            return Err(SpawnError::new(
+                127,
+                "no-such: command not found",
+                "there is no such program",
+            ));
+        }
+        for event in &self.script {
+            events.send(*event).expect("somebody listens");
+        }
+        Ok(Actor {
+            events,
+            received: self.received.clone(),
+            dies_of: self.dies_of.clone(),
+            in_our_group: self.in_our_group,
+            exit: self.exit,
+        })
+    }
+}
+
+struct NoSignals;
+impl SignalSource for NoSignals {
+    fn deliver_to(&self, _: Option<Sender<Event>>) {}
+}
+
+fn stage(script: &[Event]) -> Stage {
+    Stage {
+        script: script.to_vec(),
+        dies_of: vec![Signal::SIGKILL],
+        in_our_group: true,
+        exit: WorkloadExit::Code(0),
+        refuses: false,
+        received: Rc::default(),
+    }
+}
+
+fn sent(signal: Signal, from_terminal: bool) -> Event {
+    Event::Signal { signal, from_terminal }
+}
+
+struct Played {
+    exit: u8,
+    received: Vec<Signal>,
+    record: RunRecord,
+}
+
+fn play(stage: Stage, timeout_ms: Option<u64>) -> Played {
+    let dir = tempfile::tempdir().expect("folder");
+    let run_dir = dir.path().join("run");
+    let pass = Pass {
+        name: "collect",
+        argv: vec![OsString::from("workload")],
+        environment: Default::default(),
+        kept: Default::default(),
+        folders: Vec::new(),
+        link: None,
+        outputs: Vec::new(),
+        tee: None,
+        limits: Limits {
+            timeout: timeout_ms.map(Duration::from_millis),
+            grace: Duration::from_millis(20),
+        },
+    };
+    let plan = Plan { run_dir: run_dir.clone(), passes: vec![pass], findings: Vec::new() };
+    let folder = RunFolder::Given(run_dir.clone()).create().expect("run folder");
+    let mut record = RunRecord::new("run".into(), vec!["workload".into()]);
+    record.passes = plan.passes.iter().map(planned).collect();
+    let inputs = Inputs::new(&plan.passes[0].argv, Path::new("/"), None);
+    let provenance = Provenance { environment: None, inputs, config_yaml: String::new() };
+    let mut bundle = Bundle::start(&folder, record, provenance).expect("bundle");
+    let terminal = Terminal::new(Verbosity::Quiet);
+    let passed = run_passes(&plan, &mut bundle, &stage, &NoSignals, &terminal);
+    let record = RunRecord::read(&run_dir).expect("run.json");
+    let received = stage.received.borrow().clone();
+    Played { exit: passed.exit, received, record }
+}
+
+#[test]
+fn the_exit_status_is_the_workloads() {
+    for (exit, status) in [
+        (WorkloadExit::Code(0), 0),
+        (WorkloadExit::Code(3), 3),
+        (WorkloadExit::Code(255), 255),
+        (WorkloadExit::Signal(11), 139),
+    ] {
+        let played = play(Stage { exit, ..stage(&[Event::Exited]) }, None);
+        assert_eq!(played.exit, status);
+        assert_eq!(played.record.workload_exit, Some(exit));
+        assert_eq!(played.record.passes[0].status, PassStatus::Ok);
+        assert!(played.record.passes[0].duration_ms.is_some() && played.record.findings.is_empty());
+    }
+}
+
+#[test]
+fn signals_of_others_are_handed_on() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT] {
+        let stage = Stage { dies_of: vec![signal], ..stage(&[sent(signal, false)]) };
+        let played = play(stage, None);
+        assert_eq!(played.received, [signal]);
+        assert_eq!(played.exit, 128 + signal as u8);
+        assert!(played.record.passes[0].why.contains(signal.as_str()));
+    }
+}
+
+#[test]
+fn the_terminals_signals_are_not_doubled() {
+    let script = [sent(Signal::SIGINT, true), Event::Exited];
+    assert_eq!(play(stage(&script), None).received, []);
+    let elsewhere = Stage { in_our_group: false, ..stage(&script) };
+    assert_eq!(play(elsewhere, None).received, [Signal::SIGINT], "the terminal does not reach it");
+}
+
+#[test]
+fn a_second_interrupt_kills() {
+    let script = [sent(Signal::SIGINT, true), sent(Signal::SIGINT, true)];
+    let played = play(stage(&script), None);
+    assert_eq!(played.received, [Signal::SIGKILL]);
+    assert_eq!(played.exit, 137);
+    let mixed = [sent(Signal::SIGTERM, false), sent(Signal::SIGINT, false), Event::Exited];
+    assert_eq!(play(stage(&mixed), None).received, [Signal::SIGTERM, Signal::SIGINT]);
+}
+
+#[test]
+fn time_runs_out_in_two_steps() {
+    let obedient = Stage { dies_of: vec![Signal::SIGTERM], ..stage(&[]) };
+    let played = play(obedient, Some(10));
+    assert_eq!((played.exit, played.received), (EXIT_TIMEOUT, vec![Signal::SIGTERM]));
+    assert_eq!(played.record.workload_exit, Some(WorkloadExit::Signal(15)));
+    assert!(played.record.findings[0].what.contains("was ended after"));
+    let stubborn = play(stage(&[]), Some(10));
+    assert_eq!(stubborn.received, [Signal::SIGTERM, Signal::SIGKILL]);
+    assert_eq!(stubborn.exit, EXIT_TIMEOUT);
+}
+
+#[test]
+fn what_cannot_be_started_is_a_failed_pass() {
+    let played = play(Stage { refuses: true, ..stage(&[]) }, None);
+    assert_eq!(played.exit, 127);
+    assert_eq!(played.record.passes[0].status, PassStatus::Failed);
+    assert_eq!(played.record.workload_exit, None);
+    assert!(played.record.findings[0].what.contains("no-such"));
+}

@@ -1,0 +1,106 @@
+//! An empty folder, a harmless library in the collector's place, and stage2-launch in it.
+
+#![allow(dead_code, reason = "every test file uses a part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A working directory of its own.
+pub(crate) struct Sandbox {
+    dir: tempfile::TempDir,
+}
+
+impl Sandbox {
+    pub(crate) fn new() -> Sandbox {
+        let sandbox = Sandbox { dir: tempfile::tempdir().expect("folder") };
+        std::fs::copy(loaded_library(), sandbox.path("libstage2.so")).expect("library");
+        sandbox
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("folders");
+        std::fs::write(&path, text).expect("file");
+        path
+    }
+
+    /// A script that can be run.
+    pub(crate) fn executable(&self, name: &str, text: &str) -> PathBuf {
+        let source = self.write("script-to-be", text);
+        self.install(&source, name)
+    }
+
+    /// Copies a program. Not in this process: a descriptor for writing that another test's fork
+    /// takes along would make the copy "busy" and impossible to run.
+    pub(crate) fn install(&self, source: &Path, name: &str) -> PathBuf {
+        let path = self.path(name);
+        let mut install = Command::new("install");
+        let status = install.args(["-D", "-m", "755"]).args([source, &path]).status();
+        assert!(status.expect("install, of coreutils").success());
+        path
+    }
+
+    /// stage2-launch in the sandbox.
+    pub(crate) fn launch(&self, words: &[&str]) -> assert_cmd::Command {
+        let mut command = assert_cmd::Command::from_std(self.std_launch(words));
+        command.timeout(Duration::from_secs(60));
+        command
+    }
+
+    pub(crate) fn std_launch(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+        command.args(words).current_dir(self.dir.path());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("STAGE2_") {
+                command.env_remove(name);
+            }
+        }
+        command.env_remove("LD_PRELOAD").env_remove("NO_COLOR");
+        command.env("STAGE2_COLLECTOR", self.path("libstage2.so"));
+        command
+    }
+
+    /// The one file of the latest run.
+    pub(crate) fn read(&self, name: &str) -> String {
+        read(&self.path("tmp/stage2/latest").join(name))
+    }
+
+    pub(crate) fn run_json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.read("run.json")).expect("run.json")
+    }
+
+    /// Starts stage2-launch and waits until its workload has written `ready` into the sandbox.
+    pub(crate) fn start_until_ready(&self, words: &[&str]) -> Child {
+        let mut command = self.std_launch(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("stage2-launch");
+        self.wait_for("ready");
+        child
+    }
+
+    pub(crate) fn wait_for(&self, name: &str) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !self.path(name).exists() {
+            assert!(Instant::now() < deadline, "{name} never came");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+pub(crate) fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// A library that this process has loaded, so that another process can as well. Not libc: a second
+/// one under another name would not be harmless.
+fn loaded_library() -> PathBuf {
+    let maps = read(Path::new("/proc/self/maps"));
+    let file = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+    let mut libraries = file.filter(|path| path.contains("libgcc_s"));
+    libraries.next().expect("libgcc_s in this process").into()
+}

@@ -1,0 +1,115 @@
+//! Run folders: which are taken, which are refused, and the link to the latest.
+
+mod common;
+
+use std::os::unix::fs::symlink;
+
+use common::Sandbox;
+use predicates::str::contains;
+
+#[test]
+fn a_new_or_empty_folder_is_taken() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("empty")).expect("folder");
+    std::fs::create_dir(sandbox.path("real")).expect("folder");
+    symlink("real", sandbox.path("link")).expect("link");
+    for (option, folder) in [
+        (["--run-dir", "a/b/c"], "a/b/c"),
+        (["--run-dir", "empty"], "empty"),
+        (["--run-dir", "link"], "real"),
+        (["-q", "run.dir=by-key"], "by-key"),
+        (["-q", "hydra.run.dir=by-synonym"], "by-synonym"),
+        (["--run-dir", "with blanks: and $signs"], "with blanks: and $signs"),
+    ] {
+        sandbox
+            .launch(&[&option[..], &["--", "sh", "-c", "test -d \"$STAGE2_OUT\""]].concat())
+            .assert()
+            .success();
+        assert!(sandbox.path(folder).join("run.json").is_file(), "{folder}");
+    }
+    assert!(!sandbox.path("tmp").exists(), "no other folder is made");
+}
+
+#[test]
+fn other_folders_are_refused_before_anything_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("full/old.txt", "x");
+    sandbox.write("file", "x");
+    symlink("nowhere", sandbox.path("dangling")).expect("link");
+    symlink("file", sandbox.path("link-to-file")).expect("link");
+    symlink("loop", sandbox.path("loop")).expect("link");
+    for (folder, part) in [
+        ("full", "not empty"),
+        ("file", "not a folder"),
+        ("link-to-file", "not a folder"),
+        ("dangling", "link to something that is not there"),
+        ("loop", "link to something that is not there"),
+        ("file/below", "no folder is in its way"),
+        ("/proc/stage2", "cannot be"),
+        ("a\0b", ""),
+    ] {
+        if folder.contains('\0') {
+            continue;
+        }
+        let words = ["--run-dir", folder, "--", "sh", "-c", "touch ran"];
+        sandbox
+            .launch(&words)
+            .assert()
+            .code(2)
+            .stderr(contains(part))
+            .stderr(contains("run folder"));
+    }
+    assert!(!sandbox.path("ran").exists(), "the workload has run");
+    assert_eq!(std::fs::read_dir(sandbox.path("full")).expect("folder").count(), 1);
+}
+
+#[test]
+fn a_default_place_that_cannot_be_made_is_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write("tmp", "a file");
+    sandbox.launch(&["--", "true"]).assert().code(2).stderr(contains("--run-dir"));
+    let elsewhere = ["artifacts.stage2_dir=runs", "--", "true"];
+    sandbox.launch(&elsewhere).assert().success();
+    assert!(sandbox.path("runs/latest/run.json").is_file());
+}
+
+#[test]
+fn latest_points_to_the_newest_run() {
+    let sandbox = Sandbox::new();
+    let latest = sandbox.path("tmp/stage2/latest");
+    let mut targets = Vec::new();
+    for _ in 0..2 {
+        sandbox.launch(&["--", "true"]).assert().success();
+        targets.push(std::fs::read_link(&latest).expect("a link"));
+    }
+    assert_ne!(targets[0], targets[1]);
+    let name = targets[1].to_str().expect("a name");
+    let parts: Vec<_> = name.split('-').map(str::len).collect();
+    assert!(
+        parts[..2] == [8, 6] && name.bytes().all(|b| b.is_ascii_digit() || b == b'-'),
+        "{name}"
+    );
+    let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("folder").count();
+    assert_eq!(entries, 3, "two runs and the link");
+}
+
+#[test]
+fn latest_is_never_taken_from_anybody() {
+    let sandbox = Sandbox::new();
+    for (kind, make) in [("file", true), ("folder", false)] {
+        let latest = sandbox.path("tmp/stage2/latest");
+        if make {
+            sandbox.write("tmp/stage2/latest", "mine");
+        } else {
+            std::fs::remove_file(&latest).expect("file");
+            sandbox.write("tmp/stage2/latest/mine", "mine");
+        }
+        sandbox
+            .launch(&["--", "true"])
+            .assert()
+            .success()
+            .stderr(contains("latest does not point"));
+        assert!(!latest.is_symlink(), "{kind}");
+    }
+    assert_eq!(common::read(&sandbox.path("tmp/stage2/latest/mine")), "mine");
+}

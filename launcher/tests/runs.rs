@@ -1,0 +1,213 @@
+//! Workloads that run, end in every way, and leave a bundle.
+
+mod common;
+
+use common::{Sandbox, read};
+use predicates::str::contains;
+use serde_json::json;
+
+#[test]
+fn output_and_exit_status_are_the_workloads() {
+    let sandbox = Sandbox::new();
+    let script = "cat; echo out; echo err >&2; exit 3";
+    let assert = sandbox.launch(&["-q", "--", "sh", "-c", script]).write_stdin("in\n").assert();
+    assert.code(3).stdout("in\nout\n").stderr("err\n");
+    let run = sandbox.run_json();
+    assert_eq!(run["workload_exit"], json!({"code": 3}));
+    assert_eq!(run["passes"][0]["status"], "ok");
+    assert_eq!(run["command"], json!(["sh", "-c", script]));
+    assert!(run["finished"].is_string() && run["passes"][0]["duration_ms"].is_u64());
+}
+
+#[test]
+fn the_bundle_says_what_it_was() {
+    let sandbox = Sandbox::new();
+    sandbox.write("inputs.txt", "- a.png\n- b.png\n");
+    let words =
+        ["+inputs.manifest=inputs.txt", "run.mode=light", "--", "true", "model=tiny", "--x=1"];
+    sandbox.launch(&words).env("SECRET_TOKEN", "hunter2").assert().success().stdout("");
+    let run = sandbox.run_json();
+    let environment = &run["passes"][0]["environment"];
+    let library = sandbox.path("libstage2.so").display().to_string();
+    assert_eq!(environment["LD_PRELOAD"], json!(library));
+    assert!(environment["STAGE2_OUT"].as_str().is_some_and(|out| out.ends_with("/collector")));
+    assert_eq!(environment.as_object().map(|map| map.len()), Some(3));
+    assert_eq!(run["tools"]["collector"]["path"], json!(library));
+    for file in ["run.json", "env.json", "config.yaml", "inputs.yaml"] {
+        assert!(!sandbox.read(file).contains("hunter2"), "{file} holds the environment");
+        assert!(run["files"].as_array().is_some_and(|files| files.contains(&json!(file))), "{run}");
+    }
+    assert!(sandbox.read("config.yaml").contains("mode: light"));
+    let inputs = sandbox.read("inputs.yaml");
+    for part in ["- model=tiny", "model: tiny", "b.png", "simulated: false"] {
+        assert!(inputs.contains(part), "{part} in {inputs}");
+    }
+    let environment: serde_json::Value =
+        serde_json::from_str(&sandbox.read("env.json")).expect("JSON");
+    assert!(environment["host"]["cpus"].as_u64() > Some(0) && environment["python"].is_null());
+    assert!(
+        environment["gpu"]["devices"]
+            .as_array()
+            .is_some_and(|gpus| { !gpus.is_empty() || environment["gpu"]["absent"].is_string() })
+    );
+}
+
+#[test]
+fn a_workload_that_a_signal_ends_gives_128_and_its_number() {
+    let sandbox = Sandbox::new();
+    for (signal, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11)] {
+        let script = format!("ulimit -c 0; kill -{signal} $$");
+        sandbox.launch(&["--", "sh", "-c", &script]).assert().code(128 + number);
+        assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": number}));
+    }
+}
+
+#[test]
+fn what_cannot_be_run_gives_what_a_shell_gives_and_keeps_the_bundle() {
+    let sandbox = Sandbox::new();
+    sandbox.write("text", "echo hi\n");
+    sandbox.executable("lost", "#!/no/such/interpreter\n");
+    sandbox.executable("noshebang", "\u{1}\u{2}\n");
+    for (command, code, parts) in [
+        ("no-such-program", 127, ["no-such-program: command not found", "PATH"]),
+        ("./no-such-program", 127, ["command not found", "check the path"]),
+        ("sh -c true", 127, ["command not found", "no shell is between"]),
+        ("", 127, ["command not found", ""]),
+        ("./text", 126, ["cannot run ./text", "chmod +x"]),
+        (".", 126, ["cannot run .", "folder"]),
+        ("./lost", 127, ["./lost", "interpreter"]),
+        ("./noshebang", 126, ["./noshebang", "interpreter"]),
+    ] {
+        let assert = sandbox.launch(&["--", command]).assert().code(code);
+        assert.stderr(contains(parts[0])).stderr(contains(parts[1]));
+        let run = sandbox.run_json();
+        assert_eq!(run["passes"][0]["status"], "failed", "{command}");
+        assert_eq!(run["findings"][0]["severity"], "error");
+        assert!(run["workload_exit"].is_null() && run["finished"].is_string());
+        for file in ["env.json", "config.yaml", "inputs.yaml"] {
+            assert!(!sandbox.read(file).is_empty(), "{command}: {file}");
+        }
+    }
+}
+
+#[test]
+fn time_runs_out() {
+    let sandbox = Sandbox::new();
+    let assert = sandbox.launch(&["--timeout", "1", "--", "sh", "-c", "exec sleep 60"]).assert();
+    assert.code(124).stderr(contains("ended after 1 s"));
+    assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": 15}));
+    let stubborn = "trap '' TERM; while :; do sleep 0.1; done";
+    let words = ["run.timeout_s=1", "run.kill_grace_s=0", "--", "sh", "-c", stubborn];
+    sandbox.launch(&words).assert().code(124);
+    assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": 9}));
+}
+
+#[test]
+fn a_child_that_stays_is_not_waited_for() {
+    let sandbox = Sandbox::new();
+    let start = std::time::Instant::now();
+    for tee in ["false", "true"] {
+        let script = "sleep 30 >&- 2>&- & sleep 30 & echo done";
+        let tee = format!("run.tee={tee}");
+        let mut child = sandbox
+            .std_launch(&["-q", &tee, "--", "sh", "-c", script])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("stage2-launch");
+        assert!(child.wait().expect("end").success());
+    }
+    assert!(start.elapsed() < std::time::Duration::from_secs(15), "{:?}", start.elapsed());
+    let findings = sandbox.run_json()["findings"].to_string();
+    assert!(findings.contains("stdout.log is incomplete"), "{findings}");
+}
+
+#[test]
+fn output_is_kept_on_request() {
+    let sandbox = Sandbox::new();
+    let script = "printf 'a\\377b'; echo err >&2";
+    let assert =
+        sandbox.launch(&["-q", "run.tee=true", "--", "sh", "-c", script]).assert().success();
+    assert.stdout(&b"a\xffb"[..]).stderr("err\n");
+    let latest = sandbox.path("tmp/stage2/latest");
+    assert_eq!(std::fs::read(latest.join("collector/stdout.log")).expect("log"), b"a\xffb");
+    assert_eq!(read(&latest.join("collector/stderr.log")), "err\n");
+    assert_eq!(
+        sandbox.run_json()["passes"][0]["log"],
+        json!(["collector/stdout.log", "collector/stderr.log"])
+    );
+}
+
+#[test]
+fn the_library_is_loaded_behind_a_link_where_its_path_has_blanks() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("my files")).expect("folder");
+    std::fs::copy(sandbox.path("libstage2.so"), sandbox.path("my files/libstage2.so"))
+        .expect("copy");
+    let script = "cat /proc/$$/maps; echo LD_PRELOAD=$LD_PRELOAD";
+    let mut command = sandbox.launch(&["-q", "--", "sh", "-c", script]);
+    command.env("STAGE2_COLLECTOR", sandbox.path("my files/libstage2.so"));
+    let output = command.assert().success().stderr("").get_output().stdout.clone();
+    let text = String::from_utf8_lossy(&output).into_owned();
+    assert!(text.contains("my files/libstage2.so"), "not loaded: {text}");
+    let link = text.lines().find_map(|line| line.strip_prefix("LD_PRELOAD=")).expect("a preload");
+    assert!(!link.contains(' ') && !std::path::Path::new(link).exists(), "{link} is left over");
+}
+
+#[test]
+fn variables_of_the_user_are_respected_and_told() {
+    let sandbox = Sandbox::new();
+    let script = "echo $STAGE2_LOG $STAGE2_GRAPH $STAGE2_SUMMARY $LD_PRELOAD";
+    let mut command =
+        sandbox.launch(&["-q", "profiling.collector.graph=node", "--", "sh", "-c", script]);
+    let library = sandbox.path("libstage2.so").display().to_string();
+    command.env("STAGE2_LOG", "debug").env("STAGE2_GRAPH", "graph").env("LD_PRELOAD", &library);
+    command.assert().success().stdout(format!("debug node off {library}:{library}\n"));
+    let run = sandbox.run_json();
+    assert_eq!(run["passes"][0]["environment_kept"], json!({"STAGE2_LOG": "debug"}));
+    assert!(
+        run["findings"].to_string().contains("STAGE2_GRAPH=graph of the environment was replaced")
+    );
+}
+
+#[test]
+fn python_packages_are_asked_from_the_workloads_python() {
+    let sandbox = Sandbox::new();
+    sandbox.write("json.py", "raise SystemExit('the working directory was imported')\n");
+    sandbox.launch(&["--", "python3", "-c", "pass"]).assert().success();
+    let environment: serde_json::Value =
+        serde_json::from_str(&sandbox.read("env.json")).expect("JSON");
+    let python = &environment["python"];
+    assert!(python["version"].as_str().is_some_and(|v| v.starts_with('3')), "{python}");
+    assert_eq!(sandbox.run_json()["tools"]["python"]["path"], "python3");
+}
+
+#[test]
+fn reports_are_written_again() {
+    let sandbox = Sandbox::new();
+    sandbox.launch(&["--", "true"]).assert().success();
+    let before = sandbox.run_json();
+    sandbox.launch(&["report", "tmp/stage2/latest"]).assert().success().stderr(contains("latest"));
+    let after = sandbox.run_json();
+    assert_eq!((&after["started"], &after["passes"]), (&before["started"], &before["passes"]));
+}
+
+#[test]
+fn words_that_are_no_utf8_reach_the_workload() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.launch(&["-q", "--", "printf", "%s"]);
+    command.arg(std::ffi::OsString::from_vec(vec![b'x', 0xff]));
+    command.assert().success().stdout(&b"x\xff"[..]);
+    assert_eq!(sandbox.run_json()["command"][2], "x\u{fffd}");
+}
+
+#[test]
+fn a_workload_that_takes_the_bundle_away_leaves_no_result() {
+    let sandbox = Sandbox::new();
+    let script = "rm -rf \"$(dirname \"$STAGE2_OUT\")\"";
+    sandbox.launch(&["--", "sh", "-c", script]).assert().code(70).stderr(contains("run.json"));
+    let failing = format!("{script}; exit 5");
+    let assert = sandbox.launch(&["--", "sh", "-c", &failing]).assert().code(5);
+    assert.stderr(contains("the reports could not be written"));
+}

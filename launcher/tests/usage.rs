@@ -1,0 +1,201 @@
+//! Command lines that are wrong, or that run nothing.
+
+mod common;
+
+use common::Sandbox;
+use predicates::prelude::*;
+use predicates::str::contains;
+
+#[test]
+fn help_has_examples_and_lists_what_works() {
+    let sandbox = Sandbox::new();
+    let help = sandbox.launch(&["--help"]).assert().success().get_output().stdout.clone();
+    let help = String::from_utf8(help).expect("UTF-8");
+    for part in ["Examples:", "demo", "report", "config", "--dry-run", "Exit status"] {
+        assert!(help.contains(part), "{part} in {help}");
+    }
+    for later in ["merge", "diff", "export", "doctor", "probe-gpu"] {
+        assert!(!help.contains(later), "{later} in {help}");
+    }
+    sandbox.launch(&["--version"]).assert().success().stdout(contains(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn wrong_usage_ends_with_two_and_makes_nothing() {
+    let sandbox = Sandbox::new();
+    for (words, part) in [
+        (&[][..], "Usage:"),
+        (&["--no-such-option"], "--no-such-option"),
+        (&["run.mode=light"], "after `--`"),
+        (&["--"], "Usage:"),
+        (&["-v"], "after `--`"),
+        (&["python"], "after `--`"),
+        (&["python", "-m", "runner"], "comes after `--`"),
+        (&["a=1", "demo"], "KEY=VALUE"),
+        (&["a=1", "config"], "KEY=VALUE"),
+        (&["--timeout", "soon", "--", "true"], "--timeout"),
+        (&["--timeout", "0", "--", "true"], "--timeout"),
+        (&["--color", "pink", "--", "true"], "--color"),
+        (&["--run-dir", "", "--", "true"], "--run-dir"),
+        (&["--config-dir", "nowhere", "--", "true"], "--config-dir nowhere"),
+        (&["-q", "-v", "--", "true"], "--verbose"),
+        (&["report"], "RUN_DIR"),
+        (&["report", "nowhere"], "run folder"),
+        (&["report", "--dry-run", "."], "--dry-run"),
+        (&["config", "--", "x"], "--"),
+        (&["+inputs.manifest=nowhere", "--", "true"], "inputs.manifest=nowhere"),
+        (&["profiling.collector.library=/no/such.so", "--", "true"], "/no/such.so"),
+    ] {
+        sandbox.launch(words).assert().code(2).stdout("").stderr(contains(part));
+    }
+    assert!(!sandbox.path("tmp").exists(), "a wrong command line makes no folder");
+}
+
+#[test]
+fn errors_in_settings_name_the_nearest_key() {
+    let sandbox = Sandbox::new();
+    for (setting, parts) in [
+        ("run.mod=light", ["override run.mod=light", "`run.mode`"]),
+        ("runn.mode=light", ["`runn.mode`", "`run.mode`"]),
+        ("workload=hidra", ["`hidra`", "`hydra`"]),
+        ("run.timeout_s=soon", ["`run.timeout_s`", "whole number"]),
+        ("profiling.collector.log=loud", ["`profiling.collector.log`", "`debug`"]),
+        ("profiling.collector.ranges=[a", ["character", "`]`"]),
+        ("run.mode=deep,light", ["character", "sweep"]),
+    ] {
+        let assert = sandbox.launch(&[setting, "--", "true"]).assert().code(2);
+        let assert = assert.stderr(contains(parts[0])).stderr(contains(parts[1]));
+        assert.stderr(predicate::function(|text: &str| text.lines().count() == 1));
+        sandbox.launch(&["config", setting]).assert().code(2).stderr(contains(parts[0]));
+    }
+}
+
+#[test]
+fn a_missing_collector_is_told_with_the_places() {
+    let sandbox = Sandbox::new();
+    // Beside a copy of the program there is no library, whatever was built beside the original.
+    sandbox.install(env!("CARGO_BIN_EXE_stage2-launch").as_ref(), "bin/launch");
+    let launch = |words: &[&str]| {
+        let mut command = assert_cmd::Command::new(sandbox.path("bin/launch"));
+        command.args(words).current_dir(sandbox.path("")).env_remove("STAGE2_COLLECTOR");
+        command
+    };
+    let places = [sandbox.path("bin/libstage2.so"), sandbox.path("lib/libstage2.so")];
+    let assert = launch(&["--", "true"]).assert().code(70);
+    let mut assert = assert.stderr(contains("cargo build")).stderr(contains("STAGE2_COLLECTOR"));
+    for place in &places {
+        assert = assert.stderr(contains(place.display().to_string()));
+    }
+    let assert = launch(&["--dry-run", "--", "true"]).assert().success();
+    assert
+        .stdout(contains(format!("LD_PRELOAD={}", places[0].display())))
+        .stderr(contains("a run would fail"));
+    launch(&["demo"])
+        .assert()
+        .code(70)
+        .stderr(contains("stage2-demo"))
+        .stderr(contains("cargo build"));
+    launch(&["demo", "--dry-run"]).assert().success().stdout(contains("--device"));
+}
+
+#[test]
+fn config_shows_every_value_with_its_origin() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "presets/runner/quick.yaml",
+        "# @package _global_\ndefaults: [stage2]\nrun:\n  tee: true\n",
+    );
+    let words = [
+        "config",
+        "--config-dir",
+        "presets",
+        "runner=quick",
+        "run.mode=light",
+        "--timeout",
+        "90s",
+        "workload=hydra",
+    ];
+    let output = sandbox.launch(&words).assert().success().stderr("").get_output().stdout.clone();
+    let text = String::from_utf8(output).expect("UTF-8");
+    for (value, origin) in [
+        ("mode: light", "# override run.mode=light"),
+        ("tee: true", "# presets/runner/quick.yaml:4"),
+        ("timeout_s: 90", "# option --timeout 90"),
+        ("kill_grace_s: 10", "# conf/runner/stage2.yaml:7"),
+        ("dir: null", "# conf/runner/stage2.yaml:5"),
+        ("append:", "# conf/workload/hydra.yaml:"),
+    ] {
+        let line = text.lines().find(|line| line.trim_start().starts_with(value));
+        assert!(line.is_some_and(|line| line.contains(origin)), "{value} {origin} in {text}");
+    }
+}
+
+#[test]
+fn a_dry_run_prints_what_a_shell_could_run() {
+    let sandbox = Sandbox::new();
+    let words = [
+        "--dry-run",
+        "workload=hydra",
+        "profiling.collector.ranges=[prefill,'de code']",
+        "--run-dir",
+        "out",
+        "--",
+        "no-such-program",
+        "two words",
+        "it's",
+        "",
+        "$HOME",
+    ];
+    let output = sandbox.launch(&words).assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(output).expect("UTF-8");
+    let out = sandbox.path("out");
+    let line = text.lines().find(|line| line.starts_with("env ")).expect("a command line");
+    // The line is given to a real shell, with `printf` in the place of the program.
+    let script = line.replace(
+        "no-such-program",
+        "sh -c 'printf \"%s\\n\" \"$STAGE2_RANGES\" \"$STAGE2_OUT\" \"$@\"' sh",
+    );
+    let script = script.replace("LD_PRELOAD=", "IGNORED=");
+    let shell = std::process::Command::new("sh").arg("-c").arg(script).output().expect("sh");
+    let expected = format!(
+        "prefill,de code\n{0}/collector\ntwo words\nit's\n\n$HOME\nhydra.run.dir={0}/stage1\n\
+         hydra.job.chdir=false\n++pipeline.torch_profiler.enable=false\n\
+         ++pipeline.static_analysis.enable=false\n",
+        out.display()
+    );
+    assert_eq!(String::from_utf8_lossy(&shell.stdout), expected, "{text}");
+    assert!(!out.exists() && !sandbox.path("tmp").exists(), "nothing is made");
+}
+
+#[test]
+fn colors_are_for_those_who_want_them() {
+    let sandbox = Sandbox::new();
+    let wrong = ["run.mod=1", "--", "true"];
+    let colored = |words: &[&str], no_color: bool| {
+        let mut command = sandbox.launch(&[words, &wrong].concat());
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        command.assert().code(2).get_output().stderr.contains(&0x1b)
+    };
+    assert!(!colored(&[], false), "stderr is no terminal");
+    assert!(colored(&["--color", "always"], false));
+    assert!(colored(&["--color=always"], true), "what was said beats what is set");
+    assert!(!colored(&["--color", "never"], false));
+    let help = sandbox.launch(&["--color=always", "--help"]).assert().get_output().stdout.clone();
+    assert!(help.contains(&0x1b), "the help, too");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let sandbox = Sandbox::new();
+    let mut child = sandbox
+        .std_launch(&["config"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("stage2-launch");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("end");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
