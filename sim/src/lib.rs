@@ -1,1 +1,40 @@
-//! Placeholder.
+//! A simulated GPU: a shared library with the symbols of the CUDA driver and of CUPTI that replays
+//! kernels recorded on an H200.
+//!
+//! `libstage2_sim.so` is loaded in the place of libcuda and libcupti. What it does and does not
+//! simulate, and the environment variables that steer it, are in README.md of this package.
+//!
+//! The way of a launch through the modules:
+//! - `driver_api`, `graph_api`: the exported `cu*` functions, with `calls` their ids;
+//!   `inject` loads the tool in cuInit;
+//! - `callbacks`: the correlation id and the callbacks at enter and exit;
+//! - `launch`: what happens, by `timeline` when, out of `recorded` and `objects` what;
+//! - `record`, `version`: the bytes of the activity record;
+//! - `buffers`: into the client's buffer and back to the client;
+//! - `activity_api`, `callback_api`: the exported `cupti*` functions;
+//! - `state`: the one static, with `config` its settings; `abi` and `clock` are used by all.
+//!
+//! As a Rust library it offers only [`without_symbol`], for tests of tools that must survive a
+//! CUPTI without some function.
+
+mod abi;
+mod activity_api;
+mod buffers;
+mod callback_api;
+mod callbacks;
+mod calls;
+mod clock;
+mod config;
+mod driver_api;
+mod graph_api;
+mod inject;
+mod launch;
+mod objects;
+mod record;
+mod recorded;
+mod state;
+mod symbols;
+mod timeline;
+mod version;
+
+pub use symbols::without_symbol;

@@ -1,0 +1,325 @@
+//! Activity records into the buffers of the client, and those back to it.
+//!
+//! A launch reserves the places of its records in the buffer of its thread at once; the bytes
+//! follow when the simulated work is done. Until then the kind of the record is 0, which is how
+//! CUPTI marks a record that is not complete. Full buffers go to the completion callback from a
+//! thread of this library. No lock is held while the request callback runs.
+
+use std::cell::OnceCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::abi::{CompleteFunc, RequestFunc};
+use crate::clock;
+use crate::record::Record;
+use crate::recorded::recorded;
+use crate::version::Version;
+
+/// Unfinished records at which a buffer is searched for finished ones behind unfinished ones.
+const SWEEP_AT: usize = 4096;
+
+/// The two callbacks of the client.
+#[derive(Clone, Copy)]
+pub(crate) struct Client {
+    /// Gives a buffer.
+    pub(crate) request: RequestFunc,
+    /// Takes a buffer back.
+    pub(crate) complete: CompleteFunc,
+}
+
+/// A record whose place is reserved.
+struct Staged {
+    offset: usize,
+    size: usize,
+    /// When its work is done, ns.
+    end_ns: u64,
+    record: Record,
+}
+
+/// A buffer of the client that is being filled.
+struct Buffer {
+    base: *mut u8,
+    size: usize,
+    used: usize,
+    records: usize,
+    max_records: usize,
+    /// Records whose bytes are not written yet.
+    staged: VecDeque<Staged>,
+    /// When the last of its records is complete, ns.
+    complete_ns: u64,
+}
+
+// SAFETY: the client handed the memory over until the completion callback; only the owner of the
+// `Buffer` touches it.
+unsafe impl Send for Buffer {}
+
+/// The buffer that one thread, or every thread, currently writes to.
+#[derive(Default)]
+pub(crate) struct Channel {
+    current: Option<Buffer>,
+}
+
+/// All activity buffers of the process.
+pub(crate) struct Buffers {
+    version: Version,
+    late_ns: u64,
+    client: RwLock<Option<Client>>,
+    /// One channel a thread (CUPTI's default from 13.0 on), or one for all.
+    pub(crate) per_thread: AtomicBool,
+    shared: Arc<Mutex<Channel>>,
+    channels: Mutex<Vec<Arc<Mutex<Channel>>>>,
+    full: Mutex<VecDeque<Buffer>>,
+    wake: Condvar,
+    /// Held while buffers are handed over, so that a flush ends after every earlier hand-over.
+    delivery: Mutex<()>,
+    dropped: AtomicU64,
+    drop_every: u64,
+    seen: AtomicU64,
+}
+
+thread_local! {
+    static CHANNEL: OnceCell<Arc<Mutex<Channel>>> = const { OnceCell::new() };
+}
+
+impl Buffers {
+    /// No client yet; `late_ms` holds complete buffers back, `drop_every` loses records.
+    pub(crate) fn new(version: Version, late_ms: u64, drop_every: u64) -> Buffers {
+        Buffers {
+            version,
+            late_ns: late_ms.saturating_mul(1_000_000),
+            client: RwLock::new(None),
+            per_thread: AtomicBool::new(version.toolkit >= (13, 0)),
+            shared: Arc::default(),
+            channels: Mutex::default(),
+            full: Mutex::default(),
+            wake: Condvar::new(),
+            delivery: Mutex::new(()),
+            dropped: AtomicU64::new(0),
+            drop_every,
+            seen: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes the callbacks; the first time, also starts the thread that hands buffers over.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub(crate) fn register(&'static self, client: Client) -> std::io::Result<()> {
+        if self.client.write().replace(client).is_some() {
+            return Ok(());
+        }
+        let worker = std::thread::Builder::new().name("sim-cupti-worker".to_owned());
+        worker.spawn(|| self.hand_over_full_buffers()).map(drop)
+    }
+
+    /// Whether a client has registered.
+    pub(crate) fn has_client(&self) -> bool {
+        self.client.read().is_some()
+    }
+
+    /// Puts a record, complete at `end_ns`, into the calling thread's buffer, and asks the client
+    /// for one where there is none with room. Without one the record is dropped and counted.
+    pub(crate) fn stage(&self, record: Record, end_ns: u64) {
+        let size = record.size(&self.version);
+        if size == 0 || !self.has_client() {
+            return;
+        }
+        if self.drop_every > 0 && record.is_gpu_work() {
+            let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
+            if seen.is_multiple_of(self.drop_every) {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        }
+        let channel = self.channel();
+        for attempt in 0..2 {
+            let mut open = channel.lock();
+            if let Some(buffer) = open.current.as_mut() {
+                if buffer.stage(record, size, end_ns) {
+                    return;
+                }
+                let full = open.current.take();
+                drop(open);
+                self.push_full(full);
+            } else {
+                drop(open);
+            }
+            if attempt == 0 {
+                let Some(fresh) = self.request() else { break };
+                let mut open = channel.lock();
+                // Another thread may have been faster where the channel is shared.
+                let spare = if open.current.is_none() {
+                    open.current = Some(fresh);
+                    None
+                } else {
+                    Some(fresh)
+                };
+                drop(open);
+                self.push_full(spare);
+            }
+        }
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Hands over, from the calling thread, the buffers whose records are all complete; with
+    /// `forced` every buffer.
+    pub(crate) fn flush(&self, forced: bool) {
+        let _delivery = self.delivery.lock();
+        let mut channels = self.channels.lock().clone();
+        channels.push(Arc::clone(&self.shared));
+        let mut ready: VecDeque<Buffer> = self.take_full(forced);
+        for channel in channels {
+            let mut channel = channel.lock();
+            let is_ready = channel.current.as_mut().is_some_and(|buffer| {
+                buffer.settle();
+                forced || buffer.due_ns(self.late_ns) <= clock::now_ns()
+            });
+            if is_ready {
+                ready.extend(channel.current.take());
+            }
+        }
+        for buffer in ready {
+            self.deliver(buffer);
+        }
+    }
+
+    /// Records lost since the last call.
+    pub(crate) fn take_dropped(&self) -> u64 {
+        self.dropped.swap(0, Ordering::Relaxed)
+    }
+
+    fn channel(&self) -> Arc<Mutex<Channel>> {
+        if !self.per_thread.load(Ordering::Relaxed) {
+            return Arc::clone(&self.shared);
+        }
+        // A thread whose thread-locals are gone still may launch: it writes to the shared buffer.
+        CHANNEL
+            .try_with(|own| Arc::clone(own.get_or_init(|| self.add_channel())))
+            .unwrap_or_else(|_| Arc::clone(&self.shared))
+    }
+
+    fn add_channel(&self) -> Arc<Mutex<Channel>> {
+        let channel = Arc::new(Mutex::new(Channel::default()));
+        let mut channels = self.channels.lock();
+        // A thread that ended leaves its buffer to the next flush; its channel goes after that.
+        channels.retain(|old| Arc::strong_count(old) > 1 || old.lock().current.is_some());
+        channels.push(Arc::clone(&channel));
+        channel
+    }
+
+    fn request(&self) -> Option<Buffer> {
+        let client = (*self.client.read())?;
+        let (mut base, mut size, mut max_records) = (std::ptr::null_mut(), 0, 0);
+        // SAFETY: the client registered this function for exactly these three out-parameters.
+        unsafe { (client.request)(&raw mut base, &raw mut size, &raw mut max_records) };
+        (!base.is_null() && size > 0).then(|| Buffer {
+            base,
+            size,
+            used: 0,
+            records: 0,
+            max_records: if max_records == 0 { usize::MAX } else { max_records },
+            staged: VecDeque::new(),
+            complete_ns: 0,
+        })
+    }
+
+    fn push_full(&self, buffer: Option<Buffer>) {
+        if let Some(buffer) = buffer {
+            self.full.lock().push_back(buffer);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Full buffers that are due, or all of them.
+    fn take_full(&self, all: bool) -> VecDeque<Buffer> {
+        let now_ns = clock::now_ns();
+        let mut full = self.full.lock();
+        let (due, rest) =
+            full.drain(..).partition(|buffer| all || buffer.due_ns(self.late_ns) <= now_ns);
+        *full = rest;
+        due
+    }
+
+    fn hand_over_full_buffers(&self) {
+        loop {
+            {
+                let _delivery = self.delivery.lock();
+                for buffer in self.take_full(false) {
+                    self.deliver(buffer);
+                }
+            }
+            let mut full = self.full.lock();
+            let next_ns = full.iter().map(|buffer| buffer.due_ns(self.late_ns)).min();
+            match next_ns.map(|next_ns| next_ns.saturating_sub(clock::now_ns())) {
+                None => self.wake.wait(&mut full),
+                Some(0) => {}
+                Some(wait_ns) => {
+                    let until = Instant::now() + Duration::from_nanos(wait_ns);
+                    self.wake.wait_until(&mut full, until);
+                }
+            }
+        }
+    }
+
+    fn deliver(&self, mut buffer: Buffer) {
+        buffer.settle();
+        let Some(client) = *self.client.read() else { return };
+        // SAFETY: the buffer is the client's own, filled to `used`; nothing here keeps it.
+        unsafe { (client.complete)(0, 0, buffer.base, buffer.size, buffer.used) };
+    }
+}
+
+impl Buffer {
+    /// Reserves the place of a record; false if there is no room.
+    fn stage(&mut self, record: Record, size: usize, end_ns: u64) -> bool {
+        if self.records >= self.max_records || self.size - self.used < size {
+            return false;
+        }
+        let offset = self.used;
+        // The kind is 0 until the record is complete.
+        self.slot(offset, size.min(4)).fill(0);
+        self.used += size;
+        self.records += 1;
+        self.complete_ns = self.complete_ns.max(end_ns);
+        self.staged.push_back(Staged { offset, size, end_ns, record });
+        let now_ns = clock::now_ns();
+        while let Some(done) = self.staged.pop_front_if(|staged| staged.end_ns <= now_ns) {
+            self.write(&done);
+        }
+        if self.staged.len() % SWEEP_AT == SWEEP_AT - 1 {
+            self.settle();
+        }
+        true
+    }
+
+    /// Writes every record whose work is done.
+    fn settle(&mut self) {
+        let now_ns = clock::now_ns();
+        for staged in std::mem::take(&mut self.staged) {
+            if staged.end_ns <= now_ns {
+                self.write(&staged);
+            } else {
+                self.staged.push_back(staged);
+            }
+        }
+    }
+
+    fn write(&mut self, staged: &Staged) {
+        staged.record.encode(recorded().ok(), self.slot(staged.offset, staged.size));
+    }
+
+    fn slot(&mut self, offset: usize, size: usize) -> &mut [u8] {
+        debug_assert!(offset + size <= self.size);
+        // SAFETY: `stage` reserved the bytes inside the memory that the client handed over, and
+        // `&mut self` makes this the only slice into it.
+        unsafe { std::slice::from_raw_parts_mut(self.base.add(offset), size) }
+    }
+
+    fn due_ns(&self, late_ns: u64) -> u64 {
+        self.complete_ns.saturating_add(late_ns)
+    }
+}

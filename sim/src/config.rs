@@ -1,0 +1,186 @@
+//! The environment into the settings of the simulation.
+//!
+//! `stage2_sim_configure` may set the same variables for this library alone, before its first use.
+
+use std::collections::HashMap;
+
+use crate::version::{MEASURED, Version};
+
+/// CUPTI version to claim.
+pub(crate) const CUPTI_VERSION: &str = "STAGE2_SIM_CUPTI_VERSION";
+/// Errors to produce.
+pub(crate) const FAULT: &str = "STAGE2_SIM_FAULT";
+/// `1`: launches return at once.
+pub(crate) const FAST: &str = "STAGE2_SIM_FAST";
+/// Seed of the jitter of durations.
+pub(crate) const SEED: &str = "STAGE2_SIM_SEED";
+/// Correlation id of the first traced call.
+pub(crate) const FIRST_CORRELATION: &str = "STAGE2_SIM_FIRST_CORRELATION";
+/// Every variable that is read.
+pub(crate) const VARIABLES: [&str; 5] = [CUPTI_VERSION, FAULT, FAST, SEED, FIRST_CORRELATION];
+
+const FAULT_FORMS: &str = "subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, drop=N, \
+                           zero-timestamps=N, late-buffers=MS, flush-hang=MS, no-device";
+
+/// Settings of one process, fixed at its first use of the library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// The CUPTI that is claimed.
+    pub(crate) version: Version,
+    /// Errors to produce.
+    pub(crate) faults: Faults,
+    /// Launches cost the caller nothing.
+    pub(crate) fast: bool,
+    /// Seed of the jitter of durations.
+    pub(crate) seed: u64,
+    /// Correlation id of the first traced call.
+    pub(crate) first_correlation: u32,
+}
+
+/// Errors to produce. None and 0 mean: not this one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Faults {
+    /// `CUptiResult` of every cuptiSubscribe.
+    pub(crate) subscribe: Option<u32>,
+    /// `CUptiResult` of cuptiActivityRegisterCallbacks.
+    pub(crate) register: Option<u32>,
+    /// `CUptiResult` of every cuptiActivityEnable.
+    pub(crate) enable: Option<u32>,
+    /// `CUresult` of cuInit.
+    pub(crate) cu_init: Option<u32>,
+    /// Every how many records one is dropped and counted.
+    pub(crate) drop_every: u64,
+    /// Every how many kernel records one has start and end 0.
+    pub(crate) zero_timestamps_every: u64,
+    /// How long a complete buffer is held back, ms.
+    pub(crate) late_buffers_ms: u64,
+    /// How long cuptiActivityFlushAll blocks before it does anything, ms.
+    pub(crate) flush_hang_ms: u64,
+    /// The machine has no GPU.
+    pub(crate) no_device: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            version: MEASURED,
+            faults: Faults::default(),
+            fast: false,
+            seed: 0,
+            first_correlation: 1,
+        }
+    }
+}
+
+impl Config {
+    /// Settings from the environment, where `overrides` does not name the variable.
+    ///
+    /// # Errors
+    /// A value that cannot be read: the variable, the value and the accepted form.
+    pub(crate) fn read(overrides: &HashMap<String, String>) -> Result<Config, String> {
+        let get = |name: &str| {
+            overrides.get(name).cloned().or_else(|| {
+                std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+            })
+        };
+        let mut config = Config::default();
+        if let Some(text) = get(CUPTI_VERSION) {
+            config.version = Version::parse(&text)?;
+        }
+        if let Some(text) = get(FAULT) {
+            config.faults = Faults::parse(&text)?;
+        }
+        if let Some(text) = get(FAST) {
+            config.fast = match text.as_str() {
+                "1" => true,
+                "" | "0" => false,
+                _ => return Err(format!("{FAST}={text:?} cannot be read: give 1 or 0")),
+            };
+        }
+        if let Some(text) = get(SEED) {
+            config.seed = number(SEED, &text)?;
+        }
+        if let Some(text) = get(FIRST_CORRELATION) {
+            config.first_correlation = number(FIRST_CORRELATION, &text)?;
+        }
+        Ok(config)
+    }
+}
+
+impl Faults {
+    /// Reads a comma-separated list.
+    ///
+    /// # Errors
+    /// The first item that is no known fault or has no number where it needs one.
+    pub(crate) fn parse(text: &str) -> Result<Faults, String> {
+        let mut faults = Faults::default();
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            let refuse = || {
+                format!("{FAULT}: {item:?} is no fault that can be simulated: use {FAULT_FORMS}")
+            };
+            let Some((name, value)) = item.split_once('=') else {
+                if item != "no-device" {
+                    return Err(refuse());
+                }
+                faults.no_device = true;
+                continue;
+            };
+            let amount = value.parse::<u64>().map_err(|_| refuse())?;
+            let code = || u32::try_from(amount).map_err(|_| refuse());
+            match name {
+                "subscribe" => faults.subscribe = Some(code()?),
+                "register" => faults.register = Some(code()?),
+                "enable" => faults.enable = Some(code()?),
+                "cu-init" => faults.cu_init = Some(code()?),
+                "drop" => faults.drop_every = amount,
+                "zero-timestamps" => faults.zero_timestamps_every = amount,
+                "late-buffers" => faults.late_buffers_ms = amount,
+                "flush-hang" => faults.flush_hang_ms = amount,
+                _ => return Err(refuse()),
+            }
+        }
+        Ok(faults)
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{name}={text:?} cannot be read: give a whole number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_combine() {
+        let faults = Faults::parse("subscribe=39, drop=3,no-device,late-buffers=20").expect("list");
+        let expected = Faults {
+            subscribe: Some(39),
+            drop_every: 3,
+            no_device: true,
+            late_buffers_ms: 20,
+            ..Faults::default()
+        };
+        assert_eq!(faults, expected);
+        assert_eq!(Faults::parse(""), Ok(Faults::default()));
+    }
+
+    #[test]
+    fn an_unknown_fault_is_named() {
+        for text in ["subscribe", "subscribe=x", "drop=-1", "typo=3", "no-device=1", "enable=1e9"] {
+            let message = Faults::parse(text).expect_err(text);
+            assert!(message.contains(text) && message.contains("zero-timestamps=N"), "{message}");
+        }
+    }
+
+    #[test]
+    fn overrides_win_and_bad_values_name_the_variable() {
+        let set = |name: &str, value: &str| HashMap::from([(name.to_owned(), value.to_owned())]);
+        assert_eq!(Config::read(&set(SEED, "7")).expect("seed").seed, 7);
+        assert!(Config::read(&set(FAST, "1")).expect("fast").fast);
+        for name in VARIABLES {
+            let message = Config::read(&set(name, "nonsense")).expect_err(name);
+            assert!(message.contains(name) && message.contains("nonsense"), "{message}");
+        }
+    }
+}

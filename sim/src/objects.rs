@@ -1,0 +1,312 @@
+//! Handles of the driver API into the functions, graphs and memory that they stand for.
+//!
+//! A handle is a tag and a number. Nothing behind a handle is ever dereferenced, so any value that
+//! a caller makes up is answered with an error.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CStr, CString};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::abi::{Handle, cuda};
+use crate::recorded::{Kernel, Op, Work, recorded};
+
+const MODULE: usize = 0x2000_0000_0000_0000;
+const FUNCTION: usize = 0x3000_0000_0000_0000;
+const NODE: usize = 0x4000_0000_0000_0000;
+const GRAPH: usize = 0x5000_0000_0000_0000;
+const EXEC: usize = 0x6000_0000_0000_0000;
+const TAG: usize = 0xf000_0000_0000_0000;
+
+/// Duration of a kernel that was not recorded, ns.
+const UNRECORDED_KERNEL_NS: u64 = 2_000;
+/// Function names, live graphs, nodes of a graph: more are refused, so that memory is bounded.
+const LIMIT: usize = 65_536;
+/// Where the made-up device addresses start.
+const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
+/// Granularity of device memory, bytes.
+const ALIGNMENT: u64 = 512;
+
+/// What can be launched by name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function {
+    /// The recorded launch that stands for it; the caller's grid and block replace its own.
+    pub(crate) kernel: Kernel,
+    /// How long it runs, ns.
+    pub(crate) duration_ns: u64,
+}
+
+/// An executable graph.
+#[derive(Debug)]
+pub(crate) struct Exec {
+    /// CUPTI's id of the graph that it holds, a clone of the one it was made from.
+    pub(crate) id: u32,
+    /// Its operations; the node id of each is its place, see [`node_id`].
+    pub(crate) ops: Vec<Op>,
+}
+
+/// Everything that handles stand for.
+#[derive(Default)]
+pub(crate) struct Objects {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    functions: Vec<Function>,
+    function_by_name: HashMap<CString, usize>,
+    /// Ids given to graphs, templates and executables alike.
+    graph_ids: u32,
+    graphs: HashMap<u32, Vec<Op>>,
+    execs: HashMap<u32, Arc<Exec>>,
+    next_address: u64,
+    memory: BTreeMap<u64, u64>,
+    modules: u32,
+}
+
+/// CUPTI's id of a node: the graph's id over its place, as CUPTI 13.0 numbers them.
+pub(crate) fn node_id(graph_id: u32, place: usize) -> u64 {
+    (u64::from(graph_id) << 32) | place as u64
+}
+
+/// The handle of a node.
+pub(crate) fn node_handle(graph_id: u32, place: usize) -> Handle {
+    NODE | ((graph_id as usize) << 32) | place
+}
+
+/// The id behind the handle of a node.
+pub(crate) fn id_of_node(handle: Handle) -> Option<u64> {
+    let id = (handle & !TAG) as u64;
+    (handle & TAG == NODE && id >> 32 != 0).then_some(id)
+}
+
+/// The handle of a graph.
+pub(crate) fn graph_handle(graph_id: u32) -> Handle {
+    GRAPH | graph_id as usize
+}
+
+/// The handle of an executable graph.
+pub(crate) fn exec_handle(graph_id: u32) -> Handle {
+    EXEC | graph_id as usize
+}
+
+/// The id behind the handle of a graph.
+pub(crate) fn id_of_graph(handle: Handle) -> Option<u32> {
+    untag(handle, GRAPH)
+}
+
+/// The id behind the handle of an executable graph.
+pub(crate) fn id_of_exec(handle: Handle) -> Option<u32> {
+    untag(handle, EXEC)
+}
+
+fn untag(handle: Handle, tag: usize) -> Option<u32> {
+    if handle & TAG != tag {
+        return None;
+    }
+    u32::try_from(handle & !TAG).ok().filter(|id| *id != 0)
+}
+
+impl Objects {
+    /// The handle of a new module.
+    pub(crate) fn load_module(&self) -> Handle {
+        let mut inner = self.inner.lock();
+        inner.modules = inner.modules.saturating_add(1);
+        MODULE | inner.modules as usize
+    }
+
+    /// Whether a handle is that of a module.
+    pub(crate) fn is_module(&self, handle: Handle) -> bool {
+        untag(handle, MODULE).is_some_and(|id| id <= self.inner.lock().modules)
+    }
+
+    /// The function of a name: the recorded kernel, or one of 2 us for any other name.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` after very many names.
+    pub(crate) fn function(&self, name: &CStr) -> Result<Handle, u32> {
+        let mut inner = self.inner.lock();
+        if let Some(index) = inner.function_by_name.get(name) {
+            return Ok(FUNCTION | (index + 1));
+        }
+        let index = inner.functions.len();
+        if index >= LIMIT {
+            return Err(cuda::OUT_OF_MEMORY);
+        }
+        let known = recorded().ok().and_then(|all| all.by_name.get(name).copied());
+        let (kernel, duration_ns) = known.unwrap_or_else(|| {
+            // Leaked once per name: records point to it for as long as the process runs.
+            let name: &'static CStr = Box::leak(name.to_owned().into_boxed_c_str());
+            let kernel = Kernel {
+                name,
+                grid: [1; 3],
+                block: [1; 3],
+                static_shared_bytes: 0,
+                dynamic_shared_bytes: 0,
+                registers_per_thread: 32,
+                local_bytes_per_thread: 0,
+            };
+            (kernel, UNRECORDED_KERNEL_NS)
+        });
+        inner.functions.push(Function { kernel, duration_ns });
+        inner.function_by_name.insert(name.to_owned(), index);
+        Ok(FUNCTION | (index + 1))
+    }
+
+    /// What a function handle stands for.
+    pub(crate) fn get_function(&self, handle: Handle) -> Option<Function> {
+        let index = untag(handle, FUNCTION)? as usize - 1;
+        self.inner.lock().functions.get(index).copied()
+    }
+
+    /// A new, empty graph; gives its id.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` when there are very many.
+    pub(crate) fn create_graph(&self) -> Result<u32, u32> {
+        let mut inner = self.inner.lock();
+        if inner.graphs.len() >= LIMIT {
+            return Err(cuda::OUT_OF_MEMORY);
+        }
+        inner.graph_ids += 1;
+        let id = inner.graph_ids;
+        inner.graphs.insert(id, Vec::new());
+        Ok(id)
+    }
+
+    /// Appends an operation to a graph; gives its place.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for a graph that is not there, `OUT_OF_MEMORY` for one with very many
+    /// nodes.
+    pub(crate) fn add_node(&self, graph_id: u32, op: Op) -> Result<usize, u32> {
+        let mut inner = self.inner.lock();
+        let ops = inner.graphs.get_mut(&graph_id).ok_or(cuda::INVALID_HANDLE)?;
+        if ops.len() >= LIMIT {
+            return Err(cuda::OUT_OF_MEMORY);
+        }
+        ops.push(op);
+        Ok(ops.len() - 1)
+    }
+
+    /// Makes an executable clone of a graph.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for a graph that is not there, `OUT_OF_MEMORY` when there are very many.
+    pub(crate) fn instantiate(&self, graph_id: u32) -> Result<Arc<Exec>, u32> {
+        let mut inner = self.inner.lock();
+        let ops = inner.graphs.get(&graph_id).ok_or(cuda::INVALID_HANDLE)?.clone();
+        if inner.execs.len() >= LIMIT {
+            return Err(cuda::OUT_OF_MEMORY);
+        }
+        inner.graph_ids += 1;
+        let exec = Arc::new(Exec { id: inner.graph_ids, ops });
+        inner.execs.insert(exec.id, Arc::clone(&exec));
+        Ok(exec)
+    }
+
+    /// The executable graph of a handle.
+    pub(crate) fn exec(&self, handle: Handle) -> Option<Arc<Exec>> {
+        self.inner.lock().execs.get(&id_of_exec(handle)?).cloned()
+    }
+
+    /// Forgets a graph; false if there was none.
+    pub(crate) fn destroy_graph(&self, handle: Handle) -> bool {
+        id_of_graph(handle).is_some_and(|id| self.inner.lock().graphs.remove(&id).is_some())
+    }
+
+    /// Forgets an executable graph; false if there was none.
+    pub(crate) fn destroy_exec(&self, handle: Handle) -> bool {
+        id_of_exec(handle).is_some_and(|id| self.inner.lock().execs.remove(&id).is_some())
+    }
+
+    /// A made-up device address with `bytes` behind it.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for 0 bytes, `OUT_OF_MEMORY` for more than the recorded device has.
+    pub(crate) fn allocate(&self, bytes: u64) -> Result<u64, u32> {
+        if bytes == 0 {
+            return Err(cuda::INVALID_VALUE);
+        }
+        let mut inner = self.inner.lock();
+        let capacity =
+            recorded().ok().and_then(|all| all.device.get("global_memory_bytes").copied());
+        let used: u64 = inner.memory.values().sum();
+        if inner.memory.len() >= LIMIT || bytes > capacity.unwrap_or(0).saturating_sub(used) {
+            return Err(cuda::OUT_OF_MEMORY);
+        }
+        let address = FIRST_ADDRESS + inner.next_address;
+        inner.next_address += bytes.next_multiple_of(ALIGNMENT);
+        inner.memory.insert(address, bytes);
+        Ok(address)
+    }
+
+    /// Takes an address back; false if it was not given out.
+    pub(crate) fn free(&self, address: u64) -> bool {
+        address == 0 || self.inner.lock().memory.remove(&address).is_some()
+    }
+}
+
+/// `CUgraphNodeType` of an operation.
+pub(crate) fn node_type(op: &Op) -> u32 {
+    match op.work {
+        Work::Kernel(_) => 0,
+        Work::Memcpy { .. } => 1,
+        Work::Memset { .. } => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_up_handles_are_nobody() {
+        let objects = Objects::default();
+        for handle in [0, 1, usize::MAX, FUNCTION, EXEC, EXEC | 9, GRAPH | 9, NODE] {
+            assert!(objects.get_function(handle).is_none());
+            assert!(objects.exec(handle).is_none());
+            assert!(!objects.is_module(handle) && !objects.destroy_graph(handle));
+            assert_eq!(id_of_node(handle), None);
+        }
+    }
+
+    #[test]
+    fn a_name_gives_the_recorded_kernel_or_a_short_one() {
+        let objects = Objects::default();
+        let recorded_name = recorded().expect("data").sequences[0].iter().find_map(|op| {
+            let Work::Kernel(kernel) = op.work else { return None };
+            (kernel.registers_per_thread > 100).then_some(kernel.name)
+        });
+        let handle = objects.function(recorded_name.expect("a big kernel")).expect("function");
+        assert!(objects.get_function(handle).expect("known").kernel.registers_per_thread > 100);
+        let other = objects.function(c"a|b\n<i>").expect("any name");
+        assert_eq!(objects.get_function(other).expect("known").duration_ns, UNRECORDED_KERNEL_NS);
+        assert_eq!(objects.function(c"a|b\n<i>"), Ok(other));
+    }
+
+    #[test]
+    fn memory_is_bounded_by_the_device() {
+        let objects = Objects::default();
+        let first = objects.allocate(1).expect("a byte");
+        assert!(objects.allocate(100).expect("more") >= first + ALIGNMENT);
+        assert_eq!(objects.allocate(0), Err(cuda::INVALID_VALUE));
+        assert_eq!(objects.allocate(1 << 40), Err(cuda::OUT_OF_MEMORY));
+        assert!(objects.free(first) && !objects.free(first));
+    }
+
+    #[test]
+    fn an_executable_graph_is_a_clone() {
+        let objects = Objects::default();
+        let op = recorded().expect("data").sequences[2][0];
+        let graph = objects.create_graph().expect("graph");
+        assert_eq!(objects.add_node(graph, op), Ok(0));
+        let exec = objects.instantiate(graph).expect("exec");
+        assert_eq!(objects.add_node(graph, op), Ok(1));
+        assert_eq!((exec.id, exec.ops.len()), (graph + 1, 1));
+        assert_eq!(id_of_node(node_handle(exec.id, 0)), Some(node_id(exec.id, 0)));
+        assert!(objects.destroy_exec(exec_handle(exec.id)));
+        assert!(objects.exec(exec_handle(exec.id)).is_none());
+    }
+}

@@ -1,0 +1,82 @@
+//! The one static state of the library: the simulated GPU, its driver and its CUPTI.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::buffers::Buffers;
+use crate::callbacks::{Callbacks, IdSet};
+use crate::config::{Config, VARIABLES};
+use crate::objects::Objects;
+use crate::timeline::Timeline;
+
+/// Everything that calls share.
+pub(crate) struct State {
+    /// Settings.
+    pub(crate) config: Config,
+    /// Why the settings are the defaults, where they could not be read.
+    pub(crate) config_error: Option<String>,
+    /// The subscriber and its callbacks.
+    pub(crate) callbacks: Callbacks,
+    /// Activity buffers.
+    pub(crate) buffers: Buffers,
+    /// Enabled activity kinds, one bit each.
+    pub(crate) kinds: AtomicU64,
+    /// Driver calls that get API records while the `DRIVER` kind is off.
+    pub(crate) recorded_calls: IdSet,
+    /// Values of the activity attributes that were set.
+    pub(crate) attributes: RwLock<HashMap<u32, u64>>,
+    /// Streams and times.
+    pub(crate) timeline: Timeline,
+    /// Functions, graphs, memory.
+    pub(crate) objects: Objects,
+    /// The process in which cuInit went well, or 0: a forked child has no driver.
+    pub(crate) initialized_in: AtomicU32,
+    /// The primary context exists.
+    pub(crate) context: AtomicBool,
+    /// Kernels launched so far.
+    pub(crate) grids: AtomicU64,
+}
+
+static OVERRIDES: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
+static STATE: OnceLock<State> = OnceLock::new();
+
+/// The state; the first call reads the settings.
+pub(crate) fn state() -> &'static State {
+    STATE.get_or_init(|| {
+        let overrides = OVERRIDES.lock().take().unwrap_or_default();
+        let (config, config_error) = match Config::read(&overrides) {
+            Ok(config) => (config, None),
+            Err(message) => (Config::default(), Some(message)),
+        };
+        let faults = &config.faults;
+        let buffers = Buffers::new(config.version, faults.late_buffers_ms, faults.drop_every);
+        State {
+            callbacks: Callbacks::new(config.first_correlation),
+            buffers,
+            config,
+            config_error,
+            kinds: AtomicU64::new(0),
+            recorded_calls: IdSet::new(),
+            attributes: RwLock::default(),
+            timeline: Timeline::default(),
+            objects: Objects::default(),
+            initialized_in: AtomicU32::new(0),
+            context: AtomicBool::new(false),
+            grids: AtomicU64::new(0),
+        }
+    })
+}
+
+/// Sets a variable for this library alone; false once the settings were read, or for a variable
+/// that is not one of ours.
+pub(crate) fn configure(name: &str, value: &str) -> bool {
+    if STATE.get().is_some() || !VARIABLES.contains(&name) {
+        return false;
+    }
+    let mut overrides = OVERRIDES.lock();
+    overrides.get_or_insert_default().insert(name.to_owned(), value.to_owned());
+    true
+}
