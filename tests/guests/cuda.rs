@@ -1,0 +1,117 @@
+//! The few driver calls that the hazards need, on the simulated driver.
+
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+static DRIVER: OnceLock<Library> = OnceLock::new();
+
+/// A recorded sequence of the simulated driver.
+pub const DECODE_STEP: u32 = 1;
+
+/// Loads the driver and initialises it, which loads the tool of `CUDA_INJECTION64_PATH`.
+pub fn init() {
+    let path = std::env::var("STAGE2_TEST_SIM").expect("STAGE2_TEST_SIM names the simulated driver");
+    // SAFETY: the simulated driver has no constructors.
+    let library = unsafe { Library::new(path) }.expect("the simulated driver loads");
+    DRIVER.set(library).expect("init is called once");
+    assert_eq!(call::<unsafe extern "C" fn(u32) -> u32>(b"cuInit", |f| unsafe { f(0) }), 0);
+    let mut context = 0usize;
+    let retain = |f: unsafe extern "C" fn(*mut usize, c_int) -> u32| {
+        // SAFETY: the place is valid.
+        unsafe { f(&raw mut context, 0) }
+    };
+    assert_eq!(call(b"cuDevicePrimaryCtxRetain", retain), 0);
+    set_context(context);
+}
+
+fn set_context(context: usize) {
+    // SAFETY: the context was retained.
+    call::<unsafe extern "C" fn(usize) -> u32>(b"cuCtxSetCurrent", |f| unsafe { f(context) });
+}
+
+/// Looks a driver function up and gives it to `body`. `F` must be its type.
+fn call<F: Copy>(name: &[u8], body: impl FnOnce(F) -> u32) -> u32 {
+    let driver = DRIVER.get().expect("init was called");
+    // SAFETY: the callers name the driver's own types.
+    body(*unsafe { driver.get::<F>(name) }.expect("the simulated driver has the function"))
+}
+
+/// A stream of the simulated GPU.
+pub struct Stream(usize);
+
+impl Stream {
+    pub fn new() -> Self {
+        let mut stream = 0;
+        let create = |f: unsafe extern "C" fn(*mut usize, u32) -> u32| {
+            // SAFETY: the place is valid.
+            unsafe { f(&raw mut stream, 0) }
+        };
+        assert_eq!(call(b"cuStreamCreate", create), 0);
+        Stream(stream)
+    }
+
+    /// Launches `count` recorded kernels of a decode step.
+    pub fn launch(&self, count: u32) {
+        type Launch = unsafe extern "C" fn(u32, u32, usize) -> u32;
+        for index in 0..count {
+            // SAFETY: any numbers are answered.
+            let launch = |f: Launch| unsafe { f(DECODE_STEP, index, self.0) };
+            assert_eq!(call(b"stage2_sim_launch_recorded", launch), 0);
+        }
+    }
+
+    pub fn fill(&self, bytes: usize) {
+        type Fill = unsafe extern "C" fn(u64, u8, usize, usize) -> u32;
+        // SAFETY: the simulation looks at no address.
+        assert_eq!(call(b"cuMemsetD8Async", |f: Fill| unsafe { f(0, 0, bytes, self.0) }), 0);
+    }
+
+    pub fn upload(&self, bytes: usize) {
+        type Copy = unsafe extern "C" fn(u64, *const c_void, usize, usize) -> u32;
+        let host = [0u8; 64];
+        let copy = |f: Copy| {
+            // SAFETY: the simulation looks at no address.
+            unsafe { f(0, host.as_ptr().cast(), bytes, self.0) }
+        };
+        assert_eq!(call(b"cuMemcpyHtoDAsync_v2", copy), 0);
+    }
+
+    pub fn synchronize(&self) {
+        type Synchronize = unsafe extern "C" fn(usize) -> u32;
+        // SAFETY: the stream is alive.
+        assert_eq!(call(b"cuStreamSynchronize", |f: Synchronize| unsafe { f(self.0) }), 0);
+    }
+
+    /// Captures what `body` launches on this stream into an executable graph.
+    pub fn capture(&self, body: impl FnOnce()) -> Graph {
+        let (mut graph, mut exec) = (0usize, 0usize);
+        type Begin = unsafe extern "C" fn(usize, u32) -> u32;
+        // SAFETY: the stream is alive.
+        assert_eq!(call(b"cuStreamBeginCapture_v2", |f: Begin| unsafe { f(self.0, 1) }), 0);
+        body();
+        let end = |f: unsafe extern "C" fn(usize, *mut usize) -> u32| {
+            // SAFETY: the place is valid.
+            unsafe { f(self.0, &raw mut graph) }
+        };
+        assert_eq!(call(b"cuStreamEndCapture", end), 0);
+        let instantiate = |f: unsafe extern "C" fn(*mut usize, usize, u64) -> u32| {
+            // SAFETY: the place is valid.
+            unsafe { f(&raw mut exec, graph, 0) }
+        };
+        assert_eq!(call(b"cuGraphInstantiateWithFlags", instantiate), 0);
+        Graph(exec)
+    }
+}
+
+/// An executable graph.
+pub struct Graph(usize);
+
+impl Graph {
+    pub fn replay(&self, stream: &Stream) {
+        type Launch = unsafe extern "C" fn(usize, usize) -> u32;
+        // SAFETY: both are alive.
+        assert_eq!(call(b"cuGraphLaunch", |f: Launch| unsafe { f(self.0, stream.0) }), 0);
+    }
+}

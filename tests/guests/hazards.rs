@@ -1,0 +1,286 @@
+//! What guests do: one function for each hazard, named for it.
+
+use std::time::Duration;
+
+use crate::cuda::{self, Stream};
+use crate::nvtx::client;
+
+/// Name and body.
+pub const ALL: &[(&str, fn())] = &[
+    ("nothing", nothing),
+    ("return", plain),
+    ("exit", || {
+        plain();
+        std::process::exit(3);
+    }),
+    ("_exit", || {
+        plain();
+        wait_for_a_flush();
+        // SAFETY: ends the process at once, as meant.
+        unsafe { libc::_exit(4) };
+    }),
+    ("kill", || {
+        plain();
+        wait_for_a_flush();
+        // SAFETY: kills this process, as meant.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    }),
+    ("fork", fork),
+    ("fork_exec", fork_exec),
+    ("threads", threads),
+    ("graph", graph),
+    ("start_end", start_end),
+    ("strings", strings),
+    ("unbalanced", unbalanced),
+    ("deep", deep),
+    ("nvtx_only", nvtx_only),
+    ("late_cuda", late_cuda),
+    ("thread_exit", thread_exit),
+    ("many_threads", many_threads),
+    ("transfers", transfers),
+    ("gated", gated),
+    ("hang", hang),
+];
+
+/// Uses neither CUDA nor NVTX; prints its threads and open files.
+fn nothing() {
+    let count = |folder: &str| std::fs::read_dir(folder).map_or(0, Iterator::count);
+    println!("threads={} files={}", count("/proc/self/task"), count("/proc/self/fd"));
+}
+
+/// A prefill of 100 kernels and two decodes of 50 each, 7 kernels outside.
+fn plain() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    stream.launch(7);
+    for (name, kernels) in [("prefill", 100), ("decode", 50), ("decode", 50)] {
+        nvtx.push(name.as_bytes());
+        stream.launch(kernels);
+        stream.synchronize();
+        nvtx.pop();
+    }
+}
+
+fn wait_for_a_flush() {
+    std::thread::sleep(Duration::from_millis(300));
+}
+
+/// The child must be left alone, whatever it does; the parent is complete.
+fn fork() {
+    plain();
+    // SAFETY: the child only calls what any forked child may call, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        for _ in 0..1000 {
+            client().push(b"in the child");
+            client().pop();
+        }
+        std::process::exit(0);
+    }
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    println!("child={status}");
+    client().push(b"after fork");
+    Stream::new().launch(5);
+    client().pop();
+}
+
+/// The child becomes a guest of its own.
+fn fork_exec() {
+    plain();
+    let program = std::env::current_exe().expect("own path");
+    let status = std::process::Command::new(program).arg("return").status().expect("starts");
+    println!("child={status}");
+}
+
+/// Four threads with their own ranges and streams, at the same time.
+fn threads() {
+    cuda::init();
+    std::thread::scope(|scope| {
+        for thread in 0..4u32 {
+            scope.spawn(move || {
+                let stream = Stream::new();
+                for _ in 0..20 {
+                    client().push(format!("t{thread}.prefill").as_bytes());
+                    stream.launch(60 + thread);
+                    client().pop();
+                    client().push(format!("t{thread}.decode").as_bytes());
+                    stream.launch(10 + thread);
+                    client().pop();
+                    stream.launch(1);
+                }
+                stream.synchronize();
+            });
+        }
+    });
+}
+
+/// Captured under one path, replayed under another.
+fn graph() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    nvtx.push(b"capture");
+    nvtx.push(b"layer.0");
+    let graph = stream.capture(|| {
+        stream.launch(10);
+        nvtx.pop();
+        nvtx.push(b"layer.1");
+        stream.launch(20);
+    });
+    nvtx.pop();
+    nvtx.pop();
+    nvtx.push(b"decode");
+    for _ in 0..5 {
+        graph.replay(&stream);
+    }
+    stream.synchronize();
+    nvtx.pop();
+}
+
+/// A range that another thread ends, and two that do not nest.
+fn start_end() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    let request = nvtx.start("request");
+    stream.launch(11);
+    std::thread::spawn(move || client().end(request)).join().expect("ends");
+    stream.launch(3);
+    let outer = nvtx.start("outer");
+    let inner = nvtx.start("inner");
+    stream.launch(4);
+    nvtx.end(outer);
+    stream.launch(5);
+    nvtx.end(inner);
+    stream.launch(6);
+    stream.synchronize();
+}
+
+/// Names of every kind.
+fn strings() {
+    let nvtx = client();
+    nvtx.push(b"bad utf8 \xff\xfe");
+    nvtx.push(b"pipe | newline \n escape \x1b[31m <b>html</b>");
+    nvtx.push(&"long".repeat(1000).into_bytes());
+    nvtx.push(b"");
+    let wide: Vec<i32> = "wide é漢".chars().map(|c| c as i32).chain([0]).collect();
+    nvtx.push_wide(&wide);
+    for _ in 0..5 {
+        nvtx.pop();
+    }
+    let domain = nvtx.domain("llm");
+    let string = nvtx.register(domain, "registered");
+    nvtx.push_registered(domain, string, -42);
+    nvtx.pop_in(domain);
+}
+
+fn unbalanced() {
+    let nvtx = client();
+    let level = nvtx.pop();
+    nvtx.end(12345 << 1);
+    nvtx.push(b"never closed");
+    println!("level={level}");
+}
+
+fn deep() {
+    let nvtx = client();
+    for _ in 0..10_000 {
+        nvtx.push(b"deep");
+    }
+    let level = nvtx.push(b"bottom");
+    nvtx.pop();
+    for _ in 0..10_000 {
+        nvtx.pop();
+    }
+    println!("level={level}");
+}
+
+fn nvtx_only() {
+    client().push(b"cpu work");
+    client().pop();
+}
+
+/// NVTX is used, also inside an open range, before CUDA is there.
+fn late_cuda() {
+    client().push(b"load");
+    cuda::init();
+    let stream = Stream::new();
+    stream.launch(9);
+    stream.synchronize();
+    client().pop();
+    client().push(b"work");
+    stream.launch(8);
+    stream.synchronize();
+    client().pop();
+}
+
+/// Ranges in a thread-local destructor, after ours are gone.
+fn thread_exit() {
+    struct AtExit;
+    impl Drop for AtExit {
+        fn drop(&mut self) {
+            client().push(b"in a destructor");
+            client().pop();
+        }
+    }
+    thread_local!(static LAST: AtExit = const { AtExit });
+    std::thread::spawn(|| {
+        LAST.with(|_| {});
+        client().push(b"in a thread");
+        client().pop();
+    })
+    .join()
+    .expect("ends");
+}
+
+/// More launching threads than there are buffers.
+fn many_threads() {
+    cuda::init();
+    std::thread::scope(|scope| {
+        for _ in 0..100 {
+            scope.spawn(|| {
+                let stream = Stream::new();
+                client().push(b"many");
+                stream.launch(50);
+                stream.synchronize();
+                client().pop();
+            });
+        }
+    });
+}
+
+fn transfers() {
+    cuda::init();
+    let stream = Stream::new();
+    client().push(b"io");
+    stream.upload(1 << 20);
+    stream.fill(4096);
+    stream.synchronize();
+    client().pop();
+}
+
+/// Wanted and unwanted ranges in turn.
+fn gated() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    for _ in 0..10 {
+        nvtx.push(b"prefill");
+        stream.launch(5);
+        nvtx.pop();
+        nvtx.push(b"decode");
+        nvtx.push(b"layer");
+        stream.launch(7);
+        nvtx.pop();
+        stream.launch(2);
+        nvtx.pop();
+        stream.launch(3);
+    }
+    stream.synchronize();
+}
+
+/// Goes on until it is killed.
+fn hang() {
+    plain();
+    println!("ready");
+    std::thread::sleep(Duration::from_secs(60));
+}

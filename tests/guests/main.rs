@@ -1,0 +1,20 @@
+//! A guest for the collector: `guest HAZARD` does one thing that a guest may do to it.
+//!
+//! It plays the CUDA program (on the simulated driver that `STAGE2_TEST_SIM` names) and the NVTX
+//! client (it loads `NVTX_INJECTION64_PATH` as NVTX does), so no GPU and no NVIDIA file is needed.
+
+mod cuda;
+mod hazards;
+mod nvtx;
+
+fn main() {
+    let hazard = std::env::args().nth(1).unwrap_or_default();
+    match hazards::ALL.iter().find(|(name, _)| *name == hazard) {
+        Some((_, run)) => run(),
+        None => {
+            let known: Vec<&str> = hazards::ALL.iter().map(|(name, _)| *name).collect();
+            eprintln!("guest: no hazard {hazard:?}; known: {}", known.join(", "));
+            std::process::exit(2);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! An NVTX client: loads the tool as NVTX's headers do and calls the functions that it installs.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+
+use cupti_sys::nvtx as sys;
+use libloading::Library;
+
+/// Entries of each table; version 2 clients have 15 in the second.
+const ENTRIES: usize = 16;
+
+/// A module's table: NVTX hands out pointers to slots.
+struct Table {
+    slots: [sys::NvtxFunctionPointer; ENTRIES],
+    pointers: [*mut sys::NvtxFunctionPointer; ENTRIES],
+}
+
+/// One NVTX-using library of the guest.
+pub struct Nvtx {
+    core: Box<Table>,
+    core2: Box<Table>,
+    attached: bool,
+}
+
+// SAFETY: the tables are written while `load` runs and only read afterwards.
+unsafe impl Send for Nvtx {}
+// SAFETY: as above.
+unsafe impl Sync for Nvtx {}
+
+static CLIENT: OnceLock<Nvtx> = OnceLock::new();
+
+/// The client; the first call loads the tool.
+pub fn client() -> &'static Nvtx {
+    CLIENT.get_or_init(Nvtx::load)
+}
+
+/// What `getExportTable` answers with; NVTX has it static as well.
+static mut TABLES: [*mut Table; 2] = [ptr::null_mut(); 2];
+static CALLBACKS: sys::NvtxExportTableCallbacks = sys::NvtxExportTableCallbacks {
+    struct_size: size_of::<sys::NvtxExportTableCallbacks>(),
+    GetModuleFunctionTable: Some(get_table),
+};
+
+unsafe extern "C" fn get_export_table(id: u32) -> *const c_void {
+    if id == sys::NVTX_ETID_CALLBACKS { (&raw const CALLBACKS).cast() } else { ptr::null() }
+}
+
+unsafe extern "C" fn get_table(
+    module: sys::NvtxCallbackModule,
+    table: *mut sys::NvtxFunctionTable,
+    size: *mut u32,
+) -> c_int {
+    let index = match module {
+        sys::NVTX_CB_MODULE_CORE => 0,
+        sys::NVTX_CB_MODULE_CORE2 => 1,
+        _ => return 0,
+    };
+    let entries = if std::env::var_os("STAGE2_TEST_NVTX2").is_some() { 15 } else { ENTRIES };
+    // SAFETY: the tool passes places to write to; the tables were set before it was called.
+    unsafe {
+        *table = (*TABLES[index]).pointers.as_mut_ptr();
+        *size = entries as u32;
+    }
+    1
+}
+
+impl Table {
+    fn new() -> Box<Self> {
+        let mut table =
+            Box::new(Table { slots: [None; ENTRIES], pointers: [ptr::null_mut(); ENTRIES] });
+        // Entry 0 is invalid in NVTX and points nowhere.
+        for index in 1..ENTRIES {
+            table.pointers[index] = &raw mut table.slots[index];
+        }
+        table
+    }
+}
+
+impl Nvtx {
+    fn load() -> Self {
+        let mut client = Nvtx { core: Table::new(), core2: Table::new(), attached: false };
+        // SAFETY: nothing reads the tables before the tool is called below.
+        unsafe { TABLES = [&raw mut *client.core, &raw mut *client.core2] };
+        let Some(path) = std::env::var_os("NVTX_INJECTION64_PATH") else { return client };
+        type Initialize =
+            unsafe extern "C" fn(unsafe extern "C" fn(u32) -> *const c_void) -> c_int;
+        // SAFETY: NVTX loads whatever the variable names.
+        unsafe {
+            let Ok(library) = Library::new(path) else { return client };
+            if let Ok(initialize) = library.get::<Initialize>(b"InitializeInjectionNvtx2") {
+                client.attached = initialize(get_export_table) != 0;
+            }
+            std::mem::forget(library);
+        }
+        client
+    }
+
+    pub fn is_attached(&self) -> bool {
+        self.attached
+    }
+
+    /// The function in a slot. `F` must be its type.
+    fn slot<F: Copy>(&self, table: &Table, id: u32) -> Option<F> {
+        const { assert!(size_of::<F>() == size_of::<sys::NvtxFunctionPointer>()) };
+        // SAFETY: the tool put a function of the type that NVTX documents for the slot.
+        table.slots[id as usize].map(|function| unsafe { std::mem::transmute_copy(&function) })
+    }
+
+    pub fn push(&self, name: &[u8]) -> c_int {
+        let name = CString::new(name).expect("no NUL");
+        type F = unsafe extern "C" fn(*const c_char) -> c_int;
+        // SAFETY: the name lives during the call.
+        self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangePushA)
+            .map_or(-99, |f| unsafe { f(name.as_ptr()) })
+    }
+
+    pub fn push_wide(&self, name: &[i32]) -> c_int {
+        type F = unsafe extern "C" fn(*const sys::wchar_t) -> c_int;
+        // SAFETY: the caller's name ends in NUL and lives during the call.
+        self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangePushW)
+            .map_or(-99, |f| unsafe { f(name.as_ptr()) })
+    }
+
+    pub fn pop(&self) -> c_int {
+        type F = unsafe extern "C" fn() -> c_int;
+        // SAFETY: no arguments.
+        self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangePop).map_or(-99, |f| unsafe { f() })
+    }
+
+    pub fn start(&self, name: &str) -> u64 {
+        let name = CString::new(name).expect("no NUL");
+        type F = unsafe extern "C" fn(*const c_char) -> u64;
+        // SAFETY: the name lives during the call.
+        self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangeStartA)
+            .map_or(0, |f| unsafe { f(name.as_ptr()) })
+    }
+
+    pub fn end(&self, id: u64) {
+        type F = unsafe extern "C" fn(u64);
+        if let Some(f) = self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangeEnd) {
+            // SAFETY: any id is allowed.
+            unsafe { f(id) };
+        }
+    }
+
+    pub fn domain(&self, name: &str) -> usize {
+        let name = CString::new(name).expect("no NUL");
+        type F = unsafe extern "C" fn(*const c_char) -> usize;
+        // SAFETY: the name lives during the call.
+        self.slot::<F>(&self.core2, sys::NVTX_CBID_CORE2_DomainCreateA)
+            .map_or(0, |f| unsafe { f(name.as_ptr()) })
+    }
+
+    pub fn register(&self, domain: usize, text: &str) -> usize {
+        let text = CString::new(text).expect("no NUL");
+        type F = unsafe extern "C" fn(usize, *const c_char) -> usize;
+        // SAFETY: the text lives during the call.
+        self.slot::<F>(&self.core2, sys::NVTX_CBID_CORE2_DomainRegisterStringA)
+            .map_or(0, |f| unsafe { f(domain, text.as_ptr()) })
+    }
+
+    /// Pushes a registered string with category 7 and an integer payload.
+    pub fn push_registered(&self, domain: usize, string: usize, payload: i64) -> c_int {
+        // SAFETY: all-zero is a valid value of this struct of numbers and pointers.
+        let mut attributes: sys::nvtxEventAttributes_t = unsafe { std::mem::zeroed() };
+        attributes.version = 3;
+        attributes.size = size_of::<sys::nvtxEventAttributes_t>() as u16;
+        attributes.category = 7;
+        attributes.messageType = sys::NVTX_MESSAGE_TYPE_REGISTERED as i32;
+        attributes.message.registered = string as sys::nvtxStringHandle_t;
+        attributes.payloadType = sys::NVTX_PAYLOAD_TYPE_INT64 as i32;
+        attributes.payload.llValue = payload;
+        type F = unsafe extern "C" fn(usize, *const sys::nvtxEventAttributes_t) -> c_int;
+        // SAFETY: the attributes live during the call.
+        self.slot::<F>(&self.core2, sys::NVTX_CBID_CORE2_DomainRangePushEx)
+            .map_or(-99, |f| unsafe { f(domain, &raw const attributes) })
+    }
+
+    pub fn pop_in(&self, domain: usize) -> c_int {
+        type F = unsafe extern "C" fn(usize) -> c_int;
+        // SAFETY: any handle is allowed.
+        self.slot::<F>(&self.core2, sys::NVTX_CBID_CORE2_DomainRangePop)
+            .map_or(-99, |f| unsafe { f(domain) })
+    }
+}
