@@ -1,0 +1,53 @@
+//! Something worth knowing about a run -> what it is, why, and what to do about it.
+
+use serde::{Deserialize, Serialize};
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know; nothing is missing.
+    Note,
+    /// Part of the result is missing, or has to be read with care.
+    Warning,
+    /// A result is missing altogether.
+    Error,
+}
+
+/// A finding, as `run.json` and the reports show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What happened, to what.
+    pub what: String,
+    /// Why, or what follows from it; may be empty.
+    pub why: String,
+    /// What to do next; may be empty.
+    pub remedy: String,
+}
+
+impl Finding {
+    /// A finding of the given weight.
+    pub fn new(
+        severity: Severity,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding { severity, what: what.into(), why: why.into(), remedy: remedy.into() }
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)?;
+        if !self.why.is_empty() {
+            write!(f, ": {}", self.why)?;
+        }
+        if !self.remedy.is_empty() {
+            write!(f, "; {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}

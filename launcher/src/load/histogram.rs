@@ -1,0 +1,125 @@
+//! Durations -> percentiles in little memory, with a stated error.
+//!
+//! A log-linear histogram: every power of two is cut into `STEPS` equal buckets, so that the
+//! middle of a bucket is within [`ERROR_PERCENT`] of every value in it. Only buckets in use are
+//! kept: the durations of one kernel fill a handful of the thousands that exist, and captures
+//! have up to hundreds of thousands of groups (which is why no dense histogram is used).
+
+/// Buckets for each power of two.
+const STEPS: u64 = 32;
+const STEP_BITS: u32 = STEPS.trailing_zeros();
+
+/// Largest relative error of [`Histogram::percentile`], percent: half of one part in 32.
+pub const ERROR_PERCENT: f64 = 1.6;
+
+/// Counts of durations, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    /// (bucket, count), ascending by bucket.
+    buckets: Vec<(u16, u64)>,
+}
+
+impl Histogram {
+    /// Counts one duration.
+    pub fn add(&mut self, value_ns: u64) {
+        self.add_many(bucket_of(value_ns), 1);
+    }
+
+    /// Counts everything that `other` counted.
+    pub fn merge(&mut self, other: &Self) {
+        for &(bucket, count) in &other.buckets {
+            self.add_many(bucket, count);
+        }
+    }
+
+    fn add_many(&mut self, bucket: u16, count: u64) {
+        let at = self.buckets.partition_point(|&(b, _)| b < bucket);
+        match self.buckets.get_mut(at) {
+            Some((b, c)) if *b == bucket => *c = c.saturating_add(count),
+            _ => self.buckets.insert(at, (bucket, count)),
+        }
+    }
+
+    /// The value, in nanoseconds, that `percent` of the values do not exceed (nearest rank),
+    /// within [`ERROR_PERCENT`]. Nothing if nothing was counted.
+    pub fn percentile(&self, percent: u64) -> Option<u64> {
+        let total: u128 = self.buckets.iter().map(|&(_, count)| u128::from(count)).sum();
+        let rank = (total * u128::from(percent)).div_ceil(100).max(1);
+        let mut seen = 0u128;
+        self.buckets.iter().find_map(|&(bucket, count)| {
+            seen += u128::from(count);
+            (seen >= rank).then(|| middle_of(bucket))
+        })
+    }
+}
+
+fn bucket_of(value: u64) -> u16 {
+    if value < STEPS {
+        return value as u16;
+    }
+    let octave = value.ilog2() - STEP_BITS;
+    let step = (value >> octave) - STEPS;
+    // At most (63 - 5 + 1) * 32 + 31, far below 65536.
+    ((u64::from(octave) + 1) * STEPS + step) as u16
+}
+
+fn middle_of(bucket: u16) -> u64 {
+    let bucket = u64::from(bucket);
+    if bucket < STEPS {
+        return bucket;
+    }
+    let octave = bucket / STEPS - 1;
+    let low = (STEPS + bucket % STEPS) << octave;
+    low + ((1u64 << octave) >> 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn empty_has_no_percentiles() {
+        assert_eq!(Histogram::default().percentile(50), None);
+    }
+
+    #[test]
+    fn small_values_are_exact() {
+        let mut h = Histogram::default();
+        (0..32).for_each(|v| h.add(v));
+        assert_eq!(h.percentile(50), Some(15));
+        assert_eq!(h.percentile(99), Some(31));
+        assert_eq!(h.percentile(0), Some(0));
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        let mut h = Histogram::default();
+        h.add(0);
+        h.add(u64::MAX);
+        assert_eq!(h.percentile(1), Some(0));
+        let top = h.percentile(99).unwrap();
+        assert!(u64::MAX - top < u64::MAX / 50);
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_within_the_stated_error(
+            mut values in prop::collection::vec(0u64..1 << 40, 1..300), percent in 1u64..=100
+        ) {
+            let mut h = Histogram::default();
+            let mut halves = [Histogram::default(), Histogram::default()];
+            for (i, &v) in values.iter().enumerate() {
+                h.add(v);
+                halves[i % 2].add(v);
+            }
+            values.sort_unstable();
+            let exact = values[(values.len() * percent as usize).div_ceil(100) - 1] as f64;
+            let got = h.percentile(percent).unwrap() as f64;
+            prop_assert!((got - exact).abs() <= exact * ERROR_PERCENT / 100.0, "{got} {exact}");
+            let [mut merged, second] = halves;
+            merged.merge(&second);
+            prop_assert_eq!(merged, h);
+        }
+    }
+}

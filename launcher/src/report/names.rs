@@ -1,0 +1,186 @@
+//! Mangled kernel names -> names for people: demangled in full, and shortened to stay legible.
+
+use std::fmt::{self, Write as _};
+
+use cpp_demangle::{DemangleOptions, Symbol};
+
+use super::model::KernelName;
+use super::text;
+
+/// Mangled names longer than this stay as they are.
+const MANGLED_LIMIT_BYTES: usize = 32 * 1024;
+/// A demangled name longer than this is not worth having: names can be made that grow without
+/// end. Such a name stays mangled.
+const DEMANGLED_LIMIT_BYTES: usize = 64 * 1024;
+/// Depth to which a name may nest, for the demangler's stack.
+const RECURSION_LIMIT: u32 = 128;
+/// Characters of a short name.
+const SHORT_LIMIT: usize = 96;
+
+/// All three forms of a name, as visible text.
+pub fn kernel_name(mangled: &[u8]) -> KernelName {
+    let visible = text::visible(mangled);
+    let full = DemangleOptions::new().recursion_limit(RECURSION_LIMIT);
+    let demangled =
+        demangle(mangled, full).map_or_else(|| visible.clone(), |s| text::visible(s.as_bytes()));
+    let bare = full.no_params().no_return_type().hide_expression_literal_types();
+    let name =
+        demangle(mangled, bare).map_or_else(|| visible.clone(), |s| text::visible(s.as_bytes()));
+    KernelName { short: short(&name), mangled: visible, demangled }
+}
+
+fn demangle(mangled: &[u8], options: DemangleOptions) -> Option<String> {
+    if mangled.len() > MANGLED_LIMIT_BYTES {
+        return None;
+    }
+    let name = std::str::from_utf8(mangled).ok()?;
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        // The alternate form leaves the hash out.
+        return limited(format_args!("{rust:#}"));
+    }
+    if !name.starts_with("_Z") {
+        return None;
+    }
+    let symbol = Symbol::new(mangled).ok()?;
+    let mut out = Limited::default();
+    symbol.structured_demangle(&mut out, &options).ok()?;
+    out.text()
+}
+
+fn limited(arguments: fmt::Arguments<'_>) -> Option<String> {
+    let mut out = Limited::default();
+    out.write_fmt(arguments).ok()?;
+    out.text()
+}
+
+/// A string that refuses to grow beyond [`DEMANGLED_LIMIT_BYTES`].
+#[derive(Default)]
+struct Limited(String);
+
+impl Limited {
+    fn text(self) -> Option<String> {
+        (!self.0.is_empty()).then_some(self.0)
+    }
+}
+
+impl fmt::Write for Limited {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if self.0.len() + part.len() > DEMANGLED_LIMIT_BYTES {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(part);
+        Ok(())
+    }
+}
+
+/// Cuts template arguments, deepest first, until the name is legible; then its middle.
+fn short(name: &str) -> String {
+    let name = name.replace(" >", ">").replace("(anonymous namespace)", "{anonymous}");
+    for depth in [usize::MAX, 3, 2, 1] {
+        let cut = cut_arguments(&name, depth);
+        if cut.chars().count() <= SHORT_LIMIT {
+            return cut;
+        }
+    }
+    text::shorten(&cut_arguments(&name, 1), SHORT_LIMIT)
+}
+
+/// Replaces what stands within `depth` or more pairs of angle brackets by `…`. A name whose
+/// brackets do not pair up (`operator<`, for instance) stays whole.
+fn cut_arguments(name: &str, depth: usize) -> String {
+    let mut out = String::new();
+    let mut open = 0usize;
+    for c in name.chars() {
+        if c == '>' {
+            match open.checked_sub(1) {
+                Some(left) => open = left,
+                None => return name.to_owned(),
+            }
+        }
+        if open < depth {
+            out.push(c);
+        }
+        if c == '<' {
+            open += 1;
+            if open == depth {
+                out.push('…');
+            }
+        }
+    }
+    if open == 0 { out } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn demangles_cpp_and_rust_and_leaves_the_rest() {
+        let cases = [
+            ("_Z3addPfS_i", "add(float*, float*, int)", "add"),
+            ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt", ""),
+            ("_RNvCs1234_7mycrate3foo", "mycrate::foo", "mycrate::foo"),
+            ("triton_red_fused_3", "triton_red_fused_3", "triton_red_fused_3"),
+            ("_Znope", "_Znope", "_Znope"),
+            ("", "", ""),
+        ];
+        for (mangled, demangled, short) in cases {
+            let name = kernel_name(mangled.as_bytes());
+            assert_eq!(name.mangled, mangled);
+            assert_eq!(name.demangled, demangled);
+            if !short.is_empty() {
+                assert_eq!(name.short, short);
+            }
+        }
+    }
+
+    #[test]
+    fn a_real_kernel_name_stays_legible() {
+        let name = kernel_name(
+            b"_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_",
+        );
+        assert_eq!(
+            name.short,
+            "at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<…>, std::array<…>>"
+        );
+        assert!(name.demangled.starts_with("void at::native::vectorized_elementwise_kernel<4, "));
+    }
+
+    #[test]
+    fn cutting_pairs_brackets() {
+        assert_eq!(cut_arguments("a<b<c>, d>::e<f>", 1), "a<…>::e<…>");
+        assert_eq!(cut_arguments("a<b<c>, d>", 2), "a<b<…>, d>");
+        assert_eq!(cut_arguments("operator<", 1), "operator<");
+        assert_eq!(cut_arguments("operator>", 1), "operator>");
+    }
+
+    #[test]
+    fn names_that_grow_without_end_stay_mangled() {
+        // Every parameter holds the one before it twice: 2^60 in the last.
+        let mut bomb = String::from("_Z1f1aI1b1bE");
+        for i in 1..60u32 {
+            let id = |n: u32| char::from_digit(n, 36).map(|c| c.to_ascii_uppercase());
+            let high = id(i / 36).filter(|&c| c != '0').map_or(String::new(), String::from);
+            let previous = format!("S{high}{}_", id(i % 36).unwrap());
+            bomb.push_str(&format!("S_I{previous}{previous}E"));
+        }
+        assert!(Symbol::new(&bomb).is_ok(), "the name is valid");
+        let name = kernel_name(bomb.as_bytes());
+        assert_eq!((name.demangled.as_str(), name.short.as_str()), (bomb.as_str(), "f"));
+        let long = "x".repeat(10_240);
+        assert_eq!(kernel_name(long.as_bytes()).short.chars().count(), SHORT_LIMIT);
+        assert_eq!(kernel_name(long.as_bytes()).demangled, long);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_short_visible_names(bytes in prop::collection::vec(any::<u8>(), 0..200), tail in "[A-Z0-9_a-z]{0,60}") {
+            for bytes in [bytes, format!("_Z{tail}").into_bytes(), format!("_R{tail}").into_bytes()] {
+                let name = kernel_name(&bytes);
+                prop_assert!(name.short.chars().count() <= SHORT_LIMIT);
+                prop_assert!(!name.demangled.chars().any(char::is_control));
+            }
+        }
+    }
+}
