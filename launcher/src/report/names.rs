@@ -15,7 +15,7 @@ const DEMANGLED_LIMIT_BYTES: usize = 64 * 1024;
 /// Depth to which a name may nest, for the demangler's stack.
 const RECURSION_LIMIT: u32 = 128;
 /// Characters of a short name.
-const SHORT_LIMIT: usize = 96;
+const SHORT_LIMIT: usize = 100;
 
 /// All three forms of a name, as visible text.
 pub fn kernel_name(mangled: &[u8]) -> KernelName {
@@ -73,16 +73,69 @@ impl fmt::Write for Limited {
     }
 }
 
-/// Cuts template arguments, deepest first, until the name is legible; then its middle.
+/// Leaves out what tells kernels apart least, until the name is legible: namespaces, parameters and
+/// lambdas within template arguments, then the deepest arguments, then the middle.
 fn short(name: &str) -> String {
     let name = name.replace(" >", ">").replace("(anonymous namespace)", "{anonymous}");
-    for depth in [usize::MAX, 3, 2, 1] {
-        let cut = cut_arguments(&name, depth);
-        if cut.chars().count() <= SHORT_LIMIT {
-            return cut;
+    let fits = |name: &String| name.chars().count() <= SHORT_LIMIT;
+    if fits(&name) {
+        return name;
+    }
+    let tidy = tidy_arguments(&name);
+    let cut = [usize::MAX, 3, 2].into_iter().map(|depth| cut_arguments(&tidy, depth)).find(fits);
+    cut.unwrap_or_else(|| cut_end(&cut_arguments(&tidy, 2)))
+}
+
+/// Of a name with template arguments, the last ones give way, else the middle.
+fn cut_end(name: &str) -> String {
+    let head: String = name.chars().take(SHORT_LIMIT - 2).collect();
+    if head.contains('<') { head + "…>" } else { text::shorten(name, SHORT_LIMIT) }
+}
+
+/// Within template arguments, leaves of `at::native::silu(at::Tensor&)::{lambda()#1}::operator()()
+/// const` only `silu`.
+fn tidy_arguments(name: &str) -> String {
+    let (mut out, mut word) = (String::with_capacity(name.len()), String::new());
+    let (mut open, mut left_out) = (0usize, 0usize);
+    for c in name.chars() {
+        if open > 0 {
+            match c {
+                '(' | '{' => left_out += 1,
+                ')' | '}' => left_out = left_out.saturating_sub(1),
+                _ if left_out > 0 => {}
+                c if c.is_alphanumeric() || c == '_' || c == ':' => word.push(c),
+                _ => push_word(&mut out, std::mem::take(&mut word), c),
+            }
+            if left_out > 0 || matches!(c, ')' | '}') || !word.is_empty() {
+                continue;
+            }
+        }
+        match c {
+            '<' => open += 1,
+            '>' => open = open.saturating_sub(1),
+            ' ' if out.ends_with([' ', '<']) => continue,
+            _ => {}
+        }
+        out.push(c);
+    }
+    push_word(&mut out, word, ' ');
+    out
+}
+
+/// Adds the last part of a path of names; nothing for `const` and for a return type `void`.
+fn push_word(out: &mut String, word: String, next: char) {
+    let last = word.rsplit("::").find(|part| !matches!(*part, "" | "operator"));
+    match last {
+        None => {}
+        Some("const") => out.truncate(out.trim_end().len()),
+        Some("void") if next == ' ' => {}
+        Some(last) => {
+            if word.starts_with("::") && out.ends_with('>') {
+                out.push_str("::");
+            }
+            out.push_str(last);
         }
     }
-    text::shorten(&cut_arguments(&name, 1), SHORT_LIMIT)
 }
 
 /// Replaces what stands within `depth` or more pairs of angle brackets by `…`. A name whose
@@ -142,9 +195,33 @@ mod tests {
         );
         assert_eq!(
             name.short,
-            "at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<…>, std::array<…>>"
+            "at::native::vectorized_elementwise_kernel<4, CUDAFunctor_add<float>, array<char*, 3>>"
         );
         assert!(name.demangled.starts_with("void at::native::vectorized_elementwise_kernel<4, "));
+    }
+
+    #[test]
+    fn arguments_are_left_with_what_tells_kernels_apart() {
+        let cases = [
+            (
+                "k<8, at::(anonymous namespace)::silu(at::Tensor&)::{lambda()#1}::operator()() \
+                 const::{lambda(float)#1}, std::array<char*, 2> >",
+                "k<8, silu, array<char*, 2>>",
+            ),
+            (
+                "k<128, void at::impl<at::Add<float> >(at::Iter&, at::Add<float> const&)::{lambda(int)#1}>",
+                "k<128, impl<Add<float>>>",
+            ),
+            (
+                "k<cub::hub<long>::Policy1000, long const*, void>",
+                "k<hub<long>::Policy1000, long*, void>",
+            ),
+            ("ns::plain", "ns::plain"),
+        ];
+        for (name, expected) in cases {
+            let name = name.replace(" >", ">").replace("(anonymous namespace)", "{anonymous}");
+            assert_eq!(tidy_arguments(&name), expected);
+        }
     }
 
     #[test]
