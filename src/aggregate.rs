@@ -101,10 +101,8 @@ impl Aggregates {
         row.total_ns = row.total_ns.saturating_add(duration);
         row.histogram.add(duration);
         for part in [None, Some(top)] {
-            let union = *self
-                .union_of
-                .entry((part, key.device))
-                .or_insert_with(|| self.unions.create());
+            let union =
+                *self.union_of.entry((part, key.device)).or_insert_with(|| self.unions.create());
             self.unions.add(union, start, end);
         }
     }
@@ -126,7 +124,9 @@ impl Aggregates {
         Totals {
             rows: self.rows.into_iter().collect(),
             instances: self.instances,
-            busy: union_of.map(|(key, i)| (key, busy.get(i).copied().unwrap_or_default())).collect(),
+            busy: union_of
+                .map(|(key, i)| (key, busy.get(i).copied().unwrap_or_default()))
+                .collect(),
         }
     }
 }

@@ -78,8 +78,9 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
     let zeroed = sys::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER;
     let _ = api.set_attribute_u8(zeroed, 1);
 
-    let pool = Pool::new(options.buffers, version >= REFUSAL_SINCE)
-        .ok_or_else(|| Off("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into()))?;
+    let pool = Pool::new(options.buffers, version >= REFUSAL_SINCE).ok_or_else(|| {
+        Off("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into())
+    })?;
     // A second start cannot happen: `lifecycle` calls this once.
     let _ = shared.pool.set(pool);
     let refused = |what: &str, error| Off(format!("CUPTI refused to {what}: {error}"));
@@ -108,9 +109,7 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
 
     let kinds: &'static [u32] = match options.graph {
         Graph::Node => &[kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
-        Graph::Graph => {
-            &[kind::GRAPH_TRACE, kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET]
-        }
+        Graph::Graph => &[kind::GRAPH_TRACE, kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
     };
     let mut facts = vec![
         ("cupti.version", version.to_string()),
@@ -133,9 +132,9 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
         facts,
     };
     if options.ranges.is_everything() {
-        cupti.enable_all().map_err(|(kind, error)| {
-            refused(&format!("collect activity of kind {kind}"), error)
-        })?;
+        cupti
+            .enable_all()
+            .map_err(|(kind, error)| refused(&format!("collect activity of kind {kind}"), error))?;
     }
     diag::info(format_args!(
         "CUPTI {version} at {}, CUDA driver {cuda_version}, attribution by {}",
@@ -153,7 +152,9 @@ fn driver(options: &Options) -> Result<(DriverGetVersion, c_int), Off> {
         // SAFETY: the user named this library as the CUPTI to load.
         (None, Some(path)) => unsafe { libloading::Library::new(path) }
             .map_err(|error| Off(format!("{} cannot be loaded: {error}", path.display())))?,
-        (None, None) => return Err(Off("the CUDA driver (libcuda.so) is not in the process".into())),
+        (None, None) => {
+            return Err(Off("the CUDA driver (libcuda.so) is not in the process".into()));
+        }
     };
     // SAFETY: the symbol has this type in every driver since CUDA 2.2.
     let symbol = unsafe { library.get::<DriverGetVersion>(b"cuDriverGetVersion\0") };
@@ -254,7 +255,9 @@ impl Tracer for Cupti {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    diag::debug(format_args!("a buffer ends in a record that CUPTI rejects: {error}"));
+                    diag::debug(format_args!(
+                        "a buffer ends in a record that CUPTI rejects: {error}"
+                    ));
                     each(&[]);
                     return;
                 }
@@ -278,7 +281,9 @@ impl Tracer for Cupti {
     fn collect(&self, on: bool) {
         if on {
             if let Err((kind, error)) = self.enable_all() {
-                diag::warn(format_args!("CUPTI refused to collect activity of kind {kind}: {error}"));
+                diag::warn(format_args!(
+                    "CUPTI refused to collect activity of kind {kind}: {error}"
+                ));
             }
         } else if self.collecting.swap(false, Ordering::AcqRel) {
             for &kind in self.kinds {

@@ -225,8 +225,7 @@ impl Drain {
         let top = if path == UNATTRIBUTED { path } else { self.names.top_of(path) };
         let key = Key { path, work, device: ran.device };
         self.aggregates.add(key, top, timed, bytes, counters);
-        let queue =
-            Queue { id: 0, device: ran.device, context: ran.context, stream: ran.stream };
+        let queue = Queue { id: 0, device: ran.device, context: ran.context, stream: ran.stream };
         let queue = self.names.queue(queue, &mut self.output);
         Some(Placed { queue, range: place.range, correlation })
     }

@@ -132,7 +132,8 @@ fn create_domain(name: Text<'_>) -> Handle {
         let handle = Handle::new(u64::from(fallback.number()), {
             name.with_bytes(|name| shared.options.ranges.match_domain(name))
         });
-        let mut event = Event::new(What::DomainName, shared.events.current_thread(&shared.counters));
+        let mut event =
+            Event::new(What::DomainName, shared.events.current_thread(&shared.counters));
         event.domain = handle.number();
         send(shared, event, name);
         handle
@@ -145,7 +146,8 @@ fn register_string(text: Text<'_>) -> Handle {
         let handle = Handle::new(u64::from(fallback.number()), {
             text.with_bytes(|text| shared.options.ranges.match_name(text))
         });
-        let mut event = Event::new(What::RegisteredString, shared.events.current_thread(&shared.counters));
+        let mut event =
+            Event::new(What::RegisteredString, shared.events.current_thread(&shared.counters));
         event.id = u64::from(handle.number());
         send(shared, event, text);
         handle
@@ -153,8 +155,7 @@ fn register_string(text: Text<'_>) -> Handle {
 }
 
 impl Attributes<'_> {
-    const NONE: Attributes<'static> =
-        Attributes { text: Text::None, category: 0, payload: None };
+    const NONE: Attributes<'static> = Attributes { text: Text::None, category: 0, payload: None };
 }
 
 fn event(shared: &Shared, what: What, domain: Handle, attributes: Attributes<'_>) -> Event {

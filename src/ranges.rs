@@ -209,9 +209,10 @@ impl<S: Sink> Applying<'_, S> {
             }
             What::Pop => {
                 self.resynchronise(event, event.depth.map(|depth| depth.saturating_add(1)));
-                let innermost = self.ranges.thread(event.thread).open.iter().rposition(|open| {
-                    open.start_id.is_none() && open.event.domain == event.domain
-                });
+                let innermost =
+                    self.ranges.thread(event.thread).open.iter().rposition(|open| {
+                        open.start_id.is_none() && open.event.domain == event.domain
+                    });
                 match innermost {
                     Some(index) => {
                         self.count_depth(event, -1);

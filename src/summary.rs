@@ -47,7 +47,9 @@ impl Summary<'_> {
             Target::File(path) => append(path, &terminal::render(self)),
         };
         if let Err(error) = written {
-            diag::warn(format_args!("the summary could not be written: {error}; see STAGE2_SUMMARY"));
+            diag::warn(format_args!(
+                "the summary could not be written: {error}; see STAGE2_SUMMARY"
+            ));
         }
         if let (Some(folder), false) = (&self.options.out, self.options.launcher)
             && let Err(error) = write_new(folder, &markdown::render(self))

@@ -1,6 +1,6 @@
 //! Durations -> percentiles in little memory, with a stated error.
 //!
-//! A log-linear histogram: every power of two is cut into [`STEPS`] equal buckets, so that the
+//! A log-linear histogram: every power of two is cut into `STEPS` equal buckets, so that the
 //! middle of a bucket is within [`ERROR_PERCENT`] of every value in it. Only buckets in use are
 //! kept: the durations of one kernel fill a handful of the thousands that exist, and captures
 //! have up to hundreds of thousands of groups (which is why no dense histogram is used).

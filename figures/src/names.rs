@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use cpp_demangle::{BorrowedSymbol, DemangleOptions};
+use cpp_demangle::{DemangleOptions, Symbol};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ const DEMANGLED_LIMIT_BYTES: usize = 64 * 1024;
 /// Depth to which a name may nest, for the demangler's stack.
 const RECURSION_LIMIT: u32 = 128;
 /// Characters of a short name.
-const SHORT_LIMIT: usize = 96;
+const SHORT_LIMIT: usize = 100;
 
 /// The name of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,9 +35,9 @@ pub fn kernel_name(mangled: &[u8]) -> KernelName {
     let full = DemangleOptions::new().recursion_limit(RECURSION_LIMIT);
     let demangled =
         demangle(mangled, full).map_or_else(|| visible.clone(), |s| text::visible(s.as_bytes()));
-    let bare = full.no_params().no_return_type();
-    let name = demangle(mangled, bare)
-        .map_or_else(|| visible.clone(), |s| text::visible(s.as_bytes()));
+    let bare = full.no_params().no_return_type().hide_expression_literal_types();
+    let name =
+        demangle(mangled, bare).map_or_else(|| visible.clone(), |s| text::visible(s.as_bytes()));
     KernelName { short: short(&name), mangled: visible, demangled }
 }
 
@@ -53,7 +53,7 @@ fn demangle(mangled: &[u8], options: DemangleOptions) -> Option<String> {
     if !name.starts_with("_Z") {
         return None;
     }
-    let symbol = BorrowedSymbol::with_tail(mangled).ok().filter(|(_, tail)| tail.is_empty())?.0;
+    let symbol = Symbol::new(mangled).ok()?;
     let mut out = Limited::default();
     symbol.structured_demangle(&mut out, &options).ok()?;
     out.text()
@@ -85,16 +85,69 @@ impl fmt::Write for Limited {
     }
 }
 
-/// Cuts template arguments, deepest first, until the name is legible; then its middle.
+/// Leaves out what tells kernels apart least, until the name is legible: namespaces, parameters and
+/// lambdas within template arguments, then the deepest arguments, then the middle.
 fn short(name: &str) -> String {
     let name = name.replace(" >", ">").replace("(anonymous namespace)", "{anonymous}");
-    for depth in [usize::MAX, 3, 2, 1] {
-        let cut = cut_arguments(&name, depth);
-        if cut.chars().count() <= SHORT_LIMIT {
-            return cut;
+    let fits = |name: &String| name.chars().count() <= SHORT_LIMIT;
+    if fits(&name) {
+        return name;
+    }
+    let tidy = tidy_arguments(&name);
+    let cut = [usize::MAX, 3, 2].into_iter().map(|depth| cut_arguments(&tidy, depth)).find(fits);
+    cut.unwrap_or_else(|| cut_end(&cut_arguments(&tidy, 2)))
+}
+
+/// Of a name with template arguments, the last ones give way, else the middle.
+fn cut_end(name: &str) -> String {
+    let head: String = name.chars().take(SHORT_LIMIT - 2).collect();
+    if head.contains('<') { head + "…>" } else { text::shorten(name, SHORT_LIMIT) }
+}
+
+/// Within template arguments, leaves of `at::native::silu(at::Tensor&)::{lambda()#1}::operator()()
+/// const` only `silu`.
+fn tidy_arguments(name: &str) -> String {
+    let (mut out, mut word) = (String::with_capacity(name.len()), String::new());
+    let (mut open, mut left_out) = (0usize, 0usize);
+    for c in name.chars() {
+        if open > 0 {
+            match c {
+                '(' | '{' => left_out += 1,
+                ')' | '}' => left_out = left_out.saturating_sub(1),
+                _ if left_out > 0 => {}
+                c if c.is_alphanumeric() || c == '_' || c == ':' => word.push(c),
+                _ => push_word(&mut out, std::mem::take(&mut word), c),
+            }
+            if left_out > 0 || matches!(c, ')' | '}') || !word.is_empty() {
+                continue;
+            }
+        }
+        match c {
+            '<' => open += 1,
+            '>' => open = open.saturating_sub(1),
+            ' ' if out.ends_with([' ', '<']) => continue,
+            _ => {}
+        }
+        out.push(c);
+    }
+    push_word(&mut out, word, ' ');
+    out
+}
+
+/// Adds the last part of a path of names; nothing for `const` and for a return type `void`.
+fn push_word(out: &mut String, word: String, next: char) {
+    let last = word.rsplit("::").find(|part| !matches!(*part, "" | "operator"));
+    match last {
+        None => {}
+        Some("const") => out.truncate(out.trim_end().len()),
+        Some("void") if next == ' ' => {}
+        Some(last) => {
+            if word.starts_with("::") && out.ends_with('>') {
+                out.push_str("::");
+            }
+            out.push_str(last);
         }
     }
-    text::shorten(&cut_arguments(&name, 1), SHORT_LIMIT)
 }
 
 /// Replaces what stands within `depth` or more pairs of angle brackets by `…`. A name whose
@@ -154,9 +207,33 @@ mod tests {
         );
         assert_eq!(
             name.short,
-            "at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<…>, std::array<…>>"
+            "at::native::vectorized_elementwise_kernel<4, CUDAFunctor_add<float>, array<char*, 3>>"
         );
         assert!(name.demangled.starts_with("void at::native::vectorized_elementwise_kernel<4, "));
+    }
+
+    #[test]
+    fn arguments_are_left_with_what_tells_kernels_apart() {
+        let cases = [
+            (
+                "k<8, at::(anonymous namespace)::silu(at::Tensor&)::{lambda()#1}::operator()() \
+                 const::{lambda(float)#1}, std::array<char*, 2> >",
+                "k<8, silu, array<char*, 2>>",
+            ),
+            (
+                "k<128, void at::impl<at::Add<float> >(at::Iter&, at::Add<float> const&)::{lambda(int)#1}>",
+                "k<128, impl<Add<float>>>",
+            ),
+            (
+                "k<cub::hub<long>::Policy1000, long const*, void>",
+                "k<hub<long>::Policy1000, long*, void>",
+            ),
+            ("ns::plain", "ns::plain"),
+        ];
+        for (name, expected) in cases {
+            let name = name.replace(" >", ">").replace("(anonymous namespace)", "{anonymous}");
+            assert_eq!(tidy_arguments(&name), expected);
+        }
     }
 
     #[test]
@@ -169,16 +246,17 @@ mod tests {
 
     #[test]
     fn names_that_grow_without_end_stay_mangled() {
-        // Every template argument holds the one before twice: 2^60 in all.
-        let mut bomb = String::from("_Z1fI1aI1bS_E");
-        for i in 0..60u32 {
-            let previous = char::from_digit(i.min(35), 36).unwrap().to_ascii_uppercase();
-            bomb.push_str(&format!("1xIS{previous}_S{previous}_E"));
+        // Every parameter holds the one before it twice: 2^60 in the last.
+        let mut bomb = String::from("_Z1f1aI1b1bE");
+        for i in 1..60u32 {
+            let id = |n: u32| char::from_digit(n, 36).map(|c| c.to_ascii_uppercase());
+            let high = id(i / 36).filter(|&c| c != '0').map_or(String::new(), String::from);
+            let previous = format!("S{high}{}_", id(i % 36).unwrap());
+            bomb.push_str(&format!("S_I{previous}{previous}E"));
         }
-        bomb.push_str("Evv");
+        assert!(Symbol::new(&bomb).is_ok(), "the name is valid");
         let name = kernel_name(bomb.as_bytes());
-        assert!(name.demangled.len() <= DEMANGLED_LIMIT_BYTES);
-        assert!(name.short.chars().count() <= SHORT_LIMIT);
+        assert_eq!((name.demangled.as_str(), name.short.as_str()), (bomb.as_str(), "f"));
         let long = "x".repeat(10_240);
         assert_eq!(kernel_name(long.as_bytes()).short.chars().count(), SHORT_LIMIT);
         assert_eq!(kernel_name(long.as_bytes()).demangled, long);

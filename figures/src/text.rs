@@ -69,10 +69,19 @@ pub fn shorten(text: &str, limit: usize) -> String {
     head.chain(['…']).chain(tail).collect()
 }
 
-/// Visible text as a Markdown code span, also in a table: nothing in it is Markdown or HTML. The
-/// only change to its look: a `|` directly after a backslash, which renderers disagree on, is
-/// spelled out.
+/// Visible text as a Markdown code span in a table: nothing in it is Markdown or HTML. The only
+/// change to its look: a `|` directly after a backslash, which renderers disagree on, is spelled
+/// out.
 pub fn code(visible: &str) -> String {
+    span(visible, true)
+}
+
+/// Visible text as a Markdown code span outside of tables, where a `|` needs no escape.
+pub fn code_in_text(visible: &str) -> String {
+    span(visible, false)
+}
+
+fn span(visible: &str, in_table: bool) -> String {
     if visible.trim().is_empty() {
         return if visible.is_empty() { "(empty)" } else { "(blank)" }.to_owned();
     }
@@ -83,8 +92,8 @@ pub fn code(visible: &str) -> String {
         run = if c == '`' { run + 1 } else { 0 };
         fence = fence.max(run + 1);
         match c {
-            '|' if body.ends_with('\\') => body.push_str("\\x7c"),
-            '|' => body.push_str("\\|"),
+            '|' if in_table && body.ends_with('\\') => body.push_str("\\x7c"),
+            '|' if in_table => body.push_str("\\|"),
             c => body.push(c),
         }
     }
@@ -97,16 +106,21 @@ pub fn code(visible: &str) -> String {
 /// Visible text as plain Markdown text, also in a table.
 pub fn plain(visible: &str) -> String {
     let mut out = String::with_capacity(visible.len());
-    for c in visible.chars() {
+    let mut in_word = false;
+    let mut rest = visible.chars();
+    while let Some(c) = rest.next() {
+        let next_in_word = rest.clone().next().is_some_and(char::is_alphanumeric);
         match c {
+            // Within a word it is no emphasis.
+            '_' if in_word && next_in_word => out.push(c),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
-            '\\' => out.push_str("&#92;"),
             '|' => out.push_str("&#124;"),
-            '`' | '*' | '_' | '[' | ']' | '~' | '$' => out.extend(['\\', c]),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '~' | '$' => out.extend(['\\', c]),
             c => out.push(c),
         }
+        in_word = c.is_alphanumeric();
     }
     out
 }
@@ -166,7 +180,8 @@ mod tests {
     #[test]
     fn plain_text_is_neither_markup_nor_html() {
         assert_eq!(plain("<b>|&`[x](y)*_"), "&lt;b&gt;&#124;&amp;\\`\\[x\\](y)\\*\\_");
-        assert_eq!(plain("C:\\x"), "C:&#92;x");
+        assert_eq!(plain("C:\\x a_b _c_ d_"), "C:\\\\x a_b \\_c\\_ d\\_");
+        assert_eq!(code_in_text("a|b`"), "`` a|b` ``");
     }
 
     #[test]
@@ -207,7 +222,7 @@ mod tests {
                 prop_assert_eq!(visible(shown.as_bytes()), shown.clone(), "idempotent");
                 for cell in [code(&shown), plain(&shown)] {
                     prop_assert_eq!(cells(&format!("{cell} ")), 1, "{}", cell);
-                    prop_assert_eq!(cells(&format!("{cell}|x")), 2, "{}", cell);
+                    prop_assert_eq!(cells(&format!("{cell} |x")), 2, "{}", cell);
                 }
                 prop_assert!(!plain(&shown).contains(['<', '>']));
             }

@@ -14,6 +14,8 @@ pub mod env;
 mod failure;
 pub mod finding;
 mod launch;
+pub mod load;
+pub mod merge;
 mod plan;
 pub mod report;
 mod run;

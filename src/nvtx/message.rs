@@ -84,9 +84,7 @@ impl<'a> Text<'a> {
 /// # Safety
 /// `attributes` is null or points to attributes that live for `'a`, with the message that their
 /// type names.
-pub(super) unsafe fn read<'a>(
-    attributes: *const sys::nvtxEventAttributes_t,
-) -> Attributes<'a> {
+pub(super) unsafe fn read<'a>(attributes: *const sys::nvtxEventAttributes_t) -> Attributes<'a> {
     if attributes.is_null() {
         return Attributes::NONE;
     }

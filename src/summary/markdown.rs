@@ -20,7 +20,11 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     }
     match summary.gpu_off {
         Some(off) => {
-            writeln!(out, "No GPU work recorded: {}\n", text::plain(&text::visible(off.0.as_bytes())))?;
+            writeln!(
+                out,
+                "No GPU work recorded: {}\n",
+                text::plain(&text::visible(off.0.as_bytes()))
+            )?;
         }
         None => writeln!(out, "{}\n", summary.coverage())?,
     }

@@ -46,8 +46,7 @@ pub(super) fn sections(summary: &Summary<'_>) -> Vec<Section> {
     paths.extend(summary.totals.instances.keys());
     paths.sort_unstable();
     paths.dedup();
-    let mut sections: Vec<Section> =
-        paths.into_iter().map(|path| section(summary, path)).collect();
+    let mut sections: Vec<Section> = paths.into_iter().map(|path| section(summary, path)).collect();
     sections.sort_by_key(|s| (std::cmp::Reverse((s.total_ns, s.instances.host_ns)), s.path));
     sections
 }

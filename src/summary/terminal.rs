@@ -84,11 +84,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     left_out(out, sections.iter().skip(PATHS).map(|s| s.total_ns), "range paths")
 }
 
-fn left_out(
-    out: &mut String,
-    rest: impl Iterator<Item = u64>,
-    what: &str,
-) -> std::fmt::Result {
+fn left_out(out: &mut String, rest: impl Iterator<Item = u64>, what: &str) -> std::fmt::Result {
     let (count, total) = rest.fold((0u64, 0u64), |(count, sum), ns| (count + 1, sum + ns));
     if count > 0 {
         writeln!(out, "  ... {count} more {what}, {} ms", ms(total))?;

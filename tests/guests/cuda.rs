@@ -12,7 +12,8 @@ pub const DECODE_STEP: u32 = 1;
 
 /// Loads the driver and initialises it, which loads the tool of `CUDA_INJECTION64_PATH`.
 pub fn init() {
-    let path = std::env::var("STAGE2_TEST_SIM").expect("STAGE2_TEST_SIM names the simulated driver");
+    let path =
+        std::env::var("STAGE2_TEST_SIM").expect("STAGE2_TEST_SIM names the simulated driver");
     // SAFETY: the simulated driver has no constructors.
     let library = unsafe { Library::new(path) }.expect("the simulated driver loads");
     DRIVER.set(library).expect("init is called once");

@@ -20,7 +20,6 @@ struct Table {
 pub struct Nvtx {
     core: Box<Table>,
     core2: Box<Table>,
-    attached: bool,
 }
 
 // SAFETY: the tables are written while `load` runs and only read afterwards.
@@ -79,25 +78,20 @@ impl Table {
 
 impl Nvtx {
     fn load() -> Self {
-        let mut client = Nvtx { core: Table::new(), core2: Table::new(), attached: false };
+        let mut client = Nvtx { core: Table::new(), core2: Table::new() };
         // SAFETY: nothing reads the tables before the tool is called below.
         unsafe { TABLES = [&raw mut *client.core, &raw mut *client.core2] };
         let Some(path) = std::env::var_os("NVTX_INJECTION64_PATH") else { return client };
-        type Initialize =
-            unsafe extern "C" fn(unsafe extern "C" fn(u32) -> *const c_void) -> c_int;
+        type Initialize = unsafe extern "C" fn(unsafe extern "C" fn(u32) -> *const c_void) -> c_int;
         // SAFETY: NVTX loads whatever the variable names.
         unsafe {
             let Ok(library) = Library::new(path) else { return client };
             if let Ok(initialize) = library.get::<Initialize>(b"InitializeInjectionNvtx2") {
-                client.attached = initialize(get_export_table) != 0;
+                initialize(get_export_table);
             }
             std::mem::forget(library);
         }
         client
-    }
-
-    pub fn is_attached(&self) -> bool {
-        self.attached
     }
 
     /// The function in a slot. `F` must be its type.

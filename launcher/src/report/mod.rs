@@ -1,8 +1,30 @@
-//! A bundle's records -> its reports.
+//! A run's folder -> its reports: `kernels.md`, `kernels.csv`, `metrics.json` and `report.md`.
 
+mod first_screen;
+mod headline;
+mod inputs;
+mod kernels_csv;
+mod kernels_md;
+pub mod model;
+pub mod numbers;
+mod report_md;
+mod table;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
+
 use crate::finding::Finding;
+use crate::load::spool::load_folder;
+use crate::load::stats::mean;
+use crate::merge::merge;
+use model::Report;
+
+/// Folder of the spools in a run's folder.
+const COLLECTOR: &str = "collector";
 
 /// What the reports of a bundle say in short.
 #[derive(Clone, Debug)]
@@ -19,17 +41,100 @@ pub struct Outcome {
     pub simulated: bool,
 }
 
-/// Reads `RUN_DIR/{run.json,env.json,config.yaml,collector/*.s2t}` and writes the reports.
+/// Reads `RUN_DIR/{run.json,env.json,config.yaml,collector/*.s2t}` and writes the reports. What is
+/// absent or damaged costs its own part of them, and a finding says so.
 ///
 /// # Errors
-/// A folder that is no bundle, or that cannot be written.
+/// A folder that is not there, or that cannot be written.
 pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
-    let _ = crate::bundle::RunRecord::read(run_dir)?;
+    let is_folder = fs::metadata(run_dir)
+        .with_context(|| format!("{} cannot be read; name the folder of a run", run_dir.display()))?
+        .is_dir();
+    anyhow::ensure!(is_folder, "{} is no folder; name the folder of a run", run_dir.display());
+    let inputs = inputs::read_inputs(run_dir);
+    let capture = load_folder(&run_dir.join(COLLECTOR));
+    let mut report = merge(capture, inputs.run, inputs.findings);
+    if inputs.simulated {
+        report.mark_simulated();
+    }
+    let files = write_files(&report, inputs.top_n, run_dir)?;
     Ok(Outcome {
-        files: Vec::new(),
-        findings: Vec::new(),
-        coverage: serde_json::Value::Null,
-        headline: Vec::new(),
-        simulated: false,
+        headline: headline::headline(&report, &run_dir.join("report.md")),
+        coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
+        findings: report.findings,
+        simulated: report.simulated,
+        files,
     })
+}
+
+fn write_files(report: &Report, top_n: usize, run_dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut write = |name: &str, content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>| {
+        let path = run_dir.join(name);
+        write_whole(&path, content).with_context(|| {
+            let shown = path.display();
+            format!("{shown} cannot be written; check the space and the permissions of its folder")
+        })?;
+        files.push(path);
+        anyhow::Ok(())
+    };
+    write("kernels.md", &|sink| {
+        Ok(sink.write_all(kernels_md::kernels_md(report, top_n).as_bytes())?)
+    })?;
+    write("kernels.csv", &|sink| Ok(kernels_csv::kernels_csv(report, sink)?))?;
+    write("metrics.json", &|sink| {
+        serde_json::to_writer_pretty(&mut *sink, report)?;
+        Ok(sink.write_all(b"\n")?)
+    })?;
+    write("report.md", &|sink| Ok(sink.write_all(report_md::report_md(report).as_bytes())?))?;
+    Ok(files)
+}
+
+/// Writes beside the file and renames: nobody ever reads half a report.
+fn write_whole(
+    path: &Path,
+    content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    let mut sink = BufWriter::new(File::create(&part)?);
+    let written = content(&mut sink).and_then(|()| Ok(sink.flush()?));
+    if let Err(error) = written {
+        // What could be written of it helps nobody; the error says why.
+        let _ = fs::remove_file(&part);
+        return Err(error);
+    }
+    Ok(fs::rename(&part, path)?)
+}
+
+/// A kernel over the whole run.
+struct TopKernel<'r> {
+    name: &'r str,
+    calls: u64,
+    mean_ns: Option<u64>,
+    percent: Option<f64>,
+}
+
+/// The kernels with the longest total over the whole run.
+fn top_kernels(report: &Report, limit: usize) -> Vec<TopKernel<'_>> {
+    let mut sums: HashMap<usize, (u64, u64, u64)> = HashMap::new();
+    let mut all_ns = 0u64;
+    for row in &report.kernels {
+        let sum = sums.entry(row.name_index).or_default();
+        let timed = row.times.calls.saturating_sub(row.times.invalid_timestamp_calls);
+        sum.0 = sum.0.saturating_add(row.times.total_ns);
+        sum.1 = sum.1.saturating_add(row.times.calls);
+        sum.2 = sum.2.saturating_add(timed);
+        all_ns = all_ns.saturating_add(row.times.total_ns);
+    }
+    let mut sorted: Vec<(usize, (u64, u64, u64))> = sums.into_iter().collect();
+    sorted.sort_by_key(|&(name, (total_ns, ..))| (std::cmp::Reverse(total_ns), name));
+    let kernel = |(name, (total_ns, calls, timed)): (usize, (u64, u64, u64))| TopKernel {
+        name: report.kernel_names.get(name).map_or("", |name| name.short.as_str()),
+        calls,
+        mean_ns: mean(total_ns, timed),
+        percent: (all_ns > 0).then(|| total_ns as f64 * 100.0 / all_ns as f64),
+    };
+    sorted.into_iter().take(limit).map(kernel).collect()
 }

@@ -3,6 +3,8 @@
 //! It plays the CUDA program (on the simulated driver that `STAGE2_TEST_SIM` names) and the NVTX
 //! client (it loads `NVTX_INJECTION64_PATH` as NVTX does), so no GPU and no NVIDIA file is needed.
 
+#![allow(unreachable_pub, reason = "the modules are one program")]
+
 mod cuda;
 mod hazards;
 mod nvtx;

@@ -1,0 +1,114 @@
+//! Anchors of a spool -> a map from the monotonic clock (ranges) to the GPU clock (GPU work).
+
+use stage2_spool::{Anchor, GpuNs, MonoNs};
+
+/// Converts times of ranges into times of GPU work: linear between anchors, a constant offset
+/// before the first and after the last.
+#[derive(Clone, Debug, Default)]
+pub struct ClockMap {
+    points: Vec<(u64, u64)>,
+    ignored: u64,
+}
+
+impl ClockMap {
+    /// Uses the anchors that hold a GPU time, in the order of the monotonic clock. An anchor that
+    /// lets the GPU clock stand or run backwards is left out and counted.
+    pub fn new(anchors: &[Anchor]) -> Self {
+        let mut points: Vec<(u64, u64)> =
+            anchors.iter().filter(|a| a.gpu.0 != 0).map(|a| (a.mono.0, a.gpu.0)).collect();
+        points.sort_unstable();
+        points.dedup();
+        let usable = points.len();
+        let mut last: Option<(u64, u64)> = None;
+        points.retain(|&point| {
+            let grows = last.is_none_or(|(mono, gpu)| point.0 > mono && point.1 > gpu);
+            if grows {
+                last = Some(point);
+            }
+            grows
+        });
+        let ignored = usable.saturating_sub(points.len()) as u64;
+        Self { points, ignored }
+    }
+
+    /// Anchors that contradict the others.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// `at` on the GPU clock; nothing where no anchor ties the clocks together.
+    pub fn gpu(&self, at: MonoNs) -> Option<GpuNs> {
+        let after = self.points.partition_point(|&(mono, _)| mono <= at.0);
+        let before = after.checked_sub(1).and_then(|i| self.points.get(i));
+        let value = match (before, self.points.get(after)) {
+            (Some(&from), Some(&to)) => between(from, to, at.0),
+            (Some(&only), None) | (None, Some(&only)) => offset(only, at.0),
+            (None, None) => return None,
+        };
+        Some(GpuNs(value))
+    }
+}
+
+/// `points` hold strictly growing values, so that the divisor is not zero.
+fn between(from: (u64, u64), to: (u64, u64), mono: u64) -> u64 {
+    let elapsed = u128::from(mono - from.0);
+    let gpu_step = u128::from(to.1 - from.1);
+    let mono_step = u128::from(to.0 - from.0);
+    from.1.saturating_add(u64::try_from(elapsed * gpu_step / mono_step).unwrap_or(u64::MAX))
+}
+
+fn offset(anchor: (u64, u64), mono: u64) -> u64 {
+    let shifted = i128::from(mono) - i128::from(anchor.0) + i128::from(anchor.1);
+    u64::try_from(shifted.max(0)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_spool::WallNs;
+
+    fn map(points: &[(u64, u64)]) -> ClockMap {
+        let anchors: Vec<Anchor> = points
+            .iter()
+            .map(|&(mono, gpu)| Anchor { gpu: GpuNs(gpu), mono: MonoNs(mono), wall: WallNs(0) })
+            .collect();
+        ClockMap::new(&anchors)
+    }
+
+    fn at(map: &ClockMap, mono: u64) -> Option<u64> {
+        map.gpu(MonoNs(mono)).map(|gpu| gpu.0)
+    }
+
+    #[test]
+    fn is_linear_between_anchors_and_offset_outside() {
+        let map = map(&[(100, 1_100), (200, 1_300)]);
+        assert_eq!(at(&map, 50), Some(1_050));
+        assert_eq!(at(&map, 100), Some(1_100));
+        assert_eq!(at(&map, 150), Some(1_200));
+        assert_eq!(at(&map, 200), Some(1_300));
+        assert_eq!(at(&map, 260), Some(1_360));
+    }
+
+    #[test]
+    fn one_anchor_is_a_constant_offset_and_none_is_no_answer() {
+        let one = map(&[(1_000, 400)]);
+        assert_eq!(at(&one, 900), Some(300));
+        assert_eq!(at(&one, 1), Some(0), "never below zero");
+        assert_eq!(at(&map(&[]), 5), None);
+        assert_eq!(at(&map(&[(10, 0)]), 5), None, "an anchor without a GPU time says nothing");
+    }
+
+    #[test]
+    fn contradicting_anchors_are_left_out_and_counted() {
+        let map = map(&[(100, 1_000), (200, 900), (300, 1_200), (300, 1_300)]);
+        assert_eq!(map.ignored(), 2);
+        assert_eq!(at(&map, 200), Some(1_100));
+    }
+
+    #[test]
+    fn extreme_values_stay_in_range() {
+        let map = map(&[(1, 1), (u64::MAX, u64::MAX)]);
+        assert_eq!(at(&map, u64::MAX), Some(u64::MAX));
+        assert_eq!(at(&map, u64::MAX / 2), Some(u64::MAX / 2));
+    }
+}

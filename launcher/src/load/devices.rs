@@ -1,0 +1,65 @@
+//! Device and queue records -> the device on which a piece of GPU work ran.
+
+use std::collections::HashMap;
+
+use stage2_spool::{Device, Queue};
+
+use super::ids::Ids;
+
+/// A device of one file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceEntry {
+    /// Index as CUPTI numbers devices in the process; nothing for work of an undefined queue.
+    pub id: Option<u32>,
+    /// Its description, if the file has one.
+    pub device: Option<Device>,
+}
+
+/// All devices of one file.
+#[derive(Debug, Default)]
+pub struct Devices {
+    list: Vec<DeviceEntry>,
+    by_id: HashMap<Option<u32>, u32>,
+    queues: Ids,
+    /// Pieces of GPU work whose queue is not defined.
+    pub undefined_queues: u64,
+}
+
+impl Devices {
+    fn index(&mut self, id: Option<u32>) -> u32 {
+        *self.by_id.entry(id).or_insert_with(|| {
+            self.list.push(DeviceEntry { id, device: None });
+            (self.list.len() - 1) as u32
+        })
+    }
+
+    /// Takes a device's description; it may come after the device's first work.
+    pub fn describe(&mut self, device: Device) {
+        let index = self.index(Some(device.id)) as usize;
+        if let Some(entry) = self.list.get_mut(index) {
+            entry.device = Some(device);
+        }
+    }
+
+    /// Takes a queue.
+    pub fn queue(&mut self, queue: &Queue) {
+        let device = self.index(Some(queue.device));
+        self.queues.insert(u64::from(queue.id), device);
+    }
+
+    /// Index of the device on which work of `queue` runs.
+    pub fn of_queue(&mut self, queue: u32) -> u32 {
+        match self.queues.get(u64::from(queue)) {
+            Some(device) => device,
+            None => {
+                self.undefined_queues += 1;
+                self.index(None)
+            }
+        }
+    }
+
+    /// All devices, by index.
+    pub fn into_list(self) -> Vec<DeviceEntry> {
+        self.list
+    }
+}

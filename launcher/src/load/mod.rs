@@ -1,0 +1,206 @@
+//! The spools of a run -> one [`ProcessCapture`] each: aggregated while reading, one pass a file.
+//!
+//! Nothing here knows how a report looks, and nothing here fails because of what a file holds:
+//! what cannot be used is counted or becomes a finding that names the file.
+
+pub mod clock;
+pub mod devices;
+mod ids;
+pub mod names;
+pub mod paths;
+pub mod ranges;
+pub mod shapes;
+pub mod spool;
+pub mod stats;
+mod tally;
+pub use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use stage2_spool::{Losses, Process};
+
+use crate::finding::Finding;
+use devices::DeviceEntry;
+use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
+use ranges::{PathTimes, RangeFaults, StageTimes};
+use shapes::ShapeEntry;
+use stage2_figures::Busy;
+use stats::{GroupKey, Stats, Work};
+pub use tally::Tally;
+
+/// The spools of a run.
+#[derive(Debug, Default)]
+pub struct Capture {
+    /// What could be read, in the order of the file names.
+    pub processes: Vec<ProcessCapture>,
+    /// Files that could not be read, or not to the end.
+    pub findings: Vec<Finding>,
+    /// Files that could not be read at all.
+    pub files_refused: u64,
+}
+
+/// How a file ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileEnding {
+    /// With the collector's last record.
+    Complete,
+    /// After a whole frame, but without the last record: killed, or still running.
+    #[default]
+    Open,
+    /// Within a frame: killed while writing, disk full, or damaged.
+    Torn,
+    /// Reading failed on the way.
+    Unreadable,
+}
+
+/// How a file ends, and what of it could not be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    /// How it ends.
+    pub ending: FileEnding,
+    /// Bytes behind the last whole frame.
+    pub torn_bytes: u64,
+    /// Frames that were damaged.
+    pub corrupt_frames: u64,
+    /// Bytes of those.
+    pub corrupt_bytes: u64,
+    /// Frames and records of a kind that this version does not know.
+    pub unknown_records: u64,
+}
+
+/// What one process did, from its spool.
+#[derive(Debug)]
+pub struct ProcessCapture {
+    /// Name of the file, without its folder.
+    pub file: String,
+    /// How the file ends.
+    pub state: FileState,
+    /// Who was traced; nothing where the file does not say.
+    pub process: Option<Process>,
+    /// Facts about the capture.
+    pub meta: BTreeMap<String, String>,
+    /// Strings, by index.
+    pub names: Vec<Vec<u8>>,
+    /// Kernels with their launch configuration, by index.
+    pub shapes: Vec<ShapeEntry>,
+    /// Range paths, by index; every parent before its children.
+    pub paths: Vec<PathNode>,
+    /// How long each path was open.
+    pub path_times: BTreeMap<PathIndex, PathTimes>,
+    /// Devices, by index.
+    pub devices: Vec<DeviceEntry>,
+    /// Time in which each device (by index) did anything.
+    pub device_busy: BTreeMap<u32, Busy>,
+    /// What happened in each stage, by its path.
+    pub stages: BTreeMap<PathIndex, StageCapture>,
+    /// GPU work, in groups.
+    pub groups: Vec<(GroupKey, Stats)>,
+    /// Kernels of graph replays, by (path at replay, path at capture).
+    pub captured: BTreeMap<(PathIndex, PathIndex), Captured>,
+    /// What the collector says it lost.
+    pub losses: Losses,
+    /// Records, by kind.
+    pub counts: Counts,
+    /// Uses of identifiers that nothing defines.
+    pub undefined: Undefined,
+    /// Ranges that contradict each other.
+    pub faults: RangeFaults,
+    /// Clock readings.
+    pub anchors: u64,
+    /// Clock readings that contradict the others.
+    pub anchors_ignored: u64,
+    /// Why the capture ended, if it ended in order.
+    pub end: Option<String>,
+}
+
+/// What happened in one stage of one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StageCapture {
+    /// Its ranges; nothing for work outside of ranges.
+    pub times: Option<StageTimes>,
+    /// Time in which any device worked for it.
+    pub busy: Busy,
+    /// The same for each device, by index.
+    pub by_device: BTreeMap<u32, Busy>,
+}
+
+/// Kernels of graph replays whose place of capture is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Kernels.
+    pub kernels: u64,
+    /// Sum of their durations, ns.
+    pub total_ns: u64,
+}
+
+/// Records that were read, by kind and by where they belong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Kernels.
+    pub kernels: u64,
+    /// Copies.
+    pub copies: u64,
+    /// Fills.
+    pub fills: u64,
+    /// Graphs that ran as a whole.
+    pub graph_launches: u64,
+    /// GPU work (any of the above) placed in a range.
+    pub attributed: u64,
+    /// GPU work launched while no range was open.
+    pub outside_ranges: u64,
+    /// GPU work whose launch could not be placed.
+    pub unattributed: u64,
+    /// GPU work without valid timestamps: counted, not timed.
+    pub invalid_timestamps: u64,
+    /// Range instances.
+    pub ranges: u64,
+    /// NVTX marks.
+    pub marks: u64,
+}
+
+impl Counts {
+    /// Records of GPU work of any kind.
+    pub fn gpu_records(&self) -> u64 {
+        let Self { kernels, copies, fills, graph_launches, .. } = *self;
+        [kernels, copies, fills, graph_launches].into_iter().fold(0, u64::saturating_add)
+    }
+
+    fn add(&mut self, work: Work, path: PathIndex, timed: bool) {
+        match work {
+            Work::Kernel(_) => self.kernels += 1,
+            Work::Copy(_) => self.copies += 1,
+            Work::Fill => self.fills += 1,
+            Work::Graph(_) => self.graph_launches += 1,
+        }
+        match path {
+            OUTSIDE => self.outside_ranges += 1,
+            UNATTRIBUTED => self.unattributed += 1,
+            _ => self.attributed += 1,
+        }
+        self.invalid_timestamps += u64::from(!timed);
+    }
+}
+
+/// Uses of identifiers that nothing in the file defines. Records that define them were lost, or
+/// the file is damaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undefined {
+    /// Names of kernels, ranges and domains.
+    pub names: u64,
+    /// Shapes of kernels.
+    pub shapes: u64,
+    /// Queues of GPU work.
+    pub queues: u64,
+    /// Paths of ranges.
+    pub paths: u64,
+    /// Ranges that GPU work names; that work is counted as unattributed.
+    pub ranges: u64,
+}
+
+impl Undefined {
+    /// All uses.
+    pub fn total(&self) -> u64 {
+        let Self { names, shapes, queues, paths, ranges } = *self;
+        [names, shapes, queues, paths, ranges].into_iter().fold(0, u64::saturating_add)
+    }
+}

@@ -1,0 +1,47 @@
+//! Name records -> strings by index, each kept once.
+
+use std::collections::HashMap;
+
+/// All strings of one file.
+#[derive(Debug, Default)]
+pub struct Names {
+    by_bytes: HashMap<Vec<u8>, u32>,
+    by_id: HashMap<u32, u32>,
+}
+
+impl Names {
+    /// Adds a string. One that repeats an identifier counts from there on.
+    pub fn define(&mut self, id: u32, bytes: Vec<u8>) {
+        let fresh = self.by_bytes.len() as u32;
+        let index = *self.by_bytes.entry(bytes).or_insert(fresh);
+        self.by_id.insert(id, index);
+    }
+
+    /// Index of the string that `id` names.
+    pub fn find(&self, id: u32) -> Option<u32> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// All strings, by index.
+    pub fn into_list(self) -> Vec<Vec<u8>> {
+        let mut indexed: Vec<(u32, Vec<u8>)> =
+            self.by_bytes.into_iter().map(|(bytes, index)| (index, bytes)).collect();
+        indexed.sort_unstable_by_key(|&(index, _)| index);
+        indexed.into_iter().map(|(_, bytes)| bytes).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_is_kept_once_and_an_identifier_can_move() {
+        let mut names = Names::default();
+        names.define(7, b"a".to_vec());
+        names.define(8, b"a".to_vec());
+        names.define(7, b"b".to_vec());
+        assert_eq!((names.find(7), names.find(8), names.find(9)), (Some(1), Some(0), None));
+        assert_eq!(names.into_list(), [b"a".to_vec(), b"b".to_vec()]);
+    }
+}

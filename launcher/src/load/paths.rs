@@ -1,0 +1,129 @@
+//! Path records -> a tree of range names that is safe to walk.
+//!
+//! A node's parent always stands before it, so that no walk can loop, whatever the file says.
+
+use std::collections::HashMap;
+
+use stage2_spool::{NONE, Path};
+
+/// Index of a node of [`Paths`].
+pub type PathIndex = u32;
+
+/// Work that was launched while no range was open.
+pub const OUTSIDE: PathIndex = 0;
+/// Work whose launch could not be placed.
+pub const UNATTRIBUTED: PathIndex = 1;
+/// Stands for a path that is used but not defined.
+pub const UNDEFINED: PathIndex = 2;
+
+/// One range name under its parents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathNode {
+    /// The node around it.
+    pub parent: Option<PathIndex>,
+    /// The outermost node around it, or itself: its stage.
+    pub top: PathIndex,
+    /// Index of its name in the names of the file; nothing for the nodes above.
+    pub name: Option<u32>,
+    /// Index of the name of its domain; nothing for the default domain.
+    pub domain: Option<u32>,
+}
+
+/// All paths of one file.
+#[derive(Debug)]
+pub struct Paths {
+    nodes: Vec<PathNode>,
+    by_id: HashMap<u32, PathIndex>,
+    /// A writer that lost records defines again what it goes on using: the same path stays one.
+    by_content: HashMap<PathKey, PathIndex>,
+}
+
+/// Parent, name, domain.
+type PathKey = (Option<PathIndex>, Option<u32>, Option<u32>);
+
+impl Default for Paths {
+    fn default() -> Self {
+        let special = |top| PathNode { parent: None, top, name: None, domain: None };
+        let nodes = [OUTSIDE, UNATTRIBUTED, UNDEFINED].map(special).to_vec();
+        Self { nodes, by_id: HashMap::new(), by_content: HashMap::new() }
+    }
+}
+
+impl Paths {
+    /// Adds the path that `record` defines; `name` and `domain` are the indices of its names.
+    /// False where its parent is not defined: it is then put under [`UNDEFINED`].
+    pub fn define(&mut self, record: &Path, name: Option<u32>, domain: Option<u32>) -> bool {
+        let found = match record.parent {
+            NONE => None,
+            id => Some(self.find(id)),
+        };
+        let parent = found.map(|index| index.unwrap_or(UNDEFINED));
+        let fresh = self.nodes.len() as PathIndex;
+        let index = *self.by_content.entry((parent, name, domain)).or_insert(fresh);
+        if index == fresh {
+            let top = parent.map_or(index, |p| self.node(p).top);
+            self.nodes.push(PathNode { parent, top, name, domain });
+        }
+        self.by_id.insert(record.id, index);
+        found != Some(None)
+    }
+
+    /// The node that `id` names.
+    pub fn find(&self, id: u32) -> Option<PathIndex> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// A node; [`UNDEFINED`] for an index of another file.
+    pub fn node(&self, index: PathIndex) -> PathNode {
+        let undefined = PathNode { parent: None, top: UNDEFINED, name: None, domain: None };
+        self.nodes.get(index as usize).copied().unwrap_or(undefined)
+    }
+
+    /// All nodes, every parent before its children.
+    pub fn nodes(&self) -> &[PathNode] {
+        &self.nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(id: u32, parent: u32) -> Path {
+        Path { id, parent, name: 1, domain: NONE }
+    }
+
+    #[test]
+    fn the_stage_is_the_outermost_node() {
+        let mut paths = Paths::default();
+        assert!(paths.define(&path(1, NONE), Some(0), None));
+        assert!(paths.define(&path(2, 1), Some(1), None));
+        assert!(paths.define(&path(3, 2), Some(2), None));
+        let deepest = paths.find(3).unwrap();
+        assert_eq!(paths.node(deepest).top, paths.find(1).unwrap());
+        assert_eq!(paths.node(deepest).parent, paths.find(2));
+    }
+
+    #[test]
+    fn a_path_that_is_defined_again_stays_one() {
+        let mut paths = Paths::default();
+        assert!(paths.define(&path(1, NONE), Some(0), None));
+        assert!(paths.define(&path(9, NONE), Some(0), None));
+        assert!(paths.define(&path(2, NONE), Some(0), Some(1)));
+        assert_eq!(paths.find(1), paths.find(9));
+        assert_ne!(paths.find(1), paths.find(2), "another domain");
+    }
+
+    #[test]
+    fn a_path_cannot_contain_itself_or_what_comes_later() {
+        let mut paths = Paths::default();
+        assert!(!paths.define(&path(1, 1), None, None));
+        assert!(!paths.define(&path(2, 3), None, None));
+        assert!(paths.define(&path(3, 2), None, None));
+        for node in paths.nodes() {
+            let steps = std::iter::successors(Some(*node), |n| n.parent.map(|p| paths.node(p)));
+            assert!(steps.take(10).count() <= 4);
+        }
+        assert_eq!(paths.node(paths.find(3).unwrap()).top, UNDEFINED);
+    }
+}

@@ -1,0 +1,149 @@
+//! A folder of spool files -> a [`Capture`], several files at a time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use stage2_spool::{Ending, ReadError, Reader};
+
+use super::{Capture, FileEnding, ProcessCapture, Tally};
+use crate::finding::{Finding, Severity};
+use stage2_figures::text;
+
+/// Files that are read at the same time, at most: each takes its share of memory.
+const MAX_PARALLEL: usize = 4;
+
+/// Reads every `*.s2t` of `folder`. What is wrong with a file becomes a finding that names it.
+pub fn load_folder(folder: &Path) -> Capture {
+    let files = match list(folder) {
+        Ok(files) if files.is_empty() => return nothing(no_spool(folder)),
+        Ok(files) => files,
+        Err(error) => return nothing(no_folder(folder, &error)),
+    };
+    load_files(&files)
+}
+
+fn nothing(finding: Finding) -> Capture {
+    Capture { findings: vec![finding], ..Capture::default() }
+}
+
+fn list(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "s2t") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Reads `files`; the result is in their order.
+pub fn load_files(files: &[PathBuf]) -> Capture {
+    type Loaded = (usize, Option<ProcessCapture>, Vec<Finding>);
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
+    let work = || {
+        while let Some((index, path)) = take(&next, files) {
+            let (process, findings) = load_file(path);
+            // A poisoned lock still guards a whole list: an entry is added in one step.
+            let mut results = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            results.push((index, process, findings));
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let others = cores.min(MAX_PARALLEL).min(files.len()).saturating_sub(1);
+        (0..others).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    let mut results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    results.sort_by_key(|&(index, ..)| index);
+    let mut capture = Capture::default();
+    for (_, process, findings) in results {
+        capture.files_refused += u64::from(process.is_none());
+        capture.processes.extend(process);
+        capture.findings.extend(findings);
+    }
+    capture
+}
+
+fn take<'f>(next: &AtomicUsize, files: &'f [PathBuf]) -> Option<(usize, &'f PathBuf)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    files.get(index).map(|path| (index, path))
+}
+
+/// Reads one file.
+pub fn load_file(path: &Path) -> (Option<ProcessCapture>, Vec<Finding>) {
+    let mut reader = match Reader::open(path) {
+        Ok(reader) => reader,
+        Err(error) => return (None, vec![refused(&error)]),
+    };
+    let mut tally = Tally::default();
+    let mut findings = Vec::new();
+    for record in reader.by_ref() {
+        match record {
+            Ok(record) => tally.push(record),
+            Err(error) => findings.push(refused(&error)),
+        }
+    }
+    let mut capture = tally.finish();
+    capture.file = display_name(path);
+    let skipped = reader.skipped();
+    let state = &mut capture.state;
+    state.corrupt_frames = skipped.corrupt_frames;
+    state.corrupt_bytes = skipped.corrupt_bytes;
+    state.unknown_records = skipped.unknown_frames.saturating_add(skipped.unknown_records);
+    state.ending = match reader.end() {
+        _ if !findings.is_empty() => FileEnding::Unreadable,
+        Ending::Complete => FileEnding::Complete,
+        Ending::Open => FileEnding::Open,
+        Ending::Torn { lost_bytes, .. } => {
+            state.torn_bytes = lost_bytes;
+            FileEnding::Torn
+        }
+    };
+    (Some(capture), findings)
+}
+
+fn display_name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| text::visible(name.as_encoded_bytes()))
+}
+
+fn refused(error: &ReadError) -> Finding {
+    let (what, remedy) = match error.to_string().rsplit_once("; ") {
+        Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
+        None => (error.to_string(), "run again, or leave the file out".to_owned()),
+    };
+    Finding {
+        severity: Severity::Error,
+        what: text::visible(what.as_bytes()),
+        why: "the process that wrote it is missing from every number here, in whole or in part"
+            .to_owned(),
+        remedy: text::visible(remedy.as_bytes()),
+    }
+}
+
+fn no_spool(folder: &Path) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        what: format!("{}: no spool file (*.s2t)", text::visible_path(folder)),
+        why: "no process of the workload loaded the collector, or none used CUDA or NVTX"
+            .to_owned(),
+        remedy: "run the workload again with STAGE2_LOG=info and look for lines that begin with \
+                 `stage2:`"
+            .to_owned(),
+    }
+}
+
+fn no_folder(folder: &Path, error: &std::io::Error) -> Finding {
+    Finding {
+        severity: Severity::Error,
+        what: format!("{}: cannot be listed: {error}", text::visible_path(folder)),
+        why: "the collector's files are looked for there".to_owned(),
+        remedy: "name the folder of a run, and check that it may be read".to_owned(),
+    }
+}

@@ -1,0 +1,263 @@
+//! The records of one spool, in order -> everything the report needs of that process.
+//!
+//! One pass, aggregating as it reads: memory grows with the distinct groups and the range
+//! instances, not with the kernels.
+
+use std::collections::{BTreeMap, HashMap};
+
+use stage2_spool::{Anchor, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN, Record};
+
+use super::clock::ClockMap;
+use super::devices::Devices;
+use super::names::Names;
+use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
+use super::ranges::{Place, Ranges};
+use super::shapes::Shapes;
+use super::stats::{GroupKey, Span, Stats, Work};
+use super::{Captured, Counts, FileEnding, FileState, ProcessCapture, StageCapture, Undefined};
+use stage2_figures::Unions;
+
+/// Builds a [`ProcessCapture`] from records.
+#[derive(Debug, Default)]
+pub struct Tally {
+    process: Option<Process>,
+    meta: BTreeMap<String, String>,
+    anchors: Vec<Anchor>,
+    names: Names,
+    devices: Devices,
+    shapes: Shapes,
+    paths: Paths,
+    ranges: Ranges,
+    groups: HashMap<GroupKey, u32>,
+    stats: Vec<GroupStats>,
+    unions: Unions,
+    device_unions: HashMap<u32, usize>,
+    stages: HashMap<PathIndex, StageUnions>,
+    graph_nodes: HashMap<u64, PathIndex>,
+    captured: HashMap<(PathIndex, PathIndex), Captured>,
+    losses: Losses,
+    counts: Counts,
+    undefined: Undefined,
+    end: Option<String>,
+}
+
+#[derive(Debug)]
+struct GroupStats {
+    key: GroupKey,
+    stats: Stats,
+    stage: PathIndex,
+    /// Union of the device, and of the stage on the device.
+    unions: [usize; 2],
+}
+
+#[derive(Debug, Default)]
+struct StageUnions {
+    by_device: Vec<(u32, usize)>,
+    /// Of all devices; only where there is more than one.
+    any: Option<usize>,
+}
+
+/// What all records of GPU work have in common.
+struct Piece {
+    span: Span,
+    queue: u32,
+    range: u64,
+    node: u64,
+    bytes: u64,
+    work: Work,
+}
+
+impl Tally {
+    /// Takes the next record.
+    pub fn push(&mut self, record: Record) {
+        match record {
+            Record::Kernel(k) => {
+                let shape = self.shapes.find(k.shape);
+                self.undefined.shapes += u64::from(shape.is_none());
+                let work = Work::Kernel(shape.unwrap_or(self.shapes.unknown()));
+                let span = Span { start: k.start.0, end: k.end.0 };
+                let (queue, range, node) = (k.queue, k.range, k.graph_node);
+                self.add(Piece { span, queue, range, node, bytes: 0, work });
+            }
+            Record::Copy(c) => {
+                let span = Span { start: c.start.0, end: c.end.0 };
+                let (queue, range, node, bytes) = (c.queue, c.range, c.graph_node, c.bytes);
+                self.add(Piece { span, queue, range, node, bytes, work: Work::Copy(c.kind) });
+            }
+            Record::Fill(f) => {
+                let span = Span { start: f.start.0, end: f.end.0 };
+                let (queue, range, node, bytes) = (f.queue, f.range, f.graph_node, f.bytes);
+                self.add(Piece { span, queue, range, node, bytes, work: Work::Fill });
+            }
+            Record::GraphLaunch(g) => {
+                let span = Span { start: g.start.0, end: g.end.0 };
+                let (queue, range, work) = (g.queue, g.range, Work::Graph(g.graph));
+                self.add(Piece { span, queue, range, node: 0, bytes: 0, work });
+            }
+            Record::RangeOpen(open) => {
+                let path = self.paths.find(open.path);
+                let index = path.unwrap_or(UNDEFINED);
+                self.ranges.open(&open, index, path.is_some(), &self.paths);
+                self.counts.ranges += u64::from(open.continues == 0);
+            }
+            Record::RangeClose { range, end } => self.ranges.close(range, end),
+            Record::Mark(_) => self.counts.marks += 1,
+            other => self.describe(other),
+        }
+    }
+
+    fn describe(&mut self, record: Record) {
+        match record {
+            Record::Process(process) => self.process = Some(process),
+            Record::Meta { key, value } => drop(self.meta.insert(key, value)),
+            Record::Anchor(anchor) => self.anchors.push(anchor),
+            Record::Name { id, bytes } => self.names.define(id, bytes),
+            Record::Device(device) => self.devices.describe(device),
+            Record::Queue(queue) => self.devices.queue(&queue),
+            Record::Shape(shape) => {
+                let name = self.name(shape.name);
+                self.shapes.define(shape, name);
+            }
+            Record::Path(path) => {
+                let name = self.name(path.name);
+                let domain = (path.domain != NONE).then(|| self.name(path.domain)).flatten();
+                let parent_known = self.paths.define(&path, name, domain);
+                self.undefined.paths += u64::from(!parent_known);
+            }
+            Record::GraphNode { node, path } => {
+                // Path 0: captured while no range was open.
+                let index = if path == NONE { Some(OUTSIDE) } else { self.paths.find(path) };
+                self.undefined.paths += u64::from(index.is_none());
+                self.graph_nodes.insert(node, index.unwrap_or(UNDEFINED));
+            }
+            Record::Losses(losses) => self.losses = losses,
+            Record::End { reason } => self.end = Some(reason),
+            // `Thread`: nothing in the report is per thread yet. The rest is handled in `push`.
+            _ => {}
+        }
+    }
+
+    fn name(&mut self, id: u32) -> Option<u32> {
+        let index = self.names.find(id);
+        self.undefined.names += u64::from(index.is_none());
+        index
+    }
+
+    fn add(&mut self, piece: Piece) {
+        let Piece { span, work, .. } = piece;
+        let (path, place) = self.place(piece.range);
+        let device = self.devices.of_queue(piece.queue);
+        self.counts.add(work, path, span.valid());
+        let is_kernel = matches!(work, Work::Kernel(_));
+        if let Some(place) = place {
+            self.ranges.count(place, is_kernel, span);
+        }
+        let index = self.group(GroupKey { path, work, device });
+        let Some(group) = self.stats.get_mut(index) else { return };
+        group.stats.add(span, piece.bytes, piece.node != 0);
+        if span.valid() {
+            for union in group.unions {
+                self.unions.add(union, span.start, span.end);
+            }
+            if let Some(any) = self.stages.get(&group.stage).and_then(|stage| stage.any) {
+                self.unions.add(any, span.start, span.end);
+            }
+        }
+        if piece.node != 0
+            && is_kernel
+            && let Some(&captured_in) = self.graph_nodes.get(&piece.node)
+        {
+            let captured = self.captured.entry((path, captured_in)).or_default();
+            captured.kernels += 1;
+            captured.total_ns =
+                captured.total_ns.saturating_add(if span.valid() { span.ns() } else { 0 });
+        }
+    }
+
+    fn place(&mut self, range: u64) -> (PathIndex, Option<Place>) {
+        match range {
+            RANGE_OUTSIDE => (OUTSIDE, None),
+            RANGE_UNKNOWN => (UNATTRIBUTED, None),
+            id => match self.ranges.place(id) {
+                Some(place) => (place.path, Some(place)),
+                None => {
+                    self.undefined.ranges += 1;
+                    (UNATTRIBUTED, None)
+                }
+            },
+        }
+    }
+
+    fn group(&mut self, key: GroupKey) -> usize {
+        if let Some(&index) = self.groups.get(&key) {
+            return index as usize;
+        }
+        let stage = self.paths.node(key.path).top;
+        let device = *self.device_unions.entry(key.device).or_insert_with(|| self.unions.create());
+        let on_device = self.stages.entry(stage).or_default().on(key.device, &mut self.unions);
+        let unions = [device, on_device];
+        self.stats.push(GroupStats { key, stats: Stats::default(), stage, unions });
+        self.groups.insert(key, (self.stats.len() - 1) as u32);
+        self.stats.len() - 1
+    }
+
+    /// Everything that was read, reduced.
+    pub fn finish(mut self) -> ProcessCapture {
+        self.undefined.queues = self.devices.undefined_queues;
+        let clock = ClockMap::new(&self.anchors);
+        let ending = if self.end.is_some() { FileEnding::Complete } else { FileEnding::Open };
+        let busy = self.unions.finish();
+        let busy_of = |union: usize| busy.get(union).copied().unwrap_or_default();
+        let mut stages: BTreeMap<PathIndex, StageCapture> = BTreeMap::new();
+        for (stage, times) in self.ranges.stage_times(&clock) {
+            stages.entry(stage).or_default().times = Some(times);
+        }
+        for (stage, unions) in &self.stages {
+            let entry = stages.entry(*stage).or_default();
+            entry.by_device = unions.by_device.iter().map(|&(d, u)| (d, busy_of(u))).collect();
+            let all = unions.any.or(unions.by_device.first().map(|&(_, union)| union));
+            entry.busy = all.map(busy_of).unwrap_or_default();
+        }
+        let mut groups: Vec<(GroupKey, Stats)> =
+            self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
+        groups.sort_by_key(|(key, _)| *key);
+        ProcessCapture {
+            file: String::new(),
+            state: FileState { ending, ..FileState::default() },
+            process: self.process,
+            meta: self.meta,
+            names: self.names.into_list(),
+            shapes: self.shapes.into_list(),
+            path_times: self.ranges.path_times().into_iter().collect(),
+            paths: self.paths.nodes().to_vec(),
+            devices: self.devices.into_list(),
+            device_busy: self.device_unions.iter().map(|(&d, &u)| (d, busy_of(u))).collect(),
+            stages,
+            groups,
+            captured: self.captured.into_iter().collect(),
+            losses: self.losses,
+            counts: self.counts,
+            undefined: self.undefined,
+            faults: self.ranges.faults,
+            anchors: self.anchors.len() as u64,
+            anchors_ignored: clock.ignored(),
+            end: self.end,
+        }
+    }
+}
+
+impl StageUnions {
+    /// The union of this stage on `device`. The second device adds one over all devices, which
+    /// goes on from what the first one had so far.
+    fn on(&mut self, device: u32, unions: &mut Unions) -> usize {
+        if let Some(&(_, union)) = self.by_device.iter().find(|&&(d, _)| d == device) {
+            return union;
+        }
+        if let (&[(_, first)], None) = (self.by_device.as_slice(), self.any) {
+            self.any = Some(unions.fork(first));
+        }
+        let union = unions.create();
+        self.by_device.push((device, union));
+        union
+    }
+}

@@ -1,0 +1,131 @@
+//! What every process recorded and lost -> coverage, with a verdict in plain language.
+
+use super::{META_GPU_OFF, is_simulated};
+use crate::load::{Capture, FileEnding, ProcessCapture};
+use crate::report::model::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
+use crate::report::numbers::count;
+use stage2_figures::text::visible;
+
+/// The coverage of a capture.
+pub(super) fn coverage(capture: &Capture) -> Coverage {
+    let processes: Vec<ProcessCoverage> = capture.processes.iter().map(process).collect();
+    let mut total = CoverageCounts::default();
+    processes.iter().for_each(|process| total.add(&process.counts));
+    let files_refused = capture.files_refused;
+    let mut coverage = Coverage { verdict: Verdict::default(), total, files_refused, processes };
+    coverage.verdict = verdict(&coverage);
+    coverage
+}
+
+fn process(capture: &ProcessCapture) -> ProcessCoverage {
+    let who = capture.process.as_ref();
+    let text = |value: &str| visible(value.as_bytes());
+    ProcessCoverage {
+        file: capture.file.clone(),
+        pid: who.map(|p| p.pid),
+        ppid: who.map(|p| p.ppid),
+        host: who.map(|p| text(&p.host)),
+        exe: who.map(|p| text(&p.exe)),
+        argv: who.map(|p| p.argv.iter().map(|word| text(word)).collect()),
+        collector: who.map(|p| text(&p.collector)),
+        simulated: is_simulated(capture),
+        gpu_off: capture.meta.get(META_GPU_OFF).map(|reason| text(reason)),
+        ending: capture.state.ending,
+        end_reason: capture.end.as_deref().map(text),
+        anchors: capture.anchors,
+        meta: capture.meta.iter().map(|(key, value)| (text(key), text(value))).collect(),
+        file_state: capture.state.clone(),
+        undefined: capture.undefined,
+        counts: counts(capture),
+    }
+}
+
+fn counts(capture: &ProcessCapture) -> CoverageCounts {
+    let (counts, losses, state) = (&capture.counts, &capture.losses, &capture.state);
+    let still_open = capture.path_times.values().fold(0, |sum, times| sum + times.unclosed);
+    let busy = capture.stages.values().map(|stage| stage.busy.late_intervals);
+    CoverageCounts {
+        kernels: counts.kernels,
+        copies: counts.copies,
+        fills: counts.fills,
+        graph_launches: counts.graph_launches,
+        attributed: counts.attributed,
+        outside_ranges: counts.outside_ranges,
+        unattributed: counts.unattributed,
+        invalid_timestamps: counts.invalid_timestamps,
+        dropped_by_cupti: losses.cupti_dropped,
+        buffers_refused: losses.buffers_refused,
+        range_events_lost: losses.range_events,
+        unreadable_records: losses.unreadable_records,
+        spool_bytes_unwritten: losses.spool_bytes_unwritten,
+        corrupt_frames: state.corrupt_frames,
+        torn_bytes: state.torn_bytes,
+        undefined_identifiers: capture.undefined.total(),
+        ranges: counts.ranges,
+        marks: counts.marks,
+        unbalanced_range_ends: losses.unbalanced,
+        unclosed_ranges: still_open.max(losses.unclosed),
+        contradicting_ranges: capture.faults.contradicting,
+        names_cut: losses.names_cut,
+        late_intervals: busy.fold(0, u64::saturating_add),
+        summary_rows_folded: losses.aggregates_folded,
+    }
+}
+
+fn verdict(coverage: &Coverage) -> Verdict {
+    let gaps = gaps(coverage);
+    let records = coverage.gpu_records();
+    let total = &coverage.total;
+    if records == 0 {
+        let mut why: Vec<String> =
+            coverage.processes.iter().filter_map(|process| process.gpu_off.clone()).collect();
+        why.sort();
+        why.dedup();
+        why.extend(gaps);
+        let text = match why.is_empty() {
+            true => "EMPTY: no GPU work was recorded".to_owned(),
+            false => format!("EMPTY: no GPU work was recorded ({})", why.join("; ")),
+        };
+        return Verdict { status: Status::Empty, text };
+    }
+    if gaps.is_empty() {
+        let text = format!(
+            "complete: every kernel record that CUPTI delivered is attributed ({} GPU records in \
+             ranges, {} outside of ranges)",
+            count(total.attributed),
+            count(total.outside_ranges),
+        );
+        return Verdict { status: Status::Complete, text };
+    }
+    let text = format!("PARTIAL, with {} GPU records: {}", count(records), gaps.join("; "));
+    Verdict { status: Status::Partial, text }
+}
+
+/// What keeps the capture from being complete.
+fn gaps(coverage: &Coverage) -> Vec<String> {
+    let total = &coverage.total;
+    let ended = |ending| coverage.processes.iter().filter(|p| p.ending == ending).count() as u64;
+    let off = coverage.processes.iter().filter(|p| p.gpu_off.is_some()).count() as u64;
+    let off = if coverage.gpu_records() > 0 { off } else { 0 };
+    [
+        ("GPU records that could not be attributed", total.unattributed),
+        ("GPU records without valid timestamps (counted, not timed)", total.invalid_timestamps),
+        ("activity records dropped by CUPTI", total.dropped_by_cupti),
+        ("activity buffers refused", total.buffers_refused),
+        ("range events lost", total.range_events_lost),
+        ("activity records that the collector cannot read", total.unreadable_records),
+        ("bytes not written to the spool", total.spool_bytes_unwritten),
+        ("damaged frames in spool files", total.corrupt_frames),
+        ("uses of identifiers that no record defines", total.undefined_identifiers),
+        ("GPU records too late to enter busy time exactly", total.late_intervals),
+        ("processes killed or still running", ended(FileEnding::Open)),
+        ("spool files cut short", ended(FileEnding::Torn)),
+        ("spool files not readable to the end", ended(FileEnding::Unreadable)),
+        ("spool files not readable at all", coverage.files_refused),
+        ("processes whose GPU work was not recorded", off),
+    ]
+    .into_iter()
+    .filter(|&(_, number)| number > 0)
+    .map(|(what, number)| format!("{what}: {}", count(number)))
+    .collect()
+}

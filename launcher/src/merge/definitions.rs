@@ -1,0 +1,73 @@
+//! What the terms of a report mean, in the words that every view shows.
+
+use crate::report::model::Definition;
+use stage2_figures::ERROR_PERCENT;
+
+/// The terms, in the order in which a reader meets them.
+pub(super) fn definitions() -> Vec<Definition> {
+    let percentiles = format!(
+        "Nearest rank, from a log-linear histogram: within {ERROR_PERCENT} % of the exact value. \
+         Minimum, maximum, total and mean are exact."
+    );
+    let terms: [(&str, &str); 12] = [
+        (
+            "source",
+            "Every number comes from the collector: CUPTI activity records and NVTX events of the \
+             traced processes. A value that is not known is absent, never zero.",
+        ),
+        (
+            "stage",
+            "The outermost NVTX range that was open on the launching thread at launch. Work that \
+             was launched while none was open stands under (outside ranges), work whose launch \
+             could not be placed under (unattributed).",
+        ),
+        (
+            "instance",
+            "One opening of a range. The first instance of each process is cold (compilation, \
+             caches, allocation): it is shown by itself, and the median leaves it out. A \
+             start/end range that outlives the range around it goes on under another path: that \
+             path gets the time, but no instance.",
+        ),
+        ("host time", "From the opening to the closing of the range, on the host's clock."),
+        (
+            "GPU window",
+            "Of an instance: from the opening of its range to its closing or to the end of the \
+             last GPU work launched in it, whichever is later. Of a stage: the union of the \
+             windows of its instances, so that overlapping ones count once; summed over \
+             processes.",
+        ),
+        (
+            "GPU busy",
+            "Time in which at least one kernel, copy, fill or graph of the stage ran, on any GPU \
+             of the process: the union of their intervals, summed over processes.",
+        ),
+        ("GPU idle", "GPU window minus GPU busy."),
+        (
+            "sum of kernel time",
+            "The durations of all kernels added up. Where kernels overlap this exceeds the busy \
+             time, and it can exceed wall time.",
+        ),
+        (
+            "share of kernel time",
+            "Of a row: its part of the sum of the durations of all kernels of the run.",
+        ),
+        ("percentiles", &percentiles),
+        (
+            "inclusive, exclusive",
+            "Inclusive counts what was launched in a range or in ranges within it, exclusive what \
+             was launched while it was the innermost. A replayed graph's kernels belong to the \
+             range open at replay.",
+        ),
+        (
+            "names",
+            "Kernel names are demangled and shortened here; kernels.csv and metrics.json hold \
+             them in full. Characters that cannot be seen are spelled out (\\n, \\x1b, \\u{202e}; \
+             \\xff for a byte that is no UTF-8). In kernels.csv, text that begins with =, +, - or \
+             @ has a ' in front, so that no spreadsheet runs it.",
+        ),
+    ];
+    terms
+        .into_iter()
+        .map(|(term, meaning)| Definition { term: term.to_owned(), meaning: meaning.to_owned() })
+        .collect()
+}

@@ -1,0 +1,245 @@
+//! Coverage of all processes -> findings: what is missing, why, and what to do about it.
+
+use crate::finding::{Finding, Severity};
+use crate::load::{FileEnding, ProcessCapture};
+use crate::report::model::{Coverage, CoverageCounts, ProcessCoverage};
+use crate::report::numbers::count;
+
+/// Files that a finding names.
+const FILES_NAMED: usize = 3;
+
+/// A count that, where it is not zero, is a finding.
+struct Check {
+    severity: Severity,
+    count: fn(&CoverageCounts) -> u64,
+    what: &'static str,
+    why: &'static str,
+    remedy: &'static str,
+}
+
+const CHECKS: [Check; 13] = [
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.dropped_by_cupti,
+        what: "activity records dropped by CUPTI",
+        why: "kernels are missing from every number here",
+        remedy: "give the collector more or larger buffers (STAGE2_BUFFERS, for instance 8M*32)",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.buffers_refused,
+        what: "requests for an activity buffer refused",
+        why: "all buffers were full; what CUPTI dropped then, it counts itself",
+        remedy: "give the collector more or larger buffers (STAGE2_BUFFERS, for instance 8M*32)",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.range_events_lost,
+        what: "range events lost",
+        why: "the event queue was full; work around them may be unattributed",
+        remedy: "open fewer ranges, or name those that matter in STAGE2_RANGES",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.unattributed,
+        what: "GPU records unattributed",
+        why: "their launch could not be placed in or out of a range; they have their own row",
+        remedy: "look for lost range events; otherwise report it with STAGE2_LOG=debug",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.invalid_timestamps,
+        what: "GPU records without valid timestamps",
+        why: "CUPTI could not take the times; the calls are counted, and in no time or mean",
+        remedy: "see that no other profiler uses the GPU, and run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.unreadable_records,
+        what: "activity records unreadable",
+        why: "this CUPTI delivers them in a form that the collector does not know",
+        remedy: "use a newer collector, or name a supported libcupti in STAGE2_CUPTI",
+    },
+    Check {
+        severity: Severity::Error,
+        count: |c| c.spool_bytes_unwritten,
+        what: "bytes not written to the spool",
+        why: "the disk was full or the folder not writable; records are missing",
+        remedy: "free space or choose another run folder, and run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.corrupt_frames,
+        what: "damaged frames in spool files",
+        why: "their records are missing from every number here",
+        remedy: "copy the files again from where they were written, or run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.undefined_identifiers,
+        what: "uses of identifiers that no record defines",
+        why: "the records that define them were lost; such work is shown as undefined or \
+              unattributed",
+        remedy: "look for unwritten bytes and damaged frames above; run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.late_intervals,
+        what: "intervals of GPU work that came very late",
+        why: "busy time may be larger than shown, by at most gpu_busy_uncertain_ns",
+        remedy: "flush more often (STAGE2_FLUSH_MS)",
+    },
+    Check {
+        severity: Severity::Note,
+        count: |c| c.unbalanced_range_ends + c.contradicting_ranges,
+        what: "ends of ranges that match no open range, or range records that contradict others",
+        why: "they are ignored; the workload pops more than it pushes, or range events were lost",
+        remedy: "check the pushes and pops of the workload",
+    },
+    Check {
+        severity: Severity::Note,
+        count: |c| c.unclosed_ranges,
+        what: "ranges never closed",
+        why: "they have no host time; their GPU work is counted",
+        remedy: "close every range before the process ends",
+    },
+    Check {
+        severity: Severity::Note,
+        count: |c| c.names_cut,
+        what: "range names cut at the length limit",
+        why: "ranges that differ only behind it are one",
+        remedy: "use shorter names, and payloads for values",
+    },
+];
+
+/// Everything worth knowing about the processes, each kind once.
+pub(super) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> Vec<Finding> {
+    let processes = &coverage.processes;
+    let counted = CHECKS.iter().filter_map(|check| {
+        let total = (check.count)(&coverage.total);
+        let files = files(processes, |p| (check.count)(&p.counts) > 0);
+        (total > 0).then(|| Finding {
+            severity: check.severity,
+            what: format!("{}: {}{files}", check.what, count(total)),
+            why: check.why.to_owned(),
+            remedy: check.remedy.to_owned(),
+        })
+    });
+    let mut findings: Vec<Finding> = counted.collect();
+    findings.extend(endings(processes));
+    findings.extend(processes.iter().filter_map(gpu_off));
+    findings.extend(clocks(captures));
+    findings.extend(when(
+        Severity::Warning,
+        captures.iter().filter(|c| c.process.is_none()).map(|c| c.file.as_str()),
+        "spool files that do not say which process wrote them",
+        "the beginning of the file is missing or damaged",
+        "look for damaged frames above; run again",
+    ));
+    findings.extend(when(
+        Severity::Note,
+        captures.iter().filter(|c| c.state.unknown_records > 0).map(|c| c.file.as_str()),
+        "spool files with records of a kind that this version does not know",
+        "a newer collector wrote them; everything else was read",
+        "use a stage2-launch at least as new as the collector",
+    ));
+    findings
+}
+
+/// Each finding once, the serious ones first: a run's own file may repeat those of an earlier
+/// report on it.
+pub(super) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = Vec::with_capacity(findings.len());
+    for finding in findings {
+        if !kept.contains(&finding) {
+            kept.push(finding);
+        }
+    }
+    kept.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    kept
+}
+
+fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
+    let ended =
+        |ending| processes.iter().filter(move |p| p.ending == ending).map(|p| p.file.as_str());
+    let open = when(
+        Severity::Warning,
+        ended(FileEnding::Open),
+        "spool files without the collector's last record",
+        "the process was killed, or still runs; at most the last flush period is missing",
+        "let the workload end by itself, or shorten the period (STAGE2_FLUSH_MS)",
+    );
+    let torn = when(
+        Severity::Warning,
+        ended(FileEnding::Torn),
+        "spool files cut short",
+        "the process was killed while it wrote, the disk was full, or the file is damaged; the \
+         rest of the file is not here",
+        "check the free space of the run folder and run again",
+    );
+    open.into_iter().chain(torn)
+}
+
+fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
+    let untied = captures.iter().filter(|capture| {
+        let ranges = capture.stages.values().filter_map(|stage| stage.times.as_ref());
+        ranges.filter(|times| times.window_ns.is_none()).count() > 0
+            && capture.counts.attributed > 0
+    });
+    let untied = when(
+        Severity::Warning,
+        untied.map(|c| c.file.as_str()),
+        "spool files without a reading that ties the GPU's clock to that of the ranges",
+        "the window, idle time and busy share of stages are absent; busy time is not affected",
+        "run again; the collector takes such readings from the first GPU record on",
+    );
+    let contradicting = when(
+        Severity::Note,
+        captures.iter().filter(|c| c.anchors_ignored > 0).map(|c| c.file.as_str()),
+        "spool files with clock readings that contradict each other",
+        "a clock was set back during the run; those readings were left out, and windows of \
+         stages may be off by the step",
+        "keep the clocks of the machine steady during a run",
+    );
+    untied.into_iter().chain(contradicting)
+}
+
+fn gpu_off(process: &ProcessCoverage) -> Option<Finding> {
+    process.gpu_off.as_ref().map(|reason| Finding {
+        severity: Severity::Warning,
+        what: format!("{}: GPU work was not recorded: {reason}", process.file),
+        why: "only its ranges are here".to_owned(),
+        remedy: "run `stage2-launch doctor`, which says what CUPTI needs".to_owned(),
+    })
+}
+
+fn when<'f>(
+    severity: Severity,
+    files: impl Iterator<Item = &'f str>,
+    what: &str,
+    why: &str,
+    remedy: &str,
+) -> Option<Finding> {
+    let files: Vec<&str> = files.collect();
+    (!files.is_empty()).then(|| Finding {
+        severity,
+        what: format!("{what}: {}{}", count(files.len() as u64), named(&files)),
+        why: why.to_owned(),
+        remedy: remedy.to_owned(),
+    })
+}
+
+fn files(processes: &[ProcessCoverage], concerned: impl Fn(&ProcessCoverage) -> bool) -> String {
+    let files: Vec<&str> =
+        processes.iter().filter(|p| concerned(p)).map(|p| p.file.as_str()).collect();
+    named(&files)
+}
+
+fn named(files: &[&str]) -> String {
+    let shown = files.iter().take(FILES_NAMED).copied().collect::<Vec<_>>().join(", ");
+    match files.len().saturating_sub(FILES_NAMED) {
+        _ if files.is_empty() => String::new(),
+        0 => format!(" ({shown})"),
+        more => format!(" ({shown} and {more} more)"),
+    }
+}

@@ -1,0 +1,180 @@
+//! Windows, busy times and groups of GPU work -> one row for each stage.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use super::Groups;
+use super::intern::{Mapping, Tables};
+use super::labels::Labels;
+use super::paths::add_times;
+use super::times::{median, percent};
+use crate::load::ProcessCapture;
+use crate::load::ranges::{PathTimes, StageTimes};
+use crate::load::stats::{Work, mean};
+use crate::report::model::{PathKind, StageDeviceRow, StageRow};
+
+/// What the processes measured of each stage.
+#[derive(Debug, Default)]
+pub(super) struct Stages {
+    stages: BTreeMap<u32, Stage>,
+}
+
+#[derive(Debug, Default)]
+struct Stage {
+    times: PathTimes,
+    /// A process recorded GPU work; without any, nothing is known of the GPU: that is not zero.
+    gpu_recorded: bool,
+    window_ns: Option<u64>,
+    /// A process could not tell its window.
+    window_missing: bool,
+    has_ranges: bool,
+    kernels_per_instance: Vec<u64>,
+    busy_ns: u64,
+    late_ns: u64,
+    busy_by_device: BTreeMap<u32, u64>,
+}
+
+/// What the groups of a stage add up to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    kernels: u64,
+    kernels_timed: u64,
+    kernel_sum_ns: u64,
+    copies: u64,
+    fills: u64,
+    graph_launches: u64,
+}
+
+impl Stages {
+    /// Takes what `process` measured.
+    pub(super) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
+        let gpu_recorded = super::gpu_recorded(process);
+        for (&path, captured) in &process.stages {
+            let stage = self.stages.entry(mapping.path(path)).or_default();
+            stage.gpu_recorded |= gpu_recorded;
+            stage.busy_ns = stage.busy_ns.saturating_add(captured.busy.busy_ns);
+            stage.late_ns = stage.late_ns.saturating_add(captured.busy.late_ns);
+            for (&device, busy) in &captured.by_device {
+                let sum = stage.busy_by_device.entry(mapping.device(device)).or_default();
+                *sum = sum.saturating_add(busy.busy_ns);
+            }
+            if let Some(times) = &captured.times {
+                stage.has_ranges = true;
+                if gpu_recorded {
+                    stage.take_windows(times);
+                }
+            }
+            if let Some(times) = process.path_times.get(&path) {
+                add_times(&mut stage.times, times);
+            }
+        }
+    }
+
+    /// The rows: ranges by summed kernel time, then what is in no range.
+    pub(super) fn rows(self, groups: &Groups, tables: &Tables, labels: &Labels) -> Vec<StageRow> {
+        let totals = totals(groups, labels);
+        let mut rows: Vec<StageRow> = self
+            .stages
+            .into_iter()
+            .map(|(path, stage)| {
+                let kind = tables.nodes.get(path as usize).map_or(PathKind::Undefined, |n| n.kind);
+                stage.row(labels.path(path).to_owned(), kind, labels, |device| {
+                    totals.get(&(path, device)).copied().unwrap_or_default()
+                })
+            })
+            .collect();
+        rows.sort_by_cached_key(|row| {
+            (row.kind, Reverse(row.kernel_sum_ns), Reverse(row.host_total_ns), row.stage.clone())
+        });
+        rows
+    }
+}
+
+impl Stage {
+    fn take_windows(&mut self, times: &StageTimes) {
+        self.kernels_per_instance.extend_from_slice(&times.kernels_per_instance);
+        match times.window_ns {
+            Some(ns) => self.window_ns = Some(self.window_ns.unwrap_or(0).saturating_add(ns)),
+            None => self.window_missing = true,
+        }
+    }
+
+    fn row(
+        mut self,
+        stage: String,
+        kind: PathKind,
+        labels: &Labels,
+        totals_on: impl Fn(u32) -> Totals,
+    ) -> StageRow {
+        let mut all = Totals::default();
+        let mut devices = Vec::with_capacity(self.busy_by_device.len());
+        for (&device, &gpu_busy_ns) in &self.busy_by_device {
+            let on_device = totals_on(device);
+            all.add(&on_device);
+            devices.push(StageDeviceRow {
+                device: labels.device(device).to_owned(),
+                gpu_busy_ns,
+                kernels: on_device.kernels,
+                kernel_sum_ns: on_device.kernel_sum_ns,
+            });
+        }
+        let window_ns = self.window_ns.filter(|_| !self.window_missing);
+        let recorded = |value: u64| self.gpu_recorded.then_some(value);
+        let per_instance = &mut self.kernels_per_instance;
+        let ranges = self.has_ranges.then_some(&self.times);
+        StageRow {
+            stage,
+            kind,
+            instances: ranges.map(|times| times.instances),
+            unclosed: ranges.map(|times| times.unclosed),
+            host_total_ns: ranges.and_then(|times| times.host_total_ns),
+            host_first_ns: ranges.and_then(|times| times.host_first_ns),
+            host_warm_median_ns: median(&mut self.times.host_warm_ns.clone()),
+            gpu_window_ns: window_ns,
+            gpu_busy_ns: recorded(self.busy_ns),
+            gpu_busy_uncertain_ns: self.late_ns,
+            gpu_idle_ns: window_ns.map(|window| window.saturating_sub(self.busy_ns)),
+            gpu_busy_percent: window_ns.and_then(|window| percent(self.busy_ns, window)),
+            kernels: recorded(all.kernels),
+            kernels_per_instance_min: per_instance.iter().min().copied(),
+            kernels_per_instance_max: per_instance.iter().max().copied(),
+            kernels_per_instance_median: median(per_instance),
+            kernel_sum_ns: recorded(all.kernel_sum_ns),
+            kernel_mean_ns: mean(all.kernel_sum_ns, all.kernels_timed),
+            copies: recorded(all.copies),
+            fills: recorded(all.fills),
+            graph_launches: recorded(all.graph_launches),
+            devices,
+        }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, other: &Self) {
+        self.kernels = self.kernels.saturating_add(other.kernels);
+        self.kernels_timed = self.kernels_timed.saturating_add(other.kernels_timed);
+        self.kernel_sum_ns = self.kernel_sum_ns.saturating_add(other.kernel_sum_ns);
+        self.copies = self.copies.saturating_add(other.copies);
+        self.fills = self.fills.saturating_add(other.fills);
+        self.graph_launches = self.graph_launches.saturating_add(other.graph_launches);
+    }
+}
+
+fn totals(groups: &Groups, labels: &Labels) -> HashMap<(u32, u32), Totals> {
+    let mut totals: HashMap<(u32, u32), Totals> = HashMap::new();
+    for (key, stats) in groups {
+        let mut own = Totals::default();
+        match key.work {
+            Work::Kernel(_) => {
+                own.kernels = stats.calls;
+                own.kernels_timed = stats.timed();
+                own.kernel_sum_ns = stats.total_ns;
+            }
+            Work::Copy(_) => own.copies = stats.calls,
+            Work::Fill => own.fills = stats.calls,
+            Work::Graph(_) => own.graph_launches = stats.calls,
+        }
+        totals.entry((labels.stage_of(key.path), key.device)).or_default().add(&own);
+    }
+    totals
+}

@@ -1,0 +1,54 @@
+//! Numbers of groups -> the numbers of rows: means, medians and shares that never divide by zero.
+
+use crate::load::stats::Stats;
+use crate::report::model::Times;
+
+/// The times of a row.
+pub(super) fn times(stats: &Stats) -> Times {
+    Times {
+        calls: stats.calls,
+        invalid_timestamp_calls: stats.untimed,
+        graph_calls: stats.graph_calls,
+        total_ns: stats.total_ns,
+        mean_ns: stats.mean_ns(),
+        min_ns: stats.min_ns,
+        p50_ns: stats.percentile_ns(50),
+        p99_ns: stats.percentile_ns(99),
+        max_ns: stats.max_ns,
+        first_start_gpu_ns: stats.first_start_ns,
+        last_end_gpu_ns: stats.last_end_ns,
+    }
+}
+
+/// `part` of `whole` in percent; nothing of nothing.
+pub(super) fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
+}
+
+/// The middle one, or the rounded mean of the middle two; nothing of nothing.
+pub(super) fn median(values: &mut [u64]) -> Option<u64> {
+    values.sort_unstable();
+    let upper = *values.get(values.len() / 2)?;
+    let lower = *values.get((values.len() - 1) / 2)?;
+    Some(lower + (upper - lower).div_ceil(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&mut []), None);
+        assert_eq!(median(&mut [7]), Some(7));
+        assert_eq!(median(&mut [9, 1, 4]), Some(4));
+        assert_eq!(median(&mut [4, 1]), Some(3));
+        assert_eq!(median(&mut [u64::MAX, u64::MAX]), Some(u64::MAX));
+    }
+
+    #[test]
+    fn shares_of_nothing_are_absent() {
+        assert_eq!(percent(1, 0), None);
+        assert_eq!(percent(1, 4), Some(25.0));
+    }
+}

@@ -1,0 +1,18 @@
+//! What every Markdown file says before anything else: title, simulated or not, coverage.
+
+use super::model::Report;
+use stage2_figures::text::plain;
+
+/// What a simulated device means for the numbers.
+pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a part of it) was simulated. \
+    The times are those of a recording and say nothing about this machine.";
+
+/// Title, banner and verdict.
+pub(super) fn first_screen(title: &str, report: &Report) -> String {
+    let mut out = format!("# {}\n\n", plain(title));
+    if report.simulated {
+        out.push_str(&format!("> **{SIMULATED}**\n\n"));
+    }
+    out.push_str(&format!("**Coverage:** {}.\n\n", plain(&report.coverage.verdict.text)));
+    out
+}

@@ -1,0 +1,51 @@
+//! A report -> the few lines that a terminal shows at the end of a run.
+
+use std::path::Path;
+
+use super::first_screen::SIMULATED;
+use super::model::{Report, StageRow};
+use super::numbers::{count, ms3, or_absent, percent1, us3};
+use stage2_figures::text::{shorten, visible_path};
+
+/// Stages that are shown.
+const STAGES: usize = 4;
+/// Kernels that are shown.
+const KERNELS: usize = 3;
+/// Characters of a name.
+const NAME_LIMIT: usize = 60;
+
+/// The lines, without line ends and without anything that acts on a terminal.
+pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    if report.simulated {
+        lines.push(SIMULATED.to_owned());
+    }
+    lines.push(format!("coverage: {}", report.coverage.verdict.text));
+    lines.extend(report.stages.iter().take(STAGES).map(stage));
+    if let Some(more) = report.stages.len().checked_sub(STAGES).filter(|&more| more > 0) {
+        lines.push(format!("and {} more stages", count(more as u64)));
+    }
+    let top = super::top_kernels(report, KERNELS);
+    lines.extend(top.iter().enumerate().map(|(i, kernel)| {
+        format!(
+            "top {}: {} % of kernel time, {} calls, mean {} us: {}",
+            i + 1,
+            or_absent(kernel.percent, percent1),
+            count(kernel.calls),
+            or_absent(kernel.mean_ns, us3),
+            shorten(kernel.name, NAME_LIMIT),
+        )
+    }));
+    lines.push(format!("report: {}", visible_path(report_md)));
+    lines
+}
+
+fn stage(row: &StageRow) -> String {
+    let name = shorten(&row.stage, NAME_LIMIT);
+    let (Some(kernels), Some(busy_ns)) = (row.kernels, row.gpu_busy_ns) else {
+        return format!("{name}: GPU work was not recorded");
+    };
+    let idle = row.gpu_busy_percent.map(|busy| percent1((100.0 - busy).max(0.0)));
+    let idle = idle.map_or_else(String::new, |idle| format!(", idle {idle} %"));
+    format!("{name}: {} kernels, GPU busy {} ms{idle}", count(kernels), ms3(busy_ns))
+}

@@ -1,0 +1,170 @@
+//! The run's own files (`run.json`, `env.json`, `config.yaml`) -> what the report says of the run.
+//!
+//! Read tolerantly: what is absent or unexpected costs its own lines, and a finding says so.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::model::{Fact, PassInfo, RunInfo};
+use crate::finding::{Finding, Severity};
+use stage2_figures::text::{visible, visible_path};
+
+/// Larger files are no run files.
+const LIMIT_BYTES: u64 = 16 << 20;
+/// Facts of the environment that are shown.
+const FACTS_LIMIT: usize = 40;
+/// Rows of kernels.md where the configuration does not say.
+const DEFAULT_TOP: usize = 50;
+
+/// What the run's files say.
+#[derive(Debug, Default)]
+pub(super) struct Inputs {
+    /// For the report.
+    pub(super) run: RunInfo,
+    /// `run.json` says that the GPU is simulated.
+    pub(super) simulated: bool,
+    /// Rows of kernels.md.
+    pub(super) top_n: usize,
+    /// Findings of the run, and what was wrong with the files.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Reads the files of `run_dir`.
+pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
+    let mut findings = Vec::new();
+    let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).map_err(|e| e.to_string());
+    let yaml = |bytes: &[u8]| {
+        let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+        serde_saphyr::from_str::<Value>(text).map_err(|e| e.to_string())
+    };
+    let run = read(run_dir, "run.json", json, &mut findings);
+    let env = read(run_dir, "env.json", json, &mut findings);
+    let config = read(run_dir, "config.yaml", yaml, &mut findings);
+    let top_n = top_n(&config, &mut findings);
+    findings.extend(run_findings(&run));
+    Inputs {
+        run: RunInfo {
+            name: name_of(run_dir),
+            command: words(run.get("command")),
+            started: run.get("started").and_then(scalar),
+            passes: passes(&run),
+            environment: facts(&env),
+        },
+        simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
+        top_n,
+        findings,
+    }
+}
+
+fn name_of(run_dir: &Path) -> String {
+    let full = run_dir.canonicalize().unwrap_or_else(|_| run_dir.to_path_buf());
+    full.file_name().map_or_else(|| visible_path(run_dir), |n| visible(n.as_encoded_bytes()))
+}
+
+fn read(
+    run_dir: &Path,
+    name: &str,
+    parse: impl Fn(&[u8]) -> Result<Value, String>,
+    findings: &mut Vec<Finding>,
+) -> Value {
+    let mut bytes = Vec::new();
+    let got = File::open(run_dir.join(name))
+        .and_then(|file| file.take(LIMIT_BYTES + 1).read_to_end(&mut bytes));
+    let value = match got {
+        Err(error) => Err(error.to_string()),
+        Ok(_) if bytes.len() as u64 > LIMIT_BYTES => Err("it is larger than 16 MiB".to_owned()),
+        Ok(_) => parse(&bytes),
+    };
+    value.unwrap_or_else(|problem| {
+        findings.push(Finding::new(
+            Severity::Note,
+            format!("{name} cannot be used: {}", visible(problem.as_bytes())),
+            "what it says of the run is missing from the report; no measured number depends on it",
+            "run the workload again to have a whole bundle",
+        ));
+        Value::Null
+    })
+}
+
+fn top_n(config: &Value, findings: &mut Vec<Finding>) -> usize {
+    let Some(value) = config.pointer("/report/top_n") else { return DEFAULT_TOP };
+    value.as_u64().and_then(|top| usize::try_from(top).ok()).unwrap_or_else(|| {
+        findings.push(Finding::new(
+            Severity::Note,
+            format!("config.yaml: report.top_n is {}", visible(value.to_string().as_bytes())),
+            format!("a whole number is needed; kernels.md has {DEFAULT_TOP} rows"),
+            "set report.top_n to a whole number",
+        ));
+        DEFAULT_TOP
+    })
+}
+
+fn run_findings(run: &Value) -> Vec<Finding> {
+    let listed = run.get("findings").and_then(Value::as_array);
+    let parse = |value: &Value| serde_json::from_value::<Finding>(value.clone()).ok();
+    let show = |text: String| visible(text.as_bytes());
+    let shown = |f: Finding| Finding::new(f.severity, show(f.what), show(f.why), show(f.remedy));
+    listed.into_iter().flatten().filter_map(parse).map(shown).collect()
+}
+
+/// A scalar as visible text.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(visible(text.as_bytes())),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// An argv: an array of scalars, or one string.
+fn words(value: Option<&Value>) -> Option<Vec<String>> {
+    match value? {
+        Value::Array(words) => Some(words.iter().filter_map(scalar).collect()),
+        other => scalar(other).map(|word| vec![word]),
+    }
+}
+
+fn passes(run: &Value) -> Vec<PassInfo> {
+    let listed = run.get("passes").and_then(Value::as_array);
+    let pass = |pass: &Value| PassInfo {
+        name: pass.get("name").and_then(shallow),
+        status: pass.get("status").and_then(shallow),
+        exit: pass.get("exit").and_then(shallow),
+        duration_ms: pass.get("duration_ms").and_then(Value::as_u64),
+        why: pass.get("why").and_then(shallow).filter(|why| !why.is_empty()),
+    };
+    listed.into_iter().flatten().map(pass).collect()
+}
+
+/// A scalar, or those of one level below (`{"code": 0}` is `code 0`).
+fn shallow(value: &Value) -> Option<String> {
+    match value {
+        Value::Object(fields) => {
+            let field = |(key, value): (&String, &Value)| {
+                Some(format!("{} {}", visible(key.as_bytes()), scalar(value)?))
+            };
+            Some(fields.iter().filter_map(field).collect::<Vec<_>>().join(", "))
+        }
+        other => scalar(other),
+    }
+}
+
+/// The scalars of the environment, up to two levels down, as `driver.version`.
+fn facts(env: &Value) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    for (key, value) in env.as_object().into_iter().flatten() {
+        let key = visible(key.as_bytes());
+        match value {
+            Value::Object(fields) => facts.extend(fields.iter().filter_map(|(inner, value)| {
+                let key = format!("{key}.{}", visible(inner.as_bytes()));
+                Some(Fact { key, value: scalar(value)? })
+            })),
+            other => facts.extend(scalar(other).map(|value| Fact { key, value })),
+        }
+    }
+    facts.truncate(FACTS_LIMIT);
+    facts
+}

@@ -1,0 +1,93 @@
+//! Kernel rows -> `kernels.csv`: every row, names in full, integers in nanoseconds.
+
+use std::io::Write;
+
+use super::model::Report;
+use stage2_figures::text::csv_field;
+
+const COLUMNS: [&str; 31] = [
+    "kernel_name",
+    "mangled_name",
+    "total_ns",
+    "calls",
+    "mean_ns",
+    "device",
+    "stage",
+    "range_path",
+    "kernel_sum_percent",
+    "grid_x",
+    "grid_y",
+    "grid_z",
+    "block_x",
+    "block_y",
+    "block_z",
+    "min_ns",
+    "p50_ns",
+    "p99_ns",
+    "max_ns",
+    "registers_per_thread",
+    "static_shared_bytes",
+    "dynamic_shared_bytes",
+    "local_bytes_per_thread",
+    "graph_calls",
+    "invalid_timestamp_calls",
+    "first_start_gpu_ns",
+    "last_end_gpu_ns",
+    "path_index",
+    "name_index",
+    "source",
+    "simulated",
+];
+
+/// Writes the table. Absent values are empty fields.
+///
+/// # Errors
+/// What the sink says.
+pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> {
+    let mut writer = csv::Writer::from_writer(sink);
+    writer.write_record(COLUMNS)?;
+    for row in &report.kernels {
+        let name = report.kernel_names.get(row.name_index);
+        let name = |part: fn(&stage2_figures::KernelName) -> &str| csv_field(name.map_or("", part));
+        let launch = |value: fn(super::model::Launch) -> u32| {
+            row.launch.map_or_else(String::new, |l| value(l).to_string())
+        };
+        let some = |value: Option<u64>| value.map_or_else(String::new, |v| v.to_string());
+        let times = &row.times;
+        writer.write_record([
+            name(|n| &n.demangled),
+            name(|n| &n.mangled),
+            times.total_ns.to_string(),
+            times.calls.to_string(),
+            some(times.mean_ns),
+            csv_field(&row.device),
+            csv_field(&row.stage),
+            csv_field(&row.path),
+            row.kernel_sum_percent.map_or_else(String::new, |p| format!("{p:.6}")),
+            launch(|l| l.grid[0]),
+            launch(|l| l.grid[1]),
+            launch(|l| l.grid[2]),
+            launch(|l| l.block[0]),
+            launch(|l| l.block[1]),
+            launch(|l| l.block[2]),
+            some(times.min_ns),
+            some(times.p50_ns),
+            some(times.p99_ns),
+            some(times.max_ns),
+            launch(|l| l.registers_per_thread),
+            launch(|l| l.static_shared_bytes),
+            launch(|l| l.dynamic_shared_bytes),
+            launch(|l| l.local_bytes_per_thread),
+            times.graph_calls.to_string(),
+            times.invalid_timestamp_calls.to_string(),
+            some(times.first_start_gpu_ns),
+            some(times.last_end_gpu_ns),
+            row.path_index.to_string(),
+            row.name_index.to_string(),
+            report.source.clone(),
+            row.simulated.to_string(),
+        ])?;
+    }
+    writer.flush()?;
+    Ok(())
+}

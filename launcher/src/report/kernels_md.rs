@@ -1,0 +1,98 @@
+//! Kernel rows -> `kernels.md`: the longest ones, and what share of the time the rest has.
+
+use super::first_screen::first_screen;
+use super::model::{KernelRow, Launch, Report};
+use super::numbers::{count, ms3, ms6, or_absent, percent1, us3};
+use super::table::Align::{Left, Right};
+use super::table::Table;
+use stage2_figures::text::{code, plain};
+
+/// The page, with at most `top` rows.
+pub(super) fn kernels_md(report: &Report, top: usize) -> String {
+    let mut out = first_screen("Kernels", report);
+    out.push_str(&rows_line(report, top));
+    let mut table = Table::new(&[
+        ("kernel_name", Left),
+        ("total_ms", Right),
+        ("calls", Right),
+        ("mean_ms", Right),
+        ("device", Left),
+        ("stage", Left),
+        ("range_path", Left),
+        ("gpu_time_%", Right),
+        ("grid", Left),
+        ("block", Left),
+        ("min_us", Right),
+        ("p50_us", Right),
+        ("p99_us", Right),
+        ("max_us", Right),
+        ("registers", Right),
+        ("shared_bytes", Right),
+        ("untimed_calls", Right),
+    ]);
+    for row in report.kernels.iter().take(top) {
+        add(&mut table, row);
+    }
+    if !table.is_empty() {
+        out.push_str(&table.finish());
+    }
+    out.push_str(
+        "Source: collector. One row for each kernel, launch configuration, range path and \
+         device. `gpu_time_%` is the share of the sum of all kernels' durations; overlapping \
+         kernels count each. Names are demangled and shortened (`#1`, `#2` tell apart kernels \
+         whose short names are the same); kernels.csv has them in full. `untimed_calls` have no \
+         valid timestamps: they are in `calls` and in none of the times. report.md says what the \
+         terms mean.\n",
+    );
+    out
+}
+
+fn rows_line(report: &Report, top: usize) -> String {
+    let rest = report.kernels.get(top..).unwrap_or_default();
+    let shown = count((report.kernels.len() - rest.len()) as u64);
+    if rest.is_empty() {
+        return format!("Rows: all {shown}, longest total first.\n\n");
+    }
+    let ns = rest.iter().fold(0u64, |sum, row| sum.saturating_add(row.times.total_ns));
+    let calls = rest.iter().fold(0u64, |sum, row| sum.saturating_add(row.times.calls));
+    let share: f64 = rest.iter().filter_map(|row| row.kernel_sum_percent).sum();
+    format!(
+        "Rows: {shown} of {}, longest total first. Left out: {} rows with {} calls, {} ms, {} % of \
+         the sum of all kernels' durations; kernels.csv has every row.\n\n",
+        count(report.kernels.len() as u64),
+        count(rest.len() as u64),
+        count(calls),
+        ms3(ns),
+        percent1(share),
+    )
+}
+
+fn add(table: &mut Table, row: &KernelRow) {
+    let launch = |show: fn(Launch) -> String| or_absent(row.launch, show);
+    let times = &row.times;
+    table.row([
+        code(&row.kernel),
+        ms3(times.total_ns),
+        times.calls.to_string(),
+        or_absent(times.mean_ns, ms6),
+        plain(&row.device),
+        code(&row.stage),
+        code(&row.path),
+        or_absent(row.kernel_sum_percent, percent1),
+        launch(|l| dimensions(l.grid)),
+        launch(|l| dimensions(l.block)),
+        or_absent(times.min_ns, us3),
+        or_absent(times.p50_ns, us3),
+        or_absent(times.p99_ns, us3),
+        or_absent(times.max_ns, us3),
+        launch(|l| l.registers_per_thread.to_string()),
+        launch(|l| {
+            (u64::from(l.static_shared_bytes) + u64::from(l.dynamic_shared_bytes)).to_string()
+        }),
+        times.invalid_timestamp_calls.to_string(),
+    ]);
+}
+
+fn dimensions([x, y, z]: [u32; 3]) -> String {
+    format!("{x}×{y}×{z}")
+}

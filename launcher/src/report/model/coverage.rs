@@ -1,0 +1,160 @@
+//! What was recorded, what is missing, and what that means in one line.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::load::{FileEnding, FileState, Undefined};
+
+/// Coverage of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// All of it in one line.
+    pub verdict: Verdict,
+    /// Over all processes.
+    pub total: CoverageCounts,
+    /// Spool files that could not be read at all.
+    pub files_refused: u64,
+    /// Each process.
+    pub processes: Vec<ProcessCoverage>,
+}
+
+impl Coverage {
+    /// Records of GPU work, over all processes.
+    pub fn gpu_records(&self) -> u64 {
+        let CoverageCounts { kernels, copies, fills, graph_launches, .. } = self.total;
+        [kernels, copies, fills, graph_launches].into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+/// Whether the capture can be believed as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Everything that CUPTI delivered is there, timed and placed.
+    Complete,
+    /// Something is missing.
+    Partial,
+    /// No GPU work was recorded.
+    #[default]
+    Empty,
+}
+
+/// The coverage in plain language.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// In one word.
+    pub status: Status,
+    /// In one line.
+    pub text: String,
+}
+
+/// Coverage of one process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessCoverage {
+    /// Its spool file.
+    pub file: String,
+    /// Process id, in its own namespace.
+    pub pid: Option<u32>,
+    /// Its parent's.
+    pub ppid: Option<u32>,
+    /// Host name.
+    pub host: Option<String>,
+    /// Path of the executable.
+    pub exe: Option<String>,
+    /// Its arguments.
+    pub argv: Option<Vec<String>>,
+    /// Version of the collector.
+    pub collector: Option<String>,
+    /// Its GPU was simulated.
+    pub simulated: bool,
+    /// Why GPU collection was off, if it was.
+    pub gpu_off: Option<String>,
+    /// How the file ends.
+    pub ending: FileEnding,
+    /// Why the capture ended, if it ended in order.
+    pub end_reason: Option<String>,
+    /// Clock readings in the file.
+    pub anchors: u64,
+    /// Facts about the capture.
+    pub meta: BTreeMap<String, String>,
+    /// What of the file could not be used.
+    pub file_state: FileState,
+    /// Uses of identifiers that nothing in the file defines.
+    pub undefined: Undefined,
+    /// The counts.
+    pub counts: CoverageCounts,
+}
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident: $label:literal,)*) => {
+        /// Counts of what was recorded and of what is missing.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct CoverageCounts {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl CoverageCounts {
+            /// Adds the counts of another process.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name = self.$name.saturating_add(other.$name);)*
+            }
+
+            /// Every count with a label for people.
+            pub fn labelled(&self) -> Vec<(&'static str, u64)> {
+                vec![$(($label, self.$name)),*]
+            }
+        }
+    };
+}
+
+counts! {
+    /// Kernel records.
+    kernels: "kernels",
+    /// Copy records.
+    copies: "copies",
+    /// Fill records.
+    fills: "fills",
+    /// Records of whole CUDA graphs.
+    graph_launches: "graph launches",
+    /// GPU records placed in a range.
+    attributed: "GPU records in a range",
+    /// GPU records launched while no range was open.
+    outside_ranges: "GPU records outside of ranges",
+    /// GPU records whose launch could not be placed.
+    unattributed: "GPU records unattributed",
+    /// GPU records without valid timestamps: counted, not timed.
+    invalid_timestamps: "GPU records without valid timestamps",
+    /// Activity records that CUPTI dropped.
+    dropped_by_cupti: "activity records dropped by CUPTI",
+    /// Times that no activity buffer was free; what CUPTI dropped for it, it counts itself.
+    buffers_refused: "activity buffers refused",
+    /// NVTX events lost because the queue was full.
+    range_events_lost: "range events lost",
+    /// Records of a kind or length that the collector does not read.
+    unreadable_records: "unreadable records",
+    /// Bytes that could not be written to the spool.
+    spool_bytes_unwritten: "spool bytes unwritten",
+    /// Frames of the spool that are damaged.
+    corrupt_frames: "corrupt frames",
+    /// Bytes behind the last whole frame of the spool.
+    torn_bytes: "torn bytes",
+    /// Uses of identifiers that nothing in the file defines.
+    undefined_identifiers: "undefined identifiers",
+    /// Range instances.
+    ranges: "range instances",
+    /// NVTX marks.
+    marks: "marks",
+    /// Pops and ends that matched no open range.
+    unbalanced_range_ends: "unbalanced range ends",
+    /// Ranges still open when the capture ended.
+    unclosed_ranges: "unclosed ranges",
+    /// Ranges that contradict each other in the file.
+    contradicting_ranges: "contradicting range records",
+    /// Range names that were cut at the collector's length limit.
+    names_cut: "range names cut",
+    /// Intervals of GPU work that came too late to enter busy time exactly.
+    late_intervals: "late intervals",
+    /// Rows folded away in the collector's own summary (not here).
+    summary_rows_folded: "rows folded in the summary at exit",
+}

@@ -1,0 +1,129 @@
+//! The one model of a report: `metrics.json` is this, and every other file is a view of it.
+//!
+//! Every name of a number says its unit; absent is null, never zero. Names of foreign origin are
+//! held as visible text (see [`stage2_figures::text`]): safe to print, not yet escaped for a format.
+
+mod coverage;
+mod rows;
+
+use serde::{Deserialize, Serialize};
+use stage2_figures::KernelName;
+
+use crate::finding::Finding;
+pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
+pub use rows::{
+    CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
+    StageDeviceRow, StageKernelRow, StageRow, Times,
+};
+
+/// Name of the model.
+pub const SCHEMA: &str = "stage2.report";
+/// Version of the model: grows when a field changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Where the numbers come from.
+pub const SOURCE: &str = "collector";
+
+/// Everything that a report shows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Program and version that wrote it.
+    pub generator: String,
+    /// Where the numbers come from: [`SOURCE`].
+    pub source: String,
+    /// The GPU, or that of some process, was simulated: times are those of a recording.
+    pub simulated: bool,
+    /// What ran.
+    pub run: RunInfo,
+    /// What was recorded and what is missing.
+    pub coverage: Coverage,
+    /// GPUs.
+    pub devices: Vec<DeviceRow>,
+    /// Outermost ranges.
+    pub stages: Vec<StageRow>,
+    /// All ranges, as a tree: every parent before its children.
+    pub paths: Vec<PathRow>,
+    /// Names of kernels, once each.
+    pub kernel_names: Vec<KernelName>,
+    /// Kernels per range path, launch configuration and device; longest total first.
+    pub kernels: Vec<KernelRow>,
+    /// The kernels with the longest total of each stage, over all its ranges, launch
+    /// configurations and devices; stages in the order of `stages`.
+    pub stage_kernels: Vec<StageKernelRow>,
+    /// Copies per range path, direction and device; longest total first.
+    pub copies: Vec<MemoryRow>,
+    /// Fills per range path and device; longest total first.
+    pub fills: Vec<MemoryRow>,
+    /// CUDA graphs that were recorded as a whole; longest total first.
+    pub graph_launches: Vec<GraphRow>,
+    /// Kernels of graph replays by the range in which they were captured.
+    pub graph_captures: Vec<CaptureRow>,
+    /// What the reader should know.
+    pub findings: Vec<Finding>,
+    /// What the terms mean.
+    pub definitions: Vec<Definition>,
+}
+
+impl Report {
+    /// Marks everything as simulated, where the run says so and its files do not.
+    pub fn mark_simulated(&mut self) {
+        self.simulated = true;
+        self.devices.iter_mut().for_each(|row| row.simulated = true);
+        self.kernels.iter_mut().for_each(|row| row.simulated = true);
+        self.copies.iter_mut().for_each(|row| row.simulated = true);
+        self.fills.iter_mut().for_each(|row| row.simulated = true);
+        self.graph_launches.iter_mut().for_each(|row| row.simulated = true);
+        self.coverage.processes.iter_mut().for_each(|process| process.simulated = true);
+    }
+}
+
+/// What ran, from the run's own files; absent where they are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// Name of the run's folder.
+    pub name: String,
+    /// The workload's argv.
+    pub command: Option<Vec<String>>,
+    /// When it started, as the run's file says it.
+    pub started: Option<String>,
+    /// How each pass went.
+    pub passes: Vec<PassInfo>,
+    /// Facts about the machine.
+    pub environment: Vec<Fact>,
+}
+
+/// How a pass went, as the run's file says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassInfo {
+    /// Its name.
+    pub name: Option<String>,
+    /// How far it came.
+    pub status: Option<String>,
+    /// How its process ended.
+    pub exit: Option<String>,
+    /// How long its process lived, milliseconds.
+    pub duration_ms: Option<u64>,
+    /// Why it failed or was left out.
+    pub why: Option<String>,
+}
+
+/// A fact and its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// What it is about; parts are set off by dots.
+    pub key: String,
+    /// The value.
+    pub value: String,
+}
+
+/// A term and its meaning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// The term.
+    pub term: String,
+    /// What it means.
+    pub meaning: String,
+}

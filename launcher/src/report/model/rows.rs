@@ -1,0 +1,299 @@
+//! The rows of a report's tables.
+
+use serde::{Deserialize, Serialize};
+
+/// What a range path stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathKind {
+    /// NVTX ranges.
+    #[default]
+    Range,
+    /// Work that was launched while no range was open.
+    OutsideRanges,
+    /// Work whose launch could not be placed.
+    Unattributed,
+    /// Ranges that the capture uses but does not define.
+    Undefined,
+}
+
+/// Calls and times of one group of GPU work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// Executions, with valid timestamps or not.
+    pub calls: u64,
+    /// Executions without valid timestamps: in `calls`, in none of the times.
+    pub invalid_timestamp_calls: u64,
+    /// Executions that a CUDA graph launched.
+    pub graph_calls: u64,
+    /// Sum of the durations, ns. Overlapping executions count each.
+    pub total_ns: u64,
+    /// Mean duration, ns, rounded.
+    pub mean_ns: Option<u64>,
+    /// Shortest, ns, exact.
+    pub min_ns: Option<u64>,
+    /// Median, ns, within the error that the definitions state.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile, ns, within the error that the definitions state.
+    pub p99_ns: Option<u64>,
+    /// Longest, ns, exact.
+    pub max_ns: Option<u64>,
+    /// First start, ns of the GPU clock.
+    pub first_start_gpu_ns: Option<u64>,
+    /// Last end, ns of the GPU clock.
+    pub last_end_gpu_ns: Option<u64>,
+}
+
+/// A GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceRow {
+    /// Index and name; made unique where two GPUs share both.
+    pub device: String,
+    /// Index as CUPTI numbers devices in the process.
+    pub index: Option<u32>,
+    /// Marketing name.
+    pub name: Option<String>,
+    /// Host that the process ran on.
+    pub host: Option<String>,
+    /// UUID.
+    pub uuid: Option<String>,
+    /// It was simulated.
+    pub simulated: bool,
+    /// Compute capability, `major.minor`.
+    pub compute_capability: Option<String>,
+    /// Streaming multiprocessors.
+    pub multiprocessors: Option<u32>,
+    /// Global memory, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Peak memory bandwidth as CUPTI reports it, kB/s.
+    pub bandwidth_kb_per_s: Option<u64>,
+    /// Core clock, kHz.
+    pub core_clock_khz: Option<u32>,
+    /// L2 cache, bytes.
+    pub l2_bytes: Option<u64>,
+    /// Processes that used it.
+    pub processes: u64,
+    /// Time in which any GPU work ran (union within a process, summed over processes), ns.
+    pub gpu_busy_ns: u64,
+    /// From the first start to the last end of GPU work, summed over processes, ns.
+    pub gpu_span_ns: u64,
+    /// Busy time in percent of the span.
+    pub gpu_busy_percent: Option<f64>,
+    /// Kernels.
+    pub kernels: u64,
+    /// Sum of the kernels' durations, ns.
+    pub kernel_sum_ns: u64,
+}
+
+/// An outermost range, or work outside of ranges.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageRow {
+    /// Name of the range (`name@domain` outside of the default domain).
+    pub stage: String,
+    /// What it stands for.
+    pub kind: PathKind,
+    /// Times that it was opened.
+    pub instances: Option<u64>,
+    /// Instances that were never closed; they have no host time.
+    pub unclosed: Option<u64>,
+    /// Host time of all closed instances, ns.
+    pub host_total_ns: Option<u64>,
+    /// Host time of the first instance (cold), ns; of the first process where there are several.
+    pub host_first_ns: Option<u64>,
+    /// Median host time of the other instances (without the first of each process), ns.
+    pub host_warm_median_ns: Option<u64>,
+    /// Union of the windows of the instances, summed over processes, ns.
+    pub gpu_window_ns: Option<u64>,
+    /// Time in which any GPU work of the stage ran (union within a process, summed), ns.
+    pub gpu_busy_ns: Option<u64>,
+    /// The busy time may be larger by this: work that arrived too late to be placed exactly, ns.
+    pub gpu_busy_uncertain_ns: u64,
+    /// Window minus busy time, ns.
+    pub gpu_idle_ns: Option<u64>,
+    /// Busy time in percent of the window.
+    pub gpu_busy_percent: Option<f64>,
+    /// Kernels.
+    pub kernels: Option<u64>,
+    /// Fewest kernels in an instance.
+    pub kernels_per_instance_min: Option<u64>,
+    /// Median of the kernels in an instance.
+    pub kernels_per_instance_median: Option<u64>,
+    /// Most kernels in an instance.
+    pub kernels_per_instance_max: Option<u64>,
+    /// Sum of the kernels' durations, ns; may exceed busy and wall time.
+    pub kernel_sum_ns: Option<u64>,
+    /// Mean duration of a kernel, ns.
+    pub kernel_mean_ns: Option<u64>,
+    /// Copies.
+    pub copies: Option<u64>,
+    /// Fills.
+    pub fills: Option<u64>,
+    /// CUDA graphs that were recorded as a whole.
+    pub graph_launches: Option<u64>,
+    /// The same for each GPU.
+    pub devices: Vec<StageDeviceRow>,
+}
+
+/// A stage on one GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageDeviceRow {
+    /// [`DeviceRow::device`].
+    pub device: String,
+    /// Time in which any GPU work of the stage ran on it, ns.
+    pub gpu_busy_ns: u64,
+    /// Kernels.
+    pub kernels: u64,
+    /// Sum of the kernels' durations, ns.
+    pub kernel_sum_ns: u64,
+}
+
+/// A range under its parents.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathRow {
+    /// Names from the outside in, joined by `/`; cut in the middle where it is very long.
+    pub path: String,
+    /// Its own name.
+    pub name: String,
+    /// Name of its NVTX domain; null for the default domain.
+    pub domain: Option<String>,
+    /// What it stands for.
+    pub kind: PathKind,
+    /// Index of the range around it in `paths`.
+    pub parent: Option<usize>,
+    /// Ranges around it.
+    pub depth: u64,
+    /// Times that it was opened.
+    pub instances: Option<u64>,
+    /// Instances that were never closed.
+    pub unclosed: Option<u64>,
+    /// Host time of all closed instances, ns.
+    pub host_total_ns: Option<u64>,
+    /// Host time of the first instance (cold), ns.
+    pub host_first_ns: Option<u64>,
+    /// Median host time of the other instances, ns.
+    pub host_warm_median_ns: Option<u64>,
+    /// Kernels launched in it and in the ranges within it.
+    pub kernels_inclusive: Option<u64>,
+    /// Kernels launched in it while no range within it was open.
+    pub kernels_exclusive: Option<u64>,
+    /// Sum of the durations of the former, ns.
+    pub kernel_sum_inclusive_ns: Option<u64>,
+    /// Sum of the durations of the latter, ns.
+    pub kernel_sum_exclusive_ns: Option<u64>,
+}
+
+/// How a kernel was launched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Launch {
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Registers per thread.
+    pub registers_per_thread: u32,
+    /// Static shared memory per block, bytes.
+    pub static_shared_bytes: u32,
+    /// Dynamic shared memory per block, bytes.
+    pub dynamic_shared_bytes: u32,
+    /// Local memory per thread, bytes.
+    pub local_bytes_per_thread: u32,
+}
+
+/// A kernel under one range path, with one launch configuration, on one GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KernelRow {
+    /// [`stage2_figures::KernelName::short`].
+    pub kernel: String,
+    /// Index of its name in `kernel_names`.
+    pub name_index: usize,
+    /// [`DeviceRow::device`].
+    pub device: String,
+    /// The GPU was simulated.
+    pub simulated: bool,
+    /// [`StageRow::stage`].
+    pub stage: String,
+    /// [`PathRow::path`].
+    pub path: String,
+    /// Index of its path in `paths`.
+    pub path_index: usize,
+    /// Launch configuration; null where the capture does not define it.
+    pub launch: Option<Launch>,
+    /// Calls and times.
+    #[serde(flatten)]
+    pub times: Times,
+    /// Share of the sum of all kernels' durations, percent.
+    pub kernel_sum_percent: Option<f64>,
+}
+
+/// A kernel in a stage, over all ranges, launch configurations and devices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageKernelRow {
+    /// [`StageRow::stage`].
+    pub stage: String,
+    /// [`stage2_figures::KernelName::short`].
+    pub kernel: String,
+    /// Index of its name in `kernel_names`.
+    pub name_index: usize,
+    /// Calls and times.
+    #[serde(flatten)]
+    pub times: Times,
+    /// Share of the sum of the durations of all kernels of the stage, percent.
+    pub stage_kernel_sum_percent: Option<f64>,
+}
+
+/// Copies of one direction, or fills, under one range path on one GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryRow {
+    /// Direction of a copy; null for fills.
+    pub direction: Option<String>,
+    /// [`DeviceRow::device`].
+    pub device: String,
+    /// The GPU was simulated.
+    pub simulated: bool,
+    /// [`StageRow::stage`].
+    pub stage: String,
+    /// [`PathRow::path`].
+    pub path: String,
+    /// Index of its path in `paths`.
+    pub path_index: usize,
+    /// Bytes copied or filled.
+    pub bytes: u64,
+    /// Calls and times.
+    #[serde(flatten)]
+    pub times: Times,
+}
+
+/// A CUDA graph that was recorded as a whole, under one range path on one GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GraphRow {
+    /// CUPTI's id of the executable graph, unique in its process.
+    pub graph_id: u32,
+    /// Spool file of the process.
+    pub file: String,
+    /// [`DeviceRow::device`].
+    pub device: String,
+    /// The GPU was simulated.
+    pub simulated: bool,
+    /// [`StageRow::stage`].
+    pub stage: String,
+    /// [`PathRow::path`].
+    pub path: String,
+    /// Index of its path in `paths`.
+    pub path_index: usize,
+    /// Calls and times.
+    #[serde(flatten)]
+    pub times: Times,
+}
+
+/// Kernels of graph replays whose place of capture is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureRow {
+    /// Path of the ranges open at replay.
+    pub replay_path: String,
+    /// Path of the ranges open at capture.
+    pub capture_path: String,
+    /// Kernels.
+    pub kernels: u64,
+    /// Sum of their durations, ns.
+    pub kernel_sum_ns: u64,
+}

@@ -1,0 +1,77 @@
+//! Integers and shares -> digits: the same in every locale, absent where there is nothing.
+
+/// What stands for an absent value in a table.
+pub const ABSENT: &str = "–";
+
+/// A count with commas: `1,234,567`.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Nanoseconds as milliseconds with three decimals, rounded: `1.235`.
+pub fn ms3(ns: u64) -> String {
+    let us = ns / 1000 + u64::from(ns % 1000 >= 500);
+    format!("{}.{:03}", us / 1000, us % 1000)
+}
+
+/// Nanoseconds as milliseconds, exactly: `0.001235`.
+pub fn ms6(ns: u64) -> String {
+    format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000)
+}
+
+/// Nanoseconds as microseconds, exactly: `1.235`.
+pub fn us3(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+/// A share with one decimal: `12.5`.
+pub fn percent1(percent: f64) -> String {
+    if percent.is_finite() { format!("{percent:.1}") } else { ABSENT.to_owned() }
+}
+
+/// What `show` makes of a value, or the mark for an absent one.
+pub fn or_absent<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| ABSENT.to_owned(), show)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_commas() {
+        for (value, expected) in
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(count(value), expected);
+        }
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn times_are_rounded_once_and_never_overflow() {
+        assert_eq!(
+            (ms3(1_234_499), ms3(1_234_500), ms3(499)),
+            ("1.234".into(), "1.235".into(), "0.000".into())
+        );
+        assert_eq!(ms3(u64::MAX), "18446744073709.552");
+        assert_eq!(ms6(1_235), "0.001235");
+        assert_eq!(us3(1_235), "1.235");
+    }
+
+    #[test]
+    fn absent_is_not_zero() {
+        assert_eq!(or_absent(None, ms3), ABSENT);
+        assert_eq!(or_absent(Some(0), ms3), "0.000");
+        assert_eq!(percent1(f64::NAN), ABSENT);
+        assert_eq!(percent1(12.34), "12.3");
+    }
+}

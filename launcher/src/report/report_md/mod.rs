@@ -1,0 +1,91 @@
+//! A report -> `report.md`: what ran, whether it can be believed, and where the GPU's time went.
+
+mod coverage;
+mod ranges;
+mod run;
+mod work;
+
+use super::first_screen::first_screen;
+use super::model::Report;
+use super::numbers::count;
+use crate::finding::Severity;
+use stage2_figures::text::plain;
+
+/// Rows of a table in this page; metrics.json has them all.
+const ROWS: usize = 200;
+
+/// The page.
+pub(super) fn report_md(report: &Report) -> String {
+    let mut out = first_screen(&format!("Report of {}", report.run.name), report);
+    out.push_str(&serious(report));
+    out.push_str(&run::what_ran(report));
+    out.push_str(&ranges::stages(report));
+    out.push_str(&ranges::stages_by_device(report));
+    out.push_str(&ranges::paths(report));
+    out.push_str(&work::stage_kernels(report));
+    out.push_str(&work::memory("Copies", &report.copies));
+    out.push_str(&work::memory("Fills", &report.fills));
+    out.push_str(&work::graphs(report));
+    out.push_str(&work::captures(report));
+    out.push_str(&run::devices(report));
+    out.push_str(&coverage::coverage(report));
+    out.push_str(&findings(report));
+    out.push_str(&definitions(report));
+    out
+}
+
+/// On the first screen: how many findings there are, and what the errors are.
+fn serious(report: &Report) -> String {
+    let of = |severity| report.findings.iter().filter(move |f| f.severity == severity);
+    let errors: String =
+        of(Severity::Error).map(|f| format!("- **error:** {}\n", plain(&f.what))).collect();
+    let number = |severity| count(of(severity).count() as u64);
+    let (warnings, notes) = (number(Severity::Warning), number(Severity::Note));
+    let line = format!("{warnings} warnings and {notes} notes stand under Findings.\n\n");
+    if errors.is_empty() { line } else { format!("{errors}\n{line}") }
+}
+
+fn findings(report: &Report) -> String {
+    let mut out = String::from("## Findings\n\n");
+    if report.findings.is_empty() {
+        out.push_str("None.\n\n");
+        return out;
+    }
+    for finding in &report.findings {
+        let severity = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        };
+        out.push_str(&format!("- **{severity}:** {}.", plain(&finding.what)));
+        for (label, text) in [("Why: ", &finding.why), ("To do: ", &finding.remedy)] {
+            if !text.is_empty() {
+                out.push_str(&format!(" {label}{}.", plain(text)));
+            }
+        }
+        out.push('\n');
+    }
+    out.push('\n');
+    out
+}
+
+fn definitions(report: &Report) -> String {
+    let mut out = String::from("## How to read this\n\n");
+    for definition in &report.definitions {
+        let (term, meaning) = (plain(&definition.term), plain(&definition.meaning));
+        out.push_str(&format!("- **{term}**: {meaning}\n"));
+    }
+    out.push_str(&format!(
+        "\nmetrics.json holds everything here (`{}` version {}), kernels.csv every kernel row.\n",
+        report.schema, report.schema_version
+    ));
+    out
+}
+
+/// What stands under a table that does not show every row.
+fn left_out(all: usize, file: &str) -> String {
+    match all.checked_sub(ROWS).filter(|&more| more > 0) {
+        Some(more) => format!("{} more rows stand in {file}.\n\n", count(more as u64)),
+        None => String::new(),
+    }
+}

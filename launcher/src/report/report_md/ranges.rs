@@ -1,0 +1,149 @@
+//! Stages and range paths.
+
+use super::super::model::{PathRow, Report, StageRow};
+use super::super::numbers::{count, ms3, or_absent, percent1, us3};
+use super::super::table::Align::{Left, Right};
+use super::super::table::Table;
+use super::{ROWS, left_out};
+use stage2_figures::text::{code, plain, shorten};
+
+/// Characters of a range path.
+const PATH_LIMIT: usize = 160;
+
+pub(super) fn stages(report: &Report) -> String {
+    let mut table = Table::new(&[
+        ("stage", Left),
+        ("instances", Right),
+        ("host_total_ms", Right),
+        ("host_first_ms (cold)", Right),
+        ("host_median_ms (without first)", Right),
+        ("gpu_window_ms", Right),
+        ("gpu_busy_ms", Right),
+        ("gpu_idle_ms", Right),
+        ("gpu_busy_%", Right),
+        ("kernels", Right),
+        ("kernels per instance, min / median / max", Right),
+        ("kernel_sum_ms (may exceed wall)", Right),
+        ("us per kernel", Right),
+    ]);
+    for row in report.stages.iter().take(ROWS) {
+        add(&mut table, row);
+    }
+    let mut out = String::from("## Stages\n\n");
+    if table.is_empty() {
+        out.push_str("No range was opened, and no GPU work was recorded.\n\n");
+        return out;
+    }
+    out.push_str(&table.finish());
+    out.push_str(&left_out(report.stages.len(), "metrics.json"));
+    out.push_str(
+        "A stage is an outermost range. Its first instance is cold and stands by itself; the \
+         median is over the others. Busy time is a union: overlapping work counts once. Idle is \
+         the window minus the busy time.\n\n",
+    );
+    let uncertain: u64 =
+        report.stages.iter().fold(0, |sum, row| sum.saturating_add(row.gpu_busy_uncertain_ns));
+    if uncertain > 0 {
+        let ms = ms3(uncertain);
+        out.push_str(&format!("Busy times may be larger, by {ms} ms in all: see Findings.\n\n"));
+    }
+    out
+}
+
+fn add(table: &mut Table, row: &StageRow) {
+    let number = |value: Option<u64>| or_absent(value, |v| v.to_string());
+    let per_instance = match row.kernels_per_instance_median {
+        Some(_) => [
+            row.kernels_per_instance_min,
+            row.kernels_per_instance_median,
+            row.kernels_per_instance_max,
+        ]
+        .map(number)
+        .join(" / "),
+        None => number(None),
+    };
+    let unclosed = row.unclosed.filter(|&unclosed| unclosed > 0);
+    let unclosed = unclosed.map_or_else(String::new, |n| format!(" ({} unclosed)", count(n)));
+    table.row([
+        code(&shorten(&row.stage, PATH_LIMIT)),
+        format!("{}{unclosed}", number(row.instances)),
+        or_absent(row.host_total_ns, ms3),
+        or_absent(row.host_first_ns, ms3),
+        or_absent(row.host_warm_median_ns, ms3),
+        or_absent(row.gpu_window_ns, ms3),
+        or_absent(row.gpu_busy_ns, ms3),
+        or_absent(row.gpu_idle_ns, ms3),
+        or_absent(row.gpu_busy_percent, percent1),
+        number(row.kernels),
+        per_instance,
+        or_absent(row.kernel_sum_ns, ms3),
+        or_absent(row.kernel_mean_ns, us3),
+    ]);
+}
+
+/// Only where there is more than one GPU; with one, it would repeat the table above.
+pub(super) fn stages_by_device(report: &Report) -> String {
+    if report.devices.len() < 2 {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        ("stage", Left),
+        ("GPU", Left),
+        ("gpu_busy_ms", Right),
+        ("kernels", Right),
+        ("kernel_sum_ms", Right),
+    ]);
+    let rows = report.stages.iter().flat_map(|row| row.devices.iter().map(move |d| (row, d)));
+    let all = rows.clone().count();
+    for (stage, on_device) in rows.take(ROWS) {
+        table.row([
+            code(&shorten(&stage.stage, PATH_LIMIT)),
+            plain(&on_device.device),
+            ms3(on_device.gpu_busy_ns),
+            on_device.kernels.to_string(),
+            ms3(on_device.kernel_sum_ns),
+        ]);
+    }
+    format!("## Stages by GPU\n\n{}{}", table.finish(), left_out(all, "metrics.json"))
+}
+
+pub(super) fn paths(report: &Report) -> String {
+    if report.paths.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        ("range path", Left),
+        ("instances", Right),
+        ("host_total_ms", Right),
+        ("host_first_ms (cold)", Right),
+        ("host_median_ms (without first)", Right),
+        ("kernels inclusive", Right),
+        ("kernels exclusive", Right),
+        ("kernel_sum_ms inclusive", Right),
+        ("kernel_sum_ms exclusive", Right),
+    ]);
+    for row in report.paths.iter().take(ROWS) {
+        add_path(&mut table, row);
+    }
+    format!(
+        "## Ranges\n\n{}{}Inclusive counts a range and those within it, exclusive the range \
+         alone.\n\n",
+        table.finish(),
+        left_out(report.paths.len(), "metrics.json"),
+    )
+}
+
+fn add_path(table: &mut Table, row: &PathRow) {
+    let number = |value: Option<u64>| or_absent(value, |v| v.to_string());
+    table.row([
+        code(&shorten(&row.path, PATH_LIMIT)),
+        number(row.instances),
+        or_absent(row.host_total_ns, ms3),
+        or_absent(row.host_first_ns, ms3),
+        or_absent(row.host_warm_median_ns, ms3),
+        number(row.kernels_inclusive),
+        number(row.kernels_exclusive),
+        or_absent(row.kernel_sum_inclusive_ns, ms3),
+        or_absent(row.kernel_sum_exclusive_ns, ms3),
+    ]);
+}

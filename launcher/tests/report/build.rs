@@ -1,0 +1,213 @@
+//! Short words for the records of a synthetic process.
+
+use std::path::Path;
+
+use stage2_spool::{
+    Anchor, Copy, Device, Fill, GpuNs, GraphLaunch, Kernel, MonoNs, NONE, Path as RangePath,
+    Process, Queue, RANGE_OUTSIDE, RangeOpen, Record, Shape, WallNs, Writer,
+};
+
+/// Ranges are timed with a clock that is this far behind the GPU's.
+pub(crate) const GPU_AHEAD_NS: u64 = 1_000_000;
+
+/// The records of one process, in order.
+#[derive(Default)]
+pub(crate) struct Build {
+    pub(crate) records: Vec<Record>,
+    /// Where the writer flushes: after this many records.
+    flushes: Vec<usize>,
+}
+
+impl Build {
+    pub(crate) fn process(pid: u32, exe: &str) -> Self {
+        let process = Process {
+            pid,
+            ppid: 1,
+            host: "node-1".into(),
+            exe: exe.into(),
+            argv: vec![exe.into(), "-m".into(), "runner".into()],
+            collector: "0.1.0".into(),
+        };
+        Self { records: vec![Record::Process(process)], flushes: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, record: Record) -> &mut Self {
+        self.records.push(record);
+        self
+    }
+
+    pub(crate) fn meta(&mut self, key: &str, value: &str) -> &mut Self {
+        self.add(Record::Meta { key: key.into(), value: value.into() })
+    }
+
+    pub(crate) fn anchor(&mut self, mono: u64) -> &mut Self {
+        let anchor = Anchor {
+            gpu: GpuNs(mono + GPU_AHEAD_NS),
+            mono: MonoNs(mono),
+            wall: WallNs(1_700_000_000_000_000_000 + mono),
+        };
+        self.add(Record::Anchor(anchor))
+    }
+
+    pub(crate) fn name(&mut self, id: u32, bytes: &[u8]) -> &mut Self {
+        self.add(Record::Name { id, bytes: bytes.to_vec() })
+    }
+
+    /// A device with its queue of the same number plus one.
+    pub(crate) fn device(&mut self, id: u32, name: &str, uuid: u8) -> &mut Self {
+        self.add(Record::Device(Device {
+            id,
+            name: name.into(),
+            multiprocessors: 132,
+            compute_capability: (9, 0),
+            memory_bytes: 150_754_820_096,
+            bandwidth_kb_per_s: 4_800_000_000,
+            core_clock_khz: 1_980_000,
+            l2_bytes: 62_914_560,
+            uuid: if uuid == 0 { [0; 16] } else { std::array::from_fn(|i| uuid + i as u8) },
+        }));
+        self.queue(id + 1, id)
+    }
+
+    pub(crate) fn queue(&mut self, id: u32, device: u32) -> &mut Self {
+        self.add(Record::Queue(Queue { id, device, context: 1, stream: 7 }))
+    }
+
+    pub(crate) fn shape(&mut self, id: u32, name: u32, blocks: u32) -> &mut Self {
+        self.add(Record::Shape(Shape {
+            id,
+            name,
+            grid: [blocks, 1, 1],
+            block: [128, 1, 1],
+            static_shared_bytes: 0,
+            dynamic_shared_bytes: 4096,
+            registers_per_thread: 64,
+            local_bytes_per_thread: 0,
+        }))
+    }
+
+    pub(crate) fn path(&mut self, id: u32, parent: u32, name: u32) -> &mut Self {
+        self.add(Record::Path(RangePath { id, parent, name, domain: NONE }))
+    }
+
+    pub(crate) fn open(&mut self, range: u64, path: u32, parent: u64, start: u64) -> &mut Self {
+        self.continues(range, path, parent, start, 0)
+    }
+
+    pub(crate) fn continues(
+        &mut self,
+        range: u64,
+        path: u32,
+        parent: u64,
+        start: u64,
+        continues: u64,
+    ) -> &mut Self {
+        self.add(Record::RangeOpen(RangeOpen {
+            range,
+            path,
+            thread: 1,
+            parent,
+            start: MonoNs(start),
+            start_end: continues != 0,
+            category: 0,
+            payload: None,
+            continues,
+        }))
+    }
+
+    pub(crate) fn close(&mut self, range: u64, end: u64) -> &mut Self {
+        self.add(Record::RangeClose { range, end: MonoNs(end) })
+    }
+
+    /// A kernel; its times are given on the clock of the ranges.
+    pub(crate) fn kernel(
+        &mut self,
+        range: u64,
+        shape: u32,
+        queue: u32,
+        times: (u64, u64),
+    ) -> &mut Self {
+        self.node(range, shape, queue, times, 0)
+    }
+
+    /// A kernel of a graph.
+    pub(crate) fn node(
+        &mut self,
+        range: u64,
+        shape: u32,
+        queue: u32,
+        (start, end): (u64, u64),
+        graph_node: u64,
+    ) -> &mut Self {
+        let (start, end) = (gpu(start), gpu(end));
+        self.add(Record::Kernel(Kernel {
+            start,
+            end,
+            shape,
+            queue,
+            range,
+            correlation: 1,
+            graph_node,
+        }))
+    }
+
+    /// A kernel whose times CUPTI could not take.
+    pub(crate) fn untimed(&mut self, range: u64, shape: u32, queue: u32) -> &mut Self {
+        let kernel = Kernel { shape, queue, range, ..Kernel::default() };
+        self.add(Record::Kernel(kernel))
+    }
+
+    pub(crate) fn copy(
+        &mut self,
+        range: u64,
+        kind: u8,
+        bytes: u64,
+        (start, end): (u64, u64),
+    ) -> &mut Self {
+        let (start, end) = (gpu(start), gpu(end));
+        let copy = Copy { start, end, queue: 1, range, bytes, kind, ..Copy::default() };
+        self.add(Record::Copy(copy))
+    }
+
+    pub(crate) fn fill(&mut self, range: u64, bytes: u64, (start, end): (u64, u64)) -> &mut Self {
+        let (start, end) = (gpu(start), gpu(end));
+        self.add(Record::Fill(Fill { start, end, queue: 1, range, bytes, ..Fill::default() }))
+    }
+
+    pub(crate) fn graph(&mut self, graph: u32, queue: u32, (start, end): (u64, u64)) -> &mut Self {
+        let (start, end) = (gpu(start), gpu(end));
+        let launch = GraphLaunch { start, end, queue, range: RANGE_OUTSIDE, correlation: 9, graph };
+        self.add(Record::GraphLaunch(launch))
+    }
+
+    pub(crate) fn flush(&mut self) -> &mut Self {
+        self.flushes.push(self.records.len());
+        self
+    }
+
+    pub(crate) fn end(&mut self) -> &mut Self {
+        self.add(Record::End { reason: "exit".into() })
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new()).expect("a vector takes anything");
+        for (i, record) in self.records.iter().enumerate() {
+            if self.flushes.contains(&i) {
+                writer.flush().expect("a vector takes anything");
+            }
+            writer.write(record);
+        }
+        writer.flush().expect("a vector takes anything");
+        writer.into_sink()
+    }
+
+    pub(crate) fn save(&self, run_dir: &Path, file: &str) {
+        let folder = run_dir.join("collector");
+        std::fs::create_dir_all(&folder).expect("folder");
+        std::fs::write(folder.join(file), self.bytes()).expect("spool");
+    }
+}
+
+fn gpu(mono: u64) -> GpuNs {
+    GpuNs(mono + GPU_AHEAD_NS)
+}

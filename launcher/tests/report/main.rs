@@ -1,0 +1,10 @@
+//! Spools in, reports out: golden files, brute-force checks and hostile input.
+
+mod brute_force;
+mod build;
+mod damage;
+mod fixture;
+mod golden;
+mod markdown;
+mod meaning;
+mod sums;
