@@ -182,3 +182,22 @@ fn the_driver_answers_misuse_with_its_errors() {
     let end: extern "C" fn(usize, *mut usize) -> u32 = sim.get("cuStreamEndCapture");
     assert_eq!(end(stream, &mut 0), 401);
 }
+
+#[test]
+fn a_forked_child_has_no_driver() {
+    let sim = Sim::new(&[FAST]);
+    sim.start(&[KERNEL]);
+    let count: extern "C" fn(*mut i32) -> u32 = sim.get("cuDeviceGetCount");
+    let mut status = 0;
+    // SAFETY: the child only makes one call that takes no lock, and leaves at once.
+    let child = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(count(&mut 0).cast_signed());
+        }
+        libc::waitpid(child, &raw mut status, 0)
+    };
+    assert!(child > 0 && libc::WIFEXITED(status));
+    assert_eq!(libc::WEXITSTATUS(status), 3, "CUDA_ERROR_NOT_INITIALIZED");
+    assert_eq!(count(&mut 0), 0);
+}
