@@ -323,3 +323,40 @@ impl Buffer {
         self.complete_ns.saturating_add(late_ns)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Span;
+    use crate::recorded::{Op, recorded};
+    use crate::version::MEASURED;
+
+    fn kernel(end_ns: u64) -> Record {
+        let Op { work, .. } = recorded().expect("data").sequences[1][0];
+        let span = Span { start_ns: 1, end_ns, stream_id: 7, correlation_id: 1 };
+        Record::Work { work, span, node: (0, 0), grid_id: 1 }
+    }
+
+    #[test]
+    fn bytes_follow_when_the_work_is_done() {
+        let mut memory = vec![u64::MAX; 64];
+        let mut buffer = Buffer {
+            base: memory.as_mut_ptr().cast(),
+            size: 512,
+            used: 0,
+            records: 0,
+            max_records: usize::MAX,
+            staged: VecDeque::new(),
+            complete_ns: 0,
+        };
+        let size = kernel(0).size(&MEASURED);
+        let later_ns = clock::now_ns() + 3_600_000_000_000;
+        assert!(buffer.stage(kernel(5), size, 5));
+        assert!(buffer.stage(kernel(later_ns), size, later_ns));
+        assert!(!buffer.stage(kernel(5), size, 5), "two records of 216 bytes fill 512");
+        buffer.settle();
+        assert_eq!(buffer.slot(0, 4), [10, 0, 0, 0]);
+        assert_eq!(buffer.slot(size, 4), [0; 4], "not complete, so of no kind");
+        assert_eq!((buffer.staged.len(), buffer.due_ns(1)), (1, later_ns + 1));
+    }
+}

@@ -199,7 +199,7 @@ mod tests {
     fn streams_run_side_by_side() {
         let timeline = Timeline::default();
         let (a, b) = (timeline.create().expect("a"), timeline.create().expect("b"));
-        let launch = |s| timeline.enqueue(s, [(50_000_000, 0)].into_iter()).expect("launch");
+        let launch = |s| timeline.enqueue(s, [(5_000_000_000, 0)].into_iter()).expect("launch");
         let (first, second) = (launch(a), launch(b));
         assert_ne!(first.1, second.1);
         assert!(second.0[0].0 < first.0[0].1, "the second stream waited for the first");
