@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Sandbox, read};
-use predicates::str::contains;
+use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
 use serde_json::json;
 
 #[test]
@@ -11,7 +12,7 @@ fn output_and_exit_status_are_the_workloads() {
     let sandbox = Sandbox::new();
     let script = "cat; echo out; echo err >&2; exit 3";
     let assert = sandbox.launch(&["-q", "--", "sh", "-c", script]).write_stdin("in\n").assert();
-    assert.code(3).stdout("in\nout\n").stderr("err\n");
+    assert.code(3).stdout("in\nout\n").stderr(starts_with("err\n").and(contains("no spool file")));
     let run = sandbox.run_json();
     assert_eq!(run["workload_exit"], json!({"code": 3}));
     assert_eq!(run["passes"][0]["status"], "ok");
@@ -31,7 +32,7 @@ fn the_bundle_says_what_it_was() {
     let library = sandbox.path("libstage2.so").display().to_string();
     assert_eq!(environment["LD_PRELOAD"], json!(library));
     assert!(environment["STAGE2_OUT"].as_str().is_some_and(|out| out.ends_with("/collector")));
-    assert_eq!(environment.as_object().map(|map| map.len()), Some(3));
+    assert_eq!(environment.as_object().map(|map| map.len()), Some(4));
     assert_eq!(run["tools"]["collector"]["path"], json!(library));
     for file in ["run.json", "env.json", "config.yaml", "inputs.yaml"] {
         assert!(!sandbox.read(file).contains("hunter2"), "{file} holds the environment");
@@ -128,7 +129,7 @@ fn output_is_kept_on_request() {
     let script = "printf 'a\\377b'; echo err >&2";
     let assert =
         sandbox.launch(&["-q", "run.tee=true", "--", "sh", "-c", script]).assert().success();
-    assert.stdout(&b"a\xffb"[..]).stderr("err\n");
+    assert.stdout(&b"a\xffb"[..]).stderr(starts_with("err\n"));
     let latest = sandbox.path("tmp/stage2/latest");
     assert_eq!(std::fs::read(latest.join("collector/stdout.log")).expect("log"), b"a\xffb");
     assert_eq!(read(&latest.join("collector/stderr.log")), "err\n");
@@ -147,7 +148,7 @@ fn the_library_is_loaded_behind_a_link_where_its_path_has_blanks() {
     let script = "cat /proc/$$/maps; echo LD_PRELOAD=$LD_PRELOAD";
     let mut command = sandbox.launch(&["-q", "--", "sh", "-c", script]);
     command.env("STAGE2_COLLECTOR", sandbox.path("my files/libstage2.so"));
-    let output = command.assert().success().stderr("").get_output().stdout.clone();
+    let output = command.assert().success().get_output().stdout.clone();
     let text = String::from_utf8_lossy(&output).into_owned();
     assert!(text.contains("my files/libstage2.so"), "not loaded: {text}");
     let link = text.lines().find_map(|line| line.strip_prefix("LD_PRELOAD=")).expect("a preload");

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// How the run goes.
     pub run: Run,
+    /// What the reports show.
+    pub report: Report,
     /// Where bundles are laid.
     pub artifacts: Artifacts,
     /// What is added to the command of the workload.
@@ -37,6 +39,14 @@ pub struct Run {
     pub kill_grace_s: u64,
     /// Whether the output of the workload is kept in files, too.
     pub tee: bool,
+}
+
+/// What the reports show.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Rows of kernels.md.
+    pub top_n: usize,
 }
 
 /// Which passes there are.
@@ -92,8 +102,22 @@ pub struct Collector {
     pub buffers: Option<Buffers>,
     /// Flush period, milliseconds.
     pub flush_ms: u64,
+    /// How work is attributed to the thread that launched it.
+    pub attribution: Attribution,
     /// What the collector says on stderr.
     pub log: Log,
+}
+
+/// How work is attributed to the thread that launched it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attribution {
+    /// Fences where CUPTI allows it, else callbacks.
+    Auto,
+    /// Fences at range boundaries: nothing at a launch.
+    Fence,
+    /// A callback at every launch.
+    Callback,
 }
 
 /// How CUDA graphs are seen.

@@ -90,7 +90,11 @@ fn collector_environment(
     folder: &Path,
     findings: &mut Vec<Finding>,
 ) -> (BTreeMap<String, OsString>, BTreeMap<String, OsString>) {
-    let mut set = BTreeMap::from([("STAGE2_OUT".to_owned(), folder.as_os_str().to_owned())]);
+    let mut set = BTreeMap::from([
+        ("STAGE2_OUT".to_owned(), folder.as_os_str().to_owned()),
+        // The reports are ours to write.
+        ("STAGE2_LAUNCHER".to_owned(), "1".into()),
+    ]);
     let mut kept = request.inherited.collector.clone();
     // The table at exit is the only output of the collector that the user may want besides ours.
     if !kept.contains_key("STAGE2_SUMMARY") {
@@ -131,7 +135,8 @@ fn collector_environment(
 
 /// Key, variable and value of every setting of the collector, in one fixed order.
 fn variables(collector: &Collector) -> Vec<(&'static str, &'static str, OsString)> {
-    let Collector { library: _, cupti, ranges, sample, graph, buffers, flush_ms, log } = collector;
+    let Collector { library: _, cupti, ranges, sample, graph, buffers, flush_ms, attribution, log } =
+        collector;
     let name_of = |value: Result<serde_json::Value, serde_json::Error>| match value {
         Ok(serde_json::Value::String(name)) => OsString::from(name),
         _ => OsString::new(),
@@ -143,6 +148,7 @@ fn variables(collector: &Collector) -> Vec<(&'static str, &'static str, OsString
         ("graph", "STAGE2_GRAPH", name_of(serde_json::to_value(graph))),
         ("buffers", "STAGE2_BUFFERS", buffers.clone().map(String::from).unwrap_or_default().into()),
         ("flush_ms", "STAGE2_FLUSH_MS", flush_ms.to_string().into()),
+        ("attribution", "STAGE2_ATTRIBUTION", name_of(serde_json::to_value(attribution))),
         ("log", "STAGE2_LOG", name_of(serde_json::to_value(log))),
     ]
 }

@@ -90,6 +90,8 @@ const COLLECTOR_VARIABLES: &[&str] = &[
     "STAGE2_BUFFERS",
     "STAGE2_FLUSH_MS",
     "STAGE2_LOG",
+    "STAGE2_ATTRIBUTION",
+    "STAGE2_GPU",
 ];
 
 impl Inherited {

@@ -57,9 +57,10 @@ fn pair(name: &str, value: &str) -> (String, String) {
 }
 
 #[test]
-fn the_default_plan_sets_three_variables() {
+fn the_default_plan_sets_four_variables() {
     let expected = [
         pair("LD_PRELOAD", "/lib/libstage2.so"),
+        pair("STAGE2_LAUNCHER", "1"),
         pair("STAGE2_OUT", "/run/collector"),
         pair("STAGE2_SUMMARY", "off"),
     ];
@@ -110,6 +111,7 @@ fn the_users_variables_are_kept_unless_the_command_line_says_otherwise() {
         [
             pair("LD_PRELOAD", "/lib/libstage2.so"),
             pair("STAGE2_GRAPH", "node"),
+            pair("STAGE2_LAUNCHER", "1"),
             pair("STAGE2_OUT", "/run/collector"),
         ]
     );
