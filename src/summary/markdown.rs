@@ -40,8 +40,9 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     let whole = rows::gpu_total_ns(summary);
     let mut lines: Vec<_> = rows::sections(summary)
         .into_iter()
+        .filter(|section| !section.rows.is_empty())
         .flat_map(|section| {
-            let title = section.title;
+            let title = section.title(summary);
             section.rows.into_iter().map(move |line| (title.clone(), line))
         })
         .collect();

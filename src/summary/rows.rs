@@ -1,5 +1,6 @@
 //! The aggregates into the rows and figures that both forms of the summary show.
 
+use rustc_hash::FxHashMap;
 use stage2_figures::{Busy, kernel_name, text};
 
 use super::Summary;
@@ -9,11 +10,12 @@ use crate::aggregate::{Instances, Key, Row, UNATTRIBUTED, Work};
 pub(super) const TOP: usize = 10;
 /// Range paths listed.
 pub(super) const PATHS: usize = 20;
+/// Characters of a path.
+const TITLE: usize = 120;
 
 /// One range path with its work, heaviest first.
 pub(super) struct Section {
     pub(super) path: u32,
-    pub(super) title: String,
     pub(super) instances: Instances,
     pub(super) total_ns: u64,
     pub(super) calls: u64,
@@ -42,32 +44,45 @@ impl Line {
 
 /// Every path that has work or instances, heaviest first.
 pub(super) fn sections(summary: &Summary<'_>) -> Vec<Section> {
-    let mut paths: Vec<u32> = summary.totals.rows.iter().map(|(key, _)| key.path).collect();
-    paths.extend(summary.totals.instances.keys());
-    paths.sort_unstable();
-    paths.dedup();
-    let mut sections: Vec<Section> = paths.into_iter().map(|path| section(summary, path)).collect();
+    let mut by_path: FxHashMap<u32, Section> = FxHashMap::default();
+    for (&path, &instances) in &summary.totals.instances {
+        by_path.insert(path, Section { instances, ..Section::of(path) });
+    }
+    for (key, row) in &summary.totals.rows {
+        let section = by_path.entry(key.path).or_insert_with(|| Section::of(key.path));
+        section.total_ns += row.total_ns;
+        section.calls += row.calls;
+        section.add(work_name(summary, key), key.device, row);
+    }
+    let mut sections: Vec<Section> = by_path.into_values().collect();
+    for section in &mut sections {
+        section
+            .rows
+            .sort_by(|a, b| b.row.total_ns.cmp(&a.row.total_ns).then_with(|| a.name.cmp(&b.name)));
+    }
     sections.sort_by_key(|s| (std::cmp::Reverse((s.total_ns, s.instances.host_ns)), s.path));
     sections
 }
 
-fn section(summary: &Summary<'_>, path: u32) -> Section {
-    let mut rows: Vec<Line> = Vec::new();
-    for (key, row) in summary.totals.rows.iter().filter(|(key, _)| key.path == path) {
-        let name = work_name(summary, key);
-        match rows.iter_mut().find(|line| line.name == name && line.device == key.device) {
+impl Section {
+    fn of(path: u32) -> Self {
+        Section { path, instances: Instances::default(), total_ns: 0, calls: 0, rows: Vec::new() }
+    }
+
+    fn add(&mut self, name: String, device: u32, row: &Row) {
+        match self.rows.iter_mut().find(|line| line.name == name && line.device == device) {
             Some(line) => merge(&mut line.row, row),
-            None => rows.push(Line { name, device: key.device, row: row.clone() }),
+            None => self.rows.push(Line { name, device, row: row.clone() }),
         }
     }
-    rows.sort_by(|a, b| b.row.total_ns.cmp(&a.row.total_ns).then_with(|| a.name.cmp(&b.name)));
-    Section {
-        path,
-        title: path_title(summary, path),
-        instances: summary.totals.instances.get(&path).copied().unwrap_or_default(),
-        total_ns: rows.iter().map(|line| line.row.total_ns).sum(),
-        calls: rows.iter().map(|line| line.row.calls).sum(),
-        rows,
+
+    /// Its path as text. Made only for what is shown: paths can be thousands of ranges deep.
+    pub(super) fn title(&self, summary: &Summary<'_>) -> String {
+        match self.path {
+            0 => "(outside ranges)".to_owned(),
+            UNATTRIBUTED => "(unattributed)".to_owned(),
+            path => text::shorten(&text::visible(&summary.names.path_text(path)), TITLE),
+        }
     }
 }
 
@@ -83,14 +98,6 @@ fn merge(into: &mut Row, row: &Row) {
     into.total_ns += row.total_ns;
     into.bytes += row.bytes;
     into.histogram.merge(&row.histogram);
-}
-
-fn path_title(summary: &Summary<'_>, path: u32) -> String {
-    match path {
-        0 => "(outside ranges)".to_owned(),
-        UNATTRIBUTED => "(unattributed)".to_owned(),
-        path => text::visible(&summary.names.path_text(path)),
-    }
 }
 
 fn work_name(summary: &Summary<'_>, key: &Key) -> String {

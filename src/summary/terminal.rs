@@ -8,6 +8,8 @@ use stage2_figures::text;
 
 /// Characters of a kernel name.
 const NAME: usize = 60;
+/// Percent of the GPU time from which on the kernels of a path are listed.
+const DETAILED: u64 = 2;
 
 pub(super) fn render(summary: &Summary<'_>) -> String {
     let mut out = String::new();
@@ -41,7 +43,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         writeln!(out)?;
     }
     for section in sections.iter().take(PATHS) {
-        write!(out, "\n{}", text::shorten(&section.title, 100))?;
+        write!(out, "\n{}", section.title(summary))?;
         if section.instances.count > 0 {
             write!(
                 out,
@@ -57,7 +59,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
             ms(section.total_ns),
             section.calls
         )?;
-        if section.rows.is_empty() {
+        if section.total_ns.saturating_mul(100) < whole.saturating_mul(DETAILED) {
             continue;
         }
         writeln!(

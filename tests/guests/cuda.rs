@@ -17,6 +17,7 @@ pub fn init() {
     // SAFETY: the simulated driver has no constructors.
     let library = unsafe { Library::new(path) }.expect("the simulated driver loads");
     DRIVER.set(library).expect("init is called once");
+    // SAFETY: cuInit takes flags, which must be 0.
     assert_eq!(call::<unsafe extern "C" fn(u32) -> u32>(b"cuInit", |f| unsafe { f(0) }), 0);
     let mut context = 0usize;
     let retain = |f: unsafe extern "C" fn(*mut usize, c_int) -> u32| {

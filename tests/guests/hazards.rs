@@ -82,7 +82,9 @@ fn fork() {
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     println!("child={status}");
     client().push(b"after fork");
-    Stream::new().launch(5);
+    let stream = Stream::new();
+    stream.launch(5);
+    stream.synchronize();
     client().pop();
 }
 

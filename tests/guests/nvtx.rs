@@ -1,6 +1,6 @@
 //! An NVTX client: loads the tool as NVTX's headers do and calls the functions that it installs.
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -15,6 +15,10 @@ struct Table {
     slots: [sys::NvtxFunctionPointer; ENTRIES],
     pointers: [*mut sys::NvtxFunctionPointer; ENTRIES],
 }
+
+/// The entry point of a tool.
+pub type Initialize =
+    unsafe extern "C" fn(Option<unsafe extern "C" fn(u32) -> *const c_void>) -> c_int;
 
 /// One NVTX-using library of the guest.
 pub struct Nvtx {
@@ -78,18 +82,29 @@ impl Table {
 
 impl Nvtx {
     fn load() -> Self {
-        let mut client = Nvtx { core: Table::new(), core2: Table::new() };
-        // SAFETY: nothing reads the tables before the tool is called below.
-        unsafe { TABLES = [&raw mut *client.core, &raw mut *client.core2] };
-        let Some(path) = std::env::var_os("NVTX_INJECTION64_PATH") else { return client };
-        type Initialize = unsafe extern "C" fn(unsafe extern "C" fn(u32) -> *const c_void) -> c_int;
-        // SAFETY: NVTX loads whatever the variable names.
-        unsafe {
-            let Ok(library) = Library::new(path) else { return client };
-            if let Ok(initialize) = library.get::<Initialize>(b"InitializeInjectionNvtx2") {
-                initialize(get_export_table);
+        let tool = std::env::var_os("NVTX_INJECTION64_PATH").and_then(|path| {
+            // SAFETY: NVTX loads whatever the variable names.
+            unsafe {
+                let library = Library::new(path).ok()?;
+                let initialize = *library.get::<Initialize>(b"InitializeInjectionNvtx2").ok()?;
+                std::mem::forget(library);
+                Some(initialize)
             }
-            std::mem::forget(library);
+        });
+        tool.map_or_else(Self::new, Self::attached_to)
+    }
+
+    fn new() -> Self {
+        Nvtx { core: Table::new(), core2: Table::new() }
+    }
+
+    /// A client of the tool with this entry point.
+    pub fn attached_to(initialize: Initialize) -> Self {
+        let mut client = Self::new();
+        // SAFETY: nothing reads the tables before the tool is called, which is what it expects.
+        unsafe {
+            TABLES = [&raw mut *client.core, &raw mut *client.core2];
+            initialize(Some(get_export_table));
         }
         client
     }
@@ -102,7 +117,10 @@ impl Nvtx {
     }
 
     pub fn push(&self, name: &[u8]) -> c_int {
-        let name = CString::new(name).expect("no NUL");
+        self.push_c(&CString::new(name).expect("no NUL"))
+    }
+
+    pub fn push_c(&self, name: &CStr) -> c_int {
         type F = unsafe extern "C" fn(*const c_char) -> c_int;
         // SAFETY: the name lives during the call.
         self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangePushA)
@@ -123,7 +141,10 @@ impl Nvtx {
     }
 
     pub fn start(&self, name: &str) -> u64 {
-        let name = CString::new(name).expect("no NUL");
+        self.start_c(&CString::new(name).expect("no NUL"))
+    }
+
+    pub fn start_c(&self, name: &CStr) -> u64 {
         type F = unsafe extern "C" fn(*const c_char) -> u64;
         // SAFETY: the name lives during the call.
         self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangeStartA)
@@ -139,7 +160,10 @@ impl Nvtx {
     }
 
     pub fn domain(&self, name: &str) -> usize {
-        let name = CString::new(name).expect("no NUL");
+        self.domain_c(&CString::new(name).expect("no NUL"))
+    }
+
+    pub fn domain_c(&self, name: &CStr) -> usize {
         type F = unsafe extern "C" fn(*const c_char) -> usize;
         // SAFETY: the name lives during the call.
         self.slot::<F>(&self.core2, sys::NVTX_CBID_CORE2_DomainCreateA)
@@ -147,7 +171,10 @@ impl Nvtx {
     }
 
     pub fn register(&self, domain: usize, text: &str) -> usize {
-        let text = CString::new(text).expect("no NUL");
+        self.register_c(domain, &CString::new(text).expect("no NUL"))
+    }
+
+    pub fn register_c(&self, domain: usize, text: &CStr) -> usize {
         type F = unsafe extern "C" fn(usize, *const c_char) -> usize;
         // SAFETY: the text lives during the call.
         self.slot::<F>(&self.core2, sys::NVTX_CBID_CORE2_DomainRegisterStringA)

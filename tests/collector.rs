@@ -1,0 +1,235 @@
+//! The collector in guests of every kind: exact counts in, exact counts out, and a guest that
+//! does not notice.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+mod common;
+
+use common::{Guest, counts};
+use stage2_spool::{Ending, Losses, Payload, Record};
+
+/// What the plain guest launches.
+fn plain() -> std::collections::BTreeMap<String, usize> {
+    counts(&[("(outside)", 7), ("decode", 100), ("prefill", 100)])
+}
+
+#[test]
+fn every_kernel_is_attributed_whatever_way_the_guest_ends() {
+    for (hazard, code, ending) in [
+        ("return", Some(0), Ending::Complete),
+        ("exit", Some(3), Ending::Complete),
+        ("_exit", Some(4), Ending::Open),
+        ("kill", None, Ending::Open),
+    ] {
+        let left = Guest::new(hazard).run();
+        assert_eq!(left.output.status.code(), code, "{hazard}: {}", left.stderr());
+        assert_eq!(left.stderr(), "", "{hazard}");
+        let spool = left.spool();
+        assert_eq!(spool.kernels(), plain(), "{hazard}");
+        assert_eq!(spool.ending, ending, "{hazard}");
+        assert_eq!(spool.losses(), Losses::default(), "{hazard}");
+    }
+}
+
+#[test]
+fn attribution_by_callback_gives_the_same_answer() {
+    let left = Guest::new("return").env("STAGE2_ATTRIBUTION", "callback").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.kernels(), plain());
+    assert_eq!(spool.meta("attribution"), Some("callback"));
+}
+
+#[test]
+fn threads_are_told_apart_both_ways() {
+    let mut expected = vec![("(outside)".to_owned(), 80)];
+    for thread in 0..4 {
+        expected.push((format!("t{thread}.prefill"), 20 * (60 + thread)));
+        expected.push((format!("t{thread}.decode"), 20 * (10 + thread)));
+    }
+    for attribution in ["fence", "callback"] {
+        let left = Guest::new("threads").env("STAGE2_ATTRIBUTION", attribution).run();
+        let spool = left.expect_quiet(0).spool();
+        assert_eq!(spool.kernels(), expected.iter().cloned().collect(), "{attribution}");
+        assert_eq!(spool.losses(), Losses::default());
+    }
+}
+
+#[test]
+fn cuptis_without_buffers_per_thread_fall_back_to_callbacks() {
+    let left = Guest::new("threads").env("STAGE2_SIM_CUPTI_VERSION", "12.2").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.meta("attribution"), Some("callback"));
+    assert_eq!(spool.kernels().values().sum::<usize>(), 80 + 20 * (4 * 70 + 12));
+    assert!(!spool.kernels().contains_key("(unknown)"));
+}
+
+#[test]
+fn every_known_cupti_is_read_with_its_own_record_sizes() {
+    for version in ["11.8", "12.0", "12.4", "12.6", "12.9", "13.0", "13.1", "13.3", "13.4"] {
+        let left = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version).run();
+        assert_eq!(left.expect_quiet(0).spool().kernels(), plain(), "{version}");
+    }
+}
+
+#[test]
+fn replays_belong_to_the_range_open_at_replay_and_remember_where_they_were_captured() {
+    let left = Guest::new("graph").run();
+    let spool = left.expect_quiet(0).spool();
+    let kernels = spool.kernels();
+    let per_replay = kernels["decode"] / 5;
+    assert_eq!(kernels, counts(&[("decode", per_replay * 5)]));
+    let nodes: Vec<u64> = spool
+        .records
+        .iter()
+        .filter_map(|record| match record {
+            Record::GraphNode { node, .. } => Some(*node),
+            _ => None,
+        })
+        .collect();
+    let used: std::collections::HashSet<u64> = spool
+        .records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Kernel(kernel) => Some(kernel.graph_node),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(used.len(), per_replay);
+    assert!(used.iter().all(|node| nodes.contains(node)), "{used:?} {nodes:?}");
+}
+
+#[test]
+fn graph_level_collection_gives_one_record_a_replay() {
+    let left = Guest::new("graph").env("STAGE2_GRAPH", "graph").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.graph_launches(), counts(&[("decode", 5)]));
+    assert_eq!(spool.kernels(), counts(&[]));
+}
+
+#[test]
+fn start_end_ranges_close_on_any_thread_and_need_not_nest() {
+    let left = Guest::new("start_end").run();
+    assert_eq!(
+        left.expect_quiet(0).spool().kernels(),
+        counts(&[("request", 11), ("(outside)", 9), ("outer/inner", 4), ("inner", 5)])
+    );
+}
+
+#[test]
+fn copies_and_fills_are_attributed_too() {
+    let left = Guest::new("transfers").run();
+    assert_eq!(left.expect_quiet(0).spool().transfers(), counts(&[("io", 2)]));
+}
+
+#[test]
+fn a_range_that_was_open_before_cuda_started_counts() {
+    let left = Guest::new("late_cuda").run();
+    let kernels = left.expect_quiet(0).spool().kernels();
+    assert_eq!(kernels, counts(&[("load", 9), ("work", 8)]));
+}
+
+#[test]
+fn only_wanted_ranges_are_collected_with_everything_inside() {
+    let left = Guest::new("gated").env("STAGE2_RANGES", "dec*").run();
+    let kernels = left.expect_quiet(0).spool().kernels();
+    assert_eq!(kernels, counts(&[("decode", 20), ("decode/layer", 70)]));
+    let left = Guest::new("gated").env("STAGE2_RANGES", "nothing-of-that-name").run();
+    assert_eq!(left.expect_quiet(0).spool().kernels(), counts(&[]));
+}
+
+#[test]
+fn with_more_launching_threads_than_buffers_every_loss_is_counted() {
+    let left = Guest::new("many_threads").env("STAGE2_BUFFERS", "64K*8").run();
+    let spool = left.expect_quiet(0).spool();
+    let lost = spool.losses();
+    let kernels = spool.kernels();
+    // What does not fit is counted, not guessed.
+    let seen = kernels.get("many").copied().unwrap_or(0) as u64;
+    assert_eq!(seen + lost.cupti_dropped, 5000, "{lost:?}");
+    assert!(!kernels.contains_key("(unknown)"), "{kernels:?}");
+}
+
+#[test]
+fn a_forked_child_is_left_alone_and_the_parent_is_complete() {
+    let left = Guest::new("fork").run();
+    let mut expected = plain();
+    expected.insert("after fork".to_owned(), 5);
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.kernels(), expected);
+    assert_eq!(left.stdout(), "child=0\n");
+    assert!(!spool.range_paths().values().any(|path| path.contains("child")));
+}
+
+#[test]
+fn a_child_that_execs_writes_a_spool_of_its_own() {
+    let left = Guest::new("fork_exec").run();
+    left.expect_quiet(0);
+    assert_eq!(left.spools.len(), 2);
+    for spool in &left.spools {
+        assert_eq!((spool.kernels(), spool.ending), (plain(), Ending::Complete));
+    }
+}
+
+#[test]
+fn names_of_every_kind_arrive_as_they_are() {
+    let left = Guest::new("strings").run();
+    let spool = left.expect_quiet(0).spool();
+    let names: Vec<&[u8]> = spool
+        .records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Name { bytes, .. } => Some(bytes.as_slice()),
+            _ => None,
+        })
+        .collect();
+    let long = "long".repeat(256);
+    for name in [
+        b"bad utf8 \xff\xfe".as_slice(),
+        b"pipe | newline \n escape \x1b[31m <b>html</b>",
+        long.as_bytes(),
+        b"",
+        "wide é漢".as_bytes(),
+        b"llm",
+        b"registered",
+    ] {
+        assert!(names.contains(&name), "{}", String::from_utf8_lossy(name));
+    }
+    assert_eq!(spool.losses(), Losses { names_cut: 1, ..Losses::default() });
+    let registered = spool.records.iter().find_map(|record| match record {
+        Record::RangeOpen(open) if open.category == 7 => open.payload,
+        _ => None,
+    });
+    assert_eq!(registered, Some(Payload::I64(-42)));
+}
+
+#[test]
+fn unbalanced_ranges_are_counted() {
+    let left = Guest::new("unbalanced").run();
+    let lost = left.expect_quiet(0).spool().losses();
+    assert_eq!(lost, Losses { unbalanced: 2, unclosed: 1, ..Losses::default() });
+    assert_eq!(left.stdout(), "level=-2\n");
+}
+
+#[test]
+fn ten_thousand_deep_nesting_is_survived() {
+    let left = Guest::new("deep").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(left.stdout(), "level=10000\n");
+    assert_eq!(spool.range_paths().len(), 10_001);
+    assert_eq!(spool.losses(), Losses::default());
+}
+
+#[test]
+fn ranges_are_kept_without_cuda_and_after_thread_locals_are_gone() {
+    for (hazard, range) in [("nvtx_only", "cpu work"), ("thread_exit", "in a thread")] {
+        let left = Guest::new(hazard).run();
+        let spool = left.expect_quiet(0).spool();
+        assert!(spool.range_paths().values().any(|path| path == range), "{hazard}");
+        assert_eq!(spool.meta("gpu.off"), None);
+    }
+}
+
+#[test]
+fn old_nvtx_clients_with_shorter_tables_are_served() {
+    let left = Guest::new("strings").env("STAGE2_TEST_NVTX2", "1").run();
+    assert_eq!(left.expect_quiet(0).spool().range_paths().len(), 6);
+}

@@ -1,0 +1,225 @@
+//! Runs a guest under the collector, on the simulated GPU, and reads back what it left.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use stage2_spool::{Ending, Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Reader, Record};
+use tempfile::TempDir;
+
+/// A guest to be run.
+pub struct Guest {
+    folder: TempDir,
+    command: Command,
+}
+
+/// What a guest left.
+pub struct Left {
+    /// Its exit and its output.
+    pub output: Output,
+    /// Its spools, by process id.
+    pub spools: Vec<Spool>,
+    _folder: TempDir,
+}
+
+/// What one spool says.
+pub struct Spool {
+    /// How the file ends.
+    pub ending: Ending,
+    /// Every record.
+    pub records: Vec<Record>,
+}
+
+/// A file that cargo built for the tests.
+fn built(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("own path");
+    let deps = test.parent().expect("deps");
+    let folder =
+        if name.contains(".so") { deps.to_owned() } else { deps.with_file_name("examples") };
+    let path = folder.join(name);
+    assert!(path.exists(), "{} was not built", path.display());
+    path
+}
+
+/// The collector.
+pub fn collector() -> PathBuf {
+    built("libstage2.so")
+}
+
+/// The simulated driver and CUPTI.
+pub fn simulator() -> PathBuf {
+    built("libstage2_sim.so")
+}
+
+impl Guest {
+    /// A guest that does what the hazard says, with the collector preloaded.
+    pub fn new(hazard: &str) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut command = Command::new(built("guest"));
+        command
+            .arg(hazard)
+            .env_clear()
+            .env("LD_PRELOAD", collector())
+            .env("STAGE2_TEST_SIM", simulator())
+            .env("STAGE2_CUPTI", simulator())
+            .env("STAGE2_SIM_FAST", "1")
+            .env("STAGE2_FLUSH_MS", "50")
+            .env("STAGE2_SUMMARY", "off")
+            .env("STAGE2_OUT", folder.path());
+        Guest { folder, command }
+    }
+
+    /// Sets a variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Unsets a variable.
+    pub fn without(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Runs it to its end.
+    pub fn run(mut self) -> Left {
+        let started = Instant::now();
+        let output = self.command.output().expect("the guest starts");
+        assert!(started.elapsed() < Duration::from_secs(30), "the guest was held up");
+        let spools = spools_in(self.folder.path());
+        Left { output, spools, _folder: self.folder }
+    }
+}
+
+fn spools_in(folder: &Path) -> Vec<Spool> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("folder")
+        .map(|entry| entry.expect("entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "s2t"))
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| {
+            let mut reader = Reader::open(path).expect("a spool");
+            let records = reader.by_ref().map(|record| record.expect("readable")).collect();
+            Spool { ending: reader.end(), records }
+        })
+        .collect()
+}
+
+impl Left {
+    /// The only spool.
+    pub fn spool(&self) -> &Spool {
+        assert_eq!(self.spools.len(), 1, "{}", self.stderr());
+        &self.spools[0]
+    }
+
+    /// Standard error as text.
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    /// Standard output as text.
+    pub fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    /// Fails unless the guest ended with this status and nobody wrote to its stderr.
+    pub fn expect_quiet(&self, code: i32) -> &Self {
+        assert_eq!(self.output.status.code(), Some(code), "{}", self.stderr());
+        assert_eq!(self.stderr(), "");
+        self
+    }
+}
+
+impl Spool {
+    /// Path of each range instance, its parts joined by `/`.
+    pub fn range_paths(&self) -> BTreeMap<u64, String> {
+        let (mut names, mut paths) = (HashMap::new(), HashMap::new());
+        let mut ranges = BTreeMap::new();
+        for record in &self.records {
+            match record {
+                Record::Name { id, bytes } => {
+                    names.insert(*id, String::from_utf8_lossy(bytes).into_owned());
+                }
+                Record::Path(path) => {
+                    let name = &names[&path.name];
+                    let full = match paths.get(&path.parent) {
+                        Some(parent) => format!("{parent}/{name}"),
+                        None => name.clone(),
+                    };
+                    paths.insert(path.id, full);
+                }
+                Record::RangeOpen(open) => {
+                    ranges.insert(open.range, paths[&open.path].clone());
+                }
+                _ => {}
+            }
+        }
+        ranges
+    }
+
+    /// GPU records by range path: how many of what `pick` takes.
+    fn by_path(&self, pick: impl Fn(&Record) -> Option<u64>) -> BTreeMap<String, usize> {
+        let ranges = self.range_paths();
+        let mut counts = BTreeMap::new();
+        for range in self.records.iter().filter_map(pick) {
+            let path = match range {
+                RANGE_OUTSIDE => "(outside)",
+                RANGE_UNKNOWN => "(unknown)",
+                range => &ranges[&range],
+            };
+            *counts.entry(path.to_owned()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// Kernels by range path.
+    pub fn kernels(&self) -> BTreeMap<String, usize> {
+        self.by_path(|record| match record {
+            Record::Kernel(kernel) => Some(kernel.range),
+            _ => None,
+        })
+    }
+
+    /// Copies and fills by range path.
+    pub fn transfers(&self) -> BTreeMap<String, usize> {
+        self.by_path(|record| match record {
+            Record::Copy(copy) => Some(copy.range),
+            Record::Fill(fill) => Some(fill.range),
+            _ => None,
+        })
+    }
+
+    /// Graph launches by range path.
+    pub fn graph_launches(&self) -> BTreeMap<String, usize> {
+        self.by_path(|record| match record {
+            Record::GraphLaunch(launch) => Some(launch.range),
+            _ => None,
+        })
+    }
+
+    /// The value of a metadata key.
+    pub fn meta(&self, wanted: &str) -> Option<&str> {
+        self.records.iter().rev().find_map(|record| match record {
+            Record::Meta { key, value } if key == wanted => Some(value.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The last word on losses.
+    pub fn losses(&self) -> Losses {
+        let last = self.records.iter().rev().find_map(|record| match record {
+            Record::Losses(losses) => Some(*losses),
+            _ => None,
+        });
+        last.expect("losses")
+    }
+}
+
+/// A map from the pairs of a test.
+pub fn counts(pairs: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    pairs.iter().map(|&(path, count)| (path.to_owned(), count)).collect()
+}

@@ -1,0 +1,38 @@
+//! The library exports exactly its doors, and needs nothing that is not on every Linux.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+mod common;
+
+use std::process::Command;
+
+fn dynamic(arguments: &[&str]) -> Option<String> {
+    let output = Command::new(arguments[0]).args(&arguments[1..]).arg(common::collector()).output();
+    let Ok(output) = output else {
+        eprintln!("SKIPPED: {} is not installed", arguments[0]);
+        return None;
+    };
+    assert!(output.status.success());
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn only_the_doors_are_exported() {
+    let Some(symbols) = dynamic(&["nm", "-D", "--defined-only"]) else { return };
+    let mut names: Vec<&str> =
+        symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        ["InitializeInjection", "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension"]
+    );
+}
+
+#[test]
+fn only_libc_and_the_unwinder_are_needed() {
+    let Some(headers) = dynamic(&["objdump", "-p"]) else { return };
+    for needed in headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")) {
+        let name = needed.trim();
+        let known = ["libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
+        assert!(known.contains(&name), "{name}");
+    }
+}

@@ -1,0 +1,88 @@
+//! Guest threads do not allocate after the start: counted, not believed.
+//!
+//! One test, because it counts for the whole process. The collector is linked in here, so its
+//! allocations go through the allocator of this test.
+
+#[path = "guests/nvtx.rs"]
+#[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]
+mod nvtx;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use stage2::counters::Counters;
+use stage2::pool::{Pool, Sizes};
+
+struct Counting;
+
+thread_local!(static COUNT: Cell<Option<u64>> = const { Cell::new(None) });
+
+fn note() {
+    let _ = COUNT.try_with(|count| count.set(count.get().map(|n| n + 1)));
+}
+
+// SAFETY: every call goes on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note();
+        // SAFETY: the caller's contract.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        note();
+        // SAFETY: the caller's contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations and releases of this thread during `body`.
+fn counted(body: impl FnOnce()) -> u64 {
+    COUNT.with(|count| count.set(Some(0)));
+    body();
+    COUNT.with(|count| count.take()).unwrap_or(0)
+}
+
+#[test]
+fn ranges_marks_and_buffers_cost_no_allocation() {
+    // SAFETY: no other thread reads the environment meanwhile.
+    unsafe { std::env::set_var("STAGE2_SUMMARY", "off") };
+    let client = nvtx::Nvtx::attached_to(stage2::inject::InitializeInjectionNvtx2);
+    let name = std::ffi::CString::new(
+        "a range name that does not fit into one event, which is why \
+        it travels in pieces of which each has to be copied",
+    )
+    .expect("no NUL");
+    let wide: Vec<i32> = "wide".chars().map(|c| c as i32).chain([0]).collect();
+    client.push_c(&name);
+    client.pop();
+    assert_eq!(counted(|| drop(vec![1u8])), 2, "the count counts");
+    let count = counted(|| {
+        for _ in 0..10_000 {
+            client.push_c(&name);
+            client.push_wide(&wide);
+            client.pop();
+            client.pop();
+            let id = client.start_c(&name);
+            client.end(id);
+            let domain = client.domain_c(&name);
+            let string = client.register_c(domain, &name);
+            client.push_registered(domain, string, 1);
+            client.pop_in(domain);
+        }
+    });
+    assert_eq!(count, 0, "allocations in the NVTX handlers");
+
+    let counters = Counters::default();
+    let pool = Pool::new(Sizes { bytes: 64 << 10, count: 4 }, true).expect("memory");
+    let count = counted(|| {
+        for _ in 0..10_000 {
+            let (start, _) = pool.request(1, &counters).expect("a free buffer");
+            pool.complete(start, 1000);
+            pool.recycle(pool.take_full().expect("a full buffer"));
+        }
+    });
+    assert_eq!(count, 0, "allocations in the buffer hand-over");
+}

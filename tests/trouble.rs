@@ -1,0 +1,201 @@
+//! Whatever fails, the guest runs on as if we were not there, and one line says what to do.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Guest, collector, counts, simulator};
+
+/// Runs the plain guest and expects it to end well with one line that contains all of `parts`.
+fn off_because(guest: Guest, parts: &[&str]) {
+    let left = guest.run();
+    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    let stderr = left.stderr();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    for part in parts.iter().chain(&["stage2: "]) {
+        assert!(stderr.contains(part), "{part:?} in {stderr}");
+    }
+    let spool = left.spool();
+    assert_eq!(spool.kernels(), counts(&[]));
+    assert!(spool.range_paths().values().any(|path| path == "prefill"), "ranges go on");
+    let off = spool.meta("gpu.off").expect("the capture says why");
+    assert!(stderr.contains(off.split(';').next().unwrap_or(off)), "{off} in {stderr}");
+}
+
+#[test]
+fn no_libcupti() {
+    let missing = Guest::new("return").env("STAGE2_CUPTI", "/nonexistent/libcupti.so.13");
+    off_because(missing, &["/nonexistent/libcupti.so.13"]);
+}
+
+#[test]
+fn a_file_that_is_no_cupti() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("libcupti.so.13");
+    std::fs::write(&path, "not a library").expect("file");
+    off_because(Guest::new("return").env("STAGE2_CUPTI", &path), &["libcupti.so.13"]);
+}
+
+#[test]
+fn a_cupti_of_an_unknown_version() {
+    for version in ["99", "150000", "5"] {
+        let guest = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version);
+        if version != "99" {
+            off_because(guest, &[version, "STAGE2_CUPTI"]);
+        }
+    }
+}
+
+#[test]
+fn a_cupti_that_is_taken() {
+    let guest = Guest::new("return").env("STAGE2_SIM_FAULT", "subscribe=39");
+    off_because(guest, &["MULTIPLE_SUBSCRIBERS", "39"]);
+}
+
+#[test]
+fn a_cupti_that_refuses() {
+    for fault in ["register=35", "enable=15"] {
+        off_because(Guest::new("return").env("STAGE2_SIM_FAULT", fault), &["CUPTI refused"]);
+    }
+}
+
+#[test]
+fn a_cupti_that_lacks_a_function() {
+    let folder = tempfile::tempdir().expect("folder");
+    let copy = folder.path().join("libstage2_sim.so");
+    for (symbol, required) in [("cuptiActivityFlushAll", true), ("cuptiGetGraphNodeId", false)] {
+        stage2_sim::without_symbol(&simulator(), &copy, symbol).expect("a copy");
+        let guest = Guest::new("return").env("STAGE2_CUPTI", &copy).env("STAGE2_TEST_SIM", &copy);
+        if required {
+            off_because(guest, &[symbol]);
+        } else {
+            assert_eq!(guest.run().expect_quiet(0).spool().kernels()["prefill"], 100);
+        }
+    }
+}
+
+#[test]
+fn records_that_cupti_drops_are_counted() {
+    let left = Guest::new("return").env("STAGE2_SIM_FAULT", "drop=10").run();
+    let spool = left.expect_quiet(0).spool();
+    let kernels: usize = spool.kernels().values().sum();
+    assert!(spool.losses().cupti_dropped >= 20, "{:?}", spool.losses());
+    assert!((180..207).contains(&kernels), "{kernels}");
+}
+
+#[test]
+fn kernels_without_timestamps_are_kept_and_counted() {
+    let left = Guest::new("return").env("STAGE2_SIM_FAULT", "zero-timestamps=10").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.kernels().values().sum::<usize>(), 207);
+    assert_eq!(spool.losses().invalid_timestamps, 20);
+}
+
+#[test]
+fn late_buffers_are_waited_for() {
+    let left = Guest::new("return").env("STAGE2_SIM_FAULT", "late-buffers=100").run();
+    assert_eq!(left.expect_quiet(0).spool().kernels().values().sum::<usize>(), 207);
+}
+
+#[test]
+fn a_cupti_that_hangs_at_the_end_holds_the_guest_up_for_a_bounded_time() {
+    let started = Instant::now();
+    let left = Guest::new("return").env("STAGE2_SIM_FAULT", "flush-hang=20000").run();
+    assert_eq!(left.output.status.code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(12), "{:?}", started.elapsed());
+    assert!(left.stderr().contains("did not finish within"), "{}", left.stderr());
+}
+
+#[test]
+fn a_machine_without_a_gpu_is_no_trouble_of_ours() {
+    let left = Guest::new("return").env("STAGE2_SIM_FAULT", "no-device").run();
+    // The guest itself fails then; we add nothing to what it says.
+    assert!(!left.stderr().contains("stage2: internal"), "{}", left.stderr());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_costs_the_files_only() {
+    let left = Guest::new("return")
+        .env("STAGE2_OUT", "/proc/nothing/here")
+        .env("STAGE2_SUMMARY", "stderr")
+        .run();
+    assert_eq!(left.output.status.code(), Some(0));
+    let stderr = left.stderr();
+    assert!(stderr.contains("no trace file in /proc/nothing/here"), "{stderr}");
+    assert!(stderr.contains("prefill  x1"), "{stderr}");
+}
+
+#[test]
+fn values_that_cannot_be_read_are_named_with_the_accepted_form() {
+    for (name, value) in [
+        ("STAGE2_BUFFERS", "9999999T*2"),
+        ("STAGE2_FLUSH_MS", "soon"),
+        ("STAGE2_GRAPH", "edge"),
+        ("STAGE2_SAMPLE", "1/0"),
+        ("STAGE2_LOG", "loud"),
+        ("STAGE2_RANGES", ","),
+    ] {
+        let left = Guest::new("return").env(name, value).run();
+        let stderr = left.stderr();
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains(name) && stderr.contains(value), "{stderr}");
+        assert!(stderr.contains("accepted"), "{stderr}");
+        assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+    }
+}
+
+#[test]
+fn another_tool_keeps_what_it_owns() {
+    let left = Guest::new("return").env("CUDA_INJECTION64_PATH", "/other/tool.so").run();
+    assert!(left.stderr().contains("another tool owns CUDA_INJECTION64_PATH"), "{}", left.stderr());
+    assert_eq!(left.spool().kernels(), counts(&[]));
+
+    let left = Guest::new("return").env("NVTX_INJECTION64_PATH", "/other/tool.so").run();
+    assert!(left.stderr().contains("another tool owns NVTX_INJECTION64_PATH"), "{}", left.stderr());
+    assert_eq!(left.spool().kernels(), counts(&[("(outside)", 207)]));
+
+    let both = Guest::new("return")
+        .env("CUDA_INJECTION64_PATH", "/other/tool.so")
+        .env("NVTX_INJECTION64_PATH", "/other/tool.so")
+        .run();
+    assert!(both.stderr().contains("off: another tool owns"), "{}", both.stderr());
+    assert_eq!(both.spools.len(), 0);
+}
+
+#[test]
+fn the_other_doors_lead_to_the_same_place() {
+    let left = Guest::new("return")
+        .without("LD_PRELOAD")
+        .env("CUDA_INJECTION64_PATH", collector())
+        .env("NVTX_INJECTION64_PATH", collector())
+        .run();
+    assert_eq!(left.expect_quiet(0).spool().kernels().values().sum::<usize>(), 207);
+}
+
+#[test]
+fn a_guest_without_cuda_and_nvtx_pays_nothing() {
+    let alone = Guest::new("nothing").without("LD_PRELOAD").run();
+    let left = Guest::new("nothing").env("STAGE2_SUMMARY", "stderr").run();
+    assert_eq!(left.expect_quiet(0).stdout(), alone.stdout(), "same threads and files");
+    assert_eq!(left.spools.len(), 0, "no file");
+}
+
+#[test]
+fn the_summary_names_the_top_kernels_of_each_range() {
+    let left = Guest::new("return").env("STAGE2_SUMMARY", "stderr").run();
+    let stderr = left.stderr();
+    for part in
+        ["SIMULATED GPU", "complete: 207 GPU records attributed", "decode  x2", "p99 us", "(union"]
+    {
+        assert!(stderr.contains(part), "{part:?} in {stderr}");
+    }
+}
+
+#[test]
+fn hostile_names_break_neither_terminal_nor_table() {
+    let left = Guest::new("strings").env("STAGE2_SUMMARY", "stderr").run();
+    let stderr = left.stderr();
+    assert!(!stderr.contains('\x1b'), "{stderr:?}");
+    assert!(stderr.contains("\\x1b[31m"), "{stderr}");
+}
