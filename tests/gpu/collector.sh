@@ -125,7 +125,7 @@ both() {
     else
       say "FAIL preload/$name: no spool or no kernels.md in $out/preload/$name"
     fi
-    if "$launch" merge --help >/dev/null 2>&1; then
+    if "$launch" --help | grep -q "^ *merge "; then
       limited "merge/$name" "$launch" merge --spool "$out/preload/$name" -o "$out/merge/$name"
       status=$?
       cp "$out/preload/$name.out" "$out/merge/$name.out"

@@ -1,5 +1,7 @@
 //! What the range model does with orderly and with disorderly guests.
 
+use stage2_spool::Record;
+
 use super::*;
 use crate::event::Events;
 

@@ -1,0 +1,72 @@
+//! A real Hydra application with NVTX ranges under the launcher and the collector, without a GPU.
+//!
+//! Skipped, and said so, where Python lacks hydra-core, numpy or nvtx, or the collector was not
+//! built beside these tests; a failure there when STAGE2_REQUIRE_HYDRA is set.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The collector, if everything that this test needs is there.
+fn collector() -> Option<PathBuf> {
+    let own = std::env::current_exe().expect("own path");
+    let collector = own.with_file_name("libstage2.so");
+    let python = Command::new("python3").args(["-c", "import hydra, numpy, nvtx"]).output();
+    let missing = if !collector.exists() {
+        "libstage2.so is not built (cargo test --workspace builds it)"
+    } else if !python.is_ok_and(|output| output.status.success()) {
+        "python3 has no hydra-core, numpy or nvtx (pip install -r examples/runner/requirements.txt)"
+    } else {
+        return Some(collector);
+    };
+    assert!(std::env::var_os("STAGE2_REQUIRE_HYDRA").is_none(), "{missing}");
+    // Not through eprintln, which the test harness keeps to itself.
+    let _ = writeln!(std::io::stderr(), "SKIPPED the example workload: {missing}");
+    None
+}
+
+fn json(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn the_example_runs_under_the_launcher_with_its_outputs_in_the_bundle() {
+    let Some(collector) = collector() else { return };
+    let folder = tempfile::tempdir().expect("folder");
+    let run = folder.path().join("run");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let output = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
+        .current_dir(&examples)
+        .env("STAGE2_COLLECTOR", collector)
+        .env_remove("LD_PRELOAD")
+        .args(["-q", "--run-dir"])
+        .arg(&run)
+        .args(["workload=hydra", "run.mode=light", "--", "python3", "-m", "runner"])
+        .args(["backend=numpy", "run.repeats=3", "infer.max_new_tokens=4", "nvtx.steps=true"])
+        .output()
+        .expect("the launcher starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+
+    // Hydra did what the preset appended, and what the user asked for.
+    let workload = json(&run.join("stage1/metrics.json"));
+    assert_eq!(workload["repeats"].as_array().map(Vec::len), Some(3), "{workload}");
+    let overrides =
+        std::fs::read_to_string(run.join("stage1/.hydra/overrides.yaml")).expect("kept");
+    for word in ["infer.max_new_tokens=4", "pipeline.torch_profiler.enable=false"] {
+        assert!(overrides.contains(word), "{word} in {overrides}");
+    }
+
+    // The collector saw every range, and no GPU.
+    let report = json(&run.join("metrics.json"));
+    let instances = |path: &str| {
+        let rows = report["paths"].as_array().expect("paths");
+        rows.iter().find(|row| row["path"] == path).map(|row| row["instances"].clone())
+    };
+    assert_eq!(instances("prefill"), Some(3.into()));
+    assert_eq!(instances("decode"), Some(3.into()));
+    assert_eq!(instances("decode/step"), Some(12.into()));
+}

@@ -1,0 +1,251 @@
+//! One NVTX event into changes of the open ranges, with everything that an event may touch.
+
+use stage2_spool::{Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
+
+use super::{Closed, LAUNCHES, MAX_NAMES, MAX_NODES, Open, Ranges};
+use crate::counters::Counters;
+use crate::event::{Event, What};
+use crate::intern::{Interner, Sink};
+use crate::timeline::Place;
+
+/// One event on its way in.
+pub(super) struct Applying<'a, S> {
+    pub(super) ranges: &'a mut Ranges,
+    pub(super) names: &'a mut Interner,
+    pub(super) sink: &'a mut S,
+    pub(super) counters: &'a Counters,
+    pub(super) closed: &'a mut Vec<Closed>,
+}
+
+impl<S: Sink> Applying<'_, S> {
+    pub(super) fn apply(&mut self, event: &Event, text: &[u8]) {
+        match event.what {
+            What::TextPiece => {}
+            What::Thread => self.sink.put(Record::Thread {
+                id: event.thread,
+                os_tid: event.id as u32,
+                name: text.to_vec(),
+            }),
+            What::DomainName => {
+                let name = self.text_name(text);
+                self.ranges.domains.insert(event.domain, name);
+            }
+            What::RegisteredString => {
+                let name = self.text_name(text);
+                self.ranges.strings.insert(event.id, name);
+            }
+            What::Push => {
+                let name = self.event_name(event, text);
+                self.resynchronise(event, event.depth.map(|depth| depth.saturating_sub(1)));
+                self.count_depth(event, 1);
+                self.open(event, name, None);
+                self.note_change(event.thread, event.fence);
+            }
+            What::Pop => {
+                self.resynchronise(event, event.depth.map(|depth| depth.saturating_add(1)));
+                let innermost =
+                    self.ranges.thread(event.thread).open.iter().rposition(|open| {
+                        open.start_id.is_none() && open.event.domain == event.domain
+                    });
+                match innermost {
+                    Some(index) => {
+                        self.count_depth(event, -1);
+                        self.close(event.thread, index, event);
+                    }
+                    None => self.counters.unbalanced.increment(),
+                }
+            }
+            What::Start => {
+                let name = self.event_name(event, text);
+                self.ranges.started_on.insert(event.id, event.thread);
+                self.open(event, name, Some(event.id));
+                self.note_change(event.thread, event.fence);
+            }
+            What::End => {
+                let thread = self.ranges.started_on.remove(&event.id);
+                let place = thread.and_then(|thread| {
+                    let open = &self.ranges.thread(thread).open;
+                    open.iter().rposition(|o| o.start_id == Some(event.id)).map(|i| (thread, i))
+                });
+                match place {
+                    Some((thread, index)) => self.close(thread, index, event),
+                    None => self.counters.unbalanced.increment(),
+                }
+            }
+            What::Mark => {
+                let name = self.event_name(event, text);
+                let domain = self.domain_name(event.domain);
+                self.sink.put(Record::Mark(Mark {
+                    at: event.at,
+                    thread: event.thread,
+                    name,
+                    domain,
+                    category: event.category,
+                    payload: event.payload,
+                }));
+            }
+            What::Launch => {
+                let place = self.ranges.thread(event.thread).timeline.now();
+                let id = self.ranges.correlations.extend(event.fence);
+                // Room is only needed with attribution by callback.
+                if self.ranges.launches.is_empty() {
+                    self.ranges.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
+                }
+                if let Some(slot) = self.ranges.launches.get_mut(id as usize & (LAUNCHES - 1)) {
+                    *slot = (id, place);
+                }
+            }
+            What::GraphNodeCreated => {
+                let path = self.ranges.thread(event.thread).timeline.now().path;
+                if path != NONE && self.ranges.capture_paths.len() < MAX_NODES {
+                    self.ranges.capture_paths.insert(event.id, path);
+                }
+            }
+            What::GraphNodeCloned => {
+                let original = match event.payload {
+                    Some(stage2_spool::Payload::U64(node)) => node,
+                    _ => return,
+                };
+                if let Some(&path) = self.ranges.capture_paths.get(&original) {
+                    self.sink.put(Record::GraphNode { node: event.id, path });
+                }
+            }
+        }
+    }
+
+    /// Opens a range on its thread; the caller notes the change.
+    fn open(&mut self, event: &Event, name: u32, start_id: Option<u64>) {
+        let domain = self.domain_name(event.domain);
+        let range = self.ranges.next_range;
+        self.ranges.next_range += 1;
+        let open = Open {
+            range,
+            first: range,
+            path: NONE,
+            name,
+            domain,
+            start_id,
+            wanted: event.wanted,
+            event: *event,
+        };
+        self.write_open(event.thread, open);
+    }
+
+    /// Writes the opening of `open` inside what is open on `thread`, and keeps it there.
+    fn write_open(&mut self, thread: u32, mut open: Open) {
+        let parent = self.ranges.thread(thread).open.last().copied();
+        let parent_path = parent.map_or(NONE, |parent| parent.path);
+        open.path = self.names.path(parent_path, open.name, open.domain, self.sink);
+        open.wanted |= parent.is_some_and(|parent| parent.wanted);
+        self.sink.put(Record::RangeOpen(RangeOpen {
+            range: open.range,
+            path: open.path,
+            thread,
+            parent: parent.map_or(RANGE_OUTSIDE, |parent| parent.range),
+            start: open.event.at,
+            start_end: open.start_id.is_some(),
+            category: open.event.category,
+            payload: open.event.payload,
+            continues: if open.first == open.range { 0 } else { open.first },
+        }));
+        self.ranges.thread(thread).open.push(open);
+    }
+
+    /// Closes the open range at `index` of `thread`; those opened after it go on without it.
+    fn close(&mut self, thread: u32, index: usize, event: &Event) {
+        let mut rest = self.ranges.thread(thread).open.split_off(index);
+        for open in rest.iter().rev() {
+            self.write_close(open, event.at);
+        }
+        for mut open in rest.drain(..).skip(1) {
+            open.range = self.ranges.next_range;
+            self.ranges.next_range += 1;
+            open.event.at = event.at;
+            open.wanted = open.event.wanted;
+            self.write_open(thread, open);
+        }
+        self.note_change(thread, event.fence);
+    }
+
+    fn write_close(&mut self, open: &Open, end: MonoNs) {
+        self.sink.put(Record::RangeClose { range: open.range, end });
+        self.closed.push(Closed {
+            path: open.path,
+            host_ns: end.since(open.event.at),
+            counts: open.first == open.range,
+        });
+    }
+
+    /// What is open on `thread` is so from this fence on.
+    fn note_change(&mut self, thread: u32, fence: u32) {
+        let place = self.ranges.thread(thread).open.last().map_or(Place::OUTSIDE, |open| Place {
+            range: open.range,
+            path: open.path,
+            wanted: open.wanted,
+        });
+        // No fence: CUPTI is not there yet, and everything it will number comes later.
+        let fence = if fence == 0 { 0 } else { self.ranges.correlations.extend(fence) };
+        let timeline = &mut self.ranges.thread(thread).timeline;
+        let before = timeline.len();
+        timeline.change(fence, place);
+        self.ranges.changes += self.ranges.thread(thread).timeline.len() - before;
+    }
+
+    /// Brings the open ranges of the event's domain to `expected`, the number that was open
+    /// before the event. They only differ where events were lost.
+    fn resynchronise(&mut self, event: &Event, expected: Option<u32>) {
+        let Some(expected) = expected else { return };
+        let known = self.depth(event);
+        for _ in expected..known {
+            let open = &self.ranges.thread(event.thread).open;
+            let same = |o: &Open| o.start_id.is_none() && o.event.domain == event.domain;
+            if let Some(index) = open.iter().rposition(same) {
+                self.count_depth(event, -1);
+                self.close(event.thread, index, event);
+            }
+        }
+        for _ in known..expected {
+            let name = self.text_name(b"(lost)");
+            let mut lost = *event;
+            (lost.category, lost.payload, lost.wanted) = (0, None, false);
+            self.count_depth(event, 1);
+            self.open(&lost, name, None);
+        }
+    }
+
+    fn depth(&mut self, event: &Event) -> u32 {
+        let depths = &self.ranges.thread(event.thread).depths;
+        depths.iter().find(|(domain, _)| *domain == event.domain).map_or(0, |&(_, depth)| depth)
+    }
+
+    fn count_depth(&mut self, event: &Event, change: i32) {
+        let depths = &mut self.ranges.thread(event.thread).depths;
+        match depths.iter_mut().find(|(domain, _)| *domain == event.domain) {
+            Some((_, depth)) => *depth = depth.saturating_add_signed(change),
+            None => depths.push((event.domain, change.max(0) as u32)),
+        }
+    }
+
+    fn event_name(&mut self, event: &Event, text: &[u8]) -> u32 {
+        match self.ranges.strings.get(&event.string) {
+            Some(&name) => name,
+            None => self.text_name(text),
+        }
+    }
+
+    fn domain_name(&self, domain: u32) -> u32 {
+        self.ranges.domains.get(&domain).copied().unwrap_or(NONE)
+    }
+
+    fn text_name(&mut self, text: &[u8]) -> u32 {
+        if let Some(name) = self.names.known_name(text) {
+            return name;
+        }
+        if self.ranges.names >= MAX_NAMES {
+            self.counters.names_cut.increment();
+            return self.names.name(b"(more range names)", self.sink);
+        }
+        self.ranges.names += 1;
+        self.names.name(text, self.sink)
+    }
+}
