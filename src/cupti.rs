@@ -60,34 +60,72 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
     // CUPTI may call back for the life of the process.
     let api: &'static Api = Box::leak(Box::new(api));
     let mut subscriber = subscribe(api)?;
+    let settings = match configure(shared, api, version, &mut subscriber) {
+        Ok(settings) => settings,
+        Err(off) => {
+            // Whoever comes later shall have what we cannot use. A failure has nobody to go to.
+            let _ = api.unsubscribe(subscriber);
+            return Err(off);
+        }
+    };
+    let attribution = if settings.by_callback { "callback" } else { "fence" };
+    let mut facts = vec![
+        ("cupti.version", version.to_string()),
+        ("cupti.path", api.path().display().to_string()),
+        ("cupti.found", how),
+        ("cuda.driver_version", cuda_version.to_string()),
+        ("attribution", attribution.to_owned()),
+        ("graph", if options.graph == Graph::Node { "node" } else { "graph" }.to_owned()),
+    ];
+    if is_simulated(api) {
+        facts.push(("cupti.simulated", "1".to_owned()));
+    }
+    diag::info(format_args!(
+        "CUPTI {version} at {}, CUDA driver {cuda_version}, attribution by {attribution}",
+        api.path().display(),
+    ));
+    Ok(Box::new(Cupti {
+        api,
+        _subscriber: subscriber,
+        driver_get_version,
+        by_callback: settings.by_callback,
+        collecting: AtomicBool::new(settings.collecting),
+        kinds: settings.kinds,
+        facts,
+    }))
+}
 
+/// What was decided while CUPTI was set up.
+struct Settings {
+    by_callback: bool,
+    collecting: bool,
+    kinds: &'static [u32],
+}
+
+/// Hands CUPTI the buffers, asks for the callbacks and, without `STAGE2_RANGES`, for the records.
+fn configure(
+    shared: &Shared,
+    api: &Api,
+    version: u32,
+    subscriber: &mut Subscriber,
+) -> Result<Settings, Off> {
+    let options = &shared.options;
+    let refused = |what: &str, error| Off(format!("CUPTI refused to {what}: {error}"));
     let per_thread = version >= PER_THREAD_BUFFERS_SINCE
         && api.set_attribute_u8(sys::CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, 1).is_ok();
-    let by_callback = match options.attribution {
-        Attribution::Callback => true,
-        Attribution::Auto => !per_thread,
-        Attribution::Fence if !per_thread => {
-            diag::warn(format_args!(
-                "STAGE2_ATTRIBUTION=fence needs CUPTI 12.6 or later, this is {version}; callbacks \
-                 are used instead"
-            ));
-            true
-        }
-        Attribution::Fence => false,
-    };
-    let zeroed = sys::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER;
-    let _ = api.set_attribute_u8(zeroed, 1);
+    let by_callback = by_callback(options.attribution, per_thread, version);
+    // Spares CUPTI from clearing our buffers, which are clear.
+    let _ = api.set_attribute_u8(sys::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
 
     let pool = Pool::new(options.buffers, version >= REFUSAL_SINCE).ok_or_else(|| {
         Off("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into())
     })?;
     // A second start cannot happen: `lifecycle` calls this once.
     let _ = shared.pool.set(pool);
-    let refused = |what: &str, error| Off(format!("CUPTI refused to {what}: {error}"));
     api.register_callbacks(callbacks::request_buffer, callbacks::complete_buffer)
         .map_err(|error| refused("take activity buffers", error))?;
 
-    let mut on = |domain, id| api.enable_callback(&mut subscriber, domain, id, true);
+    let mut on = |domain, id| api.enable_callback(subscriber, domain, id, true);
     if by_callback {
         on(sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::KERNEL)
             .map_err(|error| refused("report launches", error))?;
@@ -105,43 +143,38 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
         // Without them only the capture paths of graph kernels are missing.
         let _ = on(sys::CUPTI_CB_DOMAIN_RESOURCE, id);
     }
+    // Without it only the names of the GPUs are missing.
     let _ = api.activity_enable(kind::DEVICE);
 
     let kinds: &'static [u32] = match options.graph {
         Graph::Node => &[kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
         Graph::Graph => &[kind::GRAPH_TRACE, kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
     };
-    let mut facts = vec![
-        ("cupti.version", version.to_string()),
-        ("cupti.path", api.path().display().to_string()),
-        ("cupti.found", how),
-        ("cuda.driver_version", cuda_version.to_string()),
-        ("attribution", if by_callback { "callback" } else { "fence" }.to_owned()),
-        ("graph", if options.graph == Graph::Node { "node" } else { "graph" }.to_owned()),
-    ];
-    if is_simulated(api) {
-        facts.push(("cupti.simulated", "1".to_owned()));
-    }
-    let cupti = Cupti {
-        api,
-        _subscriber: subscriber,
-        driver_get_version,
-        by_callback,
-        collecting: AtomicBool::new(false),
-        kinds,
-        facts,
-    };
-    if options.ranges.is_everything() {
-        cupti
-            .enable_all()
+    let collecting = options.ranges.is_everything();
+    if collecting {
+        enable(api, kinds)
             .map_err(|(kind, error)| refused(&format!("collect activity of kind {kind}"), error))?;
     }
-    diag::info(format_args!(
-        "CUPTI {version} at {}, CUDA driver {cuda_version}, attribution by {}",
-        cupti.api.path().display(),
-        if by_callback { "callback" } else { "fence" }
-    ));
-    Ok(Box::new(cupti))
+    Ok(Settings { by_callback, collecting, kinds })
+}
+
+fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> bool {
+    match wanted {
+        Attribution::Callback => true,
+        Attribution::Auto => !per_thread_buffers,
+        Attribution::Fence if !per_thread_buffers => {
+            diag::warn(format_args!(
+                "STAGE2_ATTRIBUTION=fence needs CUPTI 12.6 or later, this is {version}; callbacks \
+                 are used instead"
+            ));
+            true
+        }
+        Attribution::Fence => false,
+    }
+}
+
+fn enable(api: &Api, kinds: &[u32]) -> Result<(), (u32, cupti_sys::CuptiError)> {
+    kinds.iter().try_for_each(|&kind| api.activity_enable(kind).map_err(|error| (kind, error)))
 }
 
 /// The driver's version function, and what it says (1000 * major + 10 * minor).
@@ -201,15 +234,6 @@ fn is_simulated(api: &Api) -> bool {
     unsafe {
         libloading::Library::new(api.path())
             .is_ok_and(|library| library.get::<*const ()>(b"stage2_sim_version\0").is_ok())
-    }
-}
-
-impl Cupti {
-    fn enable_all(&self) -> Result<(), (u32, cupti_sys::CuptiError)> {
-        self.collecting.store(true, Ordering::Release);
-        self.kinds
-            .iter()
-            .try_for_each(|&kind| self.api.activity_enable(kind).map_err(|error| (kind, error)))
     }
 }
 
@@ -280,7 +304,8 @@ impl Tracer for Cupti {
 
     fn collect(&self, on: bool) {
         if on {
-            if let Err((kind, error)) = self.enable_all() {
+            self.collecting.store(true, Ordering::Release);
+            if let Err((kind, error)) = enable(self.api, self.kinds) {
                 diag::warn(format_args!(
                     "CUPTI refused to collect activity of kind {kind}: {error}"
                 ));

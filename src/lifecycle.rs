@@ -14,7 +14,8 @@ const START_PATIENCE: Duration = Duration::from_secs(2);
 /// The longest that the end of the guest is held up.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// NVTX before CUDA 12.9 may start us from several threads at once.
+/// NVTX before CUDA 12.9 may start us from several threads at once. No callback takes it, and who
+/// finds it taken for long goes on without us.
 static STARTING: Mutex<()> = Mutex::new(());
 
 /// Starts recording, unless that was done. `None`: we are off, for good or because another

@@ -39,11 +39,9 @@ fn a_file_that_is_no_cupti() {
 
 #[test]
 fn a_cupti_of_an_unknown_version() {
-    for version in ["99", "150000", "5"] {
+    for version in ["150000", "5"] {
         let guest = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version);
-        if version != "99" {
-            off_because(guest, &[version, "STAGE2_CUPTI"]);
-        }
+        off_because(guest, &[version, "STAGE2_CUPTI"]);
     }
 }
 
