@@ -36,3 +36,16 @@ fn only_libc_and_the_unwinder_are_needed() {
         assert!(known.contains(&name), "{name}");
     }
 }
+
+#[test]
+fn closing_the_library_does_not_unload_it() {
+    use libloading::os::unix::{Library, RTLD_NOW};
+    const RTLD_NOLOAD: i32 = 4;
+    let path = common::collector();
+    // SAFETY: its constructor only sets two environment variables.
+    unsafe {
+        let library = Library::open(Some(&path), RTLD_NOW).expect("loads");
+        library.close().expect("closes");
+        Library::open(Some(&path), RTLD_NOW | RTLD_NOLOAD).expect("is still there");
+    }
+}
