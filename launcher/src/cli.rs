@@ -54,7 +54,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Folder of the bundle: new or empty [default: tmp/stage2/<YYYYmmdd-HHMMSS-pid>]
+    /// Folder of the bundle: new or empty [default: tmp/stage2/YYYYmmdd-HHMMSS-PID]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,
     /// Folder with presets (GROUP/PRESET.yaml) that extend and shadow the built-in ones

@@ -2,7 +2,7 @@
 //!
 //! A spool holds what one process did, as [`Record`]s in the order in which the collector came to
 //! know them. [`Writer`] turns records into a file, [`Reader`] turns any file into records or a
-//! clear error. Its name is [`HOST-PID.s2t`](file_name).
+//! clear error. Its name is [`HOST-PID.s2t`](fn@file_name).
 //!
 //! # The file, byte by byte
 //!
