@@ -22,9 +22,19 @@ OFFSETS = {KERNEL: (16, 92, 144), MEMCPY: (16, 44, 64), MEMSET: (16, 44, 64)}
 OP_NAMES = {KERNEL: "kernel", MEMCPY: "memcpy", MEMSET: "memset"}
 
 COLUMNS = (
-    "op", "name", "grid", "block", "static_shared_bytes", "dynamic_shared_bytes",
-    "registers_per_thread", "local_bytes_per_thread", "bytes", "copy_kind", "layer",
-    "duration_ns", "gap_ns",
+    "op",
+    "name",
+    "grid",
+    "block",
+    "static_shared_bytes",
+    "dynamic_shared_bytes",
+    "registers_per_thread",
+    "local_bytes_per_thread",
+    "bytes",
+    "copy_kind",
+    "layer",
+    "duration_ns",
+    "gap_ns",
 )
 
 # Fields of CUpti_ActivityDevice5 that describe the GPU model (not the one machine): offset, format.
@@ -197,8 +207,19 @@ def rows(ops, name_index):
         tail = ["-" if layer is None else layer, op.end - op.start, gap]
         if op.kind == KERNEL:
             index = name_index.setdefault(op.name, len(name_index))
-            yield ["kernel", index, dims(op.grid), dims(op.block), op.static_shared,
-                   op.dynamic_shared, op.registers, op.local, "-", "-", *tail]
+            yield [
+                "kernel",
+                index,
+                dims(op.grid),
+                dims(op.block),
+                op.static_shared,
+                op.dynamic_shared,
+                op.registers,
+                op.local,
+                "-",
+                "-",
+                *tail,
+            ]
         else:
             copy_kind = "-" if op.copy_kind is None else op.copy_kind
             yield [OP_NAMES[op.kind], "-", "-", "-", "-", "-", "-", "-", op.bytes, copy_kind, *tail]
@@ -226,11 +247,14 @@ def main():
         table = list(rows(ops, name_index))
         write_table(out / f"{name}.tsv", COLUMNS, table)
         kernels = sum(op.kind == KERNEL for op in ops)
-        print(f"{name}: {len(ops)} operations, {kernels} kernels, {busy_ns(ops)} ns of kernels, "
-              f"{len(set(layers(ops)) - {None})} layers")
+        print(
+            f"{name}: {len(ops)} operations, {kernels} kernels, {busy_ns(ops)} ns of kernels, "
+            f"{len(set(layers(ops)) - {None})} layers"
+        )
     write_table(out / "names.tsv", ("name", "mangled"), [(i, n) for n, i in name_index.items()])
-    device_rows = [(key, struct.unpack_from(fmt, device, at)[0])
-                   for key, (at, fmt) in DEVICE_FIELDS.items()]
+    device_rows = [
+        (key, struct.unpack_from(fmt, device, at)[0]) for key, (at, fmt) in DEVICE_FIELDS.items()
+    ]
     write_table(out / "device.tsv", ("key", "value"), device_rows)
 
 
