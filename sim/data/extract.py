@@ -91,7 +91,8 @@ class Op:
 
 def read_records(path):
     """Yields (kind, record bytes) of every buffer of a capture."""
-    data = lzma.open(path).read()
+    with lzma.open(path) as capture:
+        data = capture.read()
     at = 0
     while at < len(data):
         if data[at : at + 4] != b"BUF0":
