@@ -13,6 +13,7 @@ pub(crate) struct Sandbox {
 
 impl Sandbox {
     pub(crate) fn new() -> Sandbox {
+        obey_signals();
         let sandbox = Sandbox { dir: tempfile::tempdir().expect("folder") };
         std::fs::copy(loaded_library(), sandbox.path("libstage2.so")).expect("library");
         sandbox
@@ -94,6 +95,16 @@ impl Sandbox {
 
 pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Undoes what `nohup` or a shell's `&` left behind: a program that starts with a signal ignored
+/// leaves it so, and the tests send signals.
+fn obey_signals() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    for number in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGTERM] {
+        // SAFETY: the default disposition runs no code of ours.
+        unsafe { signal(number, SigHandler::SigDfl) }.expect("a signal that can be set");
+    }
 }
 
 /// A library that this process has loaded, so that another process can as well. Not libc: a second
