@@ -17,6 +17,8 @@ macro_rules! built_in {
 const BUILT_IN: &[(&str, &str)] = built_in![
     "config.yaml",
     "profiling/collector/default.yaml",
+    "profiling/nsys/nsys.default.yaml",
+    "profiling/nsys/nsys.gated.yaml",
     "runner/stage2.yaml",
     "workload/hydra.yaml",
     "workload/plain.yaml",
