@@ -16,8 +16,10 @@ pub mod finding;
 mod launch;
 pub mod load;
 pub mod merge;
+pub mod model;
 mod plan;
 pub mod report;
+pub mod roofline;
 mod run;
 mod terminal;
 
