@@ -17,8 +17,10 @@ mod launch;
 pub mod load;
 pub mod merge;
 pub mod nsys;
+pub mod model;
 mod plan;
 pub mod report;
+pub mod roofline;
 mod run;
 mod terminal;
 
