@@ -21,6 +21,12 @@ use crate::report::Outcome;
 
 /// Folder of the collector's spools in the bundle.
 pub const COLLECTOR_DIR: &str = "collector";
+/// Folder of the spools of the baseline pass.
+pub const BASELINE_DIR: &str = "baseline";
+/// Folder of what Nsight Systems wrote.
+pub const NSYS_DIR: &str = "nsys";
+/// Folder of what Nsight Compute wrote.
+pub const NCU_DIR: &str = "ncu";
 
 /// What a bundle says about where it comes from, besides `run.json`.
 #[derive(Clone, Debug)]
