@@ -119,3 +119,7 @@ fn stages(operators: &Operators, gpu_total_ns: Option<u64>) -> String {
     }
     if out.is_empty() { out } else { format!("## Operators of each stage\n\n{out}") }
 }
+
+#[cfg(test)]
+#[path = "operators_md_tests.rs"]
+mod tests;
