@@ -7,7 +7,9 @@ mod kernels_csv;
 mod kernels_md;
 pub mod model;
 pub mod numbers;
+pub mod operators_md;
 mod report_md;
+pub mod stakeholder_md;
 mod table;
 
 use std::collections::HashMap;
