@@ -16,6 +16,7 @@ pub mod finding;
 mod launch;
 pub mod load;
 pub mod merge;
+pub mod ncu;
 mod plan;
 pub mod report;
 mod run;

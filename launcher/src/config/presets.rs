@@ -17,6 +17,12 @@ macro_rules! built_in {
 const BUILT_IN: &[(&str, &str)] = built_in![
     "config.yaml",
     "profiling/collector/default.yaml",
+    "profiling/ncu/ncu.default.yaml",
+    "profiling/ncu/ncu.high.yaml",
+    "profiling/ncu/ncu.hopper.yaml",
+    "profiling/ncu/ncu.rtx3090.compute.yaml",
+    "profiling/ncu/ncu.rtx3090.memory.yaml",
+    "profiling/ncu/ncu.rtx3090.yaml",
     "runner/stage2.yaml",
     "workload/hydra.yaml",
     "workload/plain.yaml",
