@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::available::{Available, known_metrics, known_sections};
-use super::config::{CacheControl, GraphProfiling, Ncu, NcuCli};
+use super::config::{CacheControl, GraphProfiling, Ncu, NcuCli, ReplayMode};
 use super::nvtx::{Label, completed};
 use super::select::Selection;
 use super::version::NcuVersion;
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 
 /// Metrics that fit in one pass on every GPU since sm_80, for kernels that must not be replayed.
 pub const SINGLE_PASS_METRICS: &[&str] =
@@ -127,8 +127,19 @@ pub fn profile(
     let cli = &request.settings.ncu_cli;
     let mut argv = common(request, files);
     let mut arg = |word: &str, value: &str| argv.extend([word.into(), value.into()]);
-    arg("--replay-mode", cli.replay_mode.word());
-    if cli.replay_mode.is_range() {
+    let by_range = cli.replay_mode.is_range() && names_ranges(cli, filter);
+    if cli.replay_mode.is_range() && !by_range {
+        findings.push(Finding::new(
+            Severity::Note,
+            "ncu: kernels are replayed in place of ranges",
+            "without ranges there is nothing that the range replay modes could measure",
+            "",
+        ));
+    }
+    let replay =
+        if cli.replay_mode.is_range() && !by_range { ReplayMode::Kernel } else { cli.replay_mode };
+    arg("--replay-mode", replay.word());
+    if by_range {
         // Kernels have no part in it: the range is the unit that is skipped and counted.
         if cli.launch_skip > 0 {
             arg("--launch-skip", &cli.launch_skip.to_string());
@@ -142,6 +153,11 @@ pub fn profile(
     nvtx_filters(filter, &mut argv);
     measures(request, &mut argv, findings);
     finish(request, "profile", argv, files)
+}
+
+/// Whether anything says which ranges are meant: a retry without filters has nothing that does.
+fn names_ranges(cli: &NcuCli, filter: &Filter) -> bool {
+    !filter.nvtx_include.is_empty() || cli.has_own_ranges()
 }
 
 /// The run that profiles one region in a range replay mode: of regions within each other ncu measures

@@ -311,14 +311,7 @@ impl Ncu {
             let what = "kernels are chosen by their mangled names: set kernel_name, or mangled";
             fault("ncu_cli.kernel_name_base", what.into());
         }
-        if cli.replay_mode.is_range()
-            && !self.gates_by_range()
-            && !cli.extra_args.iter().any(|a| {
-                a == "--range-filter"
-                    || a.starts_with("--range-filter=")
-                    || a == "--profile-from-start"
-            })
-        {
+        if cli.replay_mode.is_range() && !self.gates_by_range() && !cli.has_own_ranges() {
             let what = format!(
                 "{} needs ranges: set stage or ncu_cli.nvtx.include, and gating_nvtx=true",
                 cli.replay_mode.word()
@@ -341,6 +334,16 @@ impl Ncu {
     /// Whether launches are filtered by NVTX ranges.
     pub fn gates_by_range(&self) -> bool {
         self.gating_nvtx && (self.stage.is_some() || !self.ncu_cli.nvtx.include.is_empty())
+    }
+}
+
+impl NcuCli {
+    /// Whether further arguments choose ranges by the profiler's own start and stop calls.
+    pub fn has_own_ranges(&self) -> bool {
+        self.extra_args.iter().any(|arg| {
+            let name = arg.split('=').next().unwrap_or(arg);
+            matches!(name, "--range-filter" | "--profile-from-start")
+        })
     }
 }
 

@@ -1,7 +1,6 @@
 use super::super::select::{KernelTime, select};
 use super::super::testing::{settings, text};
 use super::*;
-use crate::finding::Severity;
 
 fn version(text: &str) -> Option<NcuVersion> {
     NcuVersion::parse(&format!("Version {text}"))
@@ -149,6 +148,23 @@ fn range_replay_filters_by_range_alone() {
     assert_eq!(values(&argv, "--launch-skip"), ["1"]);
     assert_eq!(values(&argv, "--launch-count"), ["2"]);
     assert_eq!(values(&argv, "--replay-mode"), ["range"]);
+}
+
+#[test]
+fn a_retry_of_range_replay_replays_kernels() {
+    let settings = settings("{ncu_cli: {replay_mode: app-range}}");
+    let workload = words(&["w"]);
+    let available = Available::default();
+    let request =
+        Request { settings: &settings, version: None, workload: &workload, available: &available };
+    let mut findings = Vec::new();
+    let files = Files::new(Path::new("/r"), "x");
+    let made = profile(&request, &Filter::default(), &files, &mut findings);
+    let argv: Vec<String> = made.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    assert_eq!(values(&argv, "--replay-mode"), ["kernel"]);
+    assert_eq!(values(&argv, "--launch-count"), ["1"]);
+    assert_eq!(values(&argv, "--nvtx-include"), [""; 0]);
+    assert!(findings[0].what.contains("in place of ranges"), "{findings:?}");
 }
 
 #[test]
