@@ -42,6 +42,11 @@ impl Database {
             connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_TEXT_BYTES)?;
             connection.pragma_update(None, "trusted_schema", false)?;
             connection.pragma_update(None, "cell_size_check", true)?;
+            if cut_short.is_some() {
+                // SQLite refuses a file that is too short, unless it is to be mended; nothing is
+                // written to one that is open for reading.
+                connection.pragma_update(None, "writable_schema", true)?;
+            }
             // The first statement that touches the file.
             connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
         };

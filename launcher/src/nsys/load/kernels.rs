@@ -44,6 +44,9 @@ pub(super) struct Kernels {
     groups: Vec<(Key, Kernel)>,
 }
 
+/// No kernel runs for days: such a time is damage.
+const MAX_NS: u64 = 24 * 3600 * 1_000_000_000;
+
 /// Duration of a row; nothing where its times are impossible.
 pub(super) fn duration_ns(start: Option<i64>, end: Option<i64>) -> Option<u64> {
     let (start, end) = (start?, end?);
@@ -51,7 +54,7 @@ pub(super) fn duration_ns(start: Option<i64>, end: Option<i64>) -> Option<u64> {
     if end == 0 && start == 0 {
         return None;
     }
-    u64::try_from(end.checked_sub(start)?).ok()
+    u64::try_from(end.checked_sub(start)?).ok().filter(|ns| *ns <= MAX_NS)
 }
 
 impl Kernels {
@@ -143,6 +146,7 @@ mod tests {
             (None, Some(1)),
             (Some(1), None),
             (Some(0), Some(0)),
+            (Some(0), Some(i64::MAX)),
         ] {
             assert_eq!(duration_ns(start, end), None, "{start:?} {end:?}");
         }
