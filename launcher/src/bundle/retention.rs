@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::{RunFolder, RunRecord};
 use crate::finding::{Finding, Severity};
 
-/// Removes bundles of the folder that `folder` was made in, so that the newest `keep` are left.
+/// Removes bundles of the folder that `folder` was made in, so that the newest `keep` are left, with
+/// this run's.
 ///
 /// Only folders that lie directly in it, are no links, hold a `run.json` of ours that is about this
 /// very folder, and are neither this run's nor the target of `latest`. A folder that the user named
@@ -19,7 +20,9 @@ pub(crate) fn keep_last(folder: &RunFolder, keep: u64) -> Vec<Finding> {
     };
     // By the time that they say themselves: copying changes that of the files.
     bundles.sort();
-    let excess = bundles.len().saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX));
+    // This run is not among them: it is not finished.
+    let others = usize::try_from(keep.saturating_sub(1)).unwrap_or(usize::MAX);
+    let excess = bundles.len().saturating_sub(others);
     let latest = under.join("latest").canonicalize().ok();
     let this = folder.path().canonicalize().ok();
     let mut findings = Vec::new();
@@ -124,7 +127,7 @@ mod tests {
         std::os::unix::fs::symlink("linked", dir.path().join("latest")).expect("link");
         std::os::unix::fs::symlink("old", dir.path().join("alias")).expect("link");
         let folder = RunFolder::New { under: dir.path().into(), name: "this".into() };
-        let findings = keep_last(&folder, 1);
+        let findings = keep_last(&folder, 2);
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(!dir.path().join("old").exists());
         for kept in ["linked", "copied", "running", "new", "notes", "this"] {

@@ -130,7 +130,11 @@ fn run_tool(
     let run_dir = bundle.dir().to_owned();
     let collect = bundle.record.workload_exit;
     let folder = profiler.folder.clone();
-    let made = std::fs::create_dir_all(&folder);
+    // Not its parents: a bundle that was taken away stays away.
+    let made = match std::fs::create_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    };
     let tool = tool::Tool {
         spawner,
         signals,
