@@ -78,12 +78,7 @@ fn open(folder: &RunFolder, config_yaml: String) -> Result<Bundle, Failure> {
 }
 
 /// Brings everything into the folder of the bundle.
-fn take_in(
-    captures: &Captures,
-    config: &Config,
-    dir: &Path,
-    terminal: &Terminal,
-) -> Vec<Finding> {
+fn take_in(captures: &Captures, config: &Config, dir: &Path, terminal: &Terminal) -> Vec<Finding> {
     let mut findings = Vec::new();
     for from in &captures.spool {
         spools(from, &dir.join(COLLECTOR_DIR), &mut findings);
@@ -179,4 +174,3 @@ pub(crate) struct NoSignals;
 impl run::SignalSource for NoSignals {
     fn deliver_to(&self, _: Option<mpsc::Sender<run::Event>>) {}
 }
-

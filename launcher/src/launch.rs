@@ -254,7 +254,8 @@ pub(crate) fn report_again(
     terminal: &Terminal,
 ) -> Result<u8, Failure> {
     if options.runs_something() {
-        let text = "`report` takes no --dry-run, --run-dir, --timeout or --annotate: it runs no workload";
+        let text =
+            "`report` takes no --dry-run, --run-dir, --timeout or --annotate: it runs no workload";
         return Err(Failure::Usage(text.into()));
     }
     RunRecord::read(run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
@@ -290,7 +291,8 @@ pub(crate) fn request(options: &Options, overrides: Vec<String>) -> config::Requ
         let words: Vec<&str> = options.annotate.iter().map(|a| a.word()).collect();
         let text = format!("--annotate {}", words.join(" --annotate "));
         let origin = Origin::Flag(text.as_str().into());
-        let node = |word: &&str| Node { value: Value::Text((*word).into()), origin: origin.clone() };
+        let node =
+            |word: &&str| Node { value: Value::Text((*word).into()), origin: origin.clone() };
         let list = Value::List(words.iter().map(node).collect());
         flags.push(("operators.annotate", text.clone(), list));
     }

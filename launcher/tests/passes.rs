@@ -116,7 +116,7 @@ fn every_tool_has_its_pass_and_the_terminal_sees_one_workload() {
     ] {
         assert!(!sandbox.read(file).is_empty(), "{file}");
     }
-    assert!(sandbox.read("nsys/cmd.txt").contains("nsys export --type=sqlite"));
+    assert!(sandbox.read("nsys/cmd.txt").contains("nsys export "));
     assert!(sandbox.read("nsys/log.txt").contains("\nout\n"));
     assert!(sandbox.read("ncu/log.txt").contains("==PROF=="));
 }
@@ -200,7 +200,9 @@ fn light_mode_is_the_collect_pass_and_a_baseline_comes_first() {
     let run = sandbox.run_json();
     let baseline = &run["passes"][0];
     assert_eq!(baseline["environment"]["STAGE2_GPU"], "off");
-    assert!(baseline["environment"]["STAGE2_OUT"].as_str().is_some_and(|o| o.ends_with("baseline")));
+    assert!(
+        baseline["environment"]["STAGE2_OUT"].as_str().is_some_and(|o| o.ends_with("baseline"))
+    );
     assert_eq!(run["passes"][1]["name"], "collect");
     assert!(run["passes"][1]["environment"]["STAGE2_GPU"].is_null());
     assert_eq!(sandbox.read("baseline/log.txt"), "out\n");
@@ -254,7 +256,12 @@ fn settings_of_the_tools_are_checked_and_the_nearest_key_is_named() {
     ] {
         sandbox.launch(&[setting, "--", "true"]).assert().code(2).stderr(contains(part));
     }
-    let set = ["config", "model/llm=llama_3_8b", "+pipeline.nsys.env_var.A='1'", "profiling/nsys=nsys.gated"];
+    let set = [
+        "config",
+        "model/llm=llama_3_8b",
+        "+pipeline.nsys.env_var.A='1'",
+        "profiling/nsys=nsys.gated",
+    ];
     let assert = sandbox.launch(&set).assert().success();
     assert.stdout(contains("hidden_size: 4096").and(contains("decode@*")));
 }
@@ -271,4 +278,44 @@ fn only_the_newest_bundles_are_kept() {
     assert_eq!(names.len(), 4, "two bundles, notes and latest: {names:?}");
     let words = ["run.mode=light", "run.size_limit_bytes=10", "--", "true"];
     sandbox.launch(&words).assert().success().stderr(contains("run.size_limit_bytes=10"));
+}
+
+#[test]
+fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
+    let sandbox = sandbox(false, true);
+    sandbox.write("a/x.s2t", "no spool");
+    sandbox.write("b.txt", "");
+    sandbox.write("c.csv", "Name,Calls\n");
+    sandbox.write("d.ncu-rep", "report");
+    sandbox.write("e.nsys-rep", "report");
+    let words = [
+        "merge",
+        "--spool",
+        "a",
+        "--spool",
+        "nowhere",
+        "--nsys",
+        "b.txt",
+        "--nsys",
+        "c.csv",
+        "--nsys",
+        "e.nsys-rep",
+        "--ncu",
+        "d.ncu-rep",
+        "-o",
+        "out",
+    ];
+    let mut command = sandbox.launch(&words);
+    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
+    path.push(common::path_without_profilers());
+    let assert = command.env("PATH", path).assert().success();
+    assert
+        .stderr(contains("nowhere is not merged").and(contains("b.txt is not merged")))
+        .stderr(contains("reports of Nsight Systems are not read").and(contains("x.s2t")));
+    let out = sandbox.path("out");
+    for file in ["collector/x.s2t", "nsys/c.csv", "nsys/e.nsys-rep", "ncu/raw.csv", "kernels.md"] {
+        assert!(out.join(file).is_file(), "{file}");
+    }
+    sandbox.launch(&["merge", "-o", "other"]).assert().code(2).stderr(contains("nothing to merge"));
+    sandbox.launch(&["merge", "--spool", "a", "-o", "out"]).assert().code(2);
 }

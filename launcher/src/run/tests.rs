@@ -118,7 +118,8 @@ fn play(stage: Stage, timeout_ms: Option<u64>) -> Played {
         },
         ..Pass::default()
     };
-    let plan = Plan { run_dir: run_dir.clone(), passes: vec![pass], hook: None, findings: Vec::new() };
+    let plan =
+        Plan { run_dir: run_dir.clone(), passes: vec![pass], hook: None, findings: Vec::new() };
     let folder = RunFolder::Given(run_dir.clone()).create().expect("run folder");
     let mut record = RunRecord::new("run".into(), vec!["workload".into()]);
     record.passes = plan.passes.iter().map(planned).collect();
