@@ -2,6 +2,7 @@
 
 mod folder;
 mod inputs;
+mod retention;
 mod run_record;
 
 use std::io::Write as _;
@@ -12,6 +13,7 @@ use anyhow::Context as _;
 pub use folder::FolderError;
 pub(crate) use folder::{RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
+pub(crate) use retention::{keep_last, too_big};
 pub(crate) use run_record::now;
 pub use run_record::{PassRecord, PassStatus, RUN_JSON, RunRecord, SCHEMA, Tool, WorkloadExit};
 

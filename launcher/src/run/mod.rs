@@ -1,6 +1,7 @@
 //! A plan -> processes, one pass after the other, and how each of them ended.
 
 mod child;
+mod imports;
 mod library;
 mod ncu_kernels;
 mod ncu_pass;
@@ -17,7 +18,9 @@ use crate::finding::{Finding, Severity};
 use crate::plan::{Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
 
-use child::{Cause, Event, Finished, Spawned, Spawner};
+pub(crate) use child::Event;
+use child::{Cause, Finished, Spawned, Spawner};
+pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
 pub(crate) use process::System;
 pub(crate) use signals::Signals;
@@ -127,7 +130,11 @@ fn run_tool(
     let run_dir = bundle.dir().to_owned();
     let collect = bundle.record.workload_exit;
     let folder = profiler.folder.clone();
-    let made = std::fs::create_dir_all(&folder);
+    // Not its parents: a bundle that was taken away stays away.
+    let made = match std::fs::create_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    };
     let tool = tool::Tool {
         spawner,
         signals,

@@ -61,6 +61,7 @@ impl Sandbox {
             }
         }
         command.env_remove("LD_PRELOAD").env_remove("NO_COLOR");
+        command.env("PATH", path_without_profilers());
         command.env("STAGE2_COLLECTOR", self.path("libstage2.so"));
         command
     }
@@ -94,6 +95,13 @@ impl Sandbox {
 
 pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// PATH without the folders that hold real profilers.
+pub(crate) fn path_without_profilers() -> std::ffi::OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let plain = |dir: &PathBuf| !dir.join("nsys").exists() && !dir.join("ncu").exists();
+    std::env::join_paths(std::env::split_paths(&path).filter(plain)).expect("PATH")
 }
 
 /// A library that this process has loaded, so that another process can as well. Not libc: a second

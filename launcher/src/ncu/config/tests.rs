@@ -9,7 +9,7 @@ fn every_preset_is_whole_and_sound() {
         let settings = preset(name, "").unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(settings.faults(), [], "{name}");
         assert!(text.starts_with("# @package pipeline.ncu\n"), "{name}");
-        assert!(!settings.enable && settings.description.is_some(), "{name}");
+        assert!(settings.enable && settings.description.is_some(), "{name}");
     }
 }
 
