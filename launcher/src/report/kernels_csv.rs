@@ -35,8 +35,6 @@ const COLUMNS: [&str; 46] = [
     "last_end_gpu_ns",
     "path_index",
     "name_index",
-    "source",
-    "simulated",
     "class",
     "sm_percent",
     "memory_percent",
@@ -52,6 +50,8 @@ const COLUMNS: [&str; 46] = [
     "flops_per_byte",
     "attainable_percent",
     "bound",
+    "source",
+    "simulated",
 ];
 
 /// Writes the table. Absent values are empty fields.
@@ -102,12 +102,6 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
             some(times.last_end_gpu_ns),
             row.path_index.to_string(),
             row.name_index.to_string(),
-            if row.counters.is_some() {
-                format!("{}+ncu", report.source)
-            } else {
-                report.source.clone()
-            },
-            row.simulated.to_string(),
             csv_field(&row.class),
             counter(|c| c.sm_percent),
             counter(|c| c.memory_percent),
@@ -126,6 +120,12 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
                 .as_ref()
                 .and_then(|c| c.roofline.bound)
                 .map_or_else(String::new, |bound| bound.label().to_owned()),
+            if row.counters.is_some() {
+                format!("{}+ncu", report.source)
+            } else {
+                report.source.clone()
+            },
+            row.simulated.to_string(),
         ])?;
     }
     writer.flush()?;
