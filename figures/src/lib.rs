@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod histogram;
+mod instance;
 mod names;
 pub mod text;
 mod union;
 
 pub use histogram::{ERROR_PERCENT, Histogram};
+pub use instance::{without_instance, without_instance_str};
 pub use names::{KernelName, kernel_name};
 pub use union::{Busy, Unions, union_ns};

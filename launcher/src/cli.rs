@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::env::PROBE_GPU;
+use crate::operators::Annotation;
 use crate::terminal::Verbosity;
 
 const EXAMPLES: &str = "\
@@ -34,7 +35,7 @@ failed and left no result.";
     name = "stage2-launch",
     version,
     override_usage = "stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...\n       \
-                      stage2-launch [OPTIONS] <demo|report|config> ...",
+                      stage2-launch [OPTIONS] <demo|report|merge|config> ...",
     after_help = EXAMPLES,
     arg_required_else_help = true,
     disable_help_subcommand = true
@@ -63,6 +64,9 @@ pub(crate) struct Options {
     /// End the workload after this time: seconds, or with a unit (90s, 5m, 1h30m)
     #[arg(long, global = true, value_name = "TIME", value_parser = seconds)]
     pub(crate) timeout: Option<i64>,
+    /// Let a Python workload mark more ranges: torch-ops, prefill-decode; may be repeated
+    #[arg(long, global = true, value_name = "WHAT")]
+    pub(crate) annotate: Vec<Annotation>,
     /// Print every command and environment change, and run nothing
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
@@ -100,6 +104,21 @@ pub(crate) enum Command {
         #[arg(value_name = "RUN_DIR")]
         bundle: PathBuf,
     },
+    /// Make a bundle with reports of captures that were taken elsewhere
+    Merge {
+        /// Folder of spools (*.s2t), or one of them
+        #[arg(long, value_name = "DIR")]
+        spool: Vec<PathBuf>,
+        /// File of Nsight Systems: .sqlite, .nsys-rep, or .csv of `nsys stats`
+        #[arg(long, value_name = "FILE")]
+        nsys: Vec<PathBuf>,
+        /// File of Nsight Compute: .ncu-rep, or .csv of its raw or details page
+        #[arg(long, value_name = "FILE")]
+        ncu: Vec<PathBuf>,
+        /// Folder of the bundle: new or empty
+        #[arg(short, long, value_name = "DIR")]
+        output: PathBuf,
+    },
     /// Print the composed configuration, and where each value comes from
     Config {
         /// Settings, as for a run
@@ -112,6 +131,14 @@ pub(crate) enum Command {
 }
 
 impl Options {
+    /// Whether there is an option that only a run has.
+    pub(crate) fn runs_something(&self) -> bool {
+        self.dry_run
+            || self.run_dir.is_some()
+            || self.timeout.is_some()
+            || !self.annotate.is_empty()
+    }
+
     pub(crate) fn verbosity(&self) -> Verbosity {
         match (self.quiet, self.verbose) {
             (true, _) => Verbosity::Quiet,

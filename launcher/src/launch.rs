@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord, Tool};
 use crate::cli::Options;
-use crate::config::{self, Composed, Config, Value};
+use crate::config::{self, Composed, Config, Node, Origin, Value};
 use crate::env::{self, GpuFacts};
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
@@ -35,6 +35,8 @@ struct Prepared {
     library: PathBuf,
     config_yaml: String,
     inputs: Inputs,
+    keep_last: Option<u64>,
+    size_limit_bytes: Option<u64>,
 }
 
 impl Job {
@@ -70,8 +72,17 @@ impl Job {
         );
         let signals = Signals::install(*terminal, interrupted)
             .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
+        let (keep_last, size_limit) = (prepared.keep_last, prepared.size_limit_bytes);
+        let folder = prepared.folder.clone();
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
+        write_hook(&plan, &mut bundle, terminal);
         let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
+        let kept = keep_last.map(|keep| bundle::keep_last(&folder, keep)).unwrap_or_default();
+        let size = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit));
+        for finding in kept.into_iter().chain(size) {
+            terminal.finding(&finding);
+            bundle.record.findings.push(finding);
+        }
         terminal.progress("writing the reports");
         // The reports read the record: without it they would be about another state of the run.
         let outcome = bundle.passes_ended().and_then(|()| report::write_reports(&run_dir));
@@ -126,7 +137,9 @@ impl Job {
         plan.findings.extend(findings);
         let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
-        Ok(Prepared { plan, folder, library, config_yaml, inputs })
+        let keep_last = config.run.keep_last.map(u64::from);
+        let size_limit_bytes = config.run.size_limit_bytes.map(u64::from);
+        Ok(Prepared { plan, folder, library, config_yaml, inputs, keep_last, size_limit_bytes })
     }
 
     fn choose_folder(
@@ -181,7 +194,7 @@ impl Job {
         prepared: Prepared,
         terminal: &Terminal,
     ) -> Result<(Plan, Bundle), Failure> {
-        let Prepared { plan, folder, library, config_yaml, inputs } = prepared;
+        let Prepared { plan, folder, library, config_yaml, inputs, .. } = prepared;
         let run_id = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut record = RunRecord::new(run_id, inputs.argv.clone());
         record.simulated = self.simulator.is_some();
@@ -215,8 +228,17 @@ impl Job {
     }
 }
 
+/// Writes the hook of the plan. Without it the workload runs, and marks nothing more.
+fn write_hook(plan: &Plan, bundle: &mut Bundle, terminal: &Terminal) {
+    let Some(Err(error)) = plan.hook.as_ref().map(|hook| hook.write()) else { return };
+    let what = "the workload is not annotated";
+    let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
+    terminal.finding(&finding);
+    bundle.record.findings.push(finding);
+}
+
 /// The result, for a person.
-fn tell(record: &RunRecord, headline: &[String], dir: &Path, terminal: &Terminal) {
+pub(crate) fn tell(record: &RunRecord, headline: &[String], dir: &Path, terminal: &Terminal) {
     record.report_findings.iter().for_each(|finding| terminal.finding(finding));
     headline.iter().for_each(|line| terminal.result(line));
     if record.simulated {
@@ -231,8 +253,9 @@ pub(crate) fn report_again(
     options: &Options,
     terminal: &Terminal,
 ) -> Result<u8, Failure> {
-    if options.dry_run || options.run_dir.is_some() || options.timeout.is_some() {
-        let text = "`report` takes no --dry-run, --run-dir or --timeout: it runs no workload";
+    if options.runs_something() {
+        let text =
+            "`report` takes no --dry-run, --run-dir, --timeout or --annotate: it runs no workload";
         return Err(Failure::Usage(text.into()));
     }
     RunRecord::read(run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
@@ -263,6 +286,15 @@ pub(crate) fn request(options: &Options, overrides: Vec<String>) -> config::Requ
     }
     if let Some(seconds) = options.timeout {
         flags.push(("run.timeout_s", format!("--timeout {seconds}"), Value::Int(seconds)));
+    }
+    if !options.annotate.is_empty() {
+        let words: Vec<&str> = options.annotate.iter().map(|a| a.word()).collect();
+        let text = format!("--annotate {}", words.join(" --annotate "));
+        let origin = Origin::Flag(text.as_str().into());
+        let node =
+            |word: &&str| Node { value: Value::Text((*word).into()), origin: origin.clone() };
+        let list = Value::List(words.iter().map(node).collect());
+        flags.push(("operators.annotate", text.clone(), list));
     }
     config::Request { overrides, config_dir: options.config_dir.clone(), flags }
 }

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod bundle;
+mod captures;
 mod cli;
 pub mod config;
 mod demo;
@@ -16,8 +17,13 @@ pub mod finding;
 mod launch;
 pub mod load;
 pub mod merge;
+pub mod model;
+pub mod ncu;
+pub mod nsys;
+pub mod operators;
 mod plan;
 pub mod report;
+pub mod roofline;
 mod run;
 mod terminal;
 
@@ -57,6 +63,10 @@ fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
             demo::job(&options, overrides, terminal)?.launch(terminal)
         }
         Some(Command::Report { bundle }) => launch::report_again(&bundle, &options, terminal),
+        Some(Command::Merge { spool, nsys, ncu, output }) => {
+            let captures = captures::Captures { spool, nsys, ncu, output };
+            captures::merge(&captures, &options, terminal)
+        }
         Some(Command::Config { overrides }) => launch::print_config(&options, overrides),
         Some(Command::ProbeGpu) => match env::print_devices() {
             Ok(()) => Ok(0),

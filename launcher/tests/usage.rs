@@ -14,7 +14,7 @@ fn help_has_examples_and_lists_what_works() {
     for part in ["Examples:", "demo", "report", "config", "--dry-run", "Exit status"] {
         assert!(help.contains(part), "{part} in {help}");
     }
-    for later in ["merge", "diff", "export", "doctor", "probe-gpu"] {
+    for later in ["diff", "export", "doctor", "probe-gpu"] {
         assert!(!help.contains(later), "{later} in {help}");
     }
     sandbox.launch(&["--version"]).assert().success().stdout(contains(env!("CARGO_PKG_VERSION")));

@@ -238,6 +238,7 @@ impl<S: Sink> Applying<'_, S> {
     }
 
     fn text_name(&mut self, text: &[u8]) -> u32 {
+        let text = stage2_figures::without_instance(text);
         if let Some(name) = self.names.known_name(text) {
             return name;
         }

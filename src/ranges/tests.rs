@@ -181,6 +181,19 @@ fn registered_strings_and_long_texts_name_ranges() {
 }
 
 #[test]
+fn calls_of_one_operator_share_a_path() {
+    let mut guest = Guest::new();
+    let names = ["aten::linear, op_id = 1", "aten::linear, seq = 4, op_id = 2"];
+    let paths = names.map(|name| {
+        let at = guest.push(1, name);
+        guest.pop(1);
+        guest.ranges.place(1, at + 1).0.path
+    });
+    assert_eq!(paths[0], paths[1]);
+    assert_eq!(guest.names.path_text(paths[0]), b"aten::linear");
+}
+
+#[test]
 fn a_wanted_range_wants_everything_inside_and_nothing_after() {
     let mut guest = Guest::new();
     let before = guest.push(1, "app");

@@ -2,6 +2,7 @@
 
 mod folder;
 mod inputs;
+mod retention;
 mod run_record;
 
 use std::io::Write as _;
@@ -12,6 +13,7 @@ use anyhow::Context as _;
 pub use folder::FolderError;
 pub(crate) use folder::{RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
+pub(crate) use retention::{keep_last, too_big};
 pub(crate) use run_record::now;
 pub use run_record::{PassRecord, PassStatus, RUN_JSON, RunRecord, SCHEMA, Tool, WorkloadExit};
 
@@ -21,6 +23,12 @@ use crate::report::Outcome;
 
 /// Folder of the collector's spools in the bundle.
 pub const COLLECTOR_DIR: &str = "collector";
+/// Folder of the spools of the baseline pass.
+pub const BASELINE_DIR: &str = "baseline";
+/// Folder of what Nsight Systems wrote.
+pub const NSYS_DIR: &str = "nsys";
+/// Folder of what Nsight Compute wrote.
+pub const NCU_DIR: &str = "ncu";
 
 /// What a bundle says about where it comes from, besides `run.json`.
 #[derive(Clone, Debug)]

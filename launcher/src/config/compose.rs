@@ -29,8 +29,9 @@ pub struct Composed {
     pub tree: Node,
 }
 
-/// Other names of our keys, as a Hydra app's user would write them.
-const SYNONYMS: &[(&str, &str)] = &[("hydra.run.dir", "run.dir")];
+/// Other names of our keys, as a Hydra app's user or a reader of the command line would write them.
+const SYNONYMS: &[(&str, &str)] =
+    &[("hydra.run.dir", "run.dir"), ("run.annotate", "operators.annotate")];
 
 /// Composes and checks the configuration.
 ///
@@ -189,6 +190,10 @@ fn check_keys(
     valid: &[String],
 ) -> Result<(), ConfigError> {
     let Some(known) = skeleton.as_object() else { return Ok(()) };
+    // A map without keys of its own (`env_var: {}`) takes any.
+    if known.is_empty() {
+        return Ok(());
+    }
     let Value::Map(pairs) = &node.value else {
         return Err(ConfigError::WrongValue {
             key: prefix.to_owned(),
@@ -220,7 +225,13 @@ fn nested_example(prefix: &str, valid: &[String]) -> String {
 fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
     let json = tree.to_json();
     match serde_path_to_error::deserialize::<_, Config>(&json) {
-        Ok(config) => Ok((tree, config)),
+        Ok(config) => match wrong_together(&config) {
+            None => Ok((tree, config)),
+            Some((key, what)) => {
+                let origin = tree.get(&key).map_or(&tree.origin, |node| &node.origin).clone();
+                Err(ConfigError::WrongValue { key, origin, what })
+            }
+        },
         Err(error) => {
             let path: Vec<String> = error
                 .path()
@@ -242,6 +253,15 @@ fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
             Err(ConfigError::WrongValue { key, origin, what: in_plain_words(&text) })
         }
     }
+}
+
+/// The first setting that the type of its own key cannot rule out, and what is wrong with it.
+fn wrong_together(config: &Config) -> Option<(String, String)> {
+    let nsys = config.pipeline.nsys.validate().err();
+    let nsys = nsys.map(|wrong| (format!("pipeline.nsys.{}", wrong.key), wrong.what));
+    let faults = config.pipeline.ncu.faults().into_iter();
+    let mut ncu = faults.map(|wrong| (format!("pipeline.ncu.{}", wrong.key), wrong.what));
+    nsys.or_else(|| ncu.next())
 }
 
 /// serde's messages name Rust types.

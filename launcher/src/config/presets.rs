@@ -16,12 +16,66 @@ macro_rules! built_in {
 /// Every file of conf/, so that the installed program needs none of them.
 const BUILT_IN: &[(&str, &str)] = built_in![
     "config.yaml",
+    "hardware/a10.yaml",
+    "hardware/a100_40gb.yaml",
+    "hardware/a100_pcie_80gb.yaml",
+    "hardware/a100_sxm_80gb.yaml",
+    "hardware/a10g.yaml",
+    "hardware/a30.yaml",
+    "hardware/a40.yaml",
+    "hardware/auto.yaml",
+    "hardware/b200.yaml",
+    "hardware/gb200.yaml",
+    "hardware/gh200.yaml",
+    "hardware/gh200_144gb.yaml",
+    "hardware/h100_nvl.yaml",
+    "hardware/h100_pcie.yaml",
+    "hardware/h100_sxm.yaml",
+    "hardware/h200.yaml",
+    "hardware/h200_nvl.yaml",
+    "hardware/l4.yaml",
+    "hardware/l40.yaml",
+    "hardware/l40s.yaml",
+    "hardware/rtx3090.yaml",
+    "hardware/rtx4090.yaml",
+    "hardware/rtx5090.yaml",
+    "hardware/rtx6000_ada.yaml",
+    "hardware/rtx_a6000.yaml",
+    "hardware/t4.yaml",
+    "hardware/v100_pcie.yaml",
+    "hardware/v100_sxm2.yaml",
+    "hardware/v100s.yaml",
+    "model/llm/deepseek_ocr.yaml",
+    "model/llm/deepseek_v3.yaml",
+    "model/llm/llama_1b_random.yaml",
+    "model/llm/llama_3_8b.yaml",
+    "model/llm/mixtral_8x7b.yaml",
+    "model/llm/mixtral_small_random.yaml",
+    "model/llm/none.yaml",
+    "model/llm/qwen_moe_small_random.yaml",
+    "operators/default.yaml",
     "profiling/collector/default.yaml",
+    "profiling/ncu/ncu.default.yaml",
+    "profiling/ncu/ncu.high.yaml",
+    "profiling/ncu/ncu.hopper.yaml",
+    "profiling/ncu/ncu.rtx3090.compute.yaml",
+    "profiling/ncu/ncu.rtx3090.memory.yaml",
+    "profiling/ncu/ncu.rtx3090.yaml",
+    "profiling/nsys/nsys.default.yaml",
+    "profiling/nsys/nsys.gated.yaml",
     "runner/stage2.yaml",
     "workload/hydra.yaml",
     "workload/plain.yaml",
     "workload/stage1.yaml",
 ];
+
+/// Names and texts of the built-in presets of one group.
+pub fn built_in_group(group: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    BUILT_IN.iter().filter_map(move |(path, text)| {
+        let (folder, file) = path.rsplit_once('/')?;
+        (folder == group).then_some((file.strip_suffix(".yaml")?, *text))
+    })
+}
 
 /// Where presets are looked up: the user's folder before the built-in ones, file by file.
 pub(crate) struct Presets {

@@ -7,6 +7,13 @@ use std::path::PathBuf;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use crate::model::preset::ModelPreset;
+use crate::model::tokens::TokenCounts;
+use crate::ncu::config::Ncu;
+use crate::nsys::config::Nsys;
+use crate::operators::{OperatorSettings, Stage1Settings};
+use crate::roofline::hardware::Hardware;
+
 /// All settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,10 +26,40 @@ pub struct Config {
     pub artifacts: Artifacts,
     /// What is added to the command of the workload.
     pub workload: Workload,
-    /// Settings of the profilers.
+    /// Settings of the collector.
     pub profiling: Profiling,
+    /// Settings of the passes under other profilers.
+    pub pipeline: Pipeline,
+    /// What the workload marks, and which ranges are operators.
+    pub operators: OperatorSettings,
+    /// What the model is.
+    pub model: Models,
+    /// Peak rates of the GPU.
+    pub hardware: Hardware,
     /// What the workload reads.
     pub inputs: Inputs,
+    /// An earlier run of the Stage 1 profiler.
+    pub stage1: Stage1Settings,
+}
+
+/// Passes under other profilers than the collector.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pipeline {
+    /// Nsight Systems.
+    pub nsys: Nsys,
+    /// Nsight Compute.
+    pub ncu: Ncu,
+}
+
+/// Models that take part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Models {
+    /// The language model.
+    pub llm: ModelPreset,
+    /// Tokens of one generation.
+    pub tokens: TokenCounts,
 }
 
 /// How a run goes.
@@ -39,6 +76,12 @@ pub struct Run {
     pub kill_grace_s: u64,
     /// Whether the output of the workload is kept in files, too.
     pub tee: bool,
+    /// Whether there is a pass that records ranges only.
+    pub baseline: bool,
+    /// How many of the newest bundles are kept; none: all.
+    pub keep_last: Option<NonZeroU64>,
+    /// A bundle with more bytes than this gets a warning; none: none does.
+    pub size_limit_bytes: Option<NonZeroU64>,
 }
 
 /// What the reports show.
@@ -55,7 +98,7 @@ pub struct Report {
 pub enum Mode {
     /// Every pass that is enabled.
     Deep,
-    /// The collect pass only.
+    /// The collect pass, and the baseline pass where it is asked for.
     Light,
 }
 
@@ -79,7 +122,7 @@ pub struct Workload {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profiling {
-    /// The collector's.
+    /// Settings of the collect pass.
     pub collector: Collector,
 }
 

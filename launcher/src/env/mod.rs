@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use serde::{Deserialize, Serialize};
 
 use crate::bundle::Tool;
+pub(crate) use ask::ask;
 pub(crate) use cuda::print_devices;
 pub use gpu::{Gpu, GpuFacts};
 pub(crate) use gpu::{SUBCOMMAND as PROBE_GPU, probe as probe_gpu};

@@ -9,6 +9,7 @@ use super::times::{percent, times};
 use super::{Graphs, Groups};
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::report::model::{GraphRow, KernelRow, Launch, MemoryRow, Times};
+use crate::roofline::class::class_of;
 use stage2_figures::KernelName;
 use stage2_figures::kernel_name;
 
@@ -103,6 +104,10 @@ impl Join<'_> {
             }),
             times: times(stats),
             kernel_sum_percent: percent(stats.total_ns, all_ns),
+            class: names
+                .get(shape.name as usize)
+                .map_or_else(String::new, |name| class_of(name).label().to_owned()),
+            counters: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The captures of all processes of a run -> one [`Report`]: a pure join, by content.
 
+pub(crate) mod counters;
 mod coverage;
 mod definitions;
 mod devices;
@@ -10,6 +11,7 @@ mod labels;
 mod paths;
 mod stage_kernels;
 mod stages;
+pub(crate) mod timeline;
 mod times;
 
 use std::collections::HashMap;
@@ -89,6 +91,9 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         graph_launches: rows.graphs,
         graph_captures: capture_rows(&captured, &labels),
         coverage,
+        // What other tools add comes later: see `counters` and `timeline`.
+        nsys: None,
+        peaks: None,
         findings,
         definitions: definitions::definitions(),
     }

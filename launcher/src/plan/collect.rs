@@ -1,4 +1,4 @@
-//! Settings -> the collect pass: the workload with the collector loaded into it.
+//! Settings -> the passes with the collector loaded into the workload: collect, and baseline.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Limits, Link, Pass, Request};
-use crate::bundle::COLLECTOR_DIR;
+use super::{Capture, Limits, Link, Pass, Request};
+use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR};
 use crate::config::{Collector, Config, hydra_key};
 use crate::finding::{Finding, Severity};
 
@@ -16,26 +16,66 @@ pub(crate) const LIBRARY: &str = "libstage2.so";
 
 /// The pass.
 pub(super) fn pass(request: &Request<'_>, findings: &mut Vec<Finding>) -> Pass {
-    let Config { run, workload, .. } = request.config;
+    let run = &request.config.run;
     let folder = request.run_dir.join(COLLECTOR_DIR);
+    Pass {
+        argv: with_overrides(request.command, &request.config.workload.append, findings),
+        tee: run.tee.then(|| (folder.join("stdout.log"), folder.join("stderr.log"))),
+        ..under_collector(request, "collect", folder, findings)
+    }
+}
+
+/// The same without CUPTI, and without what the user sees: what the ranges take undisturbed.
+pub(super) fn baseline(request: &Request<'_>) -> Pass {
+    let folder = request.run_dir.join(BASELINE_DIR);
+    let capture = Capture { stdout: None, log: folder.join("log.txt") };
+    let mut pass = under_collector(request, "baseline", folder, &mut Vec::new());
+    pass.argv = workload_of_pass(request, pass.name);
+    pass.environment.insert("STAGE2_GPU".into(), "off".into());
+    pass.kept.remove("STAGE2_GPU");
+    Pass { capture: Some(capture), ..pass }
+}
+
+/// The command of the workload in a pass whose results are not those of the bundle: what the presets
+/// let it write into the bundle goes to a folder of the pass, for the files of the collect pass are
+/// the ones that fit the times of the bundle.
+pub(super) fn workload_of_pass(request: &Request<'_>, pass: &str) -> Vec<OsString> {
+    let own = request.run_dir.join("stage1").to_string_lossy().into_owned();
+    let other = request.run_dir.join(pass).join("stage1").to_string_lossy().into_owned();
+    let append = &request.config.workload.append;
+    let append: Vec<String> = append.iter().map(|word| word.replace(&own, &other)).collect();
+    with_overrides(request.command, &append, &mut Vec::new())
+}
+
+/// When a pass is ended.
+pub(super) fn limits(config: &Config) -> Limits {
+    Limits {
+        timeout: config.run.timeout_s.map(|s| Duration::from_secs(s.get())),
+        grace: Duration::from_secs(config.run.kill_grace_s),
+    }
+}
+
+/// A pass with the collector loaded into the workload, recording into `folder`.
+fn under_collector(
+    request: &Request<'_>,
+    name: &'static str,
+    folder: PathBuf,
+    findings: &mut Vec<Finding>,
+) -> Pass {
     let link = link_for_preload(&request.library, request.inherited.pid);
     let preload = link.as_ref().map_or(&request.library, |link| &link.at);
     let (mut environment, kept) = collector_environment(request, &folder, findings);
     environment
         .insert("LD_PRELOAD".into(), prepend(preload, request.inherited.ld_preload.as_deref()));
     Pass {
-        name: "collect",
-        argv: with_overrides(request.command, &workload.append, findings),
+        name,
         environment,
         kept,
         outputs: vec![folder.join("*.s2t")],
-        tee: run.tee.then(|| (folder.join("stdout.log"), folder.join("stderr.log"))),
         folders: vec![folder],
         link,
-        limits: Limits {
-            timeout: run.timeout_s.map(|s| Duration::from_secs(s.get())),
-            grace: Duration::from_secs(run.kill_grace_s),
-        },
+        limits: limits(request.config),
+        ..Pass::default()
     }
 }
 

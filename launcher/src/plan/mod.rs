@@ -3,7 +3,10 @@
 //! Pure: nothing is run, made or looked up here, so that `--dry-run` shows exactly what a run does.
 
 mod collect;
+mod ncu;
+mod nsys;
 mod show;
+mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -11,10 +14,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use collect::LIBRARY;
+pub(crate) use ncu::files as ncu_files;
+pub(crate) use nsys::BASE as NSYS_BASE;
 pub(crate) use show::{quote, show};
+pub(crate) use tool::{Kind, Profiler, Step};
 
-use crate::config::Config;
+use crate::config::{Config, Mode};
 use crate::finding::Finding;
+use crate::operators::hook::{self, HOOK_DIR, Hook};
 
 /// What a run does.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,12 +30,14 @@ pub(crate) struct Plan {
     pub(crate) run_dir: PathBuf,
     /// The passes, in order.
     pub(crate) passes: Vec<Pass>,
+    /// What makes a Python workload mark more ranges.
+    pub(crate) hook: Option<Hook>,
     /// What has to be known about them.
     pub(crate) findings: Vec<Finding>,
 }
 
 /// One pass over the workload.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Pass {
     /// Short name.
     pub(crate) name: &'static str,
@@ -46,12 +55,30 @@ pub(crate) struct Pass {
     pub(crate) outputs: Vec<PathBuf>,
     /// Where the output of the process is kept, too: standard output and standard error.
     pub(crate) tee: Option<(PathBuf, PathBuf)>,
+    /// Where the output goes instead, with nothing to read: the pass is not the one that the user
+    /// sees. Such a process has a process group of its own.
+    pub(crate) capture: Option<Capture>,
+    /// Where the process runs; none: where this one does.
+    pub(crate) cwd: Option<PathBuf>,
     /// When it is ended.
     pub(crate) limits: Limits,
+    /// The profiler that runs the workload; none: the collector.
+    pub(crate) profiler: Option<Profiler>,
+    /// Why the pass is left out.
+    pub(crate) skip: Option<String>,
+}
+
+/// Files that get the output of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Capture {
+    /// Standard output, where it has a file of its own; replaced.
+    pub(crate) stdout: Option<PathBuf>,
+    /// Everything else; appended to.
+    pub(crate) log: PathBuf,
 }
 
 /// How long a process may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// From its start until it is asked to end (SIGTERM).
     pub(crate) timeout: Option<Duration>,
@@ -73,6 +100,8 @@ pub(crate) struct Link {
 pub(crate) struct Inherited {
     /// LD_PRELOAD as it is set.
     pub(crate) ld_preload: Option<OsString>,
+    /// PYTHONPATH as it is set.
+    pub(crate) python_path: Option<OsString>,
     /// The variables of the collector that are set.
     pub(crate) collector: BTreeMap<String, OsString>,
     /// Process id, which keeps the names of runs at the same time apart.
@@ -101,7 +130,12 @@ impl Inherited {
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)))
             .collect();
-        Inherited { ld_preload: std::env::var_os("LD_PRELOAD"), collector, pid: std::process::id() }
+        Inherited {
+            ld_preload: std::env::var_os("LD_PRELOAD"),
+            python_path: std::env::var_os("PYTHONPATH"),
+            collector,
+            pid: std::process::id(),
+        }
     }
 }
 
@@ -127,9 +161,27 @@ pub(crate) struct Request<'a> {
 
 /// Makes the plan.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
+    let Config { run, operators, .. } = request.config;
     let mut findings = Vec::new();
-    let collect = collect::pass(request, &mut findings);
-    Plan { run_dir: request.run_dir.clone(), passes: vec![collect], findings }
+    let folder = request.run_dir.join(HOOK_DIR);
+    let python_path = request.inherited.python_path.as_deref();
+    let (hook, told) = hook::plan(&operators.annotate, &folder, python_path, request.command);
+    let mut passes = Vec::new();
+    if run.baseline {
+        // What there is to say of its environment is said of the collect pass.
+        passes.push(collect::baseline(request));
+    }
+    passes.push(collect::pass(request, &mut findings));
+    if run.mode == Mode::Deep {
+        passes.extend(nsys::pass(request));
+        passes.extend(ncu::pass(request));
+    }
+    findings.extend(told);
+    for pass in &mut passes {
+        let variables = hook.iter().flat_map(|hook| hook.environment.clone());
+        pass.environment.extend(variables);
+    }
+    Plan { run_dir: request.run_dir.clone(), passes, hook, findings }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::{Pass, Plan};
+use super::{Pass, Plan, Step};
 use crate::terminal::printable;
 
 /// The whole plan: comments, and one command line a pass.
@@ -11,6 +11,11 @@ pub(crate) fn show(plan: &Plan) -> String {
     let mut out = format!("# run folder: {}\n", printable(&plan.run_dir.to_string_lossy()));
     for finding in &plan.findings {
         out.push_str(&format!("# {}\n", printable(&finding.to_string())));
+    }
+    if let Some(hook) = &plan.hook {
+        for file in hook.files() {
+            out.push_str(&format!("# writes {}\n", printable(&file.to_string_lossy())));
+        }
     }
     for (at, pass) in plan.passes.iter().enumerate() {
         out.push_str(&format!("\n# pass {} of {}: {}\n", at + 1, plan.passes.len(), pass.name));
@@ -21,6 +26,9 @@ pub(crate) fn show(plan: &Plan) -> String {
 
 fn show_pass(pass: &Pass) -> String {
     let mut out = String::new();
+    if let Some(why) = &pass.skip {
+        return format!("# skipped: {}\n", printable(why));
+    }
     for folder in &pass.folders {
         out.push_str(&format!("mkdir -p {}\n", quote(folder)));
     }
@@ -29,6 +37,13 @@ fn show_pass(pass: &Pass) -> String {
         let (dir, target, at) = (quote(dir), quote(&link.target), quote(&link.at));
         out.push_str(&format!("mkdir -m 700 {dir} && ln -s {target} {at}\n"));
     }
+    let profiler = pass.profiler.as_ref();
+    for note in profiler.iter().flat_map(|profiler| &profiler.notes) {
+        out.push_str(&format!("# {}\n", printable(note)));
+    }
+    for step in profiler.iter().flat_map(|profiler| &profiler.around.0) {
+        out.push_str(&show_step(step, pass));
+    }
     out.push_str("env");
     for (name, value) in &pass.environment {
         out.push_str(&format!(" {name}={}", quote(value)));
@@ -36,7 +51,13 @@ fn show_pass(pass: &Pass) -> String {
     for word in &pass.argv {
         out.push_str(&format!(" {}", quote(word)));
     }
+    if let Some(capture) = &pass.capture {
+        out.push_str(&format!(" < /dev/null >> {} 2>&1", quote(&capture.log)));
+    }
     out.push('\n');
+    for step in profiler.iter().flat_map(|profiler| &profiler.around.1) {
+        out.push_str(&show_step(step, pass));
+    }
     for (name, value) in &pass.kept {
         out.push_str(&format!("# kept from the environment: {name}={}\n", quote(value)));
     }
@@ -50,6 +71,20 @@ fn show_pass(pass: &Pass) -> String {
         out.push_str(&format!("# writes {}\n", printable(&output.to_string_lossy())));
     }
     out
+}
+
+fn show_step(step: &Step, pass: &Pass) -> String {
+    let command: Vec<String> = step.argv.iter().map(quote).collect();
+    let mut line = command.join(" ");
+    if let Some(cwd) = &step.cwd {
+        line = format!("cd {} && {line}", quote(cwd));
+    }
+    let log = pass.capture.as_ref().map(|capture| quote(&capture.log));
+    let log = log.unwrap_or_else(|| "/dev/null".to_owned());
+    match &step.stdout {
+        Some(stdout) => format!("({line}) > {} 2>> {log}\n", quote(stdout)),
+        None => format!("({line}) >> {log} 2>&1\n"),
+    }
 }
 
 /// One word as a POSIX shell reads it. Characters that a terminal would obey are shown as such.

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::model::{Fact, PassInfo, RunInfo};
 use crate::finding::{Finding, Severity};
+use crate::roofline::hardware::Hardware;
 use stage2_figures::text::{visible, visible_path};
 
 /// Larger files are no run files.
@@ -28,6 +29,8 @@ pub(super) struct Inputs {
     pub(super) simulated: bool,
     /// Rows of kernels.md.
     pub(super) top_n: usize,
+    /// What the configuration says of the GPU's peak rates.
+    pub(super) hardware: Hardware,
     /// Findings of the run, and what was wrong with the files.
     pub(super) findings: Vec<Finding>,
 }
@@ -55,8 +58,24 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
         },
         simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
         top_n,
+        hardware: hardware(&config, &mut findings),
         findings,
     }
+}
+
+fn hardware(config: &Value, findings: &mut Vec<Finding>) -> Hardware {
+    let Some(value) = config.get("hardware").filter(|value| !value.is_null()) else {
+        return Hardware::default();
+    };
+    serde_json::from_value(value.clone()).unwrap_or_else(|error| {
+        findings.push(Finding::new(
+            Severity::Note,
+            "config.yaml: hardware cannot be used",
+            visible(error.to_string().as_bytes()),
+            "peak rates are those of the preset that lists the GPU's name, if one does",
+        ));
+        Hardware::default()
+    })
 }
 
 fn name_of(run_dir: &Path) -> String {

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::model::Report;
 use stage2_figures::text::csv_field;
 
-const COLUMNS: [&str; 31] = [
+const COLUMNS: [&str; 46] = [
     "kernel_name",
     "mangled_name",
     "total_ns",
@@ -35,6 +35,21 @@ const COLUMNS: [&str; 31] = [
     "last_end_gpu_ns",
     "path_index",
     "name_index",
+    "class",
+    "sm_percent",
+    "memory_percent",
+    "dram_percent",
+    "achieved_occupancy_percent",
+    "tensor_pipe_percent",
+    "l2_hit_percent",
+    "flops_per_launch",
+    "tensor_flops_per_launch",
+    "dram_bytes_per_launch",
+    "flops_per_s",
+    "dram_bytes_per_s",
+    "flops_per_byte",
+    "attainable_percent",
+    "bound",
     "source",
     "simulated",
 ];
@@ -53,6 +68,9 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
             row.launch.map_or_else(String::new, |l| value(l).to_string())
         };
         let some = |value: Option<u64>| value.map_or_else(String::new, |v| v.to_string());
+        let counter = |value: fn(&super::model::CounterRow) -> Option<f64>| {
+            row.counters.as_ref().and_then(value).map_or_else(String::new, |v| format!("{v:.4}"))
+        };
         let times = &row.times;
         writer.write_record([
             name(|n| &n.demangled),
@@ -84,7 +102,29 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
             some(times.last_end_gpu_ns),
             row.path_index.to_string(),
             row.name_index.to_string(),
-            report.source.clone(),
+            csv_field(&row.class),
+            counter(|c| c.sm_percent),
+            counter(|c| c.memory_percent),
+            counter(|c| c.dram_percent),
+            counter(|c| c.achieved_occupancy_percent),
+            counter(|c| c.tensor_pipe_percent),
+            counter(|c| c.l2_hit_percent),
+            counter(|c| c.roofline.flops),
+            counter(|c| c.roofline.tensor_flops),
+            counter(|c| c.roofline.dram_bytes),
+            counter(|c| c.roofline.flops_per_s),
+            counter(|c| c.roofline.bytes_per_s),
+            counter(|c| c.roofline.flops_per_byte),
+            counter(|c| c.roofline.attainable_share.map(|share| share * 100.0)),
+            row.counters
+                .as_ref()
+                .and_then(|c| c.roofline.bound)
+                .map_or_else(String::new, |bound| bound.label().to_owned()),
+            if row.counters.is_some() {
+                format!("{}+ncu", report.source)
+            } else {
+                report.source.clone()
+            },
             row.simulated.to_string(),
         ])?;
     }

@@ -1,7 +1,7 @@
 //! Kernel rows -> `kernels.md`: the longest ones, and what share of the time the rest has.
 
 use super::first_screen::first_screen;
-use super::model::{KernelRow, Launch, Report};
+use super::model::{CounterRow, KernelRow, Launch, Report};
 use super::numbers::{count, ms3, ms6, or_absent, percent1, us3};
 use super::table::Align::{Left, Right};
 use super::table::Table;
@@ -20,15 +20,23 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         ("stage", Left),
         ("range_path", Left),
         ("gpu_time_%", Right),
+        ("class", Left),
         ("grid", Left),
         ("block", Left),
         ("min_us", Right),
         ("p50_us", Right),
         ("p99_us", Right),
         ("max_us", Right),
+        ("SM_%", Right),
+        ("DRAM_%", Right),
+        ("occupancy_%", Right),
+        ("GFLOP/s", Right),
+        ("FLOP/byte", Right),
+        ("bound", Left),
         ("registers", Right),
         ("shared_bytes", Right),
         ("untimed_calls", Right),
+        ("sources", Left),
     ]);
     for row in report.kernels.iter().take(top) {
         add(&mut table, row);
@@ -37,7 +45,8 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         out.push_str(&table.finish());
     }
     out.push_str(
-        "Source: collector. One row for each kernel, launch configuration, range path and \
+        "Times are the collector's, undisturbed; SM_% to bound are ncu's counters of one launch, \
+         with rates over those times, and a dash where ncu did not profile the kernel. One row for each kernel, launch configuration, range path and \
          device. `gpu_time_%` is the share of the sum of all kernels' durations; overlapping \
          kernels count each. Names are demangled and shortened (`#1`, `#2` tell apart kernels \
          whose short names are the same); kernels.csv has them in full. `untimed_calls` have no \
@@ -69,6 +78,9 @@ fn rows_line(report: &Report, top: usize) -> String {
 
 fn add(table: &mut Table, row: &KernelRow) {
     let launch = |show: fn(Launch) -> String| or_absent(row.launch, show);
+    let counter = |value: fn(&CounterRow) -> Option<f64>| {
+        or_absent(row.counters.as_ref().and_then(value), |value| format!("{value:.1}"))
+    };
     let times = &row.times;
     table.row([
         code(&row.kernel),
@@ -79,17 +91,25 @@ fn add(table: &mut Table, row: &KernelRow) {
         code(&row.stage),
         code(&row.path),
         or_absent(row.kernel_sum_percent, percent1),
+        plain(&row.class),
         launch(|l| dimensions(l.grid)),
         launch(|l| dimensions(l.block)),
         or_absent(times.min_ns, us3),
         or_absent(times.p50_ns, us3),
         or_absent(times.p99_ns, us3),
         or_absent(times.max_ns, us3),
+        counter(|c| c.sm_percent),
+        counter(|c| c.dram_percent),
+        counter(|c| c.achieved_occupancy_percent),
+        counter(|c| c.roofline.flops_per_s.map(|rate| rate / 1e9)),
+        counter(|c| c.roofline.flops_per_byte),
+        or_absent(row.counters.as_ref().and_then(|c| c.roofline.bound), |b| b.label().to_owned()),
         launch(|l| l.registers_per_thread.to_string()),
         launch(|l| {
             (u64::from(l.static_shared_bytes) + u64::from(l.dynamic_shared_bytes)).to_string()
         }),
         times.invalid_timestamp_calls.to_string(),
+        if row.counters.is_some() { "collector, ncu" } else { "collector" }.to_owned(),
     ]);
 }
 

@@ -7,8 +7,11 @@ mod kernels_csv;
 mod kernels_md;
 pub mod model;
 pub mod numbers;
+pub mod operators_md;
 mod report_md;
+pub mod stakeholder_md;
 mod table;
+mod tools;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -20,7 +23,8 @@ use anyhow::Context as _;
 use crate::finding::Finding;
 use crate::load::spool::load_folder;
 use crate::load::stats::mean;
-use crate::merge::merge;
+use crate::merge::{counters, merge, timeline};
+use crate::roofline::hardware::{self, Catalogue, Hardware};
 use model::Report;
 
 /// Folder of the spools in a run's folder.
@@ -57,6 +61,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     if inputs.simulated {
         report.mark_simulated();
     }
+    add_tools(&mut report, run_dir, &inputs.hardware);
     let files = write_files(&report, inputs.top_n, run_dir)?;
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),
@@ -65,6 +70,24 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         simulated: report.simulated,
         files,
     })
+}
+
+/// What ncu and nsys measured, beside what the collector did.
+fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) {
+    let device = report.devices.iter().find_map(|device| device.name.clone());
+    let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
+    report.peaks = resolved.peaks;
+    let mut findings = Vec::new();
+    if let Some(tables) = tools::ncu_tables(run_dir, &mut findings) {
+        let peaks = report.peaks.clone();
+        counters::attach(report, &tables, peaks.as_ref());
+        // Without counters nothing is held against the peaks.
+        findings.extend(resolved.findings);
+    }
+    if let Some(tables) = tools::nsys_tables(run_dir, &mut findings) {
+        timeline::compare(report, &tables);
+    }
+    report.findings.extend(findings);
 }
 
 fn write_files(report: &Report, top_n: usize, run_dir: &Path) -> anyhow::Result<Vec<PathBuf>> {

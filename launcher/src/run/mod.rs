@@ -1,19 +1,26 @@
 //! A plan -> processes, one pass after the other, and how each of them ended.
 
 mod child;
+mod imports;
 mod library;
+mod ncu_kernels;
+mod ncu_pass;
+mod nsys_pass;
 mod process;
 mod signals;
 mod tee;
+mod tool;
 
 use std::sync::mpsc;
 
 use crate::bundle::{Bundle, PassRecord, PassStatus, WorkloadExit, now};
 use crate::finding::{Finding, Severity};
-use crate::plan::{Pass, Plan};
+use crate::plan::{Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
 
-use child::{Cause, Event, Finished, Spawned, Spawner};
+pub(crate) use child::Event;
+use child::{Cause, Finished, Spawned, Spawner};
+pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
 pub(crate) use process::System;
 pub(crate) use signals::Signals;
@@ -27,8 +34,10 @@ pub(crate) const EXIT_NO_RESULT: u8 = 70;
 /// What the passes say about the exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// Status that the workload's end asks for.
+    /// Status that the end of the workload in the collect pass asks for.
     pub(crate) exit: u8,
+    /// Why there are no further passes.
+    stop: Option<String>,
 }
 
 /// Who hands signals on while a pass runs.
@@ -48,12 +57,12 @@ pub(crate) fn planned(pass: &Pass) -> PassRecord {
         argv: pass.argv.iter().map(text).collect(),
         environment: texts(&pass.environment),
         environment_kept: texts(&pass.kept),
-        status: PassStatus::Planned,
+        status: if pass.skip.is_some() { PassStatus::Skipped } else { PassStatus::Planned },
         exit: None,
         started: None,
         duration_ms: None,
         log: Vec::new(),
-        why: String::new(),
+        why: pass.skip.clone().unwrap_or_default(),
     }
 }
 
@@ -65,10 +74,25 @@ pub(crate) fn run_passes(
     signals: &impl SignalSource,
     terminal: &Terminal,
 ) -> Passed {
-    let mut passed = Passed { exit: 0 };
+    let mut exit = 0;
+    let mut stop: Option<String> = None;
     for (at, pass) in plan.passes.iter().enumerate() {
         let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
-        terminal.progress(&format!("{title}: {}", command_line(pass)));
+        if let Some(why) = pass.skip.as_ref().or(stop.as_ref()) {
+            terminal.progress(&format!("{title}: left out: {why}"));
+            update(bundle, at, terminal, |record| {
+                record.status = PassStatus::Skipped;
+                record.why.clone_from(why);
+            });
+            continue;
+        }
+        match &pass.profiler {
+            None => terminal.progress(&format!("{title}: {}", command_line(pass))),
+            Some(profiler) => terminal.progress(&format!(
+                "{title}: the workload runs again; its output goes to {}",
+                profiler.folder.join("log.txt").display()
+            )),
+        }
         for (name, value) in &pass.environment {
             terminal.detail(&format!("  {name}={}", crate::plan::quote(value)));
         }
@@ -76,15 +100,83 @@ pub(crate) fn run_passes(
             record.status = PassStatus::Running;
             record.started = Some(now());
         });
-        passed = run_pass(pass, at, bundle, spawner, signals, terminal);
+        let passed = match &pass.profiler {
+            None => run_pass(pass, at, bundle, spawner, signals, terminal),
+            Some(profiler) => run_tool(pass, profiler, at, bundle, (spawner, signals), terminal),
+        };
+        stop = passed.stop;
+        if pass.name == "collect" {
+            exit = passed.exit;
+        }
         if let Some(record) = bundle.record.passes.get(at) {
             let seconds = record.duration_ms.map(|ms| format!(" in {:.1} s", ms as f64 / 1000.0));
             let ended = record.exit.map_or_else(|| "not started".into(), describe_exit);
             terminal.progress(&format!("{title}: {ended}{}", seconds.unwrap_or_default()));
         }
     }
-    passed
+    Passed { exit, stop }
 }
+
+/// Runs the pass of a profiler. Whatever becomes of it, the passes and the reports after it do not
+/// depend on it.
+fn run_tool(
+    pass: &Pass,
+    profiler: &Profiler,
+    at: usize,
+    bundle: &mut Bundle,
+    (spawner, signals): (&impl Spawner, &impl SignalSource),
+    terminal: &Terminal,
+) -> Passed {
+    let run_dir = bundle.dir().to_owned();
+    let collect = bundle.record.workload_exit;
+    let folder = profiler.folder.clone();
+    // Not its parents: a bundle that was taken away stays away.
+    let made = match std::fs::create_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    };
+    let tool = tool::Tool {
+        spawner,
+        signals,
+        terminal,
+        folder: folder.clone(),
+        environment: pass.environment.clone(),
+        limits: pass.limits,
+    };
+    let done = match (&profiler.kind, made) {
+        (_, Err(error)) => {
+            let what = format!("{} cannot be made", folder.display());
+            let finding = Finding::new(Severity::Error, what, error.to_string(), "");
+            tool::ToolPass::without(PassStatus::Failed, finding)
+        }
+        (Kind::Nsys(nsys), Ok(())) => nsys_pass::run(&tool, nsys, profiler, collect),
+        (Kind::Ncu { settings, stage_is_explicit }, Ok(())) => {
+            ncu_pass::run(&tool, settings, *stage_is_explicit, profiler, &run_dir, collect)
+        }
+    };
+    for finding in &done.findings {
+        if !bundle.record.findings.contains(finding) {
+            terminal.finding(finding);
+            bundle.record.findings.push(finding.clone());
+        }
+    }
+    update(bundle, at, terminal, |record| {
+        record.status = done.status;
+        record.why.clone_from(&done.why);
+        record.exit = done.exit;
+        record.duration_ms = done.duration.and_then(|d| u64::try_from(d.as_millis()).ok());
+        if let Some(argv) = &done.argv {
+            record.argv = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        }
+        if folder.join("log.txt").is_file() {
+            record.log = vec![format!("{}/log.txt", pass.name)];
+        }
+    });
+    let stop = done.interrupted.then(|| INTERRUPTED.to_owned());
+    Passed { exit: 0, stop }
+}
+
+const INTERRUPTED: &str = "the run was interrupted";
 
 fn command_line(pass: &Pass) -> String {
     pass.argv.iter().map(crate::plan::quote).collect::<Vec<_>>().join(" ")
@@ -144,7 +236,10 @@ fn run_pass(
                 record.status = PassStatus::Failed;
                 record.why = error.to_string();
             });
-            Passed { exit: error.exit }
+            // The collect pass says with which status a workload that cannot be started ends.
+            let over = pass.name == "collect";
+            let stop = over.then(|| "the workload could not be started".to_owned());
+            Passed { exit: error.exit, stop }
         }
     }
 }
@@ -166,7 +261,8 @@ fn keep(
     let relative = |path: &std::path::PathBuf| {
         path.strip_prefix(&run_dir).unwrap_or(path).to_string_lossy().into_owned()
     };
-    let log = pass.tee.iter().flat_map(|(out, err)| [relative(out), relative(err)]).collect();
+    let tee = pass.tee.iter().flat_map(|(out, err)| [out, err]);
+    let log = tee.chain(pass.capture.iter().map(|capture| &capture.log)).map(relative).collect();
     if pass.name == "collect" {
         bundle.record.workload_exit = finished.exit;
     }
@@ -177,7 +273,8 @@ fn keep(
         record.log = log;
         record.why = finding.as_ref().map(|f| f.what.clone()).unwrap_or_default();
     });
-    Passed { exit: exit_status(&finished) }
+    let over = matches!(finished.cause, Cause::Interrupted(_) | Cause::Unkillable);
+    Passed { exit: exit_status(&finished), stop: over.then(|| INTERRUPTED.to_owned()) }
 }
 
 fn exit_status(finished: &Finished) -> u8 {

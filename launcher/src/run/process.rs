@@ -1,13 +1,15 @@
 //! A pass -> a process of the operating system.
 
+use std::cell::Cell;
+use std::fs::File;
 use std::io;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp};
 
@@ -16,7 +18,7 @@ use super::tee::Tee;
 use crate::bundle::WorkloadExit;
 use crate::env::{is_executable, on_path};
 use crate::finding::Finding;
-use crate::plan::Pass;
+use crate::plan::{Capture, Pass};
 
 /// Starts real processes.
 pub(crate) struct System;
@@ -26,6 +28,9 @@ pub(crate) struct Spawned {
     child: Child,
     pid: Pid,
     tee: Option<Tee>,
+    /// It leads a process group, which gets what it gets.
+    group: bool,
+    signalled: Cell<bool>,
 }
 
 impl Spawner for System {
@@ -47,15 +52,40 @@ impl Spawner for System {
         }
         let mut command = Command::new(program);
         command.args(arguments).envs(&pass.environment);
-        if pass.tee.is_some() {
+        if let Some(cwd) = &pass.cwd {
+            command.current_dir(cwd);
+        }
+        if let Some(capture) = &pass.capture {
+            let (stdout, stderr) = open(capture).map_err(|(path, e)| {
+                let what = format!("{} cannot be written", path.display());
+                SpawnError::new(super::EXIT_NO_RESULT, what, e.to_string())
+            })?;
+            command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
+        } else if pass.tee.is_some() {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
         let mut child = command.spawn().map_err(|error| explain(Path::new(program), &error))?;
         let tee = pass.tee.as_ref().map(|files| Tee::start(&mut child, files));
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
         announce_exit(pid, events);
-        Ok(Spawned { child, pid, tee })
+        let group = pass.capture.is_some();
+        Ok(Spawned { child, pid, tee, group, signalled: Cell::new(false) })
     }
+}
+
+/// The outputs of a process whose output is kept from the terminal.
+fn open(capture: &Capture) -> Result<(File, File), (PathBuf, io::Error)> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |error| (path, error)
+    };
+    let log = File::options().create(true).append(true).open(&capture.log);
+    let log = log.map_err(at(&capture.log))?;
+    let stdout = match &capture.stdout {
+        Some(path) => File::create(path).map_err(at(path))?,
+        None => log.try_clone().map_err(at(&capture.log))?,
+    };
+    Ok((stdout, log))
 }
 
 /// Waits for the end of the process without reaping it: until then its number cannot be given to
@@ -73,7 +103,9 @@ fn announce_exit(pid: Pid, events: Sender<Event>) {
 
 impl Process for Spawned {
     fn signal(&self, signal: Signal) -> io::Result<()> {
-        kill(self.pid, signal).map_err(io::Error::from)
+        self.signalled.set(true);
+        let sent = if self.group { killpg(self.pid, signal) } else { kill(self.pid, signal) };
+        sent.map_err(io::Error::from)
     }
 
     fn in_our_group(&self) -> bool {
@@ -81,6 +113,11 @@ impl Process for Spawned {
     }
 
     fn reap(mut self) -> io::Result<(WorkloadExit, Vec<Finding>)> {
+        if self.group && self.signalled.get() {
+            // A profiler that was ended leaves the workload behind. The group is still ours: its
+            // number belongs to the process that was not waited for yet.
+            let _ = killpg(self.pid, Signal::SIGKILL);
+        }
         let status = self.child.wait()?;
         let findings = self.tee.map(Tee::finish).unwrap_or_default();
         let exit = match (status.code(), status.signal()) {

@@ -112,18 +112,14 @@ fn play(stage: Stage, timeout_ms: Option<u64>) -> Played {
     let pass = Pass {
         name: "collect",
         argv: vec![OsString::from("workload")],
-        environment: Default::default(),
-        kept: Default::default(),
-        folders: Vec::new(),
-        link: None,
-        outputs: Vec::new(),
-        tee: None,
         limits: Limits {
             timeout: timeout_ms.map(Duration::from_millis),
             grace: Duration::from_millis(20),
         },
+        ..Pass::default()
     };
-    let plan = Plan { run_dir: run_dir.clone(), passes: vec![pass], findings: Vec::new() };
+    let plan =
+        Plan { run_dir: run_dir.clone(), passes: vec![pass], hook: None, findings: Vec::new() };
     let folder = RunFolder::Given(run_dir.clone()).create().expect("run folder");
     let mut record = RunRecord::new("run".into(), vec!["workload".into()]);
     record.passes = plan.passes.iter().map(planned).collect();

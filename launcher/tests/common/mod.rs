@@ -62,6 +62,7 @@ impl Sandbox {
             }
         }
         command.env_remove("LD_PRELOAD").env_remove("NO_COLOR");
+        command.env("PATH", path_without_profilers());
         command.env("STAGE2_COLLECTOR", self.path("libstage2.so"));
         command
     }
@@ -105,6 +106,13 @@ fn obey_signals() {
         // SAFETY: the default disposition runs no code of ours.
         unsafe { signal(number, SigHandler::SigDfl) }.expect("a signal that can be set");
     }
+}
+
+/// PATH without the folders that hold real profilers.
+pub(crate) fn path_without_profilers() -> std::ffi::OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let plain = |dir: &PathBuf| !dir.join("nsys").exists() && !dir.join("ncu").exists();
+    std::env::join_paths(std::env::split_paths(&path).filter(plain)).expect("PATH")
 }
 
 /// A library that this process has loaded, so that another process can as well. Not libc: a second

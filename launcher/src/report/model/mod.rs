@@ -5,6 +5,7 @@
 
 mod coverage;
 mod rows;
+mod tools;
 
 use serde::{Deserialize, Serialize};
 use stage2_figures::KernelName;
@@ -15,6 +16,8 @@ pub use rows::{
     CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
     StageDeviceRow, StageKernelRow, StageRow, Times,
 };
+
+pub use tools::{CounterRow, NsysSection, PeakRates, RuleRow};
 
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.report";
@@ -61,6 +64,12 @@ pub struct Report {
     pub graph_launches: Vec<GraphRow>,
     /// Kernels of graph replays by the range in which they were captured.
     pub graph_captures: Vec<CaptureRow>,
+    /// The Nsight Systems capture against the collector; null: there is none.
+    #[serde(default)]
+    pub nsys: Option<NsysSection>,
+    /// Peak rates that kernels are held against; null: not known for this GPU.
+    #[serde(default)]
+    pub peaks: Option<PeakRates>,
     /// What the reader should know.
     pub findings: Vec<Finding>,
     /// What the terms mean.

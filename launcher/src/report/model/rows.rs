@@ -223,6 +223,12 @@ pub struct KernelRow {
     pub times: Times,
     /// Share of the sum of all kernels' durations, percent.
     pub kernel_sum_percent: Option<f64>,
+    /// What kind of kernel its name says it is.
+    #[serde(default)]
+    pub class: String,
+    /// What ncu measured of it; null: not profiled.
+    #[serde(default)]
+    pub counters: Option<super::CounterRow>,
 }
 
 /// A kernel in a stage, over all ranges, launch configurations and devices.

@@ -3,6 +3,7 @@
 mod coverage;
 mod ranges;
 mod run;
+mod tools;
 mod work;
 
 use super::first_screen::first_screen;
@@ -23,6 +24,9 @@ pub(super) fn report_md(report: &Report) -> String {
     out.push_str(&ranges::stages_by_device(report));
     out.push_str(&ranges::paths(report));
     out.push_str(&work::stage_kernels(report));
+    out.push_str(&tools::classes(report));
+    out.push_str(&tools::roofline(report));
+    out.push_str(&tools::reconciliation(report));
     out.push_str(&work::memory("Copies", &report.copies));
     out.push_str(&work::memory("Fills", &report.fills));
     out.push_str(&work::graphs(report));

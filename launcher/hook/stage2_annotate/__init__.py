@@ -1,0 +1,51 @@
+"""STAGE2_ANNOTATE becomes NVTX ranges in a workload that knows nothing of them.
+
+Nothing is imported here that the workload does not import by itself: each annotation waits for the
+module that it is about. Nothing here may break the workload: what fails is told in one line.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Callable, Mapping
+
+from . import imports, prefill_decode, torch_ops
+from .notice import Notices
+
+ANNOTATIONS: dict[str, dict[str, Callable[[ModuleType, Notices], None]]] = {
+    "torch-ops": {"torch": torch_ops.install},
+    "prefill-decode": {
+        "torch": prefill_decode.install_in_torch,
+        "transformers.modeling_utils": prefill_decode.install_in_transformers,
+    },
+}
+"""For each annotation, what is done once which module has been imported."""
+
+
+def start(environment: Mapping[str, str]) -> None:
+    """Arrange for the annotations that `environment` asks for."""
+    notices = Notices.from_environment(environment)
+    words = [word.strip() for word in environment.get("STAGE2_ANNOTATE", "").split(",")]
+    actions: dict[str, list[imports.Action]] = {}
+    for word in dict.fromkeys(filter(None, words)):
+        if word not in ANNOTATIONS:
+            known = ", ".join(ANNOTATIONS)
+            notices.warn(f"STAGE2_ANNOTATE: {word!r} is not known; use any of: {known}")
+        for module, action in ANNOTATIONS.get(word, {}).items():
+            actions.setdefault(module, []).append(_guarded(word, action, notices))
+    if actions:
+        imports.after(actions)
+
+
+def _guarded(
+    word: str, action: Callable[[ModuleType, Notices], None], notices: Notices
+) -> imports.Action:
+    def run(module: ModuleType) -> None:
+        try:
+            action(module, notices)
+        except Exception as error:
+            version = getattr(module, "__version__", "of an unknown version")
+            what = f"{module.__name__} {version}"
+            notices.warn(f"{word} does not work with {what}, which runs without it: {error!r}")
+
+    return run

@@ -1,0 +1,41 @@
+"""What has to be said becomes one line on stderr, once a process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+
+
+class Notices:
+    """Says each thing once, on the file descriptor: `sys.stderr` is the workload's."""
+
+    def __init__(self, level: str = "warn") -> None:
+        """Say what `level` (a value of STAGE2_LOG) lets through."""
+        self._warns = level != "off"
+        self._informs = level in ("info", "debug")
+        self._said: set[str] = set()
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Notices:
+        """Obey STAGE2_LOG, as the collector does."""
+        return cls(environment.get("STAGE2_LOG", "warn").strip().lower())
+
+    def warn(self, text: str) -> None:
+        """Say that something does not work."""
+        if self._warns:
+            self._say(text)
+
+    def inform(self, text: str) -> None:
+        """Say something that is good to know."""
+        if self._informs:
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        if text in self._said:
+            return
+        self._said.add(text)
+        line = "stage2: " + " ".join(text.split()) + "\n"
+        # Where nobody can be told, the workload must not suffer for it.
+        with contextlib.suppress(OSError):
+            os.write(2, line.encode("utf-8", "backslashreplace"))

@@ -1,0 +1,108 @@
+"""The arguments of a language model's forward become the name of its stage.
+
+More than one new token for each sequence, or nothing cached yet: `prefill`. One new token after
+what is cached: `decode`. Whether a cache holds something is never asked of the GPU: that would cost
+a synchronisation for each token.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+PREFILL = "prefill"
+DECODE = "decode"
+
+TOKENS = ("decoder_input_ids", "decoder_inputs_embeds", "input_ids", "inputs_embeds")
+"""Arguments that hold the new tokens; the first that is given counts."""
+
+CACHES = ("past_key_values", "cache_params", "past_key_value", "past", "state")
+"""Arguments and results that hold what is cached, by the names that models use."""
+
+
+class Stages:
+    """Tells the stages apart, and remembers which caches have been filled."""
+
+    def __init__(self) -> None:
+        """Begin with no cache filled."""
+        self._filled: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._parameters: weakref.WeakKeyDictionary[type, tuple[str, ...]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of_call(self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
+        """Return the stage of `model(*args, **kwargs)`; None where it is none.
+
+        A call with labels is training or scoring.
+        """
+        if args:
+            kwargs = {**dict(zip(self._parameters_of(model), args)), **kwargs}
+        if kwargs.get("labels") is not None:
+            return None
+        new = _new_tokens(kwargs)
+        if new is None:
+            return None
+        cache = next((kwargs[name] for name in CACHES if kwargs.get(name) is not None), None)
+        holds = self._holds_tokens(cache)
+        # The call fills it, also when it was made beforehand and handed in empty.
+        self._remember(cache)
+        return DECODE if new == 1 and holds else PREFILL
+
+    def take_result(self, result: Any) -> None:
+        """Remember the cache that a call returned."""
+        for name in CACHES:
+            self._remember(getattr(result, name, None))
+
+    def _parameters_of(self, model: Any) -> tuple[str, ...]:
+        cls = type(model)
+        names = self._parameters.get(cls)
+        if names is None:
+            names = tuple(inspect.signature(cls.forward).parameters)[1:]
+            self._parameters[cls] = names
+        return names
+
+    def _holds_tokens(self, cache: Any) -> bool:
+        if cache is None:
+            return False
+        if isinstance(cache, (tuple, list)):
+            return len(cache) > 0
+        length = _length_on_host(cache)
+        if length is not None:
+            return length > 0
+        try:
+            return cache in self._filled
+        except TypeError:
+            # What cannot be remembered is taken to hold something: mostly, it does.
+            return True
+
+    def _remember(self, cache: Any) -> None:
+        if cache is None or isinstance(cache, (tuple, list)):
+            return
+        try:
+            self._filled.add(cache)
+        except TypeError:
+            return
+
+
+def _new_tokens(kwargs: Mapping[str, Any]) -> int | None:
+    """Count the new tokens of each sequence, by the first argument that holds some."""
+    for name in TOKENS:
+        shape = getattr(kwargs.get(name), "shape", None)
+        if shape is None or len(shape) == 0:
+            continue
+        if name.endswith("embeds"):
+            # [batch, tokens, width], or without the batch.
+            return int(shape[-2]) if len(shape) > 1 else None
+        return int(shape[-1])
+    return None
+
+
+def _length_on_host(cache: Any) -> int | None:
+    """Count the tokens in a cache that grows, by its shape. None for every other kind."""
+    inner = getattr(cache, "self_attention_cache", cache)
+    if type(inner).__name__ != "DynamicCache":
+        return None
+    length = inner.get_seq_length()
+    return length if isinstance(length, int) else None

@@ -1,0 +1,61 @@
+//! The counts of nsys -> against the collector's, for the run and for each stage that both saw.
+
+use std::collections::BTreeMap;
+
+use crate::nsys::load::{Tables, Total};
+use crate::nsys::reconcile::{Bounds, Comparison, reconcile};
+use crate::report::model::{NsysSection, Report};
+
+/// Compares and notes the result; a capture that lost kernels becomes a finding, and none of its
+/// numbers goes anywhere else.
+pub(crate) fn compare(report: &mut Report, tables: &Tables) {
+    let mut section =
+        NsysSection { tool_version: tables.tool_version.clone(), reconciliations: Vec::new() };
+    let stages: Vec<(String, Option<u64>)> =
+        report.stages.iter().map(|stage| (stage.stage.clone(), stage.instances)).collect();
+    let mut found = Vec::new();
+    let mut compare = |scope: &str, stage: Option<&str>, nsys: &[Total<'_>], instances| {
+        let ours = totals(report, stage);
+        let ours: Vec<Total<'_>> = ours
+            .iter()
+            .map(|(name, &(calls, total_ns))| Total { mangled: name, calls, total_ns })
+            .collect();
+        let comparison = Comparison {
+            scope,
+            collector: &ours,
+            nsys,
+            instances,
+            graph_launches: tables.counts.graph_launches,
+        };
+        let reconciliation = reconcile(&comparison, Bounds::default());
+        found.extend(reconciliation.finding());
+        section.reconciliations.push(reconciliation);
+    };
+    let mut staged = false;
+    for (stage, instances) in &stages {
+        if let Some(nsys) = tables.totals_in(stage, None) {
+            let seen = instances.zip(tables.instances(stage, None));
+            compare(&format!("the stage {stage}"), Some(stage), &nsys, seen);
+            staged = true;
+        }
+    }
+    // A gated capture holds a part of the run by design: then only its stages can be compared.
+    if !staged || tables.ranges.len() >= stages.len() {
+        compare("the whole run", None, &tables.totals(), None);
+    }
+    report.findings.extend(tables.findings.iter().cloned());
+    report.findings.extend(found);
+    report.nsys = Some(section);
+}
+
+/// Calls and time of each kernel of the collector's, by mangled name.
+fn totals(report: &Report, stage: Option<&str>) -> BTreeMap<String, (u64, u64)> {
+    let mut totals: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for row in report.kernels.iter().filter(|row| stage.is_none_or(|stage| row.stage == stage)) {
+        let name = report.kernel_names.get(row.name_index).map_or("", |name| name.mangled.as_str());
+        let sum = totals.entry(name.to_owned()).or_default();
+        sum.0 = sum.0.saturating_add(row.times.calls);
+        sum.1 = sum.1.saturating_add(row.times.total_ns);
+    }
+    totals
+}

@@ -1,0 +1,212 @@
+//! A number that may be missing -> the number, or "none, because ...": never zero, never NaN.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A number, or the reason why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// The number; always finite.
+    Known(f64),
+    /// Why there is none.
+    Absent(Absent),
+}
+
+/// Why a number is missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Absent {
+    /// No model is configured.
+    NoModel,
+    /// The model that is configured cannot be used.
+    BadModel {
+        /// Why.
+        why: String,
+    },
+    /// A token count is not known.
+    NoTokenCount {
+        /// Which.
+        count: String,
+    },
+    /// The GPU has no known peak rate for the model's arithmetic.
+    NoPeak {
+        /// The precision.
+        precision: String,
+    },
+    /// The GPU's peak memory bandwidth is not known.
+    NoBandwidth,
+    /// There is no such stage.
+    NoStage {
+        /// Which.
+        stage: String,
+    },
+    /// Several stages could be meant.
+    SeveralStages {
+        /// Which kind.
+        stage: String,
+    },
+    /// The wall time of the stage was not measured.
+    NoWallTime,
+    /// The GPU busy time of the stage was not measured.
+    NoBusyTime,
+    /// A time or count is zero, so that nothing can be divided by it.
+    Zero {
+        /// Which.
+        of: String,
+    },
+    /// The number of kernels is not known.
+    NoKernels,
+    /// It is computed for decode only.
+    DecodeOnly,
+    /// The stage is no part of the model that FLOPs are computed for.
+    NotModelled,
+    /// The FLOPs of the vision encoder are not known.
+    NoVisionFlops,
+    /// No counters were measured.
+    NotMeasured,
+    /// The calculation gives no finite number.
+    NotFinite,
+}
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("none, because ")?;
+        match self {
+            Absent::NoModel => f.write_str(
+                "no model is configured (choose one: model/llm=NAME, or model.llm.config_json=PATH)",
+            ),
+            Absent::BadModel { why } => f.write_str(why),
+            Absent::NoTokenCount { count } => write!(
+                f,
+                "{count} is not known (give it in the configuration, or let the workload write it)"
+            ),
+            Absent::NoPeak { precision } => write!(
+                f,
+                "the GPU's dense peak for {precision} is not known (set \
+                 hardware.dense_tflops.{precision})"
+            ),
+            Absent::NoBandwidth => f.write_str(
+                "the GPU's peak memory bandwidth is not known (set hardware.memory_gb_per_s)",
+            ),
+            Absent::NoStage { stage } => {
+                write!(f, "no stage is {stage} (mark it with an NVTX range)")
+            }
+            Absent::SeveralStages { stage } => write!(f, "more than one stage is {stage}"),
+            Absent::NoWallTime => f.write_str("the wall time of the stage is not known"),
+            Absent::NoBusyTime => f.write_str("the GPU busy time of the stage is not known"),
+            Absent::Zero { of } => write!(f, "{of} is zero"),
+            Absent::NoKernels => f.write_str("the number of kernels is not known"),
+            Absent::DecodeOnly => f.write_str("it is computed for decode only"),
+            Absent::NotModelled => f.write_str("the stage is no part of the model's FLOPs"),
+            Absent::NoVisionFlops => f.write_str(
+                "the FLOPs of the vision encoder are not known (set \
+                 model.llm.vision_flops_per_prefill)",
+            ),
+            Absent::NotMeasured => f.write_str("no counters were measured"),
+            Absent::NotFinite => f.write_str("the calculation gives no finite number"),
+        }
+    }
+}
+
+impl Figure {
+    /// The number, if it is finite.
+    pub fn of(value: f64) -> Figure {
+        if value.is_finite() { Figure::Known(value) } else { Figure::Absent(Absent::NotFinite) }
+    }
+
+    /// The number.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Figure::Known(value) => Some(*value),
+            Figure::Absent(_) => None,
+        }
+    }
+
+    /// Why there is none.
+    pub fn absent(&self) -> Option<&Absent> {
+        match self {
+            Figure::Known(_) => None,
+            Figure::Absent(absent) => Some(absent),
+        }
+    }
+
+    /// The number as `show` writes it, or "none, because ...".
+    pub fn text(&self, show: impl Fn(f64) -> String) -> String {
+        match self {
+            Figure::Known(value) => show(*value),
+            Figure::Absent(absent) => absent.to_string(),
+        }
+    }
+
+    /// `self / by`; `of` names what `by` is, should it be zero.
+    pub fn over(&self, by: &Figure, of: &str) -> Figure {
+        match (self, by) {
+            (Figure::Absent(why), _) | (_, Figure::Absent(why)) => Figure::Absent(why.clone()),
+            (Figure::Known(_), Figure::Known(by)) if *by == 0.0 => {
+                Figure::Absent(Absent::Zero { of: of.to_owned() })
+            }
+            (Figure::Known(value), Figure::Known(by)) => Figure::of(value / by),
+        }
+    }
+
+    /// What `f` makes of the number.
+    pub fn map(&self, f: impl FnOnce(f64) -> f64) -> Figure {
+        match self {
+            Figure::Known(value) => Figure::of(f(*value)),
+            Figure::Absent(absent) => Figure::Absent(absent.clone()),
+        }
+    }
+
+    /// The sum, if both are known.
+    pub fn plus(&self, other: &Figure) -> Figure {
+        match (self, other) {
+            (Figure::Known(a), Figure::Known(b)) => Figure::of(a + b),
+            (Figure::Absent(why), _) | (_, Figure::Absent(why)) => Figure::Absent(why.clone()),
+        }
+    }
+}
+
+impl<T: Into<f64>> From<Result<T, Absent>> for Figure {
+    fn from(result: Result<T, Absent>) -> Figure {
+        match result {
+            Ok(value) => Figure::of(value.into()),
+            Err(absent) => Figure::Absent(absent),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_ever_zero_or_nan_for_want_of_data() {
+        let (one, zero) = (Figure::of(1.0), Figure::of(0.0));
+        assert_eq!(
+            one.over(&zero, "wall time"),
+            Figure::Absent(Absent::Zero { of: "wall time".into() })
+        );
+        assert_eq!(Figure::of(f64::NAN), Figure::Absent(Absent::NotFinite));
+        assert_eq!(Figure::of(1e300).map(|v| v * 1e300), Figure::Absent(Absent::NotFinite));
+        let absent = Figure::Absent(Absent::NoModel);
+        for figure in [absent.over(&one, "x"), one.over(&absent, "x"), absent.plus(&one)] {
+            assert_eq!(figure, absent);
+            assert!(figure.text(|v| v.to_string()).starts_with("none, because no model"));
+        }
+        assert_eq!(zero.over(&one, "x").text(|v| format!("{v:.1}")), "0.0");
+    }
+
+    #[test]
+    fn figures_survive_json() {
+        for figure in [
+            Figure::of(0.25),
+            Figure::Absent(Absent::NoModel),
+            Figure::Absent(Absent::NoTokenCount { count: "batch_size".into() }),
+        ] {
+            let json = serde_json::to_string(&figure).expect("JSON");
+            assert_eq!(serde_json::from_str::<Figure>(&json).expect(&json), figure);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+use super::super::flops::{self, decode, prefill};
+use super::super::preset::built_in;
+use super::super::shape::Vision;
+use super::super::weights::DecodeBytes;
+use super::*;
+use crate::roofline::hardware::{Catalogue, Hardware, resolve};
+
+fn model(preset: &str) -> Model {
+    built_in(preset).model().expect("fine").expect("a model")
+}
+
+fn h200() -> Peaks {
+    resolve(&Catalogue::built_in(), &Hardware::default(), Some("NVIDIA H200")).peaks.expect("known")
+}
+
+fn stage(stage: &str, role: Role, per_generation: f64, wall_ms: u64, busy_ms: u64) -> StageInput {
+    StageInput {
+        stage: stage.to_owned(),
+        role,
+        per_generation,
+        instances: 2,
+        wall_ns: Some(2_000_000 * wall_ms),
+        busy_ns: Some(2_000_000 * busy_ms),
+        kernels: Some(2 * 640),
+        measured_flops: None,
+        basis: "mean of 2 warm instances".to_owned(),
+    }
+}
+
+const TOKENS: TokenCounts = TokenCounts {
+    batch_size: Some(1),
+    prompt_tokens: Some(512),
+    decode_steps: Some(64),
+    images_per_prompt: None,
+};
+
+fn near(figure: &Figure, expected: f64) {
+    let value = figure.value().unwrap_or_else(|| panic!("{figure:?}, not {expected}"));
+    assert!((value / expected - 1.0).abs() < 1e-12, "{value} against {expected}");
+}
+
+#[test]
+fn stages_and_model_are_what_a_pocket_calculator_gives() {
+    let (model, peaks) = (model("llama_1b_random"), h200());
+    let stages = [
+        stage("prefill", Role::Prefill, 1.0, 20, 4),
+        stage("decode", Role::Decode, 1.0, 640, 128),
+        stage("load", Role::Other, 1.0, 5, 1),
+    ];
+    let inputs =
+        Inputs { model: Ok(&model), peaks: Some(&peaks), tokens: &TOKENS, stages: &stages };
+    let u = utilisation(&inputs);
+    let first = prefill(&model.shape, 1, 512, flops::LmHead::All).total();
+    let then = decode(&model.shape, 1, 512, 64).total();
+    near(&u.stages[0].flops, first);
+    near(&u.stages[0].mfu_wall, first / 0.020 / 989.5e12);
+    near(&u.stages[0].mfu_busy, first / 0.004 / 989.5e12);
+    near(&u.stages[0].tokens_per_s, 512.0 / 0.020);
+    near(&u.stages[1].mfu_wall, then / 0.640 / 989.5e12);
+    near(&u.stages[1].tokens_per_s, 100.0);
+    near(&u.stages[1].gpu_us_per_token, 2000.0);
+    near(&u.stages[1].kernels_per_token, 10.0);
+    let bytes = DecodeBytes::of(&model.shape, model.storage, 1, 512, 64).total();
+    near(&u.stages[1].mbu_busy, bytes / 0.128 / 4.8e12);
+    near(&u.stages[1].mbu_wall, bytes / 0.640 / 4.8e12);
+    near(&u.model.mfu_wall, (first + then) / 0.660 / 989.5e12);
+    near(&u.model.mfu_busy, (first + then) / 0.132 / 989.5e12);
+    near(&u.model.generated_tokens_per_s, 65.0 / 0.660);
+    assert_eq!(u.stages[0].mbu_wall, Figure::Absent(Absent::DecodeOnly));
+    assert_eq!(u.stages[0].measured_flops, Figure::Absent(Absent::NotMeasured));
+    assert_eq!(u.stages[2].flops, Figure::Absent(Absent::NotModelled));
+    assert_eq!(u.findings, []);
+    assert_eq!(u.precision.as_deref(), Some("bf16"));
+    assert!(u.assumptions.iter().any(|line| line.contains("No vision encoder")));
+}
+
+#[test]
+fn a_range_around_each_step_gives_the_same_as_one_around_all() {
+    let (model, peaks) = (model("llama_1b_random"), h200());
+    let around_all =
+        [stage("prefill", Role::Prefill, 1.0, 20, 4), stage("decode", Role::Decode, 1.0, 640, 128)];
+    let around_each = [
+        stage("prefill", Role::Prefill, 1.0, 20, 4),
+        StageInput { kernels: Some(20), ..stage("step", Role::Decode, 64.0, 10, 2) },
+    ];
+    let of = |stages: &[StageInput]| {
+        utilisation(&Inputs { model: Ok(&model), peaks: Some(&peaks), tokens: &TOKENS, stages })
+    };
+    let (all, each) = (of(&around_all), of(&around_each));
+    for pick in [
+        |s: &StageUtilisation| s.mfu_wall.clone(),
+        |s: &StageUtilisation| s.mbu_busy.clone(),
+        |s: &StageUtilisation| s.tokens_per_s.clone(),
+        |s: &StageUtilisation| s.kernels_per_token.clone(),
+    ] {
+        near(&pick(&each.stages[1]), pick(&all.stages[1]).value().expect("known"));
+    }
+    near(&each.model.mfu_wall, all.model.mfu_wall.value().expect("known"));
+    assert_eq!(per_generation(192, 3), Some(64.0));
+    assert_eq!(per_generation(200, 3), None);
+    assert_eq!(per_generation(0, 3), None);
+    assert_eq!(per_generation(3, 0), None);
+}
+
+#[test]
+fn vision_is_counted_once_wherever_it_runs() {
+    let peaks = h200();
+    let mut ocr = model("deepseek_ocr");
+    ocr.vision_flops_per_prefill = Some(1e12);
+    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All).total();
+    let then = decode(&ocr.shape, 1, 512, 64).total();
+    let of = |model: &Model, role| {
+        let stages = [
+            stage("prefill", Role::Prefill, 1.0, 100, 50),
+            stage("sam", role, 1.0, 40, 20),
+            stage("decode", Role::Decode, 1.0, 600, 128),
+        ];
+        utilisation(&Inputs {
+            model: Ok(model),
+            peaks: Some(&peaks),
+            tokens: &TOKENS,
+            stages: &stages,
+        })
+    };
+    let nested = of(&ocr, Role::VisionInPrefill);
+    near(&nested.stages[0].flops, text + 1e12);
+    near(&nested.stages[1].mfu_wall, 1e12 / 0.040 / 989.5e12);
+    near(&nested.model.flops, text + 1e12 + then);
+    near(&nested.model.wall_s, 0.700);
+    let before = of(&ocr, Role::VisionBefore);
+    near(&before.stages[0].flops, text);
+    near(&before.model.flops, text + 1e12 + then);
+    near(&before.model.wall_s, 0.740);
+
+    let unknown = of(&model("deepseek_ocr"), Role::VisionInPrefill);
+    near(&unknown.stages[0].flops, text);
+    assert_eq!(unknown.stages[1].flops, Figure::Absent(Absent::NoVisionFlops));
+    assert!(unknown.assumptions.iter().any(|line| line.contains("lower bound")));
+
+    let mut vit = model("llama_1b_random");
+    vit.shape.vision = Some(Vision {
+        hidden_size: 64,
+        num_hidden_layers: 2,
+        intermediate_size: 256,
+        image_size: 64,
+        patch_size: 16,
+    });
+    let tokens = TokenCounts { images_per_prompt: Some(3), ..TOKENS };
+    let stages = [stage("prefill", Role::Prefill, 1.0, 100, 50)];
+    let inputs = Inputs { model: Ok(&vit), peaks: None, tokens: &tokens, stages: &stages };
+    let images = 3.0 * flops::vision(vit.shape.vision.as_ref().expect("set"));
+    let text = prefill(&vit.shape, 1, 512, flops::LmHead::All).total();
+    near(&utilisation(&inputs).stages[0].flops, text + images);
+}
+
+#[test]
+fn whatever_is_missing_is_named_and_costs_only_its_own_numbers() {
+    let (model, peaks) = (model("llama_1b_random"), h200());
+    let stages =
+        [stage("prefill", Role::Prefill, 1.0, 20, 4), stage("decode", Role::Decode, 1.0, 640, 128)];
+    let all = Inputs { model: Ok(&model), peaks: Some(&peaks), tokens: &TOKENS, stages: &stages };
+
+    let no_model = utilisation(&Inputs { model: Err(Absent::NoModel), ..all.clone() });
+    assert_eq!(no_model.stages[0].mfu_wall, Figure::Absent(Absent::NoModel));
+    near(&no_model.stages[1].tokens_per_s, 100.0);
+    assert_eq!(no_model.assumptions, Vec::<String>::new());
+
+    let no_peaks = utilisation(&Inputs { peaks: None, ..all.clone() });
+    let reason = Absent::NoPeak { precision: "bf16".to_owned() };
+    assert_eq!(no_peaks.stages[0].mfu_wall, Figure::Absent(reason));
+    assert_eq!(no_peaks.stages[1].mbu_wall, Figure::Absent(Absent::NoBandwidth));
+    assert!(no_peaks.stages[0].flops.value().is_some());
+
+    let tokens = TokenCounts { prompt_tokens: None, ..TOKENS };
+    let no_prompt = utilisation(&Inputs { tokens: &tokens, ..all.clone() });
+    let reason = Absent::NoTokenCount { count: "prompt_tokens".to_owned() };
+    assert_eq!(no_prompt.model.mfu_wall, Figure::Absent(reason));
+    near(&no_prompt.stages[1].tokens_per_s, 100.0);
+
+    let no_stages = utilisation(&Inputs { stages: &[], ..all.clone() });
+    let reason = Absent::NoStage { stage: "prefill".to_owned() };
+    assert_eq!(no_stages.model.mfu_wall, Figure::Absent(reason));
+    let twice = [stages[0].clone(), stages[0].clone(), stages[1].clone()];
+    let twice = utilisation(&Inputs { stages: &twice, ..all.clone() });
+    assert!(matches!(twice.model.wall_s.absent(), Some(Absent::SeveralStages { .. })));
+
+    let bare = StageInput {
+        wall_ns: Some(0),
+        busy_ns: None,
+        kernels: None,
+        instances: 0,
+        per_generation: 0.0,
+        ..stages[0].clone()
+    };
+    let bare = utilisation(&Inputs { stages: &[bare], ..all.clone() });
+    for figure in [
+        &bare.stages[0].flops,
+        &bare.stages[0].mfu_wall,
+        &bare.stages[0].mfu_busy,
+        &bare.stages[0].tokens_per_s,
+        &bare.stages[0].gpu_us_per_token,
+        &bare.stages[0].kernels_per_token,
+    ] {
+        assert!(figure.absent().is_some(), "{figure:?}");
+    }
+}
+
+#[test]
+fn measured_flops_stand_beside_and_impossible_shares_are_told() {
+    let (model, peaks) = (model("llama_1b_random"), h200());
+    let measured =
+        StageInput { measured_flops: Some(4e12), ..stage("prefill", Role::Prefill, 1.0, 20, 4) };
+    let decode = stage("decode", Role::Decode, 1.0, 1, 1);
+    let stages = [measured, decode];
+    let u = utilisation(&Inputs {
+        model: Ok(&model),
+        peaks: Some(&peaks),
+        tokens: &TOKENS,
+        stages: &stages,
+    });
+    near(&u.stages[0].measured_flops, 2e12);
+    near(&u.stages[0].measured_mfu_busy, 2e12 / 0.004 / 989.5e12);
+    assert!(u.findings.iter().any(|f| f.what.contains("MBU of decode")), "{:?}", u.findings);
+    let json = serde_json::to_string(&u).expect("JSON");
+    assert_eq!(serde_json::from_str::<Utilisation>(&json).expect("read back"), u);
+}
+
+#[test]
+fn a_recorded_run_lands_where_an_h200_can_be() {
+    // The recording in tests/fixtures/cupti: 512 prompt tokens, 8 steps; GPU busy 3.846 and 14.591 ms.
+    let (model, peaks) = (model("llama_1b_random"), h200());
+    let tokens = TokenCounts { decode_steps: Some(8), ..TOKENS };
+    let recorded = |name: &str, role, busy_ns, kernels| StageInput {
+        instances: 1,
+        wall_ns: None,
+        busy_ns: Some(busy_ns),
+        kernels: Some(kernels),
+        ..stage(name, role, 1.0, 0, 0)
+    };
+    let stages = [
+        recorded("prefill", Role::Prefill, 3_846_000, 662),
+        recorded("decode", Role::Decode, 14_591_000, 5552),
+    ];
+    let inputs =
+        Inputs { model: Ok(&model), peaks: Some(&peaks), tokens: &tokens, stages: &stages };
+    let u = utilisation(&inputs);
+    let [prefill, decode] = u.stages.as_slice() else { panic!("two stages") };
+    let between = |figure: &Figure, low: f64, high: f64| {
+        assert!(figure.value().is_some_and(|v| (low..high).contains(&v)), "{figure:?}");
+    };
+    between(&prefill.mfu_busy, 0.2, 0.4);
+    between(&decode.mbu_busy, 0.2, 0.3);
+    between(&decode.mfu_busy, 0.001, 0.002);
+    near(&decode.kernels_per_token, 694.0);
+    assert_eq!(prefill.mfu_wall, Figure::Absent(Absent::NoWallTime));
+}

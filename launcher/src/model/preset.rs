@@ -1,0 +1,195 @@
+//! A preset of conf/model/llm -> the [`Model`] that FLOPs and bytes are computed for.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::flops::LmHead;
+use super::hugging_face::{self, HuggingFaceError};
+use super::shape::{Shape, ShapeError};
+use super::weights::Storage;
+use crate::roofline::precision::Dtype;
+
+/// A preset of conf/model/llm, one to one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelPreset {
+    /// Name for the reports.
+    pub name: Option<String>,
+    /// Size, fine-tune, weights.
+    pub variant: Option<String>,
+    /// What the GPU computes in; null: that of `config_json`.
+    pub dtype: Option<Dtype>,
+    /// What the weights are stored in, where that differs.
+    pub weight_dtype: Option<Dtype>,
+    /// What the KV cache is stored in; null: `dtype`.
+    pub kv_cache_dtype: Option<Dtype>,
+    /// A Hugging Face `config.json`, or the folder that holds it; used where `shape` is null.
+    pub config_json: Option<PathBuf>,
+    /// Whose logits prefill computes.
+    #[serde(default)]
+    pub lm_head_in_prefill: LmHead,
+    /// FLOPs of the vision encoder for one prefill; null: from `shape.vision`.
+    pub vision_flops_per_prefill: Option<f64>,
+    /// The sizes.
+    pub shape: Option<Shape>,
+}
+
+/// A model whose FLOPs and bytes can be computed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// Name for the reports.
+    pub name: String,
+    /// Size, fine-tune, weights.
+    pub variant: Option<String>,
+    /// Its sizes, checked.
+    pub shape: Shape,
+    /// What the GPU computes in.
+    pub dtype: Dtype,
+    /// What weights and KV cache are stored in.
+    pub storage: Storage,
+    /// Whose logits prefill computes.
+    pub lm_head_in_prefill: LmHead,
+    /// FLOPs of the vision encoder for one prefill, where given.
+    pub vision_flops_per_prefill: Option<f64>,
+    /// What was taken for granted when the sizes were read, one line each.
+    pub assumptions: Vec<String>,
+}
+
+/// Why there is no model.
+#[derive(Debug, thiserror::Error)]
+pub enum PresetError {
+    /// The sizes are wrong.
+    #[error("model {name}: {error}")]
+    Shape {
+        /// Name of the model.
+        name: String,
+        /// What is wrong.
+        error: ShapeError,
+    },
+    /// The `config.json` gives none.
+    #[error(transparent)]
+    HuggingFace(#[from] HuggingFaceError),
+    /// FLOPs that no encoder has.
+    #[error(
+        "model {name}: vision_flops_per_prefill={value} is no positive number; correct or remove it"
+    )]
+    VisionFlops {
+        /// Name of the model.
+        name: String,
+        /// What it is.
+        value: f64,
+    },
+}
+
+impl ModelPreset {
+    /// The model; none where the preset names none.
+    ///
+    /// # Errors
+    /// The sizes are wrong, or `config_json` cannot be read.
+    pub fn model(&self) -> Result<Option<Model>, PresetError> {
+        let read = match (&self.shape, &self.config_json) {
+            (Some(_), _) => None,
+            (None, Some(path)) => Some(hugging_face::read(path)?),
+            (None, None) => return Ok(None),
+        };
+        let mut assumptions = Vec::new();
+        let (shape, read_dtype, read_weight_dtype, read_name) = match (&self.shape, read) {
+            (_, Some(read)) => {
+                assumptions = read.assumptions;
+                (read.shape, read.dtype, read.weight_dtype, read.name)
+            }
+            (Some(shape), None) => (shape.clone(), None, None, None),
+            (None, None) => return Ok(None),
+        };
+        let name = self.name.clone().or(read_name).unwrap_or_else(|| "unnamed".to_owned());
+        if let Err(error) = shape.check() {
+            return Err(PresetError::Shape { name, error });
+        }
+        if let Some(value) = self.vision_flops_per_prefill.filter(|v| !(v.is_finite() && *v > 0.0))
+        {
+            return Err(PresetError::VisionFlops { name, value });
+        }
+        let dtype = self.dtype.or(read_dtype).unwrap_or_else(|| {
+            assumptions.push("No dtype is given: bf16 is assumed (model.llm.dtype).".to_owned());
+            Dtype::Bf16
+        });
+        let weights = self.weight_dtype.or(read_weight_dtype).unwrap_or(dtype);
+        let kv_cache = self.kv_cache_dtype.unwrap_or(dtype);
+        Ok(Some(Model {
+            name,
+            variant: self.variant.clone(),
+            shape,
+            dtype,
+            storage: Storage { weights, kv_cache },
+            lm_head_in_prefill: self.lm_head_in_prefill,
+            vision_flops_per_prefill: self.vision_flops_per_prefill,
+            assumptions,
+        }))
+    }
+}
+
+/// The sizes of a built-in preset.
+#[cfg(test)]
+pub(super) fn built_in_shape(preset: &str) -> Shape {
+    built_in(preset).shape.expect("a preset with sizes")
+}
+
+/// A built-in preset.
+#[cfg(test)]
+pub(super) fn built_in(preset: &str) -> ModelPreset {
+    let (_, text) = crate::config::built_in_group("model/llm")
+        .find(|(name, _)| *name == preset)
+        .expect("a built-in preset");
+    serde_saphyr::from_str(text).expect(preset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_preset_is_a_whole_model() {
+        let presets: Vec<_> = crate::config::built_in_group("model/llm").collect();
+        assert!(presets.len() >= 8);
+        for (file, text) in presets {
+            let preset: ModelPreset = serde_saphyr::from_str(text).expect(file);
+            if file == "none" {
+                assert_eq!(preset, ModelPreset::default());
+                assert!(preset.model().expect("no model").is_none());
+                continue;
+            }
+            assert_eq!(preset.name.as_deref(), Some(file));
+            let model = preset.model().expect(file).expect(file);
+            assert!(model.assumptions.is_empty(), "{file}: {:?}", model.assumptions);
+            let a = &model.shape.attention;
+            if a.mla.is_none() {
+                assert_eq!(a.head_dim * a.num_attention_heads, model.shape.hidden_size, "{file}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_preset_with_wrong_sizes_is_an_error_that_names_them() {
+        let mut preset = built_in("llama_1b_random");
+        preset.shape.as_mut().expect("sizes").hidden_size = 0;
+        let error = preset.model().expect_err("wrong").to_string();
+        assert!(error.contains("llama_1b_random") && error.contains("hidden_size=0"), "{error}");
+        let mut preset = built_in("llama_1b_random");
+        preset.vision_flops_per_prefill = Some(f64::INFINITY);
+        assert!(preset.model().expect_err("wrong").to_string().contains("vision_flops"));
+        let text = "name: x\nsize: 3\n";
+        assert!(serde_saphyr::from_str::<ModelPreset>(text).is_err(), "unknown keys are errors");
+    }
+
+    #[test]
+    fn weights_may_be_stored_in_less_than_is_computed_in() {
+        let mut preset = built_in("llama_1b_random");
+        preset.weight_dtype = Some(Dtype::Int4);
+        let model = preset.model().expect("fine").expect("a model");
+        assert_eq!(model.storage, Storage { weights: Dtype::Int4, kv_cache: Dtype::Bf16 });
+        preset.dtype = None;
+        let model = preset.model().expect("fine").expect("a model");
+        assert!(model.assumptions[0].contains("bf16"), "{:?}", model.assumptions);
+    }
+}

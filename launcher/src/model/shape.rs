@@ -1,0 +1,246 @@
+//! Sizes of a decoder-only transformer -> a checked [`Shape`], or an error that names the size.
+//!
+//! Field names are those of Hugging Face's `config.json` where it has one.
+
+use serde::{Deserialize, Serialize};
+
+/// The sizes that FLOPs and bytes follow from; `shape` of conf/model/llm, one to one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Width of the residual stream.
+    pub hidden_size: u64,
+    /// Decoder layers.
+    pub num_hidden_layers: u64,
+    /// Rows of the embedding and of the output projection.
+    pub vocab_size: u64,
+    /// The output projection is the embedding.
+    #[serde(default)]
+    pub tie_word_embeddings: bool,
+    /// Attention of every layer.
+    pub attention: Attention,
+    /// MLP of the dense layers.
+    pub mlp: Mlp,
+    /// Mixture of experts.
+    pub moe: Option<Moe>,
+    /// The vision encoder, if it is a plain vision transformer.
+    pub vision: Option<Vision>,
+}
+
+/// Attention of every layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attention {
+    /// Query heads.
+    pub num_attention_heads: u64,
+    /// Key and value heads; fewer than query heads in grouped-query attention.
+    pub num_key_value_heads: u64,
+    /// Width of a head.
+    pub head_dim: u64,
+    /// Tokens that a windowed layer looks back on, itself included.
+    pub sliding_window: Option<u64>,
+    /// Layers with that window; the others see the whole context.
+    #[serde(default)]
+    pub num_sliding_layers: u64,
+    /// Latent attention (DeepSeek's MLA) in place of key and value heads.
+    pub mla: Option<Mla>,
+}
+
+/// Latent attention.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mla {
+    /// Rank of the query projection; null: not factored.
+    pub q_lora_rank: Option<u64>,
+    /// Width of the latent that keys and values share.
+    pub kv_lora_rank: u64,
+    /// Width of a head's part without positions.
+    pub qk_nope_head_dim: u64,
+    /// Width of a head's part with rotary positions; its key is shared by all heads.
+    pub qk_rope_head_dim: u64,
+    /// Width of a head's value.
+    pub v_head_dim: u64,
+}
+
+/// MLP of a dense layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mlp {
+    /// Width between its projections.
+    pub intermediate_size: u64,
+    /// Three projections (gate, up, down) instead of two; experts alike.
+    pub gated: bool,
+}
+
+/// Mixture of experts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Moe {
+    /// Routed experts of a layer.
+    pub num_experts: u64,
+    /// Routed experts that a token goes through.
+    pub num_experts_per_tok: u64,
+    /// Width of one routed expert.
+    pub moe_intermediate_size: u64,
+    /// Width of all shared experts of a layer together; 0: none.
+    #[serde(default)]
+    pub shared_intermediate_size: u64,
+    /// A one-column projection scales the shared expert.
+    #[serde(default)]
+    pub shared_expert_gate: bool,
+    /// Layers with experts; the others are dense.
+    pub num_moe_layers: u64,
+}
+
+/// A plain vision transformer in front of the language model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vision {
+    /// Width of its residual stream.
+    pub hidden_size: u64,
+    /// Its layers.
+    pub num_hidden_layers: u64,
+    /// Width of its MLP, of two projections.
+    pub intermediate_size: u64,
+    /// Edge of the square input, pixels.
+    pub image_size: u64,
+    /// Edge of a patch, pixels.
+    pub patch_size: u64,
+}
+
+/// A size that no model has, or that contradicts another.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    /// A size outside of what can be.
+    #[error("{key}={value} is out of range ({least} to {most}); correct the model's shape")]
+    OutOfRange {
+        /// The size.
+        key: &'static str,
+        /// What it is.
+        value: u64,
+        /// Smallest that is accepted.
+        least: u64,
+        /// Largest that is accepted.
+        most: u64,
+    },
+    /// Two sizes that cannot both be.
+    #[error("{what}; correct the model's shape")]
+    Contradiction {
+        /// Which, and why.
+        what: String,
+    },
+}
+
+/// Widths and vocabularies are accepted up to this: products of all sizes stay far from overflow.
+pub const MAX_SIZE: u64 = 1 << 24;
+/// Layers are accepted up to this.
+pub const MAX_LAYERS: u64 = 1 << 14;
+/// Experts of a layer are accepted up to this.
+pub const MAX_EXPERTS: u64 = 1 << 20;
+
+impl Shape {
+    /// Checks all sizes.
+    ///
+    /// # Errors
+    /// The first size that is out of range or contradicts another.
+    pub fn check(&self) -> Result<(), ShapeError> {
+        let Shape { attention: a, mlp, .. } = self;
+        within("hidden_size", self.hidden_size, 1, MAX_SIZE)?;
+        within("num_hidden_layers", self.num_hidden_layers, 1, MAX_LAYERS)?;
+        within("vocab_size", self.vocab_size, 1, MAX_SIZE)?;
+        within("num_attention_heads", a.num_attention_heads, 1, MAX_SIZE)?;
+        within("num_key_value_heads", a.num_key_value_heads, 1, a.num_attention_heads)?;
+        within("head_dim", a.head_dim, 1, MAX_SIZE)?;
+        within("num_sliding_layers", a.num_sliding_layers, 0, self.num_hidden_layers)?;
+        if let Some(window) = a.sliding_window {
+            within("sliding_window", window, 1, u64::MAX)?;
+        } else if a.num_sliding_layers > 0 {
+            let what =
+                format!("num_sliding_layers={}, but no sliding_window", a.num_sliding_layers);
+            return Err(ShapeError::Contradiction { what });
+        }
+        within("intermediate_size", mlp.intermediate_size, 1, MAX_SIZE)?;
+        if let Some(mla) = &a.mla {
+            within("q_lora_rank", mla.q_lora_rank.unwrap_or(1), 1, MAX_SIZE)?;
+            within("kv_lora_rank", mla.kv_lora_rank, 1, MAX_SIZE)?;
+            within("qk_nope_head_dim", mla.qk_nope_head_dim, 0, MAX_SIZE)?;
+            within("qk_rope_head_dim", mla.qk_rope_head_dim, 0, MAX_SIZE)?;
+            within("v_head_dim", mla.v_head_dim, 1, MAX_SIZE)?;
+            if mla.qk_nope_head_dim + mla.qk_rope_head_dim == 0 {
+                let what = "qk_nope_head_dim and qk_rope_head_dim are both 0".to_owned();
+                return Err(ShapeError::Contradiction { what });
+            }
+        }
+        if let Some(moe) = &self.moe {
+            within("num_experts", moe.num_experts, 1, MAX_EXPERTS)?;
+            within("num_experts_per_tok", moe.num_experts_per_tok, 1, moe.num_experts)?;
+            within("moe_intermediate_size", moe.moe_intermediate_size, 1, MAX_SIZE)?;
+            within("shared_intermediate_size", moe.shared_intermediate_size, 0, MAX_SIZE)?;
+            within("num_moe_layers", moe.num_moe_layers, 0, self.num_hidden_layers)?;
+        }
+        self.vision.as_ref().map_or(Ok(()), Vision::check)
+    }
+
+    /// Layers with experts.
+    pub fn moe_layers(&self) -> u64 {
+        self.moe.as_ref().map_or(0, |moe| moe.num_moe_layers)
+    }
+}
+
+impl Vision {
+    /// Checks all sizes.
+    pub(super) fn check(&self) -> Result<(), ShapeError> {
+        within("vision.hidden_size", self.hidden_size, 1, MAX_SIZE)?;
+        within("vision.num_hidden_layers", self.num_hidden_layers, 1, MAX_LAYERS)?;
+        within("vision.intermediate_size", self.intermediate_size, 1, MAX_SIZE)?;
+        within("vision.image_size", self.image_size, 1, MAX_SIZE)?;
+        within("vision.patch_size", self.patch_size, 1, self.image_size)
+    }
+}
+
+fn within(key: &'static str, value: u64, least: u64, most: u64) -> Result<(), ShapeError> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(ShapeError::OutOfRange { key, value, least, most })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::preset::built_in_shape;
+    use super::*;
+
+    #[test]
+    fn sizes_out_of_range_are_named() {
+        let good = built_in_shape("deepseek_v3");
+        assert_eq!(good.check(), Ok(()));
+        type Spoil = fn(&mut Shape);
+        let cases: [(&str, Spoil); 10] = [
+            ("hidden_size", |s| s.hidden_size = 0),
+            ("vocab_size", |s| s.vocab_size = u64::MAX),
+            ("num_hidden_layers", |s| s.num_hidden_layers = 1 << 40),
+            ("num_key_value_heads", |s| s.attention.num_key_value_heads = 129),
+            ("num_sliding_layers", |s| s.attention.num_sliding_layers = 1),
+            ("kv_lora_rank", |s| s.attention.mla.as_mut().expect("MLA").kv_lora_rank = 0),
+            ("num_experts_per_tok", |s| s.moe.as_mut().expect("MoE").num_experts_per_tok = 257),
+            ("num_moe_layers", |s| s.moe.as_mut().expect("MoE").num_moe_layers = 62),
+            ("intermediate_size", |s| s.mlp.intermediate_size = 0),
+            ("vision.patch_size", |s| {
+                s.vision = Some(Vision {
+                    hidden_size: 1,
+                    num_hidden_layers: 1,
+                    intermediate_size: 1,
+                    image_size: 224,
+                    patch_size: 0,
+                })
+            }),
+        ];
+        for (key, spoil) in cases {
+            let mut shape = good.clone();
+            spoil(&mut shape);
+            let error = shape.check().expect_err(key).to_string();
+            assert!(error.contains(key), "{key}: {error}");
+        }
+    }
+}

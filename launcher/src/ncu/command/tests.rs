@@ -1,0 +1,266 @@
+use super::super::select::{KernelTime, select};
+use super::super::testing::{settings, text};
+use super::*;
+
+fn version(text: &str) -> Option<NcuVersion> {
+    NcuVersion::parse(&format!("Version {text}"))
+}
+
+fn words(list: &[&str]) -> Vec<OsString> {
+    list.iter().map(OsString::from).collect()
+}
+
+fn selection(settings: &Ncu) -> Selection {
+    let row = |mangled| KernelTime {
+        mangled,
+        grid: [1, 1, 1],
+        block: [32, 1, 1],
+        calls: 1,
+        total_ns: 1,
+        stage: "decode",
+    };
+    select(&[row(b"_ZN1a.constprop$0Ev"), row(b"b")], settings)
+}
+
+fn argv(settings: &Ncu, version: Option<NcuVersion>) -> Vec<String> {
+    let workload = words(&["python3", "-m", "runner", "x y"]);
+    let available = Available::default();
+    let request = Request { settings, version, workload: &workload, available: &available };
+    let filter = Filter::new(settings, &selection(settings));
+    let files = Files::new(Path::new("/run/ncu"), "decode");
+    let made = profile(&request, &filter, &files, &mut Vec::new());
+    made.argv.into_iter().map(|word| word.into_string().expect("UTF-8")).collect()
+}
+
+/// The values of a flag.
+fn values(argv: &[String], flag: &str) -> Vec<String> {
+    let pairs = argv.windows(2).filter(|pair| pair[0] == flag);
+    pairs.map(|pair| pair[1].clone()).collect()
+}
+
+#[test]
+fn one_run_profiles_a_launch_of_each_configuration_of_the_top_kernels() {
+    let settings = settings("{ncu_cli: {metrics: [a__b.sum, c__d.sum]}}");
+    let expected = [
+        "ncu",
+        "--config-file",
+        "off",
+        "--target-processes",
+        "all",
+        "--clock-control",
+        "none",
+        "--cache-control",
+        "all",
+        "--log-file",
+        "/run/ncu/decode.log",
+        "--export",
+        "/run/ncu/decode.ncu-rep",
+        "--force-overwrite",
+        "--replay-mode",
+        "kernel",
+        "--filter-mode",
+        "per-launch-config",
+        "--launch-count",
+        "1",
+        "--kernel-name-base",
+        "mangled",
+        "--kernel-name",
+        r"regex:^(_ZN1a\.constprop\$0Ev|b)$",
+        "--nvtx",
+        "--nvtx-include",
+        "decode/",
+        "--set",
+        "roofline",
+        "--section",
+        "Occupancy",
+        "--section",
+        "LaunchStats",
+        "--metrics",
+        "a__b.sum,c__d.sum",
+        "python3",
+        "-m",
+        "runner",
+        "x y",
+    ];
+    assert_eq!(argv(&settings, version("2025.3.1.0")), expected);
+}
+
+#[test]
+fn older_versions_get_no_argument_that_they_do_not_know() {
+    let old = argv(&settings(""), version("2022.4.0"));
+    assert!(!old.iter().any(|word| word == "--config-file"));
+    assert!(argv(&settings(""), None).iter().any(|word| word == "--config-file"));
+}
+
+#[test]
+fn every_setting_reaches_its_flag() {
+    let settings = settings(
+        "{executable: /opt/ncu, ncu_cli: {target_processes: application-only, replay_mode: application, \
+         filter_mode: global, launch_skip: 5, launch_count: 7, clock_control: base, \
+         cache_control: none, graph_profiling: graph, force_overwrite: false, set: full, \
+         kernel_name: 'regex:gemm', kernel_name_base: demangled, extra_args: [--pm-sampling-interval, '0'], \
+         nvtx: {include: [decode, 'dom@x/'], exclude: warm}}}",
+    );
+    assert_eq!(settings.faults(), []);
+    let argv = argv(&settings, version("2025.3.1"));
+    for (flag, expected) in [
+        ("--target-processes", vec!["application-only"]),
+        ("--replay-mode", vec!["application"]),
+        ("--filter-mode", vec!["global"]),
+        ("--launch-skip", vec!["5"]),
+        ("--launch-count", vec!["7"]),
+        ("--clock-control", vec!["base"]),
+        ("--cache-control", vec!["none"]),
+        ("--graph-profiling", vec!["graph"]),
+        ("--set", vec!["full"]),
+        ("--kernel-name", vec!["regex:gemm"]),
+        ("--kernel-name-base", vec!["demangled"]),
+        ("--nvtx-include", vec!["decode/", "dom@x/"]),
+        ("--nvtx-exclude", vec!["warm/"]),
+        ("--pm-sampling-interval", vec!["0"]),
+    ] {
+        assert_eq!(values(&argv, flag), expected, "{flag}");
+    }
+    assert!(argv[0] == "/opt/ncu" && !argv.iter().any(|word| word == "--force-overwrite"));
+}
+
+#[test]
+fn ranges_gate_only_where_they_can() {
+    let gate = |changes: &str| values(&argv(&settings(changes), None), "--nvtx-include");
+    assert_eq!(gate("{stage: prefill}"), [""; 0], "no kernel ran there");
+    assert_eq!(gate("{gating_nvtx: false}"), [""; 0]);
+    assert_eq!(gate("{stage: decode, ncu_cli: {nvtx: {include: ['a/', b]}}}"), ["a/", "b/"]);
+    let unknown = Filter::new(&settings("{stage: 'decode@LLM'}"), &Selection::unknown());
+    assert_eq!(unknown.nvtx_include, ["LLM@decode/"], "nothing is known against it");
+    assert_eq!(unknown.kernel_name, None);
+    assert!(Filter::new(&settings("{gating_nvtx: false}"), &Selection::unknown()).is_empty());
+    let start_end = settings("{ncu_cli: {nvtx: {start_end: true}}}");
+    assert_eq!(Filter::new(&start_end, &Selection::unknown()).nvtx_include, ["decode"]);
+}
+
+#[test]
+fn range_replay_filters_by_range_alone() {
+    let changes = "{regions: {launch_count: 2}, ncu_cli: {replay_mode: range, launch_skip: 1}}";
+    let argv = argv(&settings(changes), None);
+    for flag in ["--kernel-name", "--kernel-name-base", "--filter-mode"] {
+        assert!(!argv.iter().any(|word| word == flag), "{flag}");
+    }
+    assert_eq!(values(&argv, "--launch-skip"), ["1"]);
+    assert_eq!(values(&argv, "--launch-count"), ["2"]);
+    assert_eq!(values(&argv, "--replay-mode"), ["range"]);
+}
+
+#[test]
+fn a_retry_of_range_replay_replays_kernels() {
+    let settings = settings("{ncu_cli: {replay_mode: app-range}}");
+    let workload = words(&["w"]);
+    let available = Available::default();
+    let request =
+        Request { settings: &settings, version: None, workload: &workload, available: &available };
+    let mut findings = Vec::new();
+    let files = Files::new(Path::new("/r"), "x");
+    let made = profile(&request, &Filter::default(), &files, &mut findings);
+    let argv: Vec<String> = made.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    assert_eq!(values(&argv, "--replay-mode"), ["kernel"]);
+    assert_eq!(values(&argv, "--launch-count"), ["1"]);
+    assert_eq!(values(&argv, "--nvtx-include"), [""; 0]);
+    assert!(findings[0].what.contains("in place of ranges"), "{findings:?}");
+}
+
+#[test]
+fn a_region_is_measured_in_a_run_of_its_own() {
+    let settings = settings("{ncu_cli: {replay_mode: app-range, nvtx: {include: [one, two]}}}");
+    let workload = words(&["w"]);
+    let available = Available::default();
+    let request =
+        Request { settings: &settings, version: None, workload: &workload, available: &available };
+    let files = Files::new(Path::new("/run/ncu/regions/layer_5b0_5d"), "region");
+    let region = Label { name: "layer[0]".into(), domain: Some("LLM".into()) };
+    let made = profile_region(&request, &region, &files, &mut Vec::new());
+    let argv: Vec<String> = made.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    assert_eq!(values(&argv, "--nvtx-include"), [r"LLM@layer\[0\]/"]);
+    assert_eq!(values(&argv, "--replay-mode"), ["app-range"]);
+}
+
+#[test]
+fn kernels_that_wait_for_peers_are_measured_in_one_pass() {
+    let settings = settings("{communication_kernels: true}");
+    let workload = words(&["w"]);
+    let available = Available::default();
+    let request =
+        Request { settings: &settings, version: None, workload: &workload, available: &available };
+    let filter = Filter { nvtx_include: vec!["decode/".into()], ..Filter::default() };
+    let files = Files::new(Path::new("/r"), "communication");
+    let made = profile_communication(&request, "regex:^(nccl)$", &filter, &files);
+    let argv: Vec<String> = made.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    assert_eq!(values(&argv, "--metrics"), [SINGLE_PASS_METRICS.join(",")]);
+    assert_eq!(values(&argv, "--kernel-name"), ["regex:^(nccl)$"]);
+    assert!(!argv.iter().any(|word| word == "--set" || word == "--section"));
+    assert_eq!(made.timeout, Some(Duration::from_secs(1800)));
+}
+
+#[test]
+fn what_the_tool_does_not_have_is_left_out() {
+    let settings = settings(
+        "{ncu_cli: {sections: [Occupancy, Nothing], metrics: [dram__bytes.sum, no__such.sum]}}",
+    );
+    let available =
+        Available::read(Some(&text("sections.txt")), Some(&text("query-metrics.gh100.txt")));
+    let workload = words(&["w"]);
+    let request =
+        Request { settings: &settings, version: None, workload: &workload, available: &available };
+    let mut findings = Vec::new();
+    let files = Files::new(Path::new("/r"), "x");
+    let made = profile(&request, &Filter::default(), &files, &mut findings);
+    let argv: Vec<String> = made.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    assert_eq!(values(&argv, "--section"), ["Occupancy"]);
+    assert_eq!(values(&argv, "--metrics"), ["dram__bytes.sum"]);
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    assert!(findings.iter().all(|finding| finding.severity == Severity::Warning));
+}
+
+#[test]
+fn a_percent_sign_in_a_path_is_literal_and_bytes_stay() {
+    let folder = Path::new(OsStr::from_bytes(b"/run/100%q{HOME}/\xff"));
+    let settings = settings("");
+    let workload = vec![OsString::from_vec(b"caf\xe9".to_vec())];
+    let available = Available::default();
+    let request =
+        Request { settings: &settings, version: None, workload: &workload, available: &available };
+    let made = profile(&request, &Filter::default(), &Files::new(folder, "d"), &mut Vec::new());
+    let export = OsStr::from_bytes(b"/run/100%%q{HOME}/\xff/d.ncu-rep");
+    assert!(made.argv.iter().any(|word| word == export));
+    assert!(made.argv.iter().any(|word| *word == folder.join("d.log")), "the log is not expanded");
+    assert_eq!(made.argv.last(), workload.first());
+    assert_eq!(made.outputs, [folder.join("d.ncu-rep")]);
+}
+
+#[test]
+fn a_report_is_read_by_two_runs_in_base_units() {
+    let files = Files::new(Path::new("/r"), "decode");
+    let [raw, details] = imports(Path::new("ncu"), &files.report, &files.raw, &files.details);
+    let expected = words(&[
+        "ncu",
+        "--import",
+        "/r/decode.ncu-rep",
+        "--page",
+        "raw",
+        "--csv",
+        "--print-kernel-base",
+        "mangled",
+        "--print-units",
+        "base",
+    ]);
+    assert_eq!(raw.argv, expected);
+    assert_eq!(raw.stdout.as_deref(), Some(Path::new("/r/decode.raw.csv")));
+    assert!(details.argv.contains(&"details".into()) && details.name == "import-details");
+    let lists = [
+        (list_sections(Path::new("ncu"), Path::new("/r/sections.txt")), "--list-sections"),
+        (query_metrics(Path::new("ncu"), Path::new("/r/metrics.txt")), "--query-metrics"),
+        (super::version(Path::new("ncu")), "--version"),
+    ];
+    for (made, flag) in lists {
+        assert_eq!(made.argv, words(&["ncu", flag]));
+        assert!(made.timeout.is_some());
+    }
+}

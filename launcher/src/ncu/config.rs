@@ -1,0 +1,358 @@
+//! `pipeline.ncu` of the composed configuration -> typed settings, checked.
+//!
+//! Fields mirror the presets in `conf/profiling/ncu/`, which hold the defaults; the keys under
+//! `ncu_cli` are the flags of `ncu`, with underscores.
+
+mod words;
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use words::{one_or_many, words};
+
+/// Settings of the ncu pass.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ncu {
+    /// What the preset is for.
+    pub description: Option<String>,
+    /// Whether there is an ncu pass.
+    pub enable: bool,
+    /// The program: a name that is looked up, or a path.
+    pub executable: PathBuf,
+    /// Whether only launches inside the NVTX ranges of the stage are profiled.
+    pub gating_nvtx: bool,
+    /// The stage whose kernels are ranked, and whose range is profiled in: `name` or
+    /// `name@domain`; none: all of the run.
+    pub stage: Option<String>,
+    /// How many kernels are profiled, by total time in the stage; none: all of them.
+    pub top_n: Option<NonZeroU64>,
+    /// Globs of mangled or demangled kernel names that may be chosen; empty: all.
+    #[serde(deserialize_with = "one_or_many")]
+    pub kernel_include: Vec<String>,
+    /// Globs of kernel names that are never chosen; wins over `kernel_include`.
+    #[serde(deserialize_with = "one_or_many")]
+    pub kernel_exclude: Vec<String>,
+    /// Whether kernels that talk to other GPUs are profiled, in a run of their own with metrics that
+    /// need a single pass.
+    pub communication_kernels: bool,
+    /// The run is ended after this many seconds, and what it has by then is kept; none: never.
+    pub time_budget_s: Option<NonZeroU64>,
+    /// NVTX ranges that get a table each.
+    pub regions: Regions,
+    /// Flags of ncu.
+    pub ncu_cli: NcuCli,
+}
+
+/// NVTX ranges that get a table each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Regions {
+    /// Globs of range names, or of whole paths (`prefill/*`); empty: all.
+    #[serde(deserialize_with = "one_or_many")]
+    pub include: Vec<String>,
+    /// Globs of ranges that get none; wins over `include`.
+    #[serde(deserialize_with = "one_or_many")]
+    pub exclude: Vec<String>,
+    /// Whether there is a table over all processes and devices, beside one for each of them.
+    pub aggregate: bool,
+    /// In the range replay modes, how many instances of a range are profiled; none: all of them.
+    pub launch_count: Option<NonZeroU64>,
+}
+
+/// Flags of ncu, one to one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NcuCli {
+    /// `--target-processes`.
+    pub target_processes: TargetProcesses,
+    /// `--replay-mode`.
+    pub replay_mode: ReplayMode,
+    /// `--filter-mode`.
+    pub filter_mode: FilterMode,
+    /// `--kernel-name-base`.
+    pub kernel_name_base: KernelNameBase,
+    /// `--kernel-name`, verbatim, in place of the kernels that are chosen by time.
+    pub kernel_name: Option<String>,
+    /// `--launch-skip`: launches that pass the filters and are not profiled.
+    pub launch_skip: u64,
+    /// `--launch-count`: launches that are profiled, of each configuration or in all as
+    /// `filter_mode` says; none: all of them.
+    pub launch_count: Option<NonZeroU64>,
+    /// `--nvtx-include` and `--nvtx-exclude`.
+    pub nvtx: Nvtx,
+    /// `--set`.
+    pub set: Option<String>,
+    /// `--section`, one flag each.
+    #[serde(deserialize_with = "words")]
+    pub sections: Vec<String>,
+    /// `--metrics`.
+    #[serde(deserialize_with = "words")]
+    pub metrics: Vec<String>,
+    /// `--clock-control`.
+    pub clock_control: ClockControl,
+    /// `--cache-control`.
+    pub cache_control: CacheControl,
+    /// `--graph-profiling`.
+    pub graph_profiling: GraphProfiling,
+    /// `--force-overwrite`.
+    pub force_overwrite: bool,
+    /// What is written besides the report.
+    pub export: Export,
+    /// Further arguments, verbatim.
+    #[serde(deserialize_with = "one_or_many")]
+    pub extra_args: Vec<String>,
+}
+
+/// Expressions of ranges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nvtx {
+    /// One `--nvtx-include` each; empty: the range of the stage.
+    #[serde(deserialize_with = "one_or_many")]
+    pub include: Vec<String>,
+    /// One `--nvtx-exclude` each.
+    #[serde(deserialize_with = "one_or_many")]
+    pub exclude: Vec<String>,
+    /// Whether the expressions name start/end ranges. Push/pop ranges, which the stages of a model
+    /// usually are, need a slash at the end, and get it where it is missing.
+    pub start_end: bool,
+}
+
+/// What is written besides the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Export {
+    /// The raw and the details page. Without it the counters are in the report file only.
+    pub csv: bool,
+}
+
+macro_rules! choices {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),* }
+
+        impl $name {
+            /// The word, as the flag takes it.
+            pub fn word(self) -> &'static str {
+                match self { $($name::$variant => $word),* }
+            }
+        }
+    };
+}
+
+choices! {
+    /// Which processes are profiled.
+    TargetProcesses {
+        /// The workload and everything that it starts: Python often is not the process that launches.
+        All = "all",
+        /// The workload only.
+        ApplicationOnly = "application-only",
+    }
+}
+
+choices! {
+    /// What is run again for metrics that do not fit in one pass.
+    ReplayMode {
+        /// Each kernel, with its memory saved and restored.
+        Kernel = "kernel",
+        /// The whole workload.
+        Application = "application",
+        /// What is launched within a range, as one unit.
+        Range = "range",
+        /// The whole workload, measuring ranges: for ranges that cannot be replayed.
+        AppRange = "app-range",
+    }
+}
+
+impl ReplayMode {
+    /// Whether a result is that of a range and not of a kernel.
+    pub fn is_range(self) -> bool {
+        matches!(self, ReplayMode::Range | ReplayMode::AppRange)
+    }
+}
+
+choices! {
+    /// What the launch filters count.
+    FilterMode {
+        /// All launches.
+        Global = "global",
+        /// The launches of each GPU.
+        PerGpu = "per-gpu",
+        /// The launches of each configuration: grid, block and shared memory of a kernel. The help of
+        /// ncu leaves the kernel out; kernels of equal shape were seen to be counted apart (2025.3).
+        PerLaunchConfig = "per-launch-config",
+    }
+}
+
+choices! {
+    /// Which form of the name is compared.
+    KernelNameBase {
+        /// The bare name of the function.
+        Function = "function",
+        /// Demangled: tools differ in how.
+        Demangled = "demangled",
+        /// Mangled: the only form that every source of this program shares.
+        Mangled = "mangled",
+    }
+}
+
+choices! {
+    /// What happens to the clocks.
+    ClockControl {
+        /// They stay as they are in use, so that throughput can be set against undisturbed durations.
+        None = "none",
+        /// They are locked to base, which lowers every rate, and needs rights that containers lack.
+        Base = "base",
+    }
+}
+
+choices! {
+    /// What happens to the caches before each pass.
+    CacheControl {
+        /// They are flushed: passes agree with each other.
+        All = "all",
+        /// They stay as they are: closer to the workload, and passes differ.
+        None = "none",
+    }
+}
+
+choices! {
+    /// How CUDA graphs are profiled.
+    GraphProfiling {
+        /// Each kernel of them.
+        Node = "node",
+        /// As one unit.
+        Graph = "graph",
+    }
+}
+
+/// A value that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Its key, below `pipeline.ncu`.
+    pub key: &'static str,
+    /// What is wrong with it, and what it may be.
+    pub what: String,
+}
+
+/// Flags that this program sets itself: given twice, ncu takes the last one or refuses.
+const OWN_FLAGS: &[&str] = &[
+    "-o",
+    "--export",
+    "-i",
+    "--import",
+    "--csv",
+    "--page",
+    "--log-file",
+    "-f",
+    "--force-overwrite",
+    "--print-units",
+    "--print-kernel-base",
+    "--kernel-name-base",
+    "-k",
+    "--kernel-name",
+    "--filter-mode",
+    "-c",
+    "--launch-count",
+    "-s",
+    "--launch-skip",
+    "--launch-skip-before-match",
+    "--nvtx",
+    "--nvtx-include",
+    "--nvtx-exclude",
+    "--set",
+    "--section",
+    "--metrics",
+    "--mode",
+    "--replay-mode",
+    "--target-processes",
+    "--clock-control",
+    "--cache-control",
+    "--graph-profiling",
+    "--config-file",
+    "--",
+];
+
+impl Ncu {
+    /// Everything that is wrong with the settings; empty: nothing.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let mut fault = |key, what: String| faults.push(Fault { key, what });
+        let cli = &self.ncu_cli;
+        if self.executable.as_os_str().is_empty() {
+            fault("executable", "it is empty: give a name such as ncu, or a path".into());
+        }
+        if self.stage.as_deref().is_some_and(|stage| stage.is_empty() || stage.starts_with('@')) {
+            fault("stage", "the name is empty: give name or name@domain, or null".into());
+        }
+        if self.communication_kernels && self.time_budget_s.is_none() {
+            let what = "kernels that wait for other GPUs can hang the run: set it, in seconds";
+            fault("time_budget_s", what.into());
+        }
+        for (key, list) in [("ncu_cli.sections", &cli.sections), ("ncu_cli.metrics", &cli.metrics)]
+        {
+            for name in list.iter().filter(|name| !is_identifier(name)) {
+                fault(key, format!("{name:?} is no name that ncu knows: one word without commas"));
+            }
+        }
+        if let Some(set) = cli.set.as_ref().filter(|set| !is_identifier(set)) {
+            fault("ncu_cli.set", format!("{set:?} is no name of a set, e.g. roofline, or null"));
+        }
+        if cli.set.is_none() && cli.sections.is_empty() && cli.metrics.is_empty() {
+            fault("ncu_cli.set", "nothing to measure: give a set, sections or metrics".into());
+        }
+        if cli.kernel_name.as_deref().is_some_and(str::is_empty) {
+            fault("ncu_cli.kernel_name", "it is empty: give a name or regex:..., or null".into());
+        }
+        if cli.kernel_name.is_none() && cli.kernel_name_base != KernelNameBase::Mangled {
+            let what = "kernels are chosen by their mangled names: set kernel_name, or mangled";
+            fault("ncu_cli.kernel_name_base", what.into());
+        }
+        if cli.replay_mode.is_range() && !self.gates_by_range() && !cli.has_own_ranges() {
+            let what = format!(
+                "{} needs ranges: set stage or ncu_cli.nvtx.include, and gating_nvtx=true",
+                cli.replay_mode.word()
+            );
+            fault("ncu_cli.replay_mode", what);
+        }
+        for arg in &cli.extra_args {
+            let name = arg.split('=').next().unwrap_or(arg);
+            if OWN_FLAGS.contains(&name) {
+                fault("ncu_cli.extra_args", format!("{name} has a setting of its own: use that"));
+            }
+        }
+        let texts = [&cli.nvtx.include, &cli.nvtx.exclude, &cli.extra_args];
+        if texts.into_iter().flatten().any(|text| text.contains('\0')) {
+            fault("ncu_cli", "a value holds a zero byte, which no argument can".into());
+        }
+        faults
+    }
+
+    /// Whether launches are filtered by NVTX ranges.
+    pub fn gates_by_range(&self) -> bool {
+        self.gating_nvtx && (self.stage.is_some() || !self.ncu_cli.nvtx.include.is_empty())
+    }
+}
+
+impl NcuCli {
+    /// Whether further arguments choose ranges by the profiler's own start and stop calls.
+    pub fn has_own_ranges(&self) -> bool {
+        self.extra_args.iter().any(|arg| {
+            let name = arg.split('=').next().unwrap_or(arg);
+            matches!(name, "--range-filter" | "--profile-from-start")
+        })
+    }
+}
+
+/// One word of those that metrics, sections and sets are named by, `regex:` and `group:` included.
+fn is_identifier(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('-')
+        && !name.chars().any(|c| c.is_whitespace() || c.is_control() || c == ',')
+}
+
+#[cfg(test)]
+mod tests;

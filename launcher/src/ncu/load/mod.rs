@@ -1,0 +1,264 @@
+//! The CSV pages of `ncu --import` -> counters of each kernel, configuration and device.
+//!
+//! Of the two pages the raw one has all metrics, and the details one what the rules say; either will
+//! do alone. Pages of any version since 2022.4 are read, with units scaled or not.
+
+mod counters;
+mod flops;
+mod launch;
+mod number;
+mod pages;
+mod rules;
+mod unit;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+pub use counters::{KernelCounters, Key};
+pub use flops::Flops;
+pub use launch::{Launch, Quantity};
+pub use rules::Rule;
+
+use launch::LaunchColumns;
+use number::number;
+use pages::Page;
+
+use crate::finding::{Finding, Severity};
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tables {
+    /// Counters of each kernel, configuration and device, by name.
+    pub kernels: Vec<KernelCounters>,
+    /// Every profiled launch or range, in the order of the report.
+    pub launches: Vec<Launch>,
+    /// Names of the devices, by index, where the report has them.
+    pub devices: BTreeMap<u32, String>,
+    /// Whether all names are mangled, so that they can be joined with those of other sources.
+    pub names_are_mangled: bool,
+    /// What is wrong with the files.
+    pub findings: Vec<Finding>,
+}
+
+/// A page, and what to call it.
+pub struct Source<'a, R> {
+    /// Path or name, for messages.
+    pub name: &'a str,
+    /// Its bytes.
+    pub input: R,
+}
+
+/// Reads the pages of one report, in any order; what each of them is shows in its columns.
+pub fn load<'a, R: Read>(pages: impl IntoIterator<Item = Source<'a, R>>) -> Tables {
+    let mut tables = Tables::default();
+    let mut read = Launches::default();
+    for page in pages {
+        read_page(page, &mut read, &mut tables);
+    }
+    read.unusable.tell(&mut tables.findings);
+    tables.launches = read.launches.into_values().collect();
+    tables.launches.sort_by_key(|launch| (launch.id, launch.process_id));
+    tables.kernels = counters::pivot(&tables.launches, &read.rules, &mut tables.findings);
+    check_names(&mut tables);
+    tables
+}
+
+/// What the pages have told so far, by process and number of the launch.
+#[derive(Default)]
+struct Launches {
+    launches: BTreeMap<(u64, u64), Launch>,
+    rules: BTreeMap<(u64, u64), Vec<Rule>>,
+    unusable: Unusable,
+}
+
+fn read_page<R: Read>(source: Source<'_, R>, read: &mut Launches, tables: &mut Tables) {
+    let Some(page) = Page::open(source.input, source.name, &mut tables.findings) else { return };
+    match LaunchColumns::of(&page) {
+        None => tables.findings.push(another_version(source.name, "Kernel Name")),
+        Some(columns) if page.column("Metric Name").is_some() => {
+            read_details(page, source.name, &columns, read, &mut tables.findings);
+        }
+        Some(columns) => read_raw(page, source.name, &columns, read, tables),
+    }
+}
+
+/// Values that could not be used, over all pages.
+#[derive(Default)]
+struct Unusable {
+    not_finite: usize,
+    example: String,
+}
+
+impl Unusable {
+    /// The value in its base unit, where it is one.
+    fn quantity(&mut self, name: &str, unit: &str, cell: &str) -> Option<Quantity> {
+        let base = unit::base(unit);
+        let value = number(cell)? * base.factor;
+        if value.is_finite() {
+            return Some(Quantity { value, unit: base.unit });
+        }
+        self.not_finite += 1;
+        if self.example.is_empty() {
+            self.example = format!("{name} = {}", cell.trim());
+        }
+        None
+    }
+
+    fn tell(self, findings: &mut Vec<Finding>) {
+        if self.not_finite > 0 {
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!(
+                    "ncu: {} values are no finite numbers, e.g. {}",
+                    self.not_finite, self.example
+                ),
+                "ncu divided by a counter that stayed zero",
+                "they count as not measured",
+            ));
+        }
+    }
+}
+
+/// Columns that describe the machine and not the launch; hundreds of them stand in every row.
+const OF_THE_MACHINE: &[&str] = &["device__", "numa__", "nvlink__", "c2clink__"];
+
+fn read_raw<R: Read>(
+    page: Page<'_, R>,
+    file: &str,
+    columns: &LaunchColumns,
+    read: &mut Launches,
+    tables: &mut Tables,
+) {
+    let Tables { devices, findings, .. } = tables;
+    let Launches { launches, unusable, .. } = read;
+    let metrics: Vec<(usize, String)> = page
+        .header
+        .iter()
+        .enumerate()
+        .skip(columns.last() + 1)
+        .filter(|(_, name)| !OF_THE_MACHINE.iter().any(|unit| name.starts_with(unit)))
+        .map(|(at, name)| (at, name.clone()))
+        .collect();
+    let device_name = page.column("device__attribute_display_name");
+    let width = page.header.len();
+    let mut units: Vec<String> = Vec::new();
+    let mut short = 0usize;
+    page.each(findings, |record, _| {
+        let Some(mut launch) = columns.read(record) else {
+            // The second row of the header; again before each report where several follow.
+            units = record.iter().map(str::to_owned).collect();
+            return;
+        };
+        if record.len() < width {
+            short += 1;
+            return;
+        }
+        for (at, name) in &metrics {
+            let unit = units.get(*at).map_or("", String::as_str);
+            let cell = record.get(*at).unwrap_or_default();
+            if let Some(quantity) = unusable.quantity(name, unit, cell) {
+                launch.metrics.insert(name.clone(), quantity);
+            }
+        }
+        if let Some(name) = device_name.and_then(|at| record.get(at)).filter(|n| !n.is_empty()) {
+            let name = stage2_figures::text::visible(name.as_bytes());
+            devices.entry(launch.device).or_insert(name);
+        }
+        let known = launches.entry((launch.process_id, launch.id)).or_insert_with(Launch::default);
+        // What another page has told of the launch is rounded: what is exact wins.
+        let rounded = std::mem::take(&mut known.metrics);
+        for (name, quantity) in rounded {
+            launch.metrics.entry(name).or_insert(quantity);
+        }
+        *known = launch;
+    });
+    if short > 0 {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!("{file}: {short} rows have fewer than the {width} columns, and were left out"),
+            "the file is damaged or cut short",
+            "import the report again",
+        ));
+    }
+    if units.is_empty() && !launches.is_empty() {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!("{file} has no row of units"),
+            "without it sizes and times cannot be told from scaled ones",
+            "import the report again with --print-units base",
+        ));
+    }
+}
+
+fn read_details<R: Read>(
+    page: Page<'_, R>,
+    file: &str,
+    columns: &LaunchColumns,
+    read: &mut Launches,
+    findings: &mut Vec<Finding>,
+) {
+    let Launches { launches, rules, unusable } = read;
+    let places = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"];
+    let [Some(section), Some(name), Some(unit), Some(value)] = places.map(|name| page.column(name))
+    else {
+        findings.push(another_version(file, "Metric Value"));
+        return;
+    };
+    let of_rule = [
+        "Rule Name",
+        "Rule Type",
+        "Rule Description",
+        "Estimated Speedup Type",
+        "Estimated Speedup",
+    ]
+    .map(|column| page.column(column));
+    page.each(findings, |record, _| {
+        let Some(launch) = columns.read(record) else { return };
+        let cell = |at: usize| record.get(at).unwrap_or_default().trim();
+        let of_rule = of_rule.map(|at| at.map_or("", cell));
+        let key = (launch.process_id, launch.id);
+        let launch = launches.entry(key).or_insert(launch);
+        if let [rule, kind, description, speedup_kind, speedup] = of_rule
+            && !rule.is_empty()
+        {
+            let rule = Rule::new(cell(section), rule, kind, description, speedup_kind, speedup);
+            rules.entry(key).or_default().push(rule);
+        }
+        let metric = cell(name);
+        if let Some(quantity) = unusable.quantity(metric, cell(unit), cell(value))
+            && !metric.is_empty()
+        {
+            // The raw page, where it was read, is more exact: details round to two places.
+            let raw = rules::raw_name(cell(section), metric, &quantity.unit);
+            launch.metrics.entry(raw).or_insert(quantity);
+        }
+    });
+}
+
+/// Names that are not mangled cannot be compared with those of other sources.
+fn check_names(tables: &mut Tables) {
+    let demangled = |name: &str| name.contains(['(', '<', ' ']);
+    let shown = tables.kernels.iter().find(|kernel| demangled(&kernel.key.kernel));
+    tables.names_are_mangled = shown.is_none();
+    if let Some(kernel) = shown {
+        let name = stage2_figures::text::shorten(&kernel.key.kernel, 60);
+        tables.findings.push(Finding::new(
+            Severity::Warning,
+            "ncu: the kernels cannot be joined with those of other sources",
+            format!("their names are demangled ({name}), and tools differ in how they do that"),
+            "import the report with --print-kernel-base mangled",
+        ));
+    }
+}
+
+fn another_version(name: &str, column: &str) -> Finding {
+    Finding::new(
+        Severity::Error,
+        format!("{name} has no column {column:?}"),
+        "it is no table of ncu, or of a version that this program does not know",
+        "import the report with ncu 2022.4 or later",
+    )
+}
+
+#[cfg(test)]
+mod tests;

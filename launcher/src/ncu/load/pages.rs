@@ -1,0 +1,171 @@
+//! A CSV file of ncu -> its header and records, without what stands around them.
+//!
+//! Messages of ncu (`==PROF== ...`) and output of the workload may stand before the header, between
+//! the records and behind them. Records may be shorter than the header.
+
+use std::io::{BufRead, BufReader, Read};
+
+use crate::finding::{Finding, Severity};
+
+/// Lines before the header that are looked at: output of a workload can be long, not endless.
+const PREAMBLE_LINES: usize = 200_000;
+/// Length of the longest header or preamble line, in bytes.
+const LINE_BYTES: u64 = 16 << 20;
+
+/// The header line again, and what follows it.
+type FromHeader<R> = std::io::Chain<std::io::Cursor<Vec<u8>>, BufReader<R>>;
+
+/// A table whose header has been read.
+pub(super) struct Page<'a, R: Read> {
+    /// Names of the columns.
+    pub(super) header: Vec<String>,
+    name: &'a str,
+    reader: csv::Reader<Tail<FromHeader<R>>>,
+}
+
+impl<'a, R: Read> Page<'a, R> {
+    /// Finds the table in `input`, called `name` in findings.
+    pub(super) fn open(
+        input: R,
+        name: &'a str,
+        findings: &mut Vec<Finding>,
+    ) -> Option<Page<'a, R>> {
+        let mut input = BufReader::new(input);
+        let mut messages = Vec::new();
+        let header_line = match find_header(&mut input, &mut messages) {
+            Ok(Some(line)) => line,
+            Ok(None) => {
+                findings.push(no_table(name, &messages));
+                return None;
+            }
+            Err(error) => {
+                findings.push(unreadable(name, &error.to_string()));
+                return None;
+            }
+        };
+        let whole = std::io::Cursor::new(header_line).chain(input);
+        let mut builder = csv::ReaderBuilder::new();
+        let mut reader = builder.has_headers(false).flexible(true).from_reader(Tail::new(whole));
+        let mut record = csv::ByteRecord::new();
+        if let Err(error) = reader.read_byte_record(&mut record) {
+            findings.push(unreadable(name, &error.to_string()));
+            return None;
+        }
+        let header =
+            record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
+        Some(Page { header, name, reader })
+    }
+
+    /// Hands every record on, in order. Messages and repeated headers are left out.
+    pub(super) fn each(
+        mut self,
+        findings: &mut Vec<Finding>,
+        mut take: impl FnMut(&csv::StringRecord, &mut Vec<Finding>),
+    ) {
+        let mut pending: Option<csv::StringRecord> = None;
+        let mut hand_on = |record: &csv::StringRecord, findings: &mut Vec<Finding>| {
+            let repeated = record.iter().eq(self.header.iter().map(String::as_str));
+            if !repeated && !record.get(0).is_some_and(|cell| cell.starts_with("==")) {
+                take(record, findings);
+            }
+        };
+        let mut record = csv::ByteRecord::new();
+        loop {
+            match self.reader.read_byte_record(&mut record) {
+                Ok(true) => {
+                    if let Some(before) = pending.take() {
+                        hand_on(&before, findings);
+                    }
+                    pending = Some(csv::StringRecord::from_byte_record_lossy(record.clone()));
+                }
+                Ok(false) => break,
+                Err(error) => {
+                    findings.push(unreadable(self.name, &error.to_string()));
+                    break;
+                }
+            }
+        }
+        let Some(last) = pending else { return };
+        if self.reader.get_ref().ends_with_newline() {
+            hand_on(&last, findings);
+            return;
+        }
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!("{} is cut short: its last line was left out", self.name),
+            "the line has no end, so that its last number may be part of one",
+            "import the report again, or repeat the run",
+        ));
+    }
+
+    /// Place of a column.
+    pub(super) fn column(&self, name: &str) -> Option<usize> {
+        self.header.iter().position(|column| column == name)
+    }
+}
+
+/// The header line, with its end. Every table of ncu starts with the column `ID`.
+fn find_header(
+    input: &mut impl BufRead,
+    messages: &mut Vec<String>,
+) -> std::io::Result<Option<Vec<u8>>> {
+    for _ in 0..PREAMBLE_LINES {
+        let mut line = Vec::new();
+        if input.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
+            return Ok(None);
+        }
+        let start = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line);
+        if start.starts_with(b"\"ID\",\"Process ID\"") || start.starts_with(b"ID,Process ID") {
+            return Ok(Some(start.to_vec()));
+        }
+        if start.starts_with(b"==") {
+            messages.push(stage2_figures::text::visible(start.trim_ascii_end()));
+        }
+    }
+    Ok(None)
+}
+
+fn no_table(name: &str, messages: &[String]) -> Finding {
+    let why = messages.iter().find(|m| !m.starts_with("==PROF==")).or(messages.last());
+    Finding::new(
+        Severity::Error,
+        format!("{name} holds no table of ncu"),
+        why.map_or_else(|| "it has no line of column names".to_owned(), |m| format!("it says {m}")),
+        "it has to be what `ncu --import REPORT --csv --page raw` (or details) prints",
+    )
+}
+
+fn unreadable(name: &str, why: &str) -> Finding {
+    Finding::new(
+        Severity::Warning,
+        format!("{name} cannot be read to its end"),
+        why,
+        "import the report again; what was read so far is used",
+    )
+}
+
+/// Remembers the last byte that went through.
+struct Tail<R> {
+    inner: R,
+    last: Option<u8>,
+}
+
+impl<R> Tail<R> {
+    fn new(inner: R) -> Tail<R> {
+        Tail { inner, last: None }
+    }
+
+    fn ends_with_newline(&self) -> bool {
+        self.last.is_none_or(|byte| byte == b'\n')
+    }
+}
+
+impl<R: Read> Read for Tail<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        if let Some(byte) = buffer.get(..count).and_then(<[u8]>::last) {
+            self.last = Some(*byte);
+        }
+        Ok(count)
+    }
+}

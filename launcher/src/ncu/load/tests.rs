@@ -1,0 +1,304 @@
+use std::io::Cursor;
+
+use super::super::nvtx;
+use super::super::testing::{fixture, text};
+use super::*;
+
+fn read(pages: &[&str]) -> Tables {
+    let bytes: Vec<(&str, Vec<u8>)> = pages.iter().map(|name| (*name, fixture(name))).collect();
+    load(bytes.iter().map(|(name, bytes)| Source { name, input: Cursor::new(bytes) }))
+}
+
+fn read_text(text: &str) -> Tables {
+    load([Source { name: "x.csv", input: text.as_bytes() }])
+}
+
+fn is(found: Option<f64>, expected: f64) {
+    let found = found.expect("measured");
+    let close = (found - expected).abs() <= expected.abs() * 1e-6 + 1e-9;
+    assert!(close, "{found} is not {expected}");
+}
+
+fn kernel<'a>(tables: &'a Tables, part: &str, grid: [u32; 3]) -> &'a KernelCounters {
+    let mut found =
+        tables.kernels.iter().filter(|k| k.key.kernel.contains(part) && k.key.grid == grid);
+    let one = found.next().unwrap_or_else(|| panic!("no {part}"));
+    assert!(found.next().is_none(), "more than one {part}");
+    one
+}
+
+/// Figures that a Python script read from the same file, with its own scaling of units.
+#[test]
+fn a_decode_step_is_read_right() {
+    let tables = read(&["decode.raw.csv", "decode.details.csv"]);
+    assert_eq!((tables.launches.len(), tables.kernels.len()), (12, 10), "two kernels ran twice");
+    assert_eq!(tables.devices, [(0, "NVIDIA H200".to_owned())].into());
+    let gather = kernel(&tables, "indexSelectSmallIndex", [16, 1, 1]);
+    assert_eq!((gather.key.block, gather.key.device, gather.launches), ([128, 1, 1], 0, 1));
+    is(gather.duration_ns, 2976.0);
+    is(gather.sm_percent, 0.298948);
+    is(gather.memory_percent, 0.549849);
+    is(gather.dram_percent, 0.061305);
+    is(gather.registers_per_thread, 32.0);
+    is(gather.dram_bytes.map(f64::round), 8704.0);
+    is(gather.flops.fp16.map(f64::round), 8192.0);
+    assert_eq!((gather.flops.fp32, gather.flops.fp64), (Some(0.0), Some(0.0)));
+    let sgemm = kernel(&tables, "cutlass_80_simt_sgemm_128x32", [1, 1, 1]);
+    is(sgemm.duration_ns, 3680.0);
+    is(sgemm.flops.fp32.map(f64::round), 69632.0);
+    is(sgemm.dram_bytes.map(f64::round), 30464.0);
+    is(sgemm.shared_bytes_per_block, 26624.0);
+    is(sgemm.theoretical_occupancy_percent, 37.5);
+    is(sgemm.passes, 17.0);
+    assert_eq!(sgemm.achieved_occupancy_percent, None, "the set does not measure it");
+    assert_eq!(sgemm.flops.tensor_total(), Some(0.0));
+    let scale = kernel(&tables, "MulFunctor", [1, 1, 1]);
+    assert_eq!(scale.launches, 2);
+    is(scale.duration_ns, (2240.0 + 2208.0) / 2.0);
+    assert_eq!(nvtx::path(&tables.launches[0].ranges), "decode");
+}
+
+#[test]
+fn rules_are_kept_with_their_speedups() {
+    let tables = read(&["decode.raw.csv", "decode.details.csv"]);
+    let gather = kernel(&tables, "indexSelectSmallIndex", [16, 1, 1]);
+    assert_eq!(gather.rules.len(), 6);
+    let names: Vec<&str> = gather.rules.iter().map(|rule| rule.name.as_str()).collect();
+    assert_eq!(names[..3], ["SOLBottleneck", "SOLFPRoofline", "WorkloadImbalance"]);
+    let imbalance = &gather.rules[2];
+    assert_eq!(
+        (imbalance.kind.as_str(), imbalance.section.as_str()),
+        ("OPT", "WorkloadDistribution")
+    );
+    assert_eq!(
+        (imbalance.speedup_kind.as_deref(), imbalance.speedup_percent),
+        (Some("global"), Some(5.49))
+    );
+    assert!(imbalance.description.starts_with("One or more SMs"));
+    assert_eq!(gather.rules[0].speedup_percent, None);
+    let said: usize = tables.kernels.iter().map(|k| k.rules.len()).sum();
+    assert!(said >= 30, "{said}");
+}
+
+#[test]
+fn demangled_names_are_told() {
+    let tables = read(&["decode.raw.csv"]);
+    assert!(!tables.names_are_mangled);
+    assert!(tables.findings.iter().any(|f| f.remedy.contains("mangled")), "{:?}", tables.findings);
+}
+
+/// Two operations for each of 1024 x 1024 x 1024 products: the tensor cores count exactly that.
+#[test]
+fn products_of_matrices_have_the_operations_that_they_must_have() {
+    let tables = read(&["matmul.raw.csv", "matmul.details.csv"]);
+    assert!(tables.names_are_mangled && tables.findings.is_empty(), "{:?}", tables.findings);
+    let product = f64::from(1 << 30) * 2.0;
+    for (part, grid, source) in [
+        ("nvjet_sm90_tst", [2, 64, 1], "bf16"),
+        ("nvjet_sm90_hsh", [2, 64, 1], "fp16"),
+        ("sm90_xmma_gemm_f32f32_tf32f32", [64, 2, 1], "tf32"),
+    ] {
+        let kernel = kernel(&tables, part, grid);
+        assert_eq!(kernel.flops.tensor.get(source), Some(&product), "{part}");
+        assert_eq!(kernel.flops.tensor_total(), Some(product), "{part}");
+    }
+    let single = kernel(&tables, "sm80_xmma_gemm_f32f32_f32f32", [8, 16, 1]);
+    assert_eq!(single.flops.fp32, Some(2.0 * 1_074_790_400.0));
+    assert_eq!(single.flops.fp16, Some(4.0 * 16_384.0));
+    let bf16 = kernel(&tables, "nvjet_sm90_tst", [2, 64, 1]);
+    is(bf16.duration_ns, 7040.0);
+    is(bf16.sm_percent, 31.72);
+    is(bf16.dram_percent, 12.49);
+    is(bf16.memory_percent, 33.29);
+    is(bf16.achieved_occupancy_percent, 13.95);
+    is(bf16.theoretical_occupancy_percent, 18.75);
+    is(bf16.dram_read_bytes, 4_213_248.0);
+    is(bf16.dram_written_bytes, 0.0);
+    is(bf16.l2_hit_percent, 74.08);
+    is(bf16.tensor_pipe_percent, 31.72);
+    is(bf16.registers_per_thread, 168.0);
+    is(bf16.shared_bytes_per_block, 214_292.0);
+    is(bf16.waves_per_sm, 0.97);
+    let gemv = kernel(&tables, "gemv2T_kernel_val", [512, 1, 1]);
+    is(gemv.dram_bytes, 33_565_184.0 + 741_888.0);
+}
+
+#[test]
+fn scaled_units_give_the_same() {
+    let base = read(&["matmul.raw.csv"]);
+    let scaled = read(&["matmul.raw-scaled.csv"]);
+    assert_eq!(base.kernels.len(), scaled.kernels.len());
+    let mut compared = 0;
+    for (base, scaled) in base.kernels.iter().zip(&scaled.kernels) {
+        assert_eq!((&base.key, &base.flops), (&scaled.key, &scaled.flops));
+        for (name, quantity) in &base.metrics {
+            let other = scaled.metrics.get(name).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(quantity.unit, other.unit, "{name}");
+            // Either form rounds: one to two places of the base unit, one to about five digits.
+            let slack = 0.0051 + other.value.abs() * 2e-5;
+            let one =
+                quantity.unit.starts_with("%/") || (quantity.value - other.value).abs() <= slack;
+            assert!(one, "{name}: {} {}", quantity.value, other.value);
+            compared += 1;
+        }
+    }
+    assert!(compared > 5000, "{compared}");
+}
+
+#[test]
+fn the_details_page_alone_gives_what_it_has() {
+    let tables = read(&["matmul.details.csv"]);
+    let bf16 = kernel(&tables, "nvjet_sm90_tst", [2, 64, 1]);
+    is(bf16.duration_ns, 7040.0);
+    is(bf16.sm_percent, 31.72);
+    is(bf16.achieved_occupancy_percent, 13.95);
+    assert_eq!(bf16.flops.tensor.get("bf16"), Some(&2_147_483_648.0));
+    let raw_alone = read(&["matmul.raw.csv"]);
+    assert!(raw_alone.kernels.iter().all(|kernel| kernel.rules.is_empty()));
+    let either: Vec<&Key> = raw_alone.kernels.iter().map(|kernel| &kernel.key).collect();
+    assert_eq!(either, tables.kernels.iter().map(|kernel| &kernel.key).collect::<Vec<_>>());
+}
+
+#[test]
+fn pages_may_come_in_any_order() {
+    let one = read(&["matmul.raw.csv", "matmul.details.csv"]);
+    let other = read(&["matmul.details.csv", "matmul.raw.csv"]);
+    assert_eq!(one.kernels, other.kernels);
+}
+
+#[test]
+fn kernels_of_equal_shape_stay_apart_and_known_counts_come_out() {
+    let tables = read(&["shapes.raw.csv"]);
+    assert_eq!(tables.kernels.len(), 11);
+    let threads = 16.0 * 128.0;
+    is(kernel(&tables, "plain_a", [16, 1, 1]).flops.fp32, threads);
+    is(kernel(&tables, "_Z8fma_loopILi100EEvPf", [16, 1, 1]).flops.fp32, threads * 200.0);
+    is(kernel(&tables, "_Z8fma_loopILi200EEvPf", [64, 1, 1]).flops.fp32, threads * 4.0 * 400.0);
+    is(kernel(&tables, "_Z5fma64Pd", [16, 1, 1]).flops.fp64, threads * 200.0);
+    let hits = kernel(&tables, "_Z5fma16P7__half2", [8, 1, 1]).l2_hit_percent;
+    is(hits, 101.45);
+}
+
+#[test]
+fn messages_before_a_table_and_nested_ranges_are_read() {
+    let tables = read(&["nested.raw.csv"]);
+    assert_eq!(tables.launches.len(), 8);
+    let paths: Vec<String> = tables.launches.iter().map(|l| nvtx::path(&l.ranges)).collect();
+    assert_eq!(paths[0], "outer/inner");
+    assert_eq!(paths[2], "layer[0]@llm.stage2");
+    assert_eq!(paths[3], "layer[0]@llm.stage2/mlp@llm.stage2");
+}
+
+#[test]
+fn results_of_ranges_are_read() {
+    let tables = read(&["ranges.raw.csv", "ranges.details.csv"]);
+    let paths: Vec<String> = tables.launches.iter().map(|l| nvtx::path(&l.ranges)).collect();
+    assert_eq!(paths, ["outer", "layer[0]@llm.stage2", "outer", "layer[0]@llm.stage2"]);
+    assert!(tables.launches.iter().all(|l| l.kernel == "range" && l.grid == [0; 3]));
+    assert_eq!(tables.launches[0].metrics["gpu__time_duration.sum"].value, 281_728.0);
+}
+
+const HEAD: &str = "\"ID\",\"Process ID\",\"Kernel Name\",\"Block Size\",\"Grid Size\",\"Device\",\"CC\",\
+\"gpu__time_duration.sum\",\"sm__throughput.avg.pct_of_peak_sustained_elapsed\",\"dram__bytes.sum\"\n\
+\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"usecond\",\"%\",\"Mbyte\"\n";
+
+fn row(id: u32, process: u32, device: u32, rest: &str) -> String {
+    format!(
+        "\"{id}\",\"{process}\",\"k\",\"(32, 1, 1)\",\"(4, 2, 1)\",\"{device}\",\"8.6\",{rest}\n"
+    )
+}
+
+#[test]
+fn processes_and_devices_are_told_apart_and_together() {
+    let text = [
+        HEAD,
+        &row(0, 10, 0, "\"1.5\",\"50\",\"1\""),
+        "==PROF== Disconnected from process 10\n",
+        &row(0, 11, 0, "\"2.5\",\"n/a\",\"1\""),
+        HEAD,
+        &row(1, 11, 1, "\"1,000\",\"70\",\"2\""),
+    ]
+    .concat();
+    let tables = read_text(&text);
+    assert!(tables.findings.is_empty(), "{:?}", tables.findings);
+    let [first, second] = tables.kernels.as_slice() else { panic!("{:?}", tables.kernels) };
+    assert_eq!((first.key.grid, first.key.block), ([4, 2, 1], [32, 1, 1]));
+    assert_eq!((first.launches, first.processes.clone()), (2, [10, 11].into()));
+    is(first.duration_ns, 2000.0);
+    is(first.sm_percent, 50.0);
+    is(first.dram_bytes, 1e6);
+    assert_eq!(second.key.device, 1);
+    is(second.duration_ns, 1e6);
+    assert_eq!(tables.launches[0].compute_capability, Some((8, 6)));
+}
+
+#[test]
+fn values_that_cannot_be_are_absent_and_told() {
+    let text =
+        [HEAD, &row(0, 1, 0, "\"-5\",\"900\",\"nan\""), &row(1, 1, 0, "\"-5\",\"900\",\"inf\"")]
+            .concat();
+    let tables = read_text(&text);
+    let kernel = &tables.kernels[0];
+    assert_eq!((kernel.duration_ns, kernel.sm_percent, kernel.dram_bytes), (None, None, None));
+    let told: Vec<String> = tables.findings.iter().map(ToString::to_string).collect();
+    assert!(told.iter().any(|t| t.contains("2 values are no finite numbers")), "{told:?}");
+    assert!(told.iter().any(|t| t.contains("2 values that cannot be")), "{told:?}");
+    // A duration in cycles is no duration.
+    let cycles =
+        format!("{}{}", HEAD.replace("usecond", "cycle"), row(0, 1, 0, "\"5\",\"1\",\"1\""));
+    assert_eq!(read_text(&cycles).kernels[0].duration_ns, None);
+}
+
+#[test]
+fn damaged_files_give_what_is_whole_and_say_so() {
+    let good = row(0, 1, 0, "\"1\",\"2\",\"3\"");
+    for (text, kernels, part) in [
+        (String::new(), 0, "holds no table"),
+        ("==ERROR== Failed to load report file 'x'.\n".to_owned(), 0, "Failed to load report"),
+        ("a,b\n1,2\n".to_owned(), 0, "holds no table"),
+        (format!("{HEAD}{good}{}", row(1, 1, 0, "\"1\",\"2\",\"3").trim_end()), 1, "cut short"),
+        (format!("{HEAD}{good}\"1\",\"1\",\"k\"\n"), 1, "fewer than the 10 columns"),
+        (format!("{}{good}", HEAD.lines().next().unwrap().to_owned() + "\n"), 1, "no row of units"),
+        (
+            "\"ID\",\"Process ID\",\"Name\"\n\"0\",\"1\",\"k\"\n".to_owned(),
+            0,
+            "no column \"Kernel Name\"",
+        ),
+        (
+            "\"ID\",\"Process ID\",\"Kernel Name\",\"Metric Name\"\n".to_owned(),
+            0,
+            "no column \"Metric Value\"",
+        ),
+    ] {
+        let tables = read_text(&text);
+        assert_eq!(tables.kernels.len(), kernels, "{text}");
+        assert!(
+            tables.findings.iter().any(|f| f.to_string().contains(part)),
+            "{part}: {:?}",
+            tables.findings
+        );
+    }
+}
+
+#[test]
+fn an_empty_capture_is_empty() {
+    let tables = read_text(HEAD);
+    assert!(tables.kernels.is_empty() && tables.launches.is_empty());
+}
+
+/// Whatever is cut off or flipped, reading ends, and does not panic.
+#[test]
+fn no_damage_is_too_much() {
+    for name in ["matmul.details.csv", "nested.raw.csv"] {
+        let whole = text(name).into_bytes();
+        let step = whole.len() / 60 + 1;
+        for at in (0..whole.len()).step_by(step) {
+            load([Source { name, input: &whole[..at] }]);
+            let mut flipped = whole.clone();
+            for place in (at..whole.len()).step_by(997) {
+                flipped[place] ^= 0x15;
+            }
+            load([Source { name, input: flipped.as_slice() }]);
+        }
+    }
+}

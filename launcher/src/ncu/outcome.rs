@@ -1,0 +1,358 @@
+//! How a run of ncu ended and what it said -> what became of it, and what to do next.
+
+use std::path::Path;
+
+use stage2_figures::text;
+
+use super::version::{NcuVersion, OLDEST};
+use crate::finding::{Finding, Severity};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With an exit status.
+    Exit(i32),
+    /// By a signal.
+    Signal(i32),
+    /// It was ended because its time was over.
+    OutOfTime {
+        /// The limit, seconds.
+        after_s: u64,
+    },
+    /// It could not be started.
+    NotStarted {
+        /// Whether the program was not found, as opposed to not permitted and the like.
+        not_found: bool,
+    },
+}
+
+/// A run of ncu over the workload that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished<'a> {
+    /// How it ended.
+    pub end: End,
+    /// Everything that it said: its log file, and its standard error where that was kept.
+    pub log: &'a str,
+    /// Size of the report in bytes; nothing: there is none.
+    pub report_bytes: Option<u64>,
+    /// Whether launches were filtered by name or range.
+    pub filtered: bool,
+    /// Exit status that the workload has without a profiler, where that is known.
+    pub workload_exit: Option<i32>,
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is a report.
+    Complete,
+    /// There is a report, of a part of what was asked for.
+    Partial,
+    /// Nothing passed the filters: run it once more without them.
+    Retry,
+    /// There is no report.
+    Failed,
+}
+
+/// What became of a run, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// In a word.
+    pub verdict: Verdict,
+    /// What is to be told.
+    pub findings: Vec<Finding>,
+}
+
+/// What ncu says, in part, and what it means.
+struct Known {
+    says: &'static [&'static str],
+    what: &'static str,
+    why: &'static str,
+    remedy: &'static str,
+}
+
+/// Reasons why nothing can be measured, the most specific first. The texts are those of ncu; the
+/// same run often also says that no kernels were profiled, which then is no reason to run again.
+const HOPELESS: &[Known] = &[
+    Known {
+        says: &["ERR_NVGPUCTRPERM"],
+        what: "ncu may not read the performance counters (ERR_NVGPUCTRPERM)",
+        why: "the driver keeps them for administrators",
+        remedy: "load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0 (in a file of \
+                 /etc/modprobe.d, then reboot), or run as root or with CAP_SYS_ADMIN, in containers \
+                 too",
+    },
+    Known {
+        says: &["driver resource was unavailable", "DCGM"],
+        what: "ncu could not get the performance counters: something else has them",
+        why: "one tool at a time can measure, and DCGM often does",
+        remedy: "stop it for the time of the run: `dcgmi profiling --pause`, or end other profilers",
+    },
+    Known {
+        says: &["InterprocessLockFailed"],
+        what: "ncu could not take the lock that keeps its runs apart",
+        why: "the lock file in the folder for temporary files belongs to another user",
+        remedy: "remove nsight-compute-lock there, or set TMPDIR to a folder of your own",
+    },
+    Known {
+        says: &["Cannot lock GPU clock frequencies", "failed to lock GPU clocks"],
+        what: "ncu could not lock the clocks",
+        why: "that needs rights, and is not possible on MIG",
+        remedy: "leave them alone: pipeline.ncu.ncu_cli.clock_control=none",
+    },
+    Known {
+        says: &["Failed to initialize the profiler", "LibraryNotLoaded"],
+        what: "ncu could not start measuring on this machine",
+        why: "this ncu and the driver do not fit, or a sandbox hides the counters",
+        remedy: "use an ncu at least as new as the driver, outside of sandboxes such as gVisor",
+    },
+    Known {
+        says: &["failed to connect to the CUDA driver", "Cuda driver is not compatible"],
+        what: "ncu did not find a CUDA driver that it can use",
+        why: "none is installed, or a stub libcuda.so comes first",
+        remedy: "check with nvidia-smi, and take stubs out of LD_LIBRARY_PATH",
+    },
+    Known {
+        says: &["is not supported on this device", "Profiling is not supported on device"],
+        what: "ncu does not support this GPU",
+        why: "the GPU is newer or older than this version knows, or is shared in a way that hides its counters",
+        remedy: "use an ncu that supports it",
+    },
+    Known {
+        says: &["Failed to find metric", "Could not find metric", "No metrics to collect found"],
+        what: "ncu refused a metric",
+        why: "the GPU does not have it",
+        remedy: "take it out of pipeline.ncu.ncu_cli.metrics; `ncu --query-metrics` lists what there is",
+    },
+    Known {
+        says: &["did not match any section", "No section found", "Failed to find section"],
+        what: "ncu refused a section",
+        why: "this version does not have it",
+        remedy: "take it out of pipeline.ncu.ncu_cli.sections; sections.txt lists what there is",
+    },
+    Known {
+        says: &["unrecognised option", "unrecognized option", "invalid option"],
+        what: "ncu did not understand its arguments",
+        why: "this version does not have one of them",
+        remedy: "see its log for which, and leave that setting at its default",
+    },
+];
+
+/// What ncu says when every launch was filtered out, or none was met.
+const NOTHING_PROFILED: &[&str] = &["No kernels were profiled", "No ranges were profiled"];
+
+/// Judges a run over the workload.
+pub fn judge(run: &Finished<'_>) -> Outcome {
+    let mut findings = Vec::new();
+    let said = run.log;
+    let has_report = run.report_bytes.is_some_and(|bytes| bytes > 0);
+    match run.end {
+        End::NotStarted { not_found } => return failed(not_started(not_found)),
+        End::OutOfTime { after_s } => findings.push(out_of_time(after_s, has_report)),
+        End::Signal(signal) => findings.push(crashed(signal, has_report, said)),
+        End::Exit(_) => {}
+    }
+    let known = HOPELESS.iter().find(|known| known.says.iter().any(|part| said.contains(part)));
+    let nothing = NOTHING_PROFILED.iter().find(|part| said.contains(**part)).copied();
+    if let Some(known) = known {
+        let why = format!("{}; it says: {}", known.why, line_with(said, known.says));
+        let severity =
+            if has_report && nothing.is_none() { Severity::Warning } else { Severity::Error };
+        findings.insert(0, Finding::new(severity, known.what, why, known.remedy));
+    } else if let Some(nothing) = nothing {
+        let retry = run.filtered && matches!(run.end, End::Exit(_));
+        findings.push(nothing_profiled(nothing, run));
+        let verdict = if retry { Verdict::Retry } else { Verdict::Failed };
+        return Outcome { verdict, findings };
+    }
+    if let End::Exit(status) = run.end {
+        findings.extend(exit_status(status, run, known.is_some()));
+    }
+    if !has_report {
+        if findings.is_empty() {
+            findings.push(no_report(run.report_bytes, said));
+        }
+        return Outcome { verdict: Verdict::Failed, findings };
+    }
+    if nothing.is_some() {
+        return Outcome { verdict: Verdict::Failed, findings };
+    }
+    let whole = matches!(run.end, End::Exit(_))
+        && known.is_none()
+        && !said.contains("==ERROR== Failed to profile");
+    Outcome { verdict: if whole { Verdict::Complete } else { Verdict::Partial }, findings }
+}
+
+fn failed(finding: Finding) -> Outcome {
+    Outcome { verdict: Verdict::Failed, findings: vec![finding] }
+}
+
+fn not_started(not_found: bool) -> Finding {
+    let (what, remedy) = if not_found {
+        ("ncu was not found", "install Nsight Compute, or set pipeline.ncu.executable to its path")
+    } else {
+        ("ncu could not be started", "check that pipeline.ncu.executable may be run")
+    };
+    Finding::new(Severity::Error, what, "counters are missing from the reports", remedy)
+}
+
+fn out_of_time(after_s: u64, has_report: bool) -> Finding {
+    let why = if has_report {
+        "the launches that were profiled by then are used"
+    } else {
+        "it had written nothing by then"
+    };
+    Finding::new(
+        Severity::Warning,
+        format!("ncu was ended after {after_s} s"),
+        why,
+        "raise pipeline.ncu.time_budget_s, lower top_n, or measure less (ncu_cli.set, metrics)",
+    )
+}
+
+fn crashed(signal: i32, has_report: bool, said: &str) -> Finding {
+    let what = format!("ncu was ended by signal {signal}");
+    let why = match last_error(said) {
+        Some(line) => format!("the last it says is: {line}"),
+        None if has_report => "what it had written is used".to_owned(),
+        None => "it said nothing, and wrote no report".to_owned(),
+    };
+    let remedy = "run again; if it stays, profile less (pipeline.ncu.top_n) or use another ncu";
+    Finding::new(Severity::Error, what, why, remedy)
+}
+
+fn nothing_profiled(says: &str, run: &Finished<'_>) -> Finding {
+    let ranges = says.contains("ranges");
+    let what = format!("ncu profiled nothing (\"{says}\")");
+    if run.filtered {
+        let why = match available_kernels(run.log).as_slice() {
+            [] => "no launch passed the filters by name and range".to_owned(),
+            seen => format!("of the kernels that ran none passed the filters: {}", seen.join(", ")),
+        };
+        let remedy = "it is run once more without them; if ranges are named by hand, push/pop ranges \
+                      need a slash at the end, and kernels have to be launched on the thread that \
+                      opened the range";
+        return Finding::new(Severity::Warning, what, why, remedy);
+    }
+    let (why, remedy) = if ranges {
+        (
+            "no range was met that could be replayed",
+            "synchronize at the end of the range, and open it after the first CUDA call; \
+             replay_mode=app-range replays more",
+        )
+    } else {
+        (
+            "the workload launched no kernel that ncu saw",
+            "check that it uses the GPU when run alone; launch_skip has to be lower than its launches",
+        )
+    };
+    Finding::new(Severity::Error, what, why, remedy)
+}
+
+/// The first kernels that ncu lists as met and not profiled.
+fn available_kernels(said: &str) -> Vec<String> {
+    const SHOWN: usize = 5;
+    let list = said.lines().skip_while(|line| !line.starts_with("Available Kernels:")).skip(1);
+    list.map_while(|line| line.split_once(". "))
+        .take(SHOWN)
+        .map(|(_, name)| text::shorten(&text::visible(name.trim().as_bytes()), 60))
+        .collect()
+}
+
+/// What an exit status other than 0 means. ncu passes that of the workload on.
+fn exit_status(status: i32, run: &Finished<'_>, explained: bool) -> Option<Finding> {
+    if status == 0 || explained || run.workload_exit == Some(status) {
+        return None;
+    }
+    let application = "The application returned an error code";
+    let (what, remedy) = if run.log.contains(application) {
+        (
+            format!("the workload ended with status {status} under ncu"),
+            "run the workload alone; memory may be short, since ncu saves what kernels write \
+             (ncu_cli.replay_mode=application does not)",
+        )
+    } else {
+        (format!("ncu ended with status {status}"), "see its log")
+    };
+    let why = last_error(run.log).unwrap_or_else(|| "it gives no reason".to_owned());
+    Some(Finding::new(Severity::Warning, what, why, remedy))
+}
+
+fn no_report(bytes: Option<u64>, said: &str) -> Finding {
+    let what = match bytes {
+        Some(_) => "ncu wrote an empty report",
+        None => "ncu wrote no report",
+    };
+    let why = last_error(said).unwrap_or_else(|| "it gives no reason".to_owned());
+    Finding::new(Severity::Error, what, why, "check the space left in the folder, and its log")
+}
+
+/// Judges a run that turns a report into a table.
+pub fn judge_import(file: &Path, end: End, said: &str, csv_bytes: Option<u64>) -> Option<Finding> {
+    let file = text::visible_path(file);
+    let missing = csv_bytes.is_none_or(|bytes| bytes == 0);
+    let other =
+        ["newer version", "not supported by this version", "Unsupported report", "older version"];
+    if other.iter().any(|part| said.contains(part)) {
+        return Some(Finding::new(
+            Severity::Error,
+            format!("{file} was written by another version of ncu"),
+            last_error(said).unwrap_or_else(|| "this one cannot read it".to_owned()),
+            "read it with an ncu at least as new as the one that wrote it",
+        ));
+    }
+    let why = match end {
+        End::Exit(0) if !missing => return None,
+        End::Exit(0) => "ncu printed nothing".to_owned(),
+        End::Exit(status) => format!("ncu ended with status {status}"),
+        End::Signal(signal) => format!("ncu was ended by signal {signal}"),
+        End::OutOfTime { after_s } => format!("ncu was ended after {after_s} s"),
+        End::NotStarted { not_found } => return Some(not_started(not_found)),
+    };
+    let why = match last_error(said) {
+        Some(line) => format!("{why}; it says: {line}"),
+        None => why,
+    };
+    let what = format!("the tables of {file} could not be printed");
+    Some(Finding::new(Severity::Error, what, why, "the report may be cut short: run ncu again"))
+}
+
+/// Judges the version of the tool; nothing: it will do.
+pub fn judge_version(version: Option<NcuVersion>) -> Option<Finding> {
+    let (severity, what, why) = match version {
+        Some(version) if version.is_supported() => return None,
+        Some(version) => (
+            Severity::Error,
+            format!("ncu {version} is too old"),
+            format!("{OLDEST} is the oldest that understands the arguments"),
+        ),
+        None => (
+            Severity::Warning,
+            "the version of ncu is not known".to_owned(),
+            "`ncu --version` prints none; the arguments of new versions are used".to_owned(),
+        ),
+    };
+    let remedy = "install Nsight Compute of this year, or set pipeline.ncu.executable to its path";
+    Some(Finding::new(severity, what, why, remedy))
+}
+
+/// The line that holds one of `parts`, for people.
+fn line_with(said: &str, parts: &[&str]) -> String {
+    let line = said.lines().find(|line| parts.iter().any(|part| line.contains(part)));
+    line.map(shown).unwrap_or_default()
+}
+
+/// The last complaint of a log.
+fn last_error(said: &str) -> Option<String> {
+    let errors = |mark: &str| said.lines().rfind(|line| line.contains(mark)).map(shown);
+    errors("==ERROR==").or_else(|| errors("==WARNING=="))
+}
+
+fn shown(line: &str) -> String {
+    const LONGEST: usize = 240;
+    let line = line.trim().trim_start_matches("==ERROR==").trim_start_matches("==WARNING==").trim();
+    text::shorten(&text::visible(line.as_bytes()), LONGEST)
+}
+
+#[cfg(test)]
+mod tests;

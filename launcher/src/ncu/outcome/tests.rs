@@ -1,0 +1,160 @@
+use super::super::testing::text;
+use super::*;
+
+fn run(log: &str) -> Finished<'_> {
+    Finished {
+        end: End::Exit(0),
+        log,
+        report_bytes: Some(4096),
+        filtered: true,
+        workload_exit: Some(0),
+    }
+}
+
+#[test]
+fn a_whole_run_has_nothing_to_tell() {
+    let outcome = judge(&run(&text("log.matmul.txt")));
+    assert_eq!((outcome.verdict, outcome.findings), (Verdict::Complete, vec![]));
+}
+
+#[test]
+fn nothing_profiled_is_found_anywhere_in_the_log_and_tried_once_more() {
+    let long = format!("{}{}", "==PROF== Connected\n".repeat(5000), text("log.nokern.txt"));
+    for (log, says) in
+        [(long, "No kernels were profiled"), (text("log.norange.txt"), "No ranges were profiled")]
+    {
+        let first = Finished { report_bytes: None, ..run(&log) };
+        let outcome = judge(&first);
+        assert_eq!(outcome.verdict, Verdict::Retry, "{says}");
+        assert!(
+            outcome.findings[0].what.contains(says)
+                && outcome.findings[0].remedy.contains("once more")
+        );
+        let second = judge(&Finished { filtered: false, ..first });
+        assert_eq!(second.verdict, Verdict::Failed);
+        assert_eq!(second.findings[0].severity, Severity::Error);
+        assert!(!second.findings[0].remedy.is_empty());
+    }
+}
+
+#[test]
+fn the_kernels_that_ran_are_named_when_none_matched() {
+    let log = text("log.nokern.txt");
+    let outcome = judge(&Finished { report_bytes: None, ..run(&log) });
+    assert!(outcome.findings[0].why.contains("_Z5fma64Pd"), "{:?}", outcome.findings);
+}
+
+#[test]
+fn a_cause_comes_before_its_consequence_and_is_not_tried_again() {
+    for (log, what, remedy) in [
+        (
+            "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU \
+             Performance Counters on the target device 0.\n==WARNING== No kernels were profiled.\n",
+            "ERR_NVGPUCTRPERM",
+            "NVreg_RestrictProfilingToAdminUsers=0",
+        ),
+        (
+            "==ERROR== Profiling failed because a driver resource was unavailable. Ensure that no \
+             other tool (like DCGM) is concurrently collecting\n==WARNING== No kernels were profiled.\n",
+            "something else has them",
+            "dcgmi",
+        ),
+        (
+            "==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check\n",
+            "could not start measuring",
+            "driver",
+        ),
+        (
+            "==ERROR== Option '--section X' did not match any section.\n",
+            "refused a section",
+            "sections.txt",
+        ),
+        ("==ERROR== unrecognised option '--filter-mode'\n", "did not understand", "log"),
+        ("==ERROR== InterprocessLockFailed\n", "lock", "TMPDIR"),
+        ("==ERROR== Cannot lock GPU clock frequencies on MIG!\n", "clocks", "clock_control=none"),
+    ] {
+        let outcome = judge(&Finished { end: End::Exit(1), report_bytes: None, ..run(log) });
+        assert_eq!(outcome.verdict, Verdict::Failed, "{log}");
+        assert_eq!(outcome.findings.len(), 1, "{:?}", outcome.findings);
+        let finding = &outcome.findings[0];
+        assert!(finding.what.contains(what) && finding.remedy.contains(remedy), "{finding}");
+        assert!(!finding.remedy.contains("http"), "{finding}");
+        assert_eq!(finding.severity, Severity::Error);
+    }
+}
+
+#[test]
+fn a_real_refusal_of_a_section_is_known() {
+    let log = text("log.badsection.txt");
+    let outcome = judge(&Finished { end: End::Exit(1), report_bytes: None, ..run(&log) });
+    assert!(outcome.findings[0].what.contains("refused a section"), "{:?}", outcome.findings);
+}
+
+#[test]
+fn the_status_of_the_workload_is_told_only_where_it_differs_from_the_undisturbed_one() {
+    let log = text("log.exit3.txt");
+    let failed = judge(&Finished { end: End::Exit(3), ..run(&log) });
+    assert_eq!(failed.verdict, Verdict::Complete, "the report is whole");
+    assert!(failed.findings[0].what.contains("status 3"), "{:?}", failed.findings);
+    let same = judge(&Finished { end: End::Exit(3), workload_exit: Some(3), ..run(&log) });
+    assert_eq!(same.findings, []);
+}
+
+#[test]
+fn ends_of_every_kind_are_told() {
+    for (end, report_bytes, verdict, part) in [
+        (End::OutOfTime { after_s: 60 }, Some(10), Verdict::Partial, "ended after 60 s"),
+        (End::OutOfTime { after_s: 60 }, None, Verdict::Failed, "ended after 60 s"),
+        (End::Signal(11), None, Verdict::Failed, "signal 11"),
+        (End::Signal(9), Some(10), Verdict::Partial, "signal 9"),
+        (End::NotStarted { not_found: true }, None, Verdict::Failed, "not found"),
+        (End::NotStarted { not_found: false }, None, Verdict::Failed, "could not be started"),
+        (End::Exit(0), None, Verdict::Failed, "wrote no report"),
+        (End::Exit(0), Some(0), Verdict::Failed, "empty report"),
+        (End::Exit(127), None, Verdict::Failed, "status 127"),
+    ] {
+        let outcome = judge(&Finished { end, report_bytes, ..run("") });
+        assert_eq!(outcome.verdict, verdict, "{end:?}");
+        assert!(outcome.findings[0].what.contains(part), "{end:?}: {:?}", outcome.findings);
+        assert!(!outcome.findings[0].remedy.is_empty());
+    }
+}
+
+#[test]
+fn one_failed_launch_makes_a_run_partial() {
+    let log = "==ERROR== Failed to profile \"gemm\" in process 7\n==PROF== Report: x\n";
+    assert_eq!(judge(&run(log)).verdict, Verdict::Partial);
+}
+
+#[test]
+fn an_import_is_judged() {
+    let file = Path::new("/r/decode.ncu-rep");
+    assert_eq!(judge_import(file, End::Exit(0), "", Some(10)), None);
+    let said = text("log.import-not-a-report.txt");
+    let broken = judge_import(file, End::Exit(1), &said, Some(115)).expect("finding");
+    assert!(broken.why.contains("not an Nsight Compute profiler report"), "{broken}");
+    let newer = "==ERROR== The report was created with a newer version of Nsight Compute.";
+    let newer = judge_import(file, End::Exit(1), newer, None).expect("finding");
+    assert!(newer.what.contains("another version"), "{newer}");
+    for end in [End::Exit(0), End::Exit(2), End::Signal(9), End::OutOfTime { after_s: 1 }] {
+        assert!(judge_import(file, end, "", Some(0)).is_some(), "{end:?}");
+    }
+}
+
+#[test]
+fn a_version_is_judged() {
+    let version = |text| NcuVersion::parse(text);
+    assert_eq!(judge_version(version("Version 2025.3.1.0")), None);
+    let old = judge_version(version("Version 2021.1.0.0")).expect("finding");
+    assert!(old.what.contains("2021.1.0 is too old") && old.severity == Severity::Error);
+    assert_eq!(judge_version(None).map(|f| f.severity), Some(Severity::Warning));
+}
+
+#[test]
+fn hostile_logs_are_shown_as_text() {
+    let log = format!("==ERROR== \x1b[31m{}\n", "é".repeat(100_000));
+    let outcome = judge(&Finished { end: End::Exit(1), report_bytes: None, ..run(&log) });
+    assert!(
+        outcome.findings[0].to_string().len() < 1000 && !outcome.findings[0].why.contains('\x1b')
+    );
+}

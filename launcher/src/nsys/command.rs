@@ -1,0 +1,318 @@
+//! Settings, version and command of the user -> the command lines of nsys, fully spelled out.
+//!
+//! Pure: nothing is run or looked up, so that a dry run shows exactly what a run does.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use super::config::{CaptureRange, Invalid, Nsys};
+use super::version::{Forms, Version};
+use crate::finding::{Finding, Severity};
+
+/// A command of nsys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invocation {
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
+    /// Variables that are set, beyond the environment of this process.
+    pub env: BTreeMap<String, OsString>,
+    /// Folder in which it has to run; none: anywhere.
+    pub cwd: Option<PathBuf>,
+}
+
+/// A command that writes a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The command.
+    pub invocation: Invocation,
+    /// Where the report is expected. With `repeat` there are several instead, with `.1`, `.2`, ...
+    /// before the extension.
+    pub report: PathBuf,
+    /// What should be known about it.
+    pub findings: Vec<Finding>,
+}
+
+/// `nsys profile` around the words of the user. `base` is the path of the report without its
+/// extension.
+///
+/// # Errors
+/// A setting that cannot be used, by its key.
+pub fn profile(
+    nsys: &Nsys,
+    version: Option<Version>,
+    workload: &[OsString],
+    base: &Path,
+) -> Result<Profile, Invalid> {
+    nsys.validate()?;
+    let forms = Forms::of(version);
+    let mut argv = start(nsys, "profile");
+    let mut switch = |name: &str, value: &str| argv.push(format!("--{name}={value}").into());
+    switch("trace", &nsys.trace.join(","));
+    // `none` has to be said: without the switch nsys samples.
+    switch("sample", nsys.sample.as_str());
+    switch("cpuctxsw", nsys.cpuctxsw.as_str());
+    if nsys.trace.iter().any(|api| api.starts_with("cuda")) {
+        switch("cuda-graph-trace", nsys.cuda_graph_trace.as_str(forms.graph_launch_origin));
+    }
+    let capture = nsys.capture()?;
+    if nsys.gated() {
+        switch("capture-range", nsys.capture_range.as_str());
+        switch("capture-range-end", &String::from(nsys.range_end()));
+    }
+    if let Some(capture) = &capture {
+        switch("nvtx-capture", capture.as_str());
+    }
+    if let Some(kill) = &nsys.kill {
+        switch("kill", kill.as_str());
+    }
+    for (name, domains) in [
+        ("nvtx-domain-include", &nsys.nvtx_domain_include),
+        ("nvtx-domain-exclude", &nsys.nvtx_domain_exclude),
+    ] {
+        if !domains.is_empty() {
+            let domains: Vec<_> = domains.iter().map(|d| d.replace(',', "\\,")).collect();
+            switch(name, &domains.join(","));
+        }
+    }
+    let variables = variables(nsys);
+    if !variables.is_empty() {
+        // The switch may be given once only.
+        switch("env-var", &variables.join(","));
+    }
+    switch("force-overwrite", if nsys.force_overwrite { "true" } else { "false" });
+    argv.extend(nsys.extra_args.iter().map(OsString::from));
+    argv.push(with_value("--output=", &without_patterns(base)));
+    // No `--` here: nsys takes it for a shortened switch. What follows is the first word that is none.
+    argv.extend(workload.iter().cloned());
+    Ok(Profile {
+        invocation: Invocation { argv, ..Invocation::default() },
+        report: with_extension(base, forms.report_extension),
+        findings: findings(nsys, forms),
+    })
+}
+
+/// `nsys export` of a report to SQLite.
+pub fn export(nsys: &Nsys, report: &Path, sqlite: &Path) -> Invocation {
+    let mut argv = start(nsys, "export");
+    argv.extend(["--type=sqlite", "--quiet=true", "--force-overwrite=true"].map(OsString::from));
+    argv.push(with_value("--output=", sqlite.as_os_str()));
+    argv.push(operand(report));
+    Invocation { argv, ..Invocation::default() }
+}
+
+/// `nsys stats` on an exported SQLite file (or on a report): one CSV file for each table, in the
+/// folder of the input, named `NAME_TABLE.csv`.
+pub fn stats(nsys: &Nsys, version: Option<Version>, input: &Path, name: &str) -> Stats {
+    let reports = Forms::of(version).reports.list();
+    let folder = input.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).to_owned();
+    let mut argv = start(nsys, "stats");
+    argv.push(format!("--report={}", reports.join(",")).into());
+    // A comma or an @ in --output has a meaning of its own: only the plain name goes there.
+    argv.extend(["--format=csv".into(), format!("--output={name}").into()]);
+    argv.push("--force-overwrite=true".into());
+    argv.push(operand(Path::new(input.file_name().unwrap_or(input.as_os_str()))));
+    let csv = |report: &&str| folder.join(format!("{name}_{}.csv", report.replace(':', "_")));
+    let files = reports.iter().map(csv).collect();
+    let invocation = Invocation { argv, cwd: Some(folder), ..Invocation::default() };
+    Stats { invocation, files }
+}
+
+/// A command that writes CSV files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// The command.
+    pub invocation: Invocation,
+    /// What it may write: tables that this version or this capture does not have are left out.
+    pub files: Vec<PathBuf>,
+}
+
+fn start(nsys: &Nsys, command: &str) -> Vec<OsString> {
+    vec![nsys.executable.clone().into_os_string(), command.into()]
+}
+
+/// `NAME=VALUE` of every variable that the workload gets.
+fn variables(nsys: &Nsys) -> Vec<String> {
+    const REGISTER_ONLY: &str = "NSYS_NVTX_PROFILER_REGISTER_ONLY";
+    let mut variables = nsys.env_var.clone();
+    if nsys.capture_range == CaptureRange::Nvtx && !nsys.register_only {
+        variables.entry(REGISTER_ONLY.into()).or_insert_with(|| "0".into());
+    }
+    variables.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+fn findings(nsys: &Nsys, forms: Forms) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut note = |what: &str, why: &str, remedy: &str| {
+        findings.push(Finding::new(Severity::Note, what, why, remedy));
+    };
+    let trace = nsys.cuda_graph_trace;
+    if trace.as_str(true) != trace.as_str(forms.graph_launch_origin) {
+        note(
+            "the origin of graph launches was left out of --cuda-graph-trace",
+            "this version of nsys takes the granularity only",
+            "",
+        );
+    }
+    if nsys.gated() && nsys.range_end().ends_workload() {
+        note(
+            "nsys ends the workload at the end of the capture range",
+            "pipeline.nsys.capture_range_end says so; what the workload writes at its end is missing",
+            "use stop to let it run on",
+        );
+    }
+    if let Ok(Some(capture)) = nsys.capture()
+        && let Some(doubt) = capture.doubt()
+    {
+        note(&format!("the capture waits for the range {}", capture.as_str()), doubt, "");
+    }
+    findings
+}
+
+/// A path that cannot be taken for a switch.
+fn operand(path: &Path) -> OsString {
+    if path.as_os_str().as_bytes().starts_with(b"-") {
+        Path::new(".").join(path).into_os_string()
+    } else {
+        path.as_os_str().to_owned()
+    }
+}
+
+/// `nsys profile` expands %p, %h, %q{...} in the name of the report.
+fn without_patterns(base: &Path) -> OsString {
+    let bytes = base.as_os_str().as_bytes();
+    let doubled = bytes.iter().flat_map(|&b| std::iter::repeat_n(b, if b == b'%' { 2 } else { 1 }));
+    OsString::from_vec(doubled.collect())
+}
+
+fn with_value(switch: &str, value: &OsStr) -> OsString {
+    let mut word = OsString::from(switch);
+    word.push(value);
+    word
+}
+
+fn with_extension(base: &Path, extension: &str) -> PathBuf {
+    let mut path = base.as_os_str().to_owned();
+    path.push(".");
+    path.push(extension);
+    path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::tests::{default, gated};
+    use super::super::words::{GraphTrace, RangeEnd};
+    use super::*;
+
+    fn argv_of(nsys: &Nsys, version: Option<Version>) -> Vec<String> {
+        let workload = ["python", "-m", "app", "a=b", "--x"].map(OsString::from);
+        let profile = profile(nsys, version, &workload, Path::new("/run/nsys/run")).expect("valid");
+        profile.invocation.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_default_records_everything_and_says_none_where_none_is_meant() {
+        let expected = "nsys profile --trace=cuda,nvtx --sample=none --cpuctxsw=none \
+                        --cuda-graph-trace=node --force-overwrite=true --output=/run/nsys/run \
+                        python -m app a=b --x";
+        assert_eq!(argv_of(&default(), Some(Version::new(2023, 4, 4))).join(" "), expected);
+    }
+
+    #[test]
+    fn gating_stops_at_the_end_of_the_range_and_sees_unregistered_names() {
+        let expected = "nsys profile --trace=cuda,nvtx --sample=none --cpuctxsw=none \
+                        --cuda-graph-trace=node --capture-range=nvtx --capture-range-end=stop \
+                        --nvtx-capture=decode@* --env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0 \
+                        --force-overwrite=true --output=/run/nsys/run python -m app a=b --x";
+        assert_eq!(argv_of(&gated(), None).join(" "), expected);
+        let mut unset = gated();
+        unset.capture_range_end = None;
+        assert_eq!(argv_of(&unset, None), argv_of(&gated(), None), "stop unless told otherwise");
+        let retry = argv_of(&gated().without_gate(), None);
+        assert_eq!(retry, argv_of(&default(), None), "the retry has no trace of the gate");
+    }
+
+    #[test]
+    fn a_range_end_is_passed_only_with_a_range() {
+        let mut nsys = gated();
+        nsys.capture_range_end = Some(RangeEnd::Repeat(Some(2)));
+        assert!(argv_of(&nsys, None).contains(&"--capture-range-end=repeat:2".into()));
+        nsys.capture_range = CaptureRange::None;
+        assert!(!argv_of(&nsys, None).iter().any(|w| w.starts_with("--capture-range")));
+        nsys.capture_range = CaptureRange::CudaProfilerApi;
+        let argv = argv_of(&nsys, None);
+        assert!(argv.contains(&"--capture-range=cudaProfilerApi".into()));
+        assert!(
+            !argv.iter().any(|w| w.starts_with("--nvtx-capture") || w.starts_with("--env-var"))
+        );
+    }
+
+    #[test]
+    fn every_other_key_reaches_the_command_line() {
+        let mut nsys = gated();
+        nsys.nvtx_domain_exclude = vec!["CUB".into(), "a,b".into()];
+        nsys.env_var.insert("A".into(), "1".into());
+        nsys.kill = Some("none".to_owned().try_into().expect("kill"));
+        nsys.force_overwrite = false;
+        nsys.extra_args = vec!["--wait=primary".into()];
+        nsys.executable = "/opt/nsys".into();
+        nsys.register_only = true;
+        let argv = argv_of(&nsys, None);
+        for word in [
+            "/opt/nsys",
+            r"--nvtx-domain-exclude=CUB,a\,b",
+            "--env-var=A=1",
+            "--kill=none",
+            "--force-overwrite=false",
+            "--wait=primary",
+        ] {
+            assert!(argv.contains(&word.into()), "{word} in {argv:?}");
+        }
+        nsys.register_only = false;
+        assert!(
+            argv_of(&nsys, None)
+                .contains(&"--env-var=A=1,NSYS_NVTX_PROFILER_REGISTER_ONLY=0".into())
+        );
+    }
+
+    #[test]
+    fn the_version_decides_the_forms() {
+        let mut nsys = default();
+        nsys.cuda_graph_trace = GraphTrace::GraphHostOnly;
+        let (old, new) = (Version::new(2022, 4, 2), Version::new(2024, 6, 2));
+        assert!(argv_of(&nsys, Some(old)).contains(&"--cuda-graph-trace=graph".into()));
+        assert!(argv_of(&nsys, Some(new)).contains(&"--cuda-graph-trace=graph:host-only".into()));
+        let words = ["true".into()];
+        let noted = profile(&nsys, Some(old), &words, Path::new("r")).expect("valid").findings;
+        assert!(noted.iter().any(|f| f.what.contains("--cuda-graph-trace")), "{noted:?}");
+        let stats_of = |version| stats(&nsys, Some(version), Path::new("/r/run.sqlite"), "run");
+        let names = |stats: &Stats| format!("{:?}", stats.files);
+        assert!(names(&stats_of(old)).contains("/r/run_gpukernsum_mangled.csv"));
+        assert!(names(&stats_of(new)).contains("/r/run_cuda_gpu_kern_sum_mangled.csv"));
+    }
+
+    #[test]
+    fn hostile_paths_are_only_paths() {
+        let words = ["true".into()];
+        let base = Path::new("/r/50%p, %q{HOME}/run");
+        let profile = profile(&default(), None, &words, base).expect("valid");
+        let output = "--output=/r/50%%p, %%q{HOME}/run";
+        assert!(profile.invocation.argv.contains(&output.into()));
+        assert_eq!(profile.report, Path::new("/r/50%p, %q{HOME}/run.nsys-rep"));
+        let stats = stats(&default(), None, Path::new("/r/a,b/@run.sqlite"), "run");
+        assert_eq!(stats.invocation.cwd.as_deref(), Some(Path::new("/r/a,b")));
+        assert!(stats.invocation.argv.contains(&"--output=run".into()));
+        let export = export(&default(), Path::new("-x.nsys-rep"), Path::new("/r/x.sqlite"));
+        assert_eq!(export.argv.last(), Some(&"./-x.nsys-rep".into()));
+    }
+
+    #[test]
+    fn wrong_settings_give_no_command() {
+        let mut nsys = gated();
+        nsys.nvtx_capture = None;
+        let error = profile(&nsys, None, &["true".into()], Path::new("r")).expect_err("no range");
+        assert_eq!(error.key, "nvtx_capture");
+    }
+}

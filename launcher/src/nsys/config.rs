@@ -1,0 +1,265 @@
+//! The preset of nsys -> typed settings that are known to make sense together.
+//!
+//! Keys are the switches of `nsys profile` with `_` for `-`; conf/profiling/nsys/ holds the defaults.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::expression::CaptureExpression;
+use super::words::{GraphTrace, Kill, RangeEnd, words};
+
+/// Settings of the nsys pass.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nsys {
+    /// Whether there is such a pass.
+    pub enable: bool,
+    /// Name on PATH, or path, of the tool.
+    pub executable: PathBuf,
+    /// `--trace`: what is recorded; a list, or one text with commas.
+    #[serde(deserialize_with = "words")]
+    pub trace: Vec<String>,
+    /// `--sample`: sampling of the CPU.
+    pub sample: CpuScope,
+    /// `--cpuctxsw`: context switches of the CPU.
+    pub cpuctxsw: CpuScope,
+    /// `--capture-range`: what starts the capture.
+    pub capture_range: CaptureRange,
+    /// `--nvtx-capture`: the range that starts it, for [`CaptureRange::Nvtx`].
+    pub nvtx_capture: Option<String>,
+    /// `--capture-range-end`: what its end does; none: `stop`. nsys's own choice would end the
+    /// workload.
+    pub capture_range_end: Option<RangeEnd>,
+    /// `--kill`: what ends the workload when nsys shuts down; none: nsys's own choice.
+    pub kill: Option<Kill>,
+    /// Only ranges whose name is a registered string start a capture.
+    pub register_only: bool,
+    /// `--nvtx-domain-include`: record these domains only.
+    #[serde(deserialize_with = "words")]
+    pub nvtx_domain_include: Vec<String>,
+    /// `--nvtx-domain-exclude`: record all but these.
+    #[serde(deserialize_with = "words")]
+    pub nvtx_domain_exclude: Vec<String>,
+    /// `--cuda-graph-trace`: how CUDA graphs are seen.
+    pub cuda_graph_trace: GraphTrace,
+    /// `--env-var`: further variables of the workload.
+    pub env_var: BTreeMap<String, String>,
+    /// `--force-overwrite`: a report of the same name is replaced.
+    pub force_overwrite: bool,
+    /// Further words for `nsys profile`.
+    pub extra_args: Vec<String>,
+    /// What the report is turned into.
+    pub export: Export,
+    /// The pass is ended after this many seconds; none: never.
+    pub time_limit_s: Option<NonZeroU64>,
+    /// Seconds after which export and stats are ended, each.
+    pub export_time_limit_s: NonZeroU64,
+}
+
+/// What the report is turned into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Export {
+    /// SQLite.
+    pub sqlite: bool,
+    /// The tables of `nsys stats`.
+    pub stats_csv: bool,
+    /// A copy of the SQLite file without environments, arguments and output.
+    pub scrub: bool,
+}
+
+/// Which processes the CPU side of nsys watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuScope {
+    /// None.
+    None,
+    /// The workload and its children.
+    ProcessTree,
+    /// All of the machine.
+    SystemWide,
+}
+
+impl CpuScope {
+    /// As nsys takes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CpuScope::None => "none",
+            CpuScope::ProcessTree => "process-tree",
+            CpuScope::SystemWide => "system-wide",
+        }
+    }
+}
+
+/// What starts the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CaptureRange {
+    /// The start of the workload.
+    #[serde(rename = "none")]
+    None,
+    /// An NVTX range.
+    #[serde(rename = "nvtx")]
+    Nvtx,
+    /// A call of cudaProfilerStart.
+    #[serde(rename = "cudaProfilerApi", alias = "cudaprofilerapi")]
+    CudaProfilerApi,
+}
+
+impl CaptureRange {
+    /// As nsys takes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CaptureRange::None => "none",
+            CaptureRange::Nvtx => "nvtx",
+            CaptureRange::CudaProfilerApi => "cudaProfilerApi",
+        }
+    }
+}
+
+/// A setting that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("wrong value for `pipeline.nsys.{key}`: {what}")]
+pub struct Invalid {
+    /// The key, below `pipeline.nsys`.
+    pub key: &'static str,
+    /// What is wrong, and what would be right.
+    pub what: String,
+}
+
+/// Switches that keys speak of, and that are not for `extra_args`.
+const OWN_SWITCHES: &[(&str, &str)] = &[
+    ("-t", "trace"),
+    ("--trace", "trace"),
+    ("-s", "sample"),
+    ("--sample", "sample"),
+    ("--cpuctxsw", "cpuctxsw"),
+    ("-c", "capture_range"),
+    ("--capture-range", "capture_range"),
+    ("--capture-range-end", "capture_range_end"),
+    ("-p", "nvtx_capture"),
+    ("--nvtx-capture", "nvtx_capture"),
+    ("--kill", "kill"),
+    ("--nvtx-domain-include", "nvtx_domain_include"),
+    ("--nvtx-domain-exclude", "nvtx_domain_exclude"),
+    ("--cuda-graph-trace", "cuda_graph_trace"),
+    ("-e", "env_var"),
+    ("--env-var", "env_var"),
+    ("-f", "force_overwrite"),
+    ("--force-overwrite", "force_overwrite"),
+    ("--export", "export"),
+    ("--stats", "export.stats_csv"),
+    ("-o", "artifacts.stage2_dir"),
+    ("--output", "artifacts.stage2_dir"),
+];
+
+impl Nsys {
+    /// The range that starts the capture, where one does.
+    ///
+    /// # Errors
+    /// The expression is missing where it is needed, or cannot be read.
+    pub fn capture(&self) -> Result<Option<CaptureExpression>, Invalid> {
+        let invalid = |what| Invalid { key: "nvtx_capture", what };
+        if self.capture_range != CaptureRange::Nvtx {
+            return Ok(None);
+        }
+        let text = self.nvtx_capture.as_deref().unwrap_or_default();
+        if text.trim().is_empty() {
+            return Err(invalid(
+                "it is empty, but capture_range=nvtx needs the name of a range: give RANGE, \
+                 RANGE@DOMAIN or RANGE@*, for instance nvtx_capture=decode@*"
+                    .into(),
+            ));
+        }
+        CaptureExpression::try_from(text.to_owned()).map(Some).map_err(invalid)
+    }
+
+    /// Whether something has to happen before anything is recorded.
+    pub fn gated(&self) -> bool {
+        self.capture_range != CaptureRange::None
+    }
+
+    /// What happens at the end of the capture range.
+    pub fn range_end(&self) -> RangeEnd {
+        self.capture_range_end.clone().unwrap_or(RangeEnd::Stop)
+    }
+
+    /// The same, recording from the start of the workload to its end.
+    pub fn without_gate(&self) -> Nsys {
+        Nsys { capture_range: CaptureRange::None, ..self.clone() }
+    }
+
+    /// Checks what the type of a single key cannot say.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used, by its key.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let fail = |key, what: String| Err(Invalid { key, what });
+        self.check_trace()?;
+        self.capture()?;
+        if !self.nvtx_domain_include.is_empty() && !self.nvtx_domain_exclude.is_empty() {
+            let what = "nsys takes either nvtx_domain_include or this: leave one of them empty";
+            return fail("nvtx_domain_exclude", what.into());
+        }
+        for (name, value) in &self.env_var {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if name.is_empty()
+                || !name.chars().all(plain)
+                || name.starts_with(|c: char| c.is_ascii_digit())
+            {
+                return fail("env_var", format!("{name:?} cannot be the name of a variable"));
+            }
+            if value.contains(',') || value.chars().any(char::is_control) {
+                let what = format!(
+                    "nsys splits the value of {name} at its commas; set it in the environment of \
+                     stage2-launch instead, which the workload inherits"
+                );
+                return fail("env_var", what);
+            }
+        }
+        for word in &self.extra_args {
+            let switch = word.split_once('=').map_or(word.as_str(), |(switch, _)| switch);
+            if let Some((_, key)) = OWN_SWITCHES.iter().find(|(own, _)| *own == switch) {
+                return fail("extra_args", format!("{switch} is set by the key `{key}`: use that"));
+            }
+            if word.is_empty() || word.contains('\0') || word == "--" {
+                return fail("extra_args", format!("{word:?} is no argument that nsys takes"));
+            }
+        }
+        if self.executable.as_os_str().is_empty() {
+            return fail("executable", "it is empty: give nsys, or the path of it".into());
+        }
+        Ok(())
+    }
+
+    fn check_trace(&self) -> Result<(), Invalid> {
+        let fail = |key, what: String| Err(Invalid { key, what });
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if self.trace.is_empty() {
+            return fail("trace", "it is empty: give for instance [cuda,nvtx], or none".into());
+        }
+        if let Some(odd) = self.trace.iter().find(|api| api.is_empty() || !api.chars().all(plain)) {
+            return fail("trace", format!("{odd:?} is no name of an API, e.g. cuda"));
+        }
+        let traces = |wanted: &str| {
+            self.trace.iter().any(|api| {
+                api == wanted || api.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('-'))
+            })
+        };
+        let needs = |api: &str| {
+            let range = self.capture_range.as_str();
+            let given = self.trace.join(",");
+            fail("trace", format!("capture_range={range} needs {api} in it, and it is [{given}]"))
+        };
+        match self.capture_range {
+            CaptureRange::Nvtx if !traces("nvtx") => needs("nvtx"),
+            CaptureRange::CudaProfilerApi if !traces("cuda") => needs("cuda"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

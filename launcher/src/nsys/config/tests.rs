@@ -1,0 +1,120 @@
+//! The presets are complete, and settings that make no sense are refused by their key.
+
+use super::*;
+
+const DEFAULT: &str = include_str!("../../../../conf/profiling/nsys/nsys.default.yaml");
+const GATED: &str = include_str!("../../../../conf/profiling/nsys/nsys.gated.yaml");
+
+pub(in crate::nsys) fn default() -> Nsys {
+    serde_saphyr::from_str(DEFAULT).expect("nsys.default.yaml")
+}
+
+/// The keys of nsys.gated.yaml laid over the default.
+pub(in crate::nsys) fn gated() -> Nsys {
+    let mut keys: serde_json::Value = serde_saphyr::from_str(DEFAULT).expect("default");
+    let over: serde_json::Value = serde_saphyr::from_str(GATED).expect("gated");
+    let over = over.as_object().expect("mapping").clone();
+    for (key, value) in over.into_iter().filter(|(key, _)| key != "defaults") {
+        assert!(keys.get(&key).is_some(), "{key} is a key of the default preset");
+        keys[key] = value;
+    }
+    serde_json::from_value(keys).expect("nsys.gated.yaml")
+}
+
+#[test]
+fn the_presets_are_complete_and_valid() {
+    for preset in [default(), gated()] {
+        assert_eq!(preset.validate(), Ok(()));
+    }
+    assert!(!default().gated() && gated().gated());
+    assert!(GATED.contains("defaults: [nsys.default, _self_]"));
+    for text in [DEFAULT, GATED] {
+        assert!(text.starts_with("# @package pipeline.nsys\n"));
+    }
+}
+
+#[test]
+fn every_key_of_the_type_stands_in_the_preset_and_unknown_ones_are_refused() {
+    let keys: serde_json::Value = serde_saphyr::from_str(DEFAULT).expect("default");
+    let typed = serde_json::to_value(default()).expect("JSON");
+    let names = |value: &serde_json::Value| -> Vec<String> {
+        value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+    };
+    assert_eq!(names(&keys), names(&typed));
+    let wrong = DEFAULT.replace("sample:", "sampel:");
+    let error = serde_saphyr::from_str::<Nsys>(&wrong).expect_err("unknown key").to_string();
+    assert!(error.contains("sampel"), "{error}");
+}
+
+fn refused(change: impl FnOnce(&mut Nsys)) -> Invalid {
+    let mut nsys = gated();
+    change(&mut nsys);
+    nsys.validate().expect_err("refused")
+}
+
+#[test]
+fn gating_by_a_range_without_a_name_is_an_error_that_names_the_key() {
+    for empty in [None, Some(""), Some("  ")] {
+        let error = refused(|n| n.nvtx_capture = empty.map(str::to_owned));
+        assert_eq!(error.key, "nvtx_capture");
+        let text = error.to_string();
+        assert!(text.contains("pipeline.nsys.nvtx_capture") && text.contains("decode@*"), "{text}");
+    }
+    assert_eq!(refused(|n| n.nvtx_capture = Some("a@b@c".into())).key, "nvtx_capture");
+    let mut ungated = gated().without_gate();
+    ungated.nvtx_capture = None;
+    assert_eq!(ungated.validate(), Ok(()), "without a gate nothing needs a name");
+}
+
+#[test]
+fn settings_that_exclude_each_other_are_refused() {
+    assert_eq!(refused(|n| n.trace = vec!["cuda".into()]).key, "trace");
+    assert_eq!(refused(|n| n.trace.clear()).key, "trace");
+    assert_eq!(refused(|n| n.trace.push("a b".into())).key, "trace");
+    let no_cuda = |n: &mut Nsys| {
+        n.capture_range = CaptureRange::CudaProfilerApi;
+        n.trace = vec!["nvtx".into()];
+    };
+    assert!(refused(no_cuda).what.contains("needs cuda"));
+    let both = |n: &mut Nsys| {
+        n.nvtx_domain_include = vec!["a".into()];
+        n.nvtx_domain_exclude = vec!["b".into()];
+    };
+    assert_eq!(refused(both).key, "nvtx_domain_exclude");
+    assert_eq!(refused(|n| n.executable = PathBuf::new()).key, "executable");
+    let mut software_tracing = gated();
+    software_tracing.trace = vec!["cuda-sw".into(), "nvtx".into()];
+    software_tracing.capture_range = CaptureRange::CudaProfilerApi;
+    assert_eq!(software_tracing.validate(), Ok(()));
+}
+
+#[test]
+fn extra_words_cannot_undo_a_key() {
+    for (word, key) in
+        [("-o", "artifacts"), ("--sample=process-tree", "`sample`"), ("-c", "capture_range")]
+    {
+        let error = refused(|n| n.extra_args = vec![word.into()]);
+        assert!(error.key == "extra_args" && error.what.contains(key), "{error}");
+    }
+    let mut other = gated();
+    other.extra_args = vec!["--cuda-memory-usage=true".into(), "--wait=primary".into()];
+    assert_eq!(other.validate(), Ok(()));
+}
+
+#[test]
+fn variables_that_nsys_would_split_are_refused() {
+    let set = |name: &str, value: &str| {
+        let pair = (name.to_owned(), value.to_owned());
+        move |n: &mut Nsys| drop(n.env_var.insert(pair.0, pair.1))
+    };
+    assert!(refused(set("A", "1,B=2")).what.contains("commas"));
+    assert!(refused(set("9A", "1")).what.contains("name of a variable"));
+    assert!(refused(set("", "1")).what.contains("name of a variable"));
+}
+
+#[test]
+fn lists_may_be_written_as_one_text() {
+    let text = DEFAULT.replace("[cuda, nvtx]", "cuda,nvtx,osrt");
+    let nsys: Nsys = serde_saphyr::from_str(&text).expect("text with commas");
+    assert_eq!(nsys.trace, ["cuda", "nvtx", "osrt"]);
+}

@@ -1,0 +1,345 @@
+//! The CSV tables of `nsys stats` -> [`Tables`], for where there is no SQLite file.
+//!
+//! A table is told by its header and not by the name of its file, because names of reports changed;
+//! the name of the file only says which names of kernels it has (`_mangled`, `_base`). Notes before
+//! a header, several tables in one file, ragged rows and thousands separators are taken as they are.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::csv_cells::{Column, column, nanoseconds, number, triple};
+use super::{Counts, Kernel, Naming, Range, RangeKernel, Source, Tables};
+use crate::finding::{Finding, Severity};
+
+/// Larger files are no summaries.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// One table of a file.
+#[derive(Debug)]
+struct Summary {
+    columns: Vec<Column>,
+    naming: Option<Naming>,
+    rows: Vec<Vec<String>>,
+}
+
+/// A row of kernels.
+struct KernelRow {
+    range: Option<String>,
+    kernel: Kernel,
+    instances: Option<u64>,
+}
+
+/// Reads the tables of one capture. Of several tables of the kernels the one with mangled names and
+/// launch configurations is taken, so that none is counted twice.
+pub fn load(paths: &[PathBuf]) -> Tables {
+    let mut tables = Tables { source: Source::Csv, complete: true, ..Tables::default() };
+    let mut summaries = Vec::new();
+    for path in paths {
+        match read(path) {
+            Ok((found, odd)) => {
+                tables.files.push(path.clone());
+                note_odd_rows(&mut tables, path, odd);
+                summaries.extend(found);
+            }
+            Err(why) => {
+                tables.complete = false;
+                let what = format!("the table {} cannot be used", path.display());
+                let remedy = "write it again: nsys stats --format csv --output NAME FILE.sqlite";
+                tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+            }
+        }
+    }
+    kernels(&mut tables, &summaries);
+    ranges(&mut tables, &summaries);
+    tables.sort();
+    tables
+}
+
+fn note_odd_rows(tables: &mut Tables, path: &Path, odd: u64) {
+    if odd > 0 {
+        tables.complete = false;
+        tables.counts.odd_rows += odd;
+        let what = format!("{odd} rows of {} cannot be used", path.display());
+        let why =
+            "they have too few cells, or cells that are no numbers; the file may be cut short";
+        tables.findings.push(Finding::new(Severity::Warning, what, why, "write the file again"));
+    }
+}
+
+/// All tables of a file, and how many rows of it cannot be used.
+fn read(path: &Path) -> Result<(Vec<Summary>, u64), String> {
+    let metadata = path.metadata().map_err(|e| e.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is no file".into());
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(format!("it has {} bytes: no summary is so long", metadata.len()));
+    }
+    let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_start_matches('\u{feff}');
+    let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let naming = match file_name.unwrap_or_default() {
+        name if name.contains("mangled") => Some(Naming::Mangled),
+        name if name.contains("_base") => Some(Naming::Short),
+        _ => None,
+    };
+    let mut summaries: Vec<Summary> = Vec::new();
+    let mut odd = 0;
+    let mut reader = ::csv::ReaderBuilder::new();
+    let mut reader = reader.has_headers(false).flexible(true).from_reader(text.as_bytes());
+    for record in reader.records() {
+        let cells: Vec<String> =
+            record.map_err(|e| e.to_string())?.iter().map(str::to_owned).collect();
+        if let Some(columns) = header(&cells) {
+            summaries.push(Summary { columns, naming, rows: Vec::new() });
+        } else if let Some(summary) = summaries.last_mut() {
+            if summary.usable(&cells) {
+                summary.rows.push(cells);
+            } else if cells.len() > 1 {
+                // A single cell is a remark of nsys between two tables.
+                odd += 1;
+            }
+        }
+    }
+    match summaries.is_empty() {
+        false => Ok((summaries, odd)),
+        true if bytes.is_empty() => Err("it is empty: nsys had no such data, or was ended".into()),
+        true => {
+            let remark = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+            let shown: String = remark.chars().take(200).collect();
+            Err(format!("no line of it is the header of a table that is known; it begins: {shown}"))
+        }
+    }
+}
+
+/// The columns, if a row is the header of a table that is known.
+fn header(cells: &[String]) -> Option<Vec<Column>> {
+    let columns: Vec<Column> = cells.iter().map(|cell| column(cell)).collect();
+    let has = |wanted: fn(&Column) -> bool| columns.iter().any(wanted);
+    let counted = has(|c| matches!(c, Column::Instances | Column::KernelInstances));
+    let named = has(|c| matches!(c, Column::Kernel | Column::Range));
+    (counted && named && has(|c| matches!(c, Column::Total(_)))).then_some(columns)
+}
+
+impl Summary {
+    fn has(&self, wanted: Column) -> bool {
+        self.columns.contains(&wanted)
+    }
+
+    fn is_kernels(&self) -> bool {
+        self.has(Column::Kernel) && !self.has(Column::RangeOfKernel)
+    }
+
+    fn is_kernels_of_ranges(&self) -> bool {
+        self.has(Column::Kernel) && self.has(Column::RangeOfKernel)
+    }
+
+    fn is_ranges(&self) -> bool {
+        self.has(Column::Range)
+    }
+
+    fn usable(&self, cells: &[String]) -> bool {
+        let counted = |c: &Column| matches!(c, Column::Instances | Column::KernelInstances);
+        let count = self.columns.iter().position(counted).and_then(|i| cells.get(i));
+        cells.len() >= self.columns.len()
+            && count.and_then(|cell| number(cell)).is_some()
+            && self.time(cells, |c| matches!(c, Column::Total(_))).is_some()
+    }
+
+    fn cell<'a>(&self, cells: &'a [String], wanted: Column) -> Option<&'a str> {
+        cells.get(self.columns.iter().position(|c| *c == wanted)?).map(String::as_str)
+    }
+
+    fn time(&self, cells: &[String], wanted: fn(&Column) -> bool) -> Option<u64> {
+        let index = self.columns.iter().position(wanted)?;
+        match self.columns.get(index) {
+            Some(Column::Total(unit) | Column::Min(unit) | Column::Max(unit)) => {
+                nanoseconds(cells.get(index)?, *unit)
+            }
+            _ => None,
+        }
+    }
+
+    fn kernel_rows(&self) -> impl Iterator<Item = KernelRow> {
+        self.rows.iter().map(|cells| {
+            let cell = |wanted| self.cell(cells, wanted);
+            let name = cell(Column::Kernel).unwrap_or_default().to_owned();
+            let calls = cell(Column::KernelInstances).or(cell(Column::Instances)).and_then(number);
+            let kernel = Kernel {
+                naming: self.naming.unwrap_or_else(|| naming_of(&name)),
+                name,
+                grid: cell(Column::Grid).and_then(triple),
+                block: cell(Column::Block).and_then(triple),
+                device: None,
+                calls: calls.unwrap_or(0),
+                total_ns: self.time(cells, |c| matches!(c, Column::Total(_))).unwrap_or(0),
+                min_ns: self.time(cells, |c| matches!(c, Column::Min(_))),
+                max_ns: self.time(cells, |c| matches!(c, Column::Max(_))),
+                untimed: 0,
+            };
+            let instances = cell(Column::RangeInstances).and_then(number);
+            KernelRow { range: cell(Column::RangeOfKernel).map(str::to_owned), kernel, instances }
+        })
+    }
+
+    /// Better tables of the kernels come first.
+    fn rank(&self) -> (bool, bool) {
+        (self.naming != Some(Naming::Mangled), !self.has(Column::Grid))
+    }
+}
+
+/// A demangled name has its arguments in brackets; one without any is that of a C function.
+fn naming_of(name: &str) -> Naming {
+    if name.contains(['(', '<', ' ']) { Naming::Demangled } else { Naming::Mangled }
+}
+
+fn kernels(tables: &mut Tables, summaries: &[Summary]) {
+    let best = summaries.iter().filter(|s| s.is_kernels()).min_by_key(|s| s.rank());
+    let Some(best) = best else { return };
+    tables.kernels = best.kernel_rows().map(|row| row.kernel).collect();
+    let Counts { kernels, kernel_total_ns, .. } = &mut tables.counts;
+    for kernel in &tables.kernels {
+        *kernels = kernels.saturating_add(kernel.calls);
+        *kernel_total_ns = kernel_total_ns.saturating_add(kernel.total_ns);
+    }
+    let nameless = tables.nameless_calls();
+    if nameless > 0 {
+        let what = format!("{nameless} kernels of the CSV tables have no mangled name");
+        let why = "they cannot be joined with those of other tools";
+        let remedy = "write the table with them: nsys stats --report cuda_gpu_kern_sum:mangled";
+        tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+    }
+}
+
+fn ranges(tables: &mut Tables, summaries: &[Summary]) {
+    let mut ranges: HashMap<String, Range> = HashMap::new();
+    for summary in summaries.iter().filter(|s| s.is_ranges()) {
+        for cells in &summary.rows {
+            let name = summary.cell(cells, Column::Range).unwrap_or_default();
+            let instances = summary.cell(cells, Column::Instances).and_then(number);
+            let total = summary.time(cells, |c| matches!(c, Column::Total(_)));
+            let range = ranges.entry(name.to_owned()).or_insert_with(|| named(name));
+            // Push/pop and start/end ranges of one name have a row each.
+            range.instances = sum(range.instances, instances);
+            range.host_total_ns = sum(range.host_total_ns, total);
+        }
+    }
+    let best = summaries.iter().filter(|s| s.is_kernels_of_ranges()).min_by_key(|s| s.rank());
+    let mut by_name: HashMap<(String, Naming), usize> = HashMap::new();
+    for (index, kernel) in tables.kernels.iter().enumerate() {
+        by_name.entry((kernel.name.clone(), kernel.naming)).or_insert(index);
+    }
+    for row in best.into_iter().flat_map(Summary::kernel_rows) {
+        let KernelRow { range, kernel, instances } = row;
+        let (calls, total_ns) = (kernel.calls, kernel.total_ns);
+        let name = range.unwrap_or_default();
+        if name.is_empty() {
+            tables.counts.outside_ranges = tables.counts.outside_ranges.saturating_add(calls);
+            continue;
+        }
+        let key = (kernel.name.clone(), kernel.naming);
+        let index = *by_name.entry(key).or_insert_with(|| {
+            // The table of ranges alone does not say how often a kernel ran in all.
+            tables.kernels.push(Kernel {
+                calls: 0,
+                total_ns: 0,
+                min_ns: None,
+                max_ns: None,
+                ..kernel
+            });
+            tables.kernels.len() - 1
+        });
+        let range = ranges.entry(name.clone()).or_insert_with(|| named(&name));
+        range.instances = range.instances.max(instances);
+        range.calls = range.calls.saturating_add(calls);
+        range.total_ns = range.total_ns.saturating_add(total_ns);
+        range.kernels.push(RangeKernel { kernel: index, calls, total_ns });
+    }
+    tables.ranges = ranges.into_values().collect();
+}
+
+/// Newer versions write the default domain as an empty name before a colon. A colon elsewhere may
+/// be the range's own, and stays.
+fn named(name: &str) -> Range {
+    Range { name: name.strip_prefix(':').unwrap_or(name).to_owned(), ..Range::default() }
+}
+
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.saturating_add(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load_text(files: &[(&str, &str)]) -> Tables {
+        let dir = tempfile::tempdir().expect("folder");
+        let write = |(name, text): &(&str, &str)| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).expect("file");
+            path
+        };
+        load(&files.iter().map(write).collect::<Vec<_>>())
+    }
+
+    const HEAD: &str =
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n";
+
+    #[test]
+    fn notes_units_separators_and_ragged_rows() {
+        let text = "NOTICE: Existing SQLite export found: x.sqlite\n\n ** CUDA GPU Kernel Summary:\n\n\
+            Time(%),Total Time (us),Instances,Average,Minimum,Maximum,Name\n\
+            50.0,\"1,000.5\",\"2,000\",1,1,1,_Z1av\n\
+            25.0,10,1,1,1,1,_Z1bv,extra\n\
+            25.0,oops,1,1,1,1,_Z1cv\n\
+            25.0,10\n\
+            Processing [x] with [y]...\n";
+        let tables = load_text(&[("k_mangled.csv", text)]);
+        assert_eq!(tables.counts.kernels, 2001);
+        assert_eq!(tables.counts.kernel_total_ns, 1_010_500);
+        assert_eq!((tables.counts.odd_rows, tables.complete), (2, false));
+        let names: Vec<_> = tables.kernels.iter().map(|k| k.name.as_str()).collect();
+        assert_eq!(names, ["_Z1av", "_Z1bv"]);
+    }
+
+    #[test]
+    fn a_kernel_in_two_tables_is_counted_once_from_the_better_one() {
+        let plain = format!("{HEAD}100.0,10,2,5,5,5,5,0,\"void a<int>(int)\"\n");
+        let mangled = format!("{HEAD}100.0,10,2,5,5,5,5,0,_Z1aIiEvi\n");
+        let tables =
+            load_text(&[("k_gpukernsum.csv", &plain), ("k_gpukernsum_mangled.csv", &mangled)]);
+        assert_eq!((tables.counts.kernels, tables.nameless_calls()), (2, 0));
+        assert!(tables.findings.is_empty(), "{:?}", tables.findings);
+        let alone = load_text(&[("k_gpukernsum.csv", &plain)]);
+        assert_eq!((alone.nameless_calls(), alone.totals().len()), (2, 0));
+        assert!(
+            alone.findings.iter().any(|f| f.remedy.contains(":mangled")),
+            "{:?}",
+            alone.findings
+        );
+    }
+
+    #[test]
+    fn files_without_a_table_say_what_is_in_them() {
+        let skipped = "SKIPPED: run.sqlite does not contain CUDA kernel data.\n";
+        let tables = load_text(&[("a.csv", ""), ("b.csv", skipped), ("c.csv", "\u{0}\u{1}\"")]);
+        assert_eq!((tables.complete, tables.findings.len()), (false, 3));
+        assert!(
+            tables.findings.iter().any(|f| f.why.contains("does not contain CUDA kernel data"))
+        );
+        assert!(!load(&["/no/such.csv".into()]).complete);
+        assert!(!load(&["/tmp".into()]).complete);
+    }
+
+    #[test]
+    fn the_default_domain_is_an_empty_name() {
+        let text = "Time (%),Total Time (ns),Instances,Style,Range\n1,5,1,PushPop,:decode\n1,6,2,StartEnd,:decode\n1,7,1,PushPop,lib:copy\n";
+        let tables = load_text(&[("n.csv", text)]);
+        assert_eq!(tables.instances("decode", None), Some(3));
+        assert_eq!(tables.instances("lib:copy", None), Some(1));
+    }
+}

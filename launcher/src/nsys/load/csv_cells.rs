@@ -1,0 +1,153 @@
+//! Cells of the tables of `nsys stats` -> integers in nanoseconds, and what the columns mean.
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    /// Sum of durations, in this many picoseconds each.
+    Total(u64),
+    /// Shortest duration.
+    Min(u64),
+    /// Longest duration.
+    Max(u64),
+    /// Number of kernels or ranges.
+    Instances,
+    /// Number of kernels in a range.
+    KernelInstances,
+    /// Number of ranges with that kernel.
+    RangeInstances,
+    /// Blocks.
+    Grid,
+    /// Threads.
+    Block,
+    /// Name of a kernel.
+    Kernel,
+    /// Name of a range, and of the kernels in it.
+    RangeOfKernel,
+    /// Name of a range.
+    Range,
+    /// `PushPop` or `StartEnd`.
+    Style,
+    /// Anything else.
+    Other,
+}
+
+/// What a cell of a header means. Units stand in brackets; without any they are nanoseconds.
+pub(super) fn column(cell: &str) -> Column {
+    let low = cell.trim().to_lowercase();
+    let (name, unit) = match low.split_once('(') {
+        Some((name, unit)) => (name.trim(), unit.trim_end_matches(')').trim()),
+        None => (low.as_str(), ""),
+    };
+    let unit_ps = match unit {
+        "" | "ns" | "nsec" => 1_000,
+        "us" | "usec" | "μs" | "µs" => 1_000_000,
+        "ms" | "msec" => 1_000_000_000,
+        "s" | "sec" => 1_000_000_000_000,
+        _ => return Column::Other,
+    };
+    match name.replace(' ', "").as_str() {
+        "totaltime" => Column::Total(unit_ps),
+        "min" | "minimum" => Column::Min(unit_ps),
+        "max" | "maximum" => Column::Max(unit_ps),
+        "instances" => Column::Instances,
+        "kerninst" => Column::KernelInstances,
+        "nvtxinst" => Column::RangeInstances,
+        "gridxyz" => Column::Grid,
+        "blockxyz" => Column::Block,
+        "name" => Column::Kernel,
+        "kernelname" => Column::Kernel,
+        "nvtxrange" => Column::RangeOfKernel,
+        "range" => Column::Range,
+        "style" => Column::Style,
+        _ => Column::Other,
+    }
+}
+
+/// A whole number that may have thousands separators.
+pub(super) fn number(cell: &str) -> Option<u64> {
+    let (digits, fraction) = decimal(cell)?;
+    fraction.bytes().all(|b| b == b'0').then(|| digits.parse().ok()).flatten()
+}
+
+/// A decimal number of units of so many picoseconds, as nanoseconds, rounded.
+pub(super) fn nanoseconds(cell: &str, unit_ps: u64) -> Option<u64> {
+    let (digits, fraction) = decimal(cell)?;
+    // Twelve digits after the point are picoseconds of a second; more do not change the result.
+    let fraction: String = fraction.chars().chain(std::iter::repeat('0')).take(12).collect();
+    let whole = digits.parse::<u128>().ok()?.checked_mul(u128::from(unit_ps))?;
+    let part = fraction.parse::<u128>().ok()?.checked_mul(u128::from(unit_ps))? / 1_000_000_000_000;
+    u64::try_from((whole.checked_add(part)? + 500) / 1_000).ok()
+}
+
+/// Digits before and after the point.
+fn decimal(cell: &str) -> Option<(String, &str)> {
+    let cell = cell.trim();
+    let (whole, fraction) = cell.split_once('.').unwrap_or((cell, ""));
+    let digits: String = whole.chars().filter(|c| *c != ',').collect();
+    let all = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let separated = whole.starts_with(|c: char| c.is_ascii_digit());
+    (separated && digits.len() <= 30 && all(&digits) && all(fraction)).then_some((digits, fraction))
+}
+
+/// Three numbers with spaces between them.
+pub(super) fn triple(cell: &str) -> Option<[u32; 3]> {
+    let mut numbers = cell.split_whitespace().map(|n| n.parse().ok());
+    let triple = [numbers.next()??, numbers.next()??, numbers.next()??];
+    numbers.next().is_none().then_some(triple)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_every_version() {
+        for (cell, expected) in [
+            ("Total Time (ns)", Column::Total(1_000)),
+            ("Total Time (us)", Column::Total(1_000_000)),
+            ("Total Time", Column::Total(1_000)),
+            ("Min (ms)", Column::Min(1_000_000_000)),
+            ("Maximum", Column::Max(1_000)),
+            ("Time (%)", Column::Other),
+            ("Time(%)", Column::Other),
+            ("StdDev (ns)", Column::Other),
+            ("Total Time (parsec)", Column::Other),
+            (" Kern Inst ", Column::KernelInstances),
+            ("GridXYZ", Column::Grid),
+            ("Kernel Name", Column::Kernel),
+        ] {
+            assert_eq!(column(cell), expected, "{cell}");
+        }
+    }
+
+    #[test]
+    fn numbers_keep_every_nanosecond() {
+        assert_eq!(nanoseconds("2765165", 1_000), Some(2_765_165));
+        assert_eq!(nanoseconds("2,765.165", 1_000_000), Some(2_765_165));
+        assert_eq!(nanoseconds("0.002765165", 1_000_000_000_000), Some(2_765_165));
+        assert_eq!(nanoseconds("10801.4", 1_000), Some(10_801));
+        assert_eq!(nanoseconds("10801.5", 1_000), Some(10_802));
+        assert_eq!(nanoseconds("9007199254740993", 1_000), Some(9_007_199_254_740_993));
+        assert_eq!(number("1,128"), Some(1_128));
+        assert_eq!(number("256.0"), Some(256));
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        for cell in
+            ["", "n/a", "-5", "nan", "inf", "1e9", "1.2.3", ",5", "0x10", "12 345", &"9".repeat(40)]
+        {
+            assert_eq!((nanoseconds(cell, 1_000), number(cell)), (None, None), "{cell}");
+        }
+        assert_eq!(number("1.5"), None);
+        assert_eq!(nanoseconds("18446744073709551615", 1_000_000_000_000), None, "too long");
+    }
+
+    #[test]
+    fn launch_configurations() {
+        assert_eq!(triple("   2   64    1"), Some([2, 64, 1]));
+        for cell in ["", "1 2", "1 2 3 4", "1 x 3", "1 2 -3"] {
+            assert_eq!(triple(cell), None, "{cell}");
+        }
+    }
+}

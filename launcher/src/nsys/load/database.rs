@@ -1,0 +1,162 @@
+//! A file that claims to be SQLite -> a connection that is safe to read from.
+//!
+//! Only real tables are read, never views or virtual tables, which could hold a query without end;
+//! columns are looked up first, because they differ between versions of nsys.
+
+use std::collections::HashSet;
+use std::io::Read as _;
+use std::path::Path;
+
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row};
+
+/// First bytes of every SQLite file.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// Longest text that is read, bytes. Names of kernels with many templates reach some 100 kB.
+const MAX_TEXT_BYTES: i32 = 16 << 20;
+
+/// A SQLite file, open for reading.
+pub(super) struct Database {
+    connection: Connection,
+    /// What was wrong with the file before anything was read.
+    pub(super) cut_short: Option<String>,
+}
+
+/// A table, with the columns that it has.
+pub(super) struct Table {
+    name: &'static str,
+    columns: HashSet<String>,
+}
+
+impl Database {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a few words.
+    pub(super) fn open(path: &Path) -> Result<Database, String> {
+        let cut_short = check_header(path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(|e| e.to_string())?;
+        let defended = || -> rusqlite::Result<()> {
+            connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_TEXT_BYTES)?;
+            connection.pragma_update(None, "trusted_schema", false)?;
+            connection.pragma_update(None, "cell_size_check", true)?;
+            if cut_short.is_some() {
+                // SQLite refuses a file that is too short, unless it is to be mended; nothing is
+                // written to one that is open for reading.
+                connection.pragma_update(None, "writable_schema", true)?;
+            }
+            // The first statement that touches the file.
+            connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
+        };
+        defended().map_err(|e| e.to_string())?;
+        Ok(Database { connection, cut_short })
+    }
+
+    /// The table of that name; nothing if there is none.
+    pub(super) fn table(&self, name: &'static str) -> rusqlite::Result<Option<Table>> {
+        let real = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 \
+                    AND sql NOT LIKE 'create virtual%'";
+        let found: i64 = self.connection.query_row(real, [name], |row| row.get(0))?;
+        if found == 0 {
+            return Ok(None);
+        }
+        let mut columns = HashSet::new();
+        self.connection.pragma(None, "table_info", name, |row| {
+            columns.insert(row.get::<_, String>("name")?);
+            Ok(())
+        })?;
+        Ok(Some(Table { name, columns }))
+    }
+
+    /// Hands every row of the columns to `take`, in the order of the file. Columns that the table
+    /// lacks are null.
+    pub(super) fn rows(
+        &self,
+        table: &Table,
+        columns: &[&str],
+        filter: &str,
+        mut take: impl FnMut(&Row<'_>),
+    ) -> rusqlite::Result<()> {
+        let list: Vec<_> = columns.iter().map(|column| table.expression(column)).collect();
+        let query = format!("SELECT {} FROM \"{}\" {filter}", list.join(", "), table.name);
+        let mut statement = self.connection.prepare(&query)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            take(row);
+        }
+        Ok(())
+    }
+
+    /// The string of that number in the table of strings.
+    pub(super) fn string(&self, id: i64) -> Option<String> {
+        let query = "SELECT value FROM StringIds WHERE id = ?1";
+        let mut statement = self.connection.prepare_cached(query).ok()?;
+        statement.query_row([id], |row| Ok(text(row, 0))).ok().flatten()
+    }
+}
+
+impl Table {
+    /// Whether it has a column.
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.columns.contains(column)
+    }
+
+    /// Which of the columns are not there.
+    pub(super) fn lacks<'a>(&self, columns: &[&'a str]) -> Vec<&'a str> {
+        columns.iter().copied().filter(|column| !self.has(column)).collect()
+    }
+
+    fn expression(&self, column: &str) -> String {
+        if self.has(column) { format!("\"{column}\"") } else { "NULL".to_owned() }
+    }
+}
+
+/// An integer; nothing for null and for anything else.
+pub(super) fn integer(row: &Row<'_>, column: usize) -> Option<i64> {
+    match row.get_ref(column) {
+        Ok(ValueRef::Integer(value)) => Some(value),
+        _ => None,
+    }
+}
+
+/// A text; bytes that are no UTF-8 are replaced.
+pub(super) fn text(row: &Row<'_>, column: usize) -> Option<String> {
+    match row.get_ref(column) {
+        Ok(ValueRef::Text(bytes)) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    }
+}
+
+/// Looks at the header of a file: what SQLite says about a file that is none, or that is cut short,
+/// helps nobody. Gives a warning where the file is shorter than it says.
+pub(in crate::nsys) fn check_header(path: &Path) -> Result<Option<String>, String> {
+    let mut file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    let metadata = file.metadata().map_err(|e| e.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is no file".into());
+    }
+    let mut header = Vec::new();
+    file.by_ref().take(100).read_to_end(&mut header).map_err(|e| e.to_string())?;
+    if header.is_empty() {
+        return Err("it is empty".into());
+    }
+    if !header.starts_with(MAGIC) {
+        return Err("it is no SQLite file".into());
+    }
+    let number = |at: usize| -> Option<u64> {
+        let bytes = header.get(at..at.checked_add(4)?)?;
+        bytes.iter().try_fold(0_u64, |number, byte| Some(number << 8 | u64::from(*byte)))
+    };
+    let page = match header.get(16..18) {
+        Some([0, 1]) => 65_536,
+        Some([high, low]) => u64::from(*high) << 8 | u64::from(*low),
+        _ => return Err("it is cut short within its header".into()),
+    };
+    // The number of pages counts only where its writer kept it up to date.
+    let (pages, changed, valid_for) = (number(28), number(24), number(92));
+    let expected = pages.filter(|_| changed == valid_for).unwrap_or(0).saturating_mul(page);
+    Ok((expected > metadata.len())
+        .then(|| format!("it is cut short: {} of {expected} bytes are there", metadata.len())))
+}

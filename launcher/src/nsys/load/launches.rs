@@ -1,0 +1,181 @@
+//! Kernels and the API calls that launched them, met by process and correlation id -> when and on
+//! which thread each kernel was launched.
+//!
+//! The kernels are sorted once and the far more numerous API rows are streamed past them, so that
+//! neither index nor join of the database is needed.
+
+use rustc_hash::FxHashMap;
+
+use super::database::{Database, Table, integer};
+
+/// Name of the table of API calls: runtime and driver.
+pub(super) const TABLE: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
+
+/// More kernels than this are counted but not placed in ranges (32 bytes each).
+pub(super) const MAX_KERNELS: usize = 12_000_000;
+
+/// The process in a global thread number.
+const PROCESS_BITS: i64 = !0x00ff_ffff;
+/// No thread.
+const NOWHERE: u32 = u32::MAX;
+
+/// A kernel on its way to its launch.
+#[derive(Clone, Copy, Debug)]
+struct Launch {
+    ns: u64,
+    /// When the API call began, ns.
+    time: i64,
+    correlation: u32,
+    process: u32,
+    group: u32,
+    thread: u32,
+}
+
+/// The kernels, and where they were launched.
+#[derive(Debug, Default)]
+pub(super) struct Launches {
+    processes: FxHashMap<i64, u32>,
+    threads: FxHashMap<i64, u32>,
+    launches: Vec<Launch>,
+    sorted: bool,
+    /// Kernels without a correlation id, or beyond the limit.
+    unplaced: u64,
+    /// Kernels beyond the limit.
+    pub(super) beyond_limit: u64,
+}
+
+/// A kernel whose launch was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Placed {
+    /// Number of the group of kernels.
+    pub(super) group: u32,
+    /// Duration, ns.
+    pub(super) ns: u64,
+    /// When the API call began, ns.
+    pub(super) time: i64,
+}
+
+impl Launches {
+    /// Adds a kernel.
+    pub(super) fn kernel(
+        &mut self,
+        process: Option<i64>,
+        correlation: Option<u32>,
+        group: u32,
+        ns: u64,
+    ) {
+        let Some(correlation) = correlation else {
+            self.unplaced += 1;
+            return;
+        };
+        if self.launches.len() >= MAX_KERNELS {
+            self.unplaced += 1;
+            self.beyond_limit += 1;
+            return;
+        }
+        let process = number(&mut self.processes, process.unwrap_or(0) & PROCESS_BITS);
+        let launch = Launch { ns, time: 0, correlation, process, group, thread: NOWHERE };
+        self.launches.push(launch);
+        self.sorted = false;
+    }
+
+    /// Reads the API calls; gives their number even if an error ends the reading.
+    pub(super) fn read(
+        &mut self,
+        database: &Database,
+        table: &Table,
+        calls: &mut u64,
+    ) -> rusqlite::Result<()> {
+        self.sort();
+        database.rows(table, &["start", "correlationId", "globalTid"], "", |row| {
+            *calls += 1;
+            let correlation = integer(row, 1).and_then(|id| u32::try_from(id).ok());
+            if let (Some(correlation), Some(time)) = (correlation, integer(row, 0)) {
+                self.call(integer(row, 2).unwrap_or(0), correlation, time);
+            }
+        })
+    }
+
+    fn sort(&mut self) {
+        if !self.sorted {
+            self.launches.sort_unstable_by_key(|l| (l.process, l.correlation, l.group));
+            self.sorted = true;
+        }
+    }
+
+    /// Notes an API call on all kernels that it launched: a graph launch has many. Of several calls
+    /// with one id the first one counts.
+    fn call(&mut self, thread: i64, correlation: u32, time: i64) {
+        let Some(&process) = self.processes.get(&(thread & PROCESS_BITS)) else { return };
+        let wanted = (process, correlation);
+        let first = self.launches.partition_point(|l| (l.process, l.correlation) < wanted);
+        let rest = self.launches.get_mut(first..).unwrap_or_default();
+        let mut launched =
+            rest.iter_mut().take_while(|l| (l.process, l.correlation) == wanted).peekable();
+        let earlier = launched.peek().is_some_and(|l| l.thread == NOWHERE || time < l.time);
+        if earlier {
+            let thread = number(&mut self.threads, thread);
+            launched.for_each(|l| (l.thread, l.time) = (thread, time));
+        }
+    }
+
+    /// Hands every kernel whose launch was found to `take`, with the global number of its thread,
+    /// and gives the number of the others.
+    pub(super) fn finish(self, mut take: impl FnMut(i64, Placed)) -> u64 {
+        let mut threads = vec![0; self.threads.len()];
+        for (&thread, &index) in &self.threads {
+            if let Some(slot) = threads.get_mut(index as usize) {
+                *slot = thread;
+            }
+        }
+        let mut unplaced = self.unplaced;
+        for launch in self.launches {
+            let Launch { ns, time, group, thread, .. } = launch;
+            match threads.get(thread as usize) {
+                Some(&thread) => take(thread, Placed { group, ns, time }),
+                None => unplaced += 1,
+            }
+        }
+        unplaced
+    }
+}
+
+fn number(numbers: &mut FxHashMap<i64, u32>, value: i64) -> u32 {
+    let next = numbers.len() as u32;
+    *numbers.entry(value).or_insert(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: i64 = 1 << 24;
+    const B: i64 = 2 << 24;
+
+    #[test]
+    fn a_kernel_belongs_to_the_call_of_its_own_process() {
+        let mut launches = Launches::default();
+        for (process, correlation, group) in [(B, 5, 2), (A, 5, 1), (A, 7, 3), (A, 7, 4), (A, 9, 5)]
+        {
+            launches.kernel(Some(process), Some(correlation), group, 10);
+        }
+        launches.kernel(Some(A), None, 6, 10);
+        launches.sort();
+        for (thread, correlation, time) in [
+            (A + 1, 5, 100),
+            (B + 1, 5, 200),
+            (A + 2, 7, 310),
+            (A + 2, 7, 300),
+            (A + 2, 7, 320),
+            (A + 1, 8, 1),
+        ] {
+            launches.call(thread, correlation, time);
+        }
+        let mut found = Vec::new();
+        let unplaced =
+            launches.finish(|thread, placed| found.push((thread, placed.group, placed.time)));
+        found.sort_unstable();
+        assert_eq!(found, [(A + 1, 1, 100), (A + 2, 3, 300), (A + 2, 4, 300), (B + 1, 2, 200)]);
+        assert_eq!(unplaced, 2, "one without id, one whose call is not in the file");
+    }
+}

@@ -1,0 +1,256 @@
+//! The log of nsys -> what it said about the capture, in terms that do not change with its versions.
+
+use std::path::PathBuf;
+
+use crate::finding::{Finding, Severity};
+
+/// What nsys said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    /// The capture range came.
+    pub(super) range_started: bool,
+    /// Why the report is not where it should be.
+    pub(super) not_created: Option<String>,
+    /// The line in which it refuses to work, with the index of the kind in [`REFUSALS`].
+    refused: Option<(usize, String)>,
+    /// Lines that speak of missing data, with the index of the kind in [`TROUBLES`].
+    troubles: Vec<(usize, String)>,
+}
+
+/// A line that nsys writes, and what it means.
+struct Kind {
+    /// Any of these, in lower case, within the line.
+    marks: &'static [&'static str],
+    severity: Severity,
+    what: &'static str,
+    remedy: &'static str,
+}
+
+/// Lines after which there is no report.
+const REFUSALS: [Kind; 6] = [
+    Kind {
+        marks: &[
+            "illegal --",
+            "unrecognised option",
+            "unrecognized option",
+            "option is ambiguous",
+            "cannot be specified more than once",
+            "required argument is missing",
+        ],
+        severity: Severity::Error,
+        what: "nsys does not accept its arguments",
+        remedy: "a key of pipeline.nsys has a value that this version does not know: compare with \
+                 `nsys profile --help`",
+    },
+    Kind {
+        marks: &["executable not found"],
+        severity: Severity::Error,
+        what: "nsys does not find the program of the workload",
+        remedy: "check the first word after `--`",
+    },
+    Kind {
+        marks: &["connection to agent lost", "agent launcher failed", "unable to connect to agent"],
+        severity: Severity::Error,
+        what: "nsys lost its own helper process",
+        remedy: "run it again; if it stays, use another version of nsys",
+    },
+    Kind {
+        marks: &[
+            "perf_event_open",
+            "ptrace",
+            "must be run as root",
+            "requires root privileges",
+            "insufficient privilege",
+        ],
+        severity: Severity::Error,
+        what: "nsys is not permitted what it tries",
+        remedy: "set pipeline.nsys.sample and cpuctxsw to none; in a container, allow ptrace and \
+                 perf_event_open (--cap-add=SYS_ADMIN, or a seccomp profile that has them)",
+    },
+    Kind {
+        marks: &["no space left on device"],
+        severity: Severity::Error,
+        what: "the disk is full",
+        remedy: "free space in the run folder and in the temporary folder (TMPDIR)",
+    },
+    Kind {
+        marks: &["this is most likely a bug", "nsys-launcher: ", "quaddaemon"],
+        severity: Severity::Error,
+        what: "nsys crashed",
+        remedy: "run it again; if it stays, use another version of nsys",
+    },
+];
+
+/// Lines after which the report lacks something.
+const TROUBLES: [Kind; 6] = [
+    Kind {
+        marks: &["importation succeeded with non-fatal errors"],
+        severity: Severity::Warning,
+        what: "nsys imported its capture with errors",
+        remedy: "records may be missing without any mark in the tables: believe the comparison with \
+                 the collector; a newer nsys may import all of it",
+    },
+    Kind {
+        marks: &["multiple_subscribers", "multiple subscribers"],
+        severity: Severity::Warning,
+        what: "another tool in the workload holds CUPTI",
+        remedy: "switch off the profiler that the workload itself starts (torch.profiler, ...)",
+    },
+    Kind {
+        marks: &["err_nvgpuctrperm"],
+        severity: Severity::Warning,
+        what: "GPU counters are not permitted",
+        remedy: "allow them to users (NVreg_RestrictProfilingToAdminUsers=0), or run as root",
+    },
+    Kind {
+        marks: &[
+            "sampling not supported",
+            "context switch tracing not supported",
+            "perf_event_paranoid",
+            "paranoid level",
+        ],
+        severity: Severity::Note,
+        what: "the CPU side of nsys is off",
+        remedy: "set pipeline.nsys.sample and cpuctxsw to none, or lower kernel.perf_event_paranoid",
+    },
+    Kind {
+        marks: &[
+            "events were lost",
+            "events have been dropped",
+            "buffers were dropped",
+            "might have not been collected",
+            "not all events",
+            "data loss",
+        ],
+        severity: Severity::Warning,
+        what: "nsys lost records",
+        remedy: "capture less (profiling/nsys=nsys.gated), or trace less (pipeline.nsys.trace)",
+    },
+    Kind {
+        marks: &[
+            "cuda profiling might have not been started",
+            "cuda injection failed",
+            "no cuda events collected",
+        ],
+        severity: Severity::Warning,
+        what: "nsys recorded no GPU work",
+        remedy: "the driver may be newer than this nsys knows: use a newer one",
+    },
+];
+
+/// More than this of a line is not shown.
+const MAX_SHOWN_CHARS: usize = 300;
+/// Kinds of trouble are shown once each; so many lines are looked at for each of them.
+const MAX_TROUBLES: usize = 32;
+
+impl Said {
+    /// Reads a log.
+    pub(super) fn in_log(log: &str) -> Said {
+        let mut said = Said::default();
+        for line in lines(log) {
+            let low = line.to_ascii_lowercase();
+            // Whole lines: the workload's own output must not end the search for them.
+            said.range_started |= low == "capture range started in the application.";
+            if said.not_created.is_none() && low.starts_with("failed to create '") {
+                said.not_created = Some(shown(line));
+            }
+            let kind =
+                |kinds: &[Kind]| kinds.iter().position(|k| k.marks.iter().any(|m| low.contains(m)));
+            if said.refused.is_none()
+                && let Some(index) = kind(&REFUSALS)
+            {
+                said.refused = Some((index, shown(line)));
+            }
+            if let Some(index) = kind(&TROUBLES)
+                && said.troubles.len() < MAX_TROUBLES
+                && !said.troubles.iter().any(|(known, _)| *known == index)
+            {
+                said.troubles.push((index, shown(line)));
+            }
+        }
+        said
+    }
+
+    /// Why it did not work, where it says so.
+    pub(super) fn refusal(&self) -> Option<Finding> {
+        let (index, line) = self.refused.as_ref()?;
+        REFUSALS.get(*index).map(|kind| kind.finding(line))
+    }
+
+    /// What is missing from the report, as far as it says so.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let troubles = self.troubles.iter();
+        troubles.filter_map(|(index, line)| Some(TROUBLES.get(*index)?.finding(line))).collect()
+    }
+}
+
+impl Kind {
+    fn finding(&self, line: &str) -> Finding {
+        Finding::new(self.severity, self.what, format!("it says: {line}"), self.remedy)
+    }
+}
+
+/// Files that the log names after `Generated:`.
+pub(super) fn generated(log: &str) -> Vec<PathBuf> {
+    let after = lines(log).skip_while(|line| *line != "Generated:").skip(1);
+    let files = after.take_while(|line| line.starts_with('/') || line.is_empty());
+    let reports = files.filter(|line| line.ends_with(".nsys-rep") || line.ends_with(".qdrep"));
+    reports.map(PathBuf::from).collect()
+}
+
+/// The last line that complains, or else the last at all.
+pub(super) fn last_complaint(log: &str) -> Option<String> {
+    let complains = |line: &&str| {
+        let low = line.to_ascii_lowercase();
+        low.contains("error") || low.contains("failed") || low.contains("not ")
+    };
+    let all: Vec<&str> = lines(log).filter(|line| !line.is_empty()).collect();
+    all.iter().rev().copied().find(complains).or(all.last().copied()).map(shown)
+}
+
+/// Lines of a log; a progress bar is rewritten with carriage returns.
+fn lines(log: &str) -> impl Iterator<Item = &str> {
+    log.split(['\n', '\r']).map(str::trim)
+}
+
+fn shown(line: &str) -> String {
+    match line.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((at, _)) => format!("{}...", line.get(..at).unwrap_or_default()),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_files_are_those_of_the_list_only() {
+        let log = "Generated:\nGenerating '/tmp/x.qdstrm'\n[1/1] [0% ] run.nsys-rep\r[100%] run.nsys-rep\n";
+        assert_eq!(generated(log), Vec::<PathBuf>::new());
+        let log = "hi\n\nGenerated:\n    /r/run.1.nsys-rep\n    /r/run.sqlite\n    /r/run.2.nsys-rep\nbye\n/x.nsys-rep";
+        assert_eq!(generated(log), ["/r/run.1.nsys-rep", "/r/run.2.nsys-rep"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_complaint_is_found_behind_progress_and_shortened() {
+        assert_eq!(
+            last_complaint("a\rExportation error: File not found\n50%\r\n"),
+            Some("Exportation error: File not found".into())
+        );
+        assert_eq!(last_complaint("\n\n"), None);
+        let long = "é".repeat(1000);
+        assert!(
+            last_complaint(&long).is_some_and(|line| line.chars().count() == MAX_SHOWN_CHARS + 3)
+        );
+    }
+
+    #[test]
+    fn marks_are_in_lower_case() {
+        for kind in REFUSALS.iter().chain(&TROUBLES) {
+            for mark in kind.marks {
+                assert_eq!(*mark, mark.to_ascii_lowercase(), "else it is never found");
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Logs as nsys 2022.4 and 2023.4 write them -> verdicts.
+
+use super::super::config::tests::{default, gated};
+use super::super::words::RangeEnd;
+use super::*;
+
+const STARTED: &str =
+    "Capture range started in the application.\nCapture range ended in the application.\n";
+const REPORT: &str = "/r/run.nsys-rep";
+
+fn ended(code: i32, log: &str, report_bytes: Option<u64>) -> Ended {
+    let reports = report_bytes.map(|bytes| (REPORT.into(), bytes)).into_iter().collect();
+    Ended {
+        exit: Some(WorkloadExit::Code(code)),
+        timed_out_after: None,
+        log: log.into(),
+        files: Files { reports, ..Files::default() },
+    }
+}
+
+fn is_ok(outcome: &Outcome) -> bool {
+    outcome.verdict == Verdict::Ok { reports: vec![REPORT.into()] }
+}
+
+fn failure(outcome: Outcome) -> String {
+    match outcome.verdict {
+        Verdict::Failed { finding } => finding.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_report_is_a_result_whatever_the_workload_exits_with() {
+    for (code, workload) in [
+        (0, WorkloadExit::Code(0)),
+        (3, WorkloadExit::Code(3)),
+        (137, WorkloadExit::Signal(9)),
+        (143, WorkloadExit::Signal(15)),
+    ] {
+        let outcome = judge(&default(), &ended(code, "", Some(10)));
+        assert!(is_ok(&outcome) && outcome.findings.is_empty(), "{outcome:?}");
+        assert_eq!(outcome.workload, Some(workload));
+    }
+}
+
+#[test]
+fn sigterm_at_a_shutdown_is_no_failure() {
+    let mut nsys = gated();
+    for end in [RangeEnd::StopShutdown, RangeEnd::RepeatShutdown(2)] {
+        nsys.capture_range_end = Some(end);
+        let outcome = judge(&nsys, &ended(143, STARTED, Some(10)));
+        assert!(is_ok(&outcome) && outcome.findings.is_empty(), "{outcome:?}");
+        assert_eq!(outcome.workload, None, "nsys ended it: that is not its own exit");
+    }
+    nsys.capture_range_end = Some(RangeEnd::Stop);
+    let outcome = judge(&nsys, &ended(143, STARTED, Some(10)));
+    assert_eq!(outcome.workload, Some(WorkloadExit::Signal(15)), "with stop nsys sends none");
+}
+
+#[test]
+fn a_range_that_never_came_is_told_from_other_failures() {
+    let nothing = "workload done\nGenerated:\n";
+    match judge(&gated(), &ended(0, nothing, None)).verdict {
+        Verdict::NoRange { finding } => {
+            assert!(finding.what.contains("decode@*") && !finding.remedy.is_empty(), "{finding}");
+        }
+        other => panic!("{other:?}"),
+    }
+    match judge(&gated(), &ended(7, nothing, None)).verdict {
+        Verdict::NoRange { finding } => assert!(finding.why.contains("exit status 7"), "{finding}"),
+        other => panic!("{other:?}"),
+    }
+    let seen = failure(judge(&gated(), &ended(0, STARTED, None)));
+    assert!(seen.contains("saw the capture range"), "{seen}");
+    let ungated = failure(judge(&default(), &ended(0, nothing, None)));
+    assert!(ungated.contains("wrote no report (exit status 0)"), "{ungated}");
+    let quoting =
+        judge(&gated(), &ended(0, "log: Capture range started in the application.", None));
+    assert!(matches!(quoting.verdict, Verdict::NoRange { .. }), "the workload only talks of it");
+}
+
+#[test]
+fn a_name_in_the_default_domain_only_is_explained() {
+    let mut nsys = gated();
+    nsys.nvtx_capture = Some("decode".into());
+    match judge(&nsys, &ended(0, "", None)).verdict {
+        Verdict::NoRange { finding } => {
+            assert!(finding.why.contains("default domain"), "{finding}")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn refusals_are_named() {
+    for (log, expected) in [
+        ("Illegal --trace argument 'bogus'\n", "does not accept its arguments"),
+        ("unrecognised option '--bogus=3'\n", "does not accept its arguments"),
+        (
+            "Executable not found in current directory or standard search paths\n",
+            "program of the workload",
+        ),
+        ("Connection to Agent lost. This is most likely a bug.\n", "lost its own helper"),
+    ] {
+        for nsys in [default(), gated()] {
+            let outcome = judge(&nsys, &ended(1, log, None));
+            assert_eq!(outcome.workload, None, "1 is nsys's own status here");
+            assert!(failure(outcome).contains(expected), "{log}");
+        }
+    }
+    let own_words = judge(&gated(), &ended(0, "app: Illegal --foo argument", None));
+    assert!(matches!(own_words.verdict, Verdict::NoRange { .. }), "the workload said that");
+}
+
+#[test]
+fn imports_with_errors_are_noticed() {
+    let log = "Importation succeeded with non-fatal errors.\nImportation succeeded with non-fatal errors.\n";
+    let outcome = judge(&default(), &ended(0, log, Some(10)));
+    assert!(is_ok(&outcome));
+    assert_eq!(outcome.findings.len(), 1, "said once");
+    assert!(outcome.findings.iter().all(|f| f.severity == Severity::Warning));
+}
+
+#[test]
+fn time_outs_keep_what_there_is() {
+    let mut late = ended(143, "", Some(10));
+    late.timed_out_after = Some(Duration::from_secs(60));
+    let outcome = judge(&default(), &late);
+    assert!(is_ok(&outcome) && outcome.workload.is_none());
+    assert!(outcome.findings.iter().any(|f| f.what.contains("within 60 s")), "{outcome:?}");
+    late.files.reports.clear();
+    for nsys in [default(), gated()] {
+        let outcome = judge(&nsys, &late);
+        assert!(outcome.findings.is_empty(), "the verdict says it");
+        assert!(failure(outcome).contains("time_limit_s"));
+    }
+}
+
+#[test]
+fn empty_raw_and_misplaced_reports() {
+    assert!(failure(judge(&default(), &ended(0, "", Some(0)))).contains("empty report"));
+    let mut raw = ended(
+        0,
+        "Unable to retrieve the importer version: skipping importation of the QDSTRM file.",
+        None,
+    );
+    raw.files.raw = Some(("/r/run.qdstrm".into(), 10));
+    assert!(failure(judge(&default(), &raw)).contains("importer"));
+    let log = "Failed to create '/r/run.nsys-rep': File exists.\n\nGenerated:\n    /tmp/nsys-report-6fac.nsys-rep\n";
+    let mut elsewhere = ended(0, log, None);
+    elsewhere.files.elsewhere = vec![("/tmp/nsys-report-6fac.nsys-rep".into(), 10)];
+    let outcome = judge(&default(), &elsewhere);
+    assert_eq!(
+        outcome.verdict,
+        Verdict::Ok { reports: vec!["/tmp/nsys-report-6fac.nsys-rep".into()] }
+    );
+    assert!(outcome.findings.iter().any(|f| f.why.contains("File exists")), "{outcome:?}");
+}
+
+#[test]
+fn files_are_found_by_every_extension_and_number() {
+    let dir = tempfile::tempdir().expect("folder");
+    let base = dir.path().join("run");
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("file");
+    assert_eq!(Files::find(&base, ""), Files::default());
+    write("run.qdstrm", "x");
+    write("run.qdrep", "xy");
+    assert_eq!(Files::find(&base, "").reports, [(dir.path().join("run.qdrep"), 2)]);
+    write("run.1.nsys-rep", "1");
+    write("run.2.nsys-rep", "");
+    write("run.4.nsys-rep", "not in the row");
+    write("other.nsys-rep", "abc");
+    let log = format!(
+        "Generated:\n    {0}/run.1.nsys-rep\n    {0}/other.nsys-rep\n",
+        dir.path().display()
+    );
+    let files = Files::find(&base, &log);
+    let expected =
+        [("run.1.nsys-rep", 1), ("run.2.nsys-rep", 0)].map(|(n, b)| (dir.path().join(n), b));
+    assert_eq!(files.reports, expected);
+    assert_eq!(files.raw, Some((dir.path().join("run.qdstrm"), 1)));
+    assert_eq!(files.elsewhere, [(dir.path().join("other.nsys-rep"), 3)]);
+}
+
+#[test]
+fn exports_are_judged_by_status_and_file() {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("run.sqlite");
+    let status = |code, log: &str| ended(code, log, None);
+    let missing = judge_tables(
+        "nsys export",
+        &status(0, "x\nExportation error: Cannot read from stream.\n"),
+        &file,
+    );
+    assert!(
+        missing.is_err_and(
+            |f| f.to_string().contains("did not write") && f.why.contains("Cannot read")
+        )
+    );
+    std::fs::write(&file, "").expect("file");
+    assert!(
+        judge_tables("nsys export", &status(0, ""), &file).is_err_and(|f| f.what.contains("empty"))
+    );
+    std::fs::write(&file, "x").expect("file");
+    assert_eq!(judge_tables("nsys export", &status(0, ""), &file), Ok(()));
+    assert!(
+        judge_tables("nsys export", &status(1, ""), &file)
+            .is_err_and(|f| f.what.contains("exit status 1"))
+    );
+    let mut late = status(143, "");
+    late.timed_out_after = Some(Duration::from_secs(1));
+    assert!(judge_tables("nsys stats", &late, &file).is_err_and(|f| f.what.contains("within 1 s")));
+}
+
+#[test]
+fn a_missing_tool_has_a_remedy() {
+    let finding = super::missing(&default(), "command not found");
+    assert!(finding.remedy.contains("pipeline.nsys.executable"), "{finding}");
+}

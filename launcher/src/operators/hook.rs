@@ -1,0 +1,271 @@
+//! What a workload shall mark -> the Python hook that makes it, its folder and its environment.
+//!
+//! Pure up to [`Hook::write`]: the plan shows what a run will do, and a dry run writes nothing.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use stage2_figures::text::visible_path;
+
+use super::Annotation;
+use crate::finding::{Finding, Severity};
+
+/// Name of the hook's folder in the bundle.
+pub const HOOK_DIR: &str = "hook";
+
+macro_rules! files {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_str!(concat!("../../hook/", $path)))),*]
+    };
+}
+
+/// The hook's files, by their path in its folder.
+const FILES: &[(&str, &str)] = files![
+    "sitecustomize.py",
+    "stage2_annotate/__init__.py",
+    "stage2_annotate/imports.py",
+    "stage2_annotate/notice.py",
+    "stage2_annotate/prefill_decode.py",
+    "stage2_annotate/stages.py",
+    "stage2_annotate/torch_ops.py",
+];
+
+/// The hook of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// Its folder, absolute.
+    pub folder: PathBuf,
+    /// Variables that are set for the workload.
+    pub environment: BTreeMap<String, OsString>,
+}
+
+/// Plans the hook in `folder` for what `annotations` ask for; nothing where they ask for nothing or
+/// where it cannot be. `python_path` is PYTHONPATH as it is inherited, `command` the workload's argv.
+/// The findings say what has to be known of it.
+pub fn plan(
+    annotations: &[Annotation],
+    folder: &Path,
+    python_path: Option<&OsStr>,
+    command: &[OsString],
+) -> (Option<Hook>, Vec<Finding>) {
+    let words: Vec<&str> = Annotation::ALL
+        .into_iter()
+        .filter(|a| annotations.contains(a))
+        .map(Annotation::word)
+        .collect();
+    if words.is_empty() {
+        return (None, Vec::new());
+    }
+    let words = words.join(",");
+    if let Some(refused) = refused(folder, &words) {
+        return (None, vec![refused]);
+    }
+    let mut findings = Vec::new();
+    findings.extend(ignored_by(command).map(|flag| {
+        Finding::new(
+            Severity::Warning,
+            format!("the workload is not annotated ({words}): it starts Python with -{flag}"),
+            "such a Python does not read PYTHONPATH or run sitecustomize",
+            format!("leave -{flag} away to have the ranges"),
+        )
+    }));
+    if annotations.contains(&Annotation::TorchOps) {
+        findings.push(Finding::new(
+            Severity::Note,
+            "PyTorch marks every operator in this run (--annotate torch-ops)",
+            "that takes host time for each; GPU times are not affected, host times and GPU idle \
+             time are those of this run only",
+            "take host times from a run without it",
+        ));
+    }
+    let mut path = folder.as_os_str().to_owned();
+    // An empty entry would be the current folder.
+    if let Some(others) = python_path.filter(|others| !others.is_empty()) {
+        path.push(":");
+        path.push(others);
+    }
+    let environment = BTreeMap::from([
+        ("PYTHONPATH".to_owned(), path),
+        ("STAGE2_ANNOTATE".to_owned(), words.into()),
+    ]);
+    (Some(Hook { folder: folder.to_owned(), environment }), findings)
+}
+
+impl Hook {
+    /// The files that [`Hook::write`] makes.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        FILES.iter().map(|(name, _)| self.folder.join(name))
+    }
+
+    /// Writes the files.
+    ///
+    /// # Errors
+    /// A folder that cannot be written, with what to do about it.
+    pub fn write(&self) -> anyhow::Result<()> {
+        for (path, (_, content)) in self.files().zip(FILES) {
+            let folder = path.parent().unwrap_or(&self.folder);
+            fs::create_dir_all(folder).and_then(|()| fs::write(&path, content)).with_context(
+                || {
+                    let shown = path.display();
+                    format!(
+                        "{shown} cannot be written; check its folder, or run without --annotate"
+                    )
+                },
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// PYTHONPATH has no way to hold some paths.
+fn refused(folder: &Path, words: &str) -> Option<Finding> {
+    let why = if folder.as_os_str().as_bytes().contains(&b':') {
+        "PYTHONPATH cannot hold a path with a colon"
+    } else if !folder.is_absolute() {
+        "PYTHONPATH needs an absolute path, whatever folder the workload changes to"
+    } else {
+        return None;
+    };
+    let what = format!("the workload is not annotated ({words}): {why}: {}", visible_path(folder));
+    Some(Finding::new(
+        Severity::Warning,
+        what,
+        "its operators and stages have no ranges but its own",
+        "choose another run folder with --run-dir",
+    ))
+}
+
+/// The flag of a Python command that keeps the hook out: `-I`, `-E` or `-S`. A command that is not
+/// Python may still start one, of which nothing is known.
+fn ignored_by(command: &[OsString]) -> Option<char> {
+    let (program, arguments) = command.split_first()?;
+    let name = Path::new(program).file_name()?.to_str()?;
+    let version = name.strip_prefix("python")?;
+    if !version.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    let mut arguments = arguments.iter().filter_map(|argument| argument.to_str());
+    while let Some(flags) = arguments.next().and_then(|argument| argument.strip_prefix('-')) {
+        if flags.is_empty() || flags.starts_with('-') {
+            return None;
+        }
+        for (at, flag) in flags.char_indices() {
+            match flag {
+                'I' | 'E' | 'S' => return Some(flag),
+                'c' | 'm' => return None,
+                // They take a value: the rest of the word, or the next one.
+                'W' | 'X' => {
+                    if at + 1 == flags.len() {
+                        arguments.next();
+                    }
+                    break;
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: [Annotation; 2] = [Annotation::PrefillDecode, Annotation::TorchOps];
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_folder_comes_before_what_was_on_the_path() {
+        let at = |inherited: Option<&str>| {
+            let (hook, _) = plan(&BOTH, Path::new("/run/hook"), inherited.map(OsStr::new), &[]);
+            hook.expect("a hook").environment
+        };
+        assert_eq!(at(None)["PYTHONPATH"], "/run/hook");
+        assert_eq!(at(Some(""))["PYTHONPATH"], "/run/hook", "no entry for the current folder");
+        assert_eq!(at(Some("a::/b"))["PYTHONPATH"], "/run/hook:a::/b");
+        assert_eq!(at(None)["STAGE2_ANNOTATE"], "torch-ops,prefill-decode");
+    }
+
+    #[test]
+    fn nothing_asked_is_nothing_done() {
+        assert_eq!(plan(&[], Path::new("/run/hook"), None, &[]), (None, Vec::new()));
+        let (_, findings) = plan(&BOTH[..1], Path::new("/run/hook"), None, &words("python3 x.py"));
+        assert_eq!(findings, []);
+    }
+
+    #[test]
+    fn paths_that_python_cannot_be_told_are_refused() {
+        for (folder, part) in [("/run 1:2/hook", "colon"), ("run/hook", "absolute")] {
+            let (hook, findings) = plan(&BOTH, Path::new(folder), None, &[]);
+            assert_eq!(hook, None);
+            assert!(findings.iter().any(|f| f.what.contains(part)), "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn a_python_that_leaves_the_hook_out_is_told() {
+        for (line, flag) in [
+            ("python -I x.py", Some('I')),
+            ("/opt/venv/bin/python3.11 -u -uS -m runner", Some('S')),
+            ("python3 -W ignore -X dev -E x.py", Some('E')),
+            ("python3 -Wignore -B -s x.py -I", None),
+            ("python3 -m runner -S", None),
+            ("python3 -c pass -E", None),
+            ("python3 - -I", None),
+            ("python3 --version -I", None),
+            ("python3", None),
+            ("python-config -I", None),
+            ("torchrun -I", None),
+        ] {
+            assert_eq!(ignored_by(&words(line)), flag, "{line}");
+        }
+        let (hook, findings) = plan(&BOTH, Path::new("/h"), None, &words("python3 -I x.py"));
+        assert!(hook.is_some() && findings.iter().any(|f| f.what.contains("with -I")));
+    }
+
+    #[test]
+    fn every_file_of_the_hook_is_there_and_written() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("hook");
+        let python = |folder: &Path| {
+            let entries =
+                fs::read_dir(folder).expect("folder").map(|entry| entry.expect("entry").path());
+            entries.filter(|path| path.extension().is_some_and(|e| e == "py")).count()
+        };
+        assert_eq!(FILES.len(), python(&here) + python(&here.join("stage2_annotate")));
+        let folder = tempfile::tempdir().expect("folder");
+        let (hook, _) = plan(&BOTH, &folder.path().join("run/hook"), None, &[]);
+        let hook = hook.expect("a hook");
+        hook.write().expect("written");
+        hook.write().expect("written again");
+        assert!(hook.files().all(|path| path.is_file()));
+        fs::write(folder.path().join("file"), "").expect("file");
+        let (hook, _) = plan(&BOTH, &folder.path().join("file"), None, &[]);
+        let error = hook.expect("a hook").write().expect_err("no folder");
+        assert!(format!("{error:#}").contains("--annotate"), "{error:#}");
+    }
+
+    #[test]
+    fn a_python_runs_it() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (hook, _) = plan(&BOTH, folder.path(), None, &[]);
+        let hook = hook.expect("a hook");
+        hook.write().expect("written");
+        let code = "import sys; print('stage2_annotate' in sys.modules, sys.path)";
+        let done = std::process::Command::new("python3")
+            .args(["-B", "-c", code])
+            .envs(&hook.environment)
+            .output()
+            .expect("python3");
+        let (out, err) =
+            (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success() && out.starts_with("True") && err.is_empty(), "{out}{err}");
+        assert!(!out.contains(&folder.path().display().to_string()), "{out}");
+    }
+}

@@ -1,0 +1,160 @@
+//! The folder of a Stage 1 run -> its operators and its aggregates.
+//!
+//! Stage 1 profiles the same workload with `torch.profiler`. Its `metrics.json` has the means of the
+//! stages and, from some versions on, the operators; the others have them in `operators.md`. Both lie
+//! in the run's folder or in `torch_profiler` in it. Whatever is wrong with a file costs its part.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use stage2_figures::text::{visible, visible_path};
+
+pub use super::stage1_values::{MeanStd, Stage1Aggregates};
+use super::stage1_values::{Table, aggregates, operators_of_json, operators_of_markdown};
+use super::{Absence, Operators};
+use crate::finding::{Finding, Severity};
+
+/// Larger files are no files of Stage 1.
+const LIMIT_BYTES: u64 = 64 << 20;
+/// Where the files lie in the run's folder.
+const FOLDERS: [&str; 2] = ["", "torch_profiler"];
+/// File of the aggregates.
+const METRICS: &str = "metrics.json";
+/// File of the operators.
+const OPERATORS: &str = "operators.md";
+
+/// What a Stage 1 run measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stage1Run {
+    /// Its operators, or why there are none.
+    pub operators: Operators,
+    /// Its means; nothing where metrics.json cannot be used.
+    pub aggregates: Option<Stage1Aggregates>,
+    /// What could not be used.
+    pub findings: Vec<Finding>,
+}
+
+/// Reads the run in `run_dir`.
+pub fn read(run_dir: &Path) -> Stage1Run {
+    let mut findings = Vec::new();
+    let metrics = read_metrics(run_dir, &mut findings);
+    let (aggregates, table) = match &metrics {
+        Some((path, value)) => {
+            let table = operators_of_json(value).map(|table| (path.clone(), table));
+            (Some(aggregates(value)), table)
+        }
+        None => (None, None),
+    };
+    let table = table.or_else(|| read_operators(run_dir, &mut findings));
+    if let Some((path, Table { refused, first_refused: Some(first), .. })) = &table {
+        findings.push(unusable(
+            path,
+            &format!("{refused} rows are no operator with numbers, first: {first}"),
+            "these operators are missing",
+        ));
+    }
+    if let Some(aggregates) = aggregates.as_ref().filter(|a| !a.refused.is_empty())
+        && let Some((path, _)) = &metrics
+    {
+        let keys = aggregates.refused.join(", ");
+        findings.push(unusable(path, &format!("no number from 0 up: {keys}"), "they are left out"));
+    }
+    Stage1Run { operators: operators(run_dir, table), aggregates, findings }
+}
+
+fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>) -> Operators {
+    let shown = visible_path(run_dir);
+    let Some((path, mut table)) = table.filter(|(_, table)| !table.rows.is_empty()) else {
+        return Operators {
+            source: format!("Stage 1 run {shown}"),
+            absent: Some(Absence {
+                reason: format!("the Stage 1 run {shown} has no operators"),
+                remedy: "name a Stage 1 run with torch.profiler on, with operators in its \
+                         metrics.json or operators.md; or leave stage1.run_dir away and run with \
+                         --annotate torch-ops"
+                    .to_owned(),
+            }),
+            ..Operators::default()
+        };
+    };
+    table.rows.sort_by(|a, b| {
+        b.host_total_ns.cmp(&a.host_total_ns).then_with(|| a.op_name.cmp(&b.op_name))
+    });
+    Operators {
+        source: format!(
+            "Stage 1 run, {} (torch.profiler; not this run). Stage 1 adds the self time of an \
+             operator to its total once more, so its times are upper bounds",
+            visible_path(&path)
+        ),
+        rows: table.rows,
+        ..Operators::default()
+    }
+}
+
+fn read_metrics(run_dir: &Path, findings: &mut Vec<Finding>) -> Option<(PathBuf, Value)> {
+    let lost = "its means, and operators that it holds, are missing";
+    let (path, read) = first_that_is_there(run_dir, METRICS);
+    let parsed = read.and_then(|bytes| {
+        serde_json::from_slice::<Value>(&bytes).map_err(|error| error.to_string())
+    });
+    match parsed {
+        Ok(value) if value.is_object() => Some((path, value)),
+        Ok(_) => {
+            findings.push(unusable(&path, "it holds no JSON object", lost));
+            None
+        }
+        Err(problem) => {
+            findings.push(unusable(&path, &problem, lost));
+            None
+        }
+    }
+}
+
+fn read_operators(run_dir: &Path, findings: &mut Vec<Finding>) -> Option<(PathBuf, Table)> {
+    let (path, read) = first_that_is_there(run_dir, OPERATORS);
+    let table = read.and_then(|bytes| {
+        operators_of_markdown(&String::from_utf8_lossy(&bytes))
+            .ok_or_else(|| "it has no table with op_name and total_time_ms".to_owned())
+    });
+    match table {
+        Ok(table) => Some((path, table)),
+        Err(problem) => {
+            findings.push(unusable(&path, &problem, "there are no operators"));
+            None
+        }
+    }
+}
+
+/// The first of the folders that has the file decides, also where it cannot be read.
+fn first_that_is_there(run_dir: &Path, name: &str) -> (PathBuf, Result<Vec<u8>, String>) {
+    let places = FOLDERS.map(|folder| run_dir.join(folder).join(name));
+    let [fallback, _] = &places;
+    let path = places.iter().find(|path| path.exists()).unwrap_or(fallback).clone();
+    let read = || {
+        let mut bytes = Vec::new();
+        File::open(&path)?.take(LIMIT_BYTES + 1).read_to_end(&mut bytes)?;
+        std::io::Result::Ok(bytes)
+    };
+    let bytes = match read() {
+        Ok(bytes) if bytes.len() as u64 > LIMIT_BYTES => Err("it is larger than 64 MiB".to_owned()),
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(error.to_string()),
+    };
+    (path, bytes)
+}
+
+fn unusable(path: &Path, problem: &str, lost: &str) -> Finding {
+    let problem = visible(problem.as_bytes());
+    Finding::new(
+        Severity::Warning,
+        format!("Stage 1 run: {} cannot be used: {problem}", visible_path(path)),
+        lost,
+        "name the folder of a Stage 1 run that ended by itself with stage1.run_dir",
+    )
+}
+
+#[cfg(test)]
+#[path = "stage1_tests.rs"]
+mod tests;

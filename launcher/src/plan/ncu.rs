@@ -1,0 +1,96 @@
+//! Settings -> the ncu pass, as far as it is known before the collect pass has found the kernels.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::collect::workload_of_pass;
+use super::nsys::limit_of;
+use super::tool::{Kind, Profiler};
+use super::{Capture, Pass, Request};
+use crate::bundle::NCU_DIR;
+use crate::ncu::available::Available;
+use crate::ncu::command::{self, Files, Filter};
+use crate::ncu::config::Ncu;
+use crate::ncu::select::Selection;
+
+/// The files of the profiling run `name` in the folder of the pass; those of the first have the plain
+/// names.
+pub(crate) fn files(folder: &Path, name: Option<&str>) -> Files {
+    let plain = |file: &str| folder.join(name.map_or(file.to_owned(), |n| format!("{n}.{file}")));
+    Files {
+        report: folder.join(format!("{}.ncu-rep", name.unwrap_or("run"))),
+        log: plain("messages.txt"),
+        raw: plain("raw.csv"),
+        details: plain("details.csv"),
+    }
+}
+
+/// The pass, where it is enabled.
+pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
+    let ncu = &request.config.pipeline.ncu;
+    if !ncu.enable {
+        return None;
+    }
+    let folder = request.run_dir.join(NCU_DIR);
+    let workload = workload_of_pass(request, "ncu");
+    let files = files(&folder, None);
+    let (filter, mut notes) = placeholder(ncu);
+    notes.push(
+        "its arguments fit the newest ncu; a run asks the installed one for its version, \
+                and leaves out sections and metrics that it does not know"
+            .to_owned(),
+    );
+    let tool = command::Request {
+        settings: ncu,
+        version: None,
+        workload: &workload,
+        available: &Available::default(),
+    };
+    let profile = command::profile(&tool, &filter, &files, &mut Vec::new());
+    let before = vec![
+        command::list_sections(&ncu.executable, &folder.join("sections.txt")).into(),
+        command::query_metrics(&ncu.executable, &folder.join("metrics.txt")).into(),
+    ];
+    let after = if ncu.ncu_cli.export.csv {
+        command::imports(&ncu.executable, &files.report, &files.raw, &files.details)
+            .map(Into::into)
+            .to_vec()
+    } else {
+        Vec::new()
+    };
+    Some(Pass {
+        name: "ncu",
+        argv: profile.argv,
+        outputs: profile.outputs,
+        capture: Some(Capture { stdout: None, log: folder.join("log.txt") }),
+        limits: limit_of(request, ncu.time_budget_s.map(|s| Duration::from_secs(s.get()))),
+        skip: request.simulator.is_some().then(|| "ncu sees no simulated GPU".to_owned()),
+        folders: vec![folder.clone()],
+        profiler: Some(Profiler {
+            kind: Kind::Ncu {
+                settings: Box::new(ncu.clone()),
+                stage_is_explicit: request.explicit.contains("pipeline.ncu.stage"),
+            },
+            workload,
+            folder,
+            around: (before, after),
+            notes,
+        }),
+        ..Pass::default()
+    })
+}
+
+/// The filter with a word in the place of what the collect pass will find.
+fn placeholder(ncu: &Ncu) -> (Filter, Vec<String>) {
+    let mut filter = Filter::new(ncu, &Selection::unknown());
+    let mut notes = Vec::new();
+    if filter.kernel_name.is_none() && !ncu.ncu_cli.replay_mode.is_range() {
+        let count = ncu.top_n.map_or("ALL".to_owned(), |n| format!("TOP_{n}"));
+        let word = format!("{count}_KERNELS");
+        notes.push(format!(
+            "{word} stands for the mangled names of the kernels, which the collect pass finds"
+        ));
+        filter.kernel_name = Some(format!("regex:^({word})$"));
+    }
+    (filter, notes)
+}

@@ -1,0 +1,69 @@
+//! Settings -> the nsys pass: the workload under `nsys profile`, then export and tables.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::collect::{limits, workload_of_pass};
+use super::tool::{Kind, Profiler, Step};
+use super::{Capture, Limits, Pass, Request};
+use crate::bundle::NSYS_DIR;
+use crate::nsys::command;
+use crate::nsys::config::Nsys;
+use crate::nsys::version::Version;
+
+/// Name of every file of the pass, without extension.
+pub(crate) const BASE: &str = "run";
+
+/// The pass, where it is enabled. The version of the tool is not known yet: the newest forms stand
+/// for it.
+pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
+    let nsys = &request.config.pipeline.nsys;
+    let folder = request.run_dir.join(NSYS_DIR);
+    let workload = workload_of_pass(request, "nsys");
+    // The configuration was checked when it was composed.
+    let profile = command::profile(nsys, None, &workload, &folder.join(BASE)).ok()?;
+    nsys.enable.then(|| Pass {
+        name: "nsys",
+        argv: profile.invocation.argv,
+        environment: profile.invocation.env,
+        outputs: vec![profile.report.clone()],
+        capture: Some(Capture { stdout: None, log: folder.join("log.txt") }),
+        limits: limit_of(request, nsys.time_limit_s.map(|s| Duration::from_secs(s.get()))),
+        skip: request.simulator.is_some().then(|| "nsys sees no simulated GPU".to_owned()),
+        folders: vec![folder.clone()],
+        profiler: Some(Profiler {
+            kind: Kind::Nsys(Box::new(nsys.clone())),
+            workload,
+            around: (Vec::new(), tables(nsys, None, &profile.report, &folder)),
+            notes: vec![
+                "its arguments fit the newest nsys; a run asks the installed one for its version"
+                    .to_owned(),
+            ],
+            folder,
+        }),
+        ..Pass::default()
+    })
+}
+
+/// The limit of a tool's own, else that of the workload. Tools finish their reports when they are
+/// asked to end, and need more time for that than a workload.
+pub(super) fn limit_of(request: &Request<'_>, own: Option<Duration>) -> Limits {
+    const SHORTEST_GRACE: Duration = Duration::from_secs(30);
+    let Limits { timeout, grace } = limits(request.config);
+    Limits { timeout: own.or(timeout), grace: grace.max(SHORTEST_GRACE) }
+}
+
+/// The commands that turn a report into tables.
+fn tables(nsys: &Nsys, version: Option<Version>, report: &Path, folder: &Path) -> Vec<Step> {
+    let limit = Duration::from_secs(nsys.export_time_limit_s.get());
+    let sqlite: PathBuf = folder.join(format!("{BASE}.sqlite"));
+    let mut steps = Vec::new();
+    if nsys.export.sqlite {
+        steps.push((command::export(nsys, report, &sqlite), limit).into());
+    }
+    if nsys.export.stats_csv {
+        let input = if nsys.export.sqlite { &sqlite } else { report };
+        steps.push((command::stats(nsys, version, input, BASE).invocation, limit).into());
+    }
+    steps
+}

@@ -1,0 +1,65 @@
+//! What runs the workload in a pass instead of the collector, and what follows the workload.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::ncu::config::Ncu;
+use crate::nsys::config::Nsys;
+
+/// Another profiler, with everything that its pass is made from once the passes before are over.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Profiler {
+    /// Which.
+    pub(crate) kind: Kind,
+    /// The command of the workload.
+    pub(crate) workload: Vec<OsString>,
+    /// Its folder in the bundle.
+    pub(crate) folder: PathBuf,
+    /// Commands around the profiling run, as far as they are known before it: those before, those
+    /// after.
+    pub(crate) around: (Vec<Step>, Vec<Step>),
+    /// What a reader of the plan has to know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Which profiler, and its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// Nsight Systems.
+    Nsys(Box<Nsys>),
+    /// Nsight Compute.
+    Ncu {
+        /// Its settings.
+        settings: Box<Ncu>,
+        /// Whether the command line names the stage: another one is no substitute then.
+        stage_is_explicit: bool,
+    },
+}
+
+/// A command of a profiler that does not run the workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Program and arguments.
+    pub(crate) argv: Vec<OsString>,
+    /// Where it has to run; none: anywhere.
+    pub(crate) cwd: Option<PathBuf>,
+    /// File that gets its standard output; none: the log.
+    pub(crate) stdout: Option<PathBuf>,
+    /// When it is ended.
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl From<crate::ncu::command::Invocation> for Step {
+    fn from(invocation: crate::ncu::command::Invocation) -> Step {
+        let crate::ncu::command::Invocation { argv, stdout, timeout, .. } = invocation;
+        Step { argv, cwd: None, stdout, timeout }
+    }
+}
+
+impl From<(crate::nsys::command::Invocation, Duration)> for Step {
+    fn from((invocation, limit): (crate::nsys::command::Invocation, Duration)) -> Step {
+        let crate::nsys::command::Invocation { argv, cwd, .. } = invocation;
+        Step { argv, cwd, stdout: None, timeout: Some(limit) }
+    }
+}

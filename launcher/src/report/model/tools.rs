@@ -1,0 +1,57 @@
+//! What ncu and nsys add to the report: counters beside undisturbed durations, and how far the
+//! counts of nsys agree.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ncu::load::Flops;
+use crate::nsys::reconcile::Reconciliation;
+use crate::roofline::bound::Roofline;
+use crate::roofline::hardware::Peaks;
+
+/// What ncu measured of a kernel row. Percentages are of the hardware's peak; null: not measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CounterRow {
+    /// Launches that ncu profiled of this kernel, configuration and GPU.
+    pub launches_profiled: u64,
+    /// Throughput of the multiprocessors.
+    pub sm_percent: Option<f64>,
+    /// Throughput of caches and memory, whichever is busiest.
+    pub memory_percent: Option<f64>,
+    /// Throughput of the device's memory.
+    pub dram_percent: Option<f64>,
+    /// Warps that were active, of those that fit.
+    pub achieved_occupancy_percent: Option<f64>,
+    /// Cycles in which the tensor cores worked.
+    pub tensor_pipe_percent: Option<f64>,
+    /// Hits of the L2 cache.
+    pub l2_hit_percent: Option<f64>,
+    /// Operations of one launch by type.
+    pub flops: Flops,
+    /// Where it stands under the roof, at its undisturbed duration.
+    pub roofline: Roofline,
+    /// What the rules of ncu say, largest estimated speed-up first.
+    pub rules: Vec<RuleRow>,
+}
+
+/// A rule of ncu.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RuleRow {
+    /// Its name.
+    pub name: String,
+    /// What it says, in ncu's words.
+    pub description: String,
+    /// Estimated speed-up, percent.
+    pub speedup_percent: Option<f64>,
+}
+
+/// What came of the Nsight Systems capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NsysSection {
+    /// Version that wrote the capture, where it says so.
+    pub tool_version: Option<String>,
+    /// Its counts against the collector's: the whole run, then each stage that both saw.
+    pub reconciliations: Vec<Reconciliation>,
+}
+
+/// The peak rates that everything is held against: dense, and where they are from.
+pub type PeakRates = Peaks;

@@ -1,0 +1,125 @@
+//! Operator rows -> `operators.md`: which operators take the time, on the host and on the GPU.
+
+use super::first_screen::first_screen;
+use super::model::Report;
+use super::numbers::{count, ms3, ms6, or_absent, percent1};
+use super::table::Align::{Left, Right};
+use super::table::Table;
+use crate::operators::{Absence, OperatorRow, Operators};
+use stage2_figures::text::{code, code_in_text, plain};
+
+/// Operators of each stage that are listed.
+const STAGE_ROWS: usize = 10;
+/// Stages that are listed.
+const STAGES: usize = 12;
+
+/// The page, with at most `top` rows.
+pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> String {
+    let mut out = first_screen("Operators", report);
+    out.push_str(&format!("Source: {}.\n\n", plain(&operators.source)));
+    if let Some(absence) = &operators.absent {
+        out.push_str(&none(absence));
+        return out;
+    }
+    if let Some(coverage) = operators.coverage {
+        out.push_str(&format!(
+            "Of {} ms of GPU work, {} ms ({} %) was launched in operators.\n\n",
+            ms3(coverage.gpu_total_ns),
+            ms3(coverage.gpu_in_operators_ns),
+            or_absent(coverage.percent(), percent1),
+        ));
+    }
+    let left = operators.rows.len().saturating_sub(top);
+    out.push_str(&format!(
+        "Rows: {} of {}, longest host time first{}.\n\n",
+        count((operators.rows.len() - left) as u64),
+        count(operators.rows.len() as u64),
+        if left > 0 { "; metrics.json has every row" } else { "" },
+    ));
+    let gpu_total_ns = operators.coverage.map(|coverage| coverage.gpu_total_ns);
+    let mut table = table();
+    for row in operators.rows.iter().take(top) {
+        add(&mut table, row, gpu_total_ns);
+    }
+    out.push_str(&table.finish());
+    out.push_str(&stages(operators, gpu_total_ns));
+    out.push_str(
+        "`total_time_ms` is host time from the call of an operator to its return, with everything \
+         within it; operators lie within each other, so that the column does not add up to the run. \
+         `cuda_time_ms` is the sum of the durations of the GPU work launched in that time \
+         (overlapping work counts each), wherever it ran later. `self` leaves out the ranges within. \
+         An operator within itself counts once and stands under `nested_calls`.\n",
+    );
+    out
+}
+
+/// What stands in the place of a table.
+pub(super) fn none(absence: &Absence) -> String {
+    let remedy = match absence.remedy.as_str() {
+        "" => String::new(),
+        remedy => format!(" To do: {}.", plain(remedy)),
+    };
+    format!("None, because {}.{remedy}\n\n", plain(&absence.reason))
+}
+
+fn table() -> Table {
+    Table::new(&[
+        ("op_name", Left),
+        ("total_time_ms", Right),
+        ("cuda_time_ms", Right),
+        ("calls", Right),
+        ("mean_ms", Right),
+        ("self_time_ms", Right),
+        ("cuda_self_time_ms", Right),
+        ("gpu_time_%", Right),
+        ("kernels", Right),
+        ("nested_calls", Right),
+    ])
+}
+
+fn add(table: &mut Table, row: &OperatorRow, gpu_total_ns: Option<u64>) {
+    let share = |ns: u64| {
+        let all = gpu_total_ns.filter(|&all| all > 0)?;
+        Some(ns as f64 * 100.0 / all as f64)
+    };
+    table.row([
+        code(&row.op_name),
+        or_absent(row.host_total_ns, ms3),
+        or_absent(row.gpu_inclusive_ns, ms3),
+        row.calls.to_string(),
+        or_absent(row.host_mean_ns, ms6),
+        or_absent(row.host_self_ns, ms3),
+        or_absent(row.gpu_exclusive_ns, ms3),
+        or_absent(row.gpu_inclusive_ns.and_then(share), percent1),
+        or_absent(row.kernels_inclusive, |kernels| kernels.to_string()),
+        row.nested_calls.to_string(),
+    ]);
+}
+
+fn stages(operators: &Operators, gpu_total_ns: Option<u64>) -> String {
+    let mut out = String::new();
+    let groups: Vec<_> = operators.stages.chunk_by(|a, b| a.stage == b.stage).collect();
+    for rows in groups.iter().take(STAGES) {
+        let mut table = table();
+        for row in rows.iter().take(STAGE_ROWS) {
+            add(&mut table, &row.operator, gpu_total_ns);
+        }
+        let stage = rows.first().and_then(|row| row.stage.as_deref());
+        let title = stage.map_or_else(|| "(in no stage)".to_owned(), code_in_text);
+        out.push_str(&format!("### {title}\n\n{}", table.finish()));
+        if let Some(more) = rows.len().checked_sub(STAGE_ROWS).filter(|&more| more > 0) {
+            out.push_str(&format!(
+                "{} more operators stand in metrics.json.\n\n",
+                count(more as u64)
+            ));
+        }
+    }
+    if let Some(more) = groups.len().checked_sub(STAGES).filter(|&more| more > 0) {
+        out.push_str(&format!("{} more stages stand in metrics.json.\n\n", count(more as u64)));
+    }
+    if out.is_empty() { out } else { format!("## Operators of each stage\n\n{out}") }
+}
+
+#[cfg(test)]
+#[path = "operators_md_tests.rs"]
+mod tests;

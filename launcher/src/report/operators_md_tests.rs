@@ -1,0 +1,82 @@
+//! The page of a run with operators, of one with too many, and of one without.
+
+use super::*;
+use crate::operators::{OperatorSettings, operators};
+use crate::report::model::{PathRow, StageRow, Verdict};
+
+/// Prefill with an operator whose name tries to break out, and an operator in no stage.
+fn report() -> Report {
+    let path = |name: &str, parent: Option<usize>, calls: u64, host_ns: u64, gpu_ns: u64| PathRow {
+        path: name.to_owned(),
+        name: name.to_owned(),
+        parent,
+        instances: Some(calls),
+        host_total_ns: Some(host_ns),
+        kernels_inclusive: Some(calls),
+        kernel_sum_exclusive_ns: Some(gpu_ns),
+        ..PathRow::default()
+    };
+    Report {
+        simulated: true,
+        paths: vec![
+            path("prefill", None, 1, 5_000_000, 100_000),
+            path("aten::linear, op_id = 4", Some(0), 3, 3_000_000, 0),
+            path("aten::addmm, op_id = 5", Some(1), 3, 1_000_000, 2_400_000),
+            path("aten::sum", Some(0), 2, 900_000, 0),
+            path("aten::sum", Some(3), 2, 400_000, 500_000),
+            path("aten::empty", None, 7, 70_000, 0),
+        ],
+        stages: vec![StageRow { stage: "prefill".into(), ..StageRow::default() }],
+        coverage: crate::report::model::Coverage {
+            verdict: Verdict { text: "10 kernels, all placed".into(), ..Verdict::default() },
+            ..Default::default()
+        },
+        ..Report::default()
+    }
+}
+
+fn compare(name: &str, actual: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, actual).expect("golden file");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(expected, actual, "{name} changed; if that is meant, run with UPDATE_GOLDEN=1");
+}
+
+#[test]
+fn a_page_with_operators() {
+    let report = report();
+    let found = operators(&report, &OperatorSettings::default());
+    let page = operators_md(&report, &found, 50);
+    compare("operators.md", &page);
+    assert!(page.contains("| op_name | total_time_ms | cuda_time_ms | calls | mean_ms |"));
+}
+
+#[test]
+fn rows_that_are_left_out_are_counted() {
+    let report = report();
+    let found = operators(&report, &OperatorSettings::default());
+    let page = operators_md(&report, &found, 1);
+    assert!(page.contains("Rows: 1 of 4, longest host time first; metrics.json"), "{page}");
+}
+
+#[test]
+fn names_cannot_break_the_table() {
+    let mut report = report();
+    report.paths[5].name = "aten::a|b` <b>".into();
+    let pattern = crate::operators::Pattern::try_from("aten".to_owned()).expect("pattern");
+    let settings = OperatorSettings { pattern: Some(pattern), ..OperatorSettings::default() };
+    let page = operators_md(&report, &operators(&report, &settings), 50);
+    assert!(page.contains("| ``aten::a\\|b` <b>`` | 0.070 |"), "{page}");
+}
+
+#[test]
+fn a_page_without_operators_says_why() {
+    let report = Report::default();
+    let page = operators_md(&report, &operators(&report, &OperatorSettings::default()), 50);
+    assert!(
+        page.contains("None, because the workload opened no NVTX range. To do: run again with")
+    );
+    assert!(!page.contains("op_name"), "{page}");
+}

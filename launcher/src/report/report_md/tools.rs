@@ -1,0 +1,147 @@
+//! What ncu and nsys add to a report -> its sections: classes, roofline, reconciliation.
+
+use std::collections::BTreeMap;
+
+use crate::report::model::{KernelRow, Report};
+use crate::report::numbers::{count, ms3, percent1};
+use crate::report::table::Align::{Left, Right};
+use crate::report::table::Table;
+use crate::roofline::bound;
+use stage2_figures::text::{code, plain, shorten};
+
+/// Rows of the roofline table.
+const ROWS: usize = 20;
+
+/// Shares of the classes of kernels in each stage.
+pub(super) fn classes(report: &Report) -> String {
+    let mut shares: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
+    let mut stages: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in &report.kernels {
+        let sum = shares.entry((&row.stage, &row.class)).or_default();
+        sum.0 = sum.0.saturating_add(row.times.total_ns);
+        sum.1 = sum.1.saturating_add(row.times.calls);
+        let stage = stages.entry(&row.stage).or_default();
+        *stage = stage.saturating_add(row.times.total_ns);
+    }
+    if shares.is_empty() {
+        return String::new();
+    }
+    let mut rows: Vec<_> = shares.into_iter().collect();
+    rows.sort_by_key(|&((stage, class), (ns, _))| (stage, std::cmp::Reverse(ns), class));
+    let mut table = Table::new(&[
+        ("stage", Left),
+        ("class", Left),
+        ("kernel_sum_ms", Right),
+        ("% of the stage's sum", Right),
+        ("calls", Right),
+    ]);
+    for ((stage, class), (ns, calls)) in rows {
+        let whole = stages.get(stage).copied().unwrap_or(0);
+        let share = if whole == 0 { 0.0 } else { ns as f64 * 100.0 / whole as f64 };
+        table.row([code(stage), plain(class), ms3(ns), percent1(share), calls.to_string()]);
+    }
+    format!(
+        "## Kernel classes\n\n{}Classes follow from the names of the kernels.\n\n",
+        table.finish()
+    )
+}
+
+/// The longest kernels with counters, under the roof.
+pub(super) fn roofline(report: &Report) -> String {
+    let mut out = String::from("## Roofline\n\n");
+    let rows: Vec<&KernelRow> =
+        report.kernels.iter().filter(|row| row.counters.is_some()).take(ROWS).collect();
+    if rows.is_empty() {
+        out.push_str("none, because no counters of ncu are in this bundle.\n\n");
+        return out;
+    }
+    let mut table = Table::new(&[
+        ("kernel", Left),
+        ("stage", Left),
+        ("kernel_sum_ms", Right),
+        ("SM_%", Right),
+        ("memory_%", Right),
+        ("occupancy_%", Right),
+        ("TFLOP/s", Right),
+        ("GB/s", Right),
+        ("FLOP/byte", Right),
+        ("% of attainable", Right),
+        ("bound", Left),
+        ("ncu / undisturbed duration", Right),
+    ]);
+    for row in rows {
+        let Some(c) = &row.counters else { continue };
+        let roof = &c.roofline;
+        let scaled = |value: Option<f64>, by: f64| number(value.map(|v| v / by), 2);
+        table.row([
+            code(&shorten(&row.kernel, 80)),
+            code(&row.stage),
+            ms3(row.times.total_ns),
+            number(c.sm_percent, 1),
+            number(c.memory_percent, 1),
+            number(c.achieved_occupancy_percent, 1),
+            scaled(roof.flops_per_s, 1e12),
+            scaled(roof.bytes_per_s, 1e9),
+            number(roof.flops_per_byte, 2),
+            number(roof.attainable_share.map(|share| share * 100.0), 1),
+            roof.bound.map_or("–", |bound| bound.label()).to_owned(),
+            number(roof.duration_ratio, 2),
+        ]);
+    }
+    out.push_str(&table.finish());
+    out.push_str(&format!("Counters are ncu's, of one launch of each kernel and configuration; rates are counts over the collector's mean duration. Bound: {}\n\n", plain(&bound::rule())));
+    match &report.peaks {
+        Some(peaks) => out.push_str(&format!(
+            "Peaks: dense rates of {} ({}).\n\n",
+            plain(&peaks.card),
+            plain(&peaks.source)
+        )),
+        None => out.push_str("Peaks: none, because this GPU is in no preset of conf/hardware.\n\n"),
+    }
+    out
+}
+
+/// How far the counts of nsys agree with the collector's.
+pub(super) fn reconciliation(report: &Report) -> String {
+    let mut out = String::from("## Nsight Systems against the collector\n\n");
+    let Some(nsys) = &report.nsys else {
+        out.push_str("none, because no nsys capture is in this bundle.\n\n");
+        return out;
+    };
+    for one in &nsys.reconciliations {
+        out.push_str(&format!("- {}\n", plain(&one.text)));
+    }
+    let differing: Vec<_> = nsys
+        .reconciliations
+        .iter()
+        .flat_map(|one| one.kernels.iter().map(move |kernel| (&one.scope, kernel)))
+        .filter(|(_, kernel)| kernel.sides.calls_difference() != 0)
+        .collect();
+    if !differing.is_empty() {
+        let mut table = Table::new(&[
+            ("scope", Left),
+            ("mangled_name", Left),
+            ("collector_calls", Right),
+            ("nsys_calls", Right),
+        ]);
+        for (scope, kernel) in differing.iter().take(ROWS) {
+            table.row([
+                plain(scope),
+                code(&shorten(&kernel.mangled, 80)),
+                kernel.sides.collector_calls.to_string(),
+                kernel.sides.nsys_calls.to_string(),
+            ]);
+        }
+        out.push_str(&format!(
+            "\nKernels with other counts ({}):\n\n",
+            count(differing.len() as u64)
+        ));
+        out.push_str(&table.finish());
+    }
+    out.push('\n');
+    out
+}
+
+fn number(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.decimals$}"))
+}

@@ -1,0 +1,42 @@
+//! What a run showed -> `stakeholder_summary.md`: the page for those who decide and do not profile.
+//!
+//! A view: every number is computed elsewhere and comes in a [`Stakeholder`]. All sections are always
+//! there, in the same order; one without data says why.
+
+mod input;
+mod sections;
+mod summary;
+mod values;
+
+pub use input::{
+    AggregateRow, Filled, MfuRow, Recommendation, Section, StageTimingRow, Stakeholder, Takeaway,
+    TopKernelRow,
+};
+
+use super::first_screen::SIMULATED;
+use values::text;
+
+/// The page.
+pub fn stakeholder_md(page: &Stakeholder) -> String {
+    let mut out = format!("# Summary of {}\n\n", text(&page.run));
+    if page.simulated {
+        out.push_str(&format!("> **{SIMULATED}**\n\n"));
+    }
+    let verdict = Some(page.verdict.text.as_str()).filter(|verdict| !verdict.is_empty());
+    out.push_str(&format!("**Coverage:** {}.\n\n", text(verdict.unwrap_or("not known"))));
+    out.push_str(&summary::sentences(page).join(" "));
+    out.push_str("\n\n");
+    out.push_str(&sections::environment(&page.environment));
+    out.push_str(&sections::aggregates(&page.aggregates));
+    out.push_str(&sections::stages(&page.stages));
+    out.push_str(&sections::mfu(&page.mfu));
+    out.push_str(&sections::operators(&page.operators));
+    out.push_str(&sections::kernels(&page.kernels));
+    out.push_str(&sections::takeaways(&page.takeaways));
+    out.push_str(&sections::recommendations(&page.recommendations));
+    out.push_str(&sections::limits(&page.limits));
+    out
+}
+
+#[cfg(test)]
+mod tests;

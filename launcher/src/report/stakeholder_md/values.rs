@@ -1,0 +1,74 @@
+//! Numbers and foreign text -> what stands in a cell of the page.
+
+use super::super::numbers::ABSENT;
+use stage2_figures::text::{plain, shorten, visible};
+
+/// Characters of a text in a cell.
+const TEXT_LIMIT: usize = 600;
+/// Characters of a name in a cell.
+pub(super) const NAME_LIMIT: usize = 160;
+
+/// Text of any origin as plain Markdown text.
+pub(super) fn text(text: &str) -> String {
+    plain(&shorten(&visible(text.as_bytes()), TEXT_LIMIT))
+}
+
+/// A number with `digits` decimals; absent where there is none, or none that can be written.
+pub(super) fn decimal(value: Option<f64>, digits: usize) -> String {
+    match value {
+        Some(value) if value.is_finite() && value.abs() < 1e18 => format!("{value:.digits$}"),
+        Some(_) => "(no number)".to_owned(),
+        None => ABSENT.to_owned(),
+    }
+}
+
+/// A share of a peak, 0 to 1. Beyond that something was counted or looked up wrongly, and the number
+/// says so wherever it goes.
+pub(super) fn share_of_peak(value: Option<f64>) -> String {
+    let shown = decimal(value, 6);
+    match value {
+        Some(value) if value.is_finite() && !(0.0..=1.0).contains(&value) => {
+            format!("{shown} (not possible)")
+        }
+        _ => shown,
+    }
+}
+
+/// A sentence that may stand at the beginning of a line: with a full stop, unless it ends in one or
+/// in a mark like it, and without being a heading or a list.
+pub(super) fn sentence(words: &str) -> String {
+    let mut words = text(words.trim());
+    let digits = words.chars().take_while(char::is_ascii_digit).count();
+    if words.get(digits..).is_some_and(|rest| rest.starts_with(['.', ')', '#', '-', '+', '='])) {
+        words.insert(digits, '\\');
+    }
+    if words.ends_with(['.', '!', '?', ':']) { words } else { format!("{words}.") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_cannot_be_are_marked() {
+        assert_eq!(decimal(None, 3), ABSENT);
+        assert_eq!(decimal(Some(1.0005), 3), "1.000");
+        for absurd in [f64::NAN, f64::INFINITY, 1e300] {
+            assert_eq!(decimal(Some(absurd), 3), "(no number)");
+            assert!(share_of_peak(Some(absurd)).starts_with("(no number)"));
+        }
+        assert_eq!(share_of_peak(Some(0.021011)), "0.021011");
+        assert_eq!(share_of_peak(Some(1.2)), "1.200000 (not possible)");
+        assert_eq!(share_of_peak(Some(-0.5)), "-0.500000 (not possible)");
+    }
+
+    #[test]
+    fn sentences_end() {
+        assert_eq!(sentence(" GPU idle\n"), "GPU idle.");
+        assert_eq!(sentence("Why?"), "Why?");
+        assert_eq!(sentence("# no heading"), "\\# no heading.");
+        assert_eq!(sentence("- no list"), "\\- no list.");
+        assert_eq!(sentence("12. no list"), "12\\. no list.");
+        assert_eq!(sentence("12.5 % of all"), "12\\.5 % of all.");
+    }
+}

@@ -1,0 +1,200 @@
+//! A kernel's name -> what kind of work it does, by one table of rules.
+//!
+//! Names are compared as words: `CatArrayBatchedCopy`, `cat_array` and `cat-array` all hold the
+//! words `cat array`, and `rope` is not found in `property`. The first rule that fits wins, so the
+//! special stands before the general in the table.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use stage2_figures::{KernelName, kernel_name};
+
+use super::class_rules::{RULES, Scope};
+
+/// What kind of work a kernel does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KernelClass {
+    /// Between GPUs: collectives, point to point, expert dispatch.
+    Communication,
+    /// Matrix products, matrix-vector products and convolutions, with their split-K reductions.
+    Gemm,
+    /// Scaled dot-product attention, with the reductions of its parts.
+    Attention,
+    /// Mixture of experts: routing, permutation, grouped products.
+    Moe,
+    /// Layer, RMS, batch and group norms.
+    Norm,
+    /// Softmax by itself.
+    Softmax,
+    /// Rotary position embedding.
+    Rope,
+    /// Choosing tokens: top-k, sort, argmax kernels of samplers, multinomial.
+    Sampling,
+    /// Quantisation and dequantisation by themselves.
+    Quantization,
+    /// State-space and linear-attention scans.
+    Scan,
+    /// Copies, casts, concatenation, gather, scatter, embedding, cache writes.
+    Copy,
+    /// Fills.
+    Fill,
+    /// Reductions.
+    Reduction,
+    /// Arithmetic on each element.
+    Elementwise,
+    /// Not recognised.
+    Other,
+}
+
+impl KernelClass {
+    /// All of them, in the order in which reports list them.
+    pub const ALL: [KernelClass; 15] = [
+        KernelClass::Gemm,
+        KernelClass::Attention,
+        KernelClass::Moe,
+        KernelClass::Norm,
+        KernelClass::Softmax,
+        KernelClass::Rope,
+        KernelClass::Elementwise,
+        KernelClass::Reduction,
+        KernelClass::Copy,
+        KernelClass::Fill,
+        KernelClass::Quantization,
+        KernelClass::Scan,
+        KernelClass::Sampling,
+        KernelClass::Communication,
+        KernelClass::Other,
+    ];
+
+    /// Its name in reports.
+    pub fn label(self) -> &'static str {
+        match self {
+            KernelClass::Communication => "communication",
+            KernelClass::Gemm => "gemm",
+            KernelClass::Attention => "attention",
+            KernelClass::Moe => "moe",
+            KernelClass::Norm => "norm",
+            KernelClass::Softmax => "softmax",
+            KernelClass::Rope => "rope",
+            KernelClass::Sampling => "sampling",
+            KernelClass::Quantization => "quantization",
+            KernelClass::Scan => "scan",
+            KernelClass::Copy => "copy",
+            KernelClass::Fill => "fill",
+            KernelClass::Reduction => "reduction",
+            KernelClass::Elementwise => "elementwise",
+            KernelClass::Other => "other",
+        }
+    }
+}
+
+/// A class, and the pattern of the rule that gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Classified {
+    /// The class.
+    pub class: KernelClass,
+    /// The words that were found; none for [`KernelClass::Other`].
+    pub rule: Option<&'static str>,
+}
+
+/// The class of a kernel.
+pub fn class_of(name: &KernelName) -> KernelClass {
+    classify(&name.mangled, &name.demangled).class
+}
+
+/// The class of a kernel by its names; an empty demangled name is made from the mangled one.
+pub fn classify(mangled: &str, demangled: &str) -> Classified {
+    let demangled = match demangled {
+        "" => Cow::Owned(kernel_name(mangled.as_bytes()).demangled),
+        name => Cow::Borrowed(name),
+    };
+    let name = ANONYMOUS
+        .iter()
+        .fold(clip(&demangled).to_owned(), |name, written| name.replace(written, "anonymous"));
+    let whole = words(&name);
+    let head = words(head(&name));
+    let found = RULES.iter().find_map(|rule| {
+        let text = match rule.scope {
+            Scope::Head => &head,
+            Scope::Anywhere => &whole,
+        };
+        rule.patterns.iter().find(|pattern| fits(text, pattern)).map(|pattern| (rule, *pattern))
+    });
+    match found {
+        Some((rule, pattern)) => Classified { class: rule.class, rule: Some(pattern) },
+        None => Classified { class: KernelClass::Other, rule: None },
+    }
+}
+
+/// How demanglers write an anonymous namespace: with brackets that belong to no arguments.
+const ANONYMOUS: [&str; 3] = ["(anonymous namespace)", "<unnamed>", "{anonymous}"];
+
+/// Bytes of a name that are looked at: names of templates may be huge.
+const NAME_LIMIT_BYTES: usize = 16 * 1024;
+
+fn clip(name: &str) -> &str {
+    let mut end = name.len().min(NAME_LIMIT_BYTES);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.get(..end).unwrap_or(name)
+}
+
+/// The function's own name: without return type, template arguments and parameters.
+fn head(name: &str) -> &str {
+    let name = name.strip_prefix("void ").unwrap_or(name);
+    let end = name.find(['<', '(']).unwrap_or(name.len());
+    name.get(..end).unwrap_or(name)
+}
+
+/// ` a b c `: the words of a name in lower case, set off by spaces. Words end at anything but a
+/// letter or digit, before a capital after a small letter or digit, and before the last of several
+/// capitals (`RMSNorm` is `rms norm`).
+fn words(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() * 2);
+    out.push(' ');
+    let chars: Vec<char> = name.chars().collect();
+    for (at, &c) in chars.iter().enumerate() {
+        if !c.is_ascii_alphanumeric() {
+            if !out.ends_with(' ') {
+                out.push(' ');
+            }
+            continue;
+        }
+        let before = at.checked_sub(1).and_then(|i| chars.get(i)).copied().unwrap_or(' ');
+        let after = chars.get(at + 1).copied().unwrap_or(' ');
+        let starts = c.is_ascii_uppercase()
+            && (before.is_ascii_lowercase()
+                || before.is_ascii_digit()
+                || (before.is_ascii_uppercase() && after.is_ascii_lowercase()));
+        if starts && !out.ends_with(' ') {
+            out.push(' ');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out.push(' ');
+    out
+}
+
+/// Whether all parts of a pattern, set off by `+`, are in the words. `*` at an end of a part stands
+/// for the rest of a word; a pattern after `=` has to be all there is.
+fn fits(words: &str, pattern: &str) -> bool {
+    if let Some(all) = pattern.strip_prefix('=') {
+        return words.trim() == all;
+    }
+    pattern.split('+').all(|part| {
+        let open_front = part.starts_with('*');
+        let open_back = part.ends_with('*');
+        let core = part.trim_matches('*');
+        words.match_indices(core).any(|(at, _)| {
+            let before = words.get(..at).is_none_or(|s| s.ends_with(' '));
+            let after = words.get(at + core.len()..).is_none_or(|s| s.starts_with(' '));
+            (open_front || before) && (open_back || after)
+        })
+    })
+}
+
+#[cfg(test)]
+#[path = "class_tests.rs"]
+mod tests;

@@ -1,0 +1,334 @@
+//! conf/hardware and the name that a driver gives its GPU -> dense peak rates, or the reason for none.
+//!
+//! A GPU is recognised by its whole name only: a part of a name (`H100`, `A10`) stands for cards
+//! whose rates differ by half, and a slice of a card (`... MIG 1g.10gb`) has other rates than the
+//! card. So no order or specificity is needed: a name is listed in one preset, or in none.
+
+use serde::{Deserialize, Serialize};
+
+use super::precision::Precision;
+use crate::finding::{Finding, Severity};
+
+/// A preset of conf/hardware, one to one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hardware {
+    /// Name of the card; null: take the preset that lists the driver's name.
+    pub name: Option<String>,
+    /// Where the figures are from.
+    pub source: Option<String>,
+    /// Names that drivers give to this card.
+    #[serde(default)]
+    pub device_names: Vec<String>,
+    /// Dense peak rates.
+    #[serde(default)]
+    pub dense_tflops: DenseTflops,
+    /// Peak memory bandwidth, 10^9 bytes/s.
+    pub memory_gb_per_s: Option<f64>,
+}
+
+/// Peak rates without structured sparsity: 10^12 FLOP/s, of the integer formats 10^12 operations/s.
+/// Null where the source does not give one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DenseTflops {
+    /// [`Precision::Fp64`].
+    pub fp64: Option<f64>,
+    /// [`Precision::Fp64Tensor`].
+    pub fp64_tensor: Option<f64>,
+    /// [`Precision::Fp32`].
+    pub fp32: Option<f64>,
+    /// [`Precision::Tf32`].
+    pub tf32: Option<f64>,
+    /// [`Precision::Fp16`].
+    pub fp16: Option<f64>,
+    /// [`Precision::Bf16`].
+    pub bf16: Option<f64>,
+    /// [`Precision::Fp8`].
+    pub fp8: Option<f64>,
+    /// [`Precision::Fp4`].
+    pub fp4: Option<f64>,
+    /// [`Precision::Int8`].
+    pub int8: Option<f64>,
+    /// [`Precision::Int4`].
+    pub int4: Option<f64>,
+    /// [`Precision::Fp16NonTensor`].
+    pub fp16_non_tensor: Option<f64>,
+    /// [`Precision::Bf16NonTensor`].
+    pub bf16_non_tensor: Option<f64>,
+}
+
+impl DenseTflops {
+    /// The rate of one precision.
+    pub fn get(&self, precision: Precision) -> Option<f64> {
+        let mut copy = *self;
+        *copy.slot(precision)
+    }
+
+    fn slot(&mut self, precision: Precision) -> &mut Option<f64> {
+        match precision {
+            Precision::Fp64 => &mut self.fp64,
+            Precision::Fp64Tensor => &mut self.fp64_tensor,
+            Precision::Fp32 => &mut self.fp32,
+            Precision::Tf32 => &mut self.tf32,
+            Precision::Fp16 => &mut self.fp16,
+            Precision::Bf16 => &mut self.bf16,
+            Precision::Fp8 => &mut self.fp8,
+            Precision::Fp4 => &mut self.fp4,
+            Precision::Int8 => &mut self.int8,
+            Precision::Int4 => &mut self.int4,
+            Precision::Fp16NonTensor => &mut self.fp16_non_tensor,
+            Precision::Bf16NonTensor => &mut self.bf16_non_tensor,
+        }
+    }
+}
+
+/// The peak rates that a report uses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Peaks {
+    /// Name of the card, or `configuration` where only single values were set.
+    pub card: String,
+    /// Where the figures are from.
+    pub source: String,
+    /// Dense peak rates.
+    pub dense_tflops: DenseTflops,
+    /// Peak memory bandwidth, 10^9 bytes/s.
+    pub memory_gb_per_s: Option<f64>,
+    /// Keys whose value is the configuration's, and not the preset's.
+    pub overridden: Vec<String>,
+}
+
+impl Peaks {
+    /// Peak rate of one precision, FLOP/s (operations/s of the integer formats).
+    pub fn flops_per_s(&self, precision: Precision) -> Option<f64> {
+        self.dense_tflops.get(precision).map(|tera| tera * 1e12)
+    }
+
+    /// Peak memory bandwidth, bytes/s.
+    pub fn bytes_per_s(&self) -> Option<f64> {
+        self.memory_gb_per_s.map(|giga| giga * 1e9)
+    }
+}
+
+/// Peak rates, or none, and what the reader should know about them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resolved {
+    /// None: nothing is known.
+    pub peaks: Option<Peaks>,
+    /// What the reader should know.
+    pub findings: Vec<Finding>,
+}
+
+/// All presets of conf/hardware.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    presets: Vec<(String, Hardware)>,
+}
+
+/// Names offered where one is not known.
+const NAMES_OFFERED: usize = 3;
+/// Similarity (Jaro-Winkler) from which a name is offered.
+const SIMILAR: f64 = 0.85;
+
+impl Catalogue {
+    /// Reads presets: their names and texts. One that cannot be read is left out, with a finding.
+    pub fn read<'t>(
+        files: impl IntoIterator<Item = (&'t str, &'t str)>,
+    ) -> (Catalogue, Vec<Finding>) {
+        let (mut presets, mut findings) = (Vec::new(), Vec::new());
+        for (preset, text) in files {
+            match serde_saphyr::from_str::<Hardware>(text) {
+                Ok(hardware) => presets.push((preset.to_owned(), hardware)),
+                Err(error) => findings.push(Finding::new(
+                    Severity::Warning,
+                    format!("hardware preset {preset} cannot be read"),
+                    error.to_string().lines().next().unwrap_or_default().to_owned(),
+                    "correct the file; its keys are those of conf/hardware/auto.yaml",
+                )),
+            }
+        }
+        (Catalogue { presets }, findings)
+    }
+
+    /// The presets that are built into the program.
+    pub fn built_in() -> Catalogue {
+        Catalogue::read(crate::config::built_in_group("hardware")).0
+    }
+
+    /// Presets that list the name, as `(preset, values)`; by their preset's name.
+    fn listing(&self, device_name: &str) -> Vec<&(String, Hardware)> {
+        let wanted = words(device_name);
+        let mut found: Vec<_> = self
+            .presets
+            .iter()
+            .filter(|(_, hardware)| {
+                hardware.device_names.iter().any(|name| !wanted.is_empty() && words(name) == wanted)
+            })
+            .collect();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        found
+    }
+
+    /// The card of a device name, if exactly one preset lists it.
+    pub fn find(&self, device_name: &str) -> Option<&Hardware> {
+        match self.listing(device_name).as_slice() {
+            [(_, hardware)] => Some(hardware),
+            _ => None,
+        }
+    }
+
+    /// Presets whose names are like the name.
+    fn similar(&self, device_name: &str) -> Vec<String> {
+        let wanted = words(device_name).join(" ");
+        let mut scored: Vec<(f64, &String)> = self
+            .presets
+            .iter()
+            .filter_map(|(preset, hardware)| {
+                let score = |name: &String| strsim::jaro_winkler(&words(name).join(" "), &wanted);
+                let best = hardware.device_names.iter().map(score).max_by(f64::total_cmp)?;
+                (best >= SIMILAR).then_some((best, preset))
+            })
+            .collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        scored.into_iter().take(NAMES_OFFERED).map(|(_, preset)| preset.clone()).collect()
+    }
+}
+
+/// The words of a device name that tell cards apart.
+fn words(device_name: &str) -> Vec<String> {
+    device_name
+        .split(|c: char| c.is_whitespace() || matches!(c, '-' | '_' | ','))
+        .map(|word| word.to_ascii_lowercase())
+        .filter(|word| {
+            !matches!(word.as_str(), "" | "nvidia" | "corporation" | "tesla" | "geforce")
+        })
+        .collect()
+}
+
+/// The peaks for a GPU. What the configuration sets wins over the preset that lists the GPU's name;
+/// a preset that was chosen by name wins altogether.
+pub fn resolve(
+    catalogue: &Catalogue,
+    configured: &Hardware,
+    device_name: Option<&str>,
+) -> Resolved {
+    let mut findings = Vec::new();
+    let configured = checked(configured, &mut findings);
+    let listing = device_name.map(|name| catalogue.listing(name)).unwrap_or_default();
+    let listed = match listing.as_slice() {
+        [(_, hardware)] => Some(hardware),
+        _ => None,
+    };
+    let base = match &configured.name {
+        Some(name) => {
+            if let Some(other) = listed.and_then(|l| l.name.as_ref()).filter(|l| *l != name) {
+                findings.push(Finding::new(
+                    Severity::Warning,
+                    format!(
+                        "peak rates are those of {name}, but the GPU calls itself {}",
+                        device_name.unwrap_or_default()
+                    ),
+                    format!("that name belongs to {other}"),
+                    "leave hardware=auto, unless this is intended",
+                ));
+            }
+            catalogue.presets.iter().map(|(_, h)| h).find(|h| h.name.as_ref() == Some(name))
+        }
+        None => listed,
+    };
+    let base = base.map(|base| checked(base, &mut findings));
+    let peaks = lay_over(base.as_ref(), &configured);
+    if peaks.is_none() {
+        findings.push(unknown(catalogue, device_name, &listing));
+    }
+    Resolved { peaks, findings }
+}
+
+/// Leaves out rates that are no positive number, with a finding each.
+fn checked(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
+    let mut checked = hardware.clone();
+    let mut check = |key: String, value: &mut Option<f64>| {
+        if let Some(bad) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
+            *value = None;
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!("hardware.{key}={bad} is no peak rate"),
+                "it has to be a positive number; it is left out",
+                "correct or remove it",
+            ));
+        }
+    };
+    for precision in Precision::ALL {
+        let key = format!("dense_tflops.{}", precision.key());
+        check(key, checked.dense_tflops.slot(precision));
+    }
+    check("memory_gb_per_s".to_owned(), &mut checked.memory_gb_per_s);
+    checked
+}
+
+fn lay_over(base: Option<&Hardware>, over: &Hardware) -> Option<Peaks> {
+    let nothing = Hardware::default();
+    let base_or = base.unwrap_or(&nothing);
+    let mut peaks = Peaks {
+        card: base_or.name.clone().or_else(|| over.name.clone()).unwrap_or_default(),
+        source: base_or.source.clone().or_else(|| over.source.clone()).unwrap_or_default(),
+        dense_tflops: base_or.dense_tflops,
+        memory_gb_per_s: base_or.memory_gb_per_s,
+        overridden: Vec::new(),
+    };
+    let mut lay = |key: String, slot: &mut Option<f64>, value: Option<f64>| {
+        if value.is_some() && value != *slot {
+            *slot = value;
+            peaks.overridden.push(key);
+        }
+    };
+    for precision in Precision::ALL {
+        let value = over.dense_tflops.get(precision);
+        let key = format!("dense_tflops.{}", precision.key());
+        lay(key, peaks.dense_tflops.slot(precision), value);
+    }
+    lay("memory_gb_per_s".to_owned(), &mut peaks.memory_gb_per_s, over.memory_gb_per_s);
+    let known = Precision::ALL.iter().any(|p| peaks.dense_tflops.get(*p).is_some())
+        || peaks.memory_gb_per_s.is_some();
+    if peaks.card.is_empty() {
+        peaks.card = "configuration".to_owned();
+    }
+    if peaks.source.is_empty() {
+        peaks.source = "set in the configuration".to_owned();
+    }
+    known.then_some(peaks)
+}
+
+fn unknown(
+    catalogue: &Catalogue,
+    device_name: Option<&str>,
+    listing: &[&(String, Hardware)],
+) -> Finding {
+    let (what, offered) = match (device_name, listing) {
+        (None, _) => ("the GPU's name is not known, so neither are its peak rates".into(), vec![]),
+        (Some(name), [_, _, ..]) => (
+            format!("more than one hardware preset lists the GPU name {name:?}"),
+            listing.iter().map(|(preset, _)| preset.clone()).collect(),
+        ),
+        (Some(name), _) => {
+            (format!("no hardware preset lists the GPU name {name:?}"), catalogue.similar(name))
+        }
+    };
+    let choose = if offered.is_empty() {
+        String::new()
+    } else {
+        format!("hardware={} if that is the card, or ", offered.join(" or "))
+    };
+    Finding::new(
+        Severity::Warning,
+        what,
+        "MFU, MBU and the distance to the roof are absent",
+        format!(
+            "set {choose}hardware.dense_tflops.bf16 (dense, TFLOP/s) and hardware.memory_gb_per_s"
+        ),
+    )
+}
+
+#[cfg(test)]
+#[path = "hardware_tests.rs"]
+mod tests;

@@ -1,0 +1,83 @@
+//! Reports of profilers that were taken elsewhere -> their tables, by the tools of this machine.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::tool::{Tool, version_of};
+use super::{System, ncu_pass, nsys_pass};
+use crate::captures::NoSignals;
+use crate::config::Config;
+use crate::finding::{Finding, Severity};
+use crate::ncu::command::Files;
+use crate::nsys::version::Version;
+use crate::plan::Limits;
+use crate::terminal::Terminal;
+
+/// What the tools are run with.
+pub(crate) struct Imports<'a> {
+    /// Settings.
+    pub(crate) config: &'a Config,
+    /// Who is told.
+    pub(crate) terminal: &'a Terminal,
+}
+
+impl Imports<'_> {
+    /// Exports reports of Nsight Systems, in the folder that they lie in.
+    pub(crate) fn nsys(&self, folder: &Path, reports: &[PathBuf], findings: &mut Vec<Finding>) {
+        let nsys = &self.config.pipeline.nsys;
+        match version_of(&nsys.executable) {
+            Ok(said) => {
+                let version = Version::parse(&said);
+                nsys_pass::tables(&self.tool(folder), nsys, version, reports, findings);
+            }
+            Err((_, why)) => {
+                let remedy = "export them where it is installed (`nsys export --type=sqlite`), and \
+                              merge the .sqlite";
+                findings.push(not_read("Nsight Systems", &nsys.executable, why, remedy));
+            }
+        }
+    }
+
+    /// Prints the tables of reports of Nsight Compute, in the folder that they lie in.
+    pub(crate) fn ncu(&self, folder: &Path, reports: &[PathBuf], findings: &mut Vec<Finding>) {
+        let ncu = &self.config.pipeline.ncu;
+        if let Err((_, why)) = version_of(&ncu.executable) {
+            let remedy = "print them where it is installed (`ncu --import FILE --page raw --csv \
+                          --print-units base --print-kernel-base mangled`), and merge the .csv";
+            findings.push(not_read("Nsight Compute", &ncu.executable, why, remedy));
+            return;
+        }
+        for report in reports {
+            let stem = report.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let file = |page: &str| match reports {
+                [_] => folder.join(format!("{page}.csv")),
+                _ => folder.join(format!("{stem}.{page}.csv")),
+            };
+            let files = Files {
+                report: report.clone(),
+                log: folder.join("messages.txt"),
+                raw: file("raw"),
+                details: file("details"),
+            };
+            ncu_pass::import(&self.tool(folder), ncu, &files, findings);
+        }
+    }
+
+    fn tool(&self, folder: &Path) -> Tool<'_, System, NoSignals> {
+        let grace = Duration::from_secs(self.config.run.kill_grace_s);
+        Tool {
+            spawner: &System,
+            signals: &NoSignals,
+            terminal: self.terminal,
+            folder: folder.to_owned(),
+            environment: BTreeMap::new(),
+            limits: Limits { timeout: None, grace },
+        }
+    }
+}
+
+fn not_read(tool: &str, executable: &Path, why: String, remedy: &str) -> Finding {
+    let what = format!("reports of {tool} are not read: {} cannot be run", executable.display());
+    Finding::new(Severity::Warning, what, why, remedy)
+}

@@ -1,0 +1,181 @@
+//! The nsys pass: a profiling run, a second one where the range never came, then the tables.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::SignalSource;
+use super::child::Spawner;
+use super::tool::{Ended, Tool, ToolPass, other_end, version_of};
+use crate::bundle::{PassStatus, WorkloadExit, write_whole};
+use crate::finding::{Finding, Severity};
+use crate::nsys::command;
+use crate::nsys::config::Nsys;
+use crate::nsys::outcome::{self, Files, Verdict, judge, judge_tables};
+use crate::nsys::scrub::scrub;
+use crate::nsys::version::Version;
+use crate::plan::{NSYS_BASE, Profiler, Step};
+
+/// Runs the pass. `collect` is how the workload ended in the collect pass.
+pub(super) fn run<S: Spawner, G: SignalSource>(
+    tool: &Tool<'_, S, G>,
+    nsys: &Nsys,
+    profiler: &Profiler,
+    collect: Option<WorkloadExit>,
+) -> ToolPass {
+    let version = match version_of(&nsys.executable) {
+        Ok(said) => Version::parse(&said),
+        Err((missing, why)) => {
+            let status = if missing { PassStatus::Skipped } else { PassStatus::Failed };
+            return ToolPass::without(status, outcome::missing(nsys, &why));
+        }
+    };
+    if let Some(finding) = version.and_then(Version::too_old) {
+        return ToolPass::without(PassStatus::Skipped, finding);
+    }
+    let mut findings = Vec::new();
+    if version.is_none() {
+        let what = "the version of nsys is not known";
+        let why = "`nsys --version` prints none; the arguments of new versions are used";
+        findings.push(Finding::new(Severity::Note, what, why, ""));
+    }
+    let base = tool.folder.join(NSYS_BASE);
+    let mut settings = nsys.clone();
+    let mut gate_gone = false;
+    loop {
+        let profile = match command::profile(&settings, version, &profiler.workload, &base) {
+            Ok(profile) => profile,
+            Err(error) => {
+                let finding = Finding::new(Severity::Error, error.to_string(), "", "");
+                return ToolPass::without(PassStatus::Failed, finding);
+            }
+        };
+        findings.extend(profile.findings);
+        let ended = tool.profile(&profile.invocation.argv, &profile.invocation.env);
+        let mut pass = ToolPass {
+            status: PassStatus::Ok,
+            why: String::new(),
+            argv: Some(profile.invocation.argv),
+            exit: ended.exit,
+            duration: Some(ended.duration),
+            interrupted: ended.interrupted,
+            findings: Vec::new(),
+        };
+        if let Some(why) = &ended.refused {
+            return ToolPass::without(PassStatus::Failed, outcome::missing(nsys, why));
+        }
+        let files = Files::find(&base, &ended.log);
+        let outcome = judge(&settings, &outcome_of(&ended, files));
+        findings.extend(outcome.findings);
+        match outcome.verdict {
+            Verdict::NoRange { finding } if !gate_gone && !ended.interrupted => {
+                tool.terminal.finding(&finding);
+                tool.terminal.progress("nsys: once more, without the gate");
+                findings.push(finding);
+                (settings, gate_gone) = (settings.without_gate(), true);
+                continue;
+            }
+            Verdict::NoRange { finding } | Verdict::Failed { finding } => {
+                pass.status = PassStatus::Failed;
+                pass.why = finding.to_string();
+                findings.push(finding);
+            }
+            Verdict::Ok { reports } => {
+                if gate_gone {
+                    pass.why = "the capture range never came: repeated without the gate".to_owned();
+                }
+                findings.extend(other_end("nsys", collect, outcome.workload));
+                let reports = brought_home(reports, &tool.folder, &mut findings);
+                findings.extend(environment_finding(&tool.folder));
+                if !ended.interrupted {
+                    tables(tool, nsys, version, &reports, &mut findings);
+                }
+            }
+        }
+        pass.findings = findings;
+        return pass;
+    }
+}
+
+fn outcome_of(ended: &Ended, files: Files) -> outcome::Ended {
+    outcome::Ended {
+        exit: ended.exit,
+        timed_out_after: ended.timed_out_after,
+        log: ended.log.clone(),
+        files,
+    }
+}
+
+/// Copies reports that nsys wrote elsewhere into the folder of the pass.
+fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
+    let mut bring = |report: PathBuf| {
+        if report.starts_with(folder) {
+            return report;
+        }
+        let home = folder.join(report.file_name().unwrap_or_default());
+        match std::fs::copy(&report, &home) {
+            Ok(_) => home,
+            Err(error) => {
+                let what = format!("{} could not be copied into the bundle", report.display());
+                findings.push(Finding::new(Severity::Warning, what, error.to_string(), ""));
+                report
+            }
+        }
+    };
+    reports.into_iter().map(&mut bring).collect()
+}
+
+/// Says, on the terminal and beside the reports, what they hold.
+fn environment_finding(folder: &Path) -> Vec<Finding> {
+    let finding = Finding::new(
+        Severity::Warning,
+        "the files of nsys/ hold the environment and the arguments of every process of the machine",
+        "nsys records them, with all passwords and tokens that are among them",
+        "do not give them away; pipeline.nsys.export.scrub=true also writes run.scrubbed.sqlite, \
+         without them",
+    );
+    let written = write_whole(&folder.join("SENSITIVE.txt"), &format!("{finding}\n"));
+    let failed = written.err().map(|error| {
+        Finding::new(Severity::Note, "nsys/SENSITIVE.txt is missing", format!("{error:#}"), "")
+    });
+    std::iter::once(finding).chain(failed).collect()
+}
+
+/// Export, tables and a copy to give away.
+pub(crate) fn tables<S: Spawner, G: SignalSource>(
+    tool: &Tool<'_, S, G>,
+    nsys: &Nsys,
+    version: Option<Version>,
+    reports: &[PathBuf],
+    findings: &mut Vec<Finding>,
+) {
+    let limit = Duration::from_secs(nsys.export_time_limit_s.get());
+    let run = |step: Step| outcome_of(&tool.step(&step), Files::default());
+    for report in reports {
+        let stem = report.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let sqlite = tool.folder.join(format!("{stem}.sqlite"));
+        let mut exported = false;
+        if nsys.export.sqlite {
+            let ended = run((command::export(nsys, report, &sqlite), limit).into());
+            match judge_tables("nsys export", &ended, &sqlite) {
+                Ok(()) => exported = true,
+                Err(finding) => findings.push(finding),
+            }
+        }
+        if nsys.export.stats_csv {
+            let input = if exported { &sqlite } else { report };
+            let stats = command::stats(nsys, version, input, &stem);
+            let ended = run((stats.invocation, limit).into());
+            // A capture has not every table: one is enough.
+            let there = stats.files.iter().find(|file| file.is_file());
+            if let Some(wanted) = there.or(stats.files.first())
+                && let Err(finding) = judge_tables("nsys stats", &ended, wanted)
+            {
+                findings.push(finding);
+            }
+        }
+        if nsys.export.scrub && exported {
+            let clean = tool.folder.join(format!("{stem}.scrubbed.sqlite"));
+            findings.extend(scrub(&sqlite, &clean).err());
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Passes under stand-ins for the profilers: what is run, what is repeated, and what it costs when one
+//! of them does not work.
+
+mod common;
+
+use common::Sandbox;
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+
+/// Runs its last words as nsys does, writes a report, and obeys a few words of the environment.
+const NSYS: &str = r#"#!/bin/sh
+case "$1" in
+--version) echo "NVIDIA Nsight Systems version ${FAKE_VERSION:-2024.6.2}"; exit 0;;
+export|stats)
+  for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
+  if [ "$1" = export ]; then echo tables > "$out"
+  else echo "Name,Calls" > "${out}_cuda_gpu_kern_sum.csv"; fi
+  exit 0;;
+esac
+[ "$FAKE" = hang ] && exec sleep 60
+[ "$FAKE" = fail ] && { echo "FATAL ERROR: no" >&2; exit 1; }
+gated=
+for word; do case "$word" in
+  --output=*) out="${word#--output=}";;
+  --capture-range=*) gated=1;;
+esac; done
+while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
+"$@"; code=$?
+[ -n "$gated" ] && [ "$FAKE" = norange ] && exit $code
+echo report > "$out.nsys-rep"
+exit $code
+"#;
+
+const NCU: &str = r#"#!/bin/sh
+case "$1" in
+--version) printf 'NVIDIA (R) Nsight Compute\nVersion %s (build 1) (public-release)\n' "${FAKE_VERSION:-2025.3.1.0}"; exit 0;;
+--list-sections) echo "Identifier DisplayName Enabled"; exit 0;;
+--query-metrics) exit 1;;
+--import) echo '"ID","Kernel Name"'; echo '"0","k"'; exit 0;;
+esac
+[ "$FAKE" = hang ] && exec sleep 60
+out= log= filtered=
+while [ "$1" ]; do case "$1" in
+  --export) out="$2"; shift 2;;
+  --log-file) log="$2"; shift 2;;
+  --nvtx-include|--kernel-name) filtered=1; shift 2;;
+  --nvtx|--force-overwrite) shift;;
+  --*) shift 2;;
+  *) break;;
+esac; done
+[ "$FAKE" = perm ] && { echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission" > "$log"; exit 1; }
+"$@"; code=$?
+[ "$FAKE" = nokernels ] && [ -n "$filtered" ] && { echo "==WARNING== No kernels were profiled." > "$log"; exit $code; }
+echo "==PROF== Disconnected" > "$log"
+echo report > "$out"
+exit $code
+"#;
+
+fn sandbox(nsys: bool, ncu: bool) -> Sandbox {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir_all(sandbox.path("tools")).expect("folder");
+    if nsys {
+        sandbox.executable("tools/nsys", NSYS);
+    }
+    if ncu {
+        sandbox.executable("tools/ncu", NCU);
+    }
+    sandbox
+}
+
+fn launch(sandbox: &Sandbox, settings: &[&str], fake: &str) -> assert_cmd::Command {
+    let workload = ["--", "sh", "-c", "echo ran >> count; echo out; exit 3"];
+    let mut command = sandbox.launch(&[settings, &workload].concat());
+    let mut path = std::ffi::OsString::from(sandbox.path("tools"));
+    path.push(":");
+    path.push(common::path_without_profilers());
+    command.env("PATH", path).env("FAKE", fake);
+    command
+}
+
+fn runs(sandbox: &Sandbox) -> usize {
+    common::read(&sandbox.path("count")).lines().count()
+}
+
+fn pass(run: &Value, name: &str) -> Value {
+    let passes = run["passes"].as_array().expect("passes");
+    passes.iter().find(|pass| pass["name"] == name).cloned().unwrap_or_default()
+}
+
+fn argv(pass: &Value) -> String {
+    let words = pass["argv"].as_array().expect("argv").iter();
+    words.filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_tool_has_its_pass_and_the_terminal_sees_one_workload() {
+    let sandbox = sandbox(true, true);
+    let assert = launch(&sandbox, &[], "ok").assert().code(3).stdout("out\n");
+    assert.stderr(contains("hold the environment"));
+    assert_eq!(runs(&sandbox), 3);
+    let run = sandbox.run_json();
+    for name in ["collect", "nsys", "ncu"] {
+        assert_eq!(pass(&run, name)["status"], "ok", "{run:#}");
+    }
+    assert!(pass(&run, "nsys")["environment"]["LD_PRELOAD"].is_null(), "one profiler a pass");
+    for file in [
+        "nsys/run.nsys-rep",
+        "nsys/run.sqlite",
+        "nsys/run_cuda_gpu_kern_sum.csv",
+        "nsys/SENSITIVE.txt",
+        "ncu/run.ncu-rep",
+        "ncu/raw.csv",
+        "ncu/details.csv",
+        "ncu/sections.txt",
+    ] {
+        assert!(!sandbox.read(file).is_empty(), "{file}");
+    }
+    assert!(sandbox.read("nsys/cmd.txt").contains("nsys export "));
+    assert!(sandbox.read("nsys/log.txt").contains("\nout\n"));
+    assert!(sandbox.read("ncu/log.txt").contains("==PROF=="));
+}
+
+#[test]
+fn tools_that_are_missing_or_too_old_cost_their_passes_only() {
+    let none = sandbox(false, false);
+    launch(&none, &[], "").assert().code(3).stderr(contains("pipeline.nsys.executable"));
+    let run = none.run_json();
+    for name in ["nsys", "ncu"] {
+        assert_eq!(pass(&run, name)["status"], "skipped");
+        assert!(pass(&run, name)["why"].as_str().is_some_and(|why| why.contains("cannot be")));
+    }
+    assert_eq!(runs(&none), 1);
+    let old = sandbox(true, true);
+    let mut command = launch(&old, &[], "");
+    command.env("FAKE_VERSION", "2021.1.0").assert().code(3).stderr(contains("older than 2022.4"));
+    assert_eq!(pass(&old.run_json(), "ncu")["status"], "skipped");
+    assert_eq!(runs(&old), 1);
+}
+
+#[test]
+fn failures_and_time_limits_are_told_and_the_rest_goes_on() {
+    let failing = sandbox(true, true);
+    launch(&failing, &[], "fail").assert().code(3);
+    let run = failing.run_json();
+    assert_eq!(pass(&run, "nsys")["status"], "failed");
+    assert_eq!(pass(&run, "ncu")["status"], "ok");
+    let hanging = sandbox(true, true);
+    let limits = ["pipeline.nsys.time_limit_s=1", "pipeline.ncu.time_budget_s=1"];
+    launch(&hanging, &limits, "hang").assert().code(3).stderr(contains("within 1 s"));
+    let run = hanging.run_json();
+    assert_eq!(pass(&run, "nsys")["status"], "failed");
+    assert_eq!(pass(&run, "ncu")["status"], "failed");
+    assert!(hanging.read("kernels.md").contains('#'), "the reports are written");
+}
+
+#[test]
+fn a_range_that_never_came_is_repeated_without_the_gate() {
+    let sandbox = sandbox(true, false);
+    let gated = ["profiling/nsys=nsys.gated", "pipeline.ncu.enable=false"];
+    launch(&sandbox, &gated, "norange").assert().code(3).stderr(contains("never came"));
+    let nsys = pass(&sandbox.run_json(), "nsys");
+    assert_eq!(nsys["status"], "ok");
+    assert!(nsys["why"].as_str().is_some_and(|why| why.contains("without the gate")));
+    assert!(!argv(&nsys).contains("--capture-range"), "the run that counts");
+    assert!(sandbox.read("nsys/cmd.txt").contains("--nvtx-capture=decode@*"));
+    assert_eq!(runs(&sandbox), 3);
+    assert!(!sandbox.read("nsys/run.sqlite").is_empty());
+}
+
+#[test]
+fn filters_that_nothing_passes_are_dropped_once() {
+    let sandbox = sandbox(false, true);
+    let settings = ["pipeline.nsys.enable=false"];
+    launch(&sandbox, &settings, "nokernels").assert().code(3).stderr(contains("profiled"));
+    let ncu = pass(&sandbox.run_json(), "ncu");
+    assert_eq!(ncu["status"], "ok");
+    assert!(!argv(&ncu).contains("--nvtx-include"), "{ncu}");
+    assert!(sandbox.read("ncu/cmd.txt").contains("--nvtx-include decode/"));
+    assert_eq!(runs(&sandbox), 3);
+}
+
+#[test]
+fn counters_that_are_not_permitted_have_a_remedy() {
+    let sandbox = sandbox(false, true);
+    let settings = ["pipeline.nsys.enable=false"];
+    let assert = launch(&sandbox, &settings, "perm").assert().code(3);
+    assert.stderr(contains("NVreg_RestrictProfilingToAdminUsers=0"));
+    assert_eq!(pass(&sandbox.run_json(), "ncu")["status"], "failed");
+    assert_eq!(runs(&sandbox), 1, "no retry can help");
+}
+
+#[test]
+fn light_mode_is_the_collect_pass_and_a_baseline_comes_first() {
+    let sandbox = sandbox(true, true);
+    launch(&sandbox, &["run.mode=light"], "").assert().code(3);
+    assert_eq!(sandbox.run_json()["passes"].as_array().map(Vec::len), Some(1));
+    let words = ["run.mode=light", "run.baseline=true"];
+    launch(&sandbox, &words, "").assert().code(3).stdout("out\n");
+    let run = sandbox.run_json();
+    let baseline = &run["passes"][0];
+    assert_eq!(baseline["environment"]["STAGE2_GPU"], "off");
+    assert!(
+        baseline["environment"]["STAGE2_OUT"].as_str().is_some_and(|o| o.ends_with("baseline"))
+    );
+    assert_eq!(run["passes"][1]["name"], "collect");
+    assert!(run["passes"][1]["environment"]["STAGE2_GPU"].is_null());
+    assert_eq!(sandbox.read("baseline/log.txt"), "out\n");
+}
+
+#[test]
+fn a_dry_run_shows_every_command_without_the_tools() {
+    let sandbox = sandbox(false, false);
+    let words =
+        ["--dry-run", "--annotate", "torch-ops", "run.baseline=true", "--run-dir", "/r", "--", "w"];
+    let output = sandbox.launch(&words).assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(output).expect("UTF-8");
+    let library = sandbox.path("libstage2.so").display().to_string();
+    let shown = text.replace(&library, "LIBRARY");
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/dry_run.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(golden, &shown).expect("golden file");
+    }
+    assert_eq!(shown, common::read(golden.as_ref()), "UPDATE_GOLDEN=1 writes it again");
+    assert!(!sandbox.path("tmp").exists());
+}
+
+#[test]
+fn annotations_reach_every_pass() {
+    let sandbox = sandbox(true, false);
+    let words = ["--annotate", "prefill-decode", "--annotate", "torch-ops"];
+    launch(&sandbox, &words, "").assert().code(3);
+    let run = sandbox.run_json();
+    for name in ["collect", "nsys"] {
+        let environment = &pass(&run, name)["environment"];
+        assert_eq!(environment["STAGE2_ANNOTATE"], "torch-ops,prefill-decode", "{name}");
+        assert!(environment["PYTHONPATH"].as_str().is_some_and(|path| path.contains("/hook")));
+    }
+    assert!(!sandbox.read("hook/sitecustomize.py").is_empty());
+    sandbox.launch(&["--annotate", "torch", "--", "true"]).assert().code(2);
+    let set = ["config", "run.annotate=[torch-ops]"];
+    sandbox.launch(&set).assert().success().stdout(contains("torch-ops"));
+}
+
+#[test]
+fn settings_of_the_tools_are_checked_and_the_nearest_key_is_named() {
+    let sandbox = Sandbox::new();
+    for (setting, part) in [
+        ("pipeline.nsys.capture_rnge=nvtx", "`pipeline.nsys.capture_range`"),
+        ("pipeline.ncu.topn=3", "`pipeline.ncu.top_n`"),
+        ("pipeline.nsys.capture_range=nvtx", "pipeline.nsys.nvtx_capture"),
+        ("profiling/ncu=ncu.hoper", "`ncu.hopper`"),
+        ("model/llm=lama_3_8b", "`llama_3_8b`"),
+        ("run.keep_last=0", "run.keep_last"),
+        ("hardware.memory_gb_per_sec=1", "`hardware.memory_gb_per_s`"),
+    ] {
+        sandbox.launch(&[setting, "--", "true"]).assert().code(2).stderr(contains(part));
+    }
+    let set = [
+        "config",
+        "model/llm=llama_3_8b",
+        "+pipeline.nsys.env_var.A='1'",
+        "profiling/nsys=nsys.gated",
+    ];
+    let assert = sandbox.launch(&set).assert().success();
+    assert.stdout(contains("hidden_size: 4096").and(contains("decode@*")));
+}
+
+#[test]
+fn only_the_newest_bundles_are_kept() {
+    let sandbox = Sandbox::new();
+    sandbox.write("tmp/stage2/notes/run.json", "{}");
+    for _ in 0..3 {
+        sandbox.launch(&["run.mode=light", "run.keep_last=2", "--", "true"]).assert().success();
+    }
+    let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("bundles");
+    let names: Vec<_> = entries.map(|entry| entry.expect("entry").file_name()).collect();
+    assert_eq!(names.len(), 4, "two bundles, notes and latest: {names:?}");
+    let words = ["run.mode=light", "run.size_limit_bytes=10", "--", "true"];
+    sandbox.launch(&words).assert().success().stderr(contains("run.size_limit_bytes=10"));
+}
+
+#[test]
+fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
+    let sandbox = sandbox(false, true);
+    sandbox.write("a/x.s2t", "no spool");
+    sandbox.write("b.txt", "");
+    sandbox.write("c.csv", "Name,Calls\n");
+    sandbox.write("d.ncu-rep", "report");
+    sandbox.write("e.nsys-rep", "report");
+    let words = [
+        "merge",
+        "--spool",
+        "a",
+        "--spool",
+        "nowhere",
+        "--nsys",
+        "b.txt",
+        "--nsys",
+        "c.csv",
+        "--nsys",
+        "e.nsys-rep",
+        "--ncu",
+        "d.ncu-rep",
+        "-o",
+        "out",
+    ];
+    let mut command = sandbox.launch(&words);
+    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
+    path.push(common::path_without_profilers());
+    let assert = command.env("PATH", path).assert().success();
+    assert
+        .stderr(contains("nowhere is not merged").and(contains("b.txt is not merged")))
+        .stderr(contains("reports of Nsight Systems are not read").and(contains("x.s2t")));
+    let out = sandbox.path("out");
+    for file in ["collector/x.s2t", "nsys/c.csv", "nsys/e.nsys-rep", "ncu/raw.csv", "kernels.md"] {
+        assert!(out.join(file).is_file(), "{file}");
+    }
+    sandbox.launch(&["merge", "-o", "other"]).assert().code(2).stderr(contains("nothing to merge"));
+    sandbox.launch(&["merge", "--spool", "a", "-o", "out"]).assert().code(2);
+}
