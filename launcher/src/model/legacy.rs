@@ -91,9 +91,8 @@ impl LegacyDims {
     ) -> Option<LegacyMfu> {
         let LegacyTimes { prefill_ms, decode_ms, vision_ms } = times;
         let usable = |v: f64| v.is_finite() && v >= 0.0;
-        if ![prefill_ms, decode_ms, vision_ms].into_iter().all(usable)
-            || !(peak_tflops.is_finite() && peak_tflops > 0.0)
-        {
+        let times = [prefill_ms, decode_ms, vision_ms];
+        if !(times.into_iter().all(usable) && peak_tflops.is_finite() && peak_tflops > 0.0) {
             return None;
         }
         let context = match context {

@@ -1,6 +1,7 @@
-use super::super::flops::{decode, prefill};
+use super::super::flops::{self, decode, prefill};
 use super::super::preset::built_in;
 use super::super::shape::Vision;
+use super::super::weights::DecodeBytes;
 use super::*;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
 
@@ -222,4 +223,34 @@ fn measured_flops_stand_beside_and_impossible_shares_are_told() {
     assert!(u.findings.iter().any(|f| f.what.contains("MBU of decode")), "{:?}", u.findings);
     let json = serde_json::to_string(&u).expect("JSON");
     assert_eq!(serde_json::from_str::<Utilisation>(&json).expect("read back"), u);
+}
+
+#[test]
+fn a_recorded_run_lands_where_an_h200_can_be() {
+    // The recording in tests/fixtures/cupti: 512 prompt tokens, 8 steps; GPU busy 3.846 and 14.591 ms.
+    let (model, peaks) = (model("llama_1b_random"), h200());
+    let tokens = TokenCounts { decode_steps: Some(8), ..TOKENS };
+    let recorded = |name: &str, role, busy_ns, kernels| StageInput {
+        instances: 1,
+        wall_ns: None,
+        busy_ns: Some(busy_ns),
+        kernels: Some(kernels),
+        ..stage(name, role, 1.0, 0, 0)
+    };
+    let stages = [
+        recorded("prefill", Role::Prefill, 3_846_000, 662),
+        recorded("decode", Role::Decode, 14_591_000, 5552),
+    ];
+    let inputs =
+        Inputs { model: Ok(&model), peaks: Some(&peaks), tokens: &tokens, stages: &stages };
+    let u = utilisation(&inputs);
+    let [prefill, decode] = u.stages.as_slice() else { panic!("two stages") };
+    let between = |figure: &Figure, low: f64, high: f64| {
+        assert!(figure.value().is_some_and(|v| (low..high).contains(&v)), "{figure:?}");
+    };
+    between(&prefill.mfu_busy, 0.2, 0.4);
+    between(&decode.mbu_busy, 0.2, 0.3);
+    between(&decode.mfu_busy, 0.001, 0.002);
+    near(&decode.kernels_per_token, 694.0);
+    assert_eq!(prefill.mfu_wall, Figure::Absent(Absent::NoWallTime));
 }

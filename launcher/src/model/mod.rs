@@ -8,9 +8,11 @@
 pub mod figure;
 pub mod flops;
 pub mod hugging_face;
+mod hugging_face_layers;
 mod keys;
 pub mod legacy;
 pub mod mfu;
+mod mfu_work;
 pub mod preset;
 pub mod shape;
 pub mod tokens;

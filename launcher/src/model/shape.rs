@@ -215,7 +215,8 @@ mod tests {
     fn sizes_out_of_range_are_named() {
         let good = built_in_shape("deepseek_v3");
         assert_eq!(good.check(), Ok(()));
-        let cases: [(&str, fn(&mut Shape)); 10] = [
+        type Spoil = fn(&mut Shape);
+        let cases: [(&str, Spoil); 10] = [
             ("hidden_size", |s| s.hidden_size = 0),
             ("vocab_size", |s| s.vocab_size = u64::MAX),
             ("num_hidden_layers", |s| s.num_hidden_layers = 1 << 40),

@@ -109,9 +109,11 @@ pub fn classify(mangled: &str, demangled: &str) -> Classified {
         "" => Cow::Owned(kernel_name(mangled.as_bytes()).demangled),
         name => Cow::Borrowed(name),
     };
-    let name = clip(&demangled);
-    let whole = words(name);
-    let head = words(head(name));
+    let name = ANONYMOUS
+        .iter()
+        .fold(clip(&demangled).to_owned(), |name, written| name.replace(written, "anonymous"));
+    let whole = words(&name);
+    let head = words(head(&name));
     let found = RULES.iter().find_map(|rule| {
         let text = match rule.scope {
             Scope::Head => &head,
@@ -124,6 +126,9 @@ pub fn classify(mangled: &str, demangled: &str) -> Classified {
         None => Classified { class: KernelClass::Other, rule: None },
     }
 }
+
+/// How demanglers write an anonymous namespace: with brackets that belong to no arguments.
+const ANONYMOUS: [&str; 3] = ["(anonymous namespace)", "<unnamed>", "{anonymous}"];
 
 /// Bytes of a name that are looked at: names of templates may be huge.
 const NAME_LIMIT_BYTES: usize = 16 * 1024;
@@ -139,13 +144,8 @@ fn clip(name: &str) -> &str {
 /// The function's own name: without return type, template arguments and parameters.
 fn head(name: &str) -> &str {
     let name = name.strip_prefix("void ").unwrap_or(name);
-    // An anonymous namespace is in brackets; what follows it is the name.
-    let anonymous = "(anonymous namespace)";
-    let from = name.find(anonymous).filter(|at| !name.get(..*at).unwrap_or("").contains('<'));
-    let start = from.map_or(0, |at| at + anonymous.len());
-    let rest = name.get(start..).unwrap_or(name);
-    let end = rest.find(['<', '(']).unwrap_or(rest.len());
-    name.get(..start + end).unwrap_or(name)
+    let end = name.find(['<', '(']).unwrap_or(name.len());
+    name.get(..end).unwrap_or(name)
 }
 
 /// ` a b c `: the words of a name in lower case, set off by spaces. Words end at anything but a

@@ -260,6 +260,14 @@ const KNOWN: &[(&str, KernelClass)] = &[
         Scan,
     ),
     ("_chunk_scan_fwd_kernel", Scan),
+    (
+        "void at::<unnamed>::indexSelectSmallIndex<c10::BFloat16, long, unsigned int, 2, 2, (int)-2>(cuda::TensorInfo<T1, T3>)",
+        Copy,
+    ),
+    (
+        "void <unnamed>::elementwise_kernel_with_index<int, at::arange_cuda_out>(T1, T2)",
+        Elementwise,
+    ),
     ("[CUDA memset]", Fill),
     ("[CUDA memcpy DtoH]", Copy),
     ("my_property_kernel", Other),
@@ -292,8 +300,7 @@ fn words_end_where_a_reader_ends_them() {
     ] {
         assert_eq!(words(name).replace("  ", " ").trim(), expected.trim(), "{name}");
     }
-    assert_eq!(head("void (anonymous namespace)::f<int>(int)"), "(anonymous namespace)::f");
-    assert_eq!(head("void a::b<(anonymous namespace)::c>(int)"), "a::b");
+    assert_eq!(head("void a::b<c<d>, e>(int)"), "a::b");
     assert_eq!(head("plain"), "plain");
     assert!(fits(" a bc d ", "bc+a") && fits(" a bc d ", "b*") && fits(" a bc d ", "*c"));
     assert!(!fits(" a bc d ", "b") && !fits(" a bc d ", "c*") && !fits(" a bc d ", "a+e"));

@@ -3,9 +3,9 @@
 //! Everything here is a pure function of its arguments. What is not known is absent, with the
 //! reason; nothing is guessed, and no absent number turns into zero.
 
-//pub mod bound;
+pub mod bound;
 pub mod class;
 mod class_rules;
 pub mod hardware;
 pub mod precision;
-//pub mod takeaways;
+pub mod takeaways;

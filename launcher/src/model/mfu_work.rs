@@ -1,0 +1,248 @@
+//! One stage, or one generation -> its FLOPs, bytes and tokens over its times.
+
+use super::figure::{Absent, Figure};
+use super::flops;
+use super::mfu::{Inputs, ModelUtilisation, Role, StageInput, StageUtilisation};
+use super::preset::Model;
+use super::weights::DecodeBytes;
+use crate::roofline::hardware::Peaks;
+
+/// The calculation over one set of inputs.
+pub(super) struct Work<'a> {
+    pub(super) inputs: &'a Inputs<'a>,
+}
+
+impl Work<'_> {
+    fn model(&self) -> Result<&Model, Absent> {
+        self.inputs.model.clone()
+    }
+
+    /// FLOPs of the vision encoder in one generation.
+    fn vision_flops(&self) -> Result<f64, Absent> {
+        let model = self.model()?;
+        match (model.vision_flops_per_prefill, &model.shape.vision) {
+            (Some(flops), _) => Ok(flops),
+            (None, Some(vision)) => {
+                let tokens = self.inputs.tokens;
+                Ok(flops::vision(vision) * (tokens.images()? * tokens.batch()?) as f64)
+            }
+            (None, None) => Err(Absent::NoVisionFlops),
+        }
+    }
+
+    fn has(&self, role: Role) -> bool {
+        self.inputs.stages.iter().any(|stage| stage.role == role)
+    }
+
+    /// FLOPs of a role in one generation.
+    fn flops(&self, role: Role) -> Result<f64, Absent> {
+        let model = self.model()?;
+        let tokens = self.inputs.tokens;
+        match role {
+            Role::Prefill => {
+                let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
+                let text = flops::prefill(&model.shape, batch, prompt, model.lm_head_in_prefill);
+                // Unknown FLOPs of a vision encoder make a lower bound of this; it is assumed, and
+                // said, that there are none.
+                let vision = if self.has(Role::VisionBefore) {
+                    0.0
+                } else {
+                    self.vision_flops().unwrap_or(0.0)
+                };
+                Ok(text.total() + vision)
+            }
+            Role::Decode => {
+                let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
+                Ok(flops::decode(&model.shape, batch, prompt, tokens.steps()?).total())
+            }
+            Role::VisionInPrefill | Role::VisionBefore => {
+                let parts = self.inputs.stages.iter().filter(|stage| stage.role == role).count();
+                if parts > 1 {
+                    return Err(Absent::SeveralStages { stage: "a vision encoder".to_owned() });
+                }
+                self.vision_flops()
+            }
+            Role::Other => Err(Absent::NotModelled),
+        }
+    }
+
+    fn bytes(&self, role: Role) -> Result<f64, Absent> {
+        if role != Role::Decode {
+            return Err(Absent::DecodeOnly);
+        }
+        let (model, tokens) = (self.model()?, self.inputs.tokens);
+        let (batch, prompt, steps) = (tokens.batch()?, tokens.prompt()?, tokens.steps()?);
+        Ok(DecodeBytes::of(&model.shape, model.storage, batch, prompt, steps).total())
+    }
+
+    fn tokens(&self, role: Role) -> Result<f64, Absent> {
+        let tokens = self.inputs.tokens;
+        match role {
+            Role::Prefill => Ok(tokens.batch()? as f64 * tokens.prompt()? as f64),
+            Role::Decode => Ok(tokens.batch()? as f64 * tokens.steps()? as f64),
+            _ => Err(Absent::NotModelled),
+        }
+    }
+
+    /// Peak FLOP/s of the model's arithmetic.
+    fn peak(&self) -> Figure {
+        let peak = self.model().and_then(|model| {
+            let precision = model.dtype.precision();
+            let peak = self.inputs.peaks.and_then(|peaks| peaks.flops_per_s(precision));
+            peak.ok_or_else(|| Absent::NoPeak { precision: precision.key().to_owned() })
+        });
+        peak.into()
+    }
+
+    fn bandwidth(&self) -> Figure {
+        let known = self.inputs.peaks.and_then(Peaks::bytes_per_s);
+        known.ok_or(Absent::NoBandwidth).into()
+    }
+
+    pub(super) fn stage(&self, stage: &StageInput) -> StageUtilisation {
+        let share = Figure::of(1.0).over(&Figure::of(stage.per_generation), "per_generation");
+        let of_instance = |work: Result<f64, Absent>| match &share {
+            Figure::Known(share) => Figure::from(work).map(|work| work * share),
+            Figure::Absent(why) => Figure::Absent(why.clone()),
+        };
+        let flops = of_instance(self.flops(stage.role));
+        let bytes = of_instance(self.bytes(stage.role));
+        let tokens = of_instance(self.tokens(stage.role));
+        let (wall_s, busy_s) = (wall_s(stage), busy_s(stage));
+        let measured = stage.measured_flops.ok_or(Absent::NotMeasured);
+        let measured_flops = per_instance(measured.into(), stage);
+        let kernels = stage.kernels.map(|k| k as f64).ok_or(Absent::NoKernels);
+        let rate = |work: &Figure, time: &Figure, name: &str| work.over(time, name);
+        let (wall, busy) = ("wall time", "GPU busy time");
+        StageUtilisation {
+            stage: stage.stage.clone(),
+            role: stage.role,
+            basis: stage.basis.clone(),
+            mfu_wall: rate(&flops, &wall_s, wall).over(&self.peak(), "peak"),
+            mfu_busy: rate(&flops, &busy_s, busy).over(&self.peak(), "peak"),
+            measured_mfu_busy: rate(&measured_flops, &busy_s, busy).over(&self.peak(), "peak"),
+            mbu_wall: rate(&bytes, &wall_s, wall).over(&self.bandwidth(), "bandwidth"),
+            mbu_busy: rate(&bytes, &busy_s, busy).over(&self.bandwidth(), "bandwidth"),
+            tokens_per_s: rate(&tokens, &wall_s, wall),
+            gpu_us_per_token: busy_s.map(|s| s * 1e6).over(&tokens, "number of tokens"),
+            kernels_per_token: per_instance(kernels.into(), stage)
+                .over(&tokens, "number of tokens"),
+            flops,
+            measured_flops,
+            bytes,
+            tokens,
+        }
+    }
+
+    pub(super) fn model_level(&self) -> ModelUtilisation {
+        let roles = [Role::Prefill, Role::Decode];
+        let mut flops = Figure::of(0.0);
+        let mut wall = Figure::of(0.0);
+        let mut busy = Figure::of(0.0);
+        for role in roles {
+            flops = flops.plus(&self.flops(role).into());
+            match self.only(role) {
+                Ok(stage) => {
+                    let times = |time: Figure| time.map(|s| s * stage.per_generation);
+                    wall = wall.plus(&times(wall_s(stage)));
+                    busy = busy.plus(&times(busy_s(stage)));
+                }
+                Err(why) => {
+                    wall = Figure::Absent(why.clone());
+                    busy = Figure::Absent(why);
+                    break;
+                }
+            }
+        }
+        if self.has(Role::VisionBefore) {
+            flops = flops.plus(&self.vision_flops().into());
+        }
+        for stage in self.inputs.stages.iter().filter(|s| s.role == Role::VisionBefore) {
+            wall = wall.plus(&wall_s(stage).map(|s| s * stage.per_generation));
+            busy = busy.plus(&busy_s(stage).map(|s| s * stage.per_generation));
+        }
+        let tokens = self.inputs.tokens;
+        let generated =
+            tokens.batch().and_then(|batch| Ok(batch as f64 * (tokens.steps()? as f64 + 1.0)));
+        let generated_tokens = Figure::from(generated);
+        ModelUtilisation {
+            mfu_wall: flops.over(&wall, "wall time").over(&self.peak(), "peak"),
+            mfu_busy: flops.over(&busy, "GPU busy time").over(&self.peak(), "peak"),
+            generated_tokens_per_s: generated_tokens.over(&wall, "wall time"),
+            generated_tokens,
+            flops,
+            wall_s: wall,
+            busy_s: busy,
+        }
+    }
+
+    fn only(&self, role: Role) -> Result<&StageInput, Absent> {
+        let stage = match role {
+            Role::Prefill => "prefill",
+            _ => "decode",
+        };
+        let mut found = self.inputs.stages.iter().filter(|stage| stage.role == role);
+        match (found.next(), found.next()) {
+            (Some(one), None) => Ok(one),
+            (None, _) => Err(Absent::NoStage { stage: stage.to_owned() }),
+            (Some(_), Some(_)) => Err(Absent::SeveralStages { stage: stage.to_owned() }),
+        }
+    }
+
+    pub(super) fn assumptions(&self) -> Vec<String> {
+        let Ok(model) = self.model() else { return Vec::new() };
+        let mut lines = vec![format!(
+            "MFU: FLOPs / (time x dense peak for {}). MBU: (weights + KV cache that decode has to \
+             read) / (time x peak bandwidth); weights as {}, KV cache as {}; activations and cache \
+             writes are left out.",
+            model.dtype.precision().key(),
+            model.storage.weights.key(),
+            model.storage.kv_cache.key(),
+        )];
+        lines.extend(flops::assumptions(&model.shape, model.lm_head_in_prefill));
+        if model.shape.moe.is_some() {
+            lines.push(
+                "Experts that a decode step reads: as many different ones as its tokens choose on \
+                 average, if every expert is as likely."
+                    .to_owned(),
+            );
+        }
+        let vision_seen = self.has(Role::VisionInPrefill) || self.has(Role::VisionBefore);
+        lines.push(match (self.vision_flops(), vision_seen, self.has(Role::VisionBefore)) {
+            (Ok(_), _, true) => "The vision encoder runs before prefill: its FLOPs and time are \
+                                 its own, and in the model's."
+                .to_owned(),
+            (Ok(_), _, false) => {
+                "The vision encoder's FLOPs are part of prefill's, as its time is: \
+                                  each is counted once."
+                    .to_owned()
+            }
+            (Err(why), true, _) => format!(
+                "FLOPs of the vision encoder: {why}. They are left out, so that MFU of prefill and \
+                 of the model is a lower bound."
+            ),
+            (Err(_), false, _) => "No vision encoder is counted.".to_owned(),
+        });
+        lines.extend(model.assumptions.iter().cloned());
+        lines
+    }
+}
+
+fn per_instance(total: Figure, stage: &StageInput) -> Figure {
+    total.over(&Figure::of(stage.instances as f64), "number of instances")
+}
+
+fn seconds(ns: Option<u64>, absent: Absent, stage: &StageInput) -> Figure {
+    let seconds = ns.map(|ns| ns as f64 / 1e9).ok_or(absent);
+    per_instance(seconds.into(), stage)
+}
+
+/// Wall time of one instance, s.
+fn wall_s(stage: &StageInput) -> Figure {
+    seconds(stage.wall_ns, Absent::NoWallTime, stage)
+}
+
+/// GPU busy time of one instance, s.
+fn busy_s(stage: &StageInput) -> Figure {
+    seconds(stage.busy_ns, Absent::NoBusyTime, stage)
+}

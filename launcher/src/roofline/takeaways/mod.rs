@@ -1,0 +1,136 @@
+//! What is known of a run -> what it means and what to do first, each with its numbers and its rule.
+//!
+//! A rule speaks only where every number that it needs is there. The order is that of the time that
+//! is concerned, and the same facts always give the same words.
+
+pub mod rule;
+mod rules;
+
+use serde::{Deserialize, Serialize};
+
+use super::bound::Bound;
+use super::class::KernelClass;
+pub use rule::Rule;
+
+/// What is known of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// The GPU was simulated: times are those of a recording.
+    pub simulated: bool,
+    /// What is missing from the capture, in one line; none where nothing is, or it is not known.
+    pub missing: Option<String>,
+    /// The stages.
+    pub stages: Vec<StageFacts>,
+}
+
+/// What is known of a stage.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageFacts {
+    /// Its name.
+    pub stage: String,
+    /// It is the decode of a language model.
+    pub decode: bool,
+    /// Union of the windows of its instances, ns.
+    pub window_ns: Option<u64>,
+    /// Part of the window in which the GPU was idle, percent.
+    pub idle_percent: Option<f64>,
+    /// Kernels.
+    pub kernels: Option<u64>,
+    /// Mean duration of a kernel, us.
+    pub kernel_mean_us: Option<f64>,
+    /// Kernels that CUDA graphs launched, percent.
+    pub graph_percent: Option<f64>,
+    /// Kernels per token.
+    pub kernels_per_token: Option<f64>,
+    /// Tokens per second.
+    pub tokens_per_s: Option<f64>,
+    /// Sequences side by side.
+    pub batch_size: Option<u64>,
+    /// MFU over wall time, share.
+    pub mfu_wall: Option<f64>,
+    /// MFU over GPU busy time, share.
+    pub mfu_busy: Option<f64>,
+    /// MBU over wall time, share.
+    pub mbu_wall: Option<f64>,
+    /// MBU over GPU busy time, share.
+    pub mbu_busy: Option<f64>,
+    /// Shares of the kernel classes in the sum of kernel time, percent.
+    pub classes: Vec<(KernelClass, f64)>,
+    /// Its longest kernels.
+    pub top_kernels: Vec<KernelFacts>,
+}
+
+/// What is known of a kernel in a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelFacts {
+    /// Its short name.
+    pub kernel: String,
+    /// Its class.
+    pub class: KernelClass,
+    /// Share of the stage's sum of kernel time, percent.
+    pub percent: f64,
+    /// Calls.
+    pub calls: u64,
+    /// What holds it up.
+    pub bound: Option<Bound>,
+    /// Share of what is attainable under the roof.
+    pub attainable_share: Option<f64>,
+    /// Warps resident on average, percent of the most.
+    pub achieved_occupancy_percent: Option<f64>,
+}
+
+/// One thing that the numbers say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Takeaway {
+    /// The rule that says it.
+    pub rule: Rule,
+    /// The stage that it is about.
+    pub stage: Option<String>,
+    /// What it says, with the numbers.
+    pub text: String,
+    /// What to do.
+    pub recommendation: Option<String>,
+    /// Part of the sum of all stages' windows that is concerned, percent.
+    pub concerns_percent: Option<f64>,
+}
+
+/// Everything that the facts say: first what they cannot be trusted for, then what concerns the
+/// most time.
+pub fn takeaways(facts: &Facts) -> Vec<Takeaway> {
+    let mut said = rules::of_run(facts);
+    let all_ns: u64 = facts.stages.iter().filter_map(|s| s.window_ns).fold(0, u64::saturating_add);
+    for stage in &facts.stages {
+        let share = stage.window_ns.filter(|_| all_ns > 0).map(|ns| ns as f64 / all_ns as f64);
+        said.extend(rules::of_stage(stage, share));
+    }
+    if said.iter().all(|takeaway| takeaway.rule.is_caveat()) {
+        said.push(rules::nothing(facts));
+    }
+    let weight = |t: &Takeaway| t.concerns_percent.unwrap_or(-1.0);
+    said.sort_by(|a, b| {
+        b.rule
+            .is_caveat()
+            .cmp(&a.rule.is_caveat())
+            .then_with(|| weight(b).total_cmp(&weight(a)))
+            .then_with(|| a.rule.cmp(&b.rule))
+            .then_with(|| a.stage.cmp(&b.stage))
+            .then_with(|| a.text.cmp(&b.text))
+    });
+    said
+}
+
+/// What to do, first things first, each once, with the takeaway that it follows from.
+pub fn recommendations(takeaways: &[Takeaway]) -> Vec<(&str, &Takeaway)> {
+    let mut given: Vec<(&str, &Takeaway)> = Vec::new();
+    for takeaway in takeaways {
+        if let Some(text) = takeaway.recommendation.as_deref()
+            && !given.iter().any(|(said, _)| *said == text)
+        {
+            given.push((text, takeaway));
+        }
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests;

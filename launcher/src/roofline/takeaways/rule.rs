@@ -1,0 +1,142 @@
+//! The rules of takeaways: when each speaks, with its thresholds.
+
+use serde::{Deserialize, Serialize};
+
+/// Idle time of the GPU from which on a stage waits for the host, percent of its window.
+pub const IDLE_HIGH_PERCENT: f64 = 30.0;
+/// Idle time up to which a stage keeps the GPU busy, percent of its window.
+pub const IDLE_LOW_PERCENT: f64 = 10.0;
+/// Mean duration up to which kernels are short, us: about what a launch costs the host.
+pub const SHORT_KERNEL_US: f64 = 10.0;
+/// Window per kernel up to which launches follow each other without other work between, us.
+pub const LAUNCH_INTERVAL_US: f64 = 50.0;
+/// Kernels launched by graphs from which on a stage uses CUDA graphs, percent.
+pub const GRAPHS_USED_PERCENT: f64 = 50.0;
+/// Share of all windows from which on a stage is where the time goes, percent.
+pub const DOMINANT_STAGE_PERCENT: f64 = 60.0;
+/// Share of kernel time from which on communication matters, percent.
+pub const COMMUNICATION_PERCENT: f64 = 10.0;
+/// Share of kernel time from which on what could be fused matters, percent.
+pub const FUSIBLE_PERCENT: f64 = 30.0;
+/// Share of kernel time from which on copies matter, percent.
+pub const COPY_PERCENT: f64 = 15.0;
+/// Share of kernel time from which on one kernel matters, percent.
+pub const KERNEL_PERCENT: f64 = 10.0;
+/// Occupancy below which few warps hide latency, percent.
+pub const LOW_OCCUPANCY_PERCENT: f64 = 25.0;
+/// Share of the attainable from which on a kernel is near its roof.
+pub const NEAR_ROOF_SHARE: f64 = 0.7;
+/// Share of the peak bandwidth from which on decode is near what memory allows.
+pub const MBU_HIGH_SHARE: f64 = 0.6;
+/// Share of the peak bandwidth below which busy time goes elsewhere than into reading the model.
+pub const MBU_LOW_SHARE: f64 = 0.3;
+
+/// A rule that spoke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// The GPU was simulated.
+    Simulated,
+    /// Part of the capture is missing.
+    Incomplete,
+    /// One stage takes most of the time.
+    DominantStage,
+    /// The host cannot launch kernels as fast as the GPU runs them.
+    LaunchBound,
+    /// The GPU waits for something else than launches.
+    HostGaps,
+    /// The GPU waits, and it is not known for what.
+    GpuIdle,
+    /// The GPU is busy: kernels are what counts.
+    GpuBusy,
+    /// Communication between GPUs takes a share.
+    Communication,
+    /// Small kernels between the matrix products take a share.
+    Fusible,
+    /// Copies take a share.
+    Copies,
+    /// Decode reads memory nearly as fast as it can.
+    DecodeNearBandwidth,
+    /// Decode reads the model far slower than memory allows, while the GPU is busy.
+    DecodeFarFromBandwidth,
+    /// A matrix product of decode is bound by memory.
+    MemoryBoundProduct,
+    /// A kernel has few warps and is bound by latency.
+    LowOccupancy,
+    /// A kernel is near its roof.
+    NearRoof,
+    /// A kernel is far from its roof.
+    FarFromRoof,
+    /// A kernel takes much of a stage, and nothing more is known about it.
+    TopKernel,
+    /// MFU and MBU.
+    Utilisation,
+    /// Nothing can be said.
+    Nothing,
+}
+
+impl Rule {
+    /// Whether it is about how far the other takeaways can be trusted.
+    pub(super) fn is_caveat(self) -> bool {
+        matches!(self, Rule::Simulated | Rule::Incomplete)
+    }
+
+    /// When it speaks, with its thresholds.
+    pub fn text(self) -> String {
+        match self {
+            Rule::Simulated => "the device is the simulated one".into(),
+            Rule::Incomplete => "the capture's coverage is not complete".into(),
+            Rule::DominantStage => {
+                format!(
+                    "of several stages one has at least {DOMINANT_STAGE_PERCENT} % of all windows"
+                )
+            }
+            Rule::LaunchBound => format!(
+                "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, mean kernel at most \
+                 {SHORT_KERNEL_US} us, window per kernel at most {LAUNCH_INTERVAL_US} us, fewer than \
+                 {GRAPHS_USED_PERCENT} % of the kernels from CUDA graphs"
+            ),
+            Rule::HostGaps => format!(
+                "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and not launch-bound"
+            ),
+            Rule::GpuIdle => format!(
+                "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, kernels not counted"
+            ),
+            Rule::GpuBusy => format!("GPU idle at most {IDLE_LOW_PERCENT} % of the window"),
+            Rule::Communication => {
+                format!("communication at least {COMMUNICATION_PERCENT} % of kernel time")
+            }
+            Rule::Fusible => format!(
+                "elementwise, norm, rope, softmax, reduction and fill kernels together at least \
+                 {FUSIBLE_PERCENT} % of kernel time"
+            ),
+            Rule::Copies => format!("copies at least {COPY_PERCENT} % of kernel time"),
+            Rule::DecodeNearBandwidth => {
+                format!("decode, MBU over GPU busy time at least {MBU_HIGH_SHARE}")
+            }
+            Rule::DecodeFarFromBandwidth => {
+                format!("decode, MBU over GPU busy time below {MBU_LOW_SHARE}")
+            }
+            Rule::MemoryBoundProduct => format!(
+                "decode, a gemm or moe kernel of at least {KERNEL_PERCENT} % that is memory-bound"
+            ),
+            Rule::LowOccupancy => format!(
+                "a kernel of at least {KERNEL_PERCENT} % that is latency-bound with less than \
+                 {LOW_OCCUPANCY_PERCENT} % occupancy"
+            ),
+            Rule::NearRoof => format!(
+                "a kernel of at least {KERNEL_PERCENT} % with at least {NEAR_ROOF_SHARE} of the attainable"
+            ),
+            Rule::FarFromRoof => format!(
+                "a kernel of at least {KERNEL_PERCENT} % with less than {NEAR_ROOF_SHARE} of the attainable"
+            ),
+            Rule::TopKernel => {
+                format!(
+                    "the longest kernel of a stage, at least {KERNEL_PERCENT} %, without counters"
+                )
+            }
+            Rule::Utilisation => "MFU or MBU is known".into(),
+            Rule::Nothing => "no other rule has the numbers that it needs".into(),
+        }
+    }
+}

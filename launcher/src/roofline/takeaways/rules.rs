@@ -1,0 +1,300 @@
+//! The facts of a run or a stage -> what each rule says about them, with the numbers.
+
+use super::rule::*;
+use super::{Facts, KernelFacts, StageFacts, Takeaway};
+use crate::roofline::bound::Bound;
+use crate::roofline::class::KernelClass;
+
+/// What concerns the run as a whole.
+pub(super) fn of_run(facts: &Facts) -> Vec<Takeaway> {
+    let mut said = Vec::new();
+    if facts.simulated {
+        said.push(Takeaway {
+            rule: Rule::Simulated,
+            stage: None,
+            text: "The GPU was simulated: times are those of a recording, not of this machine."
+                .into(),
+            recommendation: None,
+            concerns_percent: None,
+        });
+    }
+    if let Some(missing) = &facts.missing {
+        said.push(Takeaway {
+            rule: Rule::Incomplete,
+            stage: None,
+            text: format!(
+                "The capture is not complete: {missing}. Counts and times are lower \
+                 bounds, and shares may be off."
+            ),
+            recommendation: Some("Follow the findings on coverage and run again.".into()),
+            concerns_percent: None,
+        });
+    }
+    said
+}
+
+/// What is said when nothing else is.
+pub(super) fn nothing(facts: &Facts) -> Takeaway {
+    let (text, recommendation) = if facts.stages.is_empty() {
+        (
+            "No stage was seen, so nothing is said about any.",
+            "Mark the stages with NVTX ranges, for instance prefill and decode.",
+        )
+    } else {
+        (
+            "The numbers that are known support no statement.",
+            "Look at the findings for what is missing.",
+        )
+    };
+    Takeaway {
+        rule: Rule::Nothing,
+        stage: None,
+        text: text.into(),
+        recommendation: Some(recommendation.into()),
+        concerns_percent: None,
+    }
+}
+
+/// What concerns one stage. `share` is its part of all windows.
+pub(super) fn of_stage(stage: &StageFacts, share: Option<f64>) -> Vec<Takeaway> {
+    let speak = Speaker { stage, share };
+    let mut said = Vec::new();
+    said.extend(speak.dominant());
+    said.extend(speak.idle());
+    said.extend(speak.classes());
+    said.extend(speak.bandwidth());
+    said.extend(stage.top_kernels.iter().filter_map(|kernel| speak.kernel(kernel)));
+    said.extend(speak.top_kernel());
+    said.extend(speak.utilisation());
+    said
+}
+
+/// Classes that compilers and hand-written kernels fuse into their neighbours.
+const FUSIBLE: [KernelClass; 6] = [
+    KernelClass::Elementwise,
+    KernelClass::Norm,
+    KernelClass::Rope,
+    KernelClass::Softmax,
+    KernelClass::Reduction,
+    KernelClass::Fill,
+];
+
+struct Speaker<'a> {
+    stage: &'a StageFacts,
+    share: Option<f64>,
+}
+
+impl Speaker<'_> {
+    /// `part` is the part of the stage's window that is concerned, 0 to 1.
+    fn say(&self, rule: Rule, part: Option<f64>, text: String, then: Option<&str>) -> Takeaway {
+        Takeaway {
+            rule,
+            stage: Some(self.stage.stage.clone()),
+            text: format!("{}: {text}", self.stage.stage),
+            recommendation: then.map(str::to_owned),
+            concerns_percent: self.share.zip(part).map(|(share, part)| share * part * 100.0),
+        }
+    }
+
+    fn percent(value: Option<f64>) -> Option<f64> {
+        value.filter(|percent| percent.is_finite() && (0.0..=100.0).contains(percent))
+    }
+
+    fn idle_percent(&self) -> Option<f64> {
+        Self::percent(self.stage.idle_percent)
+    }
+
+    /// Part of the window that a share of kernel time is of.
+    fn busy_part(&self, percent: f64) -> Option<f64> {
+        self.idle_percent().map(|idle| (1.0 - idle / 100.0) * percent / 100.0)
+    }
+
+    fn dominant(&self) -> Option<Takeaway> {
+        let percent = self.share? * 100.0;
+        // A stage that is alone says nothing by being the longest.
+        let several = percent < 100.0;
+        (several && percent >= DOMINANT_STAGE_PERCENT).then(|| {
+            let rate = self.stage.tokens_per_s.map(|r| format!(", {r:.1} tokens/s"));
+            let text =
+                format!("{percent:.1} % of the time of all stages{}", rate.unwrap_or_default());
+            self.say(Rule::DominantStage, Some(1.0), text, None)
+        })
+    }
+
+    fn idle(&self) -> Option<Takeaway> {
+        let idle = self.idle_percent()?;
+        let part = Some(idle / 100.0);
+        if idle <= IDLE_LOW_PERCENT {
+            let text = format!("the GPU is busy {:.1} % of the window", 100.0 - idle);
+            return Some(self.say(Rule::GpuBusy, Some(1.0 - idle / 100.0), text, None));
+        }
+        if idle < IDLE_HIGH_PERCENT {
+            return None;
+        }
+        let waits = format!("the GPU is idle {idle:.1} % of the window");
+        let counted = self.stage.kernels.filter(|k| *k > 0).zip(self.stage.window_ns);
+        let Some(((kernels, window_ns), mean_us)) = counted.zip(self.stage.kernel_mean_us) else {
+            return Some(self.say(Rule::GpuIdle, part, waits, None));
+        };
+        let interval_us = window_ns as f64 / 1000.0 / kernels as f64;
+        let per_token = self.stage.kernels_per_token.map(|k| format!(", {k:.0} per token"));
+        let numbers = format!(
+            "{waits}: {kernels} kernels{}, {mean_us:.1} us each, one every {interval_us:.1} us",
+            per_token.unwrap_or_default()
+        );
+        let graphs = Self::percent(self.stage.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
+        let short = mean_us <= SHORT_KERNEL_US && interval_us <= LAUNCH_INTERVAL_US;
+        Some(if short && !graphs {
+            let text = format!("{numbers}; the host cannot launch them as fast as they run");
+            let then = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or \
+                        the serving engine's own), then fusion, then a larger batch.";
+            self.say(Rule::LaunchBound, part, text, Some(then))
+        } else {
+            let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
+            let text = format!("{numbers}{by_graphs}; it waits for something else than launches");
+            let then = "Look on the host for what the GPU waits for: synchronisation (.item(), \
+                        .cpu(), stop tests at each step), tokenisation, sampling, data copies.";
+            self.say(Rule::HostGaps, part, text, Some(then))
+        })
+    }
+
+    fn class_percent(&self, classes: &[KernelClass]) -> f64 {
+        let of = self.stage.classes.iter().filter(|(class, _)| classes.contains(class));
+        of.filter_map(|(_, percent)| Self::percent(Some(*percent))).sum()
+    }
+
+    fn classes(&self) -> Vec<Takeaway> {
+        let mut said = Vec::new();
+        let communication = self.class_percent(&[KernelClass::Communication]);
+        if communication >= COMMUNICATION_PERCENT {
+            let text = format!("communication is {communication:.1} % of kernel time");
+            let then = "Overlap communication with compute, use fewer or larger messages, or a \
+                        parallelism that sends less.";
+            let part = self.busy_part(communication);
+            said.push(self.say(Rule::Communication, part, text, Some(then)));
+        }
+        let fusible = self.class_percent(&FUSIBLE);
+        if fusible >= FUSIBLE_PERCENT {
+            let parts = FUSIBLE.iter().filter_map(|class| {
+                let percent = self.class_percent(&[*class]);
+                (percent >= 1.0).then(|| format!("{} {percent:.1}", class.label()))
+            });
+            let parts = parts.collect::<Vec<_>>().join(", ");
+            let text =
+                format!("kernels that could be fused are {fusible:.1} % of kernel time ({parts})");
+            let then = "Fuse them into their neighbours: torch.compile, or fused norm, rotary and \
+                        activation kernels.";
+            said.push(self.say(Rule::Fusible, self.busy_part(fusible), text, Some(then)));
+        }
+        let copies = self.class_percent(&[KernelClass::Copy]);
+        if copies >= COPY_PERCENT {
+            let text = format!("copies are {copies:.1} % of kernel time");
+            let then = "Avoid copies: a static KV cache instead of concatenation at each step, \
+                        fewer casts and layout changes.";
+            said.push(self.say(Rule::Copies, self.busy_part(copies), text, Some(then)));
+        }
+        said
+    }
+
+    fn bandwidth(&self) -> Option<Takeaway> {
+        let mbu = self.stage.mbu_busy.filter(|_| self.stage.decode).filter(|m| m.is_finite())?;
+        let batch = self.stage.batch_size.map(|b| format!(" at batch {b}")).unwrap_or_default();
+        let numbers = format!(
+            "while it is busy, the GPU reads weights and KV cache at {:.1} % of the peak bandwidth{batch}",
+            mbu * 100.0
+        );
+        if mbu >= MBU_HIGH_SHARE {
+            let then = "Read less per token: quantised weights or KV cache, a larger batch, \
+                        speculative decoding.";
+            Some(self.say(Rule::DecodeNearBandwidth, self.busy_part(100.0), numbers, Some(then)))
+        } else if mbu < MBU_LOW_SHARE {
+            let text = format!("{numbers}; most of the busy time is something else");
+            let part = self.busy_part((1.0 - mbu.max(0.0)) * 100.0);
+            Some(self.say(Rule::DecodeFarFromBandwidth, part, text, None))
+        } else {
+            None
+        }
+    }
+
+    fn kernel(&self, kernel: &KernelFacts) -> Option<Takeaway> {
+        let percent = Self::percent(Some(kernel.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
+        let part = self.busy_part(percent);
+        let attainable = kernel.attainable_share.filter(|share| share.is_finite());
+        let of_roof = attainable.map(|s| format!(", {:.0} % of what is attainable", s * 100.0));
+        let bound = kernel.bound.map(|bound| format!(", {}-bound", bound.label()));
+        let name = format!(
+            "{} ({}) takes {percent:.1} % of kernel time in {} calls{}{}",
+            kernel.kernel,
+            kernel.class.label(),
+            kernel.calls,
+            bound.unwrap_or_default(),
+            of_roof.unwrap_or_default(),
+        );
+        let product = matches!(kernel.class, KernelClass::Gemm | KernelClass::Moe);
+        if self.stage.decode && product && kernel.bound == Some(Bound::Memory) {
+            let then = "Move fewer bytes per token through the weights: quantisation, or a larger \
+                        batch that reads them once for more tokens.";
+            return Some(self.say(Rule::MemoryBoundProduct, part, name, Some(then)));
+        }
+        let occupancy = Self::percent(kernel.achieved_occupancy_percent);
+        if let Some(occupancy) = occupancy.filter(|o| *o < LOW_OCCUPANCY_PERCENT)
+            && kernel.bound == Some(Bound::Latency)
+        {
+            let text = format!("{name}, with {occupancy:.1} % occupancy");
+            let then = "Give it more parallel work: a larger batch, split-K or split-KV variants, \
+                        other tile sizes, or fuse it with its neighbours.";
+            return Some(self.say(Rule::LowOccupancy, part, text, Some(then)));
+        }
+        match attainable? {
+            share if share >= NEAR_ROOF_SHARE => {
+                let then = "Near its roof only less work helps: a lower precision, fewer \
+                            operations or bytes.";
+                Some(self.say(Rule::NearRoof, part, name, Some(then)))
+            }
+            _ => {
+                let then = "Far from its roof: try another implementation or library version, \
+                            other shapes (padding to multiples of 64), or fusion.";
+                Some(self.say(Rule::FarFromRoof, part, name, Some(then)))
+            }
+        }
+    }
+
+    fn top_kernel(&self) -> Option<Takeaway> {
+        let top = self.stage.top_kernels.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+        let percent = Self::percent(Some(top.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
+        if self.kernel(top).is_some() {
+            return None;
+        }
+        let text = format!(
+            "the longest kernel is {} ({}), {percent:.1} % of kernel time in {} calls",
+            top.kernel,
+            top.class.label(),
+            top.calls
+        );
+        let part = self.busy_part(percent);
+        let unknown = top.bound.is_none();
+        let then = "Profile it with counters (the ncu pass) to see what holds it up.";
+        Some(self.say(Rule::TopKernel, part, text, unknown.then_some(then)))
+    }
+
+    fn utilisation(&self) -> Option<Takeaway> {
+        let s = self.stage;
+        let both = |name: &str, wall: Option<f64>, busy: Option<f64>| {
+            let one = |value: Option<f64>, of: &str| {
+                let value = value.filter(|v| v.is_finite())?;
+                Some(format!("{:.2} % of {of}", value * 100.0))
+            };
+            let given: Vec<String> = [one(wall, "wall time"), one(busy, "GPU busy time")]
+                .into_iter()
+                .flatten()
+                .collect();
+            (!given.is_empty()).then(|| format!("{name} {}", given.join(" and ")))
+        };
+        let given: Vec<String> =
+            [both("MFU", s.mfu_wall, s.mfu_busy), both("MBU", s.mbu_wall, s.mbu_busy)]
+                .into_iter()
+                .flatten()
+                .collect();
+        (!given.is_empty()).then(|| self.say(Rule::Utilisation, None, given.join("; "), None))
+    }
+}

@@ -1,0 +1,226 @@
+use super::*;
+
+/// The example of an eager decode: short kernels, the GPU mostly idle.
+fn eager_decode() -> StageFacts {
+    StageFacts {
+        stage: "decode".into(),
+        decode: true,
+        window_ns: Some(640_000_000),
+        idle_percent: Some(79.5),
+        kernels: Some(44_416),
+        kernel_mean_us: Some(2.6),
+        graph_percent: Some(0.0),
+        kernels_per_token: Some(694.0),
+        tokens_per_s: Some(100.0),
+        batch_size: Some(1),
+        mfu_wall: Some(0.0002),
+        mfu_busy: Some(0.001),
+        mbu_wall: Some(0.05),
+        mbu_busy: Some(0.21),
+        classes: vec![
+            (KernelClass::Gemm, 50.0),
+            (KernelClass::Elementwise, 28.0),
+            (KernelClass::Reduction, 6.0),
+            (KernelClass::Copy, 16.0),
+        ],
+        top_kernels: vec![kernel("nvjet", KernelClass::Gemm, 30.0)],
+    }
+}
+
+fn kernel(name: &str, class: KernelClass, percent: f64) -> KernelFacts {
+    KernelFacts {
+        kernel: name.into(),
+        class,
+        percent,
+        calls: 7168,
+        bound: None,
+        attainable_share: None,
+        achieved_occupancy_percent: None,
+    }
+}
+
+fn of(stages: Vec<StageFacts>) -> Vec<Takeaway> {
+    takeaways(&Facts { stages, ..Facts::default() })
+}
+
+fn rules(said: &[Takeaway]) -> Vec<Rule> {
+    said.iter().map(|takeaway| takeaway.rule).collect()
+}
+
+fn text(said: &[Takeaway], rule: Rule) -> &str {
+    said.iter().find(|t| t.rule == rule).map_or("", |t| t.text.as_str())
+}
+
+fn alone(stage: StageFacts) -> Vec<Rule> {
+    rules(&of(vec![stage]))
+}
+
+#[test]
+fn an_eager_decode_is_launch_bound_first() {
+    let prefill = StageFacts {
+        stage: "prefill".into(),
+        window_ns: Some(20_000_000),
+        idle_percent: Some(5.0),
+        ..StageFacts::default()
+    };
+    let said = of(vec![prefill, eager_decode()]);
+    assert_eq!(
+        rules(&said),
+        [
+            Rule::DominantStage,
+            Rule::LaunchBound,
+            Rule::DecodeFarFromBandwidth,
+            Rule::Fusible,
+            Rule::TopKernel,
+            Rule::Copies,
+            Rule::GpuBusy,
+            Rule::Utilisation,
+        ]
+    );
+    assert_eq!(
+        text(&said, Rule::DominantStage),
+        "decode: 97.0 % of the time of all stages, 100.0 tokens/s"
+    );
+    let launch = text(&said, Rule::LaunchBound);
+    for number in ["idle 79.5 %", "44416 kernels", "694 per token", "2.6 us each", "every 14.4 us"]
+    {
+        assert!(launch.contains(number), "{number}: {launch}");
+    }
+    let fusible = text(&said, Rule::Fusible);
+    assert!(fusible.contains("34.0 %") && fusible.contains("(elementwise 28.0, reduction 6.0)"));
+    let concerned = said[1].concerns_percent.expect("known");
+    assert!((concerned - 79.5 * 640.0 / 660.0).abs() < 1e-9, "{concerned}");
+    let first = recommendations(&said)[0];
+    assert!(first.0.contains("CUDA graphs") && first.1.rule == Rule::LaunchBound);
+    assert_eq!(takeaways(&Facts::default()), takeaways(&Facts::default()));
+}
+
+#[test]
+fn idle_time_has_three_readings_and_busy_time_one() {
+    let idle = |change: fn(&mut StageFacts)| {
+        let mut stage = StageFacts {
+            stage: "s".into(),
+            window_ns: Some(1_000_000_000),
+            idle_percent: Some(50.0),
+            kernels: Some(50_000),
+            kernel_mean_us: Some(10.0),
+            ..StageFacts::default()
+        };
+        change(&mut stage);
+        alone(stage)
+    };
+    assert_eq!(idle(|_| ()), [Rule::LaunchBound]);
+    assert_eq!(idle(|s| s.kernel_mean_us = Some(10.1)), [Rule::HostGaps]);
+    assert_eq!(idle(|s| s.kernels = Some(10_000)), [Rule::HostGaps]);
+    assert_eq!(idle(|s| s.graph_percent = Some(50.0)), [Rule::HostGaps]);
+    assert_eq!(idle(|s| s.kernels = None), [Rule::GpuIdle]);
+    assert_eq!(idle(|s| s.kernels = Some(0)), [Rule::GpuIdle]);
+    assert_eq!(idle(|s| s.idle_percent = Some(29.9)), [Rule::Nothing]);
+    assert_eq!(idle(|s| s.idle_percent = Some(10.0)), [Rule::GpuBusy]);
+    assert_eq!(idle(|s| s.idle_percent = Some(f64::NAN)), [Rule::Nothing]);
+    assert_eq!(idle(|s| s.idle_percent = Some(400.0)), [Rule::Nothing]);
+}
+
+#[test]
+fn class_shares_speak_from_their_thresholds_on() {
+    let classes = |class, percent| {
+        alone(StageFacts { classes: vec![(class, percent)], ..StageFacts::default() })
+    };
+    for (class, threshold, rule) in [
+        (KernelClass::Communication, 10.0, Rule::Communication),
+        (KernelClass::Elementwise, 30.0, Rule::Fusible),
+        (KernelClass::Norm, 30.0, Rule::Fusible),
+        (KernelClass::Copy, 15.0, Rule::Copies),
+    ] {
+        assert_eq!(classes(class, threshold), [rule]);
+        assert_eq!(classes(class, threshold - 0.1), [Rule::Nothing]);
+    }
+    assert_eq!(classes(KernelClass::Gemm, 100.0), [Rule::Nothing]);
+}
+
+#[test]
+fn decode_is_held_against_the_bandwidth() {
+    let at = |decode, mbu| {
+        let stage = StageFacts { decode, mbu_busy: Some(mbu), ..StageFacts::default() };
+        alone(stage).into_iter().filter(|r| *r != Rule::Utilisation).collect::<Vec<_>>()
+    };
+    assert_eq!(at(true, 0.6), [Rule::DecodeNearBandwidth]);
+    assert_eq!(at(true, 0.5), []);
+    assert_eq!(at(true, 0.2), [Rule::DecodeFarFromBandwidth]);
+    assert_eq!(at(false, 0.6), []);
+    assert_eq!(at(true, f64::NAN), [Rule::Nothing]);
+}
+
+#[test]
+fn kernels_speak_by_what_holds_them_up() {
+    let with = |decode, change: fn(&mut KernelFacts)| {
+        let mut top = kernel("k", KernelClass::Gemm, 40.0);
+        change(&mut top);
+        of(vec![StageFacts { decode, top_kernels: vec![top], ..StageFacts::default() }])
+    };
+    let memory = with(true, |k| (k.bound, k.attainable_share) = (Some(Bound::Memory), Some(0.8)));
+    assert_eq!(rules(&memory), [Rule::MemoryBoundProduct]);
+    assert!(memory[0].text.contains("memory-bound, 80 % of what is attainable"), "{memory:?}");
+    assert!(memory[0].recommendation.as_ref().is_some_and(|r| r.contains("quantisation")));
+    let in_prefill =
+        with(false, |k| (k.bound, k.attainable_share) = (Some(Bound::Memory), Some(0.8)));
+    assert_eq!(rules(&in_prefill), [Rule::NearRoof]);
+    let norm = with(true, |k| (k.class, k.bound) = (KernelClass::Norm, Some(Bound::Memory)));
+    assert_eq!(rules(&norm), [Rule::TopKernel]);
+    assert_eq!(norm[0].recommendation, None, "its bound is known already");
+    let starved = with(true, |k| {
+        (k.bound, k.achieved_occupancy_percent) = (Some(Bound::Latency), Some(12.0));
+    });
+    assert_eq!(rules(&starved), [Rule::LowOccupancy]);
+    assert!(starved[0].text.contains("12.0 % occupancy"), "{starved:?}");
+    let far = with(false, |k| (k.bound, k.attainable_share) = (Some(Bound::Latency), Some(0.1)));
+    assert_eq!(rules(&far), [Rule::FarFromRoof]);
+    let unknown = with(false, |_| ());
+    assert_eq!(rules(&unknown), [Rule::TopKernel]);
+    assert!(unknown[0].recommendation.as_ref().is_some_and(|r| r.contains("ncu")));
+    assert_eq!(rules(&with(true, |k| k.percent = 9.9)), [Rule::Nothing]);
+    assert_eq!(rules(&with(true, |k| k.percent = f64::NAN)), [Rule::Nothing]);
+}
+
+#[test]
+fn nothing_known_says_nothing() {
+    let said = takeaways(&Facts::default());
+    assert_eq!(rules(&said), [Rule::Nothing]);
+    assert!(said[0].text.contains("No stage"), "{said:?}");
+    let bare = of(vec![StageFacts { stage: "s".into(), ..StageFacts::default() }]);
+    assert_eq!(rules(&bare), [Rule::Nothing]);
+    assert!(bare[0].text.contains("support no statement"), "{bare:?}");
+}
+
+#[test]
+fn caveats_come_first_and_stand_beside_the_rest() {
+    let facts = Facts {
+        simulated: true,
+        missing: Some("1,000 records dropped by CUPTI".into()),
+        stages: vec![eager_decode()],
+    };
+    let said = takeaways(&facts);
+    assert_eq!(rules(&said)[..3], [Rule::Simulated, Rule::Incomplete, Rule::LaunchBound]);
+    assert!(said[1].text.contains("1,000 records"), "{said:?}");
+    let bare = Facts { stages: Vec::new(), ..facts };
+    assert_eq!(rules(&takeaways(&bare)), [Rule::Simulated, Rule::Incomplete, Rule::Nothing]);
+}
+
+#[test]
+fn every_recommendation_is_given_once_and_every_rule_has_its_words() {
+    let mut other = eager_decode();
+    other.stage = "decode/again".into();
+    let said = of(vec![eager_decode(), other]);
+    let given = recommendations(&said);
+    let mut texts: Vec<&str> = given.iter().map(|(text, _)| *text).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(texts.len(), given.len());
+    for takeaway in &said {
+        assert!(
+            !takeaway.rule.text().is_empty()
+                && takeaway.text.contains(|c: char| c.is_ascii_digit())
+        );
+    }
+    assert!(Rule::LaunchBound.text().contains("30 %"), "{}", Rule::LaunchBound.text());
+}
