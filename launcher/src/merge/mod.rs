@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use crate::finding::Finding;
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::load::{Capture, Captured, ProcessCapture};
-use crate::report::model::{CaptureRow, Report, RunInfo, SCHEMA, SCHEMA_VERSION, SOURCE};
+use crate::report::model::{CaptureRow, Insight, Report, RunInfo, SCHEMA, SCHEMA_VERSION, SOURCE};
 use intern::{Mapping, Tables};
 use labels::Labels;
 
@@ -89,6 +89,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         graph_launches: rows.graphs,
         graph_captures: capture_rows(&captured, &labels),
         coverage,
+        insight: Insight::default(),
         findings,
         definitions: definitions::definitions(),
     }

@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use collect::LIBRARY;
-pub(crate) use show::{quote, show};
 pub(crate) use ncu::files as ncu_files;
 pub(crate) use nsys::BASE as NSYS_BASE;
+pub(crate) use show::{quote, show};
 pub(crate) use tool::{Kind, Profiler, Step};
 
 use crate::config::{Config, Mode};

@@ -35,8 +35,11 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
     let workload = workload_of_pass(request, "ncu");
     let files = files(&folder, None);
     let (filter, mut notes) = placeholder(ncu);
-    notes.push("its arguments fit the newest ncu; a run asks the installed one for its version, \
-                and leaves out sections and metrics that it does not know".to_owned());
+    notes.push(
+        "its arguments fit the newest ncu; a run asks the installed one for its version, \
+                and leaves out sections and metrics that it does not know"
+            .to_owned(),
+    );
     let tool = command::Request {
         settings: ncu,
         version: None,

@@ -58,9 +58,7 @@ impl From<crate::ncu::command::Invocation> for Step {
 }
 
 impl From<(crate::nsys::command::Invocation, Duration)> for Step {
-    fn from(
-        (invocation, limit): (crate::nsys::command::Invocation, Duration),
-    ) -> Step {
+    fn from((invocation, limit): (crate::nsys::command::Invocation, Duration)) -> Step {
         let crate::nsys::command::Invocation { argv, cwd, .. } = invocation;
         Step { argv, cwd, stdout: None, timeout: Some(limit) }
     }

@@ -28,6 +28,8 @@ pub(super) struct Inputs {
     pub(super) simulated: bool,
     /// Rows of kernels.md.
     pub(super) top_n: usize,
+    /// The composed configuration; null where it cannot be used.
+    pub(super) config: Value,
     /// Findings of the run, and what was wrong with the files.
     pub(super) findings: Vec<Finding>,
 }
@@ -55,6 +57,7 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
         },
         simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
         top_n,
+        config,
         findings,
     }
 }

@@ -50,10 +50,14 @@ pub(super) fn kernels_of(
             findings.push(Finding::new(
                 Severity::Note,
                 match stage {
-                    Some(stage) => format!("ncu: the top kernels of the stage {stage} are profiled"),
+                    Some(stage) => {
+                        format!("ncu: the top kernels of the stage {stage} are profiled")
+                    }
                     None => "ncu: the top kernels of the whole run are profiled".to_owned(),
                 },
-                format!("no kernel ran in the stage {wanted}, and this one takes the most GPU time"),
+                format!(
+                    "no kernel ran in the stage {wanted}, and this one takes the most GPU time"
+                ),
                 "choose one with pipeline.ncu.stage=NAME",
             ));
             ncu.stage = stage.map(str::to_owned);

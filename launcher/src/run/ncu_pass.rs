@@ -46,19 +46,16 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     let named = ncu.ncu_cli.kernel_name.is_some() || ncu.ncu_cli.replay_mode.is_range();
     if selection.nothing_may_be_profiled() && !named {
         let finding = findings.pop();
-        let finding = finding.unwrap_or_else(|| Finding::new(Severity::Warning, "ncu: no kernels", "", ""));
+        let finding =
+            finding.unwrap_or_else(|| Finding::new(Severity::Warning, "ncu: no kernels", "", ""));
         let mut pass = ToolPass::without(PassStatus::Skipped, finding);
         findings.append(&mut pass.findings);
         return ToolPass { findings, ..pass };
     }
     let selection = selection.selection;
     let available = available(tool, &ncu);
-    let request = Request {
-        settings: &ncu,
-        version,
-        workload: &profiler.workload,
-        available: &available,
-    };
+    let request =
+        Request { settings: &ncu, version, workload: &profiler.workload, available: &available };
     let filter = Filter::new(&ncu, &selection);
     let files = ncu_files(&tool.folder, None);
     let invocation = command::profile(&request, &filter, &files, &mut findings);

@@ -106,11 +106,7 @@ fn outcome_of(ended: &Ended, files: Files) -> outcome::Ended {
 }
 
 /// Copies reports that nsys wrote elsewhere into the folder of the pass.
-fn brought_home(
-    reports: Vec<PathBuf>,
-    folder: &Path,
-    findings: &mut Vec<Finding>,
-) -> Vec<PathBuf> {
+fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
     let mut bring = |report: PathBuf| {
         if report.starts_with(folder) {
             return report;

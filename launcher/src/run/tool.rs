@@ -81,7 +81,11 @@ impl ToolPass {
 
 impl<S: Spawner, G: SignalSource> Tool<'_, S, G> {
     /// Runs the workload under the tool.
-    pub(super) fn profile(&self, argv: &[OsString], environment: &BTreeMap<String, OsString>) -> Ended {
+    pub(super) fn profile(
+        &self,
+        argv: &[OsString],
+        environment: &BTreeMap<String, OsString>,
+    ) -> Ended {
         let mut variables = self.environment.clone();
         variables.extend(environment.clone());
         let step = Step { argv: argv.to_vec(), timeout: self.limits.timeout, ..Step::default() };
@@ -114,9 +118,7 @@ impl<S: Spawner, G: SignalSource> Tool<'_, S, G> {
         self.signals.deliver_to(None);
         let said = read_from(&log, start);
         match finished {
-            Err(error) => {
-                Ended { refused: Some(error.to_string()), log: said, ..Ended::default() }
-            }
+            Err(error) => Ended { refused: Some(error.to_string()), log: said, ..Ended::default() },
             Ok(finished) => Ended {
                 exit: finished.exit,
                 refused: None,
@@ -135,9 +137,10 @@ impl<S: Spawner, G: SignalSource> Tool<'_, S, G> {
         let variables = environment.iter().map(|(name, value)| format!("{name}={}", quote(value)));
         let words: Vec<String> = variables.chain(step.argv.iter().map(quote)).collect();
         let line = words.join(" ");
-        for (path, text) in
-            [(self.folder.join("cmd.txt"), format!("{line}\n")), (log.to_owned(), format!("$ {line}\n"))]
-        {
+        for (path, text) in [
+            (self.folder.join("cmd.txt"), format!("{line}\n")),
+            (log.to_owned(), format!("$ {line}\n")),
+        ] {
             let file = File::options().create(true).append(true).open(path);
             let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
         }

@@ -4,6 +4,7 @@
 //! held as visible text (see [`stage2_figures::text`]): safe to print, not yet escaped for a format.
 
 mod coverage;
+mod insight;
 mod rows;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use stage2_figures::KernelName;
 
 use crate::finding::Finding;
 pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
+pub use insight::{Insight, ModelUse};
 pub use rows::{
     CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
     StageDeviceRow, StageKernelRow, StageRow, Times,
@@ -61,6 +63,9 @@ pub struct Report {
     pub graph_launches: Vec<GraphRow>,
     /// Kernels of graph replays by the range in which they were captured.
     pub graph_captures: Vec<CaptureRow>,
+    /// What follows from the rows.
+    #[serde(flatten)]
+    pub insight: Insight,
     /// What the reader should know.
     pub findings: Vec<Finding>,
     /// What the terms mean.
