@@ -19,7 +19,11 @@ pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
     let looked_at = |row: &&StageRow| matches!(row.kind, PathKind::Range | PathKind::OutsideRanges);
     Facts {
         simulated: report.simulated,
-        missing: (verdict.status != Status::Complete).then(|| verdict.text.clone()),
+        // The details stand on the first screen already.
+        missing: (verdict.status != Status::Complete).then(|| {
+            let (summary, _) = verdict.text.split_once(": ").unwrap_or((&verdict.text, ""));
+            summary.to_owned()
+        }),
         stages: report
             .stages
             .iter()

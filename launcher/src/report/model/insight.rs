@@ -39,6 +39,16 @@ pub struct ModelUse {
 }
 
 impl ModelUse {
+    /// The card and where its peaks are from, with the keys that the configuration sets.
+    pub fn peak_source(&self) -> Option<String> {
+        let source = self.numbers.peak_source.as_ref()?;
+        let set = self.peaks.as_ref().map(|peaks| peaks.overridden.join(", "));
+        Some(match set.filter(|set| !set.is_empty()) {
+            Some(set) => format!("{source} (set in the configuration: {set})"),
+            None => source.clone(),
+        })
+    }
+
     /// Dense peak that MFU is held against, TFLOP/s.
     pub fn peak_dense_tflops(&self) -> Option<f64> {
         let rates = serde_json::to_value(self.peaks.as_ref()?.dense_tflops).ok()?;

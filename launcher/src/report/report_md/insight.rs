@@ -86,8 +86,8 @@ pub(super) fn utilisation(report: &Report) -> String {
     }
     out.push_str(&table.finish());
     let name = used.model_name.as_deref().unwrap_or("unnamed");
-    let peaks = used.numbers.peak_source.as_deref().unwrap_or("not known");
-    out.push_str(&format!("- model: {}; peaks: {}\n", plain(name), plain(peaks)));
+    let peaks = used.peak_source().unwrap_or_else(|| "not known".to_owned());
+    out.push_str(&format!("- model: {}; peaks: {}\n", plain(name), plain(&peaks)));
     for stage in &used.numbers.stages {
         let name = plain(&shorten(&stage.stage, 60));
         out.push_str(&format!("- {name}: {}\n", plain(&stage.basis)));

@@ -19,7 +19,7 @@ pub(super) fn mfu(report: &Report) -> Section<MfuRow> {
             "mark them with NVTX ranges of these names",
         );
     }
-    let source = numbers.peak_source.as_deref().unwrap_or("not known");
+    let source = used.peak_source().unwrap_or_else(|| "not known".to_owned());
     let mut section =
         Section::of(rows(used), format!("shape of the model and token counts; peaks: {source}"));
     for note in notes(used) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::insight::Shown;
-use super::super::model::{DeviceRow, Fact, Report};
+use super::super::model::{DeviceRow, Fact, ModelUse, Report};
 use super::super::stakeholder_md::{AggregateRow, Section};
 use crate::operators::stage1::{MeanStd, Stage1Aggregates};
 use crate::roofline::class::{KernelClass, class_of};
@@ -17,7 +17,7 @@ pub(super) fn environment(report: &Report) -> Section<Fact> {
     facts.extend(report.devices.iter().map(device));
     let used = report.insight.utilisation.as_ref();
     facts.extend(used.and_then(|u| u.model_name.clone()).map(|name| fact("model", name)));
-    let peaks = used.and_then(|u| u.numbers.peak_source.clone());
+    let peaks = used.and_then(ModelUse::peak_source);
     facts.extend(peaks.map(|source| fact("peak rates", source)));
     facts.extend(run.environment.iter().cloned());
     if facts.is_empty() {
@@ -37,6 +37,7 @@ fn device(row: &DeviceRow) -> Fact {
         row.simulated.then(|| "SIMULATED".to_owned()),
     ];
     let value = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let value = if value.is_empty() { "nothing more is known of it".to_owned() } else { value };
     Fact { key: format!("GPU {}", row.device), value }
 }
 
