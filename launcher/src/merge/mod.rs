@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use crate::finding::Finding;
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::load::{Capture, Captured, ProcessCapture};
-use crate::report::model::{CaptureRow, Report, RunInfo, SCHEMA, SCHEMA_VERSION, SOURCE};
+use crate::report::model::{CaptureRow, Insight, Report, RunInfo, SCHEMA, SCHEMA_VERSION, SOURCE};
 use intern::{Mapping, Tables};
 use labels::Labels;
 
@@ -94,6 +94,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         // What other tools add comes later: see `counters` and `timeline`.
         nsys: None,
         peaks: None,
+        insight: Insight::default(),
         findings,
         definitions: definitions::definitions(),
     }

@@ -31,6 +31,8 @@ pub(super) struct Inputs {
     pub(super) top_n: usize,
     /// What the configuration says of the GPU's peak rates.
     pub(super) hardware: Hardware,
+    /// The composed configuration; null where it cannot be used.
+    pub(super) config: Value,
     /// Findings of the run, and what was wrong with the files.
     pub(super) findings: Vec<Finding>,
 }
@@ -59,6 +61,7 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
         simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
         top_n,
         hardware: hardware(&config, &mut findings),
+        config,
         findings,
     }
 }

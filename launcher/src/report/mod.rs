@@ -1,14 +1,17 @@
-//! A run's folder -> its reports: `kernels.md`, `kernels.csv`, `metrics.json` and `report.md`.
+//! A run's folder -> its reports: `kernels.md`, `kernels.csv`, `metrics.json`, `report.md`, `operators.md`
+//! and `stakeholder_summary.md`.
 
 mod first_screen;
 mod headline;
 mod inputs;
+mod insight;
 mod kernels_csv;
 mod kernels_md;
 pub mod model;
 pub mod numbers;
 pub mod operators_md;
 mod report_md;
+mod stakeholder;
 pub mod stakeholder_md;
 mod table;
 mod tools;
@@ -25,6 +28,7 @@ use crate::load::spool::load_folder;
 use crate::load::stats::mean;
 use crate::merge::{counters, merge, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
+use insight::Shown;
 use model::Report;
 
 /// Folder of the spools in a run's folder.
@@ -62,7 +66,8 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         report.mark_simulated();
     }
     add_tools(&mut report, run_dir, &inputs.hardware);
-    let files = write_files(&report, inputs.top_n, run_dir)?;
+    let shown = insight::add(&mut report, run_dir, &inputs.config);
+    let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),
         coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
@@ -90,7 +95,12 @@ fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) {
     report.findings.extend(findings);
 }
 
-fn write_files(report: &Report, top_n: usize, run_dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+fn write_files(
+    report: &Report,
+    top_n: usize,
+    shown: &Shown,
+    run_dir: &Path,
+) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut write = |name: &str, content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>| {
         let path = run_dir.join(name);
@@ -110,6 +120,13 @@ fn write_files(report: &Report, top_n: usize, run_dir: &Path) -> anyhow::Result<
         Ok(sink.write_all(b"\n")?)
     })?;
     write("report.md", &|sink| Ok(sink.write_all(report_md::report_md(report).as_bytes())?))?;
+    write("operators.md", &|sink| {
+        Ok(sink.write_all(stakeholder::operators(report, shown).as_bytes())?)
+    })?;
+    write("stakeholder_summary.md", &|sink| {
+        let page = stakeholder::page(report, shown);
+        Ok(sink.write_all(stakeholder_md::stakeholder_md(&page).as_bytes())?)
+    })?;
     Ok(files)
 }
 

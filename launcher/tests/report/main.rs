@@ -5,6 +5,7 @@ mod build;
 mod damage;
 mod fixture;
 mod golden;
+mod insight;
 mod markdown;
 mod meaning;
 mod sums;

@@ -52,7 +52,7 @@ fn tables_are_whole_and_nothing_is_html() {
     let folder = tempfile::tempdir().expect("folder");
     fixture::write(folder.path());
     write_reports(folder.path()).expect("reports");
-    for name in ["kernels.md", "report.md"] {
+    for name in ["kernels.md", "report.md", "stakeholder_summary.md"] {
         let page = fs::read_to_string(folder.path().join(name)).expect("page");
         let rows = check(&page);
         assert!(rows.len() > 5);
@@ -83,7 +83,7 @@ proptest! {
         b.meta(&String::from_utf8_lossy(&name), &String::from_utf8_lossy(&name)).end();
         b.save(folder.path(), "a.s2t");
         let outcome = write_reports(folder.path()).expect("reports");
-        for file in ["kernels.md", "report.md"] {
+        for file in ["kernels.md", "report.md", "operators.md", "stakeholder_summary.md"] {
             let page = fs::read_to_string(folder.path().join(file)).expect("page");
             prop_assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
             check(&page);

@@ -4,6 +4,7 @@
 //! held as visible text (see [`stage2_figures::text`]): safe to print, not yet escaped for a format.
 
 mod coverage;
+mod insight;
 mod rows;
 mod tools;
 
@@ -12,6 +13,7 @@ use stage2_figures::KernelName;
 
 use crate::finding::Finding;
 pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
+pub use insight::{Insight, ModelUse};
 pub use rows::{
     CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
     StageDeviceRow, StageKernelRow, StageRow, Times,
@@ -70,6 +72,9 @@ pub struct Report {
     /// Peak rates that kernels are held against; null: not known for this GPU.
     #[serde(default)]
     pub peaks: Option<PeakRates>,
+    /// What follows from the rows.
+    #[serde(flatten)]
+    pub insight: Insight,
     /// What the reader should know.
     pub findings: Vec<Finding>,
     /// What the terms mean.

@@ -1,6 +1,7 @@
 //! A report -> `report.md`: what ran, whether it can be believed, and where the GPU's time went.
 
 mod coverage;
+mod insight;
 mod ranges;
 mod run;
 mod tools;
@@ -19,9 +20,11 @@ const ROWS: usize = 200;
 pub(super) fn report_md(report: &Report) -> String {
     let mut out = first_screen(&format!("Report of {}", report.run.name), report);
     out.push_str(&serious(report));
+    out.push_str(&insight::takeaways(report));
     out.push_str(&run::what_ran(report));
     out.push_str(&ranges::stages(report));
     out.push_str(&ranges::stages_by_device(report));
+    out.push_str(&insight::utilisation(report));
     out.push_str(&ranges::paths(report));
     out.push_str(&work::stage_kernels(report));
     out.push_str(&tools::classes(report));

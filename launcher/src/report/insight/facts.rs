@@ -1,0 +1,85 @@
+//! A report -> the facts that takeaways are drawn from, stage by stage.
+
+use std::collections::BTreeMap;
+
+use super::utilisation::role;
+use crate::model::figure::Figure;
+use crate::model::mfu::{Role, StageUtilisation};
+use crate::report::model::{ModelUse, PathKind, Report, StageRow, Status};
+use crate::roofline::class::{KernelClass, class_of};
+use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts};
+
+/// Kernels of a stage that rules look at.
+const TOP_KERNELS: usize = 5;
+
+/// What is known.
+pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
+    let verdict = &report.coverage.verdict;
+    let classes: Vec<KernelClass> = report.kernel_names.iter().map(class_of).collect();
+    let looked_at = |row: &&StageRow| matches!(row.kind, PathKind::Range | PathKind::OutsideRanges);
+    Facts {
+        simulated: report.simulated,
+        // The details stand on the first screen already.
+        missing: (verdict.status != Status::Complete).then(|| {
+            let (summary, _) = verdict.text.split_once(": ").unwrap_or((&verdict.text, ""));
+            summary.to_owned()
+        }),
+        stages: report
+            .stages
+            .iter()
+            .filter(looked_at)
+            .map(|row| stage(report, row, &classes, used))
+            .collect(),
+    }
+}
+
+fn stage(report: &Report, row: &StageRow, classes: &[KernelClass], used: &ModelUse) -> StageFacts {
+    let class = |index: usize| classes.get(index).copied().unwrap_or(KernelClass::Other);
+    let (mut calls, mut graph_calls, mut all_ns) = (0u64, 0u64, 0u64);
+    let mut by_class: BTreeMap<KernelClass, u64> = BTreeMap::new();
+    for kernel in report.kernels.iter().filter(|kernel| kernel.stage == row.stage) {
+        calls = calls.saturating_add(kernel.times.calls);
+        graph_calls = graph_calls.saturating_add(kernel.times.graph_calls);
+        all_ns = all_ns.saturating_add(kernel.times.total_ns);
+        let sum = by_class.entry(class(kernel.name_index)).or_default();
+        *sum = sum.saturating_add(kernel.times.total_ns);
+    }
+    let percent = |part: u64, all: u64| (all > 0).then(|| part as f64 * 100.0 / all as f64);
+    let top = report.stage_kernels.iter().filter(|kernel| kernel.stage == row.stage);
+    let numbers = used.numbers.stages.iter().find(|stage| stage.stage == row.stage);
+    let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
+    StageFacts {
+        stage: row.stage.clone(),
+        decode: role(row) == Role::Decode,
+        window_ns: row.gpu_window_ns,
+        idle_percent: row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0)),
+        kernels: row.kernels,
+        kernel_mean_us: row.kernel_mean_ns.map(|ns| ns as f64 / 1e3),
+        graph_percent: percent(graph_calls, calls),
+        kernels_per_token: figure(|s| &s.kernels_per_token),
+        tokens_per_s: figure(|s| &s.tokens_per_s),
+        batch_size: used.tokens.batch_size,
+        mfu_wall: figure(|s| &s.mfu_wall),
+        mfu_busy: figure(|s| &s.mfu_busy),
+        mbu_wall: figure(|s| &s.mbu_wall),
+        mbu_busy: figure(|s| &s.mbu_busy),
+        classes: by_class
+            .into_iter()
+            .filter_map(|(class, ns)| Some((class, percent(ns, all_ns)?)))
+            .collect(),
+        top_kernels: top
+            .take(TOP_KERNELS)
+            .filter_map(|kernel| {
+                Some(KernelFacts {
+                    kernel: kernel.kernel.clone(),
+                    class: class(kernel.name_index),
+                    percent: kernel.stage_kernel_sum_percent?,
+                    calls: kernel.times.calls,
+                    bound: None,
+                    attainable_share: None,
+                    achieved_occupancy_percent: None,
+                })
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,90 @@
+//! The composed configuration and the workload's metrics -> typed settings; what cannot be read is
+//! left at its default, with a finding.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use stage2_figures::text::{shorten, visible};
+
+use crate::finding::{Finding, Severity};
+use crate::model::tokens::TokenCounts;
+
+/// Where a workload of the runner's kind writes its metrics, in the run's folder.
+const METRICS: &str = "stage1/metrics.json";
+/// Larger files are no metrics.
+const LIMIT_BYTES: u64 = 64 << 20;
+/// Characters of a problem.
+const PROBLEM_LIMIT: usize = 300;
+
+/// A part of the configuration, such as `model.llm`.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn part<T: DeserializeOwned>(config: &Value, key: &str) -> Result<Option<T>, String> {
+    let pointer = format!("/{}", key.replace('.', "/"));
+    match config.pointer(&pointer) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => T::deserialize(value).map(Some).map_err(|error| {
+            let problem = visible(error.to_string().as_bytes());
+            format!("config.yaml: {key} cannot be used: {}", shorten(&problem, PROBLEM_LIMIT))
+        }),
+    }
+}
+
+/// A part of the configuration, or its default, with a finding.
+pub(super) fn section<T: DeserializeOwned + Default>(
+    config: &Value,
+    key: &str,
+    findings: &mut Vec<Finding>,
+) -> T {
+    part(config, key).map(Option::unwrap_or_default).unwrap_or_else(|problem| {
+        findings.push(Finding::new(
+            Severity::Warning,
+            problem,
+            "its defaults are used",
+            format!("correct {key} in the configuration and write the reports again"),
+        ));
+        T::default()
+    })
+}
+
+/// Tokens of one generation: those of the configuration, else those that the workload wrote down.
+pub(super) fn read_tokens(
+    run_dir: &Path,
+    config: &Value,
+    findings: &mut Vec<Finding>,
+) -> TokenCounts {
+    let configured: TokenCounts = section(config, "model.tokens", findings);
+    let written = match read_metrics(&run_dir.join(METRICS)) {
+        Ok(metrics) => TokenCounts::from_metrics(&metrics),
+        Err(None) => TokenCounts::default(),
+        Err(Some(problem)) => {
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!("{METRICS} cannot be used: {}", visible(problem.as_bytes())),
+                "the workload's token counts are not known from it",
+                "set model.tokens in the configuration",
+            ));
+            TokenCounts::default()
+        }
+    };
+    configured.or(&written)
+}
+
+/// The file's contents; no problem is told where there is no file: many workloads write none.
+fn read_metrics(path: &Path) -> Result<Value, Option<String>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(None),
+        Err(error) => return Err(Some(error.to_string())),
+    };
+    let mut bytes = Vec::new();
+    file.take(LIMIT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Some(e.to_string()))?;
+    if bytes.len() as u64 > LIMIT_BYTES {
+        return Err(Some("it is larger than 64 MiB".to_owned()));
+    }
+    serde_json::from_slice(&bytes).map_err(|error| Some(error.to_string()))
+}

@@ -1,0 +1,182 @@
+//! Stages named prefill and decode, a model and token counts -> how much of the peak was used.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::settings::{part, section};
+use crate::finding::{Finding, Severity};
+use crate::model::figure::Absent;
+use crate::model::mfu::{Inputs, Role, StageInput, per_generation, utilisation};
+use crate::model::preset::{Model, ModelPreset};
+use crate::model::tokens::TokenCounts;
+use crate::report::model::{ModelUse, PathKind, Report, StageRow};
+use crate::roofline::hardware::{Catalogue, Hardware, Peaks, resolve};
+
+/// What the collector's `sample` is where every instance is recorded.
+const EVERY_INSTANCE: &str = "1/1";
+
+/// Computes what can be computed; what cannot says why.
+pub(super) fn model_use(
+    report: &Report,
+    config: &Value,
+    tokens: TokenCounts,
+    findings: &mut Vec<Finding>,
+) -> ModelUse {
+    let rows = stages(report);
+    let read = read_model(config, findings);
+    // Peaks are looked up for a model only: without one, an unknown card is no finding.
+    let peaks = match &read {
+        Ok(_) => peaks(report, &rows, config, findings),
+        Err(_) => None,
+    };
+    let model = read.and_then(|model| on_one_gpu(&rows).map(|()| model));
+    let sampled = config
+        .pointer("/profiling/collector/sample")
+        .and_then(Value::as_str)
+        .is_some_and(|sample| sample != EVERY_INSTANCE);
+    let stages: Vec<StageInput> = match &model {
+        Ok(_) => rows.iter().map(|row| input(row, &rows, sampled, findings)).collect(),
+        Err(_) => Vec::new(),
+    };
+    let numbers = utilisation(&Inputs {
+        model: model.as_ref().map_err(Clone::clone),
+        peaks: peaks.as_ref(),
+        tokens: &tokens,
+        stages: &stages,
+    });
+    ModelUse {
+        model_name: model.as_ref().ok().map(|model| model.name.clone()),
+        absent: model.err().map(|why| reason(&why)),
+        tokens,
+        peaks,
+        numbers,
+    }
+}
+
+/// The reason alone, to be read after "none, because".
+fn reason(absent: &Absent) -> String {
+    let text = absent.to_string();
+    text.strip_prefix("none, because ").map(str::to_owned).unwrap_or(text)
+}
+
+fn read_model(config: &Value, findings: &mut Vec<Finding>) -> Result<Model, Absent> {
+    let read = part::<ModelPreset>(config, "model.llm")
+        .and_then(|preset| preset.unwrap_or_default().model().map_err(|e| e.to_string()));
+    match read {
+        Ok(model) => model.ok_or(Absent::NoModel),
+        Err(problem) => {
+            findings.push(Finding::new(
+                Severity::Warning,
+                problem.clone(),
+                "MFU and MBU are absent",
+                "correct model.llm and write the reports again",
+            ));
+            Err(Absent::BadModel { why: problem })
+        }
+    }
+}
+
+/// What a stage is to the model, by its name.
+pub(super) fn role(row: &StageRow) -> Role {
+    match row.stage.split('@').next().unwrap_or_default() {
+        _ if row.kind != PathKind::Range => Role::Other,
+        "prefill" => Role::Prefill,
+        "decode" => Role::Decode,
+        "vision" => Role::VisionBefore,
+        _ => Role::Other,
+    }
+}
+
+fn stages(report: &Report) -> Vec<&StageRow> {
+    report.stages.iter().filter(|row| role(row) != Role::Other).collect()
+}
+
+/// A model that is split over GPUs does a part of its work on each; how it is split is not known, and
+/// a wrong guess would be wrong by the number of GPUs.
+fn on_one_gpu(rows: &[&StageRow]) -> Result<(), Absent> {
+    let gpus: BTreeSet<&str> =
+        rows.iter().flat_map(|row| &row.devices).map(|on| on.device.as_str()).collect();
+    match gpus.len() {
+        0 | 1 => Ok(()),
+        many => Err(Absent::BadModel {
+            why: format!(
+                "its stages ran on {many} GPUs, and which part of the model each of them computes \
+                 is not known"
+            ),
+        }),
+    }
+}
+
+fn peaks(
+    report: &Report,
+    rows: &[&StageRow],
+    config: &Value,
+    findings: &mut Vec<Finding>,
+) -> Option<Peaks> {
+    let hardware: Hardware = section(config, "hardware", findings);
+    let used: BTreeSet<&str> =
+        rows.iter().flat_map(|row| &row.devices).map(|on| on.device.as_str()).collect();
+    let names: BTreeSet<&str> = report
+        .devices
+        .iter()
+        .filter(|device| used.is_empty() || used.contains(device.device.as_str()))
+        .filter_map(|device| device.name.as_deref())
+        .collect();
+    let mut names = names.into_iter();
+    // Cards of several kinds have no common peak.
+    let name = names.next().filter(|_| names.next().is_none());
+    let resolved = resolve(&Catalogue::built_in(), &hardware, name);
+    findings.extend(resolved.findings);
+    resolved.peaks
+}
+
+fn input(
+    row: &StageRow,
+    rows: &[&StageRow],
+    sampled: bool,
+    findings: &mut Vec<Finding>,
+) -> StageInput {
+    let instances = row.instances.unwrap_or(0);
+    let recorded = if sampled { ", GPU work of a sample of them only" } else { "" };
+    StageInput {
+        stage: row.stage.clone(),
+        role: role(row),
+        // Not a number: everything that follows from it is absent, and the finding says why.
+        per_generation: generation_share(row, rows, findings).unwrap_or(f64::NAN),
+        instances,
+        wall_ns: row.gpu_window_ns,
+        busy_ns: row.gpu_busy_ns.filter(|_| !sampled),
+        kernels: row.kernels.filter(|_| !sampled),
+        measured_flops: None,
+        basis: format!("mean of all {instances} instances, the first, cold one included{recorded}"),
+    }
+}
+
+/// How often the stage occurs in a generation: there is one prefill in each.
+fn generation_share(
+    row: &StageRow,
+    rows: &[&StageRow],
+    findings: &mut Vec<Finding>,
+) -> Option<f64> {
+    let mut prefills = rows.iter().filter(|other| role(other) == Role::Prefill);
+    let generations = match (prefills.next(), prefills.next()) {
+        (Some(prefill), None) => prefill.instances?,
+        // Without a prefill, a decode is a generation; several are told by the model's numbers.
+        _ => return Some(1.0),
+    };
+    let instances = row.instances?;
+    let share = per_generation(instances, generations);
+    if share.is_none() {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!(
+                "the {instances} instances of {} do not divide evenly among {generations} prefills",
+                row.stage
+            ),
+            "which of them make a generation is not known, so its MFU and MBU are absent",
+            "let every generation of the run, warm-up included, have the same number of steps",
+        ));
+    }
+    share
+}

@@ -1,0 +1,122 @@
+//! Use of the peak, what the numbers say, and what they do not cover.
+
+use super::super::model::{ModelUse, Report};
+use super::super::numbers::percent1;
+use super::super::stakeholder_md::{MfuRow, Recommendation, Section, Takeaway};
+use crate::finding::Finding;
+use crate::model::figure::Figure;
+use crate::roofline::takeaways;
+
+pub(super) fn mfu(report: &Report) -> Section<MfuRow> {
+    let Some(used) = &report.insight.utilisation else { return Section::default() };
+    if let Some(why) = &used.absent {
+        return Section::none(why.clone(), "");
+    }
+    let numbers = &used.numbers;
+    if numbers.stages.is_empty() {
+        return Section::none(
+            "no stage is prefill or decode",
+            "mark them with NVTX ranges of these names",
+        );
+    }
+    let source = used.peak_source().unwrap_or_else(|| "not known".to_owned());
+    let mut section =
+        Section::of(rows(used), format!("shape of the model and token counts; peaks: {source}"));
+    for note in notes(used) {
+        section = section.with_note(note);
+    }
+    section
+}
+
+fn rows(used: &ModelUse) -> Vec<MfuRow> {
+    let row = |scope: &str, flops: &Figure, wall_s: Option<f64>| MfuRow {
+        scope: scope.to_owned(),
+        flops: flops.value(),
+        time_ns: wall_s.filter(|s| (0.0..1e9).contains(s)).map(|s| (s * 1e9).round() as u64),
+        achieved_tflops: flops.value().zip(wall_s.filter(|s| *s > 0.0)).map(|(f, s)| f / s / 1e12),
+        peak_dense_tflops: used.peak_dense_tflops(),
+        ..MfuRow::default()
+    };
+    let model = &used.numbers.model;
+    let mut rows = vec![MfuRow {
+        mfu: model.mfu_wall.value(),
+        ..row("Model-level", &model.flops, model.wall_s.value())
+    }];
+    rows.extend(used.numbers.stages.iter().map(|stage| {
+        let wall_s = stage.tokens.over(&stage.tokens_per_s, "token rate").value();
+        MfuRow {
+            mfu: stage.mfu_wall.value(),
+            mfu_measured: stage.measured_mfu_busy.value(),
+            mbu: stage.mbu_wall.value(),
+            ..row(&stage.stage, &stage.flops, wall_s)
+        }
+    }));
+    rows
+}
+
+/// What the columns are over, the numbers over busy time, why some are missing, and assumptions.
+fn notes(used: &ModelUse) -> Vec<String> {
+    let mut notes = vec![
+        "MFU and MBU are over wall time (the windows of the stages); FLOPs and time are of one \
+         instance, model-level of one generation"
+            .to_owned(),
+    ];
+    let model = &used.numbers.model;
+    let mut reasons: Vec<String> =
+        model.mfu_wall.absent().map(|why| format!("Model-level MFU: {why}")).into_iter().collect();
+    for stage in &used.numbers.stages {
+        let share = |figure: &Figure| figure.text(|share| format!("{share:.6}"));
+        notes.push(format!(
+            "{} over GPU busy time: MFU {}, MBU {}; {}",
+            stage.stage,
+            share(&stage.mfu_busy),
+            share(&stage.mbu_busy),
+            stage.basis
+        ));
+        let why = stage.mfu_wall.absent();
+        reasons.extend(why.map(|why| format!("MFU of {}: {why}", stage.stage)));
+    }
+    notes.extend(reasons);
+    notes.extend(used.numbers.assumptions.iter().cloned());
+    notes
+}
+
+pub(super) fn takeaways(report: &Report) -> Section<Takeaway> {
+    let takeaway = |said: &takeaways::Takeaway| {
+        let stage = said.stage.as_ref().map(|stage| format!("stage {stage}; "));
+        Takeaway {
+            text: said.text.clone(),
+            evidence: format!("{}rule: {}", stage.unwrap_or_default(), said.rule.text()),
+        }
+    };
+    let rows: Vec<Takeaway> = report.insight.takeaways.iter().map(takeaway).collect();
+    if rows.is_empty() {
+        return Section::none("nothing was computed from the numbers", "");
+    }
+    Section::of(rows, "rules over the numbers of report.md, each with its thresholds")
+}
+
+pub(super) fn recommendations(report: &Report) -> Section<Recommendation> {
+    let given = takeaways::recommendations(&report.insight.takeaways);
+    let rows: Vec<Recommendation> = given
+        .into_iter()
+        .map(|(action, takeaway)| Recommendation {
+            action: action.to_owned(),
+            why: takeaway.text.clone(),
+            gain: takeaway.concerns_percent.map_or_else(String::new, |percent| {
+                format!("what concerns {} % of the time of all stages", percent1(percent))
+            }),
+        })
+        .collect();
+    if rows.is_empty() {
+        return Section::none("no takeaway calls for one", "");
+    }
+    Section::of(rows, "the takeaways")
+}
+
+pub(super) fn limits(report: &Report) -> Section<Finding> {
+    if report.findings.is_empty() {
+        return Section::none("nothing is known to be missing or uncertain", "");
+    }
+    Section::of(report.findings.clone(), "findings of the run, as in report.md")
+}

@@ -1,0 +1,36 @@
+//! A report -> what the pages of operators and for stakeholders show of it.
+
+mod meaning;
+mod measured;
+mod run;
+
+use super::insight::Shown;
+use super::model::Report;
+use super::operators_md::operators_md;
+use super::stakeholder_md::Stakeholder;
+use crate::operators::Operators;
+
+/// The page of operators.
+pub(super) fn operators(report: &Report, shown: &Shown) -> String {
+    let nothing = Operators::default();
+    let operators = report.insight.operators.as_ref().unwrap_or(&nothing);
+    operators_md(report, operators, shown.operators_top_n)
+}
+
+/// What the page for stakeholders shows.
+pub(super) fn page(report: &Report, shown: &Shown) -> Stakeholder {
+    Stakeholder {
+        run: report.run.name.clone(),
+        simulated: report.simulated,
+        verdict: report.coverage.verdict.clone(),
+        environment: run::environment(report),
+        aggregates: run::aggregates(report, shown),
+        stages: measured::stages(report),
+        mfu: meaning::mfu(report),
+        operators: measured::operators(report),
+        kernels: measured::kernels(report),
+        takeaways: meaning::takeaways(report),
+        recommendations: meaning::recommendations(report),
+        limits: meaning::limits(report),
+    }
+}

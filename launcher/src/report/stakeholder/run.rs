@@ -1,0 +1,124 @@
+//! What the run ran on, and its figures as a whole.
+
+use std::collections::BTreeMap;
+
+use super::super::insight::Shown;
+use super::super::model::{DeviceRow, Fact, ModelUse, Report};
+use super::super::stakeholder_md::{AggregateRow, Section};
+use crate::operators::stage1::{MeanStd, Stage1Aggregates};
+use crate::roofline::class::{KernelClass, class_of};
+
+pub(super) fn environment(report: &Report) -> Section<Fact> {
+    let fact = |key: &str, value: String| Fact { key: key.to_owned(), value };
+    let run = &report.run;
+    let mut facts: Vec<Fact> = Vec::new();
+    facts.extend(run.command.as_ref().map(|words| fact("command", words.join(" "))));
+    facts.extend(run.started.as_ref().map(|started| fact("started", started.clone())));
+    facts.extend(report.devices.iter().map(device));
+    let used = report.insight.utilisation.as_ref();
+    facts.extend(used.and_then(|u| u.model_name.clone()).map(|name| fact("model", name)));
+    let peaks = used.and_then(ModelUse::peak_source);
+    facts.extend(peaks.map(|source| fact("peak rates", source)));
+    facts.extend(run.environment.iter().cloned());
+    if facts.is_empty() {
+        return Section::none(
+            "neither env.json nor a recorded GPU says what it ran on",
+            "run the workload again to have a whole bundle",
+        );
+    }
+    Section::of(facts, "run.json, env.json and the collector")
+}
+
+fn device(row: &DeviceRow) -> Fact {
+    let parts = [
+        row.compute_capability.as_ref().map(|cc| format!("compute capability {cc}")),
+        row.multiprocessors.map(|sms| format!("{sms} SMs")),
+        row.memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)),
+        row.simulated.then(|| "SIMULATED".to_owned()),
+    ];
+    let value = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let value = if value.is_empty() { "nothing more is known of it".to_owned() } else { value };
+    Fact { key: format!("GPU {}", row.device), value }
+}
+
+pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow> {
+    let mut rows = Vec::new();
+    let counts = &report.coverage.total;
+    if report.coverage.gpu_records() > 0 {
+        let attributed = counts.attributed as f64 * 100.0 / report.coverage.gpu_records() as f64;
+        rows.push(total("Kernels", "kernels", counts.kernels as f64));
+        rows.push(total("GPU work placed in a range", "% of its records", attributed));
+    }
+    for device in &report.devices {
+        let idle_ns = device.gpu_span_ns.saturating_sub(device.gpu_busy_ns);
+        let name = &device.device;
+        rows.push(total(&format!("GPU busy, {name}"), "ms", device.gpu_busy_ns as f64 / 1e6));
+        rows.push(total(&format!("GPU idle, {name}"), "ms", idle_ns as f64 / 1e6));
+        let busy = device.gpu_busy_percent;
+        rows.extend(busy.map(|busy| total(&format!("GPU busy, {name}"), "% of its span", busy)));
+    }
+    for (class, percent) in class_shares(report) {
+        rows.push(total(&format!("Kernel class {}", class.label()), "% of kernel time", percent));
+    }
+    let used = report.insight.utilisation.as_ref();
+    let rate = used.and_then(|used| used.numbers.model.generated_tokens_per_s.value());
+    rows.extend(rate.map(|rate| total("Generated tokens", "1/s", rate)));
+    rows.extend(shown.stage1.iter().flat_map(stage1));
+    if rows.is_empty() {
+        return Section::none("no GPU work was recorded", "see Limits");
+    }
+    let section = Section::of(rows, "collector, the whole run with its cold first instances")
+        .with_note(
+            "Totals of the run have one value. Idle is the time between the first start and the \
+             last end of GPU work in which nothing ran.",
+        );
+    match shown.stage1 {
+        Some(_) => section.with_note("Rows of the Stage 1 run are of that run, not of this one."),
+        None => section,
+    }
+}
+
+fn total(metric: &str, unit: &str, value: f64) -> AggregateRow {
+    AggregateRow {
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        values: Some(1),
+        mean: Some(value),
+        ..AggregateRow::default()
+    }
+}
+
+fn stage1(means: &Stage1Aggregates) -> Vec<AggregateRow> {
+    let row = |metric: &str, unit: &str, value: &MeanStd| AggregateRow {
+        metric: format!("Stage 1 run: {metric}"),
+        unit: unit.to_owned(),
+        mean: Some(value.mean),
+        std: value.std,
+        ..AggregateRow::default()
+    };
+    [
+        means.prefill_ms.as_ref().map(|value| row("prefill, host time", "ms", value)),
+        means.decode_ms.as_ref().map(|value| row("decode, host time", "ms", value)),
+        means.tokens.as_ref().map(|value| row("tokens of a decode", "tokens", value)),
+        means.tokens_per_s.as_ref().map(|value| row("tokens per second", "1/s", value)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Share of each class in the sum of all kernels' durations, largest first.
+fn class_shares(report: &Report) -> Vec<(KernelClass, f64)> {
+    let classes: Vec<KernelClass> = report.kernel_names.iter().map(class_of).collect();
+    let mut sums: BTreeMap<KernelClass, u64> = BTreeMap::new();
+    let mut all_ns = 0u64;
+    for row in &report.kernels {
+        let class = classes.get(row.name_index).copied().unwrap_or(KernelClass::Other);
+        let sum = sums.entry(class).or_default();
+        *sum = sum.saturating_add(row.times.total_ns);
+        all_ns = all_ns.saturating_add(row.times.total_ns);
+    }
+    let mut shares: Vec<(KernelClass, u64)> = sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
+    shares.sort_by_key(|&(class, ns)| (std::cmp::Reverse(ns), class));
+    shares.into_iter().map(|(class, ns)| (class, ns as f64 * 100.0 / all_ns as f64)).collect()
+}
