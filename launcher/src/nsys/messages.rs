@@ -9,6 +9,8 @@ use crate::finding::{Finding, Severity};
 pub(super) struct Said {
     /// The capture range came.
     pub(super) range_started: bool,
+    /// The capture could not be turned into a report.
+    pub(super) import_failed: Option<String>,
     /// Why the report is not where it should be.
     pub(super) not_created: Option<String>,
     /// The line in which it refuses to work, with the index of the kind in [`REFUSALS`].
@@ -81,6 +83,9 @@ const REFUSALS: [Kind; 6] = [
     },
 ];
 
+/// Index of the kind that may pass.
+const LOST_HELPER: usize = 2;
+
 /// Lines after which the report lacks something.
 const TROUBLES: [Kind; 6] = [
     Kind {
@@ -151,6 +156,9 @@ impl Said {
             let low = line.to_ascii_lowercase();
             // Whole lines: the workload's own output must not end the search for them.
             said.range_started |= low == "capture range started in the application.";
+            if said.import_failed.is_none() && low.starts_with("importer error status:") {
+                said.import_failed = Some(shown(line));
+            }
             if said.not_created.is_none() && low.starts_with("failed to create '") {
                 said.not_created = Some(shown(line));
             }
@@ -177,6 +185,14 @@ impl Said {
         REFUSALS.get(*index).map(|kind| kind.finding(line))
     }
 
+    /// Whether it was seen to work the next time: the importer and the connection to its own helper
+    /// fail now and then, above all on a busy machine.
+    pub(super) fn may_pass(&self) -> bool {
+        let import =
+            self.import_failed.as_ref().is_some_and(|line| line.contains("Importation failed"));
+        import || self.refused.as_ref().is_some_and(|(index, _)| *index == LOST_HELPER)
+    }
+
     /// What is missing from the report, as far as it says so.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let troubles = self.troubles.iter();
@@ -190,12 +206,13 @@ impl Kind {
     }
 }
 
-/// Files that the log names after `Generated:`.
+/// Captures and reports that the log names after `Generated:`.
 pub(super) fn generated(log: &str) -> Vec<PathBuf> {
     let after = lines(log).skip_while(|line| *line != "Generated:").skip(1);
     let files = after.take_while(|line| line.starts_with('/') || line.is_empty());
-    let reports = files.filter(|line| line.ends_with(".nsys-rep") || line.ends_with(".qdrep"));
-    reports.map(PathBuf::from).collect()
+    let known = [".nsys-rep", ".qdrep", ".qdstrm"];
+    let wanted = files.filter(|line| known.iter().any(|extension| line.ends_with(extension)));
+    wanted.map(PathBuf::from).collect()
 }
 
 /// The last line that complains, or else the last at all.
@@ -243,6 +260,18 @@ mod tests {
         assert!(
             last_complaint(&long).is_some_and(|line| line.chars().count() == MAX_SHOWN_CHARS + 3)
         );
+    }
+
+    #[test]
+    fn what_may_pass_is_known() {
+        for (log, expected) in [
+            ("Connection to Agent lost. This is most likely a bug.", true),
+            ("Importer error status: Importation failed.", true),
+            ("Importer error status: An unknown error occurred.", false),
+            ("Illegal --trace argument 'x'", false),
+        ] {
+            assert_eq!(Said::in_log(log).may_pass(), expected, "{log}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! status. Only lines that nsys itself writes are looked for; the output of the workload stands
 //! between them.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,6 +65,8 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// Exit of the workload; none where nsys ended it or the status is nsys's own.
     pub workload: Option<WorkloadExit>,
+    /// nsys failed in a way that it does not fail in always: the same command may well work.
+    pub transient: bool,
     /// What else should be known.
     pub findings: Vec<Finding>,
 }
@@ -93,7 +96,11 @@ impl Files {
         let expected =
             |path: &PathBuf| files.reports.iter().chain(&files.raw).any(|(known, _)| known == path);
         let named = messages::generated(log).into_iter().filter(|path| !expected(path));
-        files.elsewhere = named.filter_map(size).collect();
+        let (raw, reports): (Vec<_>, Vec<_>) = named
+            .filter_map(size)
+            .partition(|(path, _)| path.extension() == Some(OsStr::new("qdstrm")));
+        files.elsewhere = reports;
+        files.raw = files.raw.or_else(|| raw.into_iter().next());
         files
     }
 }
@@ -134,7 +141,9 @@ pub fn judge(nsys: &Nsys, ended: &Ended) -> Outcome {
     if matches!(&verdict, Verdict::Failed { .. }) && ended.timed_out_after.is_some() {
         findings.retain(|finding| !finding.what.starts_with(TIME_LIMIT));
     }
-    Outcome { workload: workload_exit(nsys, ended, &said, &verdict), verdict, findings }
+    let failed = matches!(&verdict, Verdict::Failed { .. });
+    let transient = failed && ended.timed_out_after.is_none() && said.may_pass();
+    Outcome { transient, workload: workload_exit(nsys, ended, &said, &verdict), verdict, findings }
 }
 
 fn without_report(nsys: &Nsys, ended: &Ended, said: &Said, empty: &[&(PathBuf, u64)]) -> Verdict {
@@ -145,15 +154,18 @@ fn without_report(nsys: &Nsys, ended: &Ended, said: &Said, empty: &[&(PathBuf, u
     if let Some(finding) = refusal(ended, said) {
         return failed(finding);
     }
-    if let Some((raw, bytes)) = &ended.files.raw {
+    if ended.files.raw.is_some() || said.import_failed.is_some() {
+        let left = ended.files.raw.as_ref().map_or_else(
+            || "the capture is not there any more".to_owned(),
+            |(raw, bytes)| format!("the raw capture is {} ({bytes} bytes)", raw.display()),
+        );
+        let says = said.import_failed.clone().unwrap_or_else(|| "its log does not say why".into());
         return failed(Finding::new(
             Severity::Error,
-            format!(
-                "nsys did not turn its capture into a report: {} ({bytes} bytes) is all there is",
-                raw.display()
-            ),
-            "its importer is missing or does not start; some packages hold the target side only",
-            "install the whole of Nsight Systems, and open the file with it: nsys-ui, or QdstrmImporter",
+            format!("nsys did not turn its capture into a report: {left}"),
+            says,
+            "run it again; if it stays, the importer is missing (some packages hold the target side \
+             only): install the whole of Nsight Systems, which can also open the raw capture",
         ));
     }
     if !empty.is_empty() {

@@ -146,6 +146,11 @@ fn empty_raw_and_misplaced_reports() {
     );
     raw.files.raw = Some(("/r/run.qdstrm".into(), 10));
     assert!(failure(judge(&default(), &raw)).contains("importer"));
+    let failed = failure(judge(
+        &default(),
+        &ended(0, "Importer error status: Importation failed.\n", Some(0)),
+    ));
+    assert!(failed.contains("Importation failed"), "{failed}");
     let log = "Failed to create '/r/run.nsys-rep': File exists.\n\nGenerated:\n    /tmp/nsys-report-6fac.nsys-rep\n";
     let mut elsewhere = ended(0, log, None);
     elsewhere.files.elsewhere = vec![("/tmp/nsys-report-6fac.nsys-rep".into(), 10)];
@@ -171,7 +176,7 @@ fn files_are_found_by_every_extension_and_number() {
     write("run.4.nsys-rep", "not in the row");
     write("other.nsys-rep", "abc");
     let log = format!(
-        "Generated:\n    {0}/run.1.nsys-rep\n    {0}/other.nsys-rep\n",
+        "Generated:\n    {0}/run.1.nsys-rep\n    {0}/other.nsys-rep\n    {0}/raw.qdstrm\n",
         dir.path().display()
     );
     let files = Files::find(&base, &log);
@@ -180,6 +185,9 @@ fn files_are_found_by_every_extension_and_number() {
     assert_eq!(files.reports, expected);
     assert_eq!(files.raw, Some((dir.path().join("run.qdstrm"), 1)));
     assert_eq!(files.elsewhere, [(dir.path().join("other.nsys-rep"), 3)]);
+    std::fs::remove_file(dir.path().join("run.qdstrm")).expect("file");
+    write("raw.qdstrm", "in another place");
+    assert_eq!(Files::find(&base, &log).raw, Some((dir.path().join("raw.qdstrm"), 16)));
 }
 
 #[test]
