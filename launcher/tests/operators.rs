@@ -1,0 +1,66 @@
+//! A spool of a real PyTorch model, marked by the Python hook -> its operators.
+
+use std::path::Path;
+
+use stage2_launch::load::spool::load_folder;
+use stage2_launch::merge::merge;
+use stage2_launch::operators::{OperatorSettings, Operators, StageOperatorRow, operators};
+use stage2_launch::report::model::{Report, RunInfo};
+use stage2_launch::report::operators_md::operators_md;
+
+/// Linear layers of one forward: seven in each of the two layers, and the head.
+const LINEARS: u64 = 2 * 7 + 1;
+
+fn recorded() -> (Report, Operators) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/torch_ops");
+    let report = merge(load_folder(&folder), RunInfo::default(), Vec::new());
+    let found = operators(&report, &OperatorSettings::default());
+    (report, found)
+}
+
+fn in_stage<'o>(found: &'o Operators, stage: &str, name: &str) -> &'o StageOperatorRow {
+    let is_it = |row: &&StageOperatorRow| {
+        row.stage.as_deref() == Some(stage) && row.operator.op_name == name
+    };
+    found.stages.iter().find(is_it).expect("a row")
+}
+
+#[test]
+fn every_linear_layer_is_a_call() {
+    let (report, found) = recorded();
+    let instances = |stage: &str| report.stages.iter().find(|row| row.stage == stage)?.instances;
+    assert_eq!((instances("prefill"), instances("decode")), (Some(1), Some(3)));
+    assert_eq!(in_stage(&found, "prefill", "aten::linear").operator.calls, LINEARS);
+    assert_eq!(in_stage(&found, "decode", "aten::linear").operator.calls, 3 * LINEARS);
+}
+
+#[test]
+fn operators_fit_into_their_stages() {
+    let (report, found) = recorded();
+    for stage in ["prefill", "decode"] {
+        let whole = report.stages.iter().find(|row| row.stage == stage).expect("a stage");
+        let rows = found.stages.iter().filter(|row| row.stage.as_deref() == Some(stage));
+        // Self times do not overlap on one thread.
+        let own: u64 = rows.clone().filter_map(|row| row.operator.host_self_ns).sum();
+        assert!(own > 0 && Some(own) <= whole.host_total_ns, "{stage}");
+        assert!(rows.clone().all(|row| row.operator.host_total_ns <= whole.host_total_ns));
+    }
+    assert!(found.rows.iter().all(|row| row.host_total_ns.is_some() && row.calls > 0));
+}
+
+#[test]
+fn no_operator_is_there_once_for_each_call() {
+    let (_, found) = recorded();
+    assert!(found.rows.len() < 80, "{} rows", found.rows.len());
+    assert!(found.rows.iter().all(|row| !row.op_name.contains("op_id")), "{:?}", found.rows);
+}
+
+#[test]
+fn without_gpu_work_there_is_no_share_of_it() {
+    let (report, found) = recorded();
+    let page = operators_md(&report, &found, 3);
+    assert_eq!(found.coverage, None);
+    let linear = page.lines().find(|line| line.starts_with("| `aten::linear` |")).expect("a row");
+    let cells: Vec<&str> = linear.split('|').map(str::trim).collect();
+    assert_eq!((cells[3], cells[7], cells[8]), ("0.000", "0.000", "–"), "{linear}");
+}
