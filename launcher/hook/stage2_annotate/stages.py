@@ -1,9 +1,10 @@
 """The arguments of a language model's forward become the name of its stage.
 
 More than one new token for each sequence, or nothing cached yet: `prefill`. One new token after
-what is cached: `decode`. The steps in which speculative decoding checks a draft bring several tokens,
-and so are `prefill`: from one call nobody can tell them from a long prompt in pieces. Whether a cache holds something is never asked of the GPU: that would cost
-a synchronisation for each token.
+what is cached: `decode`. The steps in which speculative decoding checks a draft bring several
+tokens, and so are `prefill`: from one call nobody can tell them from a long prompt in pieces.
+Whether a cache holds something is never asked of the GPU: that would cost a synchronisation for
+each token.
 """
 
 from __future__ import annotations
