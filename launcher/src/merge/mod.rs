@@ -93,6 +93,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         coverage,
         // What other tools add comes later: see `counters` and `timeline`.
         nsys: None,
+        ncu_regions: Vec::new(),
         peaks: None,
         insight: Insight::default(),
         findings,

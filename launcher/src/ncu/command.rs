@@ -164,18 +164,19 @@ fn names_ranges(cli: &NcuCli, filter: &Filter) -> bool {
 /// the outermost alone, so that each needs a run of its own.
 pub fn profile_region(
     request: &Request<'_>,
-    region: &Label,
+    region: &str,
+    expression: &str,
     files: &Files,
     findings: &mut Vec<Finding>,
 ) -> Invocation {
     let nvtx = &request.settings.ncu_cli.nvtx;
     let filter = Filter {
         kernel_name: None,
-        nvtx_include: vec![region.expression(nvtx.start_end)],
+        nvtx_include: vec![expression.to_owned()],
         nvtx_exclude: nvtx.exclude.iter().map(|e| completed(e, nvtx.start_end)).collect(),
     };
     let mut invocation = profile(request, &filter, files, findings);
-    invocation.name = format!("profile-region {}", region.name);
+    invocation.name = format!("profile-region {region}");
     invocation
 }
 

@@ -59,6 +59,21 @@ pub struct Regions {
     pub aggregate: bool,
     /// In the range replay modes, how many instances of a range are profiled; none: all of them.
     pub launch_count: Option<NonZeroU64>,
+    /// In the range replay modes, how many regions are measured at most, in a run of the workload
+    /// each: those with the most GPU time.
+    pub most: NonZeroU64,
+}
+
+impl Default for Regions {
+    fn default() -> Regions {
+        Regions {
+            include: Vec::new(),
+            exclude: Vec::new(),
+            aggregate: true,
+            launch_count: None,
+            most: NonZeroU64::MIN.saturating_add(15),
+        }
+    }
 }
 
 /// Flags of ncu, one to one.

@@ -1,10 +1,12 @@
 //! Names of NVTX ranges -> expressions of ncu, and the range columns of its tables -> stacks.
 
+use serde::{Deserialize, Serialize};
+
 /// The domain that ranges have when they name none.
 const DEFAULT_DOMAIN: &str = "<default domain>";
 
 /// A range by name and domain.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Label {
     /// Name of the range.
     pub name: String,
@@ -45,6 +47,21 @@ impl Label {
         }
         out
     }
+}
+
+/// The expression for a push/pop range directly within others of its domain: `domain@outer/inner/`.
+/// Nothing for an empty stack.
+pub fn nested_expression(stack: &[Label]) -> Option<String> {
+    let mut out = String::new();
+    if let Some(domain) = &stack.first()?.domain {
+        out.push_str(&escape(domain));
+        out.push('@');
+    }
+    for label in stack {
+        out.push_str(&escape(&label.name));
+        out.push('/');
+    }
+    Some(out)
 }
 
 /// What has a meaning in an expression, made literal.

@@ -40,6 +40,12 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
                 and leaves out sections and metrics that it does not know"
             .to_owned(),
     );
+    if ncu.ncu_cli.replay_mode.is_range() {
+        notes.push(format!(
+            "it stands for one such run for each region that the collect pass finds, {} at most",
+            ncu.regions.most
+        ));
+    }
     let tool = command::Request {
         settings: ncu,
         version: None,

@@ -10,6 +10,7 @@ mod kernels_md;
 pub mod model;
 pub mod numbers;
 pub mod operators_md;
+mod regions;
 mod report_md;
 mod stakeholder;
 pub mod stakeholder_md;
@@ -66,6 +67,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         report.mark_simulated();
     }
     add_tools(&mut report, run_dir, &inputs.hardware);
+    regions::add(&mut report, run_dir, &inputs.config);
     let shown = insight::add(&mut report, run_dir, &inputs.config);
     let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
     Ok(Outcome {
@@ -115,6 +117,9 @@ fn write_files(
         Ok(sink.write_all(kernels_md::kernels_md(report, top_n).as_bytes())?)
     })?;
     write("kernels.csv", &|sink| Ok(kernels_csv::kernels_csv(report, sink)?))?;
+    if !report.ncu_regions.is_empty() {
+        write("ncu_regions.csv", &|sink| Ok(regions::regions_csv(&report.ncu_regions, sink)?))?;
+    }
     write("metrics.json", &|sink| {
         serde_json::to_writer_pretty(&mut *sink, report)?;
         Ok(sink.write_all(b"\n")?)

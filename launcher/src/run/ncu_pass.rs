@@ -8,6 +8,7 @@ use std::path::Path;
 use super::SignalSource;
 use super::child::Spawner;
 use super::ncu_kernels::kernels_of;
+use super::ncu_regions;
 use super::tool::{Ended, Tool, ToolPass, version_of};
 use crate::bundle::{PassStatus, WorkloadExit};
 use crate::finding::{Finding, Severity};
@@ -56,6 +57,12 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     let available = available(tool, &ncu);
     let request =
         Request { settings: &ncu, version, workload: &profiler.workload, available: &available };
+    if ncu.ncu_cli.replay_mode.is_range()
+        && let Some(pass) = ncu_regions::run(tool, &request, run_dir, collect, &mut findings)
+    {
+        findings.extend(pass.findings.iter().cloned());
+        return ToolPass { findings, ..pass };
+    }
     let filter = Filter::new(&ncu, &selection);
     let files = ncu_files(&tool.folder, None);
     let invocation = command::profile(&request, &filter, &files, &mut findings);
@@ -111,7 +118,7 @@ fn available<S: Spawner, G: SignalSource>(tool: &Tool<'_, S, G>, ncu: &Ncu) -> A
 }
 
 /// A profiling run. [`PassStatus::Planned`] means: once more, without filters.
-fn profiled<S: Spawner, G: SignalSource>(
+pub(super) fn profiled<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     invocation: Invocation,
     files: &Files,

@@ -175,10 +175,10 @@ fn a_region_is_measured_in_a_run_of_its_own() {
     let request =
         Request { settings: &settings, version: None, workload: &workload, available: &available };
     let files = Files::new(Path::new("/run/ncu/regions/layer_5b0_5d"), "region");
-    let region = Label { name: "layer[0]".into(), domain: Some("LLM".into()) };
-    let made = profile_region(&request, &region, &files, &mut Vec::new());
+    let expression = r"LLM@layer\[0\]/";
+    let made = profile_region(&request, "layer[0]@LLM", expression, &files, &mut Vec::new());
     let argv: Vec<String> = made.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    assert_eq!(values(&argv, "--nvtx-include"), [r"LLM@layer\[0\]/"]);
+    assert_eq!(values(&argv, "--nvtx-include"), [expression]);
     assert_eq!(values(&argv, "--replay-mode"), ["app-range"]);
 }
 

@@ -98,7 +98,7 @@ pub(super) fn pivot(
     findings: &mut Vec<Finding>,
 ) -> Vec<KernelCounters> {
     let mut groups: BTreeMap<Key, Vec<&Launch>> = BTreeMap::new();
-    for launch in launches {
+    for launch in launches.iter().filter(|launch| !launch.is_range()) {
         let key = Key {
             kernel: launch.kernel.clone(),
             grid: launch.grid,

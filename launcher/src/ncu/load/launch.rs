@@ -45,6 +45,13 @@ pub struct Launch {
     pub metrics: BTreeMap<String, Quantity>,
 }
 
+impl Launch {
+    /// Whether this is the result of a range replay, and no kernel.
+    pub fn is_range(&self) -> bool {
+        self.kernel == "range" && self.grid == [0; 3]
+    }
+}
+
 /// Where the columns of a launch are.
 pub(super) struct LaunchColumns {
     id: usize,

@@ -5,14 +5,18 @@
 //! what lies in regions within it. A launch counts for the region that was innermost on its thread
 //! when it was launched; overlapping start/end ranges are not nested, and have no part in it.
 
+mod choose;
 mod folder;
+mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
+pub use choose::{Chosen, RangeTime, choose};
 pub use folder::folder;
+pub use read::{REGION_FILE, RegionFile, read};
 
 use super::config::Regions;
 use super::load::{Flops, Launch};
@@ -42,6 +46,10 @@ pub struct Totals {
     pub dram_bytes: Option<f64>,
     /// Floating-point operations.
     pub flops: Option<f64>,
+    /// Throughput of the multiprocessors, % of peak, the mean over the time under ncu.
+    pub sm_percent: Option<f64>,
+    /// Throughput of caches and memory, whichever is busiest, % of peak, likewise.
+    pub memory_percent: Option<f64>,
 }
 
 /// One region.
@@ -160,7 +168,7 @@ fn regions<'a>(
         for (at, stack) in around.filter(|stack| patterns.allow(stack)).enumerate() {
             let sum = sums.entry(nvtx::path(stack)).or_default();
             sum.stack = stack.to_vec();
-            if is_range(launch) {
+            if launch.is_range() {
                 // The result of a range is its own; what is around it was measured for itself.
                 if at == 0 && stack.len() == launch.ranges.len() {
                     add(&mut sum.inclusive, &own);
@@ -202,7 +210,7 @@ fn regions<'a>(
 
 /// A region without a single launch of its own has nothing exclusive: zeros, which were measured.
 fn nothing() -> Totals {
-    Totals { launches: 0, duration_ns: Some(0.0), dram_bytes: Some(0.0), flops: Some(0.0) }
+    Totals { duration_ns: Some(0.0), dram_bytes: Some(0.0), flops: Some(0.0), ..Totals::default() }
 }
 
 /// Exclusive totals of ranges that were measured one by one: what is left without the ranges within.
@@ -237,6 +245,9 @@ fn leave_out_inner_ranges(
             left.dram_bytes = less(left.dram_bytes, inner.dram_bytes);
             left.flops = less(left.flops, inner.flops);
         }
+        if !inner.is_empty() {
+            (left.sm_percent, left.memory_percent) = (None, None);
+        }
         let parts = [&mut left.duration_ns, &mut left.dram_bytes, &mut left.flops];
         for part in parts {
             if part.is_some_and(|value| value < 0.0) {
@@ -270,11 +281,6 @@ fn parent(stack: &[Label], known: &BTreeSet<String>) -> Option<String> {
         .find(|path| known.contains(path))
 }
 
-/// Whether this is the result of a range replay.
-fn is_range(launch: &Launch) -> bool {
-    launch.kernel == "range" && launch.grid == [0; 3]
-}
-
 fn totals(launch: &Launch) -> Totals {
     let get = |name: &str, unit: &str| {
         launch.metrics.get(name).filter(|q| q.unit == unit).map(|quantity| quantity.value)
@@ -287,12 +293,28 @@ fn totals(launch: &Launch) -> Totals {
         duration_ns: get("gpu__time_duration.sum", "ns"),
         dram_bytes: both.or_else(|| get("dram__bytes.sum", "byte")),
         flops: Flops::of(&launch.metrics).total(),
+        sm_percent: get("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%"),
+        memory_percent: get(
+            "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+            "%",
+        ),
     }
 }
 
 /// Adds up; what was not measured once is not known in all.
 fn add(sum: &mut Totals, own: &Totals) {
     let first = sum.launches == 0;
+    let times = sum.duration_ns.zip(own.duration_ns);
+    let weighted = |sum: &mut Option<f64>, own: Option<f64>| {
+        let mean = |(all, one): (f64, f64)| {
+            let (before, now) = times?;
+            let mean = (all * before + one * now) / (before + now);
+            mean.is_finite().then_some(mean)
+        };
+        *sum = if first { own } else { sum.zip(own).and_then(mean) };
+    };
+    weighted(&mut sum.sm_percent, own.sm_percent);
+    weighted(&mut sum.memory_percent, own.memory_percent);
     let plus = |sum: &mut Option<f64>, own: Option<f64>| {
         *sum = if first { own } else { sum.zip(own).map(|(sum, own)| sum + own) };
     };

@@ -22,7 +22,7 @@ fn launch(kernel: &str, stack: &[&str], duration_ns: f64) -> Launch {
 }
 
 fn settings() -> Regions {
-    Regions { include: vec![], exclude: vec![], aggregate: true, launch_count: None }
+    Regions::default()
 }
 
 fn aggregate(launches: &[Launch], settings: &Regions) -> Vec<Region> {

@@ -13,7 +13,8 @@ use crate::finding::Finding;
 use crate::operators::stage1::{self, Stage1Aggregates};
 use crate::operators::{OperatorSettings, Stage1Settings, operators};
 use crate::roofline::takeaways::takeaways;
-use settings::{read_tokens, section};
+use settings::read_tokens;
+pub(super) use settings::section;
 
 /// What the pages need beyond the report.
 #[derive(Debug, Default)]

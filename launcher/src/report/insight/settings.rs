@@ -35,7 +35,7 @@ pub(super) fn part<T: DeserializeOwned>(config: &Value, key: &str) -> Result<Opt
 }
 
 /// A part of the configuration, or its default, with a finding.
-pub(super) fn section<T: DeserializeOwned + Default>(
+pub(in crate::report) fn section<T: DeserializeOwned + Default>(
     config: &Value,
     key: &str,
     findings: &mut Vec<Finding>,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use stage2_figures::KernelName;
 
 use crate::finding::Finding;
+use crate::ncu::regions::RegionTable;
 pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
 pub use insight::{Insight, ModelUse};
 pub use rows::{
@@ -69,6 +70,9 @@ pub struct Report {
     /// The Nsight Systems capture against the collector; null: there is none.
     #[serde(default)]
     pub nsys: Option<NsysSection>,
+    /// What range replay of ncu measured of each NVTX region, by scope.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ncu_regions: Vec<RegionTable>,
     /// Peak rates that kernels are held against; null: not known for this GPU.
     #[serde(default)]
     pub peaks: Option<PeakRates>,

@@ -10,6 +10,7 @@ mod work;
 use super::first_screen::first_screen;
 use super::model::Report;
 use super::numbers::count;
+use super::regions::regions_md;
 use crate::finding::Severity;
 use stage2_figures::text::plain;
 
@@ -29,6 +30,7 @@ pub(super) fn report_md(report: &Report) -> String {
     out.push_str(&work::stage_kernels(report));
     out.push_str(&tools::classes(report));
     out.push_str(&tools::roofline(report));
+    out.push_str(&regions_md(report));
     out.push_str(&tools::reconciliation(report));
     out.push_str(&work::memory("Copies", &report.copies));
     out.push_str(&work::memory("Fills", &report.fills));

@@ -1,0 +1,140 @@
+//! The ranges of the collect pass -> a run of ncu for each region in the range replay modes.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::SignalSource;
+use super::child::Spawner;
+use super::ncu_pass::{import, profiled};
+use super::tool::{Tool, ToolPass};
+use crate::bundle::{COLLECTOR_DIR, PassStatus, WorkloadExit, write_whole};
+use crate::finding::{Finding, Severity};
+use crate::load::spool::load_folder;
+use crate::merge::merge;
+use crate::ncu::command::{self, Request};
+use crate::ncu::nvtx::Label;
+use crate::ncu::regions::{Chosen, REGION_FILE, RangeTime, RegionFile, choose, folder};
+use crate::plan::ncu_files;
+use crate::report::model::{PathKind, PathRow, Report, RunInfo};
+
+/// Folder of the regions in the folder of the pass.
+const REGIONS_DIR: &str = "regions";
+
+/// Measures every chosen region; nothing where the collect pass knows none.
+pub(super) fn run<S: Spawner, G: SignalSource>(
+    tool: &Tool<'_, S, G>,
+    request: &Request<'_>,
+    run_dir: &Path,
+    collect: Option<WorkloadExit>,
+    findings: &mut Vec<Finding>,
+) -> Option<ToolPass> {
+    // What is wrong with the spools is told by the reports.
+    let report = merge(load_folder(&run_dir.join(COLLECTOR_DIR)), RunInfo::default(), Vec::new());
+    let regions = choose(&ranges(&report), request.settings, findings);
+    if regions.is_empty() {
+        findings.push(Finding::new(
+            Severity::Note,
+            "ncu: one run measures what the filter names, instead of one for each region",
+            "the collect pass recorded no range with kernels that the patterns allow",
+            "",
+        ));
+        return None;
+    }
+    let start = Instant::now();
+    let mut whole: Option<ToolPass> = None;
+    for (at, region) in regions.iter().enumerate() {
+        let Some(limits) = left(tool, start.elapsed()) else {
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!("ncu: {} of {} regions are measured", at, regions.len()),
+                "the time of the pass was over",
+                "raise pipeline.ncu.time_budget_s, or name fewer regions",
+            ));
+            break;
+        };
+        let title = format!("ncu: region {} of {}: {}", at + 1, regions.len(), region.path());
+        tool.terminal.progress(&title);
+        let (folder, environment) = (tool.folder.clone(), tool.environment.clone());
+        let tool = Tool { folder, environment, limits, ..*tool };
+        let pass = one(&tool, request, region, collect, findings);
+        let interrupted = pass.interrupted;
+        whole = Some(together(whole, pass));
+        if interrupted {
+            break;
+        }
+    }
+    whole
+}
+
+/// The limits of the next run; nothing where no time is left.
+fn left<S, G>(tool: &Tool<'_, S, G>, gone: Duration) -> Option<crate::plan::Limits> {
+    let timeout = match tool.limits.timeout {
+        Some(limit) => Some(limit.checked_sub(gone).filter(|left| !left.is_zero())?),
+        None => None,
+    };
+    Some(crate::plan::Limits { timeout, ..tool.limits })
+}
+
+fn one<S: Spawner, G: SignalSource>(
+    tool: &Tool<'_, S, G>,
+    request: &Request<'_>,
+    region: &Chosen,
+    collect: Option<WorkloadExit>,
+    findings: &mut Vec<Finding>,
+) -> ToolPass {
+    let path = region.path();
+    let home = tool.folder.join(REGIONS_DIR).join(folder(&path));
+    let place = RegionFile { stack: region.stack.clone() };
+    let written = std::fs::create_dir_all(&home)
+        .map_err(anyhow::Error::from)
+        .and_then(|()| Ok(serde_json::to_string(&place)?))
+        .and_then(|text| write_whole(&home.join(REGION_FILE), &text));
+    if let Err(error) = written {
+        let what = format!("ncu: the region {path} is not measured");
+        let why = format!("{}: {error:#}", home.display());
+        return ToolPass::without(
+            PassStatus::Failed,
+            Finding::new(Severity::Warning, what, why, ""),
+        );
+    }
+    let files = ncu_files(&home, None);
+    let mut own = Vec::new();
+    let invocation = command::profile_region(request, &path, &region.expression, &files, &mut own);
+    let pass = profiled(tool, invocation, &files, false, collect, &mut own);
+    if pass.status == PassStatus::Ok && request.settings.ncu_cli.export.csv {
+        import(tool, request.settings, &files, &mut own);
+    }
+    let named = |f: Finding| Finding { what: format!("region {path}: {}", f.what), ..f };
+    findings.extend(own.into_iter().map(named));
+    pass
+}
+
+/// Several runs as one pass: it went well if one of them did.
+fn together(whole: Option<ToolPass>, pass: ToolPass) -> ToolPass {
+    let Some(before) = whole else { return pass };
+    let duration = before.duration.zip(pass.duration).map(|(a, b)| a + b);
+    let interrupted = before.interrupted || pass.interrupted;
+    let mut findings = before.findings.clone();
+    findings.extend(pass.findings.iter().cloned());
+    let first = if before.status == PassStatus::Ok { before } else { pass };
+    ToolPass { duration: duration.or(first.duration), interrupted, findings, ..first }
+}
+
+/// The ranges of a report, each with the ranges around it.
+fn ranges(report: &Report) -> Vec<RangeTime> {
+    let range = |row: &PathRow| RangeTime {
+        stack: stack(report, row),
+        kernels: row.kernels_inclusive.unwrap_or(0),
+        total_ns: row.kernel_sum_inclusive_ns.unwrap_or(0),
+    };
+    report.paths.iter().filter(|row| row.kind == PathKind::Range).map(range).collect()
+}
+
+fn stack(report: &Report, row: &PathRow) -> Vec<Label> {
+    let label = |row: &PathRow| Label { name: row.name.clone(), domain: row.domain.clone() };
+    // Every parent stands before its children, so that this ends.
+    let parents = std::iter::successors(Some(row), |row| report.paths.get(row.parent?));
+    let mut stack: Vec<Label> = parents.map(label).collect();
+    stack.reverse();
+    stack
+}
