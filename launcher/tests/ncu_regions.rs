@@ -52,7 +52,7 @@ fn capture(sandbox: &Sandbox) {
         b.open(open, path, if (2..5).contains(&path) { 1 } else { 0 }, u64::from(path));
     }
     for (open, start) in [(2, 10), (3, 100), (4, 200), (5, 300)] {
-        b.kernel(open, 1, 1, (start, start + 10 * u64::from(open)));
+        b.kernel(open, 1, 1, (start, start + 10 * open));
     }
     b.end();
     b.save(&sandbox.path("."), "spool.s2t");

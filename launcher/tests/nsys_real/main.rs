@@ -4,6 +4,10 @@
 //! sees no ranges of newer ones (STAGE2_TEST_PYTHON names it; else `python3`). Where one is missing
 //! the tests say SKIPPED on stderr; with STAGE2_REQUIRE_NSYS=1 they fail instead.
 
+#[path = "../common/mod.rs"]
+mod common;
+mod launched;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -154,7 +158,7 @@ fn run(invocation: &Invocation, base: Option<&Path>) -> Ended {
 
 /// The default preset, on a machine without GPU.
 fn preset() -> Nsys {
-    let text = include_str!("../../conf/profiling/nsys/nsys.default.yaml");
+    let text = include_str!("../../../conf/profiling/nsys/nsys.default.yaml");
     let mut nsys: Nsys = serde_saphyr::from_str(text).expect("preset");
     nsys.trace = vec!["nvtx".into()];
     nsys
