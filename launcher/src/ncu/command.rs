@@ -151,7 +151,7 @@ pub fn profile(
         launch_filters(cli, filter.kernel_name.as_deref(), &mut arg);
     }
     nvtx_filters(filter, &mut argv);
-    measures(request, &mut argv, findings);
+    measures(request, by_range, &mut argv, findings);
     finish(request, "profile", argv, files)
 }
 
@@ -269,7 +269,12 @@ fn nvtx_filters(filter: &Filter, argv: &mut Vec<OsString>) {
 }
 
 /// What is measured.
-fn measures(request: &Request<'_>, argv: &mut Vec<OsString>, findings: &mut Vec<Finding>) {
+fn measures(
+    request: &Request<'_>,
+    by_range: bool,
+    argv: &mut Vec<OsString>,
+    findings: &mut Vec<Finding>,
+) {
     let cli = &request.settings.ncu_cli;
     if let Some(set) = &cli.set {
         argv.extend(["--set".into(), set.into()]);
@@ -277,7 +282,11 @@ fn measures(request: &Request<'_>, argv: &mut Vec<OsString>, findings: &mut Vec<
     for section in known_sections(&cli.sections, request.available, findings) {
         argv.extend(["--section".into(), section.into()]);
     }
-    let metrics = known_metrics(&cli.metrics, request.available, findings);
+    let mut metrics = known_metrics(&cli.metrics, request.available, findings);
+    if by_range {
+        // Counted by changed code of each kernel: with one of them ncu measures no range at all.
+        metrics.retain(|name| !name.contains("__sass_"));
+    }
     if !metrics.is_empty() {
         argv.extend(["--metrics".into(), metrics.join(",").into()]);
     }

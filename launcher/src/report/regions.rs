@@ -75,7 +75,8 @@ pub(super) fn regions_md(report: &Report) -> String {
     let scopes: Vec<String> = report.ncu_regions.iter().map(|table| scope(table.scope)).collect();
     format!(
         "## Regions under ncu\n\n{}{more}Range replay: each region was measured as one unit, in a \
-         run of its own; times are of the GPU under ncu, launch gaps included. Inclusive is with \
+         run of its own; times are of the GPU under ncu, launch gaps included. FLOP are those of the \
+         tensor cores: ncu counts no others over a range. Inclusive is with \
          the measured regions within it, exclusive without. Scope: {}; ncu_regions.csv has {}.\n\n",
         table.finish(),
         plain(&scope(shown.scope)),

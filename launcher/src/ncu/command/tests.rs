@@ -180,6 +180,8 @@ fn a_region_is_measured_in_a_run_of_its_own() {
     let argv: Vec<String> = made.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     assert_eq!(values(&argv, "--nvtx-include"), [expression]);
     assert_eq!(values(&argv, "--replay-mode"), ["app-range"]);
+    let metrics = values(&argv, "--metrics").join(",");
+    assert!(metrics.contains("sm__ops_path_tensor") && !metrics.contains("__sass_"), "{metrics}");
 }
 
 #[test]

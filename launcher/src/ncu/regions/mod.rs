@@ -44,7 +44,7 @@ pub struct Totals {
     pub duration_ns: Option<f64>,
     /// Bytes read from the device's memory and written to it.
     pub dram_bytes: Option<f64>,
-    /// Floating-point operations.
+    /// Floating-point operations that were counted: over a range, those of the tensor cores.
     pub flops: Option<f64>,
     /// Throughput of the multiprocessors, % of peak, the mean over the time under ncu.
     pub sm_percent: Option<f64>,
