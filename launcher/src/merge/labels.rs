@@ -72,6 +72,9 @@ fn path_label(nodes: &[Node], node: &Node) -> String {
     elements.join("/")
 }
 
+/// What the name of a simulated GPU ends in.
+const SIMULATED: &str = " (simulated)";
+
 fn device_labels(devices: &[GlobalDevice]) -> Vec<String> {
     let short: Vec<String> = devices.iter().map(short_label).collect();
     let mut seen: HashMap<&str, u32> = HashMap::new();
@@ -87,8 +90,10 @@ fn short_label(device: &GlobalDevice) -> String {
     let Some(index) = device.index else { return "(device not known)".to_owned() };
     let name = device.device.as_ref().map(|d| text::shorten(&text::visible(&d.name), 60));
     let name = name.filter(|name| !name.trim().is_empty());
-    let mark = if device.simulated { " (simulated)" } else { "" };
-    format!("{index} {}{mark}", name.as_deref().unwrap_or("(name not known)"))
+    let name = name.as_deref().unwrap_or("(name not known)");
+    // The simulated GPU of this project says it in its name already.
+    let marked = device.simulated && !name.ends_with(SIMULATED);
+    format!("{index} {name}{}", if marked { SIMULATED } else { "" })
 }
 
 fn distinction(device: &GlobalDevice) -> String {
