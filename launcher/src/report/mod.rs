@@ -24,10 +24,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::bundle::BASELINE_DIR;
 use crate::finding::Finding;
 use crate::load::spool::load_folder;
 use crate::load::stats::mean;
-use crate::merge::{counters, merge, timeline};
+use crate::merge::{counters, merge, passes, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use insight::Shown;
 use model::Report;
@@ -50,7 +51,7 @@ pub struct Outcome {
     pub simulated: bool,
 }
 
-/// Reads `RUN_DIR/{run.json,env.json,config.yaml,collector/*.s2t}` and writes the reports. What is
+/// Reads `RUN_DIR/{run.json,env.json,config.yaml,{collector,baseline}/*.s2t}` and writes the reports. What is
 /// absent or damaged costs its own part of them, and a finding says so.
 ///
 /// # Errors
@@ -68,6 +69,10 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     }
     add_tools(&mut report, run_dir, &inputs.hardware);
     regions::add(&mut report, run_dir, &inputs.config);
+    let baseline = run_dir.join(BASELINE_DIR);
+    let baseline = baseline.is_dir().then(|| load_folder(&baseline));
+    let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
+    passes::add(&mut report, baseline, wanted);
     let shown = insight::add(&mut report, run_dir, &inputs.config);
     let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
     Ok(Outcome {

@@ -1,5 +1,6 @@
 //! A report -> what the pages of operators and for stakeholders show of it.
 
+mod costs;
 mod meaning;
 mod measured;
 mod run;
@@ -26,6 +27,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Stakeholder {
         environment: run::environment(report),
         aggregates: run::aggregates(report, shown),
         stages: measured::stages(report),
+        costs: costs::costs(report),
         mfu: meaning::mfu(report),
         operators: measured::operators(report),
         kernels: measured::kernels(report),

@@ -9,8 +9,8 @@ mod summary;
 mod values;
 
 pub use input::{
-    AggregateRow, Filled, MfuRow, Recommendation, Section, StageTimingRow, Stakeholder, Takeaway,
-    TopKernelRow,
+    AggregateRow, CostRow, Filled, MfuRow, Recommendation, Section, StageTimingRow, Stakeholder,
+    Takeaway, TopKernelRow,
 };
 
 use super::first_screen::SIMULATED;
@@ -29,6 +29,7 @@ pub fn stakeholder_md(page: &Stakeholder) -> String {
     out.push_str(&sections::environment(&page.environment));
     out.push_str(&sections::aggregates(&page.aggregates));
     out.push_str(&sections::stages(&page.stages));
+    out.push_str(&sections::costs(&page.costs));
     out.push_str(&sections::mfu(&page.mfu));
     out.push_str(&sections::operators(&page.operators));
     out.push_str(&sections::kernels(&page.kernels));
