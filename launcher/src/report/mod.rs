@@ -1,5 +1,5 @@
-//! A run's folder -> its reports: `kernels.md`, `kernels.csv`, `metrics.json`, `report.md`, `operators.md`
-//! and `stakeholder_summary.md`.
+//! A run's folder -> its reports: `kernels.md`, `kernels.csv`, `metrics.json`, `report.md`,
+//! `report.html`, `operators.md` and `stakeholder_summary.md`.
 
 mod first_screen;
 mod headline;
@@ -11,6 +11,7 @@ pub mod model;
 pub mod numbers;
 pub mod operators_md;
 mod regions;
+mod report_html;
 mod report_md;
 mod stakeholder;
 pub mod stakeholder_md;
@@ -129,13 +130,16 @@ fn write_files(
         serde_json::to_writer_pretty(&mut *sink, report)?;
         Ok(sink.write_all(b"\n")?)
     })?;
-    write("report.md", &|sink| Ok(sink.write_all(report_md::report_md(report).as_bytes())?))?;
-    write("operators.md", &|sink| {
-        Ok(sink.write_all(stakeholder::operators(report, shown).as_bytes())?)
-    })?;
-    write("stakeholder_summary.md", &|sink| {
-        let page = stakeholder::page(report, shown);
-        Ok(sink.write_all(stakeholder_md::stakeholder_md(&page).as_bytes())?)
+    let whole = report_md::report_md(report);
+    write("report.md", &|sink| Ok(sink.write_all(whole.as_bytes())?))?;
+    let operators = stakeholder::operators(report, shown);
+    write("operators.md", &|sink| Ok(sink.write_all(operators.as_bytes())?))?;
+    let page = stakeholder::page(report, shown);
+    let summary = stakeholder_md::stakeholder_md(&page);
+    write("stakeholder_summary.md", &|sink| Ok(sink.write_all(summary.as_bytes())?))?;
+    write("report.html", &|sink| {
+        let pages = [summary.as_str(), &whole, &operators];
+        Ok(sink.write_all(report_html::report_html(report, &page, pages).as_bytes())?)
     })?;
     Ok(files)
 }

@@ -3,8 +3,10 @@
 mod brute_force;
 mod build;
 mod damage;
+mod deep;
 mod fixture;
 mod golden;
+mod html;
 mod insight;
 mod markdown;
 mod meaning;

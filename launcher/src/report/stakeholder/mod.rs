@@ -5,6 +5,8 @@ mod meaning;
 mod measured;
 mod run;
 
+pub(super) use run::class_shares;
+
 use super::insight::Shown;
 use super::model::Report;
 use super::operators_md::operators_md;

@@ -39,5 +39,10 @@ pub fn stakeholder_md(page: &Stakeholder) -> String {
     out
 }
 
+/// What the page says in three to five sentences, as Markdown text.
+pub(super) fn in_short(page: &Stakeholder) -> Vec<String> {
+    summary::sentences(page)
+}
+
 #[cfg(test)]
 mod tests;
