@@ -13,6 +13,7 @@ use stage2_spool::NONE;
 
 use crate::build::Build;
 use crate::golden::compare;
+use crate::nsys_export;
 
 /// A kernel of the ncu fixture: 1024 x 1024 x 1024, launched with these blocks and threads.
 const GEMM: (&[u8], [u32; 3], [u32; 3]) =
@@ -244,4 +245,69 @@ fn without_a_baseline_the_pages_say_why() {
             assert!(text.contains(expected), "{name}: {expected}: {text}");
         }
     }
+}
+
+/// An export of nsys of the run with stages as `run` makes them, half as slow again; kernels that
+/// `keep` refuses are missing from it.
+fn timeline(run_dir: &Path, keep: impl Fn(u64) -> bool) {
+    let thread = (1_u64 << 24) + 1;
+    let mut sql = format!(
+        "INSERT INTO StringIds VALUES (30, '{}'), (31, '{}'), (32, 'warm_up'), (33, 'aten::mm');",
+        String::from_utf8_lossy(GEMM.0),
+        String::from_utf8_lossy(OTHER)
+    );
+    let mut number = 0;
+    let mut add = |name: u64, start: u64, end: u64, kernels: &[(u64, u64)]| {
+        sql += &nsys_export::range(thread as i64, name as i64, start as i64, end as i64);
+        for &(kernel, ns) in kernels {
+            number += 1;
+            if !keep(number) {
+                continue;
+            }
+            sql += &nsys_export::call(thread as i64, number as i64, start as i64 + 1);
+            sql += &format!(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({start}, {}, 0, {number}, {}, \
+                 {kernel}, {kernel}, {kernel}, 2, 64, 1, 384, 1, 1);",
+                start + ns,
+                thread & !0xff_ffff
+            );
+        }
+    };
+    add(32, 100, 2_000 * US, &[(31, 100)]);
+    add(33, 2_100 * US, 2_150 * US, &[(31, 20)]);
+    for (i, [prefill_us, decode_us]) in [[900, 800], [150, 450], [153, 456]].iter().enumerate() {
+        let start = (3_000 + 2_000 * i as u64) * US;
+        add(10, start, start + prefill_us * US, &[(30, 40 * US), (31, 10 * US)]);
+        let start = start + 1_000 * US;
+        add(11, start, start + decode_us * US, &[(30, 40 * US), (31, 60 * US)]);
+    }
+    fs::create_dir_all(run_dir.join("nsys")).expect("folder");
+    let made = nsys_export::export(&run_dir.join("nsys"), nsys_export::SCHEMA, &sql);
+    fs::rename(made, run_dir.join("nsys/run.sqlite")).expect("renamed");
+}
+
+#[test]
+fn a_timeline_that_is_to_be_believed_has_its_cost_as_well() {
+    let folder = tempfile::tempdir().expect("folder");
+    deep(folder.path());
+    untraced(folder.path());
+    timeline(folder.path(), |_| true);
+    let report = report(folder.path());
+    let nsys = report.nsys.as_ref().expect("nsys");
+    assert!(nsys.believed(), "{:?}", nsys.reconciliations);
+    let of = |report: &Report| {
+        let row = |row: &&StageCost| row.stage == "decode" && row.pass == "nsys";
+        report.costs.stages.iter().find(row).cloned()
+    };
+    let decode = of(&report).expect("a row");
+    assert_eq!((decode.instances, decode.host_total_ns), (Some(3), Some(1_706 * US)));
+    assert_eq!(decode.host_warm_median_ns, Some(453 * US));
+    assert_eq!(decode.ratio, Some(1.5));
+
+    timeline(folder.path(), |number| number % 3 == 0);
+    let report = self::report(folder.path());
+    assert!(!report.nsys.as_ref().expect("nsys").believed());
+    assert_eq!(of(&report), None);
+    let whole = page(folder.path(), "report.md");
+    assert!(whole.contains("Stage times of nsys are left out"), "{whole}");
 }

@@ -10,4 +10,7 @@ mod html;
 mod insight;
 mod markdown;
 mod meaning;
+#[allow(dead_code, reason = "the tests of its tables use the rest")]
+#[path = "../nsys_tables/fixture.rs"]
+mod nsys_export;
 mod sums;
