@@ -257,7 +257,8 @@ impl Ranges {
             .filter(|root| root.cold)
             .filter_map(|root| Some((root.stage, (root, whole(root)?.start))))
             .collect();
-        let mut all: HashMap<PathIndex, Option<(WarmTimes, Vec<(u64, u64)>)>> = HashMap::new();
+        type Sum = (WarmTimes, Vec<(u64, u64)>);
+        let mut all: HashMap<PathIndex, Option<Sum>> = HashMap::new();
         for root in &self.roots {
             let sum = all.entry(root.stage).or_insert_with(|| Some(Default::default()));
             let Some((warm, windows)) = sum else { continue };
@@ -278,7 +279,7 @@ impl Ranges {
                 }
             }
         }
-        let finish = |(mut warm, windows): (WarmTimes, Vec<(u64, u64)>)| {
+        let finish = |(mut warm, windows): Sum| {
             warm.window_ns = union_ns(windows);
             warm
         };
