@@ -6,6 +6,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use serde_json::json;
+use stage2_launch::finding::Severity;
 use stage2_launch::model::figure::{Absent, Figure};
 use stage2_launch::report::model::{Apart, Report, StageCost, StageRow};
 use stage2_launch::report::write_reports;
@@ -310,4 +311,19 @@ fn a_timeline_that_is_to_be_believed_has_its_cost_as_well() {
     assert_eq!(of(&report), None);
     let whole = page(folder.path(), "report.md");
     assert!(whole.contains("Stage times of nsys are left out"), "{whole}");
+}
+
+#[test]
+fn a_damaged_baseline_costs_the_comparison_only() {
+    let folder = tempfile::tempdir().expect("folder");
+    deep(folder.path());
+    let whole = report(folder.path());
+    fs::create_dir(folder.path().join("baseline")).expect("folder");
+    fs::write(folder.path().join("baseline/a.s2t"), "no spool at all").expect("file");
+    let report = report(folder.path());
+    assert_eq!((&report.kernels, &report.stages), (&whole.kernels, &whole.stages));
+    let absent = report.costs.absent.as_deref().unwrap_or_default();
+    assert!(absent.contains("left no range in a file that can be read"), "{absent}");
+    let said = report.findings.iter().find(|f| f.what.starts_with("baseline pass: "));
+    assert_eq!(said.map(|f| f.severity), Some(Severity::Warning), "{:?}", report.findings);
 }
