@@ -120,6 +120,8 @@ pub struct StageCapture {
     pub times: Option<StageTimes>,
     /// Time in which any device worked for it.
     pub busy: Busy,
+    /// Time in which any device worked for its first instance.
+    pub cold_busy: Busy,
     /// The same for each device, by index.
     pub by_device: BTreeMap<u32, Busy>,
 }

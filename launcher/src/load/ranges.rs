@@ -4,7 +4,7 @@
 //! counted for the outermost instance around it. A record that continues an instance under
 //! another path adds time to that path, but is no instance of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use stage2_spool::{GpuNs, MonoNs, RANGE_OUTSIDE, RangeOpen};
 
@@ -36,6 +36,8 @@ impl Instance {
 struct Root {
     stage: PathIndex,
     instance: u32,
+    /// The first instance of its stage in the file.
+    cold: bool,
     kernels: u64,
     first_ns: u64,
     last_ns: u64,
@@ -65,6 +67,19 @@ pub struct StageTimes {
     pub window_ns: Option<u64>,
     /// Kernels of each instance.
     pub kernels_per_instance: Vec<u64>,
+    /// All of that without the first, cold instance; nothing where that one cannot be told apart.
+    pub warm: Option<WarmTimes>,
+}
+
+/// The instances of a stage without its first, cold one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WarmTimes {
+    /// Instances.
+    pub instances: u64,
+    /// Union of their windows, ns.
+    pub window_ns: u64,
+    /// Their kernels.
+    pub kernels: u64,
 }
 
 /// Where a piece of GPU work belongs.
@@ -93,6 +108,8 @@ pub struct Ranges {
     continued: HashMap<u64, u64>,
     instances: Vec<Instance>,
     roots: Vec<Root>,
+    /// Stages whose first instance was seen.
+    started: HashSet<PathIndex>,
     /// What was wrong.
     pub faults: RangeFaults,
 }
@@ -123,8 +140,9 @@ impl Ranges {
                 None => self.faults.undefined += 1,
             }
         }
-        let first_ns = u64::MAX;
-        self.roots.push(Root { stage, instance: index, kernels: 0, first_ns, last_ns: 0 });
+        let cold = record.continues == 0 && self.started.insert(stage);
+        let (kernels, first_ns, last_ns) = (0, u64::MAX, 0);
+        self.roots.push(Root { stage, instance: index, cold, kernels, first_ns, last_ns });
         (self.roots.len() - 1) as u32
     }
 
@@ -166,14 +184,15 @@ impl Ranges {
         Some(Place { path: instance.path, root: instance.root })
     }
 
-    /// Counts work for the outermost instance around it.
-    pub fn count(&mut self, place: Place, kernel: bool, span: Span) {
-        let Some(root) = self.roots.get_mut(place.root as usize) else { return };
+    /// Counts work for the outermost instance around it; whether that is the first of its stage.
+    pub fn count(&mut self, place: Place, kernel: bool, span: Span) -> bool {
+        let Some(root) = self.roots.get_mut(place.root as usize) else { return false };
         root.kernels += u64::from(kernel);
         if span.valid() {
             root.first_ns = root.first_ns.min(span.start);
             root.last_ns = root.last_ns.max(span.end);
         }
+        root.cold
     }
 
     /// Times of every path that was opened.
@@ -218,7 +237,53 @@ impl Ranges {
         for (stage, windows) in windows {
             times.entry(stage).or_default().window_ns = windows.map(union_ns);
         }
+        for (stage, warm) in self.warm_times(clock) {
+            times.entry(stage).or_default().warm = warm;
+        }
         times
+    }
+
+    /// Stages without their first instance. Nothing where the first in the file is not the first
+    /// in time, where its GPU work overlaps that of others, where an instance was never closed or
+    /// goes on as another range, and where the clocks cannot be tied together.
+    fn warm_times(&self, clock: &ClockMap) -> HashMap<PathIndex, Option<WarmTimes>> {
+        let whole = |root: &Root| {
+            let instance = self.instances.get(root.instance as usize)?;
+            (instance.counted && instance.end != OPEN).then_some(instance)
+        };
+        let cold: HashMap<PathIndex, (&Root, u64)> = self
+            .roots
+            .iter()
+            .filter(|root| root.cold)
+            .filter_map(|root| Some((root.stage, (root, whole(root)?.start))))
+            .collect();
+        type Sum = (WarmTimes, Vec<(u64, u64)>);
+        let mut all: HashMap<PathIndex, Option<Sum>> = HashMap::new();
+        for root in &self.roots {
+            let sum = all.entry(root.stage).or_insert_with(|| Some(Default::default()));
+            let Some((warm, windows)) = sum else { continue };
+            let first = cold.get(&root.stage).copied();
+            let apart = |instance: &Instance| {
+                let (first, started) = first?;
+                let overlaps = first.first_ns < root.last_ns && root.first_ns < first.last_ns;
+                let later = root.cold || (started <= instance.start && !overlaps);
+                later.then(|| window(instance, root, clock)).flatten()
+            };
+            match whole(root).and_then(apart) {
+                None => *sum = None,
+                Some(_) if root.cold => {}
+                Some(window) => {
+                    warm.instances += 1;
+                    warm.kernels = warm.kernels.saturating_add(root.kernels);
+                    windows.push(window);
+                }
+            }
+        }
+        let finish = |(mut warm, windows): Sum| {
+            warm.window_ns = union_ns(windows);
+            warm
+        };
+        all.into_iter().map(|(stage, sum)| (stage, sum.map(finish))).collect()
     }
 }
 

@@ -55,6 +55,8 @@ struct StageUnions {
     by_device: Vec<(u32, usize)>,
     /// Of all devices; only where there is more than one.
     any: Option<usize>,
+    /// Of its first instance, on all devices.
+    cold: Option<usize>,
 }
 
 /// What all records of GPU work have in common.
@@ -149,9 +151,7 @@ impl Tally {
         let device = self.devices.of_queue(piece.queue);
         self.counts.add(work, path, span.valid());
         let is_kernel = matches!(work, Work::Kernel(_));
-        if let Some(place) = place {
-            self.ranges.count(place, is_kernel, span);
-        }
+        let cold = place.is_some_and(|place| self.ranges.count(place, is_kernel, span));
         let index = self.group(GroupKey { path, work, device });
         let Some(group) = self.stats.get_mut(index) else { return };
         group.stats.add(span, piece.bytes, piece.node != 0);
@@ -159,8 +159,12 @@ impl Tally {
             for union in group.unions {
                 self.unions.add(union, span.start, span.end);
             }
-            if let Some(any) = self.stages.get(&group.stage).and_then(|stage| stage.any) {
-                self.unions.add(any, span.start, span.end);
+            if let Some(stage) = self.stages.get_mut(&group.stage) {
+                let unions = &mut self.unions;
+                let first = cold.then(|| *stage.cold.get_or_insert_with(|| unions.create()));
+                for union in stage.any.into_iter().chain(first) {
+                    unions.add(union, span.start, span.end);
+                }
             }
         }
         if piece.node != 0
@@ -217,6 +221,7 @@ impl Tally {
             entry.by_device = unions.by_device.iter().map(|&(d, u)| (d, busy_of(u))).collect();
             let all = unions.any.or(unions.by_device.first().map(|&(_, union)| union));
             entry.busy = all.map(busy_of).unwrap_or_default();
+            entry.cold_busy = unions.cold.map(busy_of).unwrap_or_default();
         }
         let mut groups: Vec<(GroupKey, Stats)> =
             self.stats.into_iter().map(|group| (group.key, group.stats)).collect();

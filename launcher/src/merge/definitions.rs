@@ -24,7 +24,8 @@ pub(super) fn definitions() -> Vec<Definition> {
         (
             "instance",
             "One opening of a range. The first instance of each process is cold (compilation, \
-             caches, allocation): it is shown by itself, and the median leaves it out. A \
+             caches, allocation): it is shown by itself, and medians, means, deviations, MFU and \
+             MBU leave it out wherever it can be told apart; sums hold it. A \
              start/end range that outlives the range around it goes on under another path: that \
              path gets the time, but no instance.",
         ),

@@ -8,6 +8,7 @@ mod findings;
 mod intern;
 mod kernels;
 mod labels;
+pub(crate) mod passes;
 mod paths;
 mod stage_kernels;
 mod stages;
@@ -19,7 +20,9 @@ use std::collections::HashMap;
 use crate::finding::Finding;
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::load::{Capture, Captured, ProcessCapture};
-use crate::report::model::{CaptureRow, Insight, Report, RunInfo, SCHEMA, SCHEMA_VERSION, SOURCE};
+use crate::report::model::{
+    CaptureRow, Insight, PassCosts, Report, RunInfo, SCHEMA, SCHEMA_VERSION, SOURCE,
+};
 use intern::{Mapping, Tables};
 use labels::Labels;
 
@@ -94,6 +97,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         // What other tools add comes later: see `counters` and `timeline`.
         nsys: None,
         ncu_regions: Vec::new(),
+        costs: PassCosts::default(),
         peaks: None,
         insight: Insight::default(),
         findings,

@@ -5,11 +5,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::intern::{Mapping, Tables};
 use super::labels::Labels;
-use super::times::median;
 use super::{Groups, gpu_recorded};
 use crate::load::ProcessCapture;
 use crate::load::ranges::PathTimes;
-use crate::load::stats::Work;
+use crate::load::stats::{Work, median};
 use crate::report::model::{PathKind, PathRow};
 
 /// Times of all paths, summed over processes.

@@ -7,11 +7,11 @@ use super::Groups;
 use super::intern::{Mapping, Tables};
 use super::labels::Labels;
 use super::paths::add_times;
-use super::times::{median, percent};
-use crate::load::ProcessCapture;
-use crate::load::ranges::{PathTimes, StageTimes};
-use crate::load::stats::{Work, mean};
-use crate::report::model::{PathKind, StageDeviceRow, StageRow};
+use super::times::percent;
+use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
+use crate::load::stats::{Work, deviation, mean, median};
+use crate::load::{ProcessCapture, StageCapture};
+use crate::report::model::{PathKind, StageDeviceRow, StageRow, WarmRow};
 
 /// What the processes measured of each stage.
 #[derive(Debug, Default)]
@@ -32,6 +32,16 @@ struct Stage {
     busy_ns: u64,
     late_ns: u64,
     busy_by_device: BTreeMap<u32, u64>,
+    warm: Warm,
+}
+
+/// The instances without the first of each process.
+#[derive(Debug, Default)]
+struct Warm {
+    times: WarmTimes,
+    busy_ns: u64,
+    /// A process could not tell its first instance apart.
+    missing: bool,
 }
 
 /// What the groups of a stage add up to.
@@ -62,6 +72,7 @@ impl Stages {
                 stage.has_ranges = true;
                 if gpu_recorded {
                     stage.take_windows(times);
+                    stage.warm.take(times.warm, captured);
                 }
             }
             if let Some(times) = process.path_times.get(&path) {
@@ -87,6 +98,29 @@ impl Stages {
             (row.kind, Reverse(row.kernel_sum_ns), Reverse(row.host_total_ns), row.stage.clone())
         });
         rows
+    }
+}
+
+impl Warm {
+    fn take(&mut self, times: Option<WarmTimes>, stage: &StageCapture) {
+        let Some(times) = times else {
+            self.missing = true;
+            return;
+        };
+        let sum = &mut self.times;
+        sum.instances = sum.instances.saturating_add(times.instances);
+        sum.window_ns = sum.window_ns.saturating_add(times.window_ns);
+        sum.kernels = sum.kernels.saturating_add(times.kernels);
+        // The work of the first instance overlaps no other's: that was looked at.
+        let busy_ns = stage.busy.busy_ns.saturating_sub(stage.cold_busy.busy_ns);
+        self.busy_ns = self.busy_ns.saturating_add(busy_ns);
+    }
+
+    fn row(&self) -> Option<WarmRow> {
+        let WarmTimes { instances, window_ns, kernels } = self.times;
+        let known = !self.missing && instances > 0;
+        let gpu_busy_ns = self.busy_ns;
+        known.then_some(WarmRow { instances, gpu_window_ns: window_ns, gpu_busy_ns, kernels })
     }
 }
 
@@ -121,6 +155,12 @@ impl Stage {
         let window_ns = self.window_ns.filter(|_| !self.window_missing);
         let recorded = |value: u64| self.gpu_recorded.then_some(value);
         let per_instance = &mut self.kernels_per_instance;
+        let warm_ns = &mut self.times.host_warm_ns;
+        let warm_sum = warm_ns.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        let warm_instances = warm_ns.len() as u64;
+        let (host_warm_mean_ns, host_warm_std_ns) =
+            (mean(warm_sum, warm_instances), deviation(warm_ns));
+        let host_warm_median_ns = median(warm_ns);
         let ranges = self.has_ranges.then_some(&self.times);
         StageRow {
             stage,
@@ -129,7 +169,10 @@ impl Stage {
             unclosed: ranges.map(|times| times.unclosed),
             host_total_ns: ranges.and_then(|times| times.host_total_ns),
             host_first_ns: ranges.and_then(|times| times.host_first_ns),
-            host_warm_median_ns: median(&mut self.times.host_warm_ns.clone()),
+            host_warm_instances: ranges.map(|_| warm_instances),
+            host_warm_mean_ns,
+            host_warm_std_ns,
+            host_warm_median_ns,
             gpu_window_ns: window_ns,
             gpu_busy_ns: recorded(self.busy_ns),
             gpu_busy_uncertain_ns: self.late_ns,
@@ -144,6 +187,8 @@ impl Stage {
             copies: recorded(all.copies),
             fills: recorded(all.fills),
             graph_launches: recorded(all.graph_launches),
+            warm: self.warm.row(),
+            apart: None,
             devices,
         }
     }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::nsys::load::{Tables, Total};
+use crate::nsys::load::{Range, Tables, Total};
 use crate::nsys::reconcile::{Bounds, Comparison, reconcile};
-use crate::report::model::{NsysSection, Report};
+use crate::report::model::{NsysRangeRow, NsysSection, Report};
+use stage2_figures::text::visible;
 
 /// Compares and notes the result; a capture that lost kernels becomes a finding, and none of its
 /// numbers goes anywhere else.
 pub(crate) fn compare(report: &mut Report, tables: &Tables) {
     let mut section =
-        NsysSection { tool_version: tables.tool_version.clone(), reconciliations: Vec::new() };
+        NsysSection { tool_version: tables.tool_version.clone(), ..NsysSection::default() };
     let stages: Vec<(String, Option<u64>)> =
         report.stages.iter().map(|stage| (stage.stage.clone(), stage.instances)).collect();
     let mut found = Vec::new();
@@ -45,7 +46,19 @@ pub(crate) fn compare(report: &mut Report, tables: &Tables) {
     }
     report.findings.extend(tables.findings.iter().cloned());
     report.findings.extend(found);
+    section.ranges = tables.ranges.iter().map(host_times).collect();
     report.nsys = Some(section);
+}
+
+fn host_times(range: &Range) -> NsysRangeRow {
+    let name = visible(range.name.as_bytes());
+    let domain = range.domain.as_ref().map(|domain| visible(domain.as_bytes()));
+    NsysRangeRow {
+        range: domain.map_or_else(|| name.clone(), |domain| format!("{name}@{domain}")),
+        instances: range.instances,
+        host_total_ns: range.host_total_ns,
+        host_warm_median_ns: range.host_warm_median_ns,
+    }
 }
 
 /// Calls and time of each kernel of the collector's, by mangled name.

@@ -25,26 +25,9 @@ pub(super) fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
 
-/// The middle one, or the rounded mean of the middle two; nothing of nothing.
-pub(super) fn median(values: &mut [u64]) -> Option<u64> {
-    values.sort_unstable();
-    let upper = *values.get(values.len() / 2)?;
-    let lower = *values.get((values.len() - 1) / 2)?;
-    Some(lower + (upper - lower).div_ceil(2))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&mut []), None);
-        assert_eq!(median(&mut [7]), Some(7));
-        assert_eq!(median(&mut [9, 1, 4]), Some(4));
-        assert_eq!(median(&mut [4, 1]), Some(3));
-        assert_eq!(median(&mut [u64::MAX, u64::MAX]), Some(u64::MAX));
-    }
 
     #[test]
     fn shares_of_nothing_are_absent() {

@@ -66,6 +66,11 @@ pub enum Absent {
     NoVisionFlops,
     /// No counters were measured.
     NotMeasured,
+    /// Counters know too little of the stage.
+    FewCounters {
+        /// Share of its kernel time that they know, with its unit.
+        covered: String,
+    },
     /// The calculation gives no finite number.
     NotFinite,
 }
@@ -105,6 +110,10 @@ impl fmt::Display for Absent {
                  model.llm.vision_flops_per_prefill)",
             ),
             Absent::NotMeasured => f.write_str("no counters were measured"),
+            Absent::FewCounters { covered } => write!(
+                f,
+                "only {covered} of the stage's kernel time has counters (raise pipeline.ncu.top_n)"
+            ),
             Absent::NotFinite => f.write_str("the calculation gives no finite number"),
         }
     }

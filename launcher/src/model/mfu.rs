@@ -50,6 +50,8 @@ pub struct StageInput {
     pub kernels: Option<u64>,
     /// Their FLOPs as counters measured them.
     pub measured_flops: Option<f64>,
+    /// Share of the stage's kernel time that has counters, percent.
+    pub measured_percent: Option<f64>,
     /// What the times are, for the reader: `median of 3 warm instances`.
     pub basis: String,
 }
@@ -96,8 +98,12 @@ pub struct StageUtilisation {
     pub basis: String,
     /// FLOPs of one instance, from the model's shape.
     pub flops: Figure,
-    /// FLOPs of one instance, measured.
+    /// FLOPs of one instance, measured: without kernels that have no counters, and with
+    /// what tensor cores compute on padding.
     pub measured_flops: Figure,
+    /// Share of the stage's kernel time that has counters, percent; null: no counters.
+    #[serde(default)]
+    pub measured_percent: Option<f64>,
     /// MFU over wall time, share.
     pub mfu_wall: Figure,
     /// MFU over GPU busy time, share.
@@ -142,6 +148,10 @@ pub struct ModelUtilisation {
 
 /// A share above this cannot be: boost clocks and rounding of the peaks explain less.
 pub const HIGHEST_POSSIBLE_SHARE: f64 = 1.1;
+
+/// Measured FLOPs are given where at least this share of the stage's kernel time has counters,
+/// percent: with less they say more of what was profiled than of the stage.
+pub const MEASURED_FROM_PERCENT: f64 = 50.0;
 
 /// Computes everything; what cannot be computed says why.
 pub fn utilisation(inputs: &Inputs<'_>) -> Utilisation {

@@ -2,7 +2,9 @@
 
 use super::figure::{Absent, Figure};
 use super::flops;
-use super::mfu::{Inputs, ModelUtilisation, Role, StageInput, StageUtilisation};
+use super::mfu::{
+    Inputs, MEASURED_FROM_PERCENT, ModelUtilisation, Role, StageInput, StageUtilisation,
+};
 use super::preset::Model;
 use super::weights::DecodeBytes;
 use crate::roofline::hardware::Peaks;
@@ -109,7 +111,12 @@ impl Work<'_> {
         let bytes = of_instance(self.bytes(stage.role));
         let tokens = of_instance(self.tokens(stage.role));
         let (wall_s, busy_s) = (wall_s(stage), busy_s(stage));
-        let measured = stage.measured_flops.ok_or(Absent::NotMeasured);
+        let measured = match (stage.measured_flops, stage.measured_percent) {
+            (Some(_), Some(percent)) if percent < MEASURED_FROM_PERCENT => {
+                Err(Absent::FewCounters { covered: format!("{percent:.1} %") })
+            }
+            (measured, _) => measured.ok_or(Absent::NotMeasured),
+        };
         let measured_flops = per_instance(measured.into(), stage);
         let kernels = stage.kernels.map(|k| k as f64).ok_or(Absent::NoKernels);
         let rate = |work: &Figure, time: &Figure, name: &str| work.over(time, name);
@@ -129,6 +136,7 @@ impl Work<'_> {
                 .over(&tokens, "number of tokens"),
             flops,
             measured_flops,
+            measured_percent: stage.measured_percent,
             bytes,
             tokens,
         }

@@ -12,8 +12,15 @@ mod stage1_values;
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::model::PathRow;
+
 pub use rows::operators;
 pub use settings::{Annotation, OperatorSettings, Pattern, Stage1Settings};
+
+/// Whether the range `row` is an operator: by the pattern of `settings`, or by its name.
+pub fn is_operator(row: &PathRow, settings: &OperatorSettings) -> bool {
+    name::operator(row, settings.pattern.as_ref()).is_some()
+}
 
 /// What is known of the operators of a run: a part of `metrics.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

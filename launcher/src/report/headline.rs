@@ -21,8 +21,9 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
         lines.push(SIMULATED.to_owned());
     }
     lines.push(format!("coverage: {}", report.coverage.verdict.text));
-    lines.extend(report.stages.iter().take(STAGES).map(stage));
-    if let Some(more) = report.stages.len().checked_sub(STAGES).filter(|&more| more > 0) {
+    let stages = || report.stages.iter().filter(|row| row.apart.is_none());
+    lines.extend(stages().take(STAGES).map(stage));
+    if let Some(more) = stages().count().checked_sub(STAGES).filter(|&more| more > 0) {
         lines.push(format!("and {} more stages", count(more as u64)));
     }
     let top = super::top_kernels(report, KERNELS);

@@ -1,5 +1,5 @@
-//! A run's folder -> its reports: `kernels.md`, `kernels.csv`, `metrics.json`, `report.md`, `operators.md`
-//! and `stakeholder_summary.md`.
+//! A run's folder -> its reports: `kernels.md`, `kernels.csv`, `metrics.json`, `report.md`,
+//! `report.html`, `operators.md` and `stakeholder_summary.md`.
 
 mod first_screen;
 mod headline;
@@ -11,6 +11,7 @@ pub mod model;
 pub mod numbers;
 pub mod operators_md;
 mod regions;
+mod report_html;
 mod report_md;
 mod stakeholder;
 pub mod stakeholder_md;
@@ -24,10 +25,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::bundle::BASELINE_DIR;
 use crate::finding::Finding;
 use crate::load::spool::load_folder;
 use crate::load::stats::mean;
-use crate::merge::{counters, merge, timeline};
+use crate::merge::{counters, merge, passes, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use insight::Shown;
 use model::Report;
@@ -50,7 +52,7 @@ pub struct Outcome {
     pub simulated: bool,
 }
 
-/// Reads `RUN_DIR/{run.json,env.json,config.yaml,collector/*.s2t}` and writes the reports. What is
+/// Reads `RUN_DIR/{run.json,env.json,config.yaml,{collector,baseline}/*.s2t}` and writes the reports. What is
 /// absent or damaged costs its own part of them, and a finding says so.
 ///
 /// # Errors
@@ -68,6 +70,10 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     }
     add_tools(&mut report, run_dir, &inputs.hardware);
     regions::add(&mut report, run_dir, &inputs.config);
+    let baseline = run_dir.join(BASELINE_DIR);
+    let baseline = baseline.is_dir().then(|| load_folder(&baseline));
+    let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
+    passes::add(&mut report, baseline, wanted);
     let shown = insight::add(&mut report, run_dir, &inputs.config);
     let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
     Ok(Outcome {
@@ -124,13 +130,16 @@ fn write_files(
         serde_json::to_writer_pretty(&mut *sink, report)?;
         Ok(sink.write_all(b"\n")?)
     })?;
-    write("report.md", &|sink| Ok(sink.write_all(report_md::report_md(report).as_bytes())?))?;
-    write("operators.md", &|sink| {
-        Ok(sink.write_all(stakeholder::operators(report, shown).as_bytes())?)
-    })?;
-    write("stakeholder_summary.md", &|sink| {
-        let page = stakeholder::page(report, shown);
-        Ok(sink.write_all(stakeholder_md::stakeholder_md(&page).as_bytes())?)
+    let whole = report_md::report_md(report);
+    write("report.md", &|sink| Ok(sink.write_all(whole.as_bytes())?))?;
+    let operators = stakeholder::operators(report, shown);
+    write("operators.md", &|sink| Ok(sink.write_all(operators.as_bytes())?))?;
+    let page = stakeholder::page(report, shown);
+    let summary = stakeholder_md::stakeholder_md(&page);
+    write("stakeholder_summary.md", &|sink| Ok(sink.write_all(summary.as_bytes())?))?;
+    write("report.html", &|sink| {
+        let pages = [summary.as_str(), &whole, &operators];
+        Ok(sink.write_all(report_html::report_html(report, &page, pages).as_bytes())?)
     })?;
     Ok(files)
 }

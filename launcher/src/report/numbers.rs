@@ -37,6 +37,11 @@ pub fn percent1(percent: f64) -> String {
     if percent.is_finite() { format!("{percent:.1}") } else { ABSENT.to_owned() }
 }
 
+/// A ratio with three decimals: `1.042`.
+pub fn ratio3(ratio: f64) -> String {
+    if ratio.is_finite() { format!("{ratio:.3}") } else { ABSENT.to_owned() }
+}
+
 /// What `show` makes of a value, or the mark for an absent one.
 pub fn or_absent<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| ABSENT.to_owned(), show)
@@ -73,5 +78,9 @@ mod tests {
         assert_eq!(or_absent(Some(0), ms3), "0.000");
         assert_eq!(percent1(f64::NAN), ABSENT);
         assert_eq!(percent1(12.34), "12.3");
+        assert_eq!(
+            (ratio3(f64::INFINITY), ratio3(1.0416)),
+            (ABSENT.to_owned(), "1.042".to_owned())
+        );
     }
 }

@@ -130,6 +130,27 @@ fn domains_registered_and_inline_names_and_start_end_ranges() {
 }
 
 #[test]
+fn medians_leave_out_the_first_instance_of_each_process() {
+    let other = (2 << 24) + 1;
+    let rows = [
+        // Out of order: the first in time is the cold one.
+        range(MAIN, 11, 1_000, 1_010),
+        range(MAIN, 11, 0, 900),
+        range(MAIN, 11, 2_000, 2_030),
+        range(other, 11, 50, 850),
+        range(other, 11, 1_000, 1_020),
+        range(MAIN, 10, 3_000, 3_500),
+    ];
+    let tables = load(&rows.concat());
+    let found = |name: &str| {
+        let range = tables.ranges.iter().find(|range| range.name == name).expect(name);
+        (range.instances, range.host_total_ns, range.host_warm_median_ns)
+    };
+    assert_eq!(found("decode"), (Some(5), Some(1_760), Some(20)), "of 10, 20 and 30");
+    assert_eq!(found("prefill"), (Some(1), Some(500), None), "only a cold one");
+}
+
+#[test]
 fn all_kernels_of_one_graph_launch_belong_to_its_range() {
     let process = MAIN & !0xff_ffff;
     let nodes: String = (0..100).map(|i| kernel(process, 7, i, i + 2)).collect();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use stage2_launch::load::{Capture, Tally};
 use stage2_launch::merge::merge;
-use stage2_launch::report::model::{Report, RunInfo};
+use stage2_launch::report::model::{Report, RunInfo, WarmRow};
 use stage2_spool::{NONE, RANGE_OUTSIDE, RANGE_UNKNOWN};
 
 use crate::build::Build;
@@ -82,6 +82,31 @@ fn stage_kernels(instances: &[Instance], stage: usize) -> impl Iterator<Item = &
     instances.iter().filter(move |i| i.stage == stage).flat_map(|i| &i.kernels)
 }
 
+/// The stage without its first instance, where that is the first in time and its work overlaps no
+/// other's.
+fn warm(own: &[&Instance]) -> Option<WarmRow> {
+    let (cold, others) = own.split_first()?;
+    let work = |i: &Instance| {
+        let start = i.kernels.iter().map(|k| k.start).min()?;
+        Some((start, i.kernels.iter().map(|k| k.start + k.ns).max()?))
+    };
+    let apart = |i: &&&Instance| {
+        let overlap = work(cold).zip(work(i)).is_some_and(|(a, b)| a.0 < b.1 && b.0 < a.1);
+        cold.start <= i.start && !overlap
+    };
+    if others.is_empty() || !others.iter().all(|i| apart(&i)) {
+        return None;
+    }
+    let kernels = || others.iter().flat_map(|i| &i.kernels);
+    let window = |i: &&Instance| (i.start, (i.start + i.host_ns).max(work(i).map_or(0, |w| w.1)));
+    Some(WarmRow {
+        instances: others.len() as u64,
+        gpu_window_ns: covered(others.iter().map(window)),
+        gpu_busy_ns: covered(kernels().map(|k| (k.start, k.start + k.ns))),
+        kernels: kernels().count() as u64,
+    })
+}
+
 fn check_stage(report: &Report, instances: &[Instance], stage: usize) {
     let own: Vec<&Instance> = instances.iter().filter(|i| i.stage == stage).collect();
     let row = report.stages.iter().find(|row| row.stage == STAGES[stage]);
@@ -103,6 +128,7 @@ fn check_stage(report: &Report, instances: &[Instance], stage: usize) {
     counts.sort_unstable();
     assert_eq!(row.kernels_per_instance_min, counts.first().copied());
     assert_eq!(row.kernels_per_instance_max, counts.last().copied());
+    assert_eq!(row.warm, warm(&own));
     for device in 0..2u32 {
         let on_device = kernels.clone().filter(|k| k.device == device);
         let label = ["0 A", "1 B"][device as usize];

@@ -74,11 +74,21 @@ impl Build {
     }
 
     pub(crate) fn shape(&mut self, id: u32, name: u32, blocks: u32) -> &mut Self {
+        self.launch_shape(id, name, [blocks, 1, 1], [128, 1, 1])
+    }
+
+    pub(crate) fn launch_shape(
+        &mut self,
+        id: u32,
+        name: u32,
+        grid: [u32; 3],
+        block: [u32; 3],
+    ) -> &mut Self {
         self.add(Record::Shape(Shape {
             id,
             name,
-            grid: [blocks, 1, 1],
-            block: [128, 1, 1],
+            grid,
+            block,
             static_shared_bytes: 0,
             dynamic_shared_bytes: 4096,
             registers_per_thread: 64,

@@ -3,9 +3,14 @@
 mod brute_force;
 mod build;
 mod damage;
+mod deep;
 mod fixture;
 mod golden;
+mod html;
 mod insight;
 mod markdown;
 mod meaning;
+#[allow(dead_code, reason = "the tests of its tables use the rest")]
+#[path = "../nsys_tables/fixture.rs"]
+mod nsys_export;
 mod sums;

@@ -109,6 +109,9 @@ pub struct Range {
     pub unclosed: u64,
     /// Host time between opening and closing, ns, of those that were closed.
     pub host_total_ns: Option<u64>,
+    /// Median host time of the closed instances without the first of each process, ns; none where
+    /// the file has no single instances.
+    pub host_warm_median_ns: Option<u64>,
     /// Kernels launched in it.
     pub calls: u64,
     /// Sum of their durations, ns.

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::database::{Database, Table, integer, text};
 use super::spans::{OPEN, Span, Spans};
 use super::{Counts, Range};
+use crate::load::stats::median;
 
 /// Name of the table.
 pub(super) const TABLE: &str = "NVTX_EVENTS";
@@ -136,6 +137,7 @@ impl Ranges {
             })
         };
         let indices: Vec<usize> = self.labels.iter().map(&mut of_label).collect();
+        let mut closed: Vec<Vec<(i64, u64)>> = vec![Vec::new(); self.labels.len()];
         for span in self.threads.values().flat_map(Spans::kept) {
             let index = indices.get(span.label as usize).copied();
             if let Some(range) = index.and_then(|index| ranges.get_mut(index)) {
@@ -145,11 +147,28 @@ impl Ranges {
                 } else {
                     let ns = u64::try_from(span.end.saturating_sub(span.start)).unwrap_or(0);
                     range.host_total_ns = range.host_total_ns.map(|sum| sum.saturating_add(ns));
+                    let of_label = closed.get_mut(span.label as usize);
+                    of_label.into_iter().for_each(|times| times.push((span.start, ns)));
                 }
+            }
+        }
+        for (index, mut warm) in warm_times(closed, &indices) {
+            if let Some(range) = ranges.get_mut(index) {
+                range.host_warm_median_ns = median(&mut warm);
             }
         }
         (ranges, indices)
     }
+}
+
+/// Host times of every range without the first instance of each label, and so of each process.
+fn warm_times(closed: Vec<Vec<(i64, u64)>>, indices: &[usize]) -> FxHashMap<usize, Vec<u64>> {
+    let mut warm: FxHashMap<usize, Vec<u64>> = FxHashMap::default();
+    for (mut times, &index) in closed.into_iter().zip(indices) {
+        times.sort_unstable();
+        warm.entry(index).or_default().extend(times.iter().skip(1).map(|&(_, ns)| ns));
+    }
+    warm
 }
 
 /// The process in a global thread number.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::counted::Counted;
 use super::utilisation::role;
 use crate::model::figure::Figure;
 use crate::model::mfu::{Role, StageUtilisation};
@@ -16,7 +17,10 @@ const TOP_KERNELS: usize = 5;
 pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
     let verdict = &report.coverage.verdict;
     let classes: Vec<KernelClass> = report.kernel_names.iter().map(class_of).collect();
-    let looked_at = |row: &&StageRow| matches!(row.kind, PathKind::Range | PathKind::OutsideRanges);
+    let looked_at = |row: &&StageRow| {
+        row.apart.is_none() && matches!(row.kind, PathKind::Range | PathKind::OutsideRanges)
+    };
+    let counted = Counted::new(report, |row| (row.stage.as_str(), row.name_index));
     Facts {
         simulated: report.simulated,
         // The details stand on the first screen already.
@@ -28,12 +32,18 @@ pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
             .stages
             .iter()
             .filter(looked_at)
-            .map(|row| stage(report, row, &classes, used))
+            .map(|row| stage(report, row, &classes, &counted, used))
             .collect(),
     }
 }
 
-fn stage(report: &Report, row: &StageRow, classes: &[KernelClass], used: &ModelUse) -> StageFacts {
+fn stage(
+    report: &Report,
+    row: &StageRow,
+    classes: &[KernelClass],
+    counted: &Counted<'_, (&str, usize)>,
+    used: &ModelUse,
+) -> StageFacts {
     let class = |index: usize| classes.get(index).copied().unwrap_or(KernelClass::Other);
     let (mut calls, mut graph_calls, mut all_ns) = (0u64, 0u64, 0u64);
     let mut by_class: BTreeMap<KernelClass, u64> = BTreeMap::new();
@@ -70,14 +80,17 @@ fn stage(report: &Report, row: &StageRow, classes: &[KernelClass], used: &ModelU
         top_kernels: top
             .take(TOP_KERNELS)
             .filter_map(|kernel| {
+                let counters = counted.get(&(row.stage.as_str(), kernel.name_index));
+                let roofline = counters.map(|counters| &counters.roofline);
                 Some(KernelFacts {
                     kernel: kernel.kernel.clone(),
                     class: class(kernel.name_index),
                     percent: kernel.stage_kernel_sum_percent?,
                     calls: kernel.times.calls,
-                    bound: None,
-                    attainable_share: None,
-                    achieved_occupancy_percent: None,
+                    bound: roofline.and_then(|roofline| roofline.bound),
+                    attainable_share: roofline.and_then(|roofline| roofline.attainable_share),
+                    achieved_occupancy_percent: counters
+                        .and_then(|counters| counters.achieved_occupancy_percent),
                 })
             })
             .collect(),

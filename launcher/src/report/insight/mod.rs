@@ -1,5 +1,7 @@
 //! A merged report and the run's own files -> its operators, utilisation and takeaways.
 
+mod apart;
+pub(super) mod counted;
 mod facts;
 mod settings;
 mod utilisation;
@@ -32,6 +34,7 @@ pub(super) fn add(report: &mut Report, run_dir: &Path, config: &Value) -> Shown 
     let settings: OperatorSettings = section(config, "operators", &mut findings);
     let stage1: Stage1Settings = section(config, "stage1", &mut findings);
     let mut shown = Shown { operators_top_n: settings.top_n, stage1: None };
+    apart::mark(report, &settings);
     report.insight.operators = Some(match &stage1.run_dir {
         Some(folder) => {
             let earlier = stage1::read(folder);

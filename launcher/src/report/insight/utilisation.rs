@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::counted::stage_flops;
 use super::settings::{part, section};
 use crate::finding::{Finding, Severity};
 use crate::model::figure::Absent;
@@ -36,7 +37,10 @@ pub(super) fn model_use(
         .and_then(Value::as_str)
         .is_some_and(|sample| sample != EVERY_INSTANCE);
     let stages: Vec<StageInput> = match &model {
-        Ok(_) => rows.iter().map(|row| input(row, &rows, sampled, findings)).collect(),
+        Ok(_) => {
+            let input = |row: &&StageRow| input(report, row, &rows, sampled, findings);
+            rows.iter().map(input).collect()
+        }
         Err(_) => Vec::new(),
     };
     let numbers = utilisation(&Inputs {
@@ -80,7 +84,7 @@ fn read_model(config: &Value, findings: &mut Vec<Finding>) -> Result<Model, Abse
 /// What a stage is to the model, by its name.
 pub(super) fn role(row: &StageRow) -> Role {
     match row.stage.split('@').next().unwrap_or_default() {
-        _ if row.kind != PathKind::Range => Role::Other,
+        _ if row.kind != PathKind::Range || row.apart.is_some() => Role::Other,
         "prefill" => Role::Prefill,
         "decode" => Role::Decode,
         "vision" => Role::VisionBefore,
@@ -132,12 +136,26 @@ fn peaks(
 }
 
 fn input(
+    report: &Report,
     row: &StageRow,
     rows: &[&StageRow],
     sampled: bool,
     findings: &mut Vec<Finding>,
 ) -> StageInput {
-    let instances = row.instances.unwrap_or(0);
+    let all = row.instances.unwrap_or(0);
+    let (instances, wall_ns, busy_ns, kernels, of) = match &row.warm {
+        Some(warm) => (
+            warm.instances,
+            Some(warm.gpu_window_ns),
+            Some(warm.gpu_busy_ns),
+            Some(warm.kernels),
+            format!("mean of {} warm instances, the first, cold one left out", warm.instances),
+        ),
+        None => (all, row.gpu_window_ns, row.gpu_busy_ns, row.kernels, cold_basis(all)),
+    };
+    let counted = stage_flops(report, &row.stage);
+    // Counters know one launch of a kernel: what it does is the same, cold or warm.
+    let scale = instances as f64 / all as f64;
     let recorded = if sampled { ", GPU work of a sample of them only" } else { "" };
     StageInput {
         stage: row.stage.clone(),
@@ -145,11 +163,23 @@ fn input(
         // Not a number: everything that follows from it is absent, and the finding says why.
         per_generation: generation_share(row, rows, findings).unwrap_or(f64::NAN),
         instances,
-        wall_ns: row.gpu_window_ns,
-        busy_ns: row.gpu_busy_ns.filter(|_| !sampled),
-        kernels: row.kernels.filter(|_| !sampled),
-        measured_flops: None,
-        basis: format!("mean of all {instances} instances, the first, cold one included{recorded}"),
+        wall_ns,
+        busy_ns: busy_ns.filter(|_| !sampled),
+        kernels: kernels.filter(|_| !sampled),
+        measured_flops: counted.filter(|_| !sampled).map(|counted| counted.flops * scale),
+        measured_percent: counted.map(|counted| counted.percent),
+        basis: format!("{of}{recorded}"),
+    }
+}
+
+/// What the times are over where there are none of warm instances alone.
+fn cold_basis(instances: u64) -> String {
+    match instances {
+        1 => "the only instance, a cold one".to_owned(),
+        _ => format!(
+            "mean of all {instances} instances, the first, cold one included: it could not be told \
+             apart from the others"
+        ),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Every name of a number says its unit; absent is null, never zero. Names of foreign origin are
 //! held as visible text (see [`stage2_figures::text`]): safe to print, not yet escaped for a format.
 
+mod costs;
 mod coverage;
 mod insight;
 mod rows;
@@ -16,11 +17,12 @@ use crate::ncu::regions::RegionTable;
 pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
 pub use insight::{Insight, ModelUse};
 pub use rows::{
-    CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
-    StageDeviceRow, StageKernelRow, StageRow, Times,
+    Apart, CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
+    StageDeviceRow, StageKernelRow, StageRow, Times, WarmRow,
 };
 
-pub use tools::{CounterRow, NsysSection, PeakRates, RuleRow};
+pub use costs::{PassCosts, PassDuration, StageCost};
+pub use tools::{CounterRow, NsysRangeRow, NsysSection, PeakRates, RuleRow};
 
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.report";
@@ -73,6 +75,9 @@ pub struct Report {
     /// What range replay of ncu measured of each NVTX region, by scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ncu_regions: Vec<RegionTable>,
+    /// What each pass cost.
+    #[serde(default)]
+    pub costs: PassCosts,
     /// Peak rates that kernels are held against; null: not known for this GPU.
     #[serde(default)]
     pub peaks: Option<PeakRates>,

@@ -100,7 +100,16 @@ pub struct StageRow {
     pub host_total_ns: Option<u64>,
     /// Host time of the first instance (cold), ns; of the first process where there are several.
     pub host_first_ns: Option<u64>,
-    /// Median host time of the other instances (without the first of each process), ns.
+    /// Closed instances without the first of each process: those of the next three.
+    #[serde(default)]
+    pub host_warm_instances: Option<u64>,
+    /// Their mean host time, ns.
+    #[serde(default)]
+    pub host_warm_mean_ns: Option<u64>,
+    /// Sample standard deviation of their host time, ns.
+    #[serde(default)]
+    pub host_warm_std_ns: Option<u64>,
+    /// Their median host time, ns.
     pub host_warm_median_ns: Option<u64>,
     /// Union of the windows of the instances, summed over processes, ns.
     pub gpu_window_ns: Option<u64>,
@@ -130,8 +139,56 @@ pub struct StageRow {
     pub fills: Option<u64>,
     /// CUDA graphs that were recorded as a whole.
     pub graph_launches: Option<u64>,
+    /// GPU work without the first, cold instance of each process; null where there is no other, or
+    /// where the first cannot be told apart.
+    #[serde(default)]
+    pub warm: Option<WarmRow>,
+    /// Why it is no stage of the model; null where it may be one.
+    #[serde(default)]
+    pub apart: Option<Apart>,
     /// The same for each GPU.
     pub devices: Vec<StageDeviceRow>,
+}
+
+/// GPU work of a stage's instances without the first of each process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmRow {
+    /// Instances.
+    pub instances: u64,
+    /// Union of their windows, summed over processes, ns.
+    pub gpu_window_ns: u64,
+    /// Time in which any GPU work of theirs ran (union within a process, summed), ns.
+    pub gpu_busy_ns: u64,
+    /// Kernels.
+    pub kernels: u64,
+}
+
+/// Why an outermost range is no stage of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Apart {
+    /// It warms up, by its name.
+    WarmUp,
+    /// It is an operator that no other range is around.
+    Operator,
+}
+
+impl Apart {
+    /// In a word or two.
+    pub fn label(self) -> &'static str {
+        match self {
+            Apart::WarmUp => "warm-up",
+            Apart::Operator => "operator",
+        }
+    }
+
+    /// The same, to be read after "is".
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Apart::WarmUp => "a warm-up",
+            Apart::Operator => "an operator",
+        }
+    }
 }
 
 /// A stage on one GPU.

@@ -51,6 +51,30 @@ pub struct NsysSection {
     pub tool_version: Option<String>,
     /// Its counts against the collector's: the whole run, then each stage that both saw.
     pub reconciliations: Vec<Reconciliation>,
+    /// Host times of its NVTX ranges.
+    #[serde(default)]
+    pub ranges: Vec<NsysRangeRow>,
+}
+
+impl NsysSection {
+    /// Whether every comparison lets its numbers stand beside the collector's.
+    pub fn believed(&self) -> bool {
+        !self.reconciliations.is_empty() && self.reconciliations.iter().all(|r| r.belief.usable())
+    }
+}
+
+/// Host times of a range in the Nsight Systems capture, without its cold first instance where that
+/// is said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NsysRangeRow {
+    /// Its name (`name@domain` outside of the default domain).
+    pub range: String,
+    /// Times that it was opened.
+    pub instances: Option<u64>,
+    /// Host time of all closed instances, ns.
+    pub host_total_ns: Option<u64>,
+    /// Median host time without the first instance of each process, ns.
+    pub host_warm_median_ns: Option<u64>,
 }
 
 /// The peak rates that everything is held against: dense, and where they are from.

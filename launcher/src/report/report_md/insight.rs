@@ -1,7 +1,7 @@
 //! Takeaways and the use of the GPU's peak.
 
 use super::super::model::Report;
-use super::super::numbers::{ABSENT, percent1};
+use super::super::numbers::{ABSENT, or_absent, percent1};
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use crate::model::figure::Figure;
@@ -60,6 +60,8 @@ pub(super) fn utilisation(report: &Report) -> String {
         ("MFU, GPU busy (%)", Right),
         ("MBU, wall (%)", Right),
         ("MBU, GPU busy (%)", Right),
+        ("MFU by counters, GPU busy (%)", Right),
+        ("counters cover (% of kernel time)", Right),
         ("kernels per token", Right),
         ("GPU us per token", Right),
     ]);
@@ -80,11 +82,18 @@ pub(super) fn utilisation(report: &Report) -> String {
             cell("MFU over GPU busy time", &stage.mfu_busy, &share),
             cell("MBU over wall time", &stage.mbu_wall, &share),
             cell("MBU over GPU busy time", &stage.mbu_busy, &share),
+            cell("MFU by counters", &stage.measured_mfu_busy, &share),
+            or_absent(stage.measured_percent, percent1),
             cell("kernels per token", &stage.kernels_per_token, &percent1),
             cell("GPU time per token", &stage.gpu_us_per_token, &|value| format!("{value:.3}")),
         ]);
     }
     out.push_str(&table.finish());
+    out.push_str(
+        "FLOPs by counters are those of a launch as ncu counted them times calls: without the \
+         kernels that have no counters, and with what tensor cores compute on the padding of their \
+         tiles, which can be several times the model's own FLOPs.\n\n",
+    );
     let name = used.model_name.as_deref().unwrap_or("unnamed");
     let peaks = used.peak_source().unwrap_or_else(|| "not known".to_owned());
     out.push_str(&format!("- model: {}; peaks: {}\n", plain(name), plain(&peaks)));

@@ -1,5 +1,6 @@
 //! A report -> `report.md`: what ran, whether it can be believed, and where the GPU's time went.
 
+mod costs;
 mod coverage;
 mod insight;
 mod ranges;
@@ -26,6 +27,7 @@ pub(super) fn report_md(report: &Report) -> String {
     out.push_str(&ranges::stages(report));
     out.push_str(&ranges::stages_by_device(report));
     out.push_str(&insight::utilisation(report));
+    out.push_str(&costs::costs(report));
     out.push_str(&ranges::paths(report));
     out.push_str(&work::stage_kernels(report));
     out.push_str(&tools::classes(report));

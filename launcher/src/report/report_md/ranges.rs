@@ -17,6 +17,8 @@ pub(super) fn stages(report: &Report) -> String {
         ("host_total_ms", Right),
         ("host_first_ms (cold)", Right),
         ("host_median_ms (without first)", Right),
+        ("host_mean_ms (without first)", Right),
+        ("host_std_ms (without first)", Right),
         ("gpu_window_ms", Right),
         ("gpu_busy_ms", Right),
         ("gpu_idle_ms", Right),
@@ -31,14 +33,16 @@ pub(super) fn stages(report: &Report) -> String {
     }
     let mut out = String::from("## Stages\n\n");
     if table.is_empty() {
-        out.push_str("No range was opened, and no GPU work was recorded.\n\n");
+        out.push_str("None, because no range was opened, and no GPU work was recorded.\n\n");
         return out;
     }
     out.push_str(&table.finish());
     out.push_str(&left_out(report.stages.len(), "metrics.json"));
     out.push_str(
         "A stage is an outermost range. Its first instance is cold and stands by itself; the \
-         median is over the others. Busy time is a union: overlapping work counts once. Idle is \
+         median, the mean and the standard deviation (of a sample) are over the others. A range that \
+         is marked is no stage of the model: it warms up, or it is an operator that no other range \
+         is around. Busy time is a union: overlapping work counts once. Idle is \
          the window minus the busy time.\n\n",
     );
     let uncertain: u64 =
@@ -65,11 +69,13 @@ fn add(table: &mut Table, row: &StageRow) {
     let unclosed = row.unclosed.filter(|&unclosed| unclosed > 0);
     let unclosed = unclosed.map_or_else(String::new, |n| format!(" ({} unclosed)", count(n)));
     table.row([
-        code(&shorten(&row.stage, PATH_LIMIT)),
+        format!("{}{}", code(&shorten(&row.stage, PATH_LIMIT)), mark(row)),
         format!("{}{unclosed}", number(row.instances)),
         or_absent(row.host_total_ns, ms3),
         or_absent(row.host_first_ns, ms3),
         or_absent(row.host_warm_median_ns, ms3),
+        or_absent(row.host_warm_mean_ns, ms3),
+        or_absent(row.host_warm_std_ns, ms3),
         or_absent(row.gpu_window_ns, ms3),
         or_absent(row.gpu_busy_ns, ms3),
         or_absent(row.gpu_idle_ns, ms3),
@@ -79,6 +85,11 @@ fn add(table: &mut Table, row: &StageRow) {
         or_absent(row.kernel_sum_ns, ms3),
         or_absent(row.kernel_mean_ns, us3),
     ]);
+}
+
+/// What keeps an outermost range from being a stage of the model.
+fn mark(row: &StageRow) -> String {
+    row.apart.map_or_else(String::new, |apart| format!(" ({})", apart.label()))
 }
 
 /// Only where there is more than one GPU; with one, it would repeat the table above.
@@ -109,7 +120,7 @@ pub(super) fn stages_by_device(report: &Report) -> String {
 
 pub(super) fn paths(report: &Report) -> String {
     if report.paths.is_empty() {
-        return String::new();
+        return "## Ranges\n\nNone, because no range was opened.\n\n".to_owned();
     }
     let mut table = Table::new(&[
         ("range path", Left),

@@ -59,7 +59,7 @@ fn quoted(word: &str) -> String {
 
 pub(super) fn devices(report: &Report) -> String {
     if report.devices.is_empty() {
-        return String::new();
+        return "## GPUs\n\nNone, because no GPU was recorded.\n\n".to_owned();
     }
     let mut table = Table::new(&[
         ("GPU", Left),

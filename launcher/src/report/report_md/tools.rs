@@ -24,7 +24,7 @@ pub(super) fn classes(report: &Report) -> String {
         *stage = stage.saturating_add(row.times.total_ns);
     }
     if shares.is_empty() {
-        return String::new();
+        return "## Kernel classes\n\nNone, because no kernel was recorded.\n\n".to_owned();
     }
     let mut rows: Vec<_> = shares.into_iter().collect();
     rows.sort_by_key(|&((stage, class), (ns, _))| (stage, std::cmp::Reverse(ns), class));
@@ -52,7 +52,7 @@ pub(super) fn roofline(report: &Report) -> String {
     let rows: Vec<&KernelRow> =
         report.kernels.iter().filter(|row| row.counters.is_some()).take(ROWS).collect();
     if rows.is_empty() {
-        out.push_str("none, because no counters of ncu are in this bundle.\n\n");
+        out.push_str("None, because no counters of ncu are in this bundle.\n\n");
         return out;
     }
     let mut table = Table::new(&[
@@ -105,7 +105,7 @@ pub(super) fn roofline(report: &Report) -> String {
 pub(super) fn reconciliation(report: &Report) -> String {
     let mut out = String::from("## Nsight Systems against the collector\n\n");
     let Some(nsys) = &report.nsys else {
-        out.push_str("none, because no nsys capture is in this bundle.\n\n");
+        out.push_str("None, because no nsys capture is in this bundle.\n\n");
         return out;
     };
     for one in &nsys.reconciliations {

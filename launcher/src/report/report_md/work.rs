@@ -11,6 +11,7 @@ use stage2_figures::text::{code, code_in_text, plain};
 const STAGES: usize = 12;
 
 pub(super) fn stage_kernels(report: &Report) -> String {
+    let heading = "## Top kernels of each stage\n\n";
     let mut out = String::new();
     let mut listed = 0;
     let mut left = 0;
@@ -47,19 +48,17 @@ pub(super) fn stage_kernels(report: &Report) -> String {
         out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.finish()));
     }
     if out.is_empty() {
-        return out;
+        return format!("{heading}None, because no kernel was recorded.\n\n");
     }
     if left > 0 {
         out.push_str(&format!("{} more stages stand in metrics.json.\n\n", count(left)));
     }
-    format!(
-        "## Top kernels of each stage\n\nOver all ranges, launch configurations and GPUs.\n\n{out}"
-    )
+    format!("{heading}Over all ranges, launch configurations and GPUs.\n\n{out}")
 }
 
 pub(super) fn memory(title: &str, rows: &[MemoryRow]) -> String {
     if rows.is_empty() {
-        return String::new();
+        return format!("## {title}\n\nNone, because none was recorded.\n\n");
     }
     let mut table = Table::new(&[
         ("direction", Left),

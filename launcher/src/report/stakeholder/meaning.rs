@@ -47,6 +47,7 @@ fn rows(used: &ModelUse) -> Vec<MfuRow> {
         MfuRow {
             mfu: stage.mfu_wall.value(),
             mfu_measured: stage.measured_mfu_busy.value(),
+            counted_percent: stage.measured_percent,
             mbu: stage.mbu_wall.value(),
             ..row(&stage.stage, &stage.flops, wall_s)
         }
@@ -59,6 +60,10 @@ fn notes(used: &ModelUse) -> Vec<String> {
     let mut notes = vec![
         "MFU and MBU are over wall time (the windows of the stages); FLOPs and time are of one \
          instance, model-level of one generation"
+            .to_owned(),
+        "MFU by counters is over GPU busy time: FLOPs of a launch as ncu counted them times calls, \
+         without the kernels that have no counters, and with what tensor cores compute on the \
+         padding of their tiles: at small batches several times the model's own FLOPs"
             .to_owned(),
     ];
     let model = &used.numbers.model;
@@ -73,6 +78,8 @@ fn notes(used: &ModelUse) -> Vec<String> {
             share(&stage.mbu_busy),
             stage.basis
         ));
+        let counted = stage.measured_mfu_busy.absent().filter(|_| stage.mfu_wall.value().is_some());
+        reasons.extend(counted.map(|why| format!("MFU by counters of {}: {why}", stage.stage)));
         let why = stage.mfu_wall.absent();
         reasons.extend(why.map(|why| format!("MFU of {}: {why}", stage.stage)));
     }

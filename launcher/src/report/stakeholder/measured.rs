@@ -3,49 +3,68 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use super::super::insight::counted::Counted;
 use super::super::model::{PathKind, Report, StageRow};
 use super::super::stakeholder_md::{Section, StageTimingRow, TopKernelRow};
 use crate::load::stats::mean;
 use crate::operators::OperatorRow;
+use crate::roofline::bound;
 use crate::roofline::class::class_of;
 
 /// Operators and kernels that are shown.
 const TOP: usize = 10;
+/// Ranges that are named as being no stages.
+const APART_NAMED: usize = 5;
 
 pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
-    let of_one_process = report.coverage.processes.len() == 1;
     let row = |row: &StageRow| StageTimingRow {
         stage: row.stage.clone(),
         within: None,
         instances: row.instances,
-        host_mean_ns: warm_mean_ns(row).filter(|_| of_one_process),
-        host_std_ns: None,
+        host_mean_ns: row.host_warm_mean_ns,
+        host_std_ns: row.host_warm_std_ns,
         host_median_ns: row.host_warm_median_ns,
         host_first_ns: row.host_first_ns,
         gpu_busy_ns: row.gpu_busy_ns,
         gpu_idle_percent: row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0)),
         kernels: row.kernels,
     };
-    let ranges = report.stages.iter().filter(|row| row.kind == PathKind::Range);
-    let rows: Vec<StageTimingRow> = ranges.map(row).collect();
+    let ranges = || report.stages.iter().filter(|row| row.kind == PathKind::Range);
+    let rows: Vec<StageTimingRow> = ranges().filter(|row| row.apart.is_none()).map(row).collect();
+    let apart = apart(ranges());
     if rows.is_empty() {
+        let reason = match &apart {
+            None => "the workload opened no NVTX range".to_owned(),
+            Some(apart) => format!("no outermost range is a stage of the model ({apart})"),
+        };
         return Section::none(
-            "the workload opened no NVTX range",
+            reason,
             "mark its stages with NVTX ranges, such as prefill and decode",
         );
     }
-    let section = Section::of(rows, "collector; host time between the ends of a range")
-        .with_note("A stage is an outermost range. Its first instance is cold and stands apart.");
-    if of_one_process {
-        return section;
+    let section = Section::of(rows, "collector; host time between the ends of a range").with_note(
+        "A stage is an outermost range. Its first instance, of each process, is cold and stands \
+         apart: mean, standard deviation (of a sample) and median are over the others.",
+    );
+    match apart {
+        None => section,
+        Some(apart) => {
+            section.with_note(format!("No stages of the model, and only in report.md: {apart}."))
+        }
     }
-    section.with_note("Means are left out, because every process has a cold instance of its own.")
 }
 
-/// Mean host time without the first instance; none where some instance has no time.
-fn warm_mean_ns(row: &StageRow) -> Option<u64> {
-    let warm = row.instances?.checked_sub(1).filter(|_| row.unclosed == Some(0))?;
-    mean(row.host_total_ns?.checked_sub(row.host_first_ns?)?, warm)
+/// Outermost ranges that are no stages, with the reason; none where all are.
+fn apart<'r>(ranges: impl Iterator<Item = &'r StageRow>) -> Option<String> {
+    let names: Vec<String> = ranges
+        .filter_map(|row| Some(format!("{} is {}", row.stage, row.apart?.phrase())))
+        .collect();
+    let more = names.len().saturating_sub(APART_NAMED);
+    let mut shown = names.into_iter().take(APART_NAMED).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        shown.push_str(&format!(", and {more} more"));
+    }
+    (!shown.is_empty()).then_some(shown)
 }
 
 pub(super) fn operators(report: &Report) -> Section<OperatorRow> {
@@ -78,7 +97,10 @@ pub(super) fn kernels(report: &Report) -> Section<TopKernelRow> {
     }
     let mut sorted: Vec<_> = sums.into_iter().collect();
     sorted.sort_by_key(|&(group, (total_ns, ..))| (Reverse(total_ns), group));
+    let counted = Counted::new(report, |row| (row.name_index, row.device.as_str()));
     let rows = sorted.into_iter().take(TOP).map(|((index, device), (total_ns, calls, timed))| {
+        let counters = counted.get(&(index, device));
+        let roofline = counters.map(|counters| &counters.roofline);
         let name = report.kernel_names.get(index);
         TopKernelRow {
             kernel: name.map_or_else(String::new, |name| name.short.clone()),
@@ -88,8 +110,23 @@ pub(super) fn kernels(report: &Report) -> Section<TopKernelRow> {
             device: Some(device.to_owned()),
             percent: (all_ns > 0).then(|| total_ns as f64 * 100.0 / all_ns as f64),
             class: name.map(|name| class_of(name).label().to_owned()),
-            bound: None,
+            bound: roofline.and_then(|r| r.bound).map(|bound| bound.label().to_owned()),
+            attainable_share: roofline.and_then(|r| r.attainable_share),
+            occupancy_percent: counters.and_then(|c| c.achieved_occupancy_percent),
         }
     });
-    Section::of(rows.collect(), "collector, the whole run; the share is of all kernel time")
+    let rows: Vec<TopKernelRow> = rows.collect();
+    let counted = rows.iter().any(|row| row.occupancy_percent.is_some() || row.bound.is_some());
+    let section = Section::of(rows, "collector, the whole run; the share is of all kernel time");
+    section.with_note(if counted {
+        format!(
+            "Bound, share of the attainable and occupancy are by counters of ncu, of the longest \
+             launch configuration that has some. Bound: {}",
+            bound::rule()
+        )
+    } else {
+        "Bound, share of the attainable and occupancy: none, because no counters of ncu are in \
+         this bundle."
+            .to_owned()
+    })
 }

@@ -1,8 +1,11 @@
 //! A report -> what the pages of operators and for stakeholders show of it.
 
+mod costs;
 mod meaning;
 mod measured;
 mod run;
+
+pub(super) use run::class_shares;
 
 use super::insight::Shown;
 use super::model::Report;
@@ -26,6 +29,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Stakeholder {
         environment: run::environment(report),
         aggregates: run::aggregates(report, shown),
         stages: measured::stages(report),
+        costs: costs::costs(report),
         mfu: meaning::mfu(report),
         operators: measured::operators(report),
         kernels: measured::kernels(report),

@@ -22,6 +22,8 @@ pub struct Stakeholder {
     pub aggregates: Section<AggregateRow>,
     /// How long each stage took.
     pub stages: Section<StageTimingRow>,
+    /// What the passes cost.
+    pub costs: Section<CostRow>,
     /// How much of the GPU's peak was used.
     pub mfu: Section<MfuRow>,
     /// The operators with the longest time.
@@ -139,6 +141,24 @@ pub struct StageTimingRow {
     pub kernels: Option<u64>,
 }
 
+/// A stage, or the whole workload, in one pass.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostRow {
+    /// Name of the pass.
+    pub pass: String,
+    /// The stage; none: the pass as a whole.
+    pub stage: Option<String>,
+    /// Instances.
+    pub instances: Option<u64>,
+    /// Host time of all instances, or wall time of the pass, ns.
+    pub total_ns: Option<u64>,
+    /// Median host time of an instance, without the first, ns.
+    pub median_ns: Option<u64>,
+    /// Median, or wall time of the pass, over that of the baseline.
+    pub ratio: Option<f64>,
+}
+
 /// Use of the GPU's peak in a stage or by the whole model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +169,8 @@ pub struct MfuRow {
     pub mfu: Option<f64>,
     /// The same from FLOPs that ncu counted.
     pub mfu_measured: Option<f64>,
+    /// Share of the kernel time that has counters, percent.
+    pub counted_percent: Option<f64>,
     /// Memory-bandwidth utilisation, 0 to 1.
     pub mbu: Option<f64>,
     /// FLOPs by the model's shape.
@@ -181,6 +203,10 @@ pub struct TopKernelRow {
     pub class: Option<String>,
     /// What limits it, such as compute or memory.
     pub bound: Option<String>,
+    /// Share of what is attainable under the roof, 0 to 1; 1 is on the roof.
+    pub attainable_share: Option<f64>,
+    /// Warps that were active, of those that fit, percent.
+    pub occupancy_percent: Option<f64>,
 }
 
 /// Something that the numbers say.

@@ -9,8 +9,8 @@ mod summary;
 mod values;
 
 pub use input::{
-    AggregateRow, Filled, MfuRow, Recommendation, Section, StageTimingRow, Stakeholder, Takeaway,
-    TopKernelRow,
+    AggregateRow, CostRow, Filled, MfuRow, Recommendation, Section, StageTimingRow, Stakeholder,
+    Takeaway, TopKernelRow,
 };
 
 use super::first_screen::SIMULATED;
@@ -29,6 +29,7 @@ pub fn stakeholder_md(page: &Stakeholder) -> String {
     out.push_str(&sections::environment(&page.environment));
     out.push_str(&sections::aggregates(&page.aggregates));
     out.push_str(&sections::stages(&page.stages));
+    out.push_str(&sections::costs(&page.costs));
     out.push_str(&sections::mfu(&page.mfu));
     out.push_str(&sections::operators(&page.operators));
     out.push_str(&sections::kernels(&page.kernels));
@@ -36,6 +37,11 @@ pub fn stakeholder_md(page: &Stakeholder) -> String {
     out.push_str(&sections::recommendations(&page.recommendations));
     out.push_str(&sections::limits(&page.limits));
     out
+}
+
+/// What the page says in three to five sentences, as Markdown text.
+pub(super) fn in_short(page: &Stakeholder) -> Vec<String> {
+    summary::sentences(page)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::super::table::Align::{self, Left, Right};
 use super::super::table::Table;
 use super::values::{NAME_LIMIT, decimal, sentence, share_of_peak, text};
 use super::{
-    AggregateRow, MfuRow, Recommendation, Section, StageTimingRow, Takeaway, TopKernelRow,
+    AggregateRow, CostRow, MfuRow, Recommendation, Section, StageTimingRow, Takeaway, TopKernelRow,
 };
 use crate::finding::{Finding, Severity};
 use crate::operators::{Absence, OperatorRow};
@@ -114,11 +114,33 @@ pub(super) fn stages(rows: &Section<StageTimingRow>) -> String {
     })
 }
 
+pub(super) fn costs(rows: &Section<CostRow>) -> String {
+    let columns = [
+        ("Pass", Left),
+        ("Stage", Left),
+        ("Median (ms)", Right),
+        ("Total (ms)", Right),
+        ("Instances", Right),
+        ("Times the baseline", Right),
+    ];
+    section("Cost of the Passes", rows, columns, |_, row| {
+        [
+            text(&row.pass),
+            row.stage.as_deref().map_or_else(|| "(whole pass)".to_owned(), name),
+            or_absent(row.median_ns, ms3),
+            or_absent(row.total_ns, ms3),
+            or_absent(row.instances, count),
+            decimal(row.ratio, 3),
+        ]
+    })
+}
+
 pub(super) fn mfu(rows: &Section<MfuRow>) -> String {
     let columns = [
         ("Scope", Left),
         ("MFU (0-1)", Right),
-        ("MFU by counters (0-1)", Right),
+        ("MFU by counters, GPU busy (0-1)", Right),
+        ("Counters cover (% of kernel time)", Right),
         ("MBU (0-1)", Right),
         ("FLOPs (GFLOP)", Right),
         ("Time (ms)", Right),
@@ -130,6 +152,7 @@ pub(super) fn mfu(rows: &Section<MfuRow>) -> String {
             name(&row.scope),
             share_of_peak(row.mfu),
             share_of_peak(row.mfu_measured),
+            or_absent(row.counted_percent, percent1),
             share_of_peak(row.mbu),
             decimal(row.flops.map(|flops| flops / 1e9), 3),
             or_absent(row.time_ns, ms3),
@@ -172,6 +195,8 @@ pub(super) fn kernels(rows: &Section<TopKernelRow>) -> String {
         ("GPU time (%)", Right),
         ("Class", Left),
         ("Bound", Left),
+        ("Of attainable (%)", Right),
+        ("Occupancy (%)", Right),
     ];
     let or_text = |value: &Option<String>| or_absent(value.as_deref(), text);
     section("Top Kernels", rows, columns, |_, row| {
@@ -184,6 +209,8 @@ pub(super) fn kernels(rows: &Section<TopKernelRow>) -> String {
             or_absent(row.percent, percent1),
             or_text(&row.class),
             or_text(&row.bound),
+            or_absent(row.attainable_share.map(|share| share * 100.0), percent1),
+            or_absent(row.occupancy_percent, percent1),
         ]
     })
 }

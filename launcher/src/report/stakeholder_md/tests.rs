@@ -11,10 +11,11 @@ use crate::finding::{Finding, Severity};
 use crate::operators::OperatorRow;
 use crate::report::model::{Fact, Status, Verdict};
 
-const SECTIONS: [&str; 9] = [
+const SECTIONS: [&str; 10] = [
     "Environment",
     "Aggregates",
     "Per-Stage Timings",
+    "Cost of the Passes",
     "MFU",
     "Top Operators",
     "Top Kernels",
@@ -86,6 +87,24 @@ fn full(hostile: &str) -> Stakeholder {
             "collector",
         )
         .with_note("vision lies within prefill and is not added to it"),
+        costs: Section::of(
+            vec![
+                CostRow {
+                    pass: "collect".into(),
+                    stage: Some(format!("decode{hostile}")),
+                    instances: Some(3),
+                    total_ns: Some(1_179_072_697),
+                    median_ns: Some(98_000_000),
+                    ratio: Some(1.0125),
+                },
+                CostRow {
+                    pass: format!("ncu{hostile}"),
+                    total_ns: Some(35_728_000_000),
+                    ..CostRow::default()
+                },
+            ],
+            "collector and run.json",
+        ),
         mfu: Section::of(
             vec![
                 mfu("Model-level", Some(0.00262), None),
@@ -114,7 +133,9 @@ fn full(hostile: &str) -> Stakeholder {
                 device: Some("0 NVIDIA H200".into()),
                 percent: Some(34.4),
                 class: Some("gemm".into()),
-                bound: None,
+                bound: Some("memory".into()),
+                attainable_share: Some(0.715),
+                occupancy_percent: Some(48.25),
             }],
             "collector",
         ),
@@ -186,7 +207,7 @@ fn structure(page: &str) -> (Vec<String>, usize) {
 fn a_full_page() {
     let page = stakeholder_md(&full(""));
     compare("stakeholder_summary.md", &page);
-    assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 9));
+    assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 10));
     let first_screen: Vec<&str> = page.lines().take(7).collect();
     assert!(first_screen.iter().any(|line| line.contains("SIMULATED")));
     assert!(first_screen.iter().any(|line| line.starts_with("**Coverage:** 27 kernels")));
@@ -202,7 +223,7 @@ fn a_page_without_any_data_has_every_section_and_says_why() {
     });
     compare("stakeholder_empty.md", &page);
     assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 0));
-    assert_eq!(page.matches("None, because ").count(), 9);
+    assert_eq!(page.matches("None, because ").count(), 10);
 }
 
 #[test]
@@ -240,7 +261,7 @@ proptest! {
     #[test]
     fn no_text_breaks_out(hostile in "\\PC{0,20}|[|`<>\\n\\r\\x1b#*_\\[\\]\\\\&-]{1,12}") {
         let page = stakeholder_md(&full(&hostile));
-        prop_assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 9));
+        prop_assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 10));
         prop_assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
     }
 }

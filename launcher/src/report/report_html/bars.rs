@@ -1,0 +1,95 @@
+//! Stages, kernels and their classes -> bars in SVG, each beside its numbers.
+
+use super::super::model::{PathKind, Report, StageRow};
+use super::super::numbers::{ms3, percent1};
+use super::super::stakeholder::class_shares;
+use super::super::stakeholder_md::{Stakeholder, TopKernelRow};
+use super::markdown::text;
+use stage2_figures::text::shorten;
+
+/// Bars of one kind.
+const MOST: usize = 10;
+/// Characters of a name.
+const NAME_LIMIT: usize = 90;
+
+/// A bar: what it is, how far it goes, and what stands behind it.
+struct Bar {
+    name: String,
+    /// Parts from left to right, percent of the width: class in the style, and length.
+    parts: Vec<(&'static str, f64)>,
+    value: String,
+}
+
+pub(super) fn bars(report: &Report, page: &Stakeholder) -> String {
+    let stages = group("Time of the stages, and how much of it the GPU was busy", stages(report));
+    let kernels = page.kernels.rows().iter().take(MOST).filter_map(kernel).collect();
+    let kernels = group("Kernels with the longest time, share of all kernel time", kernels);
+    let class = |(class, percent): (crate::roofline::class::KernelClass, f64)| Bar {
+        name: class.label().to_owned(),
+        parts: vec![("busy", percent)],
+        value: format!("{} %", percent1(percent)),
+    };
+    let classes = class_shares(report).into_iter().take(MOST).map(class).collect();
+    let classes = group("Kernel classes, share of all kernel time", classes);
+    format!("{stages}{kernels}{classes}")
+}
+
+fn group(title: &str, bars: Vec<Bar>) -> String {
+    let mut out = format!("<h3>{}</h3>\n", text(title));
+    if bars.is_empty() {
+        out.push_str("<p>None, because none was recorded.</p>\n");
+        return out;
+    }
+    out.push_str("<div class=\"bars\">\n");
+    for bar in bars {
+        let (mut at, mut rects) = (0.0, String::new());
+        for (class, percent) in bar.parts {
+            let width = if percent.is_finite() { percent.clamp(0.0, 100.0 - at) } else { 0.0 };
+            rects.push_str(&format!(
+                "<rect class=\"{class}\" x=\"{at:.2}\" width=\"{width:.2}\" height=\"1\"/>"
+            ));
+            at += width;
+        }
+        let name = text(&shorten(&bar.name, NAME_LIMIT));
+        let value = text(&bar.value);
+        out.push_str(&format!(
+            "<code>{name}</code><svg viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" \
+             aria-hidden=\"true\">{rects}</svg><span>{value}</span>\n"
+        ));
+    }
+    out.push_str("</div>\n");
+    out
+}
+
+/// Stages of the model on one scale, as far as their windows are known.
+fn stages(report: &Report) -> Vec<Bar> {
+    let of_model = |row: &&StageRow| row.apart.is_none() && matches!(row.kind, PathKind::Range);
+    let rows: Vec<&StageRow> = report.stages.iter().filter(of_model).take(MOST).collect();
+    let longest = rows.iter().filter_map(|row| row.gpu_window_ns).max().unwrap_or(0);
+    let bar = |row: &&StageRow| {
+        let (window, busy) = (row.gpu_window_ns?, row.gpu_busy_ns?);
+        let percent = |ns: u64| ns as f64 * 100.0 / longest as f64;
+        let idle = row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0));
+        let idle = idle.map_or_else(String::new, |idle| format!(", idle {} %", percent1(idle)));
+        Some(Bar {
+            name: row.stage.clone(),
+            parts: vec![("busy", percent(busy)), ("idle", percent(window.saturating_sub(busy)))],
+            value: format!("busy {} of {} ms{idle}", ms3(busy), ms3(window)),
+        })
+    };
+    rows.iter().filter_map(bar).collect()
+}
+
+fn kernel(row: &TopKernelRow) -> Option<Bar> {
+    let percent = row.percent?;
+    let facts = [
+        Some(format!("{} %", percent1(percent))),
+        row.class.clone(),
+        row.bound.as_ref().map(|bound| format!("{bound}-bound")),
+    ];
+    Some(Bar {
+        name: row.kernel.clone(),
+        parts: vec![("busy", percent)],
+        value: facts.into_iter().flatten().collect::<Vec<_>>().join(", "),
+    })
+}
