@@ -8,7 +8,7 @@ use super::labels::Labels;
 use super::times::{percent, times};
 use super::{Graphs, Groups};
 use crate::load::stats::{GroupKey, Stats, Work};
-use crate::report::model::{GraphRow, KernelRow, Launch, MemoryRow, Times};
+use crate::report::model::{GraphRow, KernelRow, Launch, MemoryRow, Sources, Times};
 use crate::roofline::class::class_of;
 use stage2_figures::KernelName;
 use stage2_figures::kernel_name;
@@ -107,6 +107,7 @@ impl Join<'_> {
             class: names
                 .get(shape.name as usize)
                 .map_or_else(String::new, |name| class_of(name).label().to_owned()),
+            sources: Sources::default(),
             counters: None,
         }
     }
@@ -165,7 +166,7 @@ fn ranks(names: &[KernelName]) -> Vec<usize> {
 }
 
 /// Numbers the short names that stand for several kernels (`#1`, `#2`, ... by mangled name).
-fn distinct(names: impl Iterator<Item = KernelName>) -> Vec<KernelName> {
+pub(super) fn distinct(names: impl Iterator<Item = KernelName>) -> Vec<KernelName> {
     let mut names: Vec<KernelName> = names.collect();
     let mut by_short: HashMap<String, Vec<usize>> = HashMap::new();
     for (index, name) in names.iter().enumerate() {

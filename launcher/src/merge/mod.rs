@@ -4,6 +4,7 @@ pub(crate) mod counters;
 mod coverage;
 mod definitions;
 mod devices;
+pub(crate) mod fallback;
 mod findings;
 mod intern;
 mod kernels;
@@ -21,7 +22,7 @@ use crate::finding::Finding;
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::load::{Capture, Captured, ProcessCapture};
 use crate::report::model::{
-    CaptureRow, Insight, PassCosts, Report, RunInfo, SCHEMA, SCHEMA_VERSION, SOURCE,
+    CaptureRow, Insight, Origin, PassCosts, Report, RunInfo, SCHEMA, SCHEMA_VERSION,
 };
 use intern::{Mapping, Tables};
 use labels::Labels;
@@ -80,7 +81,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
         generator: concat!("stage2-launch ", env!("CARGO_PKG_VERSION")).to_owned(),
-        source: SOURCE.to_owned(),
+        source: Origin::Collector.label().to_owned(),
         simulated: coverage.processes.iter().any(|process| process.simulated),
         run,
         devices: devices.rows(&groups, &tables, &labels),
@@ -94,7 +95,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         graph_launches: rows.graphs,
         graph_captures: capture_rows(&captured, &labels),
         coverage,
-        // What other tools add comes later: see `counters` and `timeline`.
+        // What other tools add comes later: see `fallback`, `counters` and `timeline`.
         nsys: None,
         ncu_regions: Vec::new(),
         costs: PassCosts::default(),

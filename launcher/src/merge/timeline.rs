@@ -1,17 +1,56 @@
 //! The counts of nsys -> against the collector's, for the run and for each stage that both saw.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::nsys::load::{Range, Tables, Total};
 use crate::nsys::reconcile::{Bounds, Comparison, reconcile};
-use crate::report::model::{NsysRangeRow, NsysSection, Report};
+use crate::report::model::{NsysCapture, NsysRangeRow, NsysSection, Origin, Report};
 use stage2_figures::text::visible;
 
-/// Compares and notes the result; a capture that lost kernels becomes a finding, and none of its
-/// numbers goes anywhere else.
-pub(crate) fn compare(report: &mut Report, tables: &Tables) {
-    let mut section =
-        NsysSection { tool_version: tables.tool_version.clone(), ..NsysSection::default() };
+/// Compares each capture and notes the result; a capture that lost kernels becomes a finding, and
+/// none of its numbers goes anywhere else. Where the rows are those of nsys or ncu there is nothing
+/// to compare with.
+pub(crate) fn compare(report: &mut Report, captures: &[Tables]) {
+    if captures.is_empty() {
+        return;
+    }
+    let mut section = NsysSection::default();
+    let comparable = report.source == Origin::Collector.label();
+    let used = captures.iter().position(|tables| !tables.kernels.is_empty());
+    for (at, tables) in captures.iter().enumerate() {
+        let files: Vec<String> = tables.files.iter().map(|path| file_name(path)).collect();
+        if comparable {
+            let of = match captures.len() {
+                1 => String::new(),
+                _ => format!(" ({})", files.join(", ")),
+            };
+            reconcile_one(report, tables, &of, &mut section);
+        }
+        report.findings.extend(tables.findings.iter().cloned());
+        section.captures.push(NsysCapture {
+            files,
+            kind: tables.source,
+            tool_version: tables.tool_version.clone(),
+            counts: tables.counts,
+            complete: tables.complete,
+            nameless_calls: tables.nameless_calls(),
+            gives_rows: report.source == Origin::Nsys.label() && used == Some(at),
+        });
+    }
+    // Of several captures the first is the one to prefer.
+    section.ranges =
+        captures.iter().take(1).flat_map(|one| &one.ranges).map(host_times).collect();
+    section.tool_version = section.captures.iter().find_map(|one| one.tool_version.clone());
+    report.nsys = Some(section);
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| visible(name.as_encoded_bytes()))
+}
+
+/// `of` says which capture it is, where there are several.
+fn reconcile_one(report: &mut Report, tables: &Tables, of: &str, section: &mut NsysSection) {
     let stages: Vec<(String, Option<u64>)> =
         report.stages.iter().map(|stage| (stage.stage.clone(), stage.instances)).collect();
     let mut found = Vec::new();
@@ -22,7 +61,7 @@ pub(crate) fn compare(report: &mut Report, tables: &Tables) {
             .map(|(name, &(calls, total_ns))| Total { mangled: name, calls, total_ns })
             .collect();
         let comparison = Comparison {
-            scope,
+            scope: &format!("{scope}{of}"),
             collector: &ours,
             nsys,
             instances,
@@ -44,10 +83,7 @@ pub(crate) fn compare(report: &mut Report, tables: &Tables) {
     if !staged || tables.ranges.len() >= stages.len() {
         compare("the whole run", None, &tables.totals(), None);
     }
-    report.findings.extend(tables.findings.iter().cloned());
     report.findings.extend(found);
-    section.ranges = tables.ranges.iter().map(host_times).collect();
-    report.nsys = Some(section);
 }
 
 fn host_times(range: &Range) -> NsysRangeRow {

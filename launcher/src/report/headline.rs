@@ -44,7 +44,13 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
 fn stage(row: &StageRow) -> String {
     let name = shorten(&row.stage, NAME_LIMIT);
     let (Some(kernels), Some(busy_ns)) = (row.kernels, row.gpu_busy_ns) else {
-        return format!("{name}: GPU work was not recorded");
+        let sum = row.kernels.zip(row.kernel_sum_ns);
+        return match sum {
+            Some((kernels, ns)) => {
+                format!("{name}: {} kernels, {} ms in sum", count(kernels), ms3(ns))
+            }
+            None => format!("{name}: GPU work was not recorded"),
+        };
     };
     let idle = row.gpu_busy_percent.map(|busy| percent1((100.0 - busy).max(0.0)));
     let idle = idle.map_or_else(String::new, |idle| format!(", idle {idle} %"));

@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use super::model::Report;
+use super::model::{Origin, Report};
 use stage2_figures::text::csv_field;
 
-const COLUMNS: [&str; 46] = [
+const COLUMNS: [&str; 47] = [
     "kernel_name",
     "mangled_name",
     "total_ns",
@@ -51,6 +51,7 @@ const COLUMNS: [&str; 46] = [
     "attainable_percent",
     "bound",
     "source",
+    "counters_source",
     "simulated",
 ];
 
@@ -120,11 +121,8 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
                 .as_ref()
                 .and_then(|c| c.roofline.bound)
                 .map_or_else(String::new, |bound| bound.label().to_owned()),
-            if row.counters.is_some() {
-                format!("{}+ncu", report.source)
-            } else {
-                report.source.clone()
-            },
+            row.sources.times.label().to_owned(),
+            row.sources.counters.map_or("", Origin::label).to_owned(),
             row.simulated.to_string(),
         ])?;
     }

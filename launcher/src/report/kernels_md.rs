@@ -44,8 +44,13 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     if !table.is_empty() {
         out.push_str(&table.finish());
     }
+    out.push_str(match report.source.as_str() {
+        "nsys" => "Times are those of nsys",
+        "ncu" => "Times are those of ncu: of profiled launches, not undisturbed",
+        _ => "Times are the collector's, undisturbed",
+    });
     out.push_str(
-        "Times are the collector's, undisturbed; SM_% to bound are ncu's counters of one launch, \
+        "; SM_% to bound are ncu's counters of one launch, \
          with rates over those times, and a dash where ncu did not profile the kernel. One row for each kernel, launch configuration, range path and \
          device. `gpu_time_%` is the share of the sum of all kernels' durations; overlapping \
          kernels count each. Names are demangled and shortened (`#1`, `#2` tell apart kernels \
@@ -109,7 +114,7 @@ fn add(table: &mut Table, row: &KernelRow) {
             (u64::from(l.static_shared_bytes) + u64::from(l.dynamic_shared_bytes)).to_string()
         }),
         times.invalid_timestamp_calls.to_string(),
-        if row.counters.is_some() { "collector, ncu" } else { "collector" }.to_owned(),
+        row.sources.label(),
     ]);
 }
 

@@ -16,7 +16,6 @@ mod report_md;
 mod stakeholder;
 pub mod stakeholder_md;
 mod table;
-mod tools;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -25,12 +24,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::bundle::BASELINE_DIR;
+use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR};
 use crate::finding::Finding;
 use crate::load::spool::load_folder;
 use crate::load::stats::mean;
-use crate::merge::{counters, merge, passes, timeline};
+use crate::merge::{counters, fallback, merge, passes, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
+use crate::{ncu, nsys};
 use insight::Shown;
 use model::Report;
 
@@ -85,21 +85,22 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     })
 }
 
-/// What ncu and nsys measured, beside what the collector did.
+/// What ncu and nsys measured, beside what the collector did, or instead of it.
 fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) {
+    let mut findings = Vec::new();
+    let nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), &mut findings);
+    let ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
+    fallback::rows(report, &nsys, ncu.as_ref());
     let device = report.devices.iter().find_map(|device| device.name.clone());
     let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
     report.peaks = resolved.peaks;
-    let mut findings = Vec::new();
-    if let Some(tables) = tools::ncu_tables(run_dir, &mut findings) {
+    if let Some(tables) = ncu {
         let peaks = report.peaks.clone();
         counters::attach(report, &tables, peaks.as_ref());
         // Without counters nothing is held against the peaks.
         findings.extend(resolved.findings);
     }
-    if let Some(tables) = tools::nsys_tables(run_dir, &mut findings) {
-        timeline::compare(report, &tables);
-    }
+    timeline::compare(report, &nsys);
     report.findings.extend(findings);
 }
 

@@ -91,21 +91,21 @@ const DURATION_NS: Bounds = Bounds { low: 1.0, high: 86_400e9 };
 /// Bytes, operations and the like: no counter holds more than 2^64.
 const COUNT: Bounds = Bounds { low: 0.0, high: 1.9e19 };
 
+/// What tells the kernel of a launch apart.
+pub(super) fn key(launch: &Launch) -> Key {
+    Key {
+        kernel: launch.kernel.clone(),
+        grid: launch.grid,
+        block: launch.block,
+        device: launch.device,
+    }
+}
+
 /// Brings the launches together.
-pub(super) fn pivot(
-    launches: &[Launch],
-    rules: &BTreeMap<(u64, u64), Vec<Rule>>,
-    findings: &mut Vec<Finding>,
-) -> Vec<KernelCounters> {
+pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<KernelCounters> {
     let mut groups: BTreeMap<Key, Vec<&Launch>> = BTreeMap::new();
     for launch in launches.iter().filter(|launch| !launch.is_range()) {
-        let key = Key {
-            kernel: launch.kernel.clone(),
-            grid: launch.grid,
-            block: launch.block,
-            device: launch.device,
-        };
-        groups.entry(key).or_default().push(launch);
+        groups.entry(key(launch)).or_default().push(launch);
     }
     let mut refused = Vec::new();
     let kernels = groups
@@ -115,8 +115,7 @@ pub(super) fn pivot(
             kernel.launches = launches.len() as u64;
             kernel.processes = launches.iter().map(|launch| launch.process_id).collect();
             for launch in launches {
-                let said = rules.get(&(launch.process_id, launch.id)).into_iter().flatten();
-                for rule in said {
+                for rule in &launch.rules {
                     if !kernel.rules.contains(rule) {
                         kernel.rules.push(rule.clone());
                     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use stage2_figures::text;
 
 use super::pages::Page;
+use super::rules::Rule;
 use crate::ncu::nvtx::{self, Label};
 
 /// A value in its base unit.
@@ -43,6 +44,8 @@ pub struct Launch {
     pub ranges: Vec<Label>,
     /// Metrics by name.
     pub metrics: BTreeMap<String, Quantity>,
+    /// What the rules of ncu say of it.
+    pub rules: Vec<Rule>,
 }
 
 impl Launch {
@@ -102,6 +105,7 @@ impl LaunchColumns {
             compute_capability: capability(cell(self.capability)),
             ranges: nvtx::stack(cell(self.push_pop)),
             metrics: BTreeMap::new(),
+            rules: Vec::new(),
         })
     }
 

@@ -5,13 +5,14 @@
 
 mod counters;
 mod flops;
+pub(crate) mod folder;
 mod launch;
 mod number;
 mod pages;
 mod rules;
 mod unit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 pub use counters::{KernelCounters, Key};
@@ -30,7 +31,7 @@ use crate::finding::{Finding, Severity};
 pub struct Tables {
     /// Counters of each kernel, configuration and device, by name.
     pub kernels: Vec<KernelCounters>,
-    /// Every profiled launch or range, in the order of the report.
+    /// Every profiled launch or range, in the order of the reports.
     pub launches: Vec<Launch>,
     /// Names of the devices, by index, where the report has them.
     pub devices: BTreeMap<u32, String>,
@@ -50,24 +51,72 @@ pub struct Source<'a, R> {
 
 /// Reads the pages of one report, in any order; what each of them is shows in its columns.
 pub fn load<'a, R: Read>(pages: impl IntoIterator<Item = Source<'a, R>>) -> Tables {
-    let mut tables = Tables::default();
-    let mut read = Launches::default();
-    for page in pages {
-        read_page(page, &mut read, &mut tables);
-    }
-    read.unusable.tell(&mut tables.findings);
-    tables.launches = read.launches.into_values().collect();
-    tables.launches.sort_by_key(|launch| (launch.id, launch.process_id));
-    tables.kernels = counters::pivot(&tables.launches, &read.rules, &mut tables.findings);
-    check_names(&mut tables);
-    tables
+    load_reports([pages])
 }
 
-/// What the pages have told so far, by process and number of the launch.
+/// Reads several reports, each by itself: the numbers of their launches say nothing across reports.
+/// A kernel that is in several of them is the mean of all of its launches.
+pub fn load_reports<'a, R, P>(reports: impl IntoIterator<Item = P>) -> Tables
+where
+    R: Read,
+    P: IntoIterator<Item = Source<'a, R>>,
+{
+    let mut all = Tables::default();
+    let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
+    for pages in reports {
+        let mut tables = Tables::default();
+        let mut read = Launches::default();
+        for page in pages {
+            read_page(page, &mut read, &mut tables);
+        }
+        read.unusable.tell(&mut tables.findings);
+        let mut launches: Vec<Launch> = read.launches.into_values().collect();
+        launches.sort_by_key(|launch| (launch.id, launch.process_id));
+        all.findings.append(&mut tables.findings);
+        leave_out_other_gpus(&mut launches, &tables.devices, &mut all);
+        let here: BTreeSet<Key> = launches.iter().map(counters::key).collect();
+        here.into_iter().for_each(|key| *keys.entry(key).or_default() += 1);
+        all.launches.append(&mut launches);
+    }
+    all.kernels = counters::pivot(&all.launches, &mut all.findings);
+    let shared = keys.values().filter(|reports| **reports > 1).count();
+    if shared > 0 {
+        all.findings.push(Finding::new(
+            Severity::Note,
+            format!("ncu: {shared} kernels are in more than one report"),
+            "their counters are the means over all of their launches, whichever report has them",
+            "merge the reports one by one to tell them apart",
+        ));
+    }
+    check_names(&mut all);
+    all
+}
+
+/// A device number stands for one GPU in all reports: counters of another one are no mean with its.
+fn leave_out_other_gpus(
+    launches: &mut Vec<Launch>,
+    devices: &BTreeMap<u32, String>,
+    all: &mut Tables,
+) {
+    for (device, name) in devices {
+        let known = all.devices.entry(*device).or_insert_with(|| name.clone());
+        if known == name {
+            continue;
+        }
+        launches.retain(|launch| launch.device != *device);
+        all.findings.push(Finding::new(
+            Severity::Warning,
+            format!("ncu: counters of a report from {name} are left out"),
+            format!("device {device} is {known} in another report, and what they measured differs"),
+            "merge reports of one kind of GPU at a time",
+        ));
+    }
+}
+
+/// What the pages of a report have told so far, by process and number of the launch.
 #[derive(Default)]
 struct Launches {
     launches: BTreeMap<(u64, u64), Launch>,
-    rules: BTreeMap<(u64, u64), Vec<Rule>>,
     unusable: Unusable,
 }
 
@@ -130,7 +179,7 @@ fn read_raw<R: Read>(
     tables: &mut Tables,
 ) {
     let Tables { devices, findings, .. } = tables;
-    let Launches { launches, unusable, .. } = read;
+    let Launches { launches, unusable } = read;
     let metrics: Vec<(usize, String)> = page
         .header
         .iter()
@@ -166,6 +215,7 @@ fn read_raw<R: Read>(
         }
         let known = launches.entry((launch.process_id, launch.id)).or_insert_with(Launch::default);
         // What another page has told of the launch is rounded: what is exact wins.
+        launch.rules = std::mem::take(&mut known.rules);
         let rounded = std::mem::take(&mut known.metrics);
         for (name, quantity) in rounded {
             launch.metrics.entry(name).or_insert(quantity);
@@ -197,7 +247,7 @@ fn read_details<R: Read>(
     read: &mut Launches,
     findings: &mut Vec<Finding>,
 ) {
-    let Launches { launches, rules, unusable } = read;
+    let Launches { launches, unusable } = read;
     let places = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"];
     let [Some(section), Some(name), Some(unit), Some(value)] = places.map(|name| page.column(name))
     else {
@@ -222,7 +272,7 @@ fn read_details<R: Read>(
             && !rule.is_empty()
         {
             let rule = Rule::new(cell(section), rule, kind, description, speedup_kind, speedup);
-            rules.entry(key).or_default().push(rule);
+            launch.rules.push(rule);
         }
         let metric = cell(name);
         if let Some(quantity) = unusable.quantity(metric, cell(unit), cell(value))

@@ -14,6 +14,7 @@ use crate::finding::Finding;
 pub mod csv;
 mod csv_cells;
 pub(in crate::nsys) mod database;
+pub(crate) mod folder;
 mod kernels;
 mod launches;
 mod nvtx;
@@ -152,6 +153,10 @@ pub struct Counts {
     pub graph_total_ns: u64,
     /// Calls of the CUDA API.
     pub api_calls: u64,
+    /// Calls of the CUDA API that are missing from the sequence in which CUPTI numbers them, where
+    /// so many are missing together that records must have been lost; else 0. About.
+    #[serde(default)]
+    pub call_numbers_missing: u64,
     /// NVTX ranges, of any depth.
     pub nvtx_ranges: u64,
     /// NVTX ranges that began on one thread and ended on another: taken for the first.

@@ -164,6 +164,7 @@ impl Reader<'_> {
         self.lacking(launches::TABLE, &missing, "no kernel can be placed in a range");
         let read = launches.read(self.database, &table, &mut self.tables.counts.api_calls);
         self.read_to_the_end(launches::TABLE, read);
+        self.tables.counts.call_numbers_missing = launches.call_numbers_missing();
         if launches.beyond_limit > 0 {
             let what = format!(
                 "{} kernels of {} were not placed in ranges",
@@ -259,12 +260,30 @@ impl Reader<'_> {
 
     /// What the counts say.
     fn notice(&mut self) {
-        let Counts { kernels, without_launch, untimed, graph_launches, odd_rows, .. } =
-            self.tables.counts;
+        let Counts {
+            kernels,
+            without_launch,
+            untimed,
+            graph_launches,
+            odd_rows,
+            call_numbers_missing,
+            ..
+        } = self.tables.counts;
         let file = self.path.display().to_string();
         let mut note = |severity, what: String, why: &str, remedy: &str| {
             self.tables.findings.push(Finding::new(severity, what, why, remedy));
         };
+        if call_numbers_missing > 0 {
+            note(
+                Severity::Warning,
+                format!("{file} seems to have lost records"),
+                &format!(
+                    "about {call_numbers_missing} calls of the CUDA API are missing from their \
+                     sequence, and kernels with them"
+                ),
+                "compare it with the collector, or capture a shorter part (profiling/nsys=nsys.gated)",
+            );
+        }
         if without_launch > 0 {
             note(
                 Severity::Warning,

@@ -7,6 +7,7 @@ mod costs;
 mod coverage;
 mod insight;
 mod rows;
+mod sources;
 mod tools;
 
 use serde::{Deserialize, Serialize};
@@ -22,14 +23,13 @@ pub use rows::{
 };
 
 pub use costs::{PassCosts, PassDuration, StageCost};
-pub use tools::{CounterRow, NsysRangeRow, NsysSection, PeakRates, RuleRow};
+pub use sources::{Origin, Sources};
+pub use tools::{CounterRow, NsysCapture, NsysRangeRow, NsysSection, PeakRates, RuleRow};
 
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.report";
 /// Version of the model: grows when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
-/// Where the numbers come from.
-pub const SOURCE: &str = "collector";
 
 /// Everything that a report shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub struct Report {
     pub schema_version: u32,
     /// Program and version that wrote it.
     pub generator: String,
-    /// Where the numbers come from: [`SOURCE`].
+    /// Where the rows of kernels come from: the label of an [`Origin`].
     pub source: String,
     /// The GPU, or that of some process, was simulated: times are those of a recording.
     pub simulated: bool,

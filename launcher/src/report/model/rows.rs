@@ -73,10 +73,11 @@ pub struct DeviceRow {
     pub l2_bytes: Option<u64>,
     /// Processes that used it.
     pub processes: u64,
-    /// Time in which any GPU work ran (union within a process, summed over processes), ns.
-    pub gpu_busy_ns: u64,
+    /// Time in which any GPU work ran (union within a process, summed over processes), ns; null:
+    /// the source of the rows does not say.
+    pub gpu_busy_ns: Option<u64>,
     /// From the first start to the last end of GPU work, summed over processes, ns.
-    pub gpu_span_ns: u64,
+    pub gpu_span_ns: Option<u64>,
     /// Busy time in percent of the span.
     pub gpu_busy_percent: Option<f64>,
     /// Kernels.
@@ -283,6 +284,9 @@ pub struct KernelRow {
     /// What kind of kernel its name says it is.
     #[serde(default)]
     pub class: String,
+    /// Which tools its numbers come from.
+    #[serde(default)]
+    pub sources: super::Sources,
     /// What ncu measured of it; null: not profiled.
     #[serde(default)]
     pub counters: Option<super::CounterRow>,

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ncu::load::Flops;
+use crate::nsys::load::{Counts, Source};
 use crate::nsys::reconcile::Reconciliation;
 use crate::roofline::bound::Roofline;
 use crate::roofline::hardware::Peaks;
@@ -47,13 +48,17 @@ pub struct RuleRow {
 /// What came of the Nsight Systems capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NsysSection {
-    /// Version that wrote the capture, where it says so.
+    /// Version that wrote the first capture, where it says so.
     pub tool_version: Option<String>,
-    /// Its counts against the collector's: the whole run, then each stage that both saw.
+    /// Counts against the collector's, of each capture: each stage that both saw, then the whole run.
+    /// Empty where the collector recorded no kernel.
     pub reconciliations: Vec<Reconciliation>,
     /// Host times of its NVTX ranges.
     #[serde(default)]
     pub ranges: Vec<NsysRangeRow>,
+    /// The captures.
+    #[serde(default)]
+    pub captures: Vec<NsysCapture>,
 }
 
 impl NsysSection {
@@ -75,6 +80,25 @@ pub struct NsysRangeRow {
     pub host_total_ns: Option<u64>,
     /// Median host time without the first instance of each process, ns.
     pub host_warm_median_ns: Option<u64>,
+}
+
+/// A capture of Nsight Systems.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NsysCapture {
+    /// Files that were read, without their folder.
+    pub files: Vec<String>,
+    /// What they are.
+    pub kind: Source,
+    /// Version of nsys, where the files say so.
+    pub tool_version: Option<String>,
+    /// What was read.
+    pub counts: Counts,
+    /// Everything that was looked for was read to its end.
+    pub complete: bool,
+    /// Kernels without a mangled name, which can be compared with nothing.
+    pub nameless_calls: u64,
+    /// The rows of kernels hold its numbers: the collector has none.
+    pub gives_rows: bool,
 }
 
 /// The peak rates that everything is held against: dense, and where they are from.

@@ -89,7 +89,7 @@ pub(super) fn roofline(report: &Report) -> String {
         ]);
     }
     out.push_str(&table.finish());
-    out.push_str(&format!("Counters are ncu's, of one launch of each kernel and configuration; rates are counts over the collector's mean duration. Bound: {}\n\n", plain(&bound::rule())));
+    out.push_str(&format!("Counters are ncu's, of one launch of each kernel and configuration; rates are counts over the mean duration of the row (source: {}). Bound: {}\n\n", plain(&report.source), plain(&bound::rule())));
     match &report.peaks {
         Some(peaks) => out.push_str(&format!(
             "Peaks: dense rates of {} ({}).\n\n",
@@ -108,6 +108,9 @@ pub(super) fn reconciliation(report: &Report) -> String {
         out.push_str("None, because no nsys capture is in this bundle.\n\n");
         return out;
     };
+    if nsys.reconciliations.is_empty() {
+        out.push_str("none, because the collector recorded no kernel to compare with.\n");
+    }
     for one in &nsys.reconciliations {
         out.push_str(&format!("- {}\n", plain(&one.text)));
     }

@@ -26,7 +26,7 @@ pub(super) fn environment(report: &Report) -> Section<Fact> {
             "run the workload again to have a whole bundle",
         );
     }
-    Section::of(facts, "run.json, env.json and the collector")
+    Section::of(facts, format!("run.json, env.json and the {}", report.source))
 }
 
 fn device(row: &DeviceRow) -> Fact {
@@ -50,9 +50,10 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
         rows.push(total("GPU work placed in a range", "% of its records", attributed));
     }
     for device in &report.devices {
-        let idle_ns = device.gpu_span_ns.saturating_sub(device.gpu_busy_ns);
+        let Some((span_ns, busy_ns)) = device.gpu_span_ns.zip(device.gpu_busy_ns) else { continue };
+        let idle_ns = span_ns.saturating_sub(busy_ns);
         let name = &device.device;
-        rows.push(total(&format!("GPU busy, {name}"), "ms", device.gpu_busy_ns as f64 / 1e6));
+        rows.push(total(&format!("GPU busy, {name}"), "ms", busy_ns as f64 / 1e6));
         rows.push(total(&format!("GPU idle, {name}"), "ms", idle_ns as f64 / 1e6));
         let busy = device.gpu_busy_percent;
         rows.extend(busy.map(|busy| total(&format!("GPU busy, {name}"), "% of its span", busy)));
@@ -67,11 +68,14 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
     if rows.is_empty() {
         return Section::none("no GPU work was recorded", "see Limits");
     }
-    let section = Section::of(rows, "collector, the whole run with its cold first instances")
-        .with_note(
-            "Totals of the run have one value. Idle is the time between the first start and the \
+    let section = Section::of(
+        rows,
+        format!("{}, the whole run with its cold first instances", report.source),
+    )
+    .with_note(
+        "Totals of the run have one value. Idle is the time between the first start and the \
              last end of GPU work in which nothing ran.",
-        );
+    );
     match shown.stage1 {
         Some(_) => section.with_note("Rows of the Stage 1 run are of that run, not of this one."),
         None => section,

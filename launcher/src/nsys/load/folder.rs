@@ -1,0 +1,124 @@
+//! The exports of nsys in a folder -> the tables of each capture, the one to prefer first.
+//!
+//! Files of one capture begin with the same name: `run.sqlite`, `run.scrubbed.sqlite`,
+//! `run_cuda_gpu_kern_sum.csv`.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{Source, Tables, csv, sqlite};
+use crate::finding::{Finding, Severity};
+use stage2_figures::text::visible_path;
+
+/// Where the name of the capture ends in the name of a table of `nsys stats`.
+const TABLES: [&str; 5] = ["_cuda_", "_nvtx", "_gpu", "_osrt", "_apisum"];
+/// Ends of the names of copies that were made to be given away.
+const SCRUBBED: [&str; 2] = [".scrubbed", "_scrubbed"];
+
+/// The name of the capture at the beginning of the name of one of its files.
+pub(crate) fn capture_name(file_name: &str) -> &str {
+    let (stem, extension) = file_name.rsplit_once('.').unwrap_or((file_name, ""));
+    match extension {
+        "csv" => {
+            let end = TABLES.iter().filter_map(|part| stem.find(part)).min();
+            end.and_then(|end| stem.get(..end)).unwrap_or(stem)
+        }
+        _ => SCRUBBED.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem),
+    }
+}
+
+/// Reads every capture: its SQLite export, whole before scrubbed, else its CSV tables.
+pub(crate) fn captures(folder: &Path, findings: &mut Vec<Finding>) -> Vec<Tables> {
+    let mut databases: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut tables: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for path in files(folder, findings) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let of = match path.extension().and_then(|e| e.to_str()) {
+            Some("sqlite") => &mut databases,
+            Some("csv") => &mut tables,
+            _ => continue,
+        };
+        of.entry(capture_name(&name).to_owned()).or_default().push(path);
+    }
+    let mut captures = Vec::new();
+    let mut read = Vec::new();
+    for (name, mut paths) in databases {
+        // The whole export has the shortest name.
+        paths.sort_by_key(|path| path.as_os_str().len());
+        let loaded = paths.iter().find_map(|path| match sqlite::load(path) {
+            Ok(tables) => Some(tables),
+            Err(finding) => {
+                findings.push(finding);
+                None
+            }
+        });
+        if let Some(loaded) = loaded {
+            captures.push(loaded);
+            read.push(name);
+        }
+    }
+    for (name, paths) in tables {
+        let within = |database: &&String| {
+            name.strip_prefix(database.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+        };
+        match read.iter().find(within) {
+            Some(database) if *database == name => {}
+            Some(database) => findings.push(Finding::new(
+                Severity::Note,
+                format!("the CSV tables {name}_* of nsys are not read"),
+                format!("by their name they are of the capture {database}, whose SQLite is read"),
+                "give them another name if they are of another capture",
+            )),
+            None => captures.push(csv::load(&paths)),
+        }
+    }
+    captures.sort_by_key(|c| {
+        let rows = Reverse(!c.kernels.is_empty());
+        (rows, c.source == Source::Csv, !c.complete, Reverse(c.counts.kernels))
+    });
+    captures
+}
+
+fn files(folder: &Path, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            if error.kind() != std::io::ErrorKind::NotFound {
+                let what = format!("{} cannot be read", visible_path(folder));
+                let remedy = "check the permissions of the folder";
+                findings.push(Finding::new(Severity::Warning, what, error.to_string(), remedy));
+            }
+            return Vec::new();
+        }
+    };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.is_file());
+    files.sort();
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_capture_share_its_name() {
+        for (file, name) in [
+            ("run.sqlite", "run"),
+            ("run.scrubbed.sqlite", "run"),
+            ("run_scrubbed.sqlite", "run"),
+            ("run.nsys-rep", "run"),
+            ("run_cuda_gpu_kern_sum.csv", "run"),
+            ("run_gpukernsum_mangled.csv", "run"),
+            ("run_nvtx_kern_sum.csv", "run"),
+            ("decode_m_cuda_gpu_kern_sum_mangled.csv", "decode_m"),
+            ("kernels.csv", "kernels"),
+            ("v1.2.sqlite", "v1.2"),
+            ("none", "none"),
+        ] {
+            assert_eq!(capture_name(file), name, "{file}");
+        }
+    }
+}
