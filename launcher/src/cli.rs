@@ -118,6 +118,9 @@ pub(crate) enum Command {
         /// Folder of the bundle: new or empty
         #[arg(short, long, value_name = "DIR")]
         output: PathBuf,
+        /// Settings of the reports, as for a run: model, hardware, operators, report
+        #[arg(value_name = "KEY=VALUE")]
+        overrides: Vec<String>,
     },
     /// Print the composed configuration, and where each value comes from
     Config {

@@ -63,8 +63,8 @@ fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
             demo::job(&options, overrides, terminal)?.launch(terminal)
         }
         Some(Command::Report { bundle }) => launch::report_again(&bundle, &options, terminal),
-        Some(Command::Merge { spool, nsys, ncu, output }) => {
-            let captures = captures::Captures { spool, nsys, ncu, output };
+        Some(Command::Merge { spool, nsys, ncu, output, overrides }) => {
+            let captures = captures::Captures { spool, nsys, ncu, output, overrides };
             captures::merge(&captures, &options, terminal)
         }
         Some(Command::Config { overrides }) => launch::print_config(&options, overrides),

@@ -185,10 +185,19 @@ fn files_of(dir: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn outcome(findings: Vec<Finding>, simulated: bool) -> Outcome {
         let coverage = serde_json::json!({"attributed": 1});
-        Outcome { files: Vec::new(), findings, coverage, headline: Vec::new(), simulated }
+        Outcome {
+            files: Vec::new(),
+            findings,
+            coverage,
+            headline: Vec::new(),
+            simulated,
+            devices: Vec::new(),
+            tools: BTreeMap::new(),
+        }
     }
 
     fn finding(what: &str) -> Finding {

@@ -90,6 +90,9 @@ pub struct PassRecord {
     /// Files that hold its output, relative to the bundle; none when it went to the terminal only.
     #[serde(default)]
     pub log: Vec<String>,
+    /// Files that `merge` took in: their names here, and where they were.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub merged: BTreeMap<String, String>,
     /// Why it failed, was skipped or was ended; may be empty.
     #[serde(default)]
     pub why: String,

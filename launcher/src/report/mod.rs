@@ -17,7 +17,7 @@ mod stakeholder;
 pub mod stakeholder_md;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ use crate::merge::{counters, fallback, merge, passes, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
-use model::Report;
+use model::{DeviceRow, Report};
 
 /// Folder of the spools in a run's folder.
 const COLLECTOR: &str = "collector";
@@ -50,6 +50,10 @@ pub struct Outcome {
     pub headline: Vec<String>,
     /// Whether the records come from a simulated GPU.
     pub simulated: bool,
+    /// GPUs, as the captures describe them.
+    pub devices: Vec<DeviceRow>,
+    /// Versions of the tools that recorded, as far as the captures say.
+    pub tools: BTreeMap<String, String>,
 }
 
 /// Reads `RUN_DIR/{run.json,env.json,config.yaml,{collector,baseline}/*.s2t}` and writes the reports. What is
@@ -79,6 +83,8 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),
         coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
+        tools: tools(&report),
+        devices: report.devices,
         findings: report.findings,
         simulated: report.simulated,
         files,
@@ -102,6 +108,20 @@ fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) {
     }
     timeline::compare(report, &nsys);
     report.findings.extend(findings);
+}
+
+/// The versions that the captures name.
+fn tools(report: &Report) -> BTreeMap<String, String> {
+    let mut versions: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let collectors = report.coverage.processes.iter().filter_map(|p| p.collector.as_deref());
+    let nsys = report.nsys.iter().flat_map(|nsys| &nsys.captures);
+    let nsys = nsys.filter_map(|capture| capture.tool_version.as_deref());
+    let collectors = collectors.map(|version| ("collector", version));
+    for (tool, version) in collectors.chain(nsys.map(|version| ("nsys", version))) {
+        versions.entry(tool.to_owned()).or_default().insert(version);
+    }
+    let joined = |seen: BTreeSet<&str>| seen.into_iter().collect::<Vec<_>>().join(", ");
+    versions.into_iter().map(|(tool, seen)| (tool, joined(seen))).collect()
 }
 
 fn write_files(

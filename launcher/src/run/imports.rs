@@ -10,6 +10,8 @@ use crate::captures::NoSignals;
 use crate::config::Config;
 use crate::finding::{Finding, Severity};
 use crate::ncu::command::Files;
+use crate::ncu::load::folder::report_name;
+use crate::nsys::load::folder::capture_name;
 use crate::nsys::version::Version;
 use crate::plan::Limits;
 use crate::terminal::Terminal;
@@ -25,6 +27,13 @@ pub(crate) struct Imports<'a> {
 impl Imports<'_> {
     /// Exports reports of Nsight Systems, in the folder that they lie in.
     pub(crate) fn nsys(&self, folder: &Path, reports: &[PathBuf], findings: &mut Vec<Finding>) {
+        let reports = &without_tables(reports, findings, |report| {
+            let there = |other: &str| other.ends_with(".sqlite");
+            any_name(folder, |name| there(name) && capture_name(name) == stem(report))
+        });
+        if reports.is_empty() {
+            return;
+        }
         let nsys = &self.config.pipeline.nsys;
         match version_of(&nsys.executable) {
             Ok(said) => {
@@ -41,6 +50,16 @@ impl Imports<'_> {
 
     /// Prints the tables of reports of Nsight Compute, in the folder that they lie in.
     pub(crate) fn ncu(&self, folder: &Path, reports: &[PathBuf], findings: &mut Vec<Finding>) {
+        let alone = reports.len() == 1 && !any_name(folder, |name| name.ends_with(".csv"));
+        let reports = &without_tables(reports, findings, |report| {
+            let there = |other: &str| other.ends_with(".csv");
+            any_name(folder, |name| {
+                there(name) && report_name(name) == report_name(&file_name(report))
+            })
+        });
+        if reports.is_empty() {
+            return;
+        }
         let ncu = &self.config.pipeline.ncu;
         if let Err((_, why)) = version_of(&ncu.executable) {
             let remedy = "print them where it is installed (`ncu --import FILE --page raw --csv \
@@ -49,10 +68,10 @@ impl Imports<'_> {
             return;
         }
         for report in reports {
-            let stem = report.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let file = |page: &str| match reports {
-                [_] => folder.join(format!("{page}.csv")),
-                _ => folder.join(format!("{stem}.{page}.csv")),
+            let stem = stem(report);
+            let file = |page: &str| match alone {
+                true => folder.join(format!("{page}.csv")),
+                false => folder.join(format!("{stem}.{page}.csv")),
             };
             let files = Files {
                 report: report.clone(),
@@ -75,6 +94,34 @@ impl Imports<'_> {
             limits: Limits { timeout: None, grace },
         }
     }
+}
+
+/// The reports whose tables were not given with them: those are never written over.
+fn without_tables(
+    reports: &[PathBuf],
+    findings: &mut Vec<Finding>,
+    given: impl Fn(&Path) -> bool,
+) -> Vec<PathBuf> {
+    let (there, rest): (Vec<_>, Vec<_>) = reports.iter().cloned().partition(|path| given(path));
+    for report in there {
+        let what = format!("{} is not read", file_name(&report));
+        let why = "its tables were given, too, and are used instead";
+        findings.push(Finding::new(Severity::Note, what, why, ""));
+    }
+    rest
+}
+
+fn any_name(folder: &Path, wanted: impl Fn(&str) -> bool) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).any(|name| wanted(&name.to_string_lossy()))
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn not_read(tool: &str, executable: &Path, why: String, remedy: &str) -> Finding {

@@ -63,6 +63,7 @@ pub(crate) fn planned(pass: &Pass) -> PassRecord {
         started: None,
         duration_ms: None,
         log: Vec::new(),
+        merged: std::collections::BTreeMap::new(),
         why: pass.skip.clone().unwrap_or_default(),
     }
 }

@@ -1,0 +1,190 @@
+//! Captures that were taken elsewhere -> a bundle with reports of them.
+
+mod environment;
+pub(crate) mod take_in;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use crate::bundle::{
+    Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, PassStatus, Provenance,
+    RunFolder, RunRecord,
+};
+use crate::cli::Options;
+use crate::config::{self, Config};
+use crate::failure::Failure;
+use crate::finding::{Finding, Severity};
+use crate::launch::{request, tell};
+use crate::report;
+use crate::run::{self, EXIT_NO_RESULT};
+use crate::terminal::Terminal;
+use take_in::{Kind, TakeIn};
+
+/// Files to merge, and where to.
+#[derive(Debug)]
+pub(crate) struct Captures {
+    /// Spools, or folders of them.
+    pub(crate) spool: Vec<PathBuf>,
+    /// Files of Nsight Systems.
+    pub(crate) nsys: Vec<PathBuf>,
+    /// Files of Nsight Compute.
+    pub(crate) ncu: Vec<PathBuf>,
+    /// Folder of the bundle.
+    pub(crate) output: PathBuf,
+    /// Settings.
+    pub(crate) overrides: Vec<String>,
+}
+
+/// Parts of the configuration that a merge depends on.
+const EFFECTIVE: &[&str] =
+    &["report", "model", "hardware", "operators", "stage1", "pipeline.nsys", "pipeline.ncu"];
+
+/// `stage2-launch merge`. What cannot be used of the captures is told; the rest is merged.
+pub(crate) fn merge(
+    captures: &Captures,
+    options: &Options,
+    terminal: &Terminal,
+) -> Result<u8, Failure> {
+    if options.runs_something() {
+        let text = "`merge` takes no --dry-run, --run-dir, --timeout or --annotate: it runs no \
+                    workload; its folder is named with -o DIR";
+        return Err(Failure::Usage(text.into()));
+    }
+    if captures.spool.is_empty() && captures.nsys.is_empty() && captures.ncu.is_empty() {
+        let text = "there is nothing to merge; give --spool DIR, --nsys FILE or --ncu FILE";
+        return Err(Failure::Usage(text.into()));
+    }
+    let composed = config::compose(&request(options, captures.overrides.clone()))?;
+    let output = std::path::absolute(&captures.output)
+        .map_err(|e| Failure::Usage(format!("-o {}: {e}", captures.output.display())))?;
+    let folder = RunFolder::Given(output).create()?;
+    let dir = folder.path();
+    let (tree, settings) = composed.resolved(&dir)?;
+    let mut bundle = open(&folder, config::yaml_with_origins(&tree))?;
+    let mut findings: Vec<Finding> =
+        without_effect(&composed.explicit_keys()).into_iter().collect();
+    let passes = take_in(captures, &settings, &dir, terminal, &mut findings);
+    for finding in &findings {
+        terminal.finding(finding);
+    }
+    let merged = passes.iter().any(|pass| pass.status == PassStatus::Ok);
+    bundle.record.findings.extend(findings);
+    bundle.record.passes = passes;
+    // The reports read it, and what the captures say comes with the reports.
+    let environment = environment::write(&dir, None);
+    let outcome =
+        environment.and_then(|()| bundle.passes_ended()).and_then(|()| report::write_reports(&dir));
+    let described = outcome.as_ref().map_or(Ok(()), |outcome| {
+        environment::note_tools(&mut bundle.record, outcome);
+        environment::write(&dir, Some(outcome))
+    });
+    let closed = described.and_then(|()| bundle.finish(&outcome));
+    let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
+    tell(&bundle.record, headline, &dir, terminal);
+    if let Err(error) = &closed {
+        terminal.error(&format!("{error:#}"));
+    }
+    if !merged {
+        terminal.error("none of the files could be merged: the reports are empty");
+    }
+    Ok(if merged && outcome.is_ok() && closed.is_ok() { 0 } else { EXIT_NO_RESULT })
+}
+
+fn open(folder: &RunFolder, config_yaml: String) -> Result<Bundle, Failure> {
+    let dir = folder.path();
+    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let command: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let inputs = Inputs::new(&command, &cwd, None);
+    let record = RunRecord::new(name, inputs.argv.clone());
+    let provenance = Provenance { environment: None, inputs, config_yaml };
+    Bundle::start(folder, record, provenance)
+        .map_err(|e| Failure::Usage(format!("{e:#}; choose another place with -o DIR")))
+}
+
+/// Brings everything into the folder of the bundle; a pass for each kind says what of it.
+fn take_in(
+    captures: &Captures,
+    config: &Config,
+    dir: &Path,
+    terminal: &Terminal,
+    findings: &mut Vec<Finding>,
+) -> Vec<PassRecord> {
+    let tools = run::Imports { config, terminal };
+    let mut passes = Vec::new();
+    for (kind, pass, files, sub) in [
+        (Kind::Spool, "collect", &captures.spool, COLLECTOR_DIR),
+        (Kind::Nsys, "nsys", &captures.nsys, NSYS_DIR),
+        (Kind::Ncu, "ncu", &captures.ncu, NCU_DIR),
+    ] {
+        if files.is_empty() {
+            continue;
+        }
+        let folder = dir.join(sub);
+        let mut taken = TakeIn::new(kind, folder.clone());
+        for file in files {
+            match kind {
+                Kind::Spool => taken.file_or_folder(file, findings),
+                Kind::Nsys | Kind::Ncu => taken.file(file, findings),
+            }
+        }
+        let reports = taken.for_tool();
+        match kind {
+            Kind::Nsys if !reports.is_empty() => tools.nsys(&folder, &reports, findings),
+            Kind::Ncu if !reports.is_empty() => tools.ncu(&folder, &reports, findings),
+            _ => {}
+        }
+        passes.push(pass_of(pass, dir, &taken.taken));
+    }
+    passes
+}
+
+/// The record of a pass that was run elsewhere.
+fn pass_of(name: &str, dir: &Path, taken: &[(PathBuf, PathBuf)]) -> PassRecord {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let from: Vec<String> = taken.iter().map(|(_, from)| text(from)).collect();
+    let (status, why) = match from.is_empty() {
+        true => (PassStatus::Failed, "none of its files could be merged".to_owned()),
+        false => (PassStatus::Ok, format!("merged from {}", from.join(", "))),
+    };
+    let inside = |path: &Path| text(path.strip_prefix(dir).unwrap_or(path));
+    PassRecord {
+        name: name.to_owned(),
+        argv: Vec::new(),
+        environment: BTreeMap::new(),
+        environment_kept: BTreeMap::new(),
+        status,
+        exit: None,
+        started: None,
+        duration_ms: None,
+        log: Vec::new(),
+        merged: taken.iter().map(|(copy, from)| (inside(copy), text(from))).collect(),
+        why,
+    }
+}
+
+/// Settings that reports do not depend on have no effect here.
+fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
+    let counts = |key: &&String| {
+        EFFECTIVE.iter().any(|part| {
+            key.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    };
+    let idle: Vec<&str> = explicit.iter().filter(|key| !counts(key)).map(String::as_str).collect();
+    (!idle.is_empty()).then(|| {
+        Finding::new(
+            Severity::Note,
+            format!("settings without effect on a merge: {}", idle.join(", ")),
+            "nothing is run",
+            format!("those that count are {}", EFFECTIVE.join(", ")),
+        )
+    })
+}
+
+/// Nobody waits for signals here: they end this program as they usually do.
+pub(crate) struct NoSignals;
+
+impl run::SignalSource for NoSignals {
+    fn deliver_to(&self, _: Option<mpsc::Sender<run::Event>>) {}
+}

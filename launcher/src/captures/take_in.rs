@@ -1,0 +1,210 @@
+//! Files of one kind, from anywhere -> copies in a folder of the bundle, none over another.
+//!
+//! Files that belong together (the pages of a report, the tables of a capture) are told by their
+//! names. So files of another folder never get a name that would make them part of these.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::finding::{Finding, Severity};
+use crate::ncu::load::folder::report_name;
+use crate::nsys::load::folder::capture_name;
+
+/// What made the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The collector.
+    Spool,
+    /// Nsight Systems.
+    Nsys,
+    /// Nsight Compute.
+    Ncu,
+}
+
+impl Kind {
+    /// Endings that its files have.
+    pub(crate) fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Kind::Spool => &["s2t"],
+            Kind::Nsys => &["sqlite", "nsys-rep", "qdrep", "csv"],
+            Kind::Ncu => &["ncu-rep", "csv"],
+        }
+    }
+
+    /// Whether a file is a report that only its tool can read.
+    pub(crate) fn needs_tool(self, path: &Path) -> bool {
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        self != Kind::Spool && !["csv", "sqlite"].contains(&extension)
+    }
+
+    /// What files that belong together have in common.
+    fn common_name(self, file_name: &str) -> String {
+        match self {
+            Kind::Spool => file_name.to_owned(),
+            Kind::Nsys => capture_name(file_name).to_owned(),
+            Kind::Ncu => report_name(file_name),
+        }
+    }
+
+    /// The name of a file of the `number`th folder that has files of that name.
+    fn numbered(self, file_name: &str, number: usize) -> String {
+        let end = match self {
+            Kind::Nsys => capture_name(file_name).len(),
+            Kind::Spool | Kind::Ncu => file_name.rfind('.').unwrap_or(file_name.len()),
+        };
+        match (number, file_name.split_at_checked(end)) {
+            (2.., Some((front, back))) => format!("{front}-{number}{back}"),
+            _ => file_name.to_owned(),
+        }
+    }
+}
+
+/// The files of one kind.
+#[derive(Debug)]
+pub(crate) struct TakeIn {
+    kind: Kind,
+    folder: PathBuf,
+    /// Folders that files with something in common come from, by what that is.
+    homes: BTreeMap<String, Vec<PathBuf>>,
+    given: BTreeSet<PathBuf>,
+    /// The copies, and where they are from.
+    pub(crate) taken: Vec<(PathBuf, PathBuf)>,
+}
+
+impl TakeIn {
+    /// Nothing yet; the folder is made for the first file.
+    pub(crate) fn new(kind: Kind, folder: PathBuf) -> TakeIn {
+        let (homes, given, taken) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        TakeIn { kind, folder, homes, given, taken }
+    }
+
+    /// Copies a file, or tells why it cannot be used.
+    pub(crate) fn file(&mut self, file: &Path, findings: &mut Vec<Finding>) {
+        match self.copy(file) {
+            Ok(Some(copy)) => self.taken.push((copy, file.to_owned())),
+            Ok(None) => findings.push(Finding::new(
+                Severity::Note,
+                format!("{} is named twice", file.display()),
+                "it is taken once",
+                "",
+            )),
+            Err(why) => findings.push(unusable(file, &why)),
+        }
+    }
+
+    /// Copies a file, or all files of the kind in a folder.
+    pub(crate) fn file_or_folder(&mut self, from: &Path, findings: &mut Vec<Finding>) {
+        if !from.is_dir() {
+            return self.file(from, findings);
+        }
+        let ours = |path: &PathBuf| {
+            let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+            self.kind.extensions().contains(&extension)
+        };
+        let entries = std::fs::read_dir(from).map(|entries| {
+            entries.flatten().map(|entry| entry.path()).filter(ours).collect::<Vec<_>>()
+        });
+        match entries {
+            Ok(mut files) if !files.is_empty() => {
+                files.sort();
+                files.iter().for_each(|file| self.file(file, findings));
+            }
+            Ok(_) => {
+                let kinds = self.kind.extensions().join(" or .");
+                findings.push(unusable(from, &format!("no file in it ends in .{kinds}")));
+            }
+            Err(error) => findings.push(unusable(from, &error.to_string())),
+        }
+    }
+
+    /// The copies that only a tool can read.
+    pub(crate) fn for_tool(&self) -> Vec<PathBuf> {
+        let copies = self.taken.iter().map(|(copy, _)| copy);
+        copies.filter(|copy| self.kind.needs_tool(copy)).cloned().collect()
+    }
+
+    fn copy(&mut self, file: &Path) -> Result<Option<PathBuf>, String> {
+        check(self.kind, file)?;
+        let full = file.canonicalize().map_err(|e| e.to_string())?;
+        if !self.given.insert(full.clone()) {
+            return Ok(None);
+        }
+        let name = file.file_name().unwrap_or_default();
+        let name = name.to_str().ok_or("its name is no UTF-8; copy it to another name")?;
+        let homes = self.homes.entry(self.kind.common_name(name)).or_default();
+        let home = full.parent().unwrap_or(&full).to_owned();
+        let at = homes.iter().position(|other| *other == home).unwrap_or_else(|| {
+            homes.push(home);
+            homes.len() - 1
+        });
+        std::fs::create_dir_all(&self.folder)
+            .map_err(|e| format!("{}: {e}", self.folder.display()))?;
+        let free = (at + 1..).map(|number| self.folder.join(self.kind.numbered(name, number)));
+        let mut free = free.filter(|to| !to.exists());
+        let to = free.next().ok_or("there is no name left for it")?;
+        std::fs::copy(file, &to).map_err(|e| e.to_string())?;
+        Ok(Some(to))
+    }
+}
+
+/// Whether a file can be one of the kind, by its name.
+///
+/// # Errors
+/// Why it cannot.
+pub(crate) fn check(kind: Kind, file: &Path) -> Result<(), String> {
+    let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    if !kind.extensions().contains(&extension) {
+        return Err(format!("its name has to end in .{}", kind.extensions().join(" or .")));
+    }
+    let found = file.metadata().map_err(|e| e.to_string())?;
+    if found.is_file() { Ok(()) } else { Err("it is no file".into()) }
+}
+
+fn unusable(path: &Path, why: &str) -> Finding {
+    Finding::new(
+        Severity::Warning,
+        format!("{} is not merged", path.display()),
+        why,
+        "give another file; the rest is merged without it",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(kind: Kind, files: &[&str]) -> Vec<String> {
+        let dir = tempfile::tempdir().expect("folder");
+        let mut take_in = TakeIn::new(kind, dir.path().join("out"));
+        let mut findings = Vec::new();
+        for file in files {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+            std::fs::write(&path, file).expect("file");
+            take_in.file(&path, &mut findings);
+        }
+        for (copy, from) in &take_in.taken {
+            let (copy, from) = (std::fs::read(copy).expect("copy"), std::fs::read(from));
+            assert_eq!(copy, from.expect("original"), "nothing is written over");
+        }
+        let name = |path: &PathBuf| path.file_name().expect("name").to_str().expect("UTF-8").into();
+        take_in.taken.iter().map(|(copy, _)| name(copy)).collect()
+    }
+
+    #[test]
+    fn what_belongs_together_stays_together_and_nothing_else_joins_it() {
+        let pages = ["a/raw.csv", "b/raw.csv", "b/details.csv", "a/details.csv", "b/x.ncu-rep"];
+        assert_eq!(
+            names(Kind::Ncu, &pages),
+            ["raw.csv", "raw-2.csv", "details-2.csv", "details.csv", "x.ncu-rep"]
+        );
+        let tables = ["a/run.sqlite", "b/run_cuda_gpu_kern_sum.csv", "b/run_nvtx_sum.csv"];
+        assert_eq!(
+            names(Kind::Nsys, &tables),
+            ["run.sqlite", "run-2_cuda_gpu_kern_sum.csv", "run-2_nvtx_sum.csv"]
+        );
+        assert_eq!(names(Kind::Spool, &["a/h-1.s2t", "b/h-1.s2t"]), ["h-1.s2t", "h-1-2.s2t"]);
+        assert_eq!(names(Kind::Ncu, &["a/raw.csv", "a/raw.csv"]), ["raw.csv"], "named twice");
+        assert_eq!(names(Kind::Ncu, &["a/raw.txt", "a/raw"]), [""; 0]);
+    }
+}
