@@ -48,6 +48,10 @@ pub(crate) struct Cli {
     /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,
+    /// Capture of Nsight Systems (.sqlite, .nsys-rep or .csv) that the kernels for ncu are chosen by,
+    /// where no pass knows them; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nsys: Vec<PathBuf>,
     /// The workload: a command and its arguments, taken as they are (no shell)
     #[arg(last = true, value_name = "COMMAND [ARG]...")]
     pub(crate) workload: Vec<OsString>,

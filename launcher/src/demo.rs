@@ -40,7 +40,8 @@ pub(crate) fn job(
     let command = command(workload, simulator.as_deref());
     let config = request(options, overrides);
     let run_dir = options.run_dir.clone();
-    Ok(Job { command, config, run_dir, dry_run: options.dry_run, simulator, gpu: Some(gpu) })
+    let (dry_run, gpu, nsys_files) = (options.dry_run, Some(gpu), Vec::new());
+    Ok(Job { command, config, run_dir, dry_run, simulator, gpu, nsys_files })
 }
 
 fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord, Tool};
+use crate::captures::take_in;
 use crate::cli::Options;
 use crate::config::{self, Composed, Config, Node, Origin, Value};
 use crate::env::{self, GpuFacts};
@@ -26,6 +27,8 @@ pub(crate) struct Job {
     pub(crate) simulator: Option<PathBuf>,
     /// The GPUs, where they are known already.
     pub(crate) gpu: Option<GpuFacts>,
+    /// `--nsys`: captures that kernels are chosen by where no pass knows them.
+    pub(crate) nsys_files: Vec<PathBuf>,
 }
 
 /// A plan and what else is known before anything runs.
@@ -45,6 +48,7 @@ impl Job {
         options: &Options,
         overrides: Vec<String>,
         command: Vec<OsString>,
+        nsys_files: Vec<PathBuf>,
     ) -> Result<Job, Failure> {
         let config = request(options, overrides);
         if command.is_empty() {
@@ -55,7 +59,12 @@ impl Job {
             return Err(Failure::Usage(text.into()));
         }
         let run_dir = options.run_dir.clone();
-        Ok(Job { command, config, run_dir, dry_run: options.dry_run, simulator: None, gpu: None })
+        for file in &nsys_files {
+            take_in::check(take_in::Kind::Nsys, file)
+                .map_err(|why| Failure::Usage(format!("--nsys {}: {why}", file.display())))?;
+        }
+        let dry_run = options.dry_run;
+        Ok(Job { command, config, run_dir, dry_run, simulator: None, gpu: None, nsys_files })
     }
 
     /// Plans, runs, reports. The exit status is the workload's as long as there is a result.
@@ -133,6 +142,7 @@ impl Job {
             library: library.clone(),
             inherited: &Inherited::of_this_process(),
             simulator: self.simulator.clone(),
+            nsys_files: &self.nsys_files,
         });
         plan.findings.extend(findings);
         let config_yaml = config::yaml_with_origins(&tree);

@@ -52,13 +52,14 @@ pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
 }
 
 fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
-    let Cli { options, command, overrides, workload } = cli;
-    if command.is_some() && !(overrides.is_empty() && workload.is_empty()) {
-        let text = "settings of a subcommand come after it, and it takes no command after `--`";
+    let Cli { options, command, overrides, nsys, workload } = cli;
+    if command.is_some() && !(overrides.is_empty() && workload.is_empty() && nsys.is_empty()) {
+        let text =
+            "settings and files of a subcommand come after it, and it takes no command after `--`";
         return Err(Failure::Usage(text.into()));
     }
     match command {
-        None => Job::of_user(&options, overrides, workload)?.launch(terminal),
+        None => Job::of_user(&options, overrides, workload, nsys)?.launch(terminal),
         Some(Command::Demo { overrides }) => {
             demo::job(&options, overrides, terminal)?.launch(terminal)
         }

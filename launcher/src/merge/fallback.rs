@@ -8,7 +8,8 @@ mod pieces;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use self::pieces::{Piece, of_ncu, of_nsys};
+use self::pieces::of_ncu;
+pub(crate) use self::pieces::{Piece, of_nsys};
 use super::kernels::distinct;
 use super::times::percent;
 use crate::finding::{Finding, Severity};

@@ -17,10 +17,10 @@ pub(crate) use collect::LIBRARY;
 pub(crate) use ncu::files as ncu_files;
 pub(crate) use nsys::BASE as NSYS_BASE;
 pub(crate) use show::{quote, show};
-pub(crate) use tool::{Kind, Profiler, Step};
+pub(crate) use tool::{Given, Kind, Profiler, Step};
 
 use crate::config::{Config, Mode};
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::operators::hook::{self, HOOK_DIR, Hook};
 
 /// What a run does.
@@ -157,6 +157,8 @@ pub(crate) struct Request<'a> {
     pub(crate) inherited: &'a Inherited,
     /// The library that plays CUPTI for a simulated GPU.
     pub(crate) simulator: Option<PathBuf>,
+    /// Captures of nsys that kernels are chosen by where no pass knows them.
+    pub(crate) nsys_files: &'a [PathBuf],
 }
 
 /// Makes the plan.
@@ -175,6 +177,14 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
     if run.mode == Mode::Deep {
         passes.extend(nsys::pass(request));
         passes.extend(ncu::pass(request));
+    }
+    if !request.nsys_files.is_empty() && !passes.iter().any(|pass| pass.name == "ncu") {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "--nsys has no effect: there is no ncu pass",
+            "its files only choose the kernels that ncu profiles",
+            "use run.mode=deep and pipeline.ncu.enable=true, or `stage2-launch merge`",
+        ));
     }
     findings.extend(told);
     for pass in &mut passes {

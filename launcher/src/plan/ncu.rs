@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::collect::workload_of_pass;
 use super::nsys::limit_of;
-use super::tool::{Kind, Profiler};
+use super::tool::{Given, Kind, Profiler};
 use super::{Capture, Pass, Request};
 use crate::bundle::NCU_DIR;
 use crate::ncu::available::Available;
@@ -46,6 +46,12 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
             ncu.regions.most
         ));
     }
+    for file in request.nsys_files {
+        notes.push(format!(
+            "where neither the collect pass nor the nsys pass knows kernels, they are those of {}",
+            file.display()
+        ));
+    }
     let tool = command::Request {
         settings: ncu,
         version: None,
@@ -76,6 +82,10 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
             kind: Kind::Ncu {
                 settings: Box::new(ncu.clone()),
                 stage_is_explicit: request.explicit.contains("pipeline.ncu.stage"),
+                given: Box::new(Given {
+                    files: request.nsys_files.to_vec(),
+                    nsys: request.config.pipeline.nsys.clone(),
+                }),
             },
             workload,
             folder,

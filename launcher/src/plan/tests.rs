@@ -43,6 +43,7 @@ impl Case {
             library: self.library.into(),
             inherited: &self.inherited,
             simulator: self.simulator.clone(),
+            nsys_files: &[],
         })
     }
 

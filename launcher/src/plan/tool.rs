@@ -34,7 +34,18 @@ pub(crate) enum Kind {
         settings: Box<Ncu>,
         /// Whether the command line names the stage: another one is no substitute then.
         stage_is_explicit: bool,
+        /// Captures of nsys that the user names, for where no pass knows the kernels.
+        given: Box<Given>,
     },
+}
+
+/// Captures of Nsight Systems that were taken elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Given {
+    /// The files.
+    pub(crate) files: Vec<PathBuf>,
+    /// How those are exported that are reports.
+    pub(crate) nsys: Nsys,
 }
 
 /// A command of a profiler that does not run the workload.

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::child::Spawner;
 use super::tool::{Tool, version_of};
-use super::{System, ncu_pass, nsys_pass};
+use super::{SignalSource, System, ncu_pass, nsys_pass};
 use crate::captures::NoSignals;
 use crate::config::Config;
 use crate::finding::{Finding, Severity};
 use crate::ncu::command::Files;
 use crate::ncu::load::folder::report_name;
+use crate::nsys::config::Nsys;
 use crate::nsys::load::folder::capture_name;
 use crate::nsys::version::Version;
 use crate::plan::Limits;
@@ -27,25 +29,7 @@ pub(crate) struct Imports<'a> {
 impl Imports<'_> {
     /// Exports reports of Nsight Systems, in the folder that they lie in.
     pub(crate) fn nsys(&self, folder: &Path, reports: &[PathBuf], findings: &mut Vec<Finding>) {
-        let reports = &without_tables(reports, findings, |report| {
-            let there = |other: &str| other.ends_with(".sqlite");
-            any_name(folder, |name| there(name) && capture_name(name) == stem(report))
-        });
-        if reports.is_empty() {
-            return;
-        }
-        let nsys = &self.config.pipeline.nsys;
-        match version_of(&nsys.executable) {
-            Ok(said) => {
-                let version = Version::parse(&said);
-                nsys_pass::tables(&self.tool(folder), nsys, version, reports, findings);
-            }
-            Err((_, why)) => {
-                let remedy = "export them where it is installed (`nsys export --type=sqlite`), and \
-                              merge the .sqlite";
-                findings.push(not_read("Nsight Systems", &nsys.executable, why, remedy));
-            }
-        }
+        export_nsys(&self.tool(folder), &self.config.pipeline.nsys, reports, findings);
     }
 
     /// Prints the tables of reports of Nsight Compute, in the folder that they lie in.
@@ -92,6 +76,33 @@ impl Imports<'_> {
             folder: folder.to_owned(),
             environment: BTreeMap::new(),
             limits: Limits { timeout: None, grace },
+        }
+    }
+}
+
+/// Exports reports of Nsight Systems in the folder of `tool`, where they lie.
+pub(super) fn export_nsys<S: Spawner, G: SignalSource>(
+    tool: &Tool<'_, S, G>,
+    nsys: &Nsys,
+    reports: &[PathBuf],
+    findings: &mut Vec<Finding>,
+) {
+    let reports = without_tables(reports, findings, |report| {
+        let there = |other: &str| other.ends_with(".sqlite");
+        any_name(&tool.folder, |name| there(name) && capture_name(name) == stem(report))
+    });
+    if reports.is_empty() {
+        return;
+    }
+    match version_of(&nsys.executable) {
+        Ok(said) => {
+            let version = Version::parse(&said);
+            nsys_pass::tables(tool, nsys, version, &reports, findings);
+        }
+        Err((_, why)) => {
+            let remedy = "export them where it is installed (`nsys export --type=sqlite`), and \
+                          merge the .sqlite";
+            findings.push(not_read("Nsight Systems", &nsys.executable, why, remedy));
         }
     }
 }

@@ -152,8 +152,9 @@ fn run_tool(
             tool::ToolPass::without(PassStatus::Failed, finding)
         }
         (Kind::Nsys(nsys), Ok(())) => nsys_pass::run(&tool, nsys, profiler, collect),
-        (Kind::Ncu { settings, stage_is_explicit }, Ok(())) => {
-            ncu_pass::run(&tool, settings, *stage_is_explicit, profiler, &run_dir, collect)
+        (Kind::Ncu { settings, stage_is_explicit, given }, Ok(())) => {
+            let wanted = (*stage_is_explicit, &**given);
+            ncu_pass::run(&tool, settings, wanted, profiler, &run_dir, collect)
         }
     };
     for finding in &done.findings {

@@ -1,15 +1,30 @@
-//! The spools of the collect pass -> the kernels that ncu is asked for.
+//! What is known of a run's kernels -> those that ncu is asked for.
+//!
+//! Times come from the collect pass; where that has no kernels from the nsys pass of the same run,
+//! else from captures of nsys that the user names, else there are none: then nothing is filtered.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::bundle::COLLECTOR_DIR;
+use super::SignalSource;
+use super::child::Spawner;
+use super::imports::export_nsys;
+use super::tool::Tool;
+use crate::bundle::{COLLECTOR_DIR, NSYS_DIR};
+use crate::captures::take_in::{Kind, TakeIn};
 use crate::finding::{Finding, Severity};
 use crate::load::spool::load_folder;
+use crate::merge::fallback::{Piece, label, of_nsys};
 use crate::merge::merge;
 use crate::ncu::config::Ncu;
 use crate::ncu::nvtx::Label;
-use crate::ncu::select::{KernelTime, Selection, select};
+use crate::ncu::select::{KernelTime, Selection, Shape, select};
+use crate::nsys::load::folder::captures;
+use crate::nsys::load::{Naming, Range, RangeKernel, Source, Tables};
+use crate::plan::Given;
 use crate::report::model::{PathKind, Report, RunInfo};
+
+/// Folder of the captures that the user names, in that of the pass.
+const GIVEN_DIR: &str = "kernels_from_nsys";
 
 /// What is to be profiled, and whether any times were known.
 pub(super) struct Kernels {
@@ -24,29 +39,47 @@ impl Kernels {
     }
 }
 
+/// Kernels with their times, from one source.
+#[derive(Default)]
+struct Known {
+    rows: Vec<Row>,
+    /// The range at the top with the most kernel time.
+    longest: Option<String>,
+}
+
+/// See [`KernelTime`].
+struct Row {
+    mangled: Vec<u8>,
+    shape: Shape,
+    calls: u64,
+    total_ns: u64,
+    stage: String,
+}
+
 /// Chooses the kernels. A stage that the settings name by default gives way to the one with the most
 /// GPU time where it did not occur.
-pub(super) fn kernels_of(
+pub(super) fn kernels_of<S: Spawner, G: SignalSource>(
+    tool: &Tool<'_, S, G>,
     run_dir: &Path,
     ncu: &mut Ncu,
     stage_is_explicit: bool,
+    given: &Given,
     findings: &mut Vec<Finding>,
 ) -> Kernels {
-    // What is wrong with the spools is told by the reports.
-    let report = merge(load_folder(&run_dir.join(COLLECTOR_DIR)), RunInfo::default(), Vec::new());
-    let rows = times(&report);
+    let known = known(tool, run_dir, ncu, given, findings);
+    let rows = known.times();
     if rows.is_empty() {
         findings.push(Finding::new(
             Severity::Note,
             "ncu: no kernels are known from the collect pass: launches are not filtered by name",
-            "the collect pass recorded none",
+            "the collect pass recorded none, and there is no capture of nsys with kernels",
             "",
         ));
     }
     if !stage_is_explicit && let Some(wanted) = ncu.stage.clone() {
         let label = Label::of_stage(&wanted);
         if !rows.is_empty() && !rows.iter().any(|row| label.opens(row.stage)) {
-            let stage = longest(&report);
+            let stage = known.longest.as_ref();
             findings.push(Finding::new(
                 Severity::Note,
                 match stage {
@@ -60,7 +93,7 @@ pub(super) fn kernels_of(
                 ),
                 "choose one with pipeline.ncu.stage=NAME",
             ));
-            ncu.stage = stage.map(str::to_owned);
+            ncu.stage = stage.cloned();
         }
     }
     let mut selection = select(&rows, ncu);
@@ -68,21 +101,174 @@ pub(super) fn kernels_of(
     Kernels { selection, known: !rows.is_empty() }
 }
 
-/// The rows of the kernels, by path.
-fn times(report: &Report) -> Vec<KernelTime<'_>> {
-    let row = |row: &'_ crate::report::model::KernelRow| {
-        let name = report.kernel_names.get(row.name_index)?;
-        let launch = row.launch.as_ref();
-        Some((name, row.times.calls, row.times.total_ns, launch.map(|l| (l.grid, l.block))))
-    };
-    let rows = report.kernels.iter().filter_map(|kernel| {
-        let (name, calls, total_ns, shape) = row(kernel)?;
-        let (grid, block) = shape.unwrap_or_default();
-        let kind = report.paths.get(kernel.path_index).map(|path| path.kind);
-        let stage = if kind == Some(PathKind::Range) { kernel.path.as_str() } else { "" };
-        Some(KernelTime { mangled: name.mangled.as_bytes(), grid, block, calls, total_ns, stage })
-    });
-    rows.collect()
+/// The first source that knows kernels.
+fn known<S: Spawner, G: SignalSource>(
+    tool: &Tool<'_, S, G>,
+    run_dir: &Path,
+    ncu: &Ncu,
+    given: &Given,
+    findings: &mut Vec<Finding>,
+) -> Known {
+    // What is wrong with the spools and with the nsys pass is told by the reports.
+    let report = merge(load_folder(&run_dir.join(COLLECTOR_DIR)), RunInfo::default(), Vec::new());
+    let known = Known::of_report(&report);
+    if !known.rows.is_empty() {
+        return known;
+    }
+    let of_run = captures(&run_dir.join(NSYS_DIR), &mut Vec::new());
+    let known = Known::of_captures(&of_run, ncu, "the nsys pass of this run", findings);
+    if !known.rows.is_empty() || given.files.is_empty() {
+        return known;
+    }
+    let folder = tool.folder.join(GIVEN_DIR);
+    let given = captures_of(tool, &folder, given, findings);
+    findings.extend(given.iter().flat_map(|tables| tables.findings.clone()));
+    Known::of_captures(&given, ncu, "the files of --nsys", findings)
+}
+
+/// Takes the files of the user into the bundle and reads them.
+fn captures_of<S: Spawner, G: SignalSource>(
+    tool: &Tool<'_, S, G>,
+    folder: &Path,
+    given: &Given,
+    findings: &mut Vec<Finding>,
+) -> Vec<Tables> {
+    let mut taken = TakeIn::new(Kind::Nsys, folder.to_owned());
+    given.files.iter().for_each(|file| taken.file(file, findings));
+    let reports: Vec<PathBuf> = taken.for_tool();
+    if !reports.is_empty() {
+        let tool = Tool {
+            spawner: tool.spawner,
+            signals: tool.signals,
+            terminal: tool.terminal,
+            folder: folder.to_owned(),
+            environment: tool.environment.clone(),
+            limits: tool.limits,
+        };
+        export_nsys(&tool, &given.nsys, &reports, findings);
+    }
+    captures(folder, findings)
+}
+
+impl Known {
+    fn times(&self) -> Vec<KernelTime<'_>> {
+        fn time(row: &Row) -> KernelTime<'_> {
+            let (grid, block) = row.shape;
+            KernelTime {
+                mangled: &row.mangled,
+                grid,
+                block,
+                calls: row.calls,
+                total_ns: row.total_ns,
+                stage: &row.stage,
+            }
+        }
+        self.rows.iter().map(time).collect()
+    }
+
+    /// The rows of the collector, by path.
+    fn of_report(report: &Report) -> Known {
+        let rows = report.kernels.iter().filter_map(|kernel| {
+            let name = report.kernel_names.get(kernel.name_index)?;
+            let kind = report.paths.get(kernel.path_index).map(|path| path.kind);
+            let in_range = kind == Some(PathKind::Range);
+            Some(Row {
+                mangled: name.mangled.as_bytes().to_vec(),
+                shape: kernel.launch.map(|l| (l.grid, l.block)).unwrap_or_default(),
+                calls: kernel.times.calls,
+                total_ns: kernel.times.total_ns,
+                stage: if in_range { kernel.path.clone() } else { String::new() },
+            })
+        });
+        Known { rows: rows.collect(), longest: longest(report).map(str::to_owned) }
+    }
+
+    /// The first capture that has kernels with mangled names.
+    fn of_captures(
+        captures: &[Tables],
+        ncu: &Ncu,
+        source: &str,
+        findings: &mut Vec<Finding>,
+    ) -> Known {
+        for tables in captures {
+            let known = Known::of_tables(tables, ncu, findings);
+            if known.rows.is_empty() {
+                continue;
+            }
+            let names: Vec<String> = tables
+                .files
+                .iter()
+                .map(|path| path.file_name().unwrap_or_default().to_string_lossy().into_owned())
+                .collect();
+            findings.push(Finding::new(
+                Severity::Note,
+                format!("ncu: kernels are chosen by their times in {source}: {}", names.join(", ")),
+                "the collect pass recorded no kernel; nothing else is taken from that capture here",
+                "",
+            ));
+            return known;
+        }
+        Known::default()
+    }
+
+    fn of_tables(tables: &Tables, ncu: &Ncu, findings: &mut Vec<Finding>) -> Known {
+        if tables.source == Source::Csv {
+            return Known::of_csv(tables, ncu, findings);
+        }
+        let row = |piece: Piece| Row {
+            mangled: piece.name.into_bytes(),
+            shape: piece.shape.unwrap_or_default(),
+            calls: piece.times.calls,
+            total_ns: piece.times.total_ns,
+            stage: if piece.kind == PathKind::Range { piece.stage } else { String::new() },
+        };
+        // ncu is asked by mangled names.
+        let pieces = of_nsys(tables).into_iter().filter(|piece| piece.mangled);
+        let timed = tables.ranges.iter().filter(|range| range.total_ns > 0);
+        let longest = timed.max_by_key(|range| range.total_ns).map(label);
+        Known { rows: pieces.map(row).collect(), longest }
+    }
+
+    /// Ranges of the CSV tables nest: without counting twice only those of the stage can be used.
+    fn of_csv(tables: &Tables, ncu: &Ncu, findings: &mut Vec<Finding>) -> Known {
+        let row = |index: usize, calls: u64, total_ns: u64, stage: String| {
+            let kernel = tables.kernels.get(index)?;
+            (kernel.naming == Naming::Mangled && calls > 0).then(|| Row {
+                mangled: kernel.name.as_bytes().to_vec(),
+                shape: kernel.grid.zip(kernel.block).unwrap_or_default(),
+                calls,
+                total_ns,
+                stage,
+            })
+        };
+        let wanted = ncu.stage.as_deref().map(Label::of_stage);
+        let of_stage = |range: &&Range| wanted.as_ref().is_some_and(|w| w.opens(&label(range)));
+        let staged = tables.ranges.iter().filter(of_stage).flat_map(|range| {
+            let part =
+                |part: &RangeKernel| row(part.kernel, part.calls, part.total_ns, label(range));
+            range.kernels.iter().filter_map(part)
+        });
+        let rows: Vec<Row> = staged.collect();
+        if !rows.is_empty() {
+            return Known { rows, longest: None };
+        }
+        // Where nobody knows the ranges, the stage is not said to be missing.
+        let ranges_are_known = tables.ranges.iter().any(|range| !range.kernels.is_empty());
+        let stage = ncu.stage.as_deref().filter(|_| !ranges_are_known).unwrap_or_default();
+        let all = tables.kernels.iter().enumerate();
+        let rows: Vec<Row> = all
+            .filter_map(|(at, kernel)| row(at, kernel.calls, kernel.total_ns, stage.to_owned()))
+            .collect();
+        if !rows.is_empty() && !stage.is_empty() {
+            findings.push(Finding::new(
+                Severity::Note,
+                format!("ncu: the top kernels of the whole capture are asked for in {stage}"),
+                "the CSV tables do not say in which range a kernel ran",
+                "give the SQLite export, or the table nvtx_kern_sum:mangled",
+            ));
+        }
+        Known { rows, longest: None }
+    }
 }
 
 /// The range at the top with the most kernel time.

@@ -17,13 +17,13 @@ use crate::ncu::command::{self, Files, Filter, Invocation, Request};
 use crate::ncu::config::Ncu;
 use crate::ncu::outcome::{End, Finished, Verdict, judge, judge_import, judge_version};
 use crate::ncu::version::NcuVersion;
-use crate::plan::{Profiler, ncu_files};
+use crate::plan::{Given, Profiler, ncu_files};
 
 /// Runs the pass. `collect` is how the workload ended in the collect pass.
 pub(super) fn run<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     ncu: &Ncu,
-    stage_is_explicit: bool,
+    (stage_is_explicit, given): (bool, &Given),
     profiler: &Profiler,
     run_dir: &Path,
     collect: Option<WorkloadExit>,
@@ -43,7 +43,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         findings.push(finding);
     }
     let mut ncu = ncu.clone();
-    let selection = kernels_of(run_dir, &mut ncu, stage_is_explicit, &mut findings);
+    let selection = kernels_of(tool, run_dir, &mut ncu, stage_is_explicit, given, &mut findings);
     let named = ncu.ncu_cli.kernel_name.is_some() || ncu.ncu_cli.replay_mode.is_range();
     if selection.nothing_may_be_profiled() && !named {
         let finding = findings.pop();

@@ -6,7 +6,7 @@ use super::label;
 use crate::load::stats::mean;
 use crate::ncu::load::{Key, Tables as NcuTables};
 use crate::ncu::nvtx;
-use crate::nsys::load::{Source, Tables};
+use crate::nsys::load::{Naming, Source, Tables};
 use crate::report::model::{PathKind, Times};
 
 /// Where a launch was, if nobody saw its ranges.
@@ -17,19 +17,21 @@ const OUTSIDE: &str = "(outside ranges)";
 const DURATIONS: [&str; 2] = ["gpu__time_duration.sum", "gpu__time_duration.avg"];
 
 /// Kernels of one name and configuration in one stage on one device.
-pub(super) struct Piece {
-    pub(super) name: String,
+pub(crate) struct Piece {
+    pub(crate) name: String,
+    /// The name is mangled.
+    pub(crate) mangled: bool,
     /// Grid and block.
-    pub(super) shape: Option<([u32; 3], [u32; 3])>,
-    pub(super) device: Option<u32>,
-    pub(super) stage: String,
-    pub(super) kind: PathKind,
-    pub(super) times: Times,
+    pub(crate) shape: Option<([u32; 3], [u32; 3])>,
+    pub(crate) device: Option<u32>,
+    pub(crate) stage: String,
+    pub(crate) kind: PathKind,
+    pub(crate) times: Times,
 }
 
 /// Rows of nsys. Ranges of its SQLite are the outermost of their thread, so that they part the
 /// kernels; those of the CSV tables nest, and cannot be told apart.
-pub(super) fn of_nsys(tables: &Tables) -> Vec<Piece> {
+pub(crate) fn of_nsys(tables: &Tables) -> Vec<Piece> {
     let mut left: Vec<(u64, u64)> =
         tables.kernels.iter().map(|kernel| (kernel.calls, kernel.total_ns)).collect();
     let mut pieces = Vec::new();
@@ -50,6 +52,7 @@ pub(super) fn of_nsys(tables: &Tables) -> Vec<Piece> {
         };
         Some(Piece {
             name: kernel.name.clone(),
+            mangled: kernel.naming == Naming::Mangled,
             shape: kernel.grid.zip(kernel.block),
             device: kernel.device,
             stage,
@@ -117,6 +120,7 @@ pub(super) fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
         };
         Piece {
             name: key.kernel,
+            mangled: tables.names_are_mangled,
             shape: Some((key.grid, key.block)),
             device: Some(key.device),
             stage,
