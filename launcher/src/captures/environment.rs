@@ -1,5 +1,6 @@
 //! What captures say of where they were taken -> `env.json`, which says that nothing else is known.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::json;
@@ -26,7 +27,11 @@ pub(super) fn write(dir: &Path, outcome: Option<&Outcome>) -> anyhow::Result<()>
             })
         })
         .collect();
-    let tools = outcome.map(|outcome| &outcome.tools);
+    let tools: BTreeMap<&String, Tool> = outcome
+        .iter()
+        .flat_map(|outcome| &outcome.tools)
+        .map(|(name, version)| (name, of_version(version)))
+        .collect();
     let environment = json!({
         "schema": 1,
         "simulated": outcome.is_some_and(|outcome| outcome.simulated),
@@ -40,7 +45,10 @@ pub(super) fn write(dir: &Path, outcome: Option<&Outcome>) -> anyhow::Result<()>
 /// Notes the versions of the tools that took the captures.
 pub(super) fn note_tools(record: &mut RunRecord, outcome: &Outcome) {
     for (name, version) in &outcome.tools {
-        let tool = Tool { path: None, version: Some(version.clone()) };
-        record.tools.insert(name.clone(), tool);
+        record.tools.insert(name.clone(), of_version(version));
     }
+}
+
+fn of_version(version: &str) -> Tool {
+    Tool { path: None, version: Some(version.to_owned()) }
 }

@@ -65,8 +65,8 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
     for row in &report.kernels {
         let name = report.kernel_names.get(row.name_index);
         let name = |part: fn(&stage2_figures::KernelName) -> &str| csv_field(name.map_or("", part));
-        let launch = |value: fn(super::model::Launch) -> u32| {
-            row.launch.map_or_else(String::new, |l| value(l).to_string())
+        let launch = |value: fn(super::model::Launch) -> Option<u32>| {
+            row.launch.and_then(value).map_or_else(String::new, |v| v.to_string())
         };
         let some = |value: Option<u64>| value.map_or_else(String::new, |v| v.to_string());
         let counter = |value: fn(&super::model::CounterRow) -> Option<f64>| {
@@ -83,12 +83,12 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
             csv_field(&row.stage),
             csv_field(&row.path),
             row.kernel_sum_percent.map_or_else(String::new, |p| format!("{p:.6}")),
-            launch(|l| l.grid[0]),
-            launch(|l| l.grid[1]),
-            launch(|l| l.grid[2]),
-            launch(|l| l.block[0]),
-            launch(|l| l.block[1]),
-            launch(|l| l.block[2]),
+            launch(|l| Some(l.grid[0])),
+            launch(|l| Some(l.grid[1])),
+            launch(|l| Some(l.grid[2])),
+            launch(|l| Some(l.block[0])),
+            launch(|l| Some(l.block[1])),
+            launch(|l| Some(l.block[2])),
             some(times.min_ns),
             some(times.p50_ns),
             some(times.p99_ns),

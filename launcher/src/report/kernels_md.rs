@@ -109,13 +109,15 @@ fn add(table: &mut Table, row: &KernelRow) {
         counter(|c| c.roofline.flops_per_s.map(|rate| rate / 1e9)),
         counter(|c| c.roofline.flops_per_byte),
         or_absent(row.counters.as_ref().and_then(|c| c.roofline.bound), |b| b.label().to_owned()),
-        launch(|l| l.registers_per_thread.to_string()),
-        launch(|l| {
-            (u64::from(l.static_shared_bytes) + u64::from(l.dynamic_shared_bytes)).to_string()
-        }),
+        or_absent(row.launch.and_then(|l| l.registers_per_thread), |count| count.to_string()),
+        or_absent(row.launch.and_then(shared_bytes), |bytes| bytes.to_string()),
         times.invalid_timestamp_calls.to_string(),
         row.sources.label(),
     ]);
+}
+
+fn shared_bytes(launch: Launch) -> Option<u64> {
+    Some(u64::from(launch.static_shared_bytes?) + u64::from(launch.dynamic_shared_bytes?))
 }
 
 fn dimensions([x, y, z]: [u32; 3]) -> String {

@@ -26,6 +26,7 @@ use anyhow::Context as _;
 
 use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR};
 use crate::finding::Finding;
+use crate::load::Capture;
 use crate::load::spool::load_folder;
 use crate::load::stats::mean;
 use crate::merge::{counters, fallback, merge, passes, timeline};
@@ -67,7 +68,12 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         .is_dir();
     anyhow::ensure!(is_folder, "{} is no folder; name the folder of a run", run_dir.display());
     let inputs = inputs::read_inputs(run_dir);
-    let capture = load_folder(&run_dir.join(COLLECTOR));
+    // Of captures that were taken elsewhere, some have none of the collector's.
+    let passes = &inputs.run.passes;
+    let collected =
+        passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some("collect"));
+    let capture =
+        if collected { load_folder(&run_dir.join(COLLECTOR)) } else { Capture::default() };
     let mut report = merge(capture, inputs.run, inputs.findings);
     if inputs.simulated {
         report.mark_simulated();

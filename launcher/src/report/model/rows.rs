@@ -247,14 +247,14 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
-    /// Registers per thread.
-    pub registers_per_thread: u32,
+    /// Registers per thread. Null, here and below: the source of the row does not say.
+    pub registers_per_thread: Option<u32>,
     /// Static shared memory per block, bytes.
-    pub static_shared_bytes: u32,
+    pub static_shared_bytes: Option<u32>,
     /// Dynamic shared memory per block, bytes.
-    pub dynamic_shared_bytes: u32,
+    pub dynamic_shared_bytes: Option<u32>,
     /// Local memory per thread, bytes.
-    pub local_bytes_per_thread: u32,
+    pub local_bytes_per_thread: Option<u32>,
 }
 
 /// A kernel under one range path, with one launch configuration, on one GPU.

@@ -1,0 +1,210 @@
+//! Several sources together: durations stay the collector's, counters find their kernels, and
+//! nothing of one capture is taken for a part of another.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use stage2_spool::{NONE, Record, Shape};
+
+use crate::build::Build;
+use crate::plain::{Bundle, Place, sql};
+
+/// A product in the fixture of ncu, and a kernel of the nsys fixture with the same grid and block.
+const PROFILED: &str = "nvjet_sm90_tst_128x64_64x8_1x2_h_bz_NNT";
+const LONGEST: &str = "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT";
+
+/// Writes `spools/h-1.s2t`: every launch of the nsys capture in `decode`, the mean duration each and
+/// the rest in the first.
+pub(crate) fn spool(place: &Place, nsys: &Path) {
+    let mut b = Build::process(1, "python3");
+    b.anchor(1).device(3, "NVIDIA H200", 1).name(1, b"decode").path(1, NONE, 1);
+    let connection = rusqlite::Connection::open(nsys).expect("database");
+    let query = "SELECT s.value, gridX, gridY, gridZ, blockX, blockY, blockZ, count(*),
+        sum(k.end - k.start) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s
+        ON s.id = k.mangledName GROUP BY 1, 2, 3, 4, 5, 6, 7";
+    let mut statement = connection.prepare(query).expect("query");
+    let mut rows = statement.query([]).expect("rows");
+    let (mut at, mut id) = (1_000, 10);
+    b.open(1, 1, 0, at);
+    while let Some(row) = rows.next().expect("row") {
+        let number = |i: usize| row.get::<_, u32>(i).expect("number");
+        b.name(id, row.get::<_, String>(0).expect("name").as_bytes());
+        b.add(Record::Shape(Shape {
+            id,
+            name: id,
+            grid: [number(1), number(2), number(3)],
+            block: [number(4), number(5), number(6)],
+            ..Shape::default()
+        }));
+        let (calls, total) = (u64::from(number(7)), row.get::<_, i64>(8).expect("ns") as u64);
+        for call in 0..calls {
+            let ns = total / calls + if call == 0 { total % calls } else { 0 };
+            b.kernel(1, id, 4, (at, at + ns));
+            at += ns + 500;
+        }
+        id += 1;
+    }
+    b.close(1, at).end();
+    b.save(&place.path(""), "h-1.s2t");
+    let _ = fs::remove_dir_all(place.path("spools"));
+    fs::rename(place.path("collector"), place.path("spools")).expect("spools");
+}
+
+/// The pages of ncu's report, with the profiled product under the name of the longest kernel.
+fn pages(place: &Place, folder: &str, sm_percent: Option<&str>) {
+    for page in ["raw", "details"] {
+        let path = place.put(&format!("ncu/matmul.{page}.csv.xz"), &format!("{folder}/{page}.csv"));
+        let mut text = fs::read_to_string(&path).expect("page").replace(PROFILED, LONGEST);
+        if let Some(percent) = sm_percent.filter(|_| page == "raw") {
+            text = with_sm_percent(&text, percent);
+        }
+        fs::write(&path, text).expect("page");
+    }
+}
+
+/// Sets one metric of every launch.
+fn with_sm_percent(text: &str, percent: &str) -> String {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("row")).collect();
+    let wanted = "sm__throughput.avg.pct_of_peak_sustained_elapsed";
+    let column = rows[0].iter().position(|name| name == wanted).expect("metric");
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for (at, row) in rows.iter().enumerate() {
+        let cell = |(i, cell): (usize, &str)| {
+            if at > 1 && i == column { percent.to_owned() } else { cell.to_owned() }
+        };
+        writer.write_record(row.iter().enumerate().map(cell)).expect("row");
+    }
+    String::from_utf8(writer.into_inner().expect("text")).expect("UTF-8")
+}
+
+/// The one row of the longest kernel.
+fn longest(bundle: &Bundle) -> Value {
+    let metrics = bundle.json("metrics.json");
+    let names = metrics["kernel_names"].as_array().expect("names");
+    let name = names.iter().position(|name| name["mangled"] == LONGEST).expect("kernel");
+    let rows = metrics["kernels"].as_array().expect("rows").iter();
+    let mut found = rows.filter(|row| row["name_index"] == name);
+    let row = found.next().expect("row").clone();
+    assert!(found.next().is_none(), "it has one configuration");
+    row
+}
+
+const ALL: [&str; 8] =
+    ["--spool", "spools", "--nsys", "a.sqlite", "--ncu", "n/raw.csv", "--ncu", "n/details.csv"];
+
+#[test]
+fn all_of_them_stand_beside_the_collectors_durations() {
+    let place = Place::new();
+    let nsys = place.put("nsys/decode.sqlite.xz", "a.sqlite");
+    spool(&place, &nsys);
+    pages(&place, "n", None);
+    let bundle = place.merged(&ALL);
+    assert_eq!(bundle.values("source"), ["collector"]);
+    assert_eq!(bundle.sums(None), sql(&nsys, None));
+    let metrics = bundle.json("metrics.json");
+    let compared = &metrics["nsys"]["reconciliations"][0];
+    assert_eq!(
+        (&compared["belief"], &compared["overall"]["nsys_calls"]),
+        (&"agrees".into(), &5_552.into())
+    );
+    assert_eq!(metrics["nsys"]["captures"][0]["gives_rows"], false);
+    let row = longest(&bundle);
+    assert_eq!(row["device"], "3 NVIDIA H200", "of ncu it is device 0, the only one on both sides");
+    assert_eq!(row["sources"], serde_json::json!({"times": "collector", "counters": "ncu"}));
+    // Operations of one launch over the collector's mean, and not over the duration under ncu.
+    let roofline = &row["counters"]["roofline"];
+    let mean_s = row["mean_ns"].as_f64().expect("mean") / 1e9;
+    let rate = roofline["flops"].as_f64().expect("flops") / mean_s;
+    assert!((roofline["flops_per_s"].as_f64().expect("rate") / rate - 1.0).abs() < 1e-9);
+    assert!((roofline["duration_ratio"].as_f64().expect("ratio") - 7_040e-9 / mean_s).abs() < 1e-9);
+    let passes = bundle.json("run.json")["passes"].clone();
+    let names: Vec<_> = passes.as_array().expect("passes").iter().map(|p| &p["name"]).collect();
+    assert_eq!(names, ["collect", "nsys", "ncu"]);
+}
+
+#[test]
+fn a_capture_that_lost_records_stays_out() {
+    let place = Place::new();
+    let whole = place.put("nsys/decode.sqlite.xz", "whole.sqlite");
+    spool(&place, &whole);
+    let alone = place.merged(&["--spool", "spools"]);
+    let rows = alone.rows();
+    fs::remove_dir_all(&alone.dir).expect("bundle");
+    place.put("nsys/lossy.sqlite.xz", "b.sqlite");
+    let words = ["--spool", "spools", "--nsys", "b.sqlite", "--nsys", "whole.sqlite"];
+    let both = place.merged(&words);
+    assert_eq!(both.rows(), rows);
+    let compared = both.json("metrics.json")["nsys"]["reconciliations"].clone();
+    let belief = |file: &str| -> Vec<String> {
+        let of = compared.as_array().expect("list").iter();
+        let of = of.filter(|one| one["scope"].as_str().is_some_and(|scope| scope.contains(file)));
+        of.map(|one| one["belief"].as_str().expect("belief").to_owned()).collect()
+    };
+    assert_eq!(belief("whole.sqlite"), ["agrees", "agrees"]);
+    assert!(belief("b.sqlite").contains(&"lossy".to_owned()), "{compared:#}");
+    assert!(both.said.contains("lost records and is not to be believed"), "{}", both.said);
+}
+
+#[test]
+fn counters_join_rows_of_nsys_too() {
+    let place = Place::new();
+    let nsys = place.put("nsys/decode.sqlite.xz", "a.sqlite");
+    pages(&place, "n", None);
+    let bundle = place.merged(&[&ALL[2..], &["report.top_n=4"]].concat());
+    assert_eq!(bundle.sums(None), sql(&nsys, None));
+    assert_eq!(longest(&bundle)["sources"]["times"], "nsys");
+    assert_eq!(longest(&bundle)["sources"]["counters"], "ncu");
+    for name in ["kernels.md", "kernels.csv"] {
+        let golden = format!("{}/tests/golden/nsys_{name}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(&golden, bundle.text(name)).expect("golden file");
+        }
+        let expected = fs::read_to_string(&golden).unwrap_or_default();
+        assert!(bundle.text(name) == expected, "{name} is not as in {golden}; UPDATE_GOLDEN=1");
+    }
+}
+
+#[test]
+fn rows_without_a_configuration_say_why_no_counters_join_them() {
+    let place = Place::new();
+    let name = "decode_m_cuda_gpu_kern_sum_mangled.csv";
+    place.put(&format!("nsys/{name}"), name);
+    pages(&place, "n", None);
+    let bundle = place.merged(&[&["--nsys", name], &ALL[4..]].concat());
+    assert_eq!(bundle.values("counters_source"), [""]);
+    assert!(bundle.said.contains("have no grid and block"), "{}", bundle.said);
+}
+
+#[test]
+fn launches_of_two_reports_with_the_same_numbers_do_not_mix() {
+    let place = Place::new();
+    pages(&place, "n", Some("10"));
+    pages(&place, "m", Some("30"));
+    let sm = |words: &[&str]| {
+        let bundle = place.merged(words);
+        let row = longest(&bundle);
+        fs::remove_dir_all(&bundle.dir).expect("bundle");
+        (row["counters"]["sm_percent"].as_f64(), row["calls"].as_u64(), bundle.said)
+    };
+    let one = ["--ncu", "n/raw.csv", "--ncu", "n/details.csv"];
+    assert_eq!(sm(&one).0, Some(10.0));
+    // The details of the second report do not become those of the first, whose they are not.
+    let both = [&one[..2], &["--ncu", "m/raw.csv", "--ncu", "m/details.csv"], &one[2..]].concat();
+    let (percent, calls, _) = sm(&both);
+    assert_eq!((percent, calls), (Some(20.0), Some(2)), "the mean of both launches");
+}
+
+#[test]
+fn reports_of_unlike_gpus_are_not_averaged() {
+    let place = Place::new();
+    pages(&place, "n", Some("10"));
+    pages(&place, "m", Some("30"));
+    let path = place.path("m/raw.csv");
+    let other = fs::read_to_string(&path).expect("page").replace("NVIDIA H200", "NVIDIA L4");
+    fs::write(&path, other).expect("page");
+    let bundle = place.merged(&["--ncu", "n/raw.csv", "--ncu", "m/raw.csv"]);
+    assert_eq!(longest(&bundle)["counters"]["sm_percent"].as_f64(), Some(10.0));
+    assert!(bundle.said.contains("a report from NVIDIA L4 are left out"), "{}", bundle.said);
+}

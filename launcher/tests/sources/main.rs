@@ -1,0 +1,12 @@
+//! Captures of any source, any subset of them -> `merge` -> tables that plain SQL, plain sums over
+//! CSV files and the spools themselves confirm.
+
+mod alone;
+#[allow(dead_code, reason = "every test binary uses a part")]
+#[path = "../report/build.rs"]
+mod build;
+mod combined;
+#[path = "../common/mod.rs"]
+mod common;
+mod plain;
+mod selection;
