@@ -19,6 +19,8 @@ Examples:
       a Hydra app: its outputs go into the bundle
   stage2-launch 'profiling.collector.ranges=[prefill,decode*]' --timeout 5m -- ./server
       only kernels inside of these ranges, and an end after five minutes
+  stage2-launch merge --nsys x.sqlite --ncu raw.csv --ncu details.csv -o OUT report.top_n=20
+      reports of captures taken elsewhere, any subset of them
   stage2-launch --dry-run -- python infer.py
       what would be run, as a shell would write it
   stage2-launch config run.mode=light

@@ -129,6 +129,9 @@ fn take_in(
                 Kind::Nsys | Kind::Ncu => taken.file(file, findings),
             }
         }
+        if taken.holds_an_environment() {
+            findings.extend(run::environment_finding(&folder));
+        }
         let reports = taken.for_tool();
         match kind {
             Kind::Nsys if !reports.is_empty() => tools.nsys(&folder, &reports, findings),

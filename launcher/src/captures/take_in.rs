@@ -117,6 +117,16 @@ impl TakeIn {
         }
     }
 
+    /// Whether some of the copies hold the environment of the machine that they were taken on: reports
+    /// and exports of nsys do, but for those that were made to be given away.
+    pub(crate) fn holds_an_environment(&self) -> bool {
+        let whole = |copy: &Path| {
+            let name = copy.file_name().unwrap_or_default().to_string_lossy();
+            !name.ends_with(".csv") && !name.ends_with(".scrubbed.sqlite")
+        };
+        self.kind == Kind::Nsys && self.taken.iter().any(|(copy, _)| whole(copy))
+    }
+
     /// The copies that only a tool can read.
     pub(crate) fn for_tool(&self) -> Vec<PathBuf> {
         let copies = self.taken.iter().map(|(copy, _)| copy);

@@ -145,7 +145,7 @@ impl<'r> Fill<'r> {
     }
 
     fn device(&mut self, piece: &Piece) -> String {
-        let devices = &mut self.report.devices;
+        let Report { devices, simulated, .. } = &mut *self.report;
         let at = devices.iter().position(|row| row.index == piece.device).unwrap_or_else(|| {
             let name = piece.device.and_then(|index| self.devices.get(&index)).cloned();
             let shown = name.as_deref().unwrap_or("(name not known)");
@@ -153,7 +153,13 @@ impl<'r> Fill<'r> {
                 Some(index) => format!("{index} {shown}"),
                 None => "(device not known)".to_owned(),
             };
-            devices.push(DeviceRow { device, index: piece.device, name, ..DeviceRow::default() });
+            devices.push(DeviceRow {
+                device,
+                index: piece.device,
+                name,
+                simulated: *simulated,
+                ..DeviceRow::default()
+            });
             devices.len() - 1
         });
         let Some(row) = devices.get_mut(at) else { return String::new() };

@@ -23,6 +23,7 @@ pub(crate) use child::Event;
 use child::{Cause, Finished, Spawned, Spawner};
 pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
+pub(crate) use nsys_pass::environment_finding;
 pub(crate) use process::System;
 pub(crate) use signals::Signals;
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::SignalSource;
 use super::child::Spawner;
 use super::imports::export_nsys;
+use super::nsys_pass::environment_finding;
 use super::tool::Tool;
 use crate::bundle::{COLLECTOR_DIR, NSYS_DIR};
 use crate::captures::take_in::{Kind, TakeIn};
@@ -113,17 +114,30 @@ fn known<S: Spawner, G: SignalSource>(
     let report = merge(load_folder(&run_dir.join(COLLECTOR_DIR)), RunInfo::default(), Vec::new());
     let known = Known::of_report(&report);
     if !known.rows.is_empty() {
+        findings.extend(not_needed(given, "the collect pass"));
         return known;
     }
     let of_run = captures(&run_dir.join(NSYS_DIR), &mut Vec::new());
     let known = Known::of_captures(&of_run, ncu, "the nsys pass of this run", findings);
-    if !known.rows.is_empty() || given.files.is_empty() {
+    if !known.rows.is_empty() {
+        findings.extend(not_needed(given, "the nsys pass"));
+        return known;
+    }
+    if given.files.is_empty() {
         return known;
     }
     let folder = tool.folder.join(GIVEN_DIR);
     let given = captures_of(tool, &folder, given, findings);
     findings.extend(given.iter().flat_map(|tables| tables.findings.clone()));
     Known::of_captures(&given, ncu, "the files of --nsys", findings)
+}
+
+fn not_needed(given: &Given, known_from: &str) -> Option<Finding> {
+    (!given.files.is_empty()).then(|| {
+        let what = "the files of --nsys are not used";
+        let why = format!("kernels and their times are known from {known_from}");
+        Finding::new(Severity::Note, what, why, "`stage2-launch merge` makes reports of them")
+    })
 }
 
 /// Takes the files of the user into the bundle and reads them.
@@ -135,6 +149,9 @@ fn captures_of<S: Spawner, G: SignalSource>(
 ) -> Vec<Tables> {
     let mut taken = TakeIn::new(Kind::Nsys, folder.to_owned());
     given.files.iter().for_each(|file| taken.file(file, findings));
+    if taken.holds_an_environment() {
+        findings.extend(environment_finding(folder));
+    }
     let reports: Vec<PathBuf> = taken.for_tool();
     if !reports.is_empty() {
         let tool = Tool {

@@ -125,10 +125,13 @@ fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding
 }
 
 /// Says, on the terminal and beside the reports, what they hold.
-fn environment_finding(folder: &Path) -> Vec<Finding> {
+pub(crate) fn environment_finding(folder: &Path) -> Vec<Finding> {
     let finding = Finding::new(
         Severity::Warning,
-        "the files of nsys/ hold the environment and the arguments of every process of the machine",
+        format!(
+            "the files of {}/ hold the environment and the arguments of every process of the machine",
+            folder.file_name().unwrap_or_default().to_string_lossy()
+        ),
         "nsys records them, with all passwords and tokens that are among them",
         "do not give them away; pipeline.nsys.export.scrub=true also writes run.scrubbed.sqlite, \
          without them",

@@ -208,3 +208,33 @@ fn reports_of_unlike_gpus_are_not_averaged() {
     assert_eq!(longest(&bundle)["counters"]["sm_percent"].as_f64(), Some(10.0));
     assert!(bundle.said.contains("a report from NVIDIA L4 are left out"), "{}", bundle.said);
 }
+
+#[test]
+fn what_the_collector_saw_without_kernels_keeps_its_own_stages() {
+    for copies in [false, true] {
+        let place = Place::new();
+        let nsys = place.put("nsys/decode.sqlite.xz", "a.sqlite");
+        let mut b = Build::process(1, "python3");
+        b.anchor(1).device(0, "NVIDIA H200", 1).name(1, b"decode").path(1, NONE, 1);
+        b.open(1, 1, 0, 1_000);
+        if copies {
+            b.copy(1, 1, 4096, (2_000, 3_000));
+        }
+        b.close(1, 9_000).end();
+        b.save(&place.path(""), "h-1.s2t");
+        let bundle = place.merged(&["--spool", "collector", "--nsys", "a.sqlite"]);
+        assert_eq!(bundle.sums(None), sql(&nsys, None));
+        let metrics = bundle.json("metrics.json");
+        let verdict = metrics["coverage"]["verdict"]["text"].as_str().expect("verdict");
+        assert!(verdict.contains("; of the collector: "), "{verdict}");
+        let stages = metrics["stages"].as_array().expect("stages").iter();
+        let stages: Vec<_> = stages.map(|s| (&s["stage"], &s["gpu_busy_ns"])).collect();
+        let (own, other) = ("decode".into(), "decode (nsys)".into());
+        match copies {
+            true => assert_eq!(stages, [(&own, &1_000.into()), (&other, &Value::Null)]),
+            false => assert_eq!(stages, [(&own, &Value::Null)]),
+        }
+        let path = metrics["kernels"][0]["path_index"].as_u64().expect("index") as usize;
+        assert_eq!(metrics["paths"][path]["path"], metrics["kernels"][0]["path"]);
+    }
+}

@@ -90,7 +90,7 @@ pub(crate) fn of_nsys(tables: &Tables) -> Vec<Piece> {
 /// The launches that ncu profiled. Profiled ranges are no kernels.
 pub(super) fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
     let mut pieces: BTreeMap<(Key, String), Times> = BTreeMap::new();
-    for launch in tables.launches.iter().filter(|launch| launch.grid != [0; 3]) {
+    for launch in tables.launches.iter().filter(|launch| !launch.is_range()) {
         let key = Key {
             kernel: launch.kernel.clone(),
             grid: launch.grid,

@@ -95,12 +95,17 @@ impl Launches {
         calls: &mut u64,
     ) -> rusqlite::Result<()> {
         self.sort();
+        let mut last = None;
         database.rows(table, &["start", "correlationId", "globalTid"], "", |row| {
             *calls += 1;
             let correlation = integer(row, 1).and_then(|id| u32::try_from(id).ok());
             if let (Some(correlation), Some(time)) = (correlation, integer(row, 0)) {
                 let process = integer(row, 2).unwrap_or(0) & PROCESS_BITS;
-                self.blocks.insert((process, correlation / BLOCK));
+                let block = (process, correlation / BLOCK);
+                if last != Some(block) {
+                    self.blocks.insert(block);
+                    last = Some(block);
+                }
                 self.call(integer(row, 2).unwrap_or(0), correlation, time);
             }
         })
