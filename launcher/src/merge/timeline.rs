@@ -39,8 +39,7 @@ pub(crate) fn compare(report: &mut Report, captures: &[Tables]) {
         });
     }
     // Of several captures the first is the one to prefer.
-    section.ranges =
-        captures.iter().take(1).flat_map(|one| &one.ranges).map(host_times).collect();
+    section.ranges = captures.iter().take(1).flat_map(|one| &one.ranges).map(host_times).collect();
     section.tool_version = section.captures.iter().find_map(|one| one.tool_version.clone());
     report.nsys = Some(section);
 }

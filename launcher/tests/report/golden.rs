@@ -115,6 +115,7 @@ fn the_shape_of_run_json_is_as_expected() {
         exit: Some(WorkloadExit::Signal(9)),
         started: Some("2026-11-20T19:35:01.000Z".into()),
         duration_ms: Some(4_210),
+        merged: std::collections::BTreeMap::new(),
         log: vec!["collector/log.txt".into()],
         why: String::new(),
     });

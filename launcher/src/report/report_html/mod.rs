@@ -8,7 +8,7 @@ mod bars;
 mod markdown;
 
 use super::first_screen::SIMULATED;
-use super::model::{Report, Status};
+use super::model::{DeviceRow, Report, Status};
 use super::numbers::{count, ms3, percent1};
 use super::stakeholder_md::{Stakeholder, in_short};
 use crate::finding::Severity;
@@ -128,8 +128,10 @@ fn cards(report: &Report) -> String {
     if report.coverage.gpu_records() > 0 {
         cards.push(("kernels", count(report.coverage.total.kernels)));
     }
-    let busy_ns = report.devices.iter().fold(0u64, |sum, d| sum.saturating_add(d.gpu_busy_ns));
-    let span_ns = report.devices.iter().fold(0u64, |sum, d| sum.saturating_add(d.gpu_span_ns));
+    let sum = |ns: fn(&DeviceRow) -> Option<u64>| {
+        report.devices.iter().filter_map(ns).fold(0u64, u64::saturating_add)
+    };
+    let (busy_ns, span_ns) = (sum(|d| d.gpu_busy_ns), sum(|d| d.gpu_span_ns));
     if span_ns > 0 {
         cards.push(("ms of GPU work", ms3(busy_ns)));
         let percent = busy_ns as f64 * 100.0 / span_ns as f64;

@@ -42,7 +42,11 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
             "mark its stages with NVTX ranges, such as prefill and decode",
         );
     }
-    let section = Section::of(rows, format!("{}; host time between the ends of a range", report.source)).with_note(
+    let section = Section::of(
+        rows,
+        format!("{}; host time between the ends of a range", report.source),
+    )
+    .with_note(
         "A stage is an outermost range. Its first instance, of each process, is cold and stands \
          apart: mean, standard deviation (of a sample) and median are over the others.",
     );
@@ -117,7 +121,10 @@ pub(super) fn kernels(report: &Report) -> Section<TopKernelRow> {
     });
     let rows: Vec<TopKernelRow> = rows.collect();
     let counted = rows.iter().any(|row| row.occupancy_percent.is_some() || row.bound.is_some());
-    let section = Section::of(rows, format!("{}, the whole run; the share is of all kernel time", report.source));
+    let section = Section::of(
+        rows,
+        format!("{}, the whole run; the share is of all kernel time", report.source),
+    );
     section.with_note(if counted {
         format!(
             "Bound, share of the attainable and occupancy are by counters of ncu, of the longest \
