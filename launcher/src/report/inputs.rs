@@ -177,7 +177,9 @@ fn shallow(value: &Value) -> Option<String> {
 /// The scalars of the environment, up to two levels down, as `driver.version`.
 fn facts(env: &Value) -> Vec<Fact> {
     let mut facts = Vec::new();
-    for (key, value) in env.as_object().into_iter().flatten() {
+    // What describes the file, or stands elsewhere, is no fact of the environment.
+    let is_fact = |key: &str| !matches!(key, "schema" | "simulated");
+    for (key, value) in env.as_object().into_iter().flatten().filter(|(key, _)| is_fact(key)) {
         let key = visible(key.as_bytes());
         match value {
             Value::Object(fields) => facts.extend(fields.iter().filter_map(|(inner, value)| {
