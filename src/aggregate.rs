@@ -5,6 +5,7 @@ use stage2_figures::{Busy, Histogram, Unions};
 use stage2_spool::Shape;
 
 use crate::counters::Counters;
+use crate::event::Want;
 use crate::ranges::Closed;
 
 /// Stands for "could not be attributed" where a path number is expected.
@@ -64,8 +65,25 @@ pub struct Row {
 pub struct Instances {
     /// How many.
     pub count: u64,
+    /// How many of them were asked for (only counted where some ranges are collected).
+    pub asked: u64,
+    /// How many of those were collected.
+    pub recorded: u64,
     /// Time between opening and closing, summed, ns.
     pub host_ns: u64,
+}
+
+impl Instances {
+    /// What stands for all instances, given that only some were recorded. As it is where none
+    /// was asked for or recorded (the work of a range that went on under another path).
+    pub fn scaled(&self, recorded: u64) -> u64 {
+        if self.recorded == 0 {
+            return recorded;
+        }
+        let (asked, of) = (u128::from(self.asked), u128::from(self.recorded));
+        let scaled = (u128::from(recorded) * asked + of / 2) / of;
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
 }
 
 /// The tables.
@@ -114,6 +132,8 @@ impl Aggregates {
         }
         let instances = self.instances.entry(closed.path).or_default();
         instances.count += u64::from(closed.counts);
+        instances.asked += u64::from(closed.counts && closed.want != Want::Inherit);
+        instances.recorded += u64::from(closed.counts && closed.want == Want::Collect);
         instances.host_ns = instances.host_ns.saturating_add(closed.host_ns);
     }
 

@@ -32,6 +32,9 @@ struct Drain {
     aggregates: Aggregates,
     closed: Vec<Closed>,
     gpu_known: bool,
+    /// [`crate::gate::Gate::turns`] at the last flush, and flushes since it changed.
+    turns: u64,
+    quiet_periods: u32,
 }
 
 /// The body of the drain thread: works until told to stop, then finishes everything.
@@ -40,12 +43,18 @@ pub fn run(shared: &'static Shared) {
         shared,
         output: Output::open(&shared.options),
         names: Interner::new(),
-        ranges: Ranges::new(),
+        ranges: Ranges::new(shared.options.is_sampled()),
         aggregates: Aggregates::default(),
         closed: Vec::new(),
         gpu_known: false,
+        turns: 0,
+        quiet_periods: 0,
     };
     drain.output.anchor(clock::anchor(|| None));
+    if shared.options.is_sampled() {
+        let (key, value) = ("sample".to_owned(), format!("1/{}", shared.options.sample));
+        drain.output.put(Record::Meta { key, value });
+    }
     let mut flush_at = Instant::now() + shared.options.flush;
     while !shared.stop.load(Ordering::Acquire) {
         std::thread::park_timeout(NAP.min(flush_at.saturating_duration_since(Instant::now())));
@@ -200,7 +209,7 @@ impl Drain {
     }
 
     /// Finds the ranges and the queue of a piece of work and counts it. `None` where
-    /// `STAGE2_RANGES` does not ask for it.
+    /// `STAGE2_RANGES` does not ask for it or `STAGE2_SAMPLE` leaves it out.
     fn place(&mut self, owner: u32, ran: &Execution, work: Work, bytes: u64) -> Option<Placed> {
         let counters = &self.shared.counters;
         let (place, correlation) = self.ranges.place(owner, ran.correlation);
@@ -209,7 +218,7 @@ impl Drain {
                 counters.unattributed.increment();
                 UNATTRIBUTED
             }
-            place if !place.wanted && !self.shared.options.ranges.is_everything() => {
+            place if !place.wanted && self.shared.options.is_gated() => {
                 counters.filtered.increment();
                 return None;
             }
@@ -230,9 +239,20 @@ impl Drain {
         Some(Placed { queue, range: place.range, correlation })
     }
 
+    /// Whether CUPTI may hold records: collection is on, or was in the last two periods.
+    fn may_hold_records(&mut self) -> bool {
+        let (gate, turns) = (&self.shared.gate, self.shared.gate.turns());
+        let quiet = self.shared.options.is_gated() && !gate.is_open() && turns == self.turns;
+        self.turns = turns;
+        self.quiet_periods = if quiet { self.quiet_periods.saturating_add(1) } else { 0 };
+        self.quiet_periods < 2
+    }
+
     /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
     fn flush(&mut self, forced: bool) {
-        if let Some(tracer) = self.shared.tracer() {
+        // A flush holds up launches for a moment: none where there is nothing to be had.
+        let worthwhile = self.may_hold_records() || forced;
+        if let Some(tracer) = self.shared.tracer().filter(|_| worthwhile) {
             if let Err(error) = tracer.flush(forced) {
                 diag::debug(format_args!("CUPTI did not flush: {error}"));
             }
@@ -247,7 +267,7 @@ impl Drain {
     /// Takes in the rest, closes the spool and shows the summary.
     fn finish(mut self) {
         if let Some(tracer) = self.shared.tracer() {
-            tracer.shut();
+            tracer.collect(false);
         }
         self.flush(true);
         let counters = &self.shared.counters;

@@ -46,6 +46,19 @@ pub enum What {
     GraphNodeCloned,
 }
 
+/// What is to be collected within a range that opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Want {
+    /// What is collected around it: nobody asked for this range itself, or one around it was
+    /// asked for and decides.
+    #[default]
+    Inherit,
+    /// It was asked for, and is not among the instances that are sampled.
+    Skip,
+    /// Everything.
+    Collect,
+}
+
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
@@ -67,8 +80,8 @@ pub struct Event {
     pub string: u64,
     /// Ranges open in the domain after a push or pop; `None` where that is not tracked.
     pub depth: Option<u32>,
-    /// Collection is asked for inside of this range.
-    pub wanted: bool,
+    /// What is to be collected within this range.
+    pub want: Want,
     /// NVTX payload.
     pub payload: Option<Payload>,
     text_length: u8,
@@ -88,7 +101,7 @@ impl Event {
             id: 0,
             string: 0,
             depth: None,
-            wanted: false,
+            want: Want::Inherit,
             payload: None,
             text_length: 0,
             text: [0; INLINE],

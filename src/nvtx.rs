@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stage2_spool::Payload;
 
-use crate::event::{Event, What};
+use crate::event::{Event, Want, What};
 use crate::state::{self, Shared};
 use crate::thread::{self, NOT_TRACKED};
-use crate::{barrier, clock};
+use crate::{barrier, clock, sample};
 use message::Text;
 
 /// Numbers for domains, strings and start/end ranges.
@@ -63,13 +63,14 @@ fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
 
 fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
     handle(NOT_TRACKED, |shared| {
-        let wanted = is_wanted(shared, domain, attributes.text);
-        let step = thread::push(domain.number(), wanted);
+        let asked = is_asked(shared, domain, attributes.text);
+        let choose = || is_chosen(shared, domain, attributes.text);
+        let step = thread::push(domain.number(), asked, choose);
         if step.gate {
             open_gate(shared);
         }
         let mut event = event(shared, What::Push, domain, attributes);
-        (event.depth, event.wanted) = (step.depth, wanted);
+        (event.depth, event.want) = (step.depth, step.want);
         send(shared, event, attributes.text);
         step.pushed_level()
     })
@@ -88,16 +89,23 @@ fn pop(domain: Handle) -> i32 {
     })
 }
 
-/// Returns the id of the new range; its lowest bit says that collection is asked for inside.
+/// Returns the id of the new range; its lowest bit says that it is collected.
 fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
     handle(0, |shared| {
-        let wanted = is_wanted(shared, domain, attributes.text);
-        if wanted {
+        let want = match is_asked(shared, domain, attributes.text) {
+            false => Want::Inherit,
+            true => {
+                let choose = || is_chosen(shared, domain, attributes.text);
+                if thread::around().unwrap_or_else(choose) { Want::Collect } else { Want::Skip }
+            }
+        };
+        let collected = want == Want::Collect;
+        if collected {
             open_gate(shared);
         }
         let mut event = event(shared, What::Start, domain, attributes);
-        event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(wanted);
-        event.wanted = wanted;
+        event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(collected);
+        event.want = want;
         send(shared, event, attributes.text);
         event.id
     })
@@ -160,7 +168,10 @@ impl Attributes<'_> {
 
 fn event(shared: &Shared, what: What, domain: Handle, attributes: Attributes<'_>) -> Event {
     let mut event = Event::new(what, shared.events.current_thread(&shared.counters));
-    event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
+    // Without collection there is nothing that a fence could place.
+    if !shared.options.is_gated() || shared.gate.is_open() {
+        event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
+    }
     event.at = clock::mono();
     event.domain = domain.number();
     event.category = attributes.category;
@@ -178,10 +189,12 @@ fn send(shared: &Shared, event: Event, text: Text<'_>) {
     }
 }
 
-fn is_wanted(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
+/// Whether collection is asked for in a range: where only some ranges are collected, by name or,
+/// if all names are, by instance.
+fn is_asked(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
     let filter = &shared.options.ranges;
     if filter.is_everything() {
-        return false;
+        return shared.options.is_sampled();
     }
     let by_domain = match domain {
         Handle::NULL => filter.match_domain(b""),
@@ -192,6 +205,19 @@ fn is_wanted(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
         text => text.with_bytes(|name| filter.match_name(name)),
     };
     by_domain & by_name != 0
+}
+
+/// Whether this instance of a range that was asked for is among those that are sampled.
+fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
+    if !shared.options.is_sampled() {
+        return true;
+    }
+    let registered = match text {
+        Text::Registered(handle) => handle.number(),
+        _ => 0,
+    };
+    let key = text.with_bytes(|name| sample::key(name, registered, domain.number()));
+    shared.sampler.take(key)
 }
 
 fn open_gate(shared: &Shared) {

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE};
 
 use crate::counters::Counters;
-use crate::event::{Event, What};
+use crate::event::{Event, Want, What};
 use crate::intern::{Interner, Sink};
 use crate::timeline::{Correlations, Place, Timeline};
 
@@ -41,7 +41,7 @@ struct Open {
     domain: u32,
     /// The guest's id of a start/end range; `None` for push/pop.
     start_id: Option<u64>,
-    wanted: bool,
+    want: Want,
     event: Event,
 }
 
@@ -66,6 +66,8 @@ pub struct Closed {
     pub host_ns: u64,
     /// It is a range of its own, not the continuation of one.
     pub counts: bool,
+    /// What was collected within it.
+    pub want: Want,
 }
 
 /// The ranges of all threads.
@@ -82,17 +84,19 @@ pub struct Ranges {
     next_range: u64,
     names: usize,
     changes: usize,
+    /// Only some instances of ranges are collected: the spool says which.
+    sampled: bool,
 }
 
 impl Default for Ranges {
     fn default() -> Self {
-        Self::new()
+        Self::new(false)
     }
 }
 
 impl Ranges {
-    /// No range is open.
-    pub fn new() -> Self {
+    /// No range is open. `sampled`: only some instances of ranges are collected.
+    pub fn new(sampled: bool) -> Self {
         Ranges {
             threads: Vec::new(),
             domains: FxHashMap::default(),
@@ -104,6 +108,7 @@ impl Ranges {
             next_range: RANGE_OUTSIDE + 1,
             names: 0,
             changes: 0,
+            sampled,
         }
     }
 
@@ -164,6 +169,7 @@ impl Ranges {
             path: open.path,
             host_ns: now.since(open.event.at),
             counts: open.first == open.range,
+            want: open.want,
         })
     }
 

@@ -4,7 +4,7 @@ use stage2_spool::{Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
 use super::{Closed, LAUNCHES, MAX_NAMES, MAX_NODES, Open, Ranges};
 use crate::counters::Counters;
-use crate::event::{Event, What};
+use crate::event::{Event, Want, What};
 use crate::intern::{Interner, Sink};
 use crate::timeline::Place;
 
@@ -125,7 +125,7 @@ impl<S: Sink> Applying<'_, S> {
             name,
             domain,
             start_id,
-            wanted: event.wanted,
+            want: event.want,
             event: *event,
         };
         self.write_open(event.thread, open);
@@ -136,7 +136,7 @@ impl<S: Sink> Applying<'_, S> {
         let parent = self.ranges.thread(thread).open.last().copied();
         let parent_path = parent.map_or(NONE, |parent| parent.path);
         open.path = self.names.path(parent_path, open.name, open.domain, self.sink);
-        open.wanted |= parent.is_some_and(|parent| parent.wanted);
+        open.want = parent.map_or(open.want, |parent| parent.want.max(open.want));
         self.sink.put(Record::RangeOpen(RangeOpen {
             range: open.range,
             path: open.path,
@@ -148,6 +148,10 @@ impl<S: Sink> Applying<'_, S> {
             payload: open.event.payload,
             continues: if open.first == open.range { 0 } else { open.first },
         }));
+        if self.ranges.sampled && open.event.want != Want::Inherit {
+            let recorded = open.want == Want::Collect;
+            self.sink.put(Record::RangeSample { range: open.range, recorded });
+        }
         self.ranges.thread(thread).open.push(open);
     }
 
@@ -161,7 +165,7 @@ impl<S: Sink> Applying<'_, S> {
             open.range = self.ranges.next_range;
             self.ranges.next_range += 1;
             open.event.at = event.at;
-            open.wanted = open.event.wanted;
+            open.want = open.event.want;
             self.write_open(thread, open);
         }
         self.note_change(thread, event.fence);
@@ -173,6 +177,7 @@ impl<S: Sink> Applying<'_, S> {
             path: open.path,
             host_ns: end.since(open.event.at),
             counts: open.first == open.range,
+            want: open.want,
         });
     }
 
@@ -181,7 +186,7 @@ impl<S: Sink> Applying<'_, S> {
         let place = self.ranges.thread(thread).open.last().map_or(Place::OUTSIDE, |open| Place {
             range: open.range,
             path: open.path,
-            wanted: open.wanted,
+            wanted: open.want == Want::Collect,
         });
         // No fence: CUPTI is not there yet, and everything it will number comes later.
         let fence = if fence == 0 { 0 } else { self.ranges.correlations.extend(fence) };
@@ -207,7 +212,7 @@ impl<S: Sink> Applying<'_, S> {
         for _ in known..expected {
             let name = self.text_name(b"(lost)");
             let mut lost = *event;
-            (lost.category, lost.payload, lost.wanted) = (0, None, false);
+            (lost.category, lost.payload, lost.want) = (0, None, Want::Inherit);
             self.count_depth(event, 1);
             self.open(&lost, name, None);
         }

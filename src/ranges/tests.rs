@@ -19,7 +19,7 @@ struct Guest {
 impl Guest {
     fn new() -> Self {
         Guest {
-            ranges: Ranges::new(),
+            ranges: Ranges::new(false),
             names: Interner::new(),
             records: Vec::new(),
             counters: Counters::default(),
@@ -197,7 +197,7 @@ fn calls_of_one_operator_share_a_path() {
 fn a_wanted_range_wants_everything_inside_and_nothing_after() {
     let mut guest = Guest::new();
     let before = guest.push(1, "app");
-    let inside = guest.event(What::Push, 1, |e| e.wanted = true, "decode");
+    let inside = guest.event(What::Push, 1, |e| e.want = Want::Collect, "decode");
     let nested = guest.push(1, "layer");
     guest.pop(1);
     let after = guest.pop(1);
