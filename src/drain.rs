@@ -182,6 +182,8 @@ impl Drain {
     }
 
     fn kernel(&mut self, tracer: &dyn Tracer, owner: u32, kernel: &KernelActivity) {
+        let execution = &kernel.execution;
+        let Some(found) = self.find(owner, execution) else { return };
         let text = tracer.text_at(kernel.name);
         let name = self.names.name_at(kernel.name, text, &mut self.output);
         let shape = Shape {
@@ -194,9 +196,8 @@ impl Drain {
             registers_per_thread: kernel.registers_per_thread,
             local_bytes_per_thread: kernel.local_bytes_per_thread,
         };
-        let execution = &kernel.execution;
-        let Some(at) = self.place(owner, execution, Work::Kernel(shape), 0) else { return };
         let shape = self.names.shape(shape, &mut self.output);
+        let at = self.count(found, execution, Work::Kernel(shape), 0);
         self.output.kernel(&Kernel {
             start: execution.start,
             end: execution.end,
@@ -208,35 +209,47 @@ impl Drain {
         });
     }
 
-    /// Finds the ranges and the queue of a piece of work and counts it. `None` where
-    /// `STAGE2_RANGES` does not ask for it or `STAGE2_SAMPLE` leaves it out.
+    /// As [`Drain::find`] and [`Drain::count`].
     fn place(&mut self, owner: u32, ran: &Execution, work: Work, bytes: u64) -> Option<Placed> {
+        let found = self.find(owner, ran)?;
+        Some(self.count(found, ran, work, bytes))
+    }
+
+    /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` does not ask for it or
+    /// `STAGE2_SAMPLE` leaves it out.
+    fn find(&mut self, owner: u32, ran: &Execution) -> Option<Found> {
         let counters = &self.shared.counters;
         let (place, correlation) = self.ranges.place(owner, ran.correlation);
-        let path = match place {
-            Place::UNKNOWN => {
-                counters.unattributed.increment();
-                UNATTRIBUTED
-            }
+        match place {
+            Place::UNKNOWN => counters.unattributed.increment(),
             place if !place.wanted && self.shared.options.is_gated() => {
                 counters.filtered.increment();
                 return None;
             }
-            place => {
-                counters.attributed.increment();
-                place.path
-            }
-        };
+            _ => counters.attributed.increment(),
+        }
+        Some((place, correlation))
+    }
+
+    /// Counts a piece of work and finds its queue.
+    fn count(&mut self, found: Found, ran: &Execution, work: Work, bytes: u64) -> Placed {
+        let (place, correlation) = found;
+        let counters = &self.shared.counters;
         let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
         if timed.is_none() {
             counters.invalid_timestamps.increment();
         }
-        let top = if path == UNATTRIBUTED { path } else { self.names.top_of(path) };
-        let key = Key { path, work, device: ran.device };
-        self.aggregates.add(key, top, timed, bytes, counters);
+        if self.shared.options.shows_summary() {
+            let (path, top) = match place {
+                Place::UNKNOWN => (UNATTRIBUTED, UNATTRIBUTED),
+                place => (place.path, self.names.top_of(place.path)),
+            };
+            let key = Key { path, work, device: ran.device };
+            self.aggregates.add(key, top, timed, bytes, counters);
+        }
         let queue = Queue { id: 0, device: ran.device, context: ran.context, stream: ran.stream };
         let queue = self.names.queue(queue, &mut self.output);
-        Some(Placed { queue, range: place.range, correlation })
+        Placed { queue, range: place.range, correlation }
     }
 
     /// Whether CUPTI may hold records: collection is on, or was in the last two periods.
@@ -289,6 +302,9 @@ impl Drain {
         summary.show();
     }
 }
+
+/// Ranges of a piece of work, and its correlation id in full.
+type Found = (Place, u64);
 
 /// Where a piece of work belongs.
 struct Placed {

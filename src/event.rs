@@ -175,6 +175,11 @@ impl Events {
         self.queue.pop()
     }
 
+    /// Events that were not taken yet.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Half of the places are taken: the drain thread should not sleep on.
     pub fn is_half_full(&self) -> bool {
         self.queue.len() >= QUEUE_EVENTS / 2

@@ -47,6 +47,10 @@ pub struct Interner {
     queue_list: Vec<Queue>,
     paths: Numbers<Path>,
     path_list: Vec<Path>,
+    /// The outermost part of each path.
+    tops: Vec<u32>,
+    /// Most work comes from the queue that the work before came from.
+    last_queue: Queue,
 }
 
 impl Interner {
@@ -62,6 +66,8 @@ impl Interner {
             queue_list: Vec::new(),
             paths: Numbers::new(),
             path_list: Vec::new(),
+            tops: Vec::new(),
+            last_queue: Queue::default(),
         }
     }
 
@@ -120,8 +126,13 @@ impl Interner {
 
     /// The number of a queue (its `id` is ignored).
     pub fn queue(&mut self, queue: Queue, sink: &mut impl Sink) -> u32 {
+        let last = self.last_queue;
+        if last.id != 0 && (Queue { id: last.id, ..queue }) == last {
+            return last.id;
+        }
         let key = Queue { id: 0, ..queue };
         if let Some(&id) = self.queues.known.get(&key) {
+            self.last_queue = Queue { id, ..queue };
             return id;
         }
         let id = self.queues.next();
@@ -140,6 +151,7 @@ impl Interner {
         let id = self.paths.next();
         self.paths.known.insert(key, id);
         self.path_list.push(Path { id, ..key });
+        self.tops.push(if parent == NONE { id } else { self.top_of(parent) });
         sink.put(Record::Path(Path { id, ..key }));
         id
     }
@@ -151,12 +163,7 @@ impl Interner {
 
     /// The outermost part of a path; 0 for none.
     pub fn top_of(&self, path: u32) -> u32 {
-        let mut top = path;
-        // A parent always has a smaller number, so this ends.
-        while let Some(parent) = self.path_of(top).map(|p| p.parent).filter(|&p| p != NONE) {
-            top = parent;
-        }
-        top
+        (path as usize).checked_sub(1).and_then(|i| self.tops.get(i)).copied().unwrap_or(path)
     }
 
     /// A path as text, its parts joined by `/`. Not escaped.

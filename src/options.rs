@@ -162,6 +162,11 @@ impl Options {
         self.is_sampled() || !self.ranges.is_everything()
     }
 
+    /// The table at exit is shown somewhere, or `kernels.md` is written.
+    pub fn shows_summary(&self) -> bool {
+        self.summary != Summary::Off || (self.out.is_some() && !self.launcher)
+    }
+
     /// Not every instance of a range is collected.
     pub fn is_sampled(&self) -> bool {
         self.sample > 1

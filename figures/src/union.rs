@@ -46,7 +46,10 @@ impl Default for Unions {
 }
 
 impl Unions {
-    fn with_limits(batch: usize, window: usize) -> Self {
+    /// No union yet; over all of them, `batch` intervals are collected before they are sorted in,
+    /// and `window` disjoint ones kept before old ones are folded (16 B each, twice that while
+    /// they grow).
+    pub fn with_limits(batch: usize, window: usize) -> Self {
         Self { all: Vec::new(), pending: 0, batch, window }
     }
 

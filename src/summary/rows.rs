@@ -116,7 +116,10 @@ fn merge(into: &mut Row, row: &Row) {
 
 fn work_name(summary: &Summary<'_>, key: &Key) -> String {
     match key.work {
-        Work::Kernel(shape) => kernel_name(summary.names.text(shape.name)).short,
+        Work::Kernel(shape) => {
+            let name = summary.names.shape_of(shape).map_or(0, |shape| shape.name);
+            kernel_name(summary.names.text(name)).short
+        }
         Work::Copy(1) => "[copy host to device]".to_owned(),
         Work::Copy(2) => "[copy device to host]".to_owned(),
         Work::Copy(8) => "[copy device to device]".to_owned(),
