@@ -1,5 +1,5 @@
 //! CUPTI's buffers, recorded on an H200, to a spool on the drain thread: records a second on one
-//! core, with decoding, attribution, aggregation and writing, and bytes of the spool per record.
+//! core, with decoding, attribution and writing, and bytes of the spool per record.
 
 #[path = "../tests/common/recording.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with a test")]
@@ -16,7 +16,7 @@ const COPIES: usize = 16;
 fn main() {
     for name in ["llm13", "graph13"] {
         let (recording, out) = (Recording::load(name), tempfile::tempdir().expect("a folder"));
-        stage2::drain::run(recording.offered(out.path(), COPIES));
+        stage2::drain::run(recording.offered(out.path(), COPIES, true));
         let bytes: u64 = fs::read_dir(out.path())
             .expect("a folder")
             .filter_map(Result::ok)
@@ -32,13 +32,13 @@ fn main() {
     divan::main();
 }
 
-fn buffers_to_spool(bencher: divan::Bencher, name: &str) {
+fn buffers_to_spool(bencher: divan::Bencher, name: &str, launcher: bool) {
     let recording = Recording::load(name);
     bencher
         .counter(ItemsCount::new(recording.records() * COPIES))
         .with_inputs(|| {
             let out = tempfile::tempdir().expect("a folder");
-            (recording.offered(out.path(), COPIES), out)
+            (recording.offered(out.path(), COPIES, launcher), out)
         })
         .bench_values(|(shared, out)| {
             stage2::drain::run(shared);
@@ -49,11 +49,17 @@ fn buffers_to_spool(bencher: divan::Bencher, name: &str) {
 /// An eager LLM: prefill and decode.
 #[divan::bench(sample_count = 12, sample_size = 1)]
 fn eager(bencher: divan::Bencher) {
-    buffers_to_spool(bencher, "llm13");
+    buffers_to_spool(bencher, "llm13", true);
+}
+
+/// The same with the table of top kernels, as without the launcher.
+#[divan::bench(sample_count = 12, sample_size = 1)]
+fn eager_with_table(bencher: divan::Bencher) {
+    buffers_to_spool(bencher, "llm13", false);
 }
 
 /// Replays of a CUDA graph.
 #[divan::bench(sample_count = 12, sample_size = 1)]
 fn graph(bencher: divan::Bencher) {
-    buffers_to_spool(bencher, "graph13");
+    buffers_to_spool(bencher, "graph13", true);
 }

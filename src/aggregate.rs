@@ -11,14 +11,14 @@ pub const UNATTRIBUTED: u32 = u32::MAX;
 /// Rows kept; work that would need a further one is counted under its path without a name.
 const MAX_ROWS: usize = 1 << 13;
 /// Range paths kept; ranges beyond are not listed.
-const MAX_PATHS: usize = 1 << 16;
+const MAX_PATHS: usize = 1 << 15;
 /// Intervals collected for the busy times before they are sorted in, and kept afterwards.
 const INTERVALS: (usize, usize) = (1 << 13, 1 << 16);
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Work {
-    /// A kernel with its launch configuration, by the number of its shape.
+    /// A kernel, by the number of its name.
     Kernel(u32),
     /// A copy of a direction (`CUpti_ActivityMemcpyKind`).
     Copy(u8),

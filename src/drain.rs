@@ -197,7 +197,7 @@ impl Drain {
             local_bytes_per_thread: kernel.local_bytes_per_thread,
         };
         let shape = self.names.shape(shape, &mut self.output);
-        let at = self.count(found, execution, Work::Kernel(shape), 0);
+        let at = self.count(found, execution, Work::Kernel(name), 0);
         self.output.kernel(&Kernel {
             start: execution.start,
             end: execution.end,
@@ -272,6 +272,7 @@ impl Drain {
             self.shared.counters.cupti_dropped.add(tracer.take_dropped());
         }
         self.take_in();
+        self.shared.counters.names_cut.add(self.names.take_refused());
         let tracer = self.shared.tracer();
         self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));
         self.output.flush(&self.shared.counters);

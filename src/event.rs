@@ -14,7 +14,7 @@ use crate::thread;
 pub const TEXT_LIMIT: usize = 1024;
 /// What of a text travels in one event, bytes.
 const INLINE: usize = 72;
-/// Events that the queue holds: 8 MiB, about a second of a guest that does nothing but ranges
+/// Events that the queue holds: 9 MiB, about a second of a guest that does nothing but ranges
 /// at the rate of PyTorch's own operator ranges, and the drain thread comes by every few
 /// milliseconds.
 pub const QUEUE_EVENTS: usize = 1 << 16;

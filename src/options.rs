@@ -77,7 +77,7 @@ impl Default for Options {
             sample: 1,
             graph: Graph::Node,
             cupti: None,
-            buffers: Sizes { bytes: 1 << 20, count: 48 },
+            buffers: Sizes { bytes: 1 << 20, count: 24 },
             flush: Duration::from_millis(1000),
             log: Level::Warn,
             attribution: Attribution::Auto,
@@ -124,7 +124,7 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_CUPTI", "the path of a libcupti", |o, v| set(&mut o.cupti, Some(path(v)))),
     (
         "STAGE2_BUFFERS",
-        "SIZE*COUNT, e.g. 1M*48, with 64K to 256M a buffer, 2 to 1024 buffers, 4G in all",
+        "SIZE*COUNT, e.g. 1M*24, with 64K to 256M a buffer, 2 to 1024 buffers, 4G in all",
         |o, v| set(&mut o.buffers, read_buffers(v)),
     ),
     ("STAGE2_FLUSH_MS", "milliseconds from 10 to 3600000", |o, v| {

@@ -2,7 +2,7 @@
 
 use stage2_spool::{Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
-use super::{Closed, LAUNCHES, MAX_NAMES, MAX_NODES, Open, Ranges};
+use super::{Closed, LAUNCHES, MAX_HANDLES, MAX_NODES, MAX_STARTED, Open, Ranges};
 use crate::counters::Counters;
 use crate::event::{Event, Want, What};
 use crate::intern::{Interner, Sink};
@@ -28,11 +28,15 @@ impl<S: Sink> Applying<'_, S> {
             }),
             What::DomainName => {
                 let name = self.text_name(text);
-                self.ranges.domains.insert(event.domain, name);
+                if self.ranges.domains.len() < MAX_HANDLES {
+                    self.ranges.domains.insert(event.domain, name);
+                }
             }
             What::RegisteredString => {
                 let name = self.text_name(text);
-                self.ranges.strings.insert(event.id, name);
+                if self.ranges.strings.len() < MAX_HANDLES {
+                    self.ranges.strings.insert(event.id, name);
+                }
             }
             What::Push => {
                 let name = self.event_name(event, text);
@@ -54,6 +58,10 @@ impl<S: Sink> Applying<'_, S> {
                     }
                     None => self.counters.unbalanced.increment(),
                 }
+            }
+            // A guest that never ends its ranges.
+            What::Start if self.ranges.started_on.len() >= MAX_STARTED => {
+                self.counters.range_events.increment();
             }
             What::Start => {
                 let name = self.event_name(event, text);
@@ -234,6 +242,7 @@ impl<S: Sink> Applying<'_, S> {
     fn event_name(&mut self, event: &Event, text: &[u8]) -> u32 {
         match self.ranges.strings.get(&event.string) {
             Some(&name) => name,
+            None if event.string != 0 => self.text_name(b"(more registered strings)"),
             None => self.text_name(text),
         }
     }
@@ -244,14 +253,8 @@ impl<S: Sink> Applying<'_, S> {
 
     fn text_name(&mut self, text: &[u8]) -> u32 {
         let text = stage2_figures::without_instance(text);
-        if let Some(name) = self.names.known_name(text) {
-            return name;
-        }
-        if self.ranges.names >= MAX_NAMES {
-            self.counters.names_cut.increment();
-            return self.names.name(b"(more range names)", self.sink);
-        }
-        self.ranges.names += 1;
-        self.names.name(text, self.sink)
+        let name = self.names.name(text, self.sink);
+        self.counters.names_cut.add(self.names.take_refused());
+        name
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Section {
     pub(super) rows: Vec<Line>,
 }
 
-/// One kernel (all its launch configurations together) or other work under one path.
+/// One kernel or other work under one path.
 #[derive(Clone)]
 pub(super) struct Line {
     pub(super) name: String,
@@ -116,10 +116,7 @@ fn merge(into: &mut Row, row: &Row) {
 
 fn work_name(summary: &Summary<'_>, key: &Key) -> String {
     match key.work {
-        Work::Kernel(shape) => {
-            let name = summary.names.shape_of(shape).map_or(0, |shape| shape.name);
-            kernel_name(summary.names.text(name)).short
-        }
+        Work::Kernel(name) => kernel_name(summary.names.text(name)).short,
         Work::Copy(1) => "[copy host to device]".to_owned(),
         Work::Copy(2) => "[copy device to host]".to_owned(),
         Work::Copy(8) => "[copy device to device]".to_owned(),

@@ -13,6 +13,9 @@ use stage2::pool::{Full, Pool, Sizes};
 use stage2::state::{Shared, Tracer};
 use stage2_spool::{GpuNs, MonoNs};
 
+/// From the start of one copy of a recording to that of the next, longer than any, ns.
+const COPY_NS: u64 = 60_000_000_000;
+
 /// A capture: its buffers, the kernel names behind the recorded addresses, its NVTX events.
 pub struct Recording {
     buffers: Vec<Vec<u8>>,
@@ -103,10 +106,13 @@ impl Tracer for Replay {
 
 impl Recording {
     /// A collector that has the recording before it, `copies` times over, and is to finish.
-    pub fn offered(&self, out: &Path, copies: usize) -> &'static Shared {
+    /// `launcher`: as under `stage2-launch`, i.e. without the table at exit.
+    pub fn offered(&self, out: &Path, copies: usize, launcher: bool) -> &'static Shared {
+        let table = Summary::File(out.join("summary.txt"));
         let options = Options {
             out: Some(out.to_path_buf()),
-            summary: Summary::File(out.join("summary.txt")),
+            summary: if launcher { Summary::Off } else { table },
+            launcher,
             ..Options::default()
         };
         let shared: &'static Shared = Box::leak(Box::new(Shared::new(options)));
@@ -115,7 +121,11 @@ impl Recording {
         for (event, text) in &self.events {
             shared.events.send_with_text(*event, text.as_bytes(), &shared.counters);
         }
-        for buffer in std::iter::repeat_n(&self.buffers, copies).flatten() {
+        let copies = (0..copies as u64).flat_map(|copy| {
+            let later_ns = copy * COPY_NS;
+            self.buffers.iter().map(move |buffer| self.delayed(buffer, later_ns))
+        });
+        for buffer in copies {
             let (start, size) = pool.request(1, &shared.counters).expect("a buffer");
             assert!(buffer.len() <= size);
             // SAFETY: the pool gave us `size` bytes.
@@ -127,6 +137,24 @@ impl Recording {
         assert!(shared.gpu.set(Ok(Box::new(replay))).is_ok());
         shared.stop.store(true, Ordering::Release);
         shared
+    }
+
+    /// The records of a buffer as if they had run later.
+    fn delayed(&self, buffer: &[u8], later_ns: u64) -> Vec<u8> {
+        let mut delayed = buffer.to_vec();
+        for record in Recorded::new(buffer, self.version) {
+            let record = record.expect("recorded").1;
+            let at = record.as_ptr() as usize - buffer.as_ptr() as usize;
+            // Kernels, copies and fills have their start at 16 and their end at 24.
+            if matches!(record.first(), Some(1 | 2 | 10)) {
+                for field in [at + 16, at + 24] {
+                    let place = &mut delayed[field..field + 8];
+                    let ns = u64::from_ne_bytes((&*place).try_into().expect("8 bytes"));
+                    place.copy_from_slice(&(ns + later_ns).to_ne_bytes());
+                }
+            }
+        }
+        delayed
     }
 
     /// Records in the buffers.

@@ -44,6 +44,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("sampled_graph", sampled_graph),
     ("sampled_fork", sampled_fork),
     ("never_closed", never_closed),
+    ("hoard", hoard),
     ("hang", hang),
 ];
 
@@ -395,6 +396,48 @@ fn never_closed() {
         });
     });
     stream.synchronize();
+}
+
+/// Keeps inventing: names, registered strings, threads, streams, ranges that are never ended and
+/// millions of events, in every place where a table could grow. Prints how much memory the process
+/// had at its worst, KiB.
+fn hoard() {
+    cuda::init();
+    let nvtx = client();
+    let stream = Stream::new();
+    let resident_kib = || {
+        let status = std::fs::read_to_string("/proc/self/status").expect("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number")
+    };
+    let mut most = 0;
+    let domain = nvtx.domain("hoard");
+    for round in 0..100u32 {
+        for i in 0..1000 {
+            let name = format!("range {round} {i} {}", "x".repeat(200));
+            nvtx.push(name.as_bytes());
+            nvtx.register(domain, &name);
+            nvtx.start("never ended");
+            for _ in 0..5 {
+                nvtx.push(b"inner");
+                nvtx.pop();
+            }
+            stream.launch(1);
+            nvtx.pop();
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| {
+                    client().push(b"in a thread");
+                    Stream::new().launch(1);
+                    client().pop();
+                });
+            }
+        });
+        stream.synchronize();
+        most = most.max(resident_kib());
+    }
+    println!("{most}");
 }
 
 /// Goes on until it is killed.
