@@ -66,11 +66,9 @@ fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
         let asked = is_asked(shared, domain, attributes.text);
         let choose = || is_chosen(shared, domain, attributes.text);
         let step = thread::push(domain.number(), asked, choose);
-        if step.gate {
-            open_gate(shared);
-        }
+        let want = if step.gate { open_gate(shared) } else { step.want };
         let mut event = event(shared, What::Push, domain, attributes);
-        (event.depth, event.want) = (step.depth, step.want);
+        (event.depth, event.want) = (step.depth, want);
         send(shared, event, attributes.text);
         step.pushed_level()
     })
@@ -92,7 +90,7 @@ fn pop(domain: Handle) -> i32 {
 /// Returns the id of the new range; its lowest bit says that it is collected.
 fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
     handle(0, |shared| {
-        let want = match is_asked(shared, domain, attributes.text) {
+        let mut want = match is_asked(shared, domain, attributes.text) {
             false => Want::Inherit,
             true => {
                 let choose = || is_chosen(shared, domain, attributes.text);
@@ -101,7 +99,7 @@ fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
         };
         let collected = want == Want::Collect;
         if collected {
-            open_gate(shared);
+            want = open_gate(shared);
         }
         let mut event = event(shared, What::Start, domain, attributes);
         event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(collected);
@@ -220,12 +218,18 @@ fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
     shared.sampler.take(key)
 }
 
-fn open_gate(shared: &Shared) {
-    if !shared.gate.enter(|on| collect(shared, on)) {
-        // Another thread was slow to switch collection on; what this one launches until then
-        // has no record, and the gap must show.
-        shared.counters.late_switches.increment();
+/// Has collection switched on; what can be had then of the range that opens.
+fn open_gate(shared: &Shared) -> Want {
+    if shared.gate.enter(|on| collect(shared, on)) {
+        return Want::Collect;
     }
+    // Another thread was slow to switch collection on; what this one launches until then has no
+    // record. A sample can do without the instance; else the gap must show.
+    if shared.options.is_sampled() {
+        return Want::Skip;
+    }
+    shared.counters.late_switches.increment();
+    Want::Collect
 }
 
 fn close_gate(shared: &Shared) {

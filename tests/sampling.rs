@@ -75,7 +75,10 @@ fn threads_in_steps_at_once_are_sampled_each_by_its_own_instances_both_ways() {
         assert_eq!(found.len(), 4);
         let mut expected = BTreeMap::new();
         for (thread, (path, (asked, recorded))) in found.iter().enumerate() {
-            assert_eq!((*asked, *recorded), (200, 25), "{path}");
+            // An instance for which collection could not be switched on in time (another thread
+            // was interrupted while it switched) is left out.
+            assert_eq!(*asked, 200, "{path}");
+            assert!((10..=25).contains(recorded), "{path}: {recorded}");
             expected.insert(path.clone(), *recorded as usize * (3 + thread));
         }
         // A launch that was under way when another thread switched collection on may be seen
@@ -130,6 +133,8 @@ fn the_table_at_exit_is_scaled_and_says_so() {
         assert!(stderr.contains(part), "{part:?} in {stderr}");
     }
     assert!(stderr.contains(", 1344 calls"), "{stderr}");
+    // No record of the others arrived that had to be left out: CUPTI was off.
+    assert!(!stderr.contains("left out"), "{stderr}");
 }
 
 #[test]
@@ -139,6 +144,7 @@ fn no_range_to_sample_is_said() {
         .env("STAGE2_SUMMARY", "stderr")
         .run();
     assert!(left.stderr().contains("NO RANGE to sample"), "{}", left.stderr());
+    assert!(!left.stderr().contains("left out"), "{}", left.stderr());
     assert_eq!(left.spool().kernels(), counts(&[]));
 }
 
