@@ -1,24 +1,25 @@
 //! Attributed GPU work into the bounded tables that are shown when the guest ends.
 
+use crate::counters::Counters;
+use crate::event::Want;
+use crate::ranges::Closed;
 use rustc_hash::FxHashMap;
 use stage2_figures::{Busy, Histogram, Unions};
-use stage2_spool::Shape;
-
-use crate::counters::Counters;
-use crate::ranges::Closed;
 
 /// Stands for "could not be attributed" where a path number is expected.
 pub const UNATTRIBUTED: u32 = u32::MAX;
 /// Rows kept; work that would need a further one is counted under its path without a name.
-const MAX_ROWS: usize = 1 << 15;
+const MAX_ROWS: usize = 1 << 13;
 /// Range paths kept; ranges beyond are not listed.
-const MAX_PATHS: usize = 1 << 16;
+const MAX_PATHS: usize = 1 << 15;
+/// Intervals collected for the busy times before they are sorted in, and kept afterwards.
+const INTERVALS: (usize, usize) = (1 << 13, 1 << 16);
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Work {
-    /// A kernel with its launch configuration.
-    Kernel(Shape),
+    /// A kernel, by the number of its name.
+    Kernel(u32),
     /// A copy of a direction (`CUpti_ActivityMemcpyKind`).
     Copy(u8),
     /// A fill.
@@ -64,18 +65,48 @@ pub struct Row {
 pub struct Instances {
     /// How many.
     pub count: u64,
+    /// How many of them were asked for (only counted where some ranges are collected).
+    pub asked: u64,
+    /// How many of those were collected.
+    pub recorded: u64,
     /// Time between opening and closing, summed, ns.
     pub host_ns: u64,
 }
 
+impl Instances {
+    /// What stands for all instances, given that only some were recorded. As it is where none
+    /// was asked for or recorded (the work of a range that went on under another path).
+    pub fn scaled(&self, recorded: u64) -> u64 {
+        if self.recorded == 0 {
+            return recorded;
+        }
+        let (asked, of) = (u128::from(self.asked), u128::from(self.recorded));
+        let scaled = (u128::from(recorded) * asked + of / 2) / of;
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+}
+
 /// The tables.
-#[derive(Default)]
 pub struct Aggregates {
-    rows: FxHashMap<Key, Row>,
+    row_of: FxHashMap<Key, u32>,
+    rows: Vec<(Key, Row, [usize; 2])>,
     instances: FxHashMap<u32, Instances>,
     unions: Unions,
     /// (top of path or `None` for everything, device) to its union.
     union_of: FxHashMap<(Option<u32>, u32), usize>,
+}
+
+impl Default for Aggregates {
+    fn default() -> Self {
+        let (batch, window) = INTERVALS;
+        Aggregates {
+            row_of: FxHashMap::default(),
+            rows: Vec::new(),
+            instances: FxHashMap::default(),
+            unions: Unions::with_limits(batch, window),
+            union_of: FxHashMap::default(),
+        }
+    }
 }
 
 /// When a piece of work ran, ns on the GPU clock; `None` where the times are not valid.
@@ -84,13 +115,11 @@ pub type Ran = Option<(u64, u64)>;
 impl Aggregates {
     /// Counts a piece of work. `top`: the outermost part of its path.
     pub fn add(&mut self, key: Key, top: u32, ran: Ran, bytes: u64, counters: &Counters) {
-        let key = if self.rows.len() < MAX_ROWS || self.rows.contains_key(&key) {
-            key
-        } else {
-            counters.aggregates_folded.increment();
-            Key { work: Work::Folded, ..key }
+        let index = match self.row_of.get(&key) {
+            Some(&index) => index,
+            None => self.new_row(key, top, counters),
         };
-        let row = self.rows.entry(key).or_default();
+        let Some((_, row, unions)) = self.rows.get_mut(index as usize) else { return };
         row.calls += 1;
         row.bytes = row.bytes.saturating_add(bytes);
         let Some((start, end)) = ran else { return };
@@ -100,11 +129,35 @@ impl Aggregates {
         row.timed += 1;
         row.total_ns = row.total_ns.saturating_add(duration);
         row.histogram.add(duration);
-        for part in [None, Some(top)] {
-            let union =
-                *self.union_of.entry((part, key.device)).or_insert_with(|| self.unions.create());
+        for &mut union in unions {
             self.unions.add(union, start, end);
         }
+    }
+
+    /// The row of a key that has none yet.
+    fn new_row(&mut self, key: Key, top: u32, counters: &Counters) -> u32 {
+        let key = if self.rows.len() < MAX_ROWS {
+            key
+        } else {
+            counters.aggregates_folded.increment();
+            // Beyond these even the paths are given up.
+            let path = if self.rows.len() < 2 * MAX_ROWS { key.path } else { 0 };
+            Key { work: Work::Folded, path, ..key }
+        };
+        if let Some(&index) = self.row_of.get(&key) {
+            return index;
+        }
+        let unions = [None, Some(top)].map(|part| {
+            // The sum over all is exact whatever happens; stages are bounded.
+            if self.union_of.len() >= MAX_ROWS && part.is_some() {
+                return usize::MAX;
+            }
+            *self.union_of.entry((part, key.device)).or_insert_with(|| self.unions.create())
+        });
+        let index = self.rows.len() as u32;
+        self.row_of.insert(key, index);
+        self.rows.push((key, Row::default(), unions));
+        index
     }
 
     /// Counts a range instance that closed.
@@ -114,6 +167,8 @@ impl Aggregates {
         }
         let instances = self.instances.entry(closed.path).or_default();
         instances.count += u64::from(closed.counts);
+        instances.asked += u64::from(closed.counts && closed.want != Want::Inherit);
+        instances.recorded += u64::from(closed.counts && closed.want == Want::Collect);
         instances.host_ns = instances.host_ns.saturating_add(closed.host_ns);
     }
 
@@ -122,7 +177,7 @@ impl Aggregates {
         let busy = self.unions.finish();
         let union_of = self.union_of.into_iter();
         Totals {
-            rows: self.rows.into_iter().collect(),
+            rows: self.rows.into_iter().map(|(key, row, _)| (key, row)).collect(),
             instances: self.instances,
             busy: union_of
                 .map(|(key, i)| (key, busy.get(i).copied().unwrap_or_default()))
@@ -146,7 +201,7 @@ mod tests {
     use super::*;
 
     fn key(path: u32, name: u32) -> Key {
-        Key { path, work: Work::Kernel(Shape { name, ..Shape::default() }), device: 0 }
+        Key { path, work: Work::Kernel(name), device: 0 }
     }
 
     #[test]

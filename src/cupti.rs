@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::bindings as sys;
 use cupti_sys::{Api, Subscriber, find};
+use parking_lot::Mutex;
 use stage2_spool::GpuNs;
 
 use crate::decode::kind;
@@ -37,7 +38,8 @@ type DriverGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
 /// CUPTI, subscribed and collecting.
 struct Cupti {
     api: &'static Api,
-    _subscriber: Subscriber,
+    /// Gone once nobody is to be called back any more.
+    subscriber: Mutex<Option<Subscriber>>,
     driver_get_version: DriverGetVersion,
     by_callback: bool,
     collecting: AtomicBool,
@@ -63,7 +65,10 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
     let settings = match configure(shared, api, version, &mut subscriber) {
         Ok(settings) => settings,
         Err(off) => {
-            // Whoever comes later shall have what we cannot use. A failure has nobody to go to.
+            // Whoever comes later shall have what we cannot use, and the guest shall not pay for
+            // it. A failure has nobody to go to.
+            disable(api, kinds(options.graph));
+            let _ = api.activity_disable(kind::DEVICE);
             let _ = api.unsubscribe(subscriber);
             return Err(off);
         }
@@ -86,11 +91,11 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
     ));
     Ok(Box::new(Cupti {
         api,
-        _subscriber: subscriber,
+        subscriber: Mutex::new(Some(subscriber)),
         driver_get_version,
         by_callback: settings.by_callback,
         collecting: AtomicBool::new(settings.collecting),
-        kinds: settings.kinds,
+        kinds: kinds(options.graph),
         facts,
     }))
 }
@@ -99,10 +104,18 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
 struct Settings {
     by_callback: bool,
     collecting: bool,
-    kinds: &'static [u32],
 }
 
-/// Hands CUPTI the buffers, asks for the callbacks and, without `STAGE2_RANGES`, for the records.
+/// The kinds of activity that are collected.
+fn kinds(graph: Graph) -> &'static [u32] {
+    match graph {
+        Graph::Node => &[kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
+        Graph::Graph => &[kind::GRAPH_TRACE, kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
+    }
+}
+
+/// Hands CUPTI the buffers, asks for the callbacks and, where collection is not switched at
+/// ranges, for the records.
 fn configure(
     shared: &Shared,
     api: &Api,
@@ -125,37 +138,32 @@ fn configure(
     api.register_callbacks(callbacks::request_buffer, callbacks::complete_buffer)
         .map_err(|error| refused("take activity buffers", error))?;
 
-    let mut on = |domain, id| api.enable_callback(subscriber, domain, id, true);
+    let on = |subscriber: &mut _, domain, id| api.enable_callback(subscriber, domain, id, true);
     if by_callback {
-        on(sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::KERNEL)
+        on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::KERNEL)
             .map_err(|error| refused("report launches", error))?;
-        for &id in launches::OTHERS {
-            // Newer calls are unknown to older CUPTIs.
-            let _ = on(sys::CUPTI_CB_DOMAIN_DRIVER_API, id);
-        }
+        report_launches(api, subscriber, true);
     } else {
-        on(sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
+        on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
             .map_err(|error| refused("report the fence call", error))?;
     }
     for id in
         [sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED]
     {
         // Without them only the capture paths of graph kernels are missing.
-        let _ = on(sys::CUPTI_CB_DOMAIN_RESOURCE, id);
+        let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
     }
     // Without it only the names of the GPUs are missing.
     let _ = api.activity_enable(kind::DEVICE);
 
-    let kinds: &'static [u32] = match options.graph {
-        Graph::Node => &[kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
-        Graph::Graph => &[kind::GRAPH_TRACE, kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
-    };
-    let collecting = options.ranges.is_everything();
+    let collecting = !options.is_gated();
     if collecting {
-        enable(api, kinds)
+        enable(api, kinds(options.graph))
             .map_err(|(kind, error)| refused(&format!("collect activity of kind {kind}"), error))?;
+    } else if by_callback {
+        report_launches(api, subscriber, false);
     }
-    Ok(Settings { by_callback, collecting, kinds })
+    Ok(Settings { by_callback, collecting })
 }
 
 fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> bool {
@@ -175,6 +183,19 @@ fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> b
 
 fn enable(api: &Api, kinds: &[u32]) -> Result<(), (u32, cupti_sys::CuptiError)> {
     kinds.iter().try_for_each(|&kind| api.activity_enable(kind).map_err(|error| (kind, error)))
+}
+
+fn disable(api: &Api, kinds: &[u32]) {
+    for &kind in kinds {
+        let _ = api.activity_disable(kind);
+    }
+}
+
+/// Switches the callbacks at launches. Newer calls are unknown to older CUPTIs.
+fn report_launches(api: &Api, subscriber: &mut Subscriber, on: bool) {
+    for &id in std::iter::once(&launches::KERNEL).chain(launches::OTHERS) {
+        let _ = api.enable_callback(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id, on);
+    }
 }
 
 /// The driver's version function, and what it says (1000 * major + 10 * minor).
@@ -234,6 +255,14 @@ fn is_simulated(api: &Api) -> bool {
     unsafe {
         libloading::Library::new(api.path())
             .is_ok_and(|library| library.get::<*const ()>(b"stage2_sim_version\0").is_ok())
+    }
+}
+
+impl Cupti {
+    fn report_launches(&self, on: bool) {
+        if let Some(subscriber) = self.subscriber.lock().as_mut().filter(|_| self.by_callback) {
+            report_launches(self.api, subscriber, on);
+        }
     }
 }
 
@@ -305,20 +334,25 @@ impl Tracer for Cupti {
     fn collect(&self, on: bool) {
         if on {
             self.collecting.store(true, Ordering::Release);
+            // Before the first record, so that none is without its launch.
+            self.report_launches(true);
             if let Err((kind, error)) = enable(self.api, self.kinds) {
                 diag::warn(format_args!(
                     "CUPTI refused to collect activity of kind {kind}: {error}"
                 ));
             }
         } else if self.collecting.swap(false, Ordering::AcqRel) {
-            for &kind in self.kinds {
-                let _ = self.api.activity_disable(kind);
-            }
+            disable(self.api, self.kinds);
+            self.report_launches(false);
         }
     }
 
     fn shut(&self) {
         self.collect(false);
+        if let Some(subscriber) = self.subscriber.lock().take() {
+            // A failure has nobody to go to.
+            let _ = self.api.unsubscribe(subscriber);
+        }
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

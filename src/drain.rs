@@ -32,6 +32,9 @@ struct Drain {
     aggregates: Aggregates,
     closed: Vec<Closed>,
     gpu_known: bool,
+    /// [`crate::gate::Gate::turns`] at the last flush, and flushes since it changed.
+    turns: u64,
+    quiet_periods: u32,
 }
 
 /// The body of the drain thread: works until told to stop, then finishes everything.
@@ -40,12 +43,18 @@ pub fn run(shared: &'static Shared) {
         shared,
         output: Output::open(&shared.options),
         names: Interner::new(),
-        ranges: Ranges::new(),
+        ranges: Ranges::new(shared.options.is_sampled()),
         aggregates: Aggregates::default(),
         closed: Vec::new(),
         gpu_known: false,
+        turns: 0,
+        quiet_periods: 0,
     };
     drain.output.anchor(clock::anchor(|| None));
+    if shared.options.is_sampled() {
+        let (key, value) = ("sample".to_owned(), format!("1/{}", shared.options.sample));
+        drain.output.put(Record::Meta { key, value });
+    }
     let mut flush_at = Instant::now() + shared.options.flush;
     while !shared.stop.load(Ordering::Acquire) {
         std::thread::park_timeout(NAP.min(flush_at.saturating_duration_since(Instant::now())));
@@ -173,6 +182,8 @@ impl Drain {
     }
 
     fn kernel(&mut self, tracer: &dyn Tracer, owner: u32, kernel: &KernelActivity) {
+        let execution = &kernel.execution;
+        let Some(found) = self.find(owner, execution) else { return };
         let text = tracer.text_at(kernel.name);
         let name = self.names.name_at(kernel.name, text, &mut self.output);
         let shape = Shape {
@@ -185,9 +196,8 @@ impl Drain {
             registers_per_thread: kernel.registers_per_thread,
             local_bytes_per_thread: kernel.local_bytes_per_thread,
         };
-        let execution = &kernel.execution;
-        let Some(at) = self.place(owner, execution, Work::Kernel(shape), 0) else { return };
         let shape = self.names.shape(shape, &mut self.output);
+        let at = self.count(found, execution, Work::Kernel(name), 0);
         self.output.kernel(&Kernel {
             start: execution.start,
             end: execution.end,
@@ -199,46 +209,70 @@ impl Drain {
         });
     }
 
-    /// Finds the ranges and the queue of a piece of work and counts it. `None` where
-    /// `STAGE2_RANGES` does not ask for it.
+    /// As [`Drain::find`] and [`Drain::count`].
     fn place(&mut self, owner: u32, ran: &Execution, work: Work, bytes: u64) -> Option<Placed> {
+        let found = self.find(owner, ran)?;
+        Some(self.count(found, ran, work, bytes))
+    }
+
+    /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` does not ask for it or
+    /// `STAGE2_SAMPLE` leaves it out.
+    fn find(&mut self, owner: u32, ran: &Execution) -> Option<Found> {
         let counters = &self.shared.counters;
         let (place, correlation) = self.ranges.place(owner, ran.correlation);
-        let path = match place {
-            Place::UNKNOWN => {
-                counters.unattributed.increment();
-                UNATTRIBUTED
-            }
-            place if !place.wanted && !self.shared.options.ranges.is_everything() => {
+        match place {
+            Place::UNKNOWN => counters.unattributed.increment(),
+            place if !place.wanted && self.shared.options.is_gated() => {
                 counters.filtered.increment();
                 return None;
             }
-            place => {
-                counters.attributed.increment();
-                place.path
-            }
-        };
+            _ => counters.attributed.increment(),
+        }
+        Some((place, correlation))
+    }
+
+    /// Counts a piece of work and finds its queue.
+    fn count(&mut self, found: Found, ran: &Execution, work: Work, bytes: u64) -> Placed {
+        let (place, correlation) = found;
+        let counters = &self.shared.counters;
         let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
         if timed.is_none() {
             counters.invalid_timestamps.increment();
         }
-        let top = if path == UNATTRIBUTED { path } else { self.names.top_of(path) };
-        let key = Key { path, work, device: ran.device };
-        self.aggregates.add(key, top, timed, bytes, counters);
+        if self.shared.options.shows_summary() {
+            let (path, top) = match place {
+                Place::UNKNOWN => (UNATTRIBUTED, UNATTRIBUTED),
+                place => (place.path, self.names.top_of(place.path)),
+            };
+            let key = Key { path, work, device: ran.device };
+            self.aggregates.add(key, top, timed, bytes, counters);
+        }
         let queue = Queue { id: 0, device: ran.device, context: ran.context, stream: ran.stream };
         let queue = self.names.queue(queue, &mut self.output);
-        Some(Placed { queue, range: place.range, correlation })
+        Placed { queue, range: place.range, correlation }
+    }
+
+    /// Whether CUPTI may hold records: collection is on, or was in the last two periods.
+    fn may_hold_records(&mut self) -> bool {
+        let (gate, turns) = (&self.shared.gate, self.shared.gate.turns());
+        let quiet = self.shared.options.is_gated() && !gate.is_open() && turns == self.turns;
+        self.turns = turns;
+        self.quiet_periods = if quiet { self.quiet_periods.saturating_add(1) } else { 0 };
+        self.quiet_periods < 2
     }
 
     /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
     fn flush(&mut self, forced: bool) {
-        if let Some(tracer) = self.shared.tracer() {
+        // A flush holds up launches for a moment: none where there is nothing to be had.
+        let worthwhile = self.may_hold_records() || forced;
+        if let Some(tracer) = self.shared.tracer().filter(|_| worthwhile) {
             if let Err(error) = tracer.flush(forced) {
                 diag::debug(format_args!("CUPTI did not flush: {error}"));
             }
             self.shared.counters.cupti_dropped.add(tracer.take_dropped());
         }
         self.take_in();
+        self.shared.counters.names_cut.add(self.names.take_refused());
         let tracer = self.shared.tracer();
         self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));
         self.output.flush(&self.shared.counters);
@@ -247,7 +281,7 @@ impl Drain {
     /// Takes in the rest, closes the spool and shows the summary.
     fn finish(mut self) {
         if let Some(tracer) = self.shared.tracer() {
-            tracer.shut();
+            tracer.collect(false);
         }
         self.flush(true);
         let counters = &self.shared.counters;
@@ -269,6 +303,9 @@ impl Drain {
         summary.show();
     }
 }
+
+/// Ranges of a piece of work, and its correlation id in full.
+type Found = (Place, u64);
 
 /// Where a piece of work belongs.
 struct Placed {

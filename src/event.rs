@@ -14,7 +14,7 @@ use crate::thread;
 pub const TEXT_LIMIT: usize = 1024;
 /// What of a text travels in one event, bytes.
 const INLINE: usize = 72;
-/// Events that the queue holds: 8 MiB, about a second of a guest that does nothing but ranges
+/// Events that the queue holds: 9 MiB, about a second of a guest that does nothing but ranges
 /// at the rate of PyTorch's own operator ranges, and the drain thread comes by every few
 /// milliseconds.
 pub const QUEUE_EVENTS: usize = 1 << 16;
@@ -46,6 +46,19 @@ pub enum What {
     GraphNodeCloned,
 }
 
+/// What is to be collected within a range that opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Want {
+    /// What is collected around it: nobody asked for this range itself, or one around it was
+    /// asked for and decides.
+    #[default]
+    Inherit,
+    /// It was asked for, and is not among the instances that are sampled.
+    Skip,
+    /// Everything.
+    Collect,
+}
+
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
@@ -67,8 +80,8 @@ pub struct Event {
     pub string: u64,
     /// Ranges open in the domain after a push or pop; `None` where that is not tracked.
     pub depth: Option<u32>,
-    /// Collection is asked for inside of this range.
-    pub wanted: bool,
+    /// What is to be collected within this range.
+    pub want: Want,
     /// NVTX payload.
     pub payload: Option<Payload>,
     text_length: u8,
@@ -88,7 +101,7 @@ impl Event {
             id: 0,
             string: 0,
             depth: None,
-            wanted: false,
+            want: Want::Inherit,
             payload: None,
             text_length: 0,
             text: [0; INLINE],
@@ -160,6 +173,11 @@ impl Events {
     /// Takes the oldest event.
     pub fn receive(&self) -> Option<Event> {
         self.queue.pop()
+    }
+
+    /// Events that were not taken yet.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
     }
 
     /// Half of the places are taken: the drain thread should not sleep on.

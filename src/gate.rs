@@ -1,10 +1,10 @@
 //! Openings and closings of wanted ranges into switching collection on and off.
 //!
-//! Used only with `STAGE2_RANGES`. Threads only count; whoever finds the switch in the wrong
+//! Used only with `STAGE2_RANGES` and `STAGE2_SAMPLE`. Threads only count; whoever finds the switch in the wrong
 //! position turns it. A thread that opens a range waits until collection is on, for a bounded
 //! time, because its next call may be a launch; nobody waits for it to go off.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The longest that a thread waits for another one to finish switching (one switch takes about
@@ -17,6 +17,7 @@ pub struct Gate {
     open: AtomicU32,
     on: AtomicBool,
     turning: AtomicBool,
+    turns: AtomicU64,
 }
 
 impl Gate {
@@ -47,6 +48,11 @@ impl Gate {
         self.open.load(Ordering::SeqCst) > 0
     }
 
+    /// How often the switch was turned.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
     /// Turns the switch until it fits. `false`: another thread is turning it.
     fn settle(&self, switch: &impl Fn(bool)) -> bool {
         loop {
@@ -60,6 +66,7 @@ impl Gate {
                 let on = self.is_open();
                 switch(on);
                 self.on.store(on, Ordering::SeqCst);
+                self.turns.fetch_add(1, Ordering::Relaxed);
             }
             // Whoever counted since and found us turning relies on the next round.
             self.turning.store(false, Ordering::SeqCst);
@@ -87,6 +94,7 @@ mod tests {
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         gate.exit(switch);
         assert_eq!(calls.load(Ordering::SeqCst), 2);
+        assert_eq!(gate.turns(), 2);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Names, launch configurations, queues and range paths into the dense numbers of a spool.
 //!
-//! A number is given out once; the record that defines it goes to the sink before any record
-//! that uses it.
+//! The record that defines a number goes to the sink before any record that uses it. All tables
+//! are bounded.
 
 use std::hash::Hash;
+use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{NONE, Path, Queue, Record, Shape};
@@ -20,33 +21,59 @@ impl Sink for Vec<Record> {
     }
 }
 
-/// Dense numbers for values of one kind, from 1.
+/// Distinct texts that are kept, for the life of the process, and their bytes in all.
+const MAX_NAMES: usize = 1 << 15;
+const MAX_NAME_BYTES: usize = 4 << 20;
+/// Stands for every further text.
+const MORE_NAMES: &[u8] = b"(more names than are kept)";
+/// Range paths that are kept; a range beyond counts for the one around it.
+const MAX_PATHS: usize = 1 << 15;
+/// Launch configurations, and queues, that are known at a time. With the next one all are
+/// forgotten, and defined again when they come again.
+const MAX_SHAPES: usize = 1 << 15;
+const MAX_QUEUES: usize = 1 << 12;
+/// Addresses of kernel names that are known at a time.
+const MAX_ADDRESSES: usize = 1 << 15;
+
+/// Numbers for values of one kind, from 1.
 struct Numbers<K> {
     known: FxHashMap<K, u32>,
+    last: u32,
 }
 
 impl<K: Eq + Hash> Numbers<K> {
     fn new() -> Self {
-        Numbers { known: FxHashMap::default() }
+        Numbers { known: FxHashMap::default(), last: 0 }
     }
 
-    fn next(&self) -> u32 {
-        self.known.len() as u32 + 1
+    /// A number for a value that has none.
+    fn give(&mut self, key: K, limit: usize) -> u32 {
+        if self.known.len() >= limit {
+            self.known.clear();
+        }
+        self.last += 1;
+        self.known.insert(key, self.last);
+        self.last
     }
 }
 
 /// All the numbers of one spool.
 pub struct Interner {
-    names: FxHashMap<Box<[u8]>, u32>,
-    name_list: Vec<Box<[u8]>>,
+    names: FxHashMap<Rc<[u8]>, u32>,
+    name_list: Vec<Rc<[u8]>>,
+    name_bytes: usize,
+    /// Texts and paths for which there was no room.
+    refused: u64,
     /// Address of a kernel name to its number, so that most names are only compared.
     addresses: FxHashMap<usize, u32>,
     shapes: Numbers<Shape>,
-    shape_list: Vec<Shape>,
     queues: Numbers<Queue>,
-    queue_list: Vec<Queue>,
     paths: Numbers<Path>,
     path_list: Vec<Path>,
+    /// The outermost part of each path.
+    tops: Vec<u32>,
+    /// Most work comes from the queue that the work before came from.
+    last_queue: Queue,
 }
 
 impl Interner {
@@ -55,13 +82,15 @@ impl Interner {
         Interner {
             names: FxHashMap::default(),
             name_list: Vec::new(),
+            name_bytes: 0,
+            refused: 0,
             addresses: FxHashMap::default(),
             shapes: Numbers::new(),
-            shape_list: Vec::new(),
             queues: Numbers::new(),
-            queue_list: Vec::new(),
             paths: Numbers::new(),
             path_list: Vec::new(),
+            tops: Vec::new(),
+            last_queue: Queue::default(),
         }
     }
 
@@ -70,9 +99,17 @@ impl Interner {
         if let Some(&id) = self.names.get(bytes) {
             return id;
         }
+        let full = self.name_list.len() >= MAX_NAMES
+            || self.name_bytes.saturating_add(bytes.len()) > MAX_NAME_BYTES;
+        if full && bytes != MORE_NAMES {
+            self.refused += 1;
+            return self.name(MORE_NAMES, sink);
+        }
         let id = self.name_list.len() as u32 + 1;
-        self.names.insert(bytes.into(), id);
-        self.name_list.push(bytes.into());
+        let text: Rc<[u8]> = bytes.into();
+        self.names.insert(Rc::clone(&text), id);
+        self.name_list.push(text);
+        self.name_bytes += bytes.len();
         sink.put(Record::Name { id, bytes: bytes.into() });
         id
     }
@@ -86,6 +123,9 @@ impl Interner {
             return id;
         }
         let id = self.name(bytes, sink);
+        if self.addresses.len() >= MAX_ADDRESSES {
+            self.addresses.clear();
+        }
         self.addresses.insert(address, id);
         id
     }
@@ -95,9 +135,9 @@ impl Interner {
         (name as usize).checked_sub(1).and_then(|i| self.name_list.get(i)).map_or(&[], |b| b)
     }
 
-    /// The number that a text already has.
-    pub fn known_name(&self, bytes: &[u8]) -> Option<u32> {
-        self.names.get(bytes).copied()
+    /// Texts and paths that were refused since the last call.
+    pub fn take_refused(&mut self) -> u64 {
+        std::mem::take(&mut self.refused)
     }
 
     /// The number of a launch configuration (its `id` is ignored).
@@ -106,27 +146,23 @@ impl Interner {
         if let Some(&id) = self.shapes.known.get(&key) {
             return id;
         }
-        let id = self.shapes.next();
-        self.shapes.known.insert(key, id);
-        self.shape_list.push(Shape { id, ..shape });
+        let id = self.shapes.give(key, MAX_SHAPES);
         sink.put(Record::Shape(Shape { id, ..shape }));
         id
     }
 
-    /// What [`Interner::shape`] numbered.
-    pub fn shape_of(&self, id: u32) -> Option<&Shape> {
-        self.shape_list.get((id as usize).checked_sub(1)?)
-    }
-
     /// The number of a queue (its `id` is ignored).
     pub fn queue(&mut self, queue: Queue, sink: &mut impl Sink) -> u32 {
+        let last = self.last_queue;
+        if last.id != 0 && (Queue { id: last.id, ..queue }) == last {
+            return last.id;
+        }
         let key = Queue { id: 0, ..queue };
         if let Some(&id) = self.queues.known.get(&key) {
+            self.last_queue = Queue { id, ..queue };
             return id;
         }
-        let id = self.queues.next();
-        self.queues.known.insert(key, id);
-        self.queue_list.push(Queue { id, ..queue });
+        let id = self.queues.give(key, MAX_QUEUES);
         sink.put(Record::Queue(Queue { id, ..queue }));
         id
     }
@@ -137,9 +173,13 @@ impl Interner {
         if let Some(&id) = self.paths.known.get(&key) {
             return id;
         }
-        let id = self.paths.next();
-        self.paths.known.insert(key, id);
+        if self.path_list.len() >= MAX_PATHS && parent != NONE {
+            self.refused += 1;
+            return parent;
+        }
+        let id = self.paths.give(key, usize::MAX);
         self.path_list.push(Path { id, ..key });
+        self.tops.push(if parent == NONE { id } else { self.top_of(parent) });
         sink.put(Record::Path(Path { id, ..key }));
         id
     }
@@ -151,12 +191,7 @@ impl Interner {
 
     /// The outermost part of a path; 0 for none.
     pub fn top_of(&self, path: u32) -> u32 {
-        let mut top = path;
-        // A parent always has a smaller number, so this ends.
-        while let Some(parent) = self.path_of(top).map(|p| p.parent).filter(|&p| p != NONE) {
-            top = parent;
-        }
-        top
+        (path as usize).checked_sub(1).and_then(|i| self.tops.get(i)).copied().unwrap_or(path)
     }
 
     /// A path as text, its parts joined by `/`. Not escaped.
@@ -192,6 +227,28 @@ mod tests {
         assert_eq!(interner.text(b), b"b");
         assert_eq!(interner.text(0), b"");
         assert_eq!(sink.len(), 2);
+    }
+
+    #[test]
+    fn whatever_comes_the_tables_stay_bounded_and_what_is_refused_is_counted() {
+        let (mut interner, mut sink) = (Interner::new(), Vec::new());
+        let mut last = 0;
+        for i in 0..2 * MAX_NAMES as u32 {
+            last = interner.name(&i.to_le_bytes(), &mut sink);
+            interner.shape(Shape { grid: [i, 1, 1], ..Shape::default() }, &mut sink);
+            interner.queue(Queue { stream: i, ..Queue::default() }, &mut sink);
+            let parent = interner.path(NONE, 1, NONE, &mut sink);
+            interner.path(parent, i + 2, NONE, &mut sink);
+        }
+        assert_eq!(interner.text(last), MORE_NAMES);
+        assert!(interner.name_list.len() <= MAX_NAMES + 1);
+        assert!(interner.path_list.len() <= MAX_PATHS);
+        assert!(interner.shapes.known.len() <= MAX_SHAPES);
+        assert!(interner.queues.known.len() <= MAX_QUEUES);
+        assert!(interner.take_refused() >= 2 * MAX_NAMES as u64 - 2);
+        // A shape that was forgotten is defined anew, under a number of its own.
+        let again = interner.shape(Shape { grid: [0, 1, 1], ..Shape::default() }, &mut sink);
+        assert_eq!(again, 2 * MAX_NAMES as u32 + 1);
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub mod nvtx;
 pub mod options;
 pub mod pool;
 pub mod ranges;
+pub mod sample;
 pub mod state;
 pub mod summary;
 pub mod thread;

@@ -100,13 +100,30 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     // Signals are the guest's business: they must not arrive on our thread.
     let guest_mask = block_signals();
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
-        barrier::catch((), || drain::run(shared));
+        let finished = barrier::catch(false, || {
+            drain::run(shared);
+            true
+        });
         shared.done.store(true, Ordering::Release);
+        if !finished {
+            give_up(shared);
+        }
     });
     restore_signals(&guest_mask);
     // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
     let _ = shared.drain.set(spawned?.thread().clone());
     Ok(())
+}
+
+/// Nobody takes in records any more: the guest shall not pay for them.
+fn give_up(shared: &Shared) {
+    state::advance(Phase::On, Phase::Ended);
+    if let Some(tracer) = shared.tracer() {
+        barrier::catch((), || tracer.shut());
+    }
+    diag::warn(format_args!(
+        "off: the thread that takes in records failed; the trace file ends at its last flush"
+    ));
 }
 
 fn block_signals() -> libc::sigset_t {

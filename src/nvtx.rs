@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stage2_spool::Payload;
 
-use crate::event::{Event, What};
+use crate::event::{Event, Want, What};
 use crate::state::{self, Shared};
 use crate::thread::{self, NOT_TRACKED};
-use crate::{barrier, clock};
+use crate::{barrier, clock, sample};
 use message::Text;
 
 /// Numbers for domains, strings and start/end ranges.
@@ -63,13 +63,12 @@ fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
 
 fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
     handle(NOT_TRACKED, |shared| {
-        let wanted = is_wanted(shared, domain, attributes.text);
-        let step = thread::push(domain.number(), wanted);
-        if step.gate {
-            open_gate(shared);
-        }
+        let asked = is_asked(shared, domain, attributes.text);
+        let choose = || is_chosen(shared, domain, attributes.text);
+        let step = thread::push(domain.number(), asked, choose);
+        let want = if step.gate { open_gate(shared) } else { step.want };
         let mut event = event(shared, What::Push, domain, attributes);
-        (event.depth, event.wanted) = (step.depth, wanted);
+        (event.depth, event.want) = (step.depth, want);
         send(shared, event, attributes.text);
         step.pushed_level()
     })
@@ -88,16 +87,23 @@ fn pop(domain: Handle) -> i32 {
     })
 }
 
-/// Returns the id of the new range; its lowest bit says that collection is asked for inside.
+/// Returns the id of the new range; its lowest bit says that it is collected.
 fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
     handle(0, |shared| {
-        let wanted = is_wanted(shared, domain, attributes.text);
-        if wanted {
-            open_gate(shared);
+        let mut want = match is_asked(shared, domain, attributes.text) {
+            false => Want::Inherit,
+            true => {
+                let choose = || is_chosen(shared, domain, attributes.text);
+                if thread::around().unwrap_or_else(choose) { Want::Collect } else { Want::Skip }
+            }
+        };
+        let collected = want == Want::Collect;
+        if collected {
+            want = open_gate(shared);
         }
         let mut event = event(shared, What::Start, domain, attributes);
-        event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(wanted);
-        event.wanted = wanted;
+        event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(collected);
+        event.want = want;
         send(shared, event, attributes.text);
         event.id
     })
@@ -160,7 +166,10 @@ impl Attributes<'_> {
 
 fn event(shared: &Shared, what: What, domain: Handle, attributes: Attributes<'_>) -> Event {
     let mut event = Event::new(what, shared.events.current_thread(&shared.counters));
-    event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
+    // Without collection there is nothing that a fence could place.
+    if !shared.options.is_gated() || shared.gate.is_open() {
+        event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
+    }
     event.at = clock::mono();
     event.domain = domain.number();
     event.category = attributes.category;
@@ -178,10 +187,12 @@ fn send(shared: &Shared, event: Event, text: Text<'_>) {
     }
 }
 
-fn is_wanted(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
+/// Whether collection is asked for in a range: where only some ranges are collected, by name or,
+/// if all names are, by instance.
+fn is_asked(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
     let filter = &shared.options.ranges;
     if filter.is_everything() {
-        return false;
+        return shared.options.is_sampled();
     }
     let by_domain = match domain {
         Handle::NULL => filter.match_domain(b""),
@@ -194,12 +205,31 @@ fn is_wanted(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
     by_domain & by_name != 0
 }
 
-fn open_gate(shared: &Shared) {
-    if !shared.gate.enter(|on| collect(shared, on)) {
-        // Another thread was slow to switch collection on; what this one launches until then
-        // has no record, and the gap must show.
-        shared.counters.late_switches.increment();
+/// Whether this instance of a range that was asked for is among those that are sampled.
+fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
+    if !shared.options.is_sampled() {
+        return true;
     }
+    let registered = match text {
+        Text::Registered(handle) => handle.number(),
+        _ => 0,
+    };
+    let key = text.with_bytes(|name| sample::key(name, registered, domain.number()));
+    shared.sampler.take(key)
+}
+
+/// Has collection switched on; what can be had then of the range that opens.
+fn open_gate(shared: &Shared) -> Want {
+    if shared.gate.enter(|on| collect(shared, on)) {
+        return Want::Collect;
+    }
+    // Another thread was slow to switch collection on; what this one launches until then has no
+    // record. A sample can do without the instance; else the gap must show.
+    if shared.options.is_sampled() {
+        return Want::Skip;
+    }
+    shared.counters.late_switches.increment();
+    Want::Collect
 }
 
 fn close_gate(shared: &Shared) {

@@ -48,6 +48,8 @@ pub struct Options {
     pub summary: Summary,
     /// `STAGE2_RANGES`.
     pub ranges: RangeFilter,
+    /// `STAGE2_SAMPLE`: one of this many instances of each range is collected.
+    pub sample: u32,
     /// `STAGE2_GRAPH`.
     pub graph: Graph,
     /// `STAGE2_CUPTI`: the libcupti to use.
@@ -72,9 +74,10 @@ impl Default for Options {
             out: None,
             summary: Summary::Stderr,
             ranges: RangeFilter::everything(),
+            sample: 1,
             graph: Graph::Node,
             cupti: None,
-            buffers: Sizes { bytes: 1 << 20, count: 48 },
+            buffers: Sizes { bytes: 1 << 20, count: 24 },
             flush: Duration::from_millis(1000),
             log: Level::Warn,
             attribution: Attribution::Auto,
@@ -106,8 +109,9 @@ const TABLE: &[(&str, &str, Read)] = &[
         "up to 30 comma-separated globs name[@domain], e.g. prefill,decode*@llm",
         |o, v| set(&mut o.ranges, RangeFilter::parse(v)),
     ),
-    ("STAGE2_SAMPLE", "1/1 (sampling is not there yet: every instance is collected)", |_, v| {
-        v == "1/1"
+    ("STAGE2_SAMPLE", "1/N with N from 1 to 1000000, e.g. 1/16", |o, v| {
+        let one_in = v.strip_prefix("1/").and_then(|n| n.parse().ok());
+        set(&mut o.sample, one_in.filter(|n| (1..=1_000_000).contains(n)))
     }),
     ("STAGE2_GRAPH", "node or graph", |o, v| {
         let graph = match v {
@@ -120,7 +124,7 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_CUPTI", "the path of a libcupti", |o, v| set(&mut o.cupti, Some(path(v)))),
     (
         "STAGE2_BUFFERS",
-        "SIZE*COUNT, e.g. 1M*48, with 64K to 256M a buffer, 2 to 1024 buffers, 4G in all",
+        "SIZE*COUNT, e.g. 1M*24, with 64K to 256M a buffer, 2 to 1024 buffers, 4G in all",
         |o, v| set(&mut o.buffers, read_buffers(v)),
     ),
     ("STAGE2_FLUSH_MS", "milliseconds from 10 to 3600000", |o, v| {
@@ -151,6 +155,21 @@ impl Options {
     /// Reads the environment. A value that cannot be read costs one warning and is the default.
     pub fn from_env() -> Self {
         Self::read(|name| env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+    }
+
+    /// Collection is on within some ranges only.
+    pub fn is_gated(&self) -> bool {
+        self.is_sampled() || !self.ranges.is_everything()
+    }
+
+    /// The table at exit is shown somewhere, or `kernels.md` is written.
+    pub fn shows_summary(&self) -> bool {
+        self.summary != Summary::Off || (self.out.is_some() && !self.launcher)
+    }
+
+    /// Not every instance of a range is collected.
+    pub fn is_sampled(&self) -> bool {
+        self.sample > 1
     }
 
     fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
@@ -238,6 +257,7 @@ mod tests {
             ("STAGE2_OUT", "/tmp/x"),
             ("STAGE2_SUMMARY", "off"),
             ("STAGE2_RANGES", "decode"),
+            ("STAGE2_SAMPLE", "1/16"),
             ("STAGE2_GRAPH", "graph"),
             ("STAGE2_CUPTI", "/c.so"),
             ("STAGE2_BUFFERS", "4M*16"),
@@ -248,6 +268,7 @@ mod tests {
         assert_eq!(options.out, Some(PathBuf::from("/tmp/x")));
         assert_eq!(options.summary, Summary::Off);
         assert!(!options.ranges.is_everything());
+        assert_eq!(options.sample, 16);
         assert_eq!(options.graph, Graph::Graph);
         assert_eq!(options.cupti, Some(PathBuf::from("/c.so")));
         assert_eq!(options.buffers, Sizes { bytes: 4 << 20, count: 16 });
@@ -267,6 +288,9 @@ mod tests {
             assert_eq!(read(&[("STAGE2_FLUSH_MS", bad)]).flush, defaults.flush, "{bad}");
         }
         assert_eq!(read(&[("STAGE2_GRAPH", "nodes")]).graph, Graph::Node);
+        for bad in ["0", "16", "1/0", "2/3", "1/-1", "1/1.5", "1/ 4", "1/99999999999999999999"] {
+            assert_eq!(read(&[("STAGE2_SAMPLE", bad)]).sample, 1, "{bad}");
+        }
         assert!(read(&[("STAGE2_RANGES", ",,")]).ranges.is_everything());
     }
 

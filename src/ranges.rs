@@ -7,8 +7,8 @@
 //!   a push that was lost stands as a range named `(lost)`;
 //! - ranges that do not nest (start/end, or push/pop of several domains): when an outer one
 //!   closes first, the inner ones go on as continuations under their new path;
-//! - more distinct names than [`MAX_NAMES`]: further ones are named `(more range names)` and
-//!   counted, because names are kept for the life of the process.
+//! - more names, handles, nodes or open ranges than are kept: further ones are counted, and named
+//!   for what they are. Everything kept here is bounded.
 
 mod apply;
 
@@ -16,18 +16,22 @@ use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE};
 
 use crate::counters::Counters;
-use crate::event::{Event, What};
+use crate::event::{Event, Want, What};
 use crate::intern::{Interner, Sink};
 use crate::timeline::{Correlations, Place, Timeline};
 
-/// Distinct texts of ranges, marks and domains that are kept.
-const MAX_NAMES: usize = 1 << 17;
-/// Changes kept over all timelines: 32 MiB.
-const MAX_CHANGES: usize = 1 << 20;
+/// Changes kept over all timelines: 8 MiB.
+const MAX_CHANGES: usize = 1 << 18;
 /// Graph nodes whose capture path is kept.
-const MAX_NODES: usize = 1 << 20;
-/// Launches looked up by correlation id (callback attribution), a power of two.
-const LAUNCHES: usize = 1 << 19;
+const MAX_NODES: usize = 1 << 17;
+/// Domains, and registered strings, whose names are kept.
+const MAX_HANDLES: usize = 1 << 15;
+/// Start/end ranges that may be open at a time.
+const MAX_STARTED: usize = 1 << 14;
+/// Launches looked up by correlation id (callback attribution), a power of two: 8 MiB.
+const LAUNCHES: usize = 1 << 18;
+/// Every so many threads, those that came before and are in no range are put to rest.
+const THREADS: usize = 1 << 10;
 
 /// A range that is open.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +45,7 @@ struct Open {
     domain: u32,
     /// The guest's id of a start/end range; `None` for push/pop.
     start_id: Option<u64>,
-    wanted: bool,
+    want: Want,
     event: Event,
 }
 
@@ -57,6 +61,34 @@ struct Thread {
     text: Vec<u8>,
 }
 
+/// A place in the table of threads, whose numbers are never used twice.
+#[derive(Default)]
+struct Slot {
+    /// What is known of it; nothing of one that is in no range since `resting_since`.
+    known: Option<Box<Thread>>,
+    /// A fence; 0: it never was in any.
+    resting_since: u64,
+}
+
+impl Slot {
+    /// Forgets all but the last change of a thread that is in no range.
+    fn rest(&mut self) {
+        let at_rest = |thread: &mut Box<Thread>| thread.open.is_empty() && thread.text.is_empty();
+        if let Some(thread) = self.known.take_if(at_rest) {
+            self.resting_since = thread.timeline.last_fence();
+        }
+    }
+
+    /// What was open when this thread made call `correlation`.
+    fn at(&self, correlation: u64) -> Place {
+        match &self.known {
+            Some(thread) => thread.timeline.at(correlation),
+            None if correlation >= self.resting_since => Place::OUTSIDE,
+            None => Place::UNKNOWN,
+        }
+    }
+}
+
 /// A range instance that closed, for the aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed {
@@ -66,11 +98,13 @@ pub struct Closed {
     pub host_ns: u64,
     /// It is a range of its own, not the continuation of one.
     pub counts: bool,
+    /// What was collected within it.
+    pub want: Want,
 }
 
 /// The ranges of all threads.
 pub struct Ranges {
-    threads: Vec<Thread>,
+    threads: Vec<Slot>,
     domains: FxHashMap<u32, u32>,
     strings: FxHashMap<u64, u32>,
     /// Thread on which a start/end range was started.
@@ -80,19 +114,20 @@ pub struct Ranges {
     launches: Vec<(u64, Place)>,
     correlations: Correlations,
     next_range: u64,
-    names: usize,
     changes: usize,
+    /// Only some instances of ranges are collected: the spool says which.
+    sampled: bool,
 }
 
 impl Default for Ranges {
     fn default() -> Self {
-        Self::new()
+        Self::new(false)
     }
 }
 
 impl Ranges {
-    /// No range is open.
-    pub fn new() -> Self {
+    /// No range is open. `sampled`: only some instances of ranges are collected.
+    pub fn new(sampled: bool) -> Self {
         Ranges {
             threads: Vec::new(),
             domains: FxHashMap::default(),
@@ -102,8 +137,8 @@ impl Ranges {
             launches: Vec::new(),
             correlations: Correlations::default(),
             next_range: RANGE_OUTSIDE + 1,
-            names: 0,
             changes: 0,
+            sampled,
         }
     }
 
@@ -129,8 +164,9 @@ impl Ranges {
         text.clear();
         self.thread(event.thread).text = text;
         if self.changes > MAX_CHANGES {
-            self.threads.iter_mut().for_each(|thread| thread.timeline.forget_half());
-            self.changes = self.threads.iter().map(|thread| thread.timeline.len()).sum();
+            let known = self.threads.iter_mut().filter_map(|slot| slot.known.as_mut());
+            known.for_each(|thread| thread.timeline.forget_half());
+            self.count_changes();
         }
     }
 
@@ -145,34 +181,53 @@ impl Ranges {
         }
         let place = match owner {
             0 => Place::UNKNOWN,
-            owner => self
-                .threads
-                .get(owner as usize)
-                .map_or(Place::OUTSIDE, |thread| thread.timeline.at(correlation)),
+            owner => {
+                let slot = self.threads.get(owner as usize);
+                slot.map_or(Place::OUTSIDE, |slot| slot.at(correlation))
+            }
         };
         (place, correlation)
     }
 
     /// Ranges that are open on any thread.
     pub fn open_count(&self) -> usize {
-        self.threads.iter().map(|thread| thread.open.len()).sum()
+        self.known().map(|thread| thread.open.len()).sum()
     }
 
     /// Paths of open ranges with the time since they were opened, ns.
     pub fn still_open(&self, now: MonoNs) -> impl Iterator<Item = Closed> + '_ {
-        self.threads.iter().flat_map(|thread| &thread.open).map(move |open| Closed {
+        self.known().flat_map(|thread| &thread.open).map(move |open| Closed {
             path: open.path,
             host_ns: now.since(open.event.at),
             counts: open.first == open.range,
+            want: open.want,
         })
     }
 
     fn thread(&mut self, number: u32) -> &mut Thread {
         let index = number as usize;
         if index >= self.threads.len() {
-            self.threads.resize_with(index + 1, Thread::default);
+            if (index + 1).is_multiple_of(THREADS) {
+                // Those of this batch may still have records on their way.
+                let older = self.threads.len().saturating_sub(THREADS / 2);
+                self.threads.iter_mut().take(older).for_each(Slot::rest);
+                self.count_changes();
+            }
+            self.threads.resize_with(index + 1, Slot::default);
         }
-        &mut self.threads[index]
+        let slot = &mut self.threads[index];
+        let since = slot.resting_since;
+        slot.known.get_or_insert_with(|| {
+            Box::new(Thread { timeline: Timeline::since(since), ..Thread::default() })
+        })
+    }
+
+    fn known(&self) -> impl Iterator<Item = &Thread> {
+        self.threads.iter().filter_map(|slot| slot.known.as_deref())
+    }
+
+    fn count_changes(&mut self) {
+        self.changes = self.known().map(|thread| thread.timeline.len()).sum();
     }
 }
 

@@ -21,6 +21,7 @@ use crate::event::Events;
 use crate::gate::Gate;
 use crate::options::Options;
 use crate::pool::{Full, Pool};
+use crate::sample::Sampler;
 
 /// What we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +87,10 @@ pub struct Shared {
     pub events: Events,
     /// What was seen and lost.
     pub counters: Counters,
-    /// Switches collection with `STAGE2_RANGES`.
+    /// Switches collection with `STAGE2_RANGES` and `STAGE2_SAMPLE`.
     pub gate: Gate,
+    /// Chooses the instances for `STAGE2_SAMPLE`.
+    pub sampler: Sampler,
     /// Activity buffers, once the GPU half was started.
     pub pool: OnceLock<Pool>,
     /// The GPU half, or why there is none.
@@ -104,6 +107,7 @@ impl Shared {
     /// Nothing is recorded yet.
     pub fn new(options: Options) -> Self {
         Shared {
+            sampler: Sampler::new(options.sample),
             options,
             events: Events::new(),
             counters: Counters::default(),

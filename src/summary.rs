@@ -96,7 +96,7 @@ impl Summary<'_> {
             (c.unclosed.get(), "ranges still open"),
             (c.names_cut.get(), "range names cut"),
             (c.aggregates_folded.get(), "calls in folded rows"),
-            (c.filtered.get(), "left out by STAGE2_RANGES"),
+            (c.filtered.get(), "left out by STAGE2_RANGES or STAGE2_SAMPLE"),
         ] {
             if count > 0 {
                 line.push_str(&format!(", {count} {what}"));

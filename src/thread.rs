@@ -3,6 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::event::Want;
+
 /// Domains for which a thread's nesting depth is tracked at once. A domain beyond that is still
 /// recorded; only its pushes and pops answer "not tracked" and it cannot gate collection.
 const DOMAINS: usize = 16;
@@ -18,7 +20,7 @@ thread_local! {
         State {
             number: Cell::new(0),
             fence: Cell::new(0),
-            domains: RefCell::new([Domain { id: u32::MAX, depth: 0, gated_at: None }; DOMAINS]),
+            domains: RefCell::new([Domain { id: u32::MAX, depth: 0, unit: None }; DOMAINS]),
         }
     };
 }
@@ -34,8 +36,17 @@ struct State {
 struct Domain {
     id: u32,
     depth: u32,
-    /// The depth at which the outermost range that collection is asked for was opened.
-    gated_at: Option<u32>,
+    /// The outermost range that collection is asked for.
+    unit: Option<Unit>,
+}
+
+/// A range that collection is asked for.
+#[derive(Clone, Copy)]
+struct Unit {
+    /// The depth at which it was opened.
+    depth: u32,
+    /// It is collected; else it is left out of the sample.
+    collected: bool,
 }
 
 /// A thread's number and whether this call gave it out.
@@ -76,12 +87,15 @@ pub fn take_fence() -> u32 {
 pub struct Step {
     /// Ranges open in the domain afterwards; `None` where that is not tracked.
     pub depth: Option<u32>,
-    /// The outermost range that collection is asked for was opened (by a push) or closed.
+    /// A range that is collected, and not for the sake of one around it, was opened (by a push)
+    /// or closed.
     pub gate: bool,
+    /// What is to be collected within the range that a push opened.
+    pub want: Want,
 }
 
 impl Step {
-    const UNTRACKED: Step = Step { depth: None, gate: false };
+    const UNTRACKED: Step = Step { depth: None, gate: false, want: Want::Inherit };
 
     /// The level that NVTX wants returned: of the range that was opened or closed, from 0.
     pub fn pushed_level(self) -> i32 {
@@ -94,16 +108,30 @@ impl Step {
     }
 }
 
-/// Opens a range in `domain`. `wanted`: collection is asked for inside of it.
-pub fn push(domain: u32, wanted: bool) -> Step {
+/// Opens a range in `domain`. `asked`: collection is asked for inside of it; then `choose` says
+/// whether it really is, unless a range around it on this thread has decided that already.
+pub fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
+    let around = if asked { around() } else { None };
     with_domain(domain, |slot| {
-        let gate = wanted && slot.gated_at.is_none();
-        if gate {
-            slot.gated_at = Some(slot.depth);
+        let mut want = Want::Inherit;
+        if asked && slot.unit.is_none() {
+            let collected = around.unwrap_or_else(choose);
+            slot.unit = Some(Unit { depth: slot.depth, collected });
+            want = if collected { Want::Collect } else { Want::Skip };
         }
         slot.depth = slot.depth.saturating_add(1);
-        Step { depth: Some(slot.depth), gate }
+        Step { depth: Some(slot.depth), gate: want == Want::Collect, want }
     })
+}
+
+/// Whether this thread is inside of a range that collection is asked for, of any domain, and
+/// whether that is collected.
+pub fn around() -> Option<bool> {
+    let decided = |state: &State| {
+        let domains = state.domains.try_borrow().ok()?;
+        domains.iter().filter_map(|slot| slot.unit).map(|unit| unit.collected).max()
+    };
+    STATE.try_with(decided).ok().flatten()
 }
 
 /// Closes the innermost range of `domain`. With none open the depth stays 0 and the answer is
@@ -112,11 +140,9 @@ pub fn pop(domain: u32) -> Step {
     with_domain(domain, |slot| {
         let Some(depth) = slot.depth.checked_sub(1) else { return Step::UNTRACKED };
         slot.depth = depth;
-        let gate = slot.gated_at == Some(depth);
-        if gate {
-            slot.gated_at = None;
-        }
-        Step { depth: Some(depth), gate }
+        let closed = slot.unit.take_if(|unit| unit.depth == depth);
+        let gate = closed.is_some_and(|unit| unit.collected);
+        Step { depth: Some(depth), gate, want: Want::Inherit }
     })
 }
 
@@ -142,37 +168,55 @@ fn with_domain(id: u32, step: impl FnOnce(&mut Domain) -> Step) -> Step {
 mod tests {
     use super::*;
 
+    fn opened(domain: u32) -> Step {
+        push(domain, false, || panic!("nobody asked"))
+    }
+
     #[test]
     fn levels_count_from_zero_and_an_unmatched_pop_changes_nothing() {
-        assert_eq!(push(0, false).pushed_level(), 0);
-        assert_eq!(push(0, false).pushed_level(), 1);
+        assert_eq!(opened(0).pushed_level(), 0);
+        assert_eq!(opened(0).pushed_level(), 1);
         assert_eq!(pop(0).popped_level(), 1);
         assert_eq!(pop(0).popped_level(), 0);
         assert_eq!(pop(0).popped_level(), NOT_TRACKED);
-        assert_eq!(push(0, false).pushed_level(), 0);
+        assert_eq!(opened(0).pushed_level(), 0);
         pop(0);
     }
 
     #[test]
     fn only_the_outermost_wanted_range_opens_and_closes_the_gate() {
-        assert!(!push(1, false).gate);
-        assert!(push(1, true).gate);
-        assert!(!push(1, true).gate);
+        assert!(!opened(1).gate);
+        assert_eq!(push(1, true, || true).want, Want::Collect);
+        let inner = push(1, true, || panic!("the outer one decides"));
+        assert_eq!((inner.gate, inner.want), (false, Want::Inherit));
         assert!(!pop(1).gate);
         assert!(pop(1).gate);
         assert!(!pop(1).gate);
     }
 
     #[test]
+    fn a_range_left_out_of_the_sample_keeps_all_inside_of_it_out_in_every_domain() {
+        assert_eq!(around(), None);
+        let outer = push(1, true, || false);
+        assert_eq!((outer.gate, outer.want), (false, Want::Skip));
+        assert_eq!(around(), Some(false));
+        let other = push(2, true, || panic!("the range around it decides"));
+        assert_eq!((other.gate, other.want), (false, Want::Skip));
+        assert!(!pop(2).gate);
+        assert!(!pop(1).gate);
+        assert_eq!(around(), None);
+    }
+
+    #[test]
     fn more_domains_than_slots_are_untracked_not_mixed_up() {
         for domain in 0..DOMAINS as u32 {
-            assert_eq!(push(100 + domain, false).pushed_level(), 0);
+            assert_eq!(opened(100 + domain).pushed_level(), 0);
         }
-        assert_eq!(push(999, true), Step::UNTRACKED);
+        assert_eq!(push(999, true, || true), Step::UNTRACKED);
         for domain in 0..DOMAINS as u32 {
             assert_eq!(pop(100 + domain).popped_level(), 0);
         }
-        assert_eq!(push(999, false).pushed_level(), 0);
+        assert_eq!(opened(999).pushed_level(), 0);
         pop(999);
     }
 

@@ -35,6 +35,19 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// The timeline of a thread that was in no range since `fence`; what was before is forgotten.
+    pub fn since(fence: u64) -> Self {
+        if fence == 0 {
+            return Self::default();
+        }
+        Timeline { changes: VecDeque::from([(fence, Place::OUTSIDE)]), forgotten: Some(fence) }
+    }
+
+    /// The fence of the last change; 0 is none.
+    pub fn last_fence(&self) -> u64 {
+        self.changes.back().map_or(0, |&(fence, _)| fence)
+    }
+
     /// From `fence` on, `place` is open. A fence below the last one can only come from another
     /// thread that ended one of this thread's ranges at the same moment; it is taken as equal.
     pub fn change(&mut self, fence: u64, place: Place) {

@@ -1,130 +1,19 @@
 //! Activity buffers recorded on an H200 through the real drain thread: decode, attribution,
 //! aggregation and spool, with only CUPTI itself replaced.
 
+#[path = "common/recording.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the bench")]
+mod recording;
+
 use std::collections::{BTreeMap, HashMap};
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
-use cupti_sys::record::Recorded;
-use stage2::event::{Event, What};
-use stage2::options::{Options, Summary};
-use stage2::pool::{Full, Pool, Sizes};
-use stage2::state::{Shared, Tracer};
-use stage2_spool::{Ending, GpuNs, MonoNs, RANGE_OUTSIDE, Reader, Record};
-
-/// A capture: its buffers, the kernel names behind the recorded addresses, its NVTX events.
-struct Recording {
-    buffers: Vec<Vec<u8>>,
-    names: HashMap<usize, Vec<u8>>,
-    version: u32,
-    events: Vec<(Event, String)>,
-}
-
-impl Recording {
-    fn load(name: &str) -> Self {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cupti");
-        let file = std::fs::File::open(folder.join(format!("{name}.buf.xz"))).unwrap();
-        let mut raw = Vec::new();
-        lzma_rs::xz_decompress(&mut BufReader::new(file), &mut raw).unwrap();
-        let mut recording = Recording {
-            buffers: Vec::new(),
-            names: HashMap::new(),
-            version: 0,
-            events: Vec::new(),
-        };
-        let mut rest = raw.as_slice();
-        while let Some((head, tail)) = rest.split_at_checked(12) {
-            assert_eq!(&head[..4], b"BUF0");
-            let length = u64::from_le_bytes(head[4..].try_into().unwrap()) as usize;
-            recording.buffers.push(tail[..length].to_vec());
-            rest = &tail[length..];
-        }
-        let table = std::fs::read_to_string(folder.join(format!("{name}.tsv"))).unwrap();
-        for line in table.lines() {
-            recording.line(&line.split('\t').collect::<Vec<_>>());
-        }
-        recording
-    }
-
-    fn line(&mut self, fields: &[&str]) {
-        match fields[0] {
-            "cupti" => self.version = fields[1].parse().unwrap(),
-            "name" => {
-                let address = fields[1].trim_start_matches("0x");
-                let address = usize::from_str_radix(address, 16).unwrap();
-                self.names.insert(address, fields[2].as_bytes().to_vec());
-            }
-            push_or_pop => {
-                let what = if push_or_pop == "push" { What::Push } else { What::Pop };
-                let mut event = Event::new(what, 1);
-                event.at = MonoNs(fields[2].parse().unwrap());
-                event.fence = fields[3].parse().unwrap();
-                self.events.push((event, fields.get(5).unwrap_or(&"").to_string()));
-            }
-        }
-    }
-}
-
-/// Stands in for CUPTI: walks with the strides of the recorded version.
-struct Replay {
-    names: HashMap<usize, Vec<u8>>,
-    version: u32,
-}
-
-impl Tracer for Replay {
-    fn fence(&self) -> u32 {
-        0
-    }
-    fn flush(&self, _forced: bool) -> Result<(), String> {
-        Ok(())
-    }
-    fn now(&self) -> Option<GpuNs> {
-        None
-    }
-    fn take_dropped(&self) -> u64 {
-        0
-    }
-    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) {
-        for record in Recorded::new(full.bytes(), self.version) {
-            each(record.unwrap().1);
-        }
-    }
-    fn text_at(&self, address: usize) -> &[u8] {
-        self.names.get(&address).map_or(b"(address not in the capture)", |name| name)
-    }
-    fn collect(&self, _on: bool) {}
-    fn shut(&self) {}
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-}
+use recording::Recording;
+use stage2_spool::{Ending, RANGE_OUTSIDE, Reader, Record};
 
 /// Sends a recording through the collector and returns the records of its spool.
 fn collect(recording: Recording, out: &Path) -> Vec<Record> {
-    let options = Options {
-        out: Some(out.to_path_buf()),
-        summary: Summary::File(out.join("summary.txt")),
-        ..Options::default()
-    };
-    let shared: &'static Shared = Box::leak(Box::new(Shared::new(options)));
-    let pool = Pool::new(Sizes { bytes: 8 << 20, count: 4 }, true).unwrap();
-    for (event, text) in &recording.events {
-        shared.events.send_with_text(*event, text.as_bytes(), &shared.counters);
-    }
-    for buffer in &recording.buffers {
-        let (start, size) = pool.request(1, &shared.counters).unwrap();
-        assert!(buffer.len() <= size);
-        // SAFETY: the pool gave us `size` bytes.
-        unsafe { std::ptr::copy_nonoverlapping(buffer.as_ptr(), start, buffer.len()) };
-        pool.complete(start, buffer.len());
-    }
-    assert!(shared.pool.set(pool).is_ok());
-    let replay = Replay { names: recording.names, version: recording.version };
-    assert!(shared.gpu.set(Ok(Box::new(replay))).is_ok());
-    shared.stop.store(true, Ordering::Release);
-    stage2::drain::run(shared);
-
+    stage2::drain::run(recording.offered(out, 1, false));
     let spool = spool_in(out);
     let mut reader = Reader::open(&spool).unwrap();
     let records: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();

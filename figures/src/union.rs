@@ -5,7 +5,7 @@
 //! later than that is counted, with the time that its overlap leaves open. Until then the union
 //! is exact, whatever the order.
 
-/// Intervals that are collected, over all unions of a file, before they are sorted in (16 B each).
+/// Intervals that are taken, over all unions of a file, before those out of order are sorted in.
 const BATCH: usize = 1 << 19;
 /// Disjoint intervals that are kept, over all unions of a file, before old ones are folded.
 const WINDOW: usize = 1 << 21;
@@ -24,7 +24,7 @@ pub struct Busy {
 #[derive(Clone, Debug, Default)]
 struct Union {
     pending: Vec<(u64, u64)>,
-    /// Disjoint, ascending, none before `horizon`.
+    /// Disjoint, ascending, none before `horizon`; `pending` are those that came out of order.
     window: Vec<(u64, u64)>,
     horizon: u64,
     folded: Busy,
@@ -46,7 +46,10 @@ impl Default for Unions {
 }
 
 impl Unions {
-    fn with_limits(batch: usize, window: usize) -> Self {
+    /// No union yet; over all of them, `batch` intervals are collected before they are sorted in,
+    /// and `window` disjoint ones kept before old ones are folded (16 B each, twice that while
+    /// they grow).
+    pub fn with_limits(batch: usize, window: usize) -> Self {
         Self { all: Vec::new(), pending: 0, batch, window }
     }
 
@@ -67,6 +70,24 @@ impl Unions {
     /// Adds `start..end` to the union `index`.
     pub fn add(&mut self, index: usize, start: u64, end: u64) {
         let Some(union) = self.all.get_mut(index) else { return };
+        match union.window.last_mut() {
+            // In order, as most are: nothing has to be sorted.
+            Some(last) if last.0 <= start && start <= last.1 => {
+                last.1 = last.1.max(end);
+                return;
+            }
+            Some(last) if last.1 < start && start < end => {
+                union.window.push((start, end));
+                self.pending += 1;
+                return self.settle_if_full();
+            }
+            None if union.horizon <= start && start < end => {
+                union.window.push((start, end));
+                self.pending += 1;
+                return self.settle_if_full();
+            }
+            _ => {}
+        }
         match union.pending.last_mut() {
             Some(last) if last.0 <= start && start <= last.1 => last.1 = last.1.max(end),
             _ if start < end => {
@@ -75,6 +96,10 @@ impl Unions {
             }
             _ => {}
         }
+        self.settle_if_full();
+    }
+
+    fn settle_if_full(&mut self) {
         if self.pending >= self.batch {
             self.settle();
         }

@@ -175,6 +175,7 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         tag::GRAPH_NODE_RECORD => Record::GraphNode { node: c.u64()?, path: c.u32()? },
         tag::LOSSES => losses(c)?,
         tag::END => Record::End { reason: c.string()? },
+        tag::RANGE_SAMPLE => Record::RangeSample { range: c.u64()?, recorded: c.u64()? != 0 },
         _ => return Some(Decoded::Unknown),
     };
     Some(Decoded::Record(record))

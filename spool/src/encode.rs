@@ -151,6 +151,10 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             put_all(scratch, [it.spool_bytes_unwritten, it.aggregates_folded]);
             tag::LOSSES
         }
+        Record::RangeSample { range, recorded } => {
+            put_all(scratch, [*range, u64::from(*recorded)]);
+            tag::RANGE_SAMPLE
+        }
         Record::End { reason } => {
             put_bytes(scratch, reason.as_bytes());
             tag::END

@@ -18,7 +18,7 @@ pub enum Record {
     /// Who was traced. The first record of every file.
     Process(Process),
     /// A fact about the capture, for instance `cupti.version` or `gpu.off` (why no GPU record is
-    /// there). A later value of a key replaces the earlier one.
+    /// there) or `sample` (`1/N`: of every N instances of a range one is recorded). A later value of a key replaces the earlier one.
     Meta {
         /// What the fact is about; parts are set off by dots.
         key: String,
@@ -60,6 +60,15 @@ pub enum Record {
         range: u64,
         /// When.
         end: MonoNs,
+    },
+    /// Where only some instances of ranges are recorded (`sample` in the facts): whether GPU work
+    /// of this instance is. Follows the opening of every instance that the choice was made for;
+    /// what is opened inside it shares its fate, and what is in none was not recorded.
+    RangeSample {
+        /// [`RangeOpen::range`].
+        range: u64,
+        /// It is recorded.
+        recorded: bool,
     },
     /// An instantaneous NVTX mark.
     Mark(Mark),

@@ -62,3 +62,4 @@ pub(crate) const GRAPH_LAUNCH: u8 = 0x4a;
 pub(crate) const GRAPH_NODE_RECORD: u8 = 0x4b;
 pub(crate) const LOSSES: u8 = 0x4c;
 pub(crate) const END: u8 = 0x4d;
+pub(crate) const RANGE_SAMPLE: u8 = 0x4e;

@@ -89,9 +89,11 @@ fn unknown_records_are_stepped_over_and_leave_the_deltas_alone() {
 fn fields_that_were_added_later_are_stepped_over() {
     let graph_node = with_length(0x4b, &[3, 2, 0xff, 0xff, 0xff]);
     let anchor = with_length(0x42, &[1, 2, 3]);
-    let read = read(&file(&[frame(1, &[graph_node, anchor].concat())])).unwrap();
+    let sample = with_length(0x4e, &[9, 1, 0xff]);
+    let read = read(&file(&[frame(1, &[graph_node, anchor, sample].concat())])).unwrap();
     assert_eq!(read.records.first(), Some(&Record::GraphNode { node: 3, path: 2 }));
     assert!(matches!(read.records.get(1), Some(Record::Anchor(_))));
+    assert_eq!(read.records.get(2), Some(&Record::RangeSample { range: 9, recorded: true }));
     assert_eq!(read.skipped, Skipped::default());
 }
 

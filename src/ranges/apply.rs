@@ -2,9 +2,9 @@
 
 use stage2_spool::{Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
-use super::{Closed, LAUNCHES, MAX_NAMES, MAX_NODES, Open, Ranges};
+use super::{Closed, LAUNCHES, MAX_HANDLES, MAX_NODES, MAX_STARTED, Open, Ranges};
 use crate::counters::Counters;
-use crate::event::{Event, What};
+use crate::event::{Event, Want, What};
 use crate::intern::{Interner, Sink};
 use crate::timeline::Place;
 
@@ -28,11 +28,15 @@ impl<S: Sink> Applying<'_, S> {
             }),
             What::DomainName => {
                 let name = self.text_name(text);
-                self.ranges.domains.insert(event.domain, name);
+                if self.ranges.domains.len() < MAX_HANDLES {
+                    self.ranges.domains.insert(event.domain, name);
+                }
             }
             What::RegisteredString => {
                 let name = self.text_name(text);
-                self.ranges.strings.insert(event.id, name);
+                if self.ranges.strings.len() < MAX_HANDLES {
+                    self.ranges.strings.insert(event.id, name);
+                }
             }
             What::Push => {
                 let name = self.event_name(event, text);
@@ -54,6 +58,10 @@ impl<S: Sink> Applying<'_, S> {
                     }
                     None => self.counters.unbalanced.increment(),
                 }
+            }
+            // A guest that never ends its ranges.
+            What::Start if self.ranges.started_on.len() >= MAX_STARTED => {
+                self.counters.range_events.increment();
             }
             What::Start => {
                 let name = self.event_name(event, text);
@@ -125,7 +133,7 @@ impl<S: Sink> Applying<'_, S> {
             name,
             domain,
             start_id,
-            wanted: event.wanted,
+            want: event.want,
             event: *event,
         };
         self.write_open(event.thread, open);
@@ -136,7 +144,7 @@ impl<S: Sink> Applying<'_, S> {
         let parent = self.ranges.thread(thread).open.last().copied();
         let parent_path = parent.map_or(NONE, |parent| parent.path);
         open.path = self.names.path(parent_path, open.name, open.domain, self.sink);
-        open.wanted |= parent.is_some_and(|parent| parent.wanted);
+        open.want = parent.map_or(open.want, |parent| parent.want.max(open.want));
         self.sink.put(Record::RangeOpen(RangeOpen {
             range: open.range,
             path: open.path,
@@ -148,6 +156,10 @@ impl<S: Sink> Applying<'_, S> {
             payload: open.event.payload,
             continues: if open.first == open.range { 0 } else { open.first },
         }));
+        if self.ranges.sampled && open.event.want != Want::Inherit {
+            let recorded = open.want == Want::Collect;
+            self.sink.put(Record::RangeSample { range: open.range, recorded });
+        }
         self.ranges.thread(thread).open.push(open);
     }
 
@@ -161,7 +173,7 @@ impl<S: Sink> Applying<'_, S> {
             open.range = self.ranges.next_range;
             self.ranges.next_range += 1;
             open.event.at = event.at;
-            open.wanted = open.event.wanted;
+            open.want = open.event.want;
             self.write_open(thread, open);
         }
         self.note_change(thread, event.fence);
@@ -173,6 +185,7 @@ impl<S: Sink> Applying<'_, S> {
             path: open.path,
             host_ns: end.since(open.event.at),
             counts: open.first == open.range,
+            want: open.want,
         });
     }
 
@@ -181,7 +194,7 @@ impl<S: Sink> Applying<'_, S> {
         let place = self.ranges.thread(thread).open.last().map_or(Place::OUTSIDE, |open| Place {
             range: open.range,
             path: open.path,
-            wanted: open.wanted,
+            wanted: open.want == Want::Collect,
         });
         // No fence: CUPTI is not there yet, and everything it will number comes later.
         let fence = if fence == 0 { 0 } else { self.ranges.correlations.extend(fence) };
@@ -207,7 +220,7 @@ impl<S: Sink> Applying<'_, S> {
         for _ in known..expected {
             let name = self.text_name(b"(lost)");
             let mut lost = *event;
-            (lost.category, lost.payload, lost.wanted) = (0, None, false);
+            (lost.category, lost.payload, lost.want) = (0, None, Want::Inherit);
             self.count_depth(event, 1);
             self.open(&lost, name, None);
         }
@@ -229,6 +242,7 @@ impl<S: Sink> Applying<'_, S> {
     fn event_name(&mut self, event: &Event, text: &[u8]) -> u32 {
         match self.ranges.strings.get(&event.string) {
             Some(&name) => name,
+            None if event.string != 0 => self.text_name(b"(more registered strings)"),
             None => self.text_name(text),
         }
     }
@@ -239,14 +253,8 @@ impl<S: Sink> Applying<'_, S> {
 
     fn text_name(&mut self, text: &[u8]) -> u32 {
         let text = stage2_figures::without_instance(text);
-        if let Some(name) = self.names.known_name(text) {
-            return name;
-        }
-        if self.ranges.names >= MAX_NAMES {
-            self.counters.names_cut.increment();
-            return self.names.name(b"(more range names)", self.sink);
-        }
-        self.ranges.names += 1;
-        self.names.name(text, self.sink)
+        let name = self.names.name(text, self.sink);
+        self.counters.names_cut.add(self.names.take_refused());
+        name
     }
 }

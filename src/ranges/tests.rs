@@ -19,7 +19,7 @@ struct Guest {
 impl Guest {
     fn new() -> Self {
         Guest {
-            ranges: Ranges::new(),
+            ranges: Ranges::new(false),
             names: Interner::new(),
             records: Vec::new(),
             counters: Counters::default(),
@@ -197,7 +197,7 @@ fn calls_of_one_operator_share_a_path() {
 fn a_wanted_range_wants_everything_inside_and_nothing_after() {
     let mut guest = Guest::new();
     let before = guest.push(1, "app");
-    let inside = guest.event(What::Push, 1, |e| e.wanted = true, "decode");
+    let inside = guest.event(What::Push, 1, |e| e.want = Want::Collect, "decode");
     let nested = guest.push(1, "layer");
     guest.pop(1);
     let after = guest.pop(1);
@@ -252,4 +252,24 @@ fn ten_thousand_deep_nesting_is_survived() {
     }
     assert_eq!(guest.path_at(1, fence + 1).matches("deep").count(), 10_000);
     assert_eq!(guest.ranges.open_count(), 0);
+}
+
+#[test]
+fn threads_that_rest_are_forgotten_but_for_where_they_are() {
+    let mut guest = Guest::new();
+    let inside = guest.push(1, "early");
+    let outside = guest.pop(1);
+    guest.push(2, "stays open");
+    for thread in 3..3 * THREADS as u32 {
+        guest.push(thread, "short");
+        guest.pop(thread);
+    }
+    assert!(guest.ranges.known().count() < 2 * THREADS);
+    // What it launches from now on is outside; what it launched then is no longer known.
+    assert_eq!(guest.ranges.place(1, outside + 1).0, Place::OUTSIDE);
+    assert_eq!(guest.ranges.place(1, inside + 1).0, Place::UNKNOWN);
+    assert_eq!(guest.ranges.open_count(), 1);
+    let again = guest.push(1, "again");
+    let place = guest.ranges.place(1, again + 1).0;
+    assert_eq!(guest.names.path_text(place.path), b"again");
 }

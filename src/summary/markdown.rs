@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::Summary;
 use super::rows::{self, ms, percent, us};
+use crate::aggregate::Instances;
 use stage2_figures::text;
 
 pub(super) fn render(summary: &Summary<'_>) -> String {
@@ -28,6 +29,9 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         }
         None => writeln!(out, "{}\n", summary.coverage())?,
     }
+    if let Some(sampling) = rows::sampling(summary) {
+        writeln!(out, "**{}.**\n", text::plain(&sampling))?;
+    }
     for (device, busy) in rows::busy(summary) {
         let name = text::plain(&summary.device_name(device));
         writeln!(out, "GPU {device} ({name}): busy {} ms (union).\n", ms(busy.busy_ns))?;
@@ -37,16 +41,21 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         "| kernel_name | total_ms | calls | mean_ms | device | range | % of GPU time | p50_us | p99_us |"
     )?;
     writeln!(out, "|---|--:|--:|--:|---|---|--:|--:|--:|")?;
-    let whole = rows::gpu_total_ns(summary);
-    let mut lines: Vec<_> = rows::sections(summary)
+    let sections = rows::sections(summary);
+    let whole = rows::gpu_total_ns(&sections);
+    let mut lines: Vec<_> = sections
         .into_iter()
         .filter(|section| !section.rows.is_empty())
         .flat_map(|section| {
-            let title = section.title(summary);
+            let mut title = section.title(summary);
+            if summary.options.is_sampled() && section.instances.recorded > 0 {
+                let Instances { asked, recorded, .. } = section.instances;
+                title.push_str(&format!(" (scaled: recorded {recorded} of {asked})"));
+            }
             section.rows.into_iter().map(move |line| (title.clone(), line))
         })
         .collect();
-    lines.sort_by_key(|(_, line)| std::cmp::Reverse(line.row.total_ns));
+    lines.sort_by_key(|(_, line)| std::cmp::Reverse(line.total_ns));
     for (title, line) in &lines {
         let percentile = |p| us(line.percentile_ns(p).map(|ns| ns as f64));
         let mean = line.mean_ns().map_or_else(|| "-".to_owned(), |ns| format!("{:.6}", ns / 1e6));
@@ -54,12 +63,12 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
             out,
             "| {} | {} | {} | {mean} | {}:{} | {} | {} | {} | {} |",
             text::code(&line.name),
-            ms(line.row.total_ns),
-            line.row.calls,
+            ms(line.total_ns),
+            line.calls,
             line.device,
             text::plain(&summary.device_name(line.device)),
             text::code(title),
-            percent(line.row.total_ns, whole),
+            percent(line.total_ns, whole),
             percentile(50),
             percentile(99),
         )?;

@@ -22,11 +22,16 @@ pub(super) struct Section {
     pub(super) rows: Vec<Line>,
 }
 
-/// One kernel (all its launch configurations together) or other work under one path.
+/// One kernel or other work under one path.
 #[derive(Clone)]
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) device: u32,
+    /// Calls, scaled where the range was sampled.
+    pub(super) calls: u64,
+    /// Sum of the durations, ns, likewise.
+    pub(super) total_ns: u64,
+    /// What was recorded.
     pub(super) row: Row,
 }
 
@@ -50,15 +55,12 @@ pub(super) fn sections(summary: &Summary<'_>) -> Vec<Section> {
     }
     for (key, row) in &summary.totals.rows {
         let section = by_path.entry(key.path).or_insert_with(|| Section::of(key.path));
-        section.total_ns += row.total_ns;
-        section.calls += row.calls;
         section.add(work_name(summary, key), key.device, row);
     }
     let mut sections: Vec<Section> = by_path.into_values().collect();
     for section in &mut sections {
-        section
-            .rows
-            .sort_by(|a, b| b.row.total_ns.cmp(&a.row.total_ns).then_with(|| a.name.cmp(&b.name)));
+        section.scale(summary.options.is_sampled());
+        section.rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
     }
     sections.sort_by_key(|s| (std::cmp::Reverse((s.total_ns, s.instances.host_ns)), s.path));
     sections
@@ -72,7 +74,19 @@ impl Section {
     fn add(&mut self, name: String, device: u32, row: &Row) {
         match self.rows.iter_mut().find(|line| line.name == name && line.device == device) {
             Some(line) => merge(&mut line.row, row),
-            None => self.rows.push(Line { name, device, row: row.clone() }),
+            None => {
+                self.rows.push(Line { name, device, calls: 0, total_ns: 0, row: row.clone() });
+            }
+        }
+    }
+
+    fn scale(&mut self, sampled: bool) {
+        let instances = self.instances;
+        for line in &mut self.rows {
+            let scale = |value| if sampled { instances.scaled(value) } else { value };
+            (line.calls, line.total_ns) = (scale(line.row.calls), scale(line.row.total_ns));
+            self.calls = self.calls.saturating_add(line.calls);
+            self.total_ns = self.total_ns.saturating_add(line.total_ns);
         }
     }
 
@@ -102,7 +116,7 @@ fn merge(into: &mut Row, row: &Row) {
 
 fn work_name(summary: &Summary<'_>, key: &Key) -> String {
     match key.work {
-        Work::Kernel(shape) => kernel_name(summary.names.text(shape.name)).short,
+        Work::Kernel(name) => kernel_name(summary.names.text(name)).short,
         Work::Copy(1) => "[copy host to device]".to_owned(),
         Work::Copy(2) => "[copy device to host]".to_owned(),
         Work::Copy(8) => "[copy device to device]".to_owned(),
@@ -129,8 +143,31 @@ pub(super) fn busy(summary: &Summary<'_>) -> Vec<(u32, Busy)> {
 }
 
 /// All GPU time, ns: the sum that shares are taken of.
-pub(super) fn gpu_total_ns(summary: &Summary<'_>) -> u64 {
-    summary.totals.rows.iter().map(|(_, row)| row.total_ns).sum()
+pub(super) fn gpu_total_ns(sections: &[Section]) -> u64 {
+    sections.iter().fold(0, |sum, section| sum.saturating_add(section.total_ns))
+}
+
+/// What sampling means for the figures; nothing where everything was recorded.
+pub(super) fn sampling(summary: &Summary<'_>) -> Option<String> {
+    if !summary.options.is_sampled() {
+        return None;
+    }
+    let asked = || summary.totals.instances.values().filter(|instances| instances.asked > 0);
+    let unseen = asked().filter(|instances| instances.recorded == 0).count();
+    let mut line = format!(
+        "SAMPLED 1/{}: calls, totals and shares are scaled by instances/recorded of their range \
+         path; means and percentiles are of what was recorded; work outside of the sampled ranges \
+         is not recorded",
+        summary.options.sample
+    );
+    if asked().next().is_none() {
+        line.push_str("; NO RANGE to sample was opened: check STAGE2_RANGES, or open NVTX ranges");
+    } else if unseen > 0 {
+        line.push_str(&format!(
+            "; {unseen} range paths have no recorded instance and are in no sum: lower N"
+        ));
+    }
+    Some(line)
 }
 
 /// Milliseconds with three decimals.

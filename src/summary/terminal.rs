@@ -29,11 +29,15 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         }
         None => writeln!(out, "stage2: {}", summary.coverage())?,
     }
-    let whole = rows::gpu_total_ns(summary);
+    if let Some(sampling) = rows::sampling(summary) {
+        writeln!(out, "stage2: {sampling}")?;
+    }
+    let recorded = if summary.options.is_sampled() { "recorded" } else { "all" };
+    let whole = rows::gpu_total_ns(&sections);
     for (device, busy) in rows::busy(summary) {
         write!(
             out,
-            "stage2: GPU {device} ({}) busy {} ms (union of all work on it)",
+            "stage2: GPU {device} ({}) busy {} ms (union of {recorded} work on it)",
             summary.device_name(device),
             ms(busy.busy_ns)
         )?;
@@ -51,6 +55,9 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
                 section.instances.count,
                 ms(section.instances.host_ns)
             )?;
+            if summary.options.is_sampled() && section.instances.asked > 0 {
+                write!(out, ", recorded {}", section.instances.recorded)?;
+            }
         }
         let share = percent(section.total_ns, whole);
         writeln!(
@@ -72,16 +79,16 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
             writeln!(
                 out,
                 "  {:>9} {:>12} {:>10} {:>10} {:>10} {:>6}  {}",
-                line.row.calls,
-                ms(line.row.total_ns),
+                line.calls,
+                ms(line.total_ns),
                 us(line.mean_ns()),
                 percentile(50),
                 percentile(99),
-                percent(line.row.total_ns, whole),
+                percent(line.total_ns, whole),
                 text::shorten(&line.name, NAME),
             )?;
         }
-        left_out(out, section.rows.iter().skip(TOP).map(|line| line.row.total_ns), "kernels")?;
+        left_out(out, section.rows.iter().skip(TOP).map(|line| line.total_ns), "kernels")?;
     }
     left_out(out, sections.iter().skip(PATHS).map(|s| s.total_ns), "range paths")
 }

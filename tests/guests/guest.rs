@@ -8,6 +8,7 @@
 mod cuda;
 mod hazards;
 mod nvtx;
+mod repeated;
 
 fn main() {
     let hazard = std::env::args().nth(1).unwrap_or_default();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::cuda::{self, Stream};
 use crate::nvtx::client;
+use crate::repeated;
 
 /// Name and body.
 pub const ALL: &[(&str, fn())] = &[
@@ -39,6 +40,12 @@ pub const ALL: &[(&str, fn())] = &[
     ("many_threads", many_threads),
     ("transfers", transfers),
     ("gated", gated),
+    ("steps", repeated::steps),
+    ("sampled_threads", repeated::sampled_threads),
+    ("sampled_graph", repeated::sampled_graph),
+    ("sampled_fork", repeated::sampled_fork),
+    ("never_closed", repeated::never_closed),
+    ("hoard", repeated::hoard),
     ("hang", hang),
 ];
 

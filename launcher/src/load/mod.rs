@@ -9,6 +9,7 @@ mod ids;
 pub mod names;
 pub mod paths;
 pub mod ranges;
+pub mod sampling;
 pub mod shapes;
 pub mod spool;
 pub mod stats;
@@ -26,6 +27,9 @@ use shapes::ShapeEntry;
 use stage2_figures::Busy;
 use stats::{GroupKey, Stats, Work};
 pub use tally::Tally;
+
+/// Key under which a collector says which share of the range instances it records.
+const META_SAMPLE: &str = "sample";
 
 /// The spools of a run.
 #[derive(Debug, Default)]
@@ -111,6 +115,13 @@ pub struct ProcessCapture {
     pub anchors_ignored: u64,
     /// Why the capture ended, if it ended in order.
     pub end: Option<String>,
+}
+
+impl ProcessCapture {
+    /// The share of range instances that was recorded (`1/N`), where it was not all of them.
+    pub fn sample(&self) -> Option<&str> {
+        self.meta.get(META_SAMPLE).map(String::as_str)
+    }
 }
 
 /// What happened in one stage of one process.

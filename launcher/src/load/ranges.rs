@@ -11,6 +11,7 @@ use stage2_spool::{GpuNs, MonoNs, RANGE_OUTSIDE, RangeOpen};
 use super::clock::ClockMap;
 use super::ids::Ids;
 use super::paths::{PathIndex, Paths};
+use super::sampling::Sampled;
 use super::stats::Span;
 use stage2_figures::union_ns;
 
@@ -23,6 +24,8 @@ struct Instance {
     path: PathIndex,
     root: u32,
     counted: bool,
+    /// Whether it was recorded, where some instances are not.
+    sampled: Option<bool>,
 }
 
 impl Instance {
@@ -56,6 +59,8 @@ pub struct PathTimes {
     pub host_first_ns: Option<u64>,
     /// Host time of each closed instance but the first, ns.
     pub host_warm_ns: Vec<u64>,
+    /// Instances that `STAGE2_SAMPLE` chose from, and those that it took.
+    pub sampled: Sampled,
 }
 
 /// What a stage's instances enclosed.
@@ -110,6 +115,8 @@ pub struct Ranges {
     roots: Vec<Root>,
     /// Stages whose first instance was seen.
     started: HashSet<PathIndex>,
+    /// Only some instances were recorded.
+    sampled: bool,
     /// What was wrong.
     pub faults: RangeFaults,
 }
@@ -126,8 +133,19 @@ impl Ranges {
         let index = self.instances.len() as u32;
         let root = self.root_for(record, stage, index);
         let start = record.start.0.min(OPEN - 1);
-        self.instances.push(Instance { start, end: OPEN, path, root, counted });
+        let around = self.index.get(record.parent);
+        let sampled = around.and_then(|i| self.instances.get(i as usize)).and_then(|i| i.sampled);
+        self.instances.push(Instance { start, end: OPEN, path, root, counted, sampled });
         self.faults.contradicting += u64::from(self.index.insert(record.range, index));
+    }
+
+    /// Whether the work of an open range is recorded, and of those opened in it from now on.
+    pub fn sample(&mut self, range: u64, recorded: bool) {
+        self.sampled = true;
+        match self.index.get(range).and_then(|i| self.instances.get_mut(i as usize)) {
+            Some(instance) => instance.sampled = Some(recorded),
+            None => self.faults.undefined += 1,
+        }
     }
 
     fn root_for(&mut self, record: &RangeOpen, stage: PathIndex, index: u32) -> u32 {
@@ -203,6 +221,9 @@ impl Ranges {
         for instance in by_start {
             let path = times.entry(instance.path).or_default();
             path.instances += u64::from(instance.counted);
+            if let Some(recorded) = instance.sampled.filter(|_| instance.counted) {
+                path.sampled.add(Sampled { instances: 1, recorded: recorded.into() });
+            }
             if instance.end == OPEN {
                 path.unclosed += u64::from(instance.counted);
                 continue;
@@ -218,13 +239,17 @@ impl Ranges {
         times
     }
 
-    /// Windows and kernel counts of every stage.
+    /// Windows and kernel counts of every stage: of the recorded instances, where not all are.
     pub fn stage_times(&self, clock: &ClockMap) -> HashMap<PathIndex, StageTimes> {
         let mut windows: HashMap<PathIndex, Option<Vec<(u64, u64)>>> = HashMap::new();
         let mut times: HashMap<PathIndex, StageTimes> = HashMap::new();
         for root in &self.roots {
             let Some(instance) = self.instances.get(root.instance as usize) else { continue };
             let stage = times.entry(root.stage).or_default();
+            // Of an instance that was not recorded, or only in parts, nothing can be said.
+            if self.sampled && instance.sampled != Some(true) {
+                continue;
+            }
             if instance.counted {
                 stage.kernels_per_instance.push(root.kernels);
             }
@@ -237,8 +262,11 @@ impl Ranges {
         for (stage, windows) in windows {
             times.entry(stage).or_default().window_ns = windows.map(union_ns);
         }
-        for (stage, warm) in self.warm_times(clock) {
-            times.entry(stage).or_default().warm = warm;
+        // Of a sample the numbers above leave the cold instance out already, if it was not taken.
+        if !self.sampled {
+            for (stage, warm) in self.warm_times(clock) {
+                times.entry(stage).or_default().warm = warm;
+            }
         }
         times
     }

@@ -1,6 +1,7 @@
 //! GPU work of one group -> calls, times and percentiles, in constant memory.
 
 use super::paths::PathIndex;
+use super::sampling::Sampled;
 use stage2_figures::Histogram;
 
 /// What kind of GPU work, and which.
@@ -53,6 +54,9 @@ impl Span {
 pub struct Stats {
     /// Executions, with valid timestamps or not.
     pub calls: u64,
+    /// What was recorded, where `calls` and the sums are scaled from a sample; nothing where they
+    /// are what was recorded.
+    pub recorded: Option<Recorded>,
     /// Executions without valid timestamps: counted, not timed.
     pub untimed: u64,
     /// Executions that a CUDA graph launched.
@@ -71,6 +75,17 @@ pub struct Stats {
     pub last_end_ns: Option<u64>,
     /// Distribution of the durations.
     pub histogram: Histogram,
+}
+
+/// What was recorded of a sampled group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Executions.
+    pub calls: u64,
+    /// Those with valid timestamps.
+    pub timed: u64,
+    /// Sum of their durations, ns.
+    pub total_ns: u64,
 }
 
 fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
@@ -96,8 +111,41 @@ impl Stats {
         self.histogram.add(ns);
     }
 
+    /// Scales calls and sums from the recorded instances to all. Times of single executions, and
+    /// their mean, stay those that were recorded.
+    pub fn scale(&mut self, sampled: Sampled) {
+        if !sampled.is_part() || self.recorded.is_some() {
+            return;
+        }
+        self.recorded = Some(self.as_recorded());
+        for sum in [
+            &mut self.calls,
+            &mut self.untimed,
+            &mut self.graph_calls,
+            &mut self.bytes,
+            &mut self.total_ns,
+        ] {
+            *sum = sampled.scale(*sum);
+        }
+    }
+
+    /// What was recorded, scaled or not.
+    fn as_recorded(&self) -> Recorded {
+        let timed = self.calls.saturating_sub(self.untimed);
+        let whole = Recorded { calls: self.calls, timed, total_ns: self.total_ns };
+        self.recorded.unwrap_or(whole)
+    }
+
     /// Counts what `other` counted.
     pub fn merge(&mut self, other: &Self) {
+        if self.recorded.is_some() || other.recorded.is_some() {
+            let (a, b) = (self.as_recorded(), other.as_recorded());
+            self.recorded = Some(Recorded {
+                calls: a.calls.saturating_add(b.calls),
+                timed: a.timed.saturating_add(b.timed),
+                total_ns: a.total_ns.saturating_add(b.total_ns),
+            });
+        }
         self.calls = self.calls.saturating_add(other.calls);
         self.untimed = self.untimed.saturating_add(other.untimed);
         self.graph_calls = self.graph_calls.saturating_add(other.graph_calls);
@@ -117,14 +165,15 @@ impl Stats {
 
     /// Mean of the timed executions, ns, rounded; nothing where none was timed.
     pub fn mean_ns(&self) -> Option<u64> {
-        mean(self.total_ns, self.timed())
+        let recorded = self.as_recorded();
+        mean(recorded.total_ns, recorded.timed)
     }
 
     /// Percentile within [`stage2_figures::ERROR_PERCENT`], ns; never outside the exact
     /// minimum and maximum, and exact where it is the maximum.
     pub fn percentile_ns(&self, percent: u64) -> Option<u64> {
         let (min, max) = (self.min_ns?, self.max_ns?);
-        let timed = u128::from(self.timed());
+        let timed = u128::from(self.as_recorded().timed);
         if (timed * u128::from(percent)).div_ceil(100) >= timed {
             return Some(max);
         }
@@ -218,6 +267,26 @@ mod tests {
         assert_eq!(a, all);
         assert_eq!((all.bytes, all.min_ns, all.max_ns), (32, Some(0), Some(20)));
         assert_eq!((all.first_start_ns, all.last_end_ns), (Some(1), Some(30)));
+    }
+
+    #[test]
+    fn a_sample_is_scaled_in_its_sums_and_not_in_its_mean() {
+        let mut stats = Stats::default();
+        for ns in [10, 11, 12] {
+            stats.add(span(1, 1 + ns), 100, true);
+        }
+        let (mean, p50) = (stats.mean_ns(), stats.percentile_ns(50));
+        stats.scale(Sampled { instances: 17, recorded: 2 });
+        assert_eq!(
+            (stats.calls, stats.graph_calls, stats.bytes, stats.total_ns),
+            (26, 26, 2550, 281)
+        );
+        assert_eq!((stats.mean_ns(), stats.percentile_ns(50)), (mean, p50));
+        let mut whole = Stats::default();
+        whole.add(span(1, 22), 0, false);
+        whole.merge(&stats);
+        assert_eq!(whole.recorded, Some(Recorded { calls: 4, timed: 4, total_ns: 54 }));
+        assert_eq!((whole.calls, whole.total_ns), (27, 302));
     }
 
     #[test]

@@ -103,6 +103,7 @@ impl Tally {
                 self.counts.ranges += u64::from(open.continues == 0);
             }
             Record::RangeClose { range, end } => self.ranges.close(range, end),
+            Record::RangeSample { range, recorded } => self.ranges.sample(range, recorded),
             Record::Mark(_) => self.counts.marks += 1,
             other => self.describe(other),
         }
@@ -226,6 +227,16 @@ impl Tally {
         let mut groups: Vec<(GroupKey, Stats)> =
             self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
         groups.sort_by_key(|(key, _)| *key);
+        let path_times = self.ranges.path_times();
+        let sampled = |path| path_times.get(&path).map(|times| times.sampled).unwrap_or_default();
+        for (key, stats) in &mut groups {
+            stats.scale(sampled(key.path));
+        }
+        for (&(path, _), captured) in &mut self.captured {
+            let sampled = sampled(path);
+            captured.kernels = sampled.scale(captured.kernels);
+            captured.total_ns = sampled.scale(captured.total_ns);
+        }
         ProcessCapture {
             file: String::new(),
             state: FileState { ending, ..FileState::default() },
@@ -233,7 +244,7 @@ impl Tally {
             meta: self.meta,
             names: self.names.into_list(),
             shapes: self.shapes.into_list(),
-            path_times: self.ranges.path_times().into_iter().collect(),
+            path_times: path_times.into_iter().collect(),
             paths: self.paths.nodes().to_vec(),
             devices: self.devices.into_list(),
             device_busy: self.device_unions.iter().map(|(&d, &u)| (d, busy_of(u))).collect(),

@@ -1,5 +1,7 @@
 //! What every process recorded and lost -> coverage, with a verdict in plain language.
 
+use std::collections::BTreeSet;
+
 use super::{META_GPU_OFF, is_simulated};
 use crate::load::{Capture, FileEnding, ProcessCapture};
 use crate::report::model::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
@@ -76,6 +78,7 @@ fn verdict(coverage: &Coverage) -> Verdict {
     let gaps = gaps(coverage);
     let records = coverage.gpu_records();
     let total = &coverage.total;
+    let sampled = sampled(coverage);
     if records == 0 {
         let mut why: Vec<String> =
             coverage.processes.iter().filter_map(|process| process.gpu_off.clone()).collect();
@@ -83,22 +86,40 @@ fn verdict(coverage: &Coverage) -> Verdict {
         why.dedup();
         why.extend(gaps);
         let text = match why.is_empty() {
-            true => "EMPTY: no GPU work was recorded".to_owned(),
-            false => format!("EMPTY: no GPU work was recorded ({})", why.join("; ")),
+            true => format!("EMPTY: no GPU work was recorded{sampled}"),
+            false => format!("EMPTY: no GPU work was recorded ({}){sampled}", why.join("; ")),
         };
         return Verdict { status: Status::Empty, text };
     }
     if gaps.is_empty() {
         let text = format!(
             "complete: every kernel record that CUPTI delivered is attributed ({} GPU records in \
-             ranges, {} outside of ranges)",
+             ranges, {} outside of ranges){sampled}",
             count(total.attributed),
             count(total.outside_ranges),
         );
         return Verdict { status: Status::Complete, text };
     }
-    let text = format!("PARTIAL, with {} GPU records: {}", count(records), gaps.join("; "));
+    let text =
+        format!("PARTIAL, with {} GPU records: {}{sampled}", count(records), gaps.join("; "));
     Verdict { status: Status::Partial, text }
+}
+
+/// What has to be known of a sample before any number is read.
+fn sampled(coverage: &Coverage) -> String {
+    let samples: BTreeSet<&str> = coverage
+        .processes
+        .iter()
+        .filter_map(|p| p.meta.get("sample"))
+        .map(String::as_str)
+        .collect();
+    if samples.is_empty() {
+        return String::new();
+    }
+    let samples = samples.into_iter().collect::<Vec<_>>().join(", ");
+    format!(
+        "; SAMPLED {samples}: calls and totals are scaled from the recorded instances of each range"
+    )
 }
 
 /// What keeps the capture from being complete.

@@ -22,6 +22,8 @@ struct Total {
     processes: u64,
     busy_ns: u64,
     span_ns: u64,
+    /// Only a part of its work was recorded.
+    sampled: bool,
 }
 
 impl DeviceTotals {
@@ -37,6 +39,7 @@ impl DeviceTotals {
         for (&device, busy) in &process.device_busy {
             let total = self.devices.entry(mapping.device(device)).or_default();
             total.processes += 1;
+            total.sampled |= process.sample().is_some();
             total.busy_ns = total.busy_ns.saturating_add(busy.busy_ns);
             let (first, last) = spans.get(&device).copied().unwrap_or_default();
             total.span_ns = total.span_ns.saturating_add(last.saturating_sub(first));
@@ -88,7 +91,7 @@ fn row(device: &GlobalDevice, label: String, total: Total) -> DeviceRow {
         processes: total.processes,
         gpu_busy_ns: Some(total.busy_ns),
         gpu_span_ns: Some(total.span_ns),
-        gpu_busy_percent: percent(total.busy_ns, total.span_ns),
+        gpu_busy_percent: percent(total.busy_ns, total.span_ns).filter(|_| !total.sampled),
         kernels: 0,
         kernel_sum_ns: 0,
     }

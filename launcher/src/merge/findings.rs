@@ -1,9 +1,11 @@
 //! Coverage of all processes -> findings: what is missing, why, and what to do about it.
 
 use crate::finding::{Finding, Severity};
+use crate::load::sampling::Sampled;
 use crate::load::{FileEnding, ProcessCapture};
 use crate::report::model::{Coverage, CoverageCounts, ProcessCoverage};
 use crate::report::numbers::count;
+use stage2_figures::text;
 
 /// Files that a finding names.
 const FILES_NAMED: usize = 3;
@@ -129,6 +131,7 @@ pub(super) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> 
     findings.extend(endings(processes));
     findings.extend(processes.iter().filter_map(gpu_off));
     findings.extend(clocks(captures));
+    findings.extend(samples(captures));
     findings.extend(when(
         Severity::Warning,
         captures.iter().filter(|c| c.process.is_none()).map(|c| c.file.as_str()),
@@ -181,7 +184,8 @@ fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
 }
 
 fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
-    let untied = captures.iter().filter(|capture| {
+    // Of a sampled stage whose instances were not recorded as wholes there is no window either.
+    let untied = captures.iter().filter(|capture| capture.sample().is_none()).filter(|capture| {
         let ranges = capture.stages.values().filter_map(|stage| stage.times.as_ref());
         ranges.filter(|times| times.window_ns.is_none()).count() > 0
             && capture.counts.attributed > 0
@@ -202,6 +206,37 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
         "keep the clocks of the machine steady during a run",
     );
     untied.into_iter().chain(contradicting)
+}
+
+/// What was recorded of each sampled process.
+fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
+    captures.iter().filter_map(|capture| {
+        let sample = text::visible(capture.sample()?.as_bytes());
+        let sampled = || capture.path_times.values().map(|times| times.sampled);
+        let asked = sampled().filter(|sampled| sampled.instances > 0);
+        let unseen = asked.clone().filter(|sampled| sampled.recorded == 0).count() as u64;
+        let mut all = Sampled::default();
+        asked.for_each(|sampled| all.add(sampled));
+        let what = format!(
+            "{}: sampled {sample}: recorded {} of {} range instances (nested ones count each); {} \
+             range paths have none that was recorded",
+            capture.file,
+            count(all.recorded),
+            count(all.instances),
+            count(unseen),
+        );
+        let why = "calls and totals are scaled by instances/recorded of their range path; means, \
+                   percentiles, busy time, windows and kernels per instance are of what was \
+                   recorded; work outside of the sampled ranges, and of paths without a recorded \
+                   instance, is in no number";
+        let remedy = if unseen > 0 || all.recorded == 0 {
+            "lower N of STAGE2_SAMPLE, or name the ranges that repeat in STAGE2_RANGES"
+        } else {
+            ""
+        };
+        let severity = if remedy.is_empty() { Severity::Note } else { Severity::Warning };
+        Some(Finding::new(severity, what, why, remedy))
+    })
 }
 
 fn gpu_off(process: &ProcessCoverage) -> Option<Finding> {

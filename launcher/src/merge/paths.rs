@@ -38,6 +38,12 @@ pub(super) fn add_times(sum: &mut PathTimes, times: &PathTimes) {
     };
     sum.host_first_ns = sum.host_first_ns.or(times.host_first_ns);
     sum.host_warm_ns.extend_from_slice(&times.host_warm_ns);
+    sum.sampled.add(times.sampled);
+}
+
+/// Recorded instances, where they were chosen.
+pub(super) fn recorded(times: &PathTimes) -> Option<u64> {
+    (times.sampled.instances > 0).then_some(times.sampled.recorded)
 }
 
 impl PathTotals {
@@ -84,6 +90,7 @@ impl PathTotals {
                 parent: node.parent.and_then(|p| row_of_path.get(p as usize)).copied(),
                 depth: node.depth,
                 instances: times.as_ref().map(|(times, _)| times.instances),
+                recorded_instances: times.as_ref().and_then(|(times, _)| recorded(times)),
                 unclosed: times.as_ref().map(|(times, _)| times.unclosed),
                 host_total_ns: times.as_ref().and_then(|(times, _)| times.host_total_ns),
                 host_first_ns: times.as_ref().and_then(|(times, _)| times.host_first_ns),

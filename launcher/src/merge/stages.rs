@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Groups;
 use super::intern::{Mapping, Tables};
 use super::labels::Labels;
-use super::paths::add_times;
+use super::paths::{add_times, recorded};
 use super::times::percent;
 use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
 use crate::load::stats::{Work, deviation, mean, median};
@@ -153,7 +153,7 @@ impl Stage {
             });
         }
         let window_ns = self.window_ns.filter(|_| !self.window_missing);
-        let recorded = |value: u64| self.gpu_recorded.then_some(value);
+        let known = |value: u64| self.gpu_recorded.then_some(value);
         let per_instance = &mut self.kernels_per_instance;
         let warm_ns = &mut self.times.host_warm_ns;
         let warm_sum = warm_ns.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
@@ -166,6 +166,7 @@ impl Stage {
             stage,
             kind,
             instances: ranges.map(|times| times.instances),
+            recorded_instances: ranges.and_then(recorded),
             unclosed: ranges.map(|times| times.unclosed),
             host_total_ns: ranges.and_then(|times| times.host_total_ns),
             host_first_ns: ranges.and_then(|times| times.host_first_ns),
@@ -174,19 +175,19 @@ impl Stage {
             host_warm_std_ns,
             host_warm_median_ns,
             gpu_window_ns: window_ns,
-            gpu_busy_ns: recorded(self.busy_ns),
+            gpu_busy_ns: known(self.busy_ns),
             gpu_busy_uncertain_ns: self.late_ns,
             gpu_idle_ns: window_ns.map(|window| window.saturating_sub(self.busy_ns)),
             gpu_busy_percent: window_ns.and_then(|window| percent(self.busy_ns, window)),
-            kernels: recorded(all.kernels),
+            kernels: known(all.kernels),
             kernels_per_instance_min: per_instance.iter().min().copied(),
             kernels_per_instance_max: per_instance.iter().max().copied(),
             kernels_per_instance_median: median(per_instance),
-            kernel_sum_ns: recorded(all.kernel_sum_ns),
+            kernel_sum_ns: known(all.kernel_sum_ns),
             kernel_mean_ns: mean(all.kernel_sum_ns, all.kernels_timed),
-            copies: recorded(all.copies),
-            fills: recorded(all.fills),
-            graph_launches: recorded(all.graph_launches),
+            copies: known(all.copies),
+            fills: known(all.fills),
+            graph_launches: known(all.graph_launches),
             warm: self.warm.row(),
             apart: None,
             devices,

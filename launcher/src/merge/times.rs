@@ -7,6 +7,7 @@ use crate::report::model::Times;
 pub(super) fn times(stats: &Stats) -> Times {
     Times {
         calls: stats.calls,
+        recorded_calls: stats.recorded.map(|recorded| recorded.calls),
         invalid_timestamp_calls: stats.untimed,
         graph_calls: stats.graph_calls,
         total_ns: stats.total_ns,

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::model::{Origin, Report};
 use stage2_figures::text::csv_field;
 
-const COLUMNS: [&str; 47] = [
+const COLUMNS: [&str; 48] = [
     "kernel_name",
     "mangled_name",
     "total_ns",
@@ -50,6 +50,7 @@ const COLUMNS: [&str; 47] = [
     "flops_per_byte",
     "attainable_percent",
     "bound",
+    "recorded_calls",
     "source",
     "counters_source",
     "simulated",
@@ -121,6 +122,7 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
                 .as_ref()
                 .and_then(|c| c.roofline.bound)
                 .map_or_else(String::new, |bound| bound.label().to_owned()),
+            some(times.recorded_calls),
             row.sources.times.label().to_owned(),
             row.sources.counters.map_or("", Origin::label).to_owned(),
             row.simulated.to_string(),

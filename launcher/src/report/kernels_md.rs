@@ -112,8 +112,13 @@ fn add(table: &mut Table, row: &KernelRow) {
         or_absent(row.launch.and_then(|l| l.registers_per_thread), |count| count.to_string()),
         or_absent(row.launch.and_then(shared_bytes), |bytes| bytes.to_string()),
         times.invalid_timestamp_calls.to_string(),
-        row.sources.label(),
+        sources(row),
     ]);
+}
+
+fn sources(row: &KernelRow) -> String {
+    let scaled = row.times.recorded_calls.map(|calls| format!(" (scaled from {calls} calls)"));
+    format!("{}{}", row.sources.label(), scaled.unwrap_or_default())
 }
 
 fn shared_bytes(launch: Launch) -> Option<u64> {

@@ -170,6 +170,8 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
         graph_launch().prop_map(Record::GraphLaunch),
         (id64(), id32()).prop_map(|(node, path)| Record::GraphNode { node, path }),
         losses().prop_map(Record::Losses),
+        (id64(), any::<bool>())
+            .prop_map(|(range, recorded)| Record::RangeSample { range, recorded }),
     ]
 }
 

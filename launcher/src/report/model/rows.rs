@@ -22,6 +22,10 @@ pub enum PathKind {
 pub struct Times {
     /// Executions, with valid timestamps or not.
     pub calls: u64,
+    /// Executions that were recorded, where `calls`, `graph_calls`, `invalid_timestamp_calls`,
+    /// `total_ns` and bytes are scaled from a sample; null: they are what was recorded.
+    #[serde(default)]
+    pub recorded_calls: Option<u64>,
     /// Executions without valid timestamps: in `calls`, in none of the times.
     pub invalid_timestamp_calls: u64,
     /// Executions that a CUDA graph launched.
@@ -95,6 +99,9 @@ pub struct StageRow {
     pub kind: PathKind,
     /// Times that it was opened.
     pub instances: Option<u64>,
+    /// Instances that were recorded, where `STAGE2_SAMPLE` chose; null: all.
+    #[serde(default)]
+    pub recorded_instances: Option<u64>,
     /// Instances that were never closed; they have no host time.
     pub unclosed: Option<u64>,
     /// Host time of all closed instances, ns.
@@ -112,7 +119,7 @@ pub struct StageRow {
     pub host_warm_std_ns: Option<u64>,
     /// Their median host time, ns.
     pub host_warm_median_ns: Option<u64>,
-    /// Union of the windows of the instances, summed over processes, ns.
+    /// Union of the windows of the (recorded) instances, summed over processes, ns.
     pub gpu_window_ns: Option<u64>,
     /// Time in which any GPU work of the stage ran (union within a process, summed), ns.
     pub gpu_busy_ns: Option<u64>,
@@ -222,6 +229,9 @@ pub struct PathRow {
     pub depth: u64,
     /// Times that it was opened.
     pub instances: Option<u64>,
+    /// Instances that were recorded, where `STAGE2_SAMPLE` chose; null: all.
+    #[serde(default)]
+    pub recorded_instances: Option<u64>,
     /// Instances that were never closed.
     pub unclosed: Option<u64>,
     /// Host time of all closed instances, ns.

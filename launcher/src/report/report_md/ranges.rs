@@ -70,7 +70,7 @@ fn add(table: &mut Table, row: &StageRow) {
     let unclosed = unclosed.map_or_else(String::new, |n| format!(" ({} unclosed)", count(n)));
     table.row([
         format!("{}{}", code(&shorten(&row.stage, PATH_LIMIT)), mark(row)),
-        format!("{}{unclosed}", number(row.instances)),
+        format!("{}{}{unclosed}", number(row.instances), recorded(row.recorded_instances)),
         or_absent(row.host_total_ns, ms3),
         or_absent(row.host_first_ns, ms3),
         or_absent(row.host_warm_median_ns, ms3),
@@ -144,11 +144,16 @@ pub(super) fn paths(report: &Report) -> String {
     )
 }
 
+/// Says of how many instances the numbers come, where it is not all.
+fn recorded(instances: Option<u64>) -> String {
+    instances.map_or_else(String::new, |recorded| format!(" (recorded {})", count(recorded)))
+}
+
 fn add_path(table: &mut Table, row: &PathRow) {
     let number = |value: Option<u64>| or_absent(value, |v| v.to_string());
     table.row([
         code(&shorten(&row.path, PATH_LIMIT)),
-        number(row.instances),
+        format!("{}{}", number(row.instances), recorded(row.recorded_instances)),
         or_absent(row.host_total_ns, ms3),
         or_absent(row.host_first_ns, ms3),
         or_absent(row.host_warm_median_ns, ms3),

@@ -1,0 +1,164 @@
+//! Activity buffers recorded on an H200, their names and events, into the real drain thread, with
+//! only CUPTI itself replaced.
+
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use cupti_sys::record::Recorded;
+use rustc_hash::FxHashMap;
+use stage2::event::{Event, What};
+use stage2::options::{Options, Summary};
+use stage2::pool::{Full, Pool, Sizes};
+use stage2::state::{Shared, Tracer};
+use stage2_spool::{GpuNs, MonoNs};
+
+/// From the start of one copy of a recording to that of the next, longer than any, ns.
+const COPY_NS: u64 = 60_000_000_000;
+
+/// A capture: its buffers, the kernel names behind the recorded addresses, its NVTX events.
+pub struct Recording {
+    buffers: Vec<Vec<u8>>,
+    names: FxHashMap<usize, Vec<u8>>,
+    version: u32,
+    events: Vec<(Event, String)>,
+}
+
+impl Recording {
+    /// Loads one of the recordings in `tests/fixtures/cupti`.
+    pub fn load(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cupti");
+        let file = std::fs::File::open(folder.join(format!("{name}.buf.xz"))).expect("recorded");
+        let mut raw = Vec::new();
+        lzma_rs::xz_decompress(&mut BufReader::new(file), &mut raw).expect("recorded");
+        let mut recording = Recording {
+            buffers: Vec::new(),
+            names: FxHashMap::default(),
+            version: 0,
+            events: Vec::new(),
+        };
+        let mut rest = raw.as_slice();
+        while let Some((head, tail)) = rest.split_at_checked(12) {
+            assert_eq!(&head[..4], b"BUF0");
+            let length = u64::from_le_bytes(head[4..].try_into().expect("recorded")) as usize;
+            recording.buffers.push(tail[..length].to_vec());
+            rest = &tail[length..];
+        }
+        let table = std::fs::read_to_string(folder.join(format!("{name}.tsv"))).expect("recorded");
+        for line in table.lines() {
+            recording.line(&line.split('\t').collect::<Vec<_>>());
+        }
+        recording
+    }
+
+    fn line(&mut self, fields: &[&str]) {
+        match fields[0] {
+            "cupti" => self.version = fields[1].parse().expect("recorded"),
+            "name" => {
+                let address = fields[1].trim_start_matches("0x");
+                let address = usize::from_str_radix(address, 16).expect("recorded");
+                self.names.insert(address, fields[2].as_bytes().to_vec());
+            }
+            push_or_pop => {
+                let what = if push_or_pop == "push" { What::Push } else { What::Pop };
+                let mut event = Event::new(what, 1);
+                event.at = MonoNs(fields[2].parse().expect("recorded"));
+                event.fence = fields[3].parse().expect("recorded");
+                self.events.push((event, fields.get(5).unwrap_or(&"").to_string()));
+            }
+        }
+    }
+}
+
+/// Stands in for CUPTI: walks with the strides of the recorded version.
+struct Replay {
+    names: FxHashMap<usize, Vec<u8>>,
+    version: u32,
+}
+
+impl Tracer for Replay {
+    fn fence(&self) -> u32 {
+        0
+    }
+    fn flush(&self, _forced: bool) -> Result<(), String> {
+        Ok(())
+    }
+    fn now(&self) -> Option<GpuNs> {
+        None
+    }
+    fn take_dropped(&self) -> u64 {
+        0
+    }
+    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) {
+        for record in Recorded::new(full.bytes(), self.version) {
+            each(record.expect("recorded").1);
+        }
+    }
+    fn text_at(&self, address: usize) -> &[u8] {
+        self.names.get(&address).map_or(b"(address not in the capture)", |name| name)
+    }
+    fn collect(&self, _on: bool) {}
+    fn shut(&self) {}
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}
+
+impl Recording {
+    /// A collector that has the recording before it, `copies` times over, and is to finish.
+    /// `launcher`: as under `stage2-launch`, i.e. without the table at exit.
+    pub fn offered(&self, out: &Path, copies: usize, launcher: bool) -> &'static Shared {
+        let table = Summary::File(out.join("summary.txt"));
+        let options = Options {
+            out: Some(out.to_path_buf()),
+            summary: if launcher { Summary::Off } else { table },
+            launcher,
+            ..Options::default()
+        };
+        let shared: &'static Shared = Box::leak(Box::new(Shared::new(options)));
+        let count = copies * self.buffers.len();
+        let pool = Pool::new(Sizes { bytes: 8 << 20, count }, true).expect("memory");
+        for (event, text) in &self.events {
+            shared.events.send_with_text(*event, text.as_bytes(), &shared.counters);
+        }
+        let copies = (0..copies as u64).flat_map(|copy| {
+            let later_ns = copy * COPY_NS;
+            self.buffers.iter().map(move |buffer| self.delayed(buffer, later_ns))
+        });
+        for buffer in copies {
+            let (start, size) = pool.request(1, &shared.counters).expect("a buffer");
+            assert!(buffer.len() <= size);
+            // SAFETY: the pool gave us `size` bytes.
+            unsafe { std::ptr::copy_nonoverlapping(buffer.as_ptr(), start, buffer.len()) };
+            pool.complete(start, buffer.len());
+        }
+        assert!(shared.pool.set(pool).is_ok());
+        let replay = Replay { names: self.names.clone(), version: self.version };
+        assert!(shared.gpu.set(Ok(Box::new(replay))).is_ok());
+        shared.stop.store(true, Ordering::Release);
+        shared
+    }
+
+    /// The records of a buffer as if they had run later.
+    fn delayed(&self, buffer: &[u8], later_ns: u64) -> Vec<u8> {
+        let mut delayed = buffer.to_vec();
+        for record in Recorded::new(buffer, self.version) {
+            let record = record.expect("recorded").1;
+            let at = record.as_ptr() as usize - buffer.as_ptr() as usize;
+            // Kernels, copies and fills have their start at 16 and their end at 24.
+            if matches!(record.first(), Some(1 | 2 | 10)) {
+                for field in [at + 16, at + 24] {
+                    let place = &mut delayed[field..field + 8];
+                    let ns = u64::from_ne_bytes((&*place).try_into().expect("8 bytes"));
+                    place.copy_from_slice(&(ns + later_ns).to_ne_bytes());
+                }
+            }
+        }
+        delayed
+    }
+
+    /// Records in the buffers.
+    pub fn records(&self) -> usize {
+        self.buffers.iter().map(|buffer| Recorded::new(buffer, self.version).count()).sum()
+    }
+}

@@ -1,0 +1,87 @@
+"""sampling.py on made-up folders; needs no GPU: `python -m unittest` in this folder."""
+
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+import sampling
+
+
+def metrics(calls, recorded, total_ns, instances=64, recorded_instances=None):
+    return {
+        "paths": [
+            {
+                "path": "decode/step",
+                "instances": instances,
+                "recorded_instances": recorded_instances,
+            }
+        ],
+        "kernel_names": [{"mangled": "k"}],
+        "kernels": [
+            {
+                "path": "decode/step/layer",
+                "name_index": 0,
+                "calls": calls,
+                "recorded_calls": recorded,
+                "total_ns": total_ns,
+            }
+        ],
+        "coverage": {
+            "verdict": {"text": "complete"},
+            "total": {"unattributed": 0, "dropped_by_cupti": 0, "kernels": calls},
+        },
+    }
+
+
+class Sampling(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = Path(folder.name)
+
+    def records(self, **bundles):
+        for name, document in bundles.items():
+            folder = self.out / "merge" / name.replace("_", "-")
+            folder.mkdir(parents=True)
+            (folder / "metrics.json").write_text(json.dumps(document))
+        return list(sampling.records(self.out / "merge"))
+
+    def test_a_good_sample_passes(self):
+        lines = self.records(
+            full_1=metrics(6400, None, 640_000),
+            sampled_1=metrics(6400, 400, 650_000, recorded_instances=4),
+        )
+        self.assertFalse([text for passed, text in lines if passed is False])
+        self.assertIn("off by at most 1.56%", lines[-1][1])
+
+    def test_means_and_calls_that_are_off_fail(self):
+        for calls, total_ns in ((6400, 670_000), (6300, 630_000)):
+            with self.subTest(calls=calls):
+                self.setUp()
+                lines = self.records(
+                    full_1=metrics(6400, None, 640_000),
+                    sampled_1=metrics(calls, 400, total_ns, recorded_instances=4),
+                )
+                self.assertTrue([text for passed, text in lines if passed is False])
+
+    def test_nothing_recorded_fails(self):
+        lines = self.records(
+            full_1=metrics(6400, None, 640_000),
+            sampled_1=metrics(0, None, 0, recorded_instances=0),
+        )
+        self.assertEqual(lines[-1][0], False)
+
+    def test_times_are_compared_without_the_cold_repetition(self):
+        run = self.out / "run"
+        run.mkdir()
+        for name, decode in (("none-1-a", 100), ("sampled-1", 104), ("none-1-b", 101)):
+            host_ms = [{"decode": 900}, {"decode": decode}, {"decode": decode + 1}]
+            (run / f"{name}.out").write_text("noise\n" + json.dumps({"host_ms": host_ms}) + "\n")
+        lines = list(sampling.times(run))
+        self.assertEqual(lines[-1], (False, "sampled decode 1.040x of untraced, at most 1.03x"))
+        self.assertIn("A/A noise of untraced: minimum 1.0%", lines[-2][1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,158 @@
+//! Guests that do the same many times: steps to sample, and everything that could pile up.
+
+use crate::cuda::{self, Stream};
+use crate::nvtx::client;
+
+/// Three times a prefill and 64 decode steps with ranges inside, and what is outside of them.
+pub fn steps() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    for _ in 0..3 {
+        nvtx.push(b"prefill");
+        stream.launch(5);
+        nvtx.pop();
+        nvtx.push(b"decode");
+        for _ in 0..64 {
+            decode_step(&stream);
+        }
+        stream.launch(4);
+        nvtx.pop();
+    }
+    stream.launch(3);
+    stream.synchronize();
+}
+
+/// 7 kernels in its layer, 2 in the step itself.
+fn decode_step(stream: &Stream) {
+    client().push(b"decode_step");
+    client().push(b"layer");
+    stream.launch(7);
+    client().pop();
+    stream.launch(2);
+    client().pop();
+}
+
+/// Threads that are in steps at the same time, sampled ones or not.
+pub fn sampled_threads() {
+    cuda::init();
+    std::thread::scope(|scope| {
+        for thread in 0..4u32 {
+            scope.spawn(move || {
+                let stream = Stream::new();
+                for _ in 0..200 {
+                    client().push(
+                        format!("t{}.step", ["a", "b", "c", "d"][thread as usize]).as_bytes(),
+                    );
+                    stream.launch(3 + thread);
+                    client().pop();
+                    stream.launch(1);
+                }
+                stream.synchronize();
+            });
+        }
+    });
+}
+
+/// A graph of 30 kernels, replayed in steps that do not wait for it.
+pub fn sampled_graph() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    let graph = stream.capture(|| stream.launch(30));
+    for _ in 0..64 {
+        nvtx.push(b"decode_step");
+        graph.replay(&stream);
+        nvtx.pop();
+    }
+    stream.synchronize();
+}
+
+/// Forks within a sampled step; the child goes on with steps of its own.
+pub fn sampled_fork() {
+    cuda::init();
+    let stream = Stream::new();
+    decode_step(&stream);
+    client().push(b"decode_step");
+    // SAFETY: the child only calls what any forked child may call, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        client().pop();
+        for _ in 0..100 {
+            client().push(b"decode_step");
+            client().pop();
+        }
+        // SAFETY: ends the child at once, as meant.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    stream.launch(9);
+    client().pop();
+    for _ in 0..6 {
+        decode_step(&stream);
+    }
+    stream.synchronize();
+}
+
+/// The second step, which is sampled, stays open; another thread goes on with its own.
+pub fn never_closed() {
+    cuda::init();
+    let stream = Stream::new();
+    decode_step(&stream);
+    client().push(b"decode_step");
+    stream.launch(6);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let stream = Stream::new();
+            for _ in 0..8 {
+                client().push(b"other");
+                stream.launch(3);
+                client().pop();
+            }
+            stream.synchronize();
+        });
+    });
+    stream.synchronize();
+}
+
+/// Keeps inventing: names, registered strings, threads, streams, ranges that are never ended and
+/// millions of events, in every place where a table could grow. Prints how much memory the process
+/// had at its worst, KiB.
+pub fn hoard() {
+    cuda::init();
+    let nvtx = client();
+    let stream = Stream::new();
+    let resident_kib = || {
+        let status = std::fs::read_to_string("/proc/self/status").expect("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number")
+    };
+    let mut most = 0;
+    let domain = nvtx.domain("hoard");
+    for round in 0..100u32 {
+        for i in 0..1000 {
+            let name = format!("range {round} {i} {}", "x".repeat(200));
+            nvtx.push(name.as_bytes());
+            nvtx.register(domain, &name);
+            nvtx.start("never ended");
+            for _ in 0..5 {
+                nvtx.push(b"inner");
+                nvtx.pop();
+            }
+            stream.launch(1);
+            nvtx.pop();
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| {
+                    client().push(b"in a thread");
+                    Stream::new().launch(1);
+                    client().pop();
+                });
+            }
+        });
+        stream.synchronize();
+        most = most.max(resident_kib());
+    }
+    println!("{most}");
+}

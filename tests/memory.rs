@@ -1,0 +1,26 @@
+//! The collector's memory has a bound, however long the guest runs and whatever it comes up with.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+mod common;
+
+use common::Guest;
+
+/// What the guest needed at its worst, KiB.
+fn resident_kib(guest: Guest) -> u64 {
+    let left = guest.run();
+    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    left.stdout().trim().parse().expect("KiB")
+}
+
+#[test]
+fn at_most_64_mb_more_than_without_it() {
+    let alone = resident_kib(Guest::new("hoard").without("LD_PRELOAD"));
+    for attribution in ["fence", "callback"] {
+        let guest = Guest::new("hoard")
+            .env("STAGE2_ATTRIBUTION", attribution)
+            .env("STAGE2_SUMMARY", "/dev/null");
+        let traced = resident_kib(guest);
+        println!("{attribution}: {traced} KiB, alone {alone} KiB");
+        assert!(traced < alone + 64 * 1000, "{traced} KiB against {alone} KiB");
+    }
+}

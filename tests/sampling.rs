@@ -1,0 +1,163 @@
+//! `STAGE2_SAMPLE`: what is recorded of which instances, and what switching costs nobody else.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Guest, Left, Spool, counts};
+use stage2_spool::{Losses, Record};
+
+fn sampled(hazard: &str, one_in: u32) -> Guest {
+    Guest::new(hazard).env("STAGE2_SAMPLE", format!("1/{one_in}"))
+}
+
+/// (instances that the choice was made for, recorded ones) by path.
+fn samples(spool: &Spool) -> BTreeMap<String, (u64, u64)> {
+    let paths = spool.range_paths();
+    let mut samples = BTreeMap::new();
+    for record in &spool.records {
+        if let Record::RangeSample { range, recorded } = record {
+            let (asked, taken) = samples.entry(paths[range].clone()).or_insert((0, 0));
+            *asked += 1;
+            *taken += u64::from(*recorded);
+        }
+    }
+    samples
+}
+
+fn complete(left: &Left) -> &Spool {
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.losses(), Losses::default());
+    spool
+}
+
+#[test]
+fn of_every_16_steps_one_is_recorded_with_all_inside_and_scales_to_the_full_count() {
+    let left = sampled("steps", 16).env("STAGE2_RANGES", "decode_step").run();
+    let spool = complete(&left);
+    assert_eq!(spool.meta("sample"), Some("1/16"));
+    let step = "decode/decode_step".to_owned();
+    assert_eq!(samples(spool), BTreeMap::from([(step.clone(), (192, 12))]));
+    let expected = counts(&[(&step, 12 * 2), ("decode/decode_step/layer", 12 * 7)]);
+    assert_eq!(spool.kernels(), expected);
+}
+
+#[test]
+fn without_a_filter_the_outermost_ranges_are_sampled_each_kind_by_itself() {
+    let left = sampled("steps", 2).run();
+    let spool = complete(&left);
+    let found = samples(spool);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["decode", "prefill"]);
+    for (path, (asked, recorded)) in &found {
+        assert_eq!(*asked, 3, "{path}");
+        assert!((1..=2).contains(recorded), "{path}: {recorded}");
+    }
+    let (decodes, prefills) = (found["decode"].1 as usize, found["prefill"].1 as usize);
+    let expected = counts(&[
+        ("decode", 4 * decodes),
+        ("decode/decode_step", 64 * 2 * decodes),
+        ("decode/decode_step/layer", 64 * 7 * decodes),
+        ("prefill", 5 * prefills),
+    ]);
+    assert_eq!(spool.kernels(), expected);
+}
+
+#[test]
+fn threads_in_steps_at_once_are_sampled_each_by_its_own_instances_both_ways() {
+    for attribution in ["fence", "callback"] {
+        let left = sampled("sampled_threads", 8)
+            .env("STAGE2_RANGES", "t*.step")
+            .env("STAGE2_ATTRIBUTION", attribution)
+            .run();
+        let spool = left.expect_quiet(0).spool();
+        let found = samples(spool);
+        assert_eq!(found.len(), 4);
+        let mut expected = BTreeMap::new();
+        for (thread, (path, (asked, recorded))) in found.iter().enumerate() {
+            // An instance for which collection could not be switched on in time (another thread
+            // was interrupted while it switched) is left out.
+            assert_eq!(*asked, 200, "{path}");
+            assert!((10..=25).contains(recorded), "{path}: {recorded}");
+            expected.insert(path.clone(), *recorded as usize * (3 + thread));
+        }
+        // A launch that was under way when another thread switched collection on may be seen
+        // without its callback: counted, never put anywhere.
+        let mut kernels = spool.kernels();
+        let unknown = kernels.remove("(unknown)").unwrap_or(0);
+        assert!(unknown == 0 || attribution == "callback", "{unknown}");
+        assert_eq!(kernels, expected, "{attribution}");
+    }
+}
+
+#[test]
+fn replays_of_sampled_steps_are_whole_also_where_they_run_after_the_step() {
+    let left = sampled("sampled_graph", 16).env("STAGE2_RANGES", "decode_step").run();
+    let spool = complete(&left);
+    assert_eq!(spool.kernels(), counts(&[("decode_step", 4 * 30)]));
+    let left = sampled("sampled_graph", 16)
+        .env("STAGE2_RANGES", "decode_step")
+        .env("STAGE2_GRAPH", "graph")
+        .run();
+    assert_eq!(complete(&left).graph_launches(), counts(&[("decode_step", 4)]));
+}
+
+#[test]
+fn a_fork_within_a_sampled_step_disturbs_neither_side() {
+    let left = sampled("sampled_fork", 4).env("STAGE2_RANGES", "decode_step").run();
+    let spool = complete(&left);
+    // The second of four, in which it forked, and one of the next four.
+    let expected = counts(&[("decode_step", 9 + 2), ("decode_step/layer", 7)]);
+    assert_eq!(samples(spool), BTreeMap::from([("decode_step".to_owned(), (8, 2))]));
+    assert_eq!(spool.kernels(), expected);
+}
+
+#[test]
+fn a_sampled_range_that_is_never_closed_keeps_to_itself() {
+    let left = sampled("never_closed", 4).run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.losses(), Losses { unclosed: 1, ..Losses::default() });
+    let other = samples(spool)["other"];
+    assert_eq!(other, (8, 2));
+    assert_eq!(spool.kernels(), counts(&[("decode_step", 6), ("other", 3 * 2)]));
+}
+
+#[test]
+fn the_table_at_exit_is_scaled_and_says_so() {
+    let left = sampled("steps", 16)
+        .env("STAGE2_RANGES", "decode_step")
+        .env("STAGE2_SUMMARY", "stderr")
+        .run();
+    let stderr = left.stderr();
+    for part in ["SAMPLED 1/16", "decode/decode_step  x192", "recorded 12", ", 384 calls"] {
+        assert!(stderr.contains(part), "{part:?} in {stderr}");
+    }
+    assert!(stderr.contains(", 1344 calls"), "{stderr}");
+    // No record of the others arrived that had to be left out: CUPTI was off.
+    assert!(!stderr.contains("left out"), "{stderr}");
+}
+
+#[test]
+fn no_range_to_sample_is_said() {
+    let left = sampled("steps", 16)
+        .env("STAGE2_RANGES", "nothing-of-that-name")
+        .env("STAGE2_SUMMARY", "stderr")
+        .run();
+    assert!(left.stderr().contains("NO RANGE to sample"), "{}", left.stderr());
+    assert!(!left.stderr().contains("left out"), "{}", left.stderr());
+    assert_eq!(left.spool().kernels(), counts(&[]));
+}
+
+#[test]
+fn values_that_are_no_share_are_named_once_and_everything_is_recorded() {
+    for value in ["0", "1/0", "2/3", "1/-1", "1/99999999999", "half"] {
+        let left = Guest::new("return").env("STAGE2_SAMPLE", value).run();
+        let stderr = left.stderr();
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        for part in ["STAGE2_SAMPLE", value, "accepted: 1/N"] {
+            assert!(stderr.contains(part), "{part:?} in {stderr}");
+        }
+        assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+        assert_eq!(left.spool().meta("sample"), None);
+    }
+}
