@@ -23,6 +23,8 @@ Examples:
       reports of captures taken elsewhere, any subset of them
   stage2-launch --dry-run -- python infer.py
       what would be run, as a shell would write it
+  stage2-launch bench --rounds 5 -- python infer.py
+      what the collector, and nsys where it is installed, cost this program
   stage2-launch config run.mode=light
       all settings, and where each value comes from
 
@@ -37,7 +39,7 @@ failed and left no result.";
     name = "stage2-launch",
     version,
     override_usage = "stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...\n       \
-                      stage2-launch [OPTIONS] <demo|report|merge|config> ...",
+                      stage2-launch [OPTIONS] <demo|report|bench|merge|config> ...",
     after_help = EXAMPLES,
     arg_required_else_help = true,
     disable_help_subcommand = true
@@ -109,6 +111,19 @@ pub(crate) enum Command {
         // Not `run_dir`: the parser would take it for the option of that name.
         #[arg(value_name = "RUN_DIR")]
         bundle: PathBuf,
+    },
+    /// Run a command untraced and under each profiler in turn, and print what each costs
+    Bench {
+        /// Rounds; each runs everything once, and untraced twice
+        #[arg(long, value_name = "N", default_value_t = 3,
+              value_parser = clap::value_parser!(u32).range(1..=1000))]
+        rounds: u32,
+        /// Settings, as for a run
+        #[arg(value_name = "KEY=VALUE")]
+        overrides: Vec<String>,
+        /// The workload
+        #[arg(last = true, value_name = "COMMAND [ARG]...")]
+        workload: Vec<OsString>,
     },
     /// Make a bundle with reports of captures that were taken elsewhere
     Merge {

@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// The profiling failed.
     NoResult(String),
+    /// The workload cannot be run; the exit status is that of a shell.
+    NotRun { text: String, exit: u8 },
 }
 
 impl Failure {
@@ -19,6 +21,7 @@ impl Failure {
         match self {
             Failure::Usage(_) => 2,
             Failure::NoResult(_) => EXIT_NO_RESULT,
+            Failure::NotRun { exit, .. } => *exit,
         }
     }
 
@@ -26,6 +29,7 @@ impl Failure {
     pub(crate) fn text(&self) -> &str {
         match self {
             Failure::Usage(text) | Failure::NoResult(text) => text,
+            Failure::NotRun { text, .. } => text,
         }
     }
 }

@@ -126,24 +126,15 @@ impl Job {
         let cwd = std::env::current_dir().map_err(|e| {
             Failure::Usage(format!("the working directory is gone: {e}; cd to another"))
         })?;
-        let (folder, config) = self.choose_folder(composed, &cwd)?;
+        let (folder, config) =
+            self.choose_folder(composed, &cwd, bundle::run_name(std::process::id()))?;
         let mut findings = Vec::new();
         let library = self.collector(&config, &mut findings)?;
         let manifest = config.inputs.manifest.as_deref().map(Manifest::read).transpose();
         let manifest = manifest.map_err(|e| Failure::Usage(format!("{e:#}")))?;
         let folder = make(folder)?;
         let (tree, config) = composed.resolved(&folder.path())?;
-        let mut plan = plan::plan(&plan::Request {
-            command: &self.command,
-            config: &config,
-            defaults: &config::built_in()?,
-            explicit: &composed.explicit_keys(),
-            run_dir: folder.path(),
-            library: library.clone(),
-            inherited: &Inherited::of_this_process(),
-            simulator: self.simulator.clone(),
-            nsys_files: &self.nsys_files,
-        });
+        let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
         let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
@@ -152,10 +143,33 @@ impl Job {
         Ok(Prepared { plan, folder, library, config_yaml, inputs, keep_last, size_limit_bytes })
     }
 
-    fn choose_folder(
+    /// What `make` plans for a run in the folder `dir`.
+    pub(crate) fn plan(
+        &self,
+        composed: &Composed,
+        dir: &Path,
+        library: PathBuf,
+        make: impl FnOnce(&plan::Request<'_>) -> Plan,
+    ) -> Result<Plan, Failure> {
+        let (_, config) = composed.resolved(dir)?;
+        Ok(make(&plan::Request {
+            command: &self.command,
+            config: &config,
+            defaults: &config::built_in()?,
+            explicit: &composed.explicit_keys(),
+            run_dir: dir.to_owned(),
+            library,
+            inherited: &Inherited::of_this_process(),
+            simulator: self.simulator.clone(),
+            nsys_files: &self.nsys_files,
+        }))
+    }
+
+    pub(crate) fn choose_folder(
         &self,
         composed: &Composed,
         cwd: &Path,
+        name: String,
     ) -> Result<(RunFolder, Config), Failure> {
         let (_, config) = composed.resolved(Path::new("RUN_DIR"))?;
         // The option may hold bytes that the configuration, which is text, cannot.
@@ -170,16 +184,17 @@ impl Job {
                 ));
             }
             Some(dir) => RunFolder::Given(cwd.join(dir)),
-            None => RunFolder::New {
-                under: cwd.join(&config.artifacts.stage2_dir),
-                name: bundle::run_name(std::process::id()),
-            },
+            None => RunFolder::New { under: cwd.join(&config.artifacts.stage2_dir), name },
         };
         Ok((folder, config))
     }
 
     /// The collector's library. A dry run goes on without it.
-    fn collector(&self, config: &Config, findings: &mut Vec<Finding>) -> Result<PathBuf, Failure> {
+    pub(crate) fn collector(
+        &self,
+        config: &Config,
+        findings: &mut Vec<Finding>,
+    ) -> Result<PathBuf, Failure> {
         let configured = config.profiling.collector.library.as_deref();
         let variable = std::env::var_os("STAGE2_COLLECTOR").map(PathBuf::from);
         let exe = std::env::current_exe().unwrap_or_default();

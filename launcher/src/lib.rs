@@ -6,6 +6,7 @@
 //! linked: it is loaded into the workload, and would otherwise start in this process.
 #![deny(unsafe_code)]
 
+mod bench;
 pub mod bundle;
 mod captures;
 mod cli;
@@ -62,6 +63,9 @@ fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         None => Job::of_user(&options, overrides, workload, nsys)?.launch(terminal),
         Some(Command::Demo { overrides }) => {
             demo::job(&options, overrides, terminal)?.launch(terminal)
+        }
+        Some(Command::Bench { rounds, overrides, workload }) => {
+            bench::bench(&options, rounds, overrides, workload, terminal)
         }
         Some(Command::Report { bundle }) => launch::report_again(&bundle, &options, terminal),
         Some(Command::Merge { spool, nsys, ncu, output, overrides }) => {

@@ -2,6 +2,7 @@
 //!
 //! Pure: nothing is run, made or looked up here, so that `--dry-run` shows exactly what a run does.
 
+mod bench;
 mod collect;
 mod ncu;
 mod nsys;
@@ -13,6 +14,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(crate) use bench::bench;
 pub(crate) use collect::LIBRARY;
 pub(crate) use ncu::files as ncu_files;
 pub(crate) use nsys::BASE as NSYS_BASE;

@@ -23,6 +23,18 @@ pub(crate) struct Profiler {
     pub(crate) notes: Vec<String>,
 }
 
+impl Profiler {
+    /// Leaves out what nsys makes of its report, but for the SQLite export.
+    pub(crate) fn without_tables(&mut self) {
+        if let Kind::Nsys(nsys) = &mut self.kind {
+            nsys.export.sqlite = true;
+            nsys.export.stats_csv = false;
+            nsys.export.scrub = false;
+            self.around.1.truncate(1);
+        }
+    }
+}
+
 /// Which profiler, and its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {

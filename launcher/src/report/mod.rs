@@ -15,7 +15,7 @@ mod report_html;
 mod report_md;
 mod stakeholder;
 pub mod stakeholder_md;
-mod table;
+pub(crate) mod table;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};

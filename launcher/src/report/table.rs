@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// How the cells of a column are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     /// Text.
     Left,
     /// Numbers.
@@ -13,7 +13,7 @@ pub(super) enum Align {
 
 /// A table in the making.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     text: String,
     columns: usize,
     rows: usize,
@@ -21,7 +21,7 @@ pub(super) struct Table {
 
 impl Table {
     /// A table with these columns.
-    pub(super) fn new(columns: &[(&str, Align)]) -> Self {
+    pub(crate) fn new(columns: &[(&str, Align)]) -> Self {
         let mut table = Self { text: String::new(), columns: columns.len(), rows: 0 };
         table.line(columns.iter().map(|&(name, _)| name));
         table.line(columns.iter().map(|&(_, align)| match align {
@@ -32,14 +32,14 @@ impl Table {
     }
 
     /// Adds a row; a cell too few is empty.
-    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         debug_assert_eq!(N, self.columns, "a row has a cell for every column");
         self.line(cells.iter().map(String::as_str));
         self.rows += 1;
     }
 
     /// Whether no row was added.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
@@ -52,7 +52,7 @@ impl Table {
     }
 
     /// The table as Markdown, with an empty line behind it.
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.text.push('\n');
         self.text
     }

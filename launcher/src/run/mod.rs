@@ -1,5 +1,6 @@
 //! A plan -> processes, one pass after the other, and how each of them ended.
 
+mod alone;
 mod child;
 mod imports;
 mod library;
@@ -19,6 +20,7 @@ use crate::finding::{Finding, Severity};
 use crate::plan::{Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
 
+pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;
 use child::{Cause, Finished, Spawned, Spawner};
 pub(crate) use imports::Imports;
@@ -186,7 +188,7 @@ fn command_line(pass: &Pass) -> String {
     pass.argv.iter().map(crate::plan::quote).collect::<Vec<_>>().join(" ")
 }
 
-fn describe_exit(exit: WorkloadExit) -> String {
+pub(crate) fn describe_exit(exit: WorkloadExit) -> String {
     match exit {
         WorkloadExit::Code(code) => format!("exit status {code}"),
         WorkloadExit::Signal(signal) => format!("ended by {}", signals::name(signal)),
@@ -219,18 +221,7 @@ fn run_pass(
     signals: &impl SignalSource,
     terminal: &Terminal,
 ) -> Passed {
-    let (sender, events) = mpsc::channel();
-    signals.deliver_to(Some(sender.clone()));
-    let ended = library::linked(pass.link.as_ref())
-        .map_err(|why| {
-            child::SpawnError::new(EXIT_NO_RESULT, "the collector cannot be linked", why)
-        })
-        .and_then(|_link| {
-            let running = Spawned::start(spawner, pass, sender)?.supervise(pass.limits);
-            Ok(running.finish(&events, terminal))
-        });
-    signals.deliver_to(None);
-    match ended {
+    match process_of(pass, spawner, signals, terminal) {
         Ok(finished) => keep(pass, at, finished, bundle, terminal),
         Err(error) => {
             let finding = error.finding();
@@ -246,6 +237,27 @@ fn run_pass(
             Passed { exit: error.exit, stop }
         }
     }
+}
+
+/// Runs the process of a pass to its end.
+fn process_of(
+    pass: &Pass,
+    spawner: &impl Spawner,
+    signals: &impl SignalSource,
+    terminal: &Terminal,
+) -> Result<Finished, child::SpawnError> {
+    let (sender, events) = mpsc::channel();
+    signals.deliver_to(Some(sender.clone()));
+    let ended = library::linked(pass.link.as_ref())
+        .map_err(|why| {
+            child::SpawnError::new(EXIT_NO_RESULT, "the collector cannot be linked", why)
+        })
+        .and_then(|_link| {
+            let running = Spawned::start(spawner, pass, sender)?.supervise(pass.limits);
+            Ok(running.finish(&events, terminal))
+        });
+    signals.deliver_to(None);
+    ended
 }
 
 /// Writes down how a process ended.

@@ -1,0 +1,231 @@
+//! A command -> what it takes untraced and under each profiler, in turn: `bench.md` and `bench.json`.
+//!
+//! Every round runs untraced, ranges only, collector and the other profilers, and then ranges only
+//! and untraced once more (the A/A pairs, which show how far equal runs differ); every second round
+//! the other way round.
+
+mod measure;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::bundle::{RunFolder, WorkloadExit, run_name, write_whole};
+use crate::cli::Options;
+use crate::config::{self, Composed};
+use crate::failure::Failure;
+use crate::finding::{Finding, Severity};
+use crate::launch::Job;
+use crate::plan::{self, Plan};
+use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, describe_exit, run_alone};
+use crate::terminal::{Terminal, print};
+use measure::{Configuration, Results, Run};
+
+/// What is compared, by the name of its pass: name in the tables, and what it is.
+const CONFIGURATIONS: [(&str, &str, &str); 4] = [
+    ("untraced", "untraced", "the command as it is, no library of ours in it"),
+    ("baseline", "ranges only", "NVTX ranges timed by the collector, CUPTI off (STAGE2_GPU=off)"),
+    ("collect", "collector", "every kernel recorded and placed in its range"),
+    ("nsys", "nsys", "`nsys profile` with pipeline.nsys.*; its whole time includes its report"),
+];
+
+/// Configurations that every round runs twice.
+const TWICE: usize = 2;
+
+/// One run in the order of a round: index of the configuration, and whether it is the second one.
+type Slot = (usize, bool);
+
+/// `stage2-launch bench`. The exit status is that of the first untraced run.
+pub(crate) fn bench(
+    options: &Options,
+    rounds: u32,
+    overrides: Vec<String>,
+    command: Vec<std::ffi::OsString>,
+    terminal: &Terminal,
+) -> Result<u8, Failure> {
+    let job = Job::of_user(options, overrides, command, Vec::new())?;
+    let composed = config::compose(&job.config)?;
+    let cwd = std::env::current_dir().map_err(|e| {
+        Failure::Usage(format!("the working directory is gone: {e}; cd to another"))
+    })?;
+    let name = format!("bench-{}", run_name(std::process::id()));
+    let (folder, config) = job.choose_folder(&composed, &cwd, name)?;
+    let mut findings = Vec::new();
+    let library = job.collector(&config, &mut findings)?;
+    if job.dry_run {
+        let plan = job.plan(&composed, &folder.path().join("round-1"), library, plan::bench)?;
+        let head = format!("# {rounds} rounds of these, untraced and baseline twice each\n");
+        return print(&(head + &plan::show(&plan)))
+            .map(|()| 0)
+            .map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")));
+    }
+    let folder = folder.create()?;
+    let interrupted = "the benchmark ends here, without a result".to_owned();
+    let signals = Signals::install(*terminal, interrupted)
+        .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
+    let mut bench = Bench {
+        job: &job,
+        composed: &composed,
+        library,
+        dir: folder.path(),
+        rounds,
+        signals,
+        terminal,
+        reference: None,
+        exit: 0,
+        results: Results::new(&job.command, rounds),
+    };
+    bench.results.findings = findings;
+    bench.all_rounds()?;
+    bench.write(&folder)
+}
+
+struct Bench<'a> {
+    job: &'a Job,
+    composed: &'a Composed,
+    library: PathBuf,
+    dir: PathBuf,
+    rounds: u32,
+    signals: Signals,
+    terminal: &'a Terminal,
+    /// How the workload ends when nobody looks on.
+    reference: Option<WorkloadExit>,
+    exit: u8,
+    results: Results,
+}
+
+impl Bench<'_> {
+    fn all_rounds(&mut self) -> Result<(), Failure> {
+        let first = self.plan(Path::new("round-1"))?;
+        for finding in &first.findings {
+            self.note(finding.clone());
+        }
+        let slots = slots(&first);
+        for &(at, again) in &slots {
+            let Some(pass) = first.passes.get(at) else { continue };
+            let known = CONFIGURATIONS.iter().find(|(name, ..)| *name == pass.name);
+            let (_, name, what) = known.copied().unwrap_or((pass.name, pass.name, ""));
+            let name = if again { format!("{name} again") } else { name.to_owned() };
+            self.results.configurations.push(Configuration::new(name, what, pass.skip.clone()));
+        }
+        for round in 1..=self.rounds {
+            let mut order: Vec<usize> = (0..slots.len()).collect();
+            if round % 2 == 0 {
+                order.reverse();
+            }
+            for slot in order {
+                if !self.one(round, slot, &slots)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn plan(&self, dir: &Path) -> Result<Plan, Failure> {
+        self.job.plan(self.composed, &self.dir.join(dir), self.library.clone(), plan::bench)
+    }
+
+    /// One run. False: there is no sense in another one.
+    fn one(&mut self, round: u32, slot: usize, slots: &[Slot]) -> Result<bool, Failure> {
+        let Some(configuration) = self.results.configurations.get(slot) else { return Ok(true) };
+        let Some(&(at, again)) = slots.get(slot) else { return Ok(true) };
+        let name = configuration.name.clone();
+        if configuration.failed.is_some() {
+            return Ok(true);
+        }
+        let folder = PathBuf::from(format!("round-{round}")).join(name.replace(' ', "-"));
+        let plan = self.plan(&folder)?;
+        let Some(pass) = plan.passes.get(at) else { return Ok(true) };
+        if let Some(Err(error)) = plan.hook.as_ref().map(|hook| hook.write()) {
+            let what = "the workload is not annotated";
+            self.note(Finding::new(Severity::Warning, what, format!("{error:#}"), ""));
+        }
+        self.terminal.progress(&format!("[round {round} of {}] {name}", self.rounds));
+        let ran = run_alone(pass, &System, &self.signals, self.terminal);
+        for finding in &ran.findings {
+            // Of a report that is not kept.
+            if !finding.what.contains("hold the environment") {
+                self.note(finding.clone());
+            }
+        }
+        let untraced = at == 0;
+        if untraced && self.reference.is_none() {
+            (self.reference, self.exit) = (ran.exit, ran.status);
+            if ran.exit.is_none() {
+                let why = ran.failed.unwrap_or_default();
+                return Err(Failure::NotRun { text: why, exit: ran.status });
+            }
+        }
+        let failed = self.failure(&ran, pass.profiler.is_some());
+        let stages = if failed.is_none() { measure::stages(pass) } else { Ok(Vec::new()) };
+        let failed = failed.or_else(|| stages.as_ref().err().cloned());
+        let kept = self.dir.join(&folder);
+        if let Some(why) = &failed {
+            let what = format!("{name}: no measurement in round {round}");
+            let remedy = format!("see what is left in {}", kept.display());
+            self.note(Finding::new(Severity::Warning, what, why.clone(), remedy));
+        } else if let Err(error) = std::fs::remove_dir_all(&kept) {
+            self.terminal.detail(&format!("{} stays: {error}", kept.display()));
+        }
+        // Empty from its last run on.
+        let _ = kept.parent().map(std::fs::remove_dir);
+        let Some(configuration) = self.results.configurations.get_mut(slot) else {
+            return Ok(true);
+        };
+        configuration.runs.push(Run::new(round, &ran, stages.unwrap_or_default()));
+        configuration.failed = failed;
+        if ran.ended {
+            self.results.cut_short = true;
+            self.exit = if untraced || ran.status != 0 { ran.status } else { self.exit };
+        }
+        let _ = again;
+        Ok(!ran.ended)
+    }
+
+    /// Why a run says nothing.
+    fn failure(&self, ran: &Ran, is_tool: bool) -> Option<String> {
+        let other = || {
+            let (reference, here) = (self.reference?, ran.exit?);
+            (reference != here).then(|| {
+                let (here, reference) = (describe_exit(here), describe_exit(reference));
+                format!("the workload ended otherwise: {here}, untraced: {reference}")
+            })
+        };
+        // A tool that went through says itself how the workload ended.
+        ran.failed.clone().or_else(|| if is_tool { None } else { other() })
+    }
+
+    fn note(&mut self, finding: Finding) {
+        if !self.results.findings.contains(&finding) {
+            self.terminal.finding(&finding);
+            self.results.findings.push(finding);
+        }
+    }
+
+    fn write(mut self, folder: &RunFolder) -> Result<u8, Failure> {
+        let dir = folder.path();
+        self.results.compare();
+        let page = table::page(&self.results);
+        let written = serde_json::to_string_pretty(&self.results)
+            .context("bench.json")
+            .and_then(|json| write_whole(&dir.join("bench.json"), &format!("{json}\n")))
+            .and_then(|()| write_whole(&dir.join("bench.md"), &page));
+        print(&page).map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")))?;
+        match written {
+            Ok(()) => {
+                self.terminal.result(&format!("benchmark: {}", dir.join("bench.md").display()));
+                let nothing = self.results.rows.is_empty();
+                Ok(if nothing && self.exit == 0 { EXIT_NO_RESULT } else { self.exit })
+            }
+            Err(error) => Err(Failure::NoResult(format!("{error:#}; make room and run it again"))),
+        }
+    }
+}
+
+/// The order of the first round: every configuration, then the first ones again.
+fn slots(plan: &Plan) -> Vec<Slot> {
+    let all = (0..plan.passes.len()).map(|at| (at, false));
+    all.chain((0..TWICE.min(plan.passes.len())).rev().map(|at| (at, true))).collect()
+}

@@ -1,0 +1,89 @@
+//! What was measured -> `bench.md`.
+
+use super::measure::{Configuration, Results, Row};
+use crate::report::numbers::{ABSENT, ms3, or_absent, ratio3};
+use crate::report::table::{Align, Table};
+use stage2_figures::text::code;
+
+/// Stages that are shown, those with the longest time; `bench.json` has all.
+const MAX_STAGES: usize = 20;
+
+/// The page.
+pub(super) fn page(results: &Results) -> String {
+    let mut page = String::from("# Benchmark\n\n");
+    page.push_str(&format!(
+        "{} rounds, every second one in reverse order{}. Ratios of stages are against ranges \
+         only, those of the whole process against untraced; \"again\" is the same thing measured \
+         once more in each round (A/A): what lies within its distance from 1 is noise. A stage's \
+         time in a run is the median host time of its instances without the first. Minima bear \
+         other load on the machine better than medians.\n\n",
+        results.rounds,
+        if results.cut_short { "; ended before its time" } else { "" },
+    ));
+    let mut table = Table::new(&[
+        ("stage", Align::Left),
+        ("configuration", Align::Left),
+        ("runs", Align::Right),
+        ("median ms", Align::Right),
+        ("min ms", Align::Right),
+        ("median ratio", Align::Right),
+        ("min ratio", Align::Right),
+    ]);
+    let shown = stages(results);
+    for stage in &shown {
+        for configuration in &results.configurations {
+            let name = &configuration.name;
+            let of = |row: &&Row| row.stage.as_deref() == *stage && row.configuration == *name;
+            let row = results.rows.iter().find(of);
+            if row.is_some() || (stage.is_none() && configuration.failed.is_some()) {
+                add(&mut table, *stage, configuration, row);
+            }
+        }
+    }
+    page.push_str(&table.finish());
+    let all = results.rows.iter().filter(|row| row.stage.is_some());
+    let mut names: Vec<_> = all.map(|row| row.stage.as_deref()).collect();
+    names.dedup();
+    if names.len() >= shown.len() {
+        let more = names.len() + 1 - shown.len();
+        page.push_str(&format!("{more} more stages are in bench.json.\n\n"));
+    }
+    for Configuration { name, what, failed, .. } in &results.configurations {
+        if !name.ends_with(" again") {
+            page.push_str(&format!("- {name}: {what}\n"));
+        }
+        if let Some(why) = failed {
+            page.push_str(&format!("- {name} was not measured (to the end): {}\n", code(why)));
+        }
+    }
+    page
+}
+
+/// The whole process, then the stages with the longest time.
+fn stages(results: &Results) -> Vec<Option<&str>> {
+    let mut longest: Vec<(&str, u64)> = Vec::new();
+    for row in &results.rows {
+        let Some(stage) = row.stage.as_deref() else { continue };
+        match longest.iter_mut().find(|(known, _)| *known == stage) {
+            Some((_, ns)) => *ns = (*ns).max(row.median_ns),
+            None => longest.push((stage, row.median_ns)),
+        }
+    }
+    longest.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+    let stages = longest.into_iter().take(MAX_STAGES).map(|(stage, _)| Some(stage));
+    std::iter::once(None).chain(stages).collect()
+}
+
+fn add(table: &mut Table, stage: Option<&str>, of: &Configuration, row: Option<&Row>) {
+    let ratio = |ratio: Option<f64>| or_absent(ratio, ratio3);
+    let ns = |ns: Option<u64>| or_absent(ns, ms3);
+    table.row([
+        stage.map_or_else(|| "whole process".to_owned(), code),
+        of.name.clone(),
+        row.map_or_else(|| ABSENT.to_owned(), |row| row.runs_ns.len().to_string()),
+        ns(row.map(|row| row.median_ns)),
+        ns(row.map(|row| row.min_ns)),
+        ratio(row.and_then(|row| row.median_ratio)),
+        ratio(row.and_then(|row| row.min_ratio)),
+    ]);
+}

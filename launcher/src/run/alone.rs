@@ -1,0 +1,101 @@
+//! One pass by itself -> how it ended and how long it took, without a bundle that keeps a record.
+
+use std::time::Duration;
+
+use super::child::{Cause, Spawner};
+use super::{SignalSource, nsys_pass, tool};
+use crate::bundle::{PassStatus, WorkloadExit};
+use crate::finding::{Finding, Severity};
+use crate::plan::{Kind, Pass, Profiler};
+use crate::terminal::Terminal;
+
+/// What became of a pass.
+#[derive(Clone, Debug)]
+pub(crate) struct Ran {
+    /// How its process ended; none: it was not started.
+    pub(crate) exit: Option<WorkloadExit>,
+    /// The exit status that its end asks for.
+    pub(crate) status: u8,
+    /// How long its process lived.
+    pub(crate) duration: Option<Duration>,
+    /// Why there is no measurement.
+    pub(crate) failed: Option<String>,
+    /// A signal or the time limit ended it.
+    pub(crate) ended: bool,
+    /// What there is to say.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Runs a pass. Folders that it needs are made.
+pub(crate) fn run_alone(
+    pass: &Pass,
+    spawner: &impl Spawner,
+    signals: &impl SignalSource,
+    terminal: &Terminal,
+) -> Ran {
+    match &pass.profiler {
+        Some(profiler) => under_tool(pass, profiler, spawner, signals, terminal),
+        None => plain(pass, spawner, signals, terminal),
+    }
+}
+
+fn plain(
+    pass: &Pass,
+    spawner: &impl Spawner,
+    signals: &impl SignalSource,
+    terminal: &Terminal,
+) -> Ran {
+    match super::process_of(pass, spawner, signals, terminal) {
+        Ok(finished) => {
+            let cause = super::cause_finding(&finished.cause, pass);
+            Ran {
+                exit: finished.exit,
+                status: super::exit_status(&finished),
+                duration: Some(finished.duration),
+                failed: cause.as_ref().map(|finding| finding.what.clone()),
+                ended: finished.cause != Cause::Itself,
+                findings: cause.into_iter().chain(finished.findings).collect(),
+            }
+        }
+        Err(error) => Ran {
+            exit: None,
+            status: error.exit,
+            duration: None,
+            failed: Some(error.to_string()),
+            ended: false,
+            findings: vec![error.finding()],
+        },
+    }
+}
+
+fn under_tool(
+    pass: &Pass,
+    profiler: &Profiler,
+    spawner: &impl Spawner,
+    signals: &impl SignalSource,
+    terminal: &Terminal,
+) -> Ran {
+    let folder = profiler.folder.clone();
+    let made = std::fs::create_dir_all(&folder);
+    let environment = pass.environment.clone();
+    let limits = pass.limits;
+    let tool = tool::Tool { spawner, signals, terminal, folder, environment, limits };
+    let done = match (&profiler.kind, made) {
+        (Kind::Nsys(nsys), Ok(())) => nsys_pass::run(&tool, nsys, profiler, None),
+        (_, made) => {
+            let what = format!("{} cannot be run by itself", pass.name);
+            let why = made.err().map_or_else(String::new, |error| error.to_string());
+            let finding = Finding::new(Severity::Error, what, why, "");
+            tool::ToolPass::without(PassStatus::Failed, finding)
+        }
+    };
+    let failed = (done.status != PassStatus::Ok).then(|| done.why.clone());
+    Ran {
+        exit: done.exit,
+        status: 0,
+        duration: done.duration,
+        failed,
+        ended: done.interrupted,
+        findings: done.findings,
+    }
+}
