@@ -30,7 +30,7 @@ pub(super) struct Results {
     pub(super) rounds: u32,
     /// A signal or the time limit ended the benchmark before its time.
     pub(super) cut_short: bool,
-    /// What was compared, in the order of the first round.
+    /// What was compared.
     pub(super) configurations: Vec<Configuration>,
     /// The whole process, and then the stages, under each configuration.
     pub(super) rows: Vec<Row>,

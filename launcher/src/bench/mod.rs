@@ -33,7 +33,7 @@ const CONFIGURATIONS: [(&str, &str, &str); 4] = [
 /// Configurations that every round runs twice.
 const TWICE: usize = 2;
 
-/// One run in the order of a round: index of the configuration, and whether it is the second one.
+/// A configuration: index of its pass, and whether it is the second one of its kind.
 type Slot = (usize, bool);
 
 /// `stage2-launch bench`. The exit status is that of the first untraced run.
@@ -110,7 +110,7 @@ impl Bench<'_> {
             self.results.configurations.push(Configuration::new(name, what, pass.skip.clone()));
         }
         for round in 1..=self.rounds {
-            let mut order: Vec<usize> = (0..slots.len()).collect();
+            let mut order = order(&slots);
             if round % 2 == 0 {
                 order.reverse();
             }
@@ -130,7 +130,7 @@ impl Bench<'_> {
     /// One run. False: there is no sense in another one.
     fn one(&mut self, round: u32, slot: usize, slots: &[Slot]) -> Result<bool, Failure> {
         let Some(configuration) = self.results.configurations.get(slot) else { return Ok(true) };
-        let Some(&(at, again)) = slots.get(slot) else { return Ok(true) };
+        let Some(&(at, _)) = slots.get(slot) else { return Ok(true) };
         let name = configuration.name.clone();
         if configuration.failed.is_some() {
             return Ok(true);
@@ -180,7 +180,6 @@ impl Bench<'_> {
             self.results.cut_short = true;
             self.exit = if untraced || ran.status != 0 { ran.status } else { self.exit };
         }
-        let _ = again;
         Ok(!ran.ended)
     }
 
@@ -224,8 +223,15 @@ impl Bench<'_> {
     }
 }
 
-/// The order of the first round: every configuration, then the first ones again.
+/// What is compared, in the order of the tables.
 fn slots(plan: &Plan) -> Vec<Slot> {
-    let all = (0..plan.passes.len()).map(|at| (at, false));
-    all.chain((0..TWICE.min(plan.passes.len())).rev().map(|at| (at, true))).collect()
+    let both = |at| [(at, false), (at, true)].into_iter().take(if at < TWICE { 2 } else { 1 });
+    (0..plan.passes.len()).flat_map(both).collect()
+}
+
+/// The first round: every configuration, then back to the first one.
+fn order(slots: &[Slot]) -> Vec<usize> {
+    let of = |wanted: bool| move |&at: &usize| slots.get(at).is_some_and(|slot| slot.1 == wanted);
+    let all = 0..slots.len();
+    all.clone().filter(of(false)).chain(all.rev().filter(of(true))).collect()
 }

@@ -1,0 +1,177 @@
+//! `stage2-launch bench` with stand-ins: a workload that leaves a spool where it is told to, and an
+//! nsys that gives back a recorded export.
+
+mod common;
+
+use std::fs::File;
+use std::io::BufReader;
+
+use common::Sandbox;
+use predicates::prelude::PredicateBooleanExt as _;
+use predicates::str::contains;
+use serde_json::Value;
+use stage2_spool::{Anchor, GpuNs, MonoNs, Path, RangeOpen, Record, WallNs, Writer};
+
+/// Ends with `$END`, or with `$END_TRACED` where something looks on.
+const WORKLOAD: &str = r#"#!/bin/sh
+echo "untraced=${STAGE2_OUT:-yes} gpu=$STAGE2_GPU" >> order
+[ -n "$STAGE2_OUT" ] && { cp spool "$STAGE2_OUT/node-$$.s2t"; exit ${END_TRACED:-${END:-0}}; }
+exit ${END:-0}
+"#;
+
+const NSYS: &str = r#"#!/bin/sh
+case "$1" in
+--version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
+export) for word; do case "$word" in --output=*) cp export "${word#--output=}";; esac; done; exit 0;;
+stats) echo stats >> asked; exit 0;;
+esac
+for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
+while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
+"$@"; code=$?
+echo report > "$out.nsys-rep"
+exit $code
+"#;
+
+fn sandbox(nsys: bool) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.executable("workload", WORKLOAD);
+    std::fs::create_dir_all(sandbox.path("tools")).expect("folder");
+    if nsys {
+        sandbox.executable("tools/nsys", NSYS);
+        let packed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/nsys/decode.sqlite.xz");
+        let mut packed = BufReader::new(File::open(packed).expect("fixture"));
+        let mut export = File::create(sandbox.path("export")).expect("export");
+        lzma_rs::xz_decompress(&mut packed, &mut export).expect("fixture");
+    }
+    let mut writer =
+        Writer::new(File::create(sandbox.path("spool")).expect("spool")).expect("spool");
+    writer.write(&Record::Anchor(Anchor { gpu: GpuNs(1), mono: MonoNs(1), wall: WallNs(1) }));
+    writer.write(&Record::Name { id: 1, bytes: b"decode".to_vec() });
+    writer.write(&Record::Path(Path { id: 1, parent: 0, name: 1, domain: 0 }));
+    for (range, start, ns) in
+        [(1, 1_000, 9_000_000), (2, 20_000_000, 3_000_000), (3, 30_000_000, 5_000_000)]
+    {
+        writer.write(&Record::RangeOpen(RangeOpen {
+            range,
+            path: 1,
+            thread: 1,
+            parent: 0,
+            start: MonoNs(start),
+            start_end: false,
+            category: 0,
+            payload: None,
+            continues: 0,
+        }));
+        writer.write(&Record::RangeClose { range, end: MonoNs(start + ns) });
+    }
+    writer.write(&Record::End { reason: "exit".into() });
+    writer.flush().expect("spool");
+    sandbox
+}
+
+fn bench(sandbox: &Sandbox, words: &[&str]) -> assert_cmd::Command {
+    let mut command = sandbox.launch(&[&["bench", "--run-dir", "b"], words].concat());
+    let mut path = std::ffi::OsString::from(sandbox.path("tools"));
+    path.push(":");
+    path.push(common::path_without_profilers());
+    command.env("PATH", path);
+    command
+}
+
+fn results(sandbox: &Sandbox) -> Value {
+    serde_json::from_str(&common::read(&sandbox.path("b/bench.json"))).expect("bench.json")
+}
+
+fn configuration<'r>(results: &'r Value, name: &str) -> &'r Value {
+    let all = results["configurations"].as_array().expect("configurations");
+    all.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{name} in {results:#}"))
+}
+
+fn runs(results: &Value, name: &str) -> usize {
+    configuration(results, name)["runs"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn everything_runs_in_turn_and_the_second_round_in_reverse() {
+    let sandbox = sandbox(true);
+    let words = ["--rounds", "2", "--", "./workload"];
+    let assert = bench(&sandbox, &words).env("END", "3").assert().code(3);
+    assert.stdout(
+        contains("| whole process | untraced | 2 |").and(contains("| `decode` | nsys | 2 |")),
+    );
+    let order = common::read(&sandbox.path("order"));
+    let order: Vec<&str> = order
+        .lines()
+        .map(|line| match line {
+            "untraced=yes gpu=" => "u",
+            line if line.ends_with("gpu=off") => "r",
+            _ => "c",
+        })
+        .collect();
+    // The fourth of a round is nsys, which leaves the workload alone.
+    assert_eq!(order.concat(), "urcuru".to_owned() + "urucru");
+    let results = results(&sandbox);
+    for name in
+        ["untraced", "untraced again", "ranges only", "ranges only again", "collector", "nsys"]
+    {
+        assert_eq!(runs(&results, name), 2, "{name}: {results:#}");
+        assert!(configuration(&results, name)["failed"].is_null());
+    }
+    let rows = results["rows"].as_array().expect("rows");
+    let decode: Vec<_> = rows.iter().filter(|row| row["stage"] == "decode").collect();
+    assert_eq!(decode.len(), 4, "{rows:#?}");
+    // The first instance is cold; 3 and 5 ms are not.
+    assert_eq!(decode[0]["configuration"], "ranges only");
+    assert_eq!(decode[0]["runs_ns"], serde_json::json!([4_000_000, 4_000_000]));
+    assert_eq!(decode[2]["median_ratio"], 1.0);
+    // What the recorded export says of its one range, in whole numbers.
+    assert_eq!(decode[3]["runs_ns"], serde_json::json!([517_030_787, 517_030_787]));
+    assert!(common::read(&sandbox.path("b/bench.md")).contains("A/A"));
+    assert!(!sandbox.path("asked").exists(), "nobody reads the tables of nsys stats");
+    let left: Vec<_> = std::fs::read_dir(sandbox.path("b")).expect("folder").flatten().collect();
+    assert_eq!(left.len(), 2, "captures are not kept: {left:?}");
+}
+
+#[test]
+fn a_configuration_that_fails_costs_its_column_only() {
+    let sandbox = sandbox(false);
+    let words = ["--rounds", "3", "--", "./workload"];
+    let assert = bench(&sandbox, &words).env("END_TRACED", "7").assert().success();
+    assert.stdout(contains("collector was not measured").and(contains("nsys was not measured")));
+    let results = results(&sandbox);
+    assert_eq!(runs(&results, "untraced") + runs(&results, "untraced again"), 6);
+    for name in ["ranges only", "collector"] {
+        let why = configuration(&results, name)["failed"].as_str().expect("a reason");
+        assert!(why.contains("exit status 7") && why.contains("exit status 0"), "{why}");
+        assert_eq!(runs(&results, name), 1, "it is not tried again");
+    }
+    assert_eq!(configuration(&results, "untraced")["failed"], Value::Null);
+    assert!(sandbox.path("b/round-1/collector/collector/log.txt").is_file(), "its log is kept");
+}
+
+#[test]
+fn a_collector_that_leaves_nothing_is_told() {
+    let sandbox = sandbox(false);
+    bench(&sandbox, &["--rounds", "1", "--", "true"]).assert().success();
+    let results = results(&sandbox);
+    let why = configuration(&results, "collector")["failed"].as_str().expect("a reason");
+    assert!(why.contains("no spool file"), "{why}");
+}
+
+#[test]
+fn a_command_that_is_not_there_ends_as_in_a_shell() {
+    let sandbox = sandbox(false);
+    bench(&sandbox, &["--", "./no-such"]).assert().code(127).stderr(contains("no-such"));
+    bench(&sandbox, &["run.nonsense=1", "--", "true"]).assert().code(2);
+    bench(&sandbox, &["--rounds", "0", "--", "true"]).assert().code(2);
+    bench(&sandbox, &[]).assert().code(2).stderr(contains("no command to run"));
+}
+
+#[test]
+fn a_dry_run_shows_every_configuration_and_runs_nothing() {
+    let sandbox = sandbox(false);
+    let assert = bench(&sandbox, &["--dry-run", "--", "./workload"]).assert().success();
+    assert
+        .stdout(contains("untraced").and(contains("STAGE2_GPU=off")).and(contains("nsys profile")));
+    assert!(!sandbox.path("order").exists() && !sandbox.path("b").exists());
+}
