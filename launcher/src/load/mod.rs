@@ -6,10 +6,13 @@
 pub mod clock;
 pub mod devices;
 mod ids;
+mod instances;
 pub mod names;
 pub mod paths;
 pub mod ranges;
+mod roots;
 pub mod sampling;
+pub mod series;
 pub mod shapes;
 pub mod spool;
 pub mod stats;
@@ -206,7 +209,8 @@ pub struct Undefined {
     pub queues: u64,
     /// Paths of ranges.
     pub paths: u64,
-    /// Ranges that GPU work names; that work is counted as unattributed.
+    /// Ranges that GPU work names and that are not defined, or closed millions of ranges before;
+    /// that work is counted as unattributed.
     pub ranges: u64,
 }
 

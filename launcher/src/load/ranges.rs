@@ -2,48 +2,38 @@
 //!
 //! An instance is one opening of a range. Work is placed by the instance it was launched in and
 //! counted for the outermost instance around it. A record that continues an instance under
-//! another path adds time to that path, but is no instance of it.
+//! another path adds time to that path, but is no instance of it. Memory is bounded by the open
+//! ranges, the paths and the windows of [`instances`](super::instances) and
+//! [`roots`](super::roots), not by the number of instances.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use stage2_spool::{GpuNs, MonoNs, RANGE_OUTSIDE, RangeOpen};
+use rustc_hash::FxHashMap;
+use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen};
 
 use super::clock::ClockMap;
-use super::ids::Ids;
+use super::instances::{Entry, Instances};
 use super::paths::{PathIndex, Paths};
+use super::roots::{OPEN, Roots};
+pub use super::roots::{StageTimes, WarmTimes};
 use super::sampling::Sampled;
+use super::series::Series;
 use super::stats::Span;
-use stage2_figures::union_ns;
 
-const OPEN: u64 = u64::MAX;
+/// Host times of instances that are kept one by one, over all paths of a file.
+const EXACT_TIMES: usize = 1 << 20;
 
+/// An instance that is open.
 #[derive(Clone, Copy, Debug)]
-struct Instance {
+struct Open {
     start: u64,
-    end: u64,
     path: PathIndex,
     root: u32,
+    /// It is that root.
+    is_root: bool,
     counted: bool,
     /// Whether it was recorded, where some instances are not.
     sampled: Option<bool>,
-}
-
-impl Instance {
-    fn close(&mut self, end: MonoNs) {
-        self.end = end.0.min(OPEN - 1).max(self.start);
-    }
-}
-
-/// The outermost instance around others: an instance of a stage.
-#[derive(Clone, Copy, Debug)]
-struct Root {
-    stage: PathIndex,
-    instance: u32,
-    /// The first instance of its stage in the file.
-    cold: bool,
-    kernels: u64,
-    first_ns: u64,
-    last_ns: u64,
 }
 
 /// How often and how long a path was open.
@@ -58,33 +48,16 @@ pub struct PathTimes {
     /// Host time of the first closed instance, ns.
     pub host_first_ns: Option<u64>,
     /// Host time of each closed instance but the first, ns.
-    pub host_warm_ns: Vec<u64>,
+    pub host_warm_ns: Series,
     /// Instances that `STAGE2_SAMPLE` chose from, and those that it took.
     pub sampled: Sampled,
 }
 
-/// What a stage's instances enclosed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StageTimes {
-    /// Union of the windows of the instances, ns; a window runs from the opening of the range to
-    /// its closing or the end of the last GPU work launched in it, whichever is later. Nothing
-    /// where the clocks cannot be tied together.
-    pub window_ns: Option<u64>,
-    /// Kernels of each instance.
-    pub kernels_per_instance: Vec<u64>,
-    /// All of that without the first, cold instance; nothing where that one cannot be told apart.
-    pub warm: Option<WarmTimes>,
-}
-
-/// The instances of a stage without its first, cold one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WarmTimes {
-    /// Instances.
-    pub instances: u64,
-    /// Union of their windows, ns.
-    pub window_ns: u64,
-    /// Their kernels.
-    pub kernels: u64,
+/// A path, and when its first closed instance started.
+#[derive(Debug, Default)]
+struct Timed {
+    times: PathTimes,
+    first_start: u64,
 }
 
 /// Where a piece of GPU work belongs.
@@ -108,15 +81,14 @@ pub struct RangeFaults {
 /// All instances of one file.
 #[derive(Debug, Default)]
 pub struct Ranges {
-    index: Ids,
+    known: Instances,
+    open: FxHashMap<u64, Open>,
     /// Continued identifier -> the identifier it goes on as.
     continued: HashMap<u64, u64>,
-    instances: Vec<Instance>,
-    roots: Vec<Root>,
-    /// Stages whose first instance was seen.
-    started: HashSet<PathIndex>,
-    /// Only some instances were recorded.
-    sampled: bool,
+    roots: Roots,
+    paths: HashMap<PathIndex, Timed>,
+    /// Host times that are kept one by one.
+    exact_times: usize,
     /// What was wrong.
     pub faults: RangeFaults,
 }
@@ -130,51 +102,59 @@ impl Ranges {
             self.go_on(record);
         }
         let stage = paths.node(path).top;
-        let index = self.instances.len() as u32;
-        let root = self.root_for(record, stage, index);
         let start = record.start.0.min(OPEN - 1);
-        let around = self.index.get(record.parent);
-        let sampled = around.and_then(|i| self.instances.get(i as usize)).and_then(|i| i.sampled);
-        self.instances.push(Instance { start, end: OPEN, path, root, counted, sampled });
-        self.faults.contradicting += u64::from(self.index.insert(record.range, index));
+        let around = self.root_around(record, stage);
+        let sampled = self.open.get(&record.parent).and_then(|open| open.sampled);
+        let is_root = around.is_none();
+        let root = around.unwrap_or_else(|| self.roots.open(stage, start, counted, sampled));
+        self.paths.entry(path).or_default().times.instances += u64::from(counted);
+        let twice = self.known.get(record.range).is_some();
+        self.known.insert(record.range, Entry { path, root });
+        let open = Open { start, path, root, is_root, counted, sampled };
+        if let Some(lost) = self.open.insert(record.range, open) {
+            self.never_closed(&lost);
+        }
+        self.faults.contradicting += u64::from(twice);
     }
 
     /// Whether the work of an open range is recorded, and of those opened in it from now on.
     pub fn sample(&mut self, range: u64, recorded: bool) {
-        self.sampled = true;
-        match self.index.get(range).and_then(|i| self.instances.get_mut(i as usize)) {
-            Some(instance) => instance.sampled = Some(recorded),
-            None => self.faults.undefined += 1,
+        self.roots.sampled = true;
+        let Some(open) = self.open.get_mut(&range) else {
+            self.faults.undefined += 1;
+            return;
+        };
+        open.sampled = Some(recorded);
+        if open.is_root
+            && let Some(root) = self.roots.get_mut(open.root)
+        {
+            root.sampled = Some(recorded);
         }
     }
 
-    fn root_for(&mut self, record: &RangeOpen, stage: PathIndex, index: u32) -> u32 {
-        if record.parent != RANGE_OUTSIDE {
-            let around = self.index.get(record.parent);
-            let root = around.and_then(|i| self.instances.get(i as usize)).map(|i| i.root);
-            match root.and_then(|r| Some((r, self.roots.get(r as usize)?.stage))) {
-                Some((root, its_stage)) if its_stage == stage => return root,
-                Some(_) => self.faults.contradicting += 1,
-                None => self.faults.undefined += 1,
-            }
+    /// The root of the range that `record` was opened in, if that is of the same stage.
+    fn root_around(&mut self, record: &RangeOpen, stage: PathIndex) -> Option<u32> {
+        if record.parent == RANGE_OUTSIDE {
+            return None;
         }
-        let cold = record.continues == 0 && self.started.insert(stage);
-        let (kernels, first_ns, last_ns) = (0, u64::MAX, 0);
-        self.roots.push(Root { stage, instance: index, cold, kernels, first_ns, last_ns });
-        (self.roots.len() - 1) as u32
+        let around = self.open.get(&record.parent).map(|open| open.root);
+        let around = around.or_else(|| Some(self.known.get(record.parent)?.root));
+        match around.and_then(|root| Some((root, self.roots.get(root)?.stage))) {
+            Some((root, its_stage)) if its_stage == stage => return Some(root),
+            Some(_) => self.faults.contradicting += 1,
+            None => self.faults.undefined += 1,
+        }
+        None
     }
 
     fn go_on(&mut self, record: &RangeOpen) {
-        match self.index.get(record.continues) {
-            Some(earlier) => {
-                self.continued.insert(record.continues, record.range);
-                if let Some(instance) = self.instances.get_mut(earlier as usize)
-                    && instance.end == OPEN
-                {
-                    instance.close(record.start);
-                }
-            }
-            None => self.faults.undefined += 1,
+        if self.open.contains_key(&record.continues) {
+            self.continued.insert(record.continues, record.range);
+            self.end(record.continues, record.start);
+        } else if self.known.get(record.continues).is_some() {
+            self.continued.insert(record.continues, record.range);
+        } else {
+            self.faults.undefined += 1;
         }
     }
 
@@ -183,145 +163,118 @@ impl Ranges {
         let mut id = range;
         // Bounded: a hostile file can let continuations run in a circle.
         for _ in 0..64 {
-            match self.continued.get(&id) {
-                Some(&next) if next != id => id = next,
+            match self.continued.remove(&id) {
+                Some(next) if next != id => id = next,
                 _ => break,
             }
         }
-        let found = self.index.get(id).and_then(|i| self.instances.get_mut(i as usize));
-        match found {
-            Some(instance) if instance.end == OPEN => instance.close(end),
-            _ => self.faults.contradicting += 1,
+        if !self.end(id, end) {
+            self.faults.contradicting += 1;
         }
     }
 
-    /// Where work of the instance `range` belongs; nothing where it is not defined.
+    /// Ends what is open under this identifier; false where nothing is.
+    fn end(&mut self, id: u64, end: MonoNs) -> bool {
+        let Some(open) = self.open.remove(&id) else { return false };
+        let end = end.0.min(OPEN - 1).max(open.start);
+        if open.is_root
+            && let Some(root) = self.roots.get_mut(open.root)
+        {
+            root.end = end;
+        }
+        let path = self.paths.entry(open.path).or_default();
+        path.sample(&open);
+        let ns = end - open.start;
+        let times = &mut path.times;
+        times.host_total_ns = Some(times.host_total_ns.unwrap_or(0).saturating_add(ns));
+        if open.counted {
+            let warm = match times.host_first_ns.replace(ns) {
+                None => {
+                    path.first_start = open.start;
+                    return true;
+                }
+                // The first is the one that started first.
+                Some(first) if open.start < path.first_start => {
+                    path.first_start = open.start;
+                    first
+                }
+                Some(first) => {
+                    times.host_first_ns = Some(first);
+                    ns
+                }
+            };
+            self.exact_times += usize::from(times.host_warm_ns.push(warm));
+            if self.exact_times > EXACT_TIMES {
+                self.fold_times();
+            }
+        }
+        true
+    }
+
+    /// Keeps fewer times one by one, of the paths with the most of them.
+    fn fold_times(&mut self) {
+        let mut limit = EXACT_TIMES / 8;
+        while self.exact_times > EXACT_TIMES / 2 {
+            limit /= 4;
+            let series = self.paths.values_mut().map(|path| &mut path.times.host_warm_ns);
+            self.exact_times = series.fold(0, |kept, series| {
+                series.fold(limit);
+                kept + series.kept()
+            });
+        }
+    }
+
+    fn never_closed(&mut self, open: &Open) {
+        let path = self.paths.entry(open.path).or_default();
+        path.times.unclosed += u64::from(open.counted);
+        path.sample(open);
+    }
+
+    /// Where work of the instance `range` belongs; nothing where it is not defined, or closed so
+    /// long ago that it was forgotten.
     pub fn place(&self, range: u64) -> Option<Place> {
-        let index = self.index.get(range)?;
-        let instance = self.instances.get(index as usize)?;
-        Some(Place { path: instance.path, root: instance.root })
+        let (path, root) = match self.known.get(range) {
+            Some(Entry { path, root }) => (path, root),
+            None => self.open.get(&range).map(|open| (open.path, open.root))?,
+        };
+        self.roots.get(root).map(|_| Place { path, root })
     }
 
     /// Counts work for the outermost instance around it; whether that is the first of its stage.
     pub fn count(&mut self, place: Place, kernel: bool, span: Span) -> bool {
-        let Some(root) = self.roots.get_mut(place.root as usize) else { return false };
-        root.kernels += u64::from(kernel);
-        if span.valid() {
-            root.first_ns = root.first_ns.min(span.start);
-            root.last_ns = root.last_ns.max(span.end);
-        }
+        let Some(root) = self.roots.get_mut(place.root) else { return false };
+        root.count(kernel, span);
         root.cold
     }
 
-    /// Times of every path that was opened.
-    pub fn path_times(&self) -> HashMap<PathIndex, PathTimes> {
-        let mut by_start: Vec<&Instance> = self.instances.iter().collect();
-        by_start.sort_by_key(|instance| instance.start);
-        let mut times: HashMap<PathIndex, PathTimes> = HashMap::new();
-        for instance in by_start {
-            let path = times.entry(instance.path).or_default();
-            path.instances += u64::from(instance.counted);
-            if let Some(recorded) = instance.sampled.filter(|_| instance.counted) {
-                path.sampled.add(Sampled { instances: 1, recorded: recorded.into() });
-            }
-            if instance.end == OPEN {
-                path.unclosed += u64::from(instance.counted);
-                continue;
-            }
-            let ns = instance.end - instance.start;
-            path.host_total_ns = Some(path.host_total_ns.unwrap_or(0).saturating_add(ns));
-            match path.host_first_ns {
-                _ if !instance.counted => {}
-                None => path.host_first_ns = Some(ns),
-                Some(_) => path.host_warm_ns.push(ns),
-            }
-        }
-        times
+    /// Whether [`settle`](Self::settle) is due.
+    pub fn is_full(&self) -> bool {
+        self.roots.is_full()
     }
 
-    /// Windows and kernel counts of every stage: of the recorded instances, where not all are.
-    pub fn stage_times(&self, clock: &ClockMap) -> HashMap<PathIndex, StageTimes> {
-        let mut windows: HashMap<PathIndex, Option<Vec<(u64, u64)>>> = HashMap::new();
-        let mut times: HashMap<PathIndex, StageTimes> = HashMap::new();
-        for root in &self.roots {
-            let Some(instance) = self.instances.get(root.instance as usize) else { continue };
-            let stage = times.entry(root.stage).or_default();
-            // Of an instance that was not recorded, or only in parts, nothing can be said.
-            if self.sampled && instance.sampled != Some(true) {
-                continue;
-            }
-            if instance.counted {
-                stage.kernels_per_instance.push(root.kernels);
-            }
-            let all = windows.entry(root.stage).or_insert_with(|| Some(Vec::new()));
-            match window(instance, root, clock) {
-                Some(window) => all.iter_mut().for_each(|all| all.push(window)),
-                None => *all = None,
-            }
-        }
-        for (stage, windows) in windows {
-            times.entry(stage).or_default().window_ns = windows.map(union_ns);
-        }
-        // Of a sample the numbers above leave the cold instance out already, if it was not taken.
-        if !self.sampled {
-            for (stage, warm) in self.warm_times(clock) {
-                times.entry(stage).or_default().warm = warm;
-            }
-        }
-        times
+    /// Sums up what no more work can come for. `clock` ties the clocks as far as the file says.
+    pub fn settle(&mut self, clock: &ClockMap) {
+        self.roots.settle(clock);
     }
 
-    /// Stages without their first instance. Nothing where the first in the file is not the first
-    /// in time, where its GPU work overlaps that of others, where an instance was never closed or
-    /// goes on as another range, and where the clocks cannot be tied together.
-    fn warm_times(&self, clock: &ClockMap) -> HashMap<PathIndex, Option<WarmTimes>> {
-        let whole = |root: &Root| {
-            let instance = self.instances.get(root.instance as usize)?;
-            (instance.counted && instance.end != OPEN).then_some(instance)
-        };
-        let cold: HashMap<PathIndex, (&Root, u64)> = self
-            .roots
-            .iter()
-            .filter(|root| root.cold)
-            .filter_map(|root| Some((root.stage, (root, whole(root)?.start))))
-            .collect();
-        type Sum = (WarmTimes, Vec<(u64, u64)>);
-        let mut all: HashMap<PathIndex, Option<Sum>> = HashMap::new();
-        for root in &self.roots {
-            let sum = all.entry(root.stage).or_insert_with(|| Some(Default::default()));
-            let Some((warm, windows)) = sum else { continue };
-            let first = cold.get(&root.stage).copied();
-            let apart = |instance: &Instance| {
-                let (first, started) = first?;
-                let overlaps = first.first_ns < root.last_ns && root.first_ns < first.last_ns;
-                let later = root.cold || (started <= instance.start && !overlaps);
-                later.then(|| window(instance, root, clock)).flatten()
-            };
-            match whole(root).and_then(apart) {
-                None => *sum = None,
-                Some(_) if root.cold => {}
-                Some(window) => {
-                    warm.instances += 1;
-                    warm.kernels = warm.kernels.saturating_add(root.kernels);
-                    windows.push(window);
-                }
-            }
+    /// Times of every path that was opened, and windows and kernel counts of every stage: of the
+    /// recorded instances, where not all are.
+    pub fn finish(
+        mut self,
+        clock: &ClockMap,
+    ) -> (HashMap<PathIndex, PathTimes>, HashMap<PathIndex, StageTimes>) {
+        for open in std::mem::take(&mut self.open).into_values() {
+            self.never_closed(&open);
         }
-        let finish = |(mut warm, windows): Sum| {
-            warm.window_ns = union_ns(windows);
-            warm
-        };
-        all.into_iter().map(|(stage, sum)| (stage, sum.map(finish))).collect()
+        let paths = self.paths.into_iter().map(|(path, timed)| (path, timed.times)).collect();
+        (paths, self.roots.finish(clock))
     }
 }
 
-/// The window of one instance on the GPU clock. Work that starts before the range does (the
-/// clocks are tied within about a microsecond) widens it, so that idle time cannot get negative.
-fn window(instance: &Instance, root: &Root, clock: &ClockMap) -> Option<(u64, u64)> {
-    let GpuNs(opened) = clock.gpu(MonoNs(instance.start))?;
-    let closed = match instance.end {
-        OPEN => opened,
-        end => clock.gpu(MonoNs(end))?.0,
-    };
-    Some((opened.min(root.first_ns), closed.max(root.last_ns)))
+impl Timed {
+    fn sample(&mut self, open: &Open) {
+        if let Some(recorded) = open.sampled.filter(|_| open.counted) {
+            self.times.sampled.add(Sampled { instances: 1, recorded: recorded.into() });
+        }
+    }
 }

@@ -196,38 +196,9 @@ pub fn median(values: &mut [u64]) -> Option<u64> {
     Some(lower + (upper - lower).div_ceil(2))
 }
 
-/// Standard deviation of a sample (divided by one less than its size), rounded down; nothing for
-/// fewer than two, and for values so far apart that their squares cannot be summed.
-pub fn deviation(values: &[u64]) -> Option<u64> {
-    let count = u128::try_from(values.len()).ok().filter(|&count| count >= 2)?;
-    // Exact in integers; differences from the least keep the squares small.
-    let least = *values.iter().min()?;
-    let (mut sum, mut squares) = (0u128, 0u128);
-    for value in values {
-        let above = u128::from(value - least);
-        sum = sum.checked_add(above)?;
-        squares = squares.checked_add(above.checked_mul(above)?)?;
-    }
-    let spread = count.checked_mul(squares)?.checked_sub(sum.checked_mul(sum)?)?;
-    u64::try_from((spread / (count * (count - 1))).isqrt()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn deviations() {
-        assert_eq!(deviation(&[]), None);
-        assert_eq!(deviation(&[7]), None);
-        assert_eq!(deviation(&[7, 7, 7]), Some(0));
-        // Squares of 3, 1, 1 and 3 over 3.
-        assert_eq!(deviation(&[2, 4, 6, 8]), Some(2));
-        let far = 1 << 60;
-        assert_eq!(deviation(&[far, far + 1_000, far + 2_000]), Some(1_000));
-        assert_eq!(deviation(&[0, 1 << 63]), Some(6_521_908_912_666_391_106));
-        assert_eq!(deviation(&[0, u64::MAX]), None, "no number rather than a wrong one");
-    }
 
     #[test]
     fn medians() {

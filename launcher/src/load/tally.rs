@@ -1,7 +1,7 @@
 //! The records of one spool, in order -> everything the report needs of that process.
 //!
-//! One pass, aggregating as it reads: memory grows with the distinct groups and the range
-//! instances, not with the kernels.
+//! One pass, aggregating as it reads: memory grows with the distinct groups, not with the kernels
+//! nor with the range instances.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -99,6 +99,9 @@ impl Tally {
             Record::RangeOpen(open) => {
                 let path = self.paths.find(open.path);
                 let index = path.unwrap_or(UNDEFINED);
+                if self.ranges.is_full() {
+                    self.ranges.settle(&ClockMap::new(&self.anchors));
+                }
                 self.ranges.open(&open, index, path.is_some(), &self.paths);
                 self.counts.ranges += u64::from(open.continues == 0);
             }
@@ -214,7 +217,9 @@ impl Tally {
         let busy = self.unions.finish();
         let busy_of = |union: usize| busy.get(union).copied().unwrap_or_default();
         let mut stages: BTreeMap<PathIndex, StageCapture> = BTreeMap::new();
-        for (stage, times) in self.ranges.stage_times(&clock) {
+        let faults = self.ranges.faults;
+        let (path_times, stage_times) = self.ranges.finish(&clock);
+        for (stage, times) in stage_times {
             stages.entry(stage).or_default().times = Some(times);
         }
         for (stage, unions) in &self.stages {
@@ -227,7 +232,6 @@ impl Tally {
         let mut groups: Vec<(GroupKey, Stats)> =
             self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
         groups.sort_by_key(|(key, _)| *key);
-        let path_times = self.ranges.path_times();
         let sampled = |path| path_times.get(&path).map(|times| times.sampled).unwrap_or_default();
         for (key, stats) in &mut groups {
             stats.scale(sampled(key.path));
@@ -254,7 +258,7 @@ impl Tally {
             losses: self.losses,
             counts: self.counts,
             undefined: self.undefined,
-            faults: self.ranges.faults,
+            faults,
             anchors: self.anchors.len() as u64,
             anchors_ignored: clock.ignored(),
             end: self.end,

@@ -8,7 +8,7 @@ use super::labels::Labels;
 use super::{Groups, gpu_recorded};
 use crate::load::ProcessCapture;
 use crate::load::ranges::PathTimes;
-use crate::load::stats::{Work, median};
+use crate::load::stats::Work;
 use crate::report::model::{PathKind, PathRow};
 
 /// Times of all paths, summed over processes.
@@ -37,7 +37,7 @@ pub(super) fn add_times(sum: &mut PathTimes, times: &PathTimes) {
         (a, b) => a.or(b),
     };
     sum.host_first_ns = sum.host_first_ns.or(times.host_first_ns);
-    sum.host_warm_ns.extend_from_slice(&times.host_warm_ns);
+    sum.host_warm_ns.merge(&times.host_warm_ns);
     sum.sampled.add(times.sampled);
 }
 
@@ -78,10 +78,7 @@ impl PathTotals {
             let Some(node) = tables.nodes.get(path as usize) else { continue };
             let counted = kernels.get(path as usize).copied().unwrap_or_default();
             let kernels = self.recorded.contains(&path).then_some(counted);
-            let times = self.times.remove(&path).map(|mut times| {
-                let warm = median(&mut times.host_warm_ns);
-                (times, warm)
-            });
+            let times = self.times.remove(&path);
             rows.push(PathRow {
                 path: labels.path(path).to_owned(),
                 name: node.name.clone(),
@@ -89,12 +86,12 @@ impl PathTotals {
                 kind: node.kind,
                 parent: node.parent.and_then(|p| row_of_path.get(p as usize)).copied(),
                 depth: node.depth,
-                instances: times.as_ref().map(|(times, _)| times.instances),
-                recorded_instances: times.as_ref().and_then(|(times, _)| recorded(times)),
-                unclosed: times.as_ref().map(|(times, _)| times.unclosed),
-                host_total_ns: times.as_ref().and_then(|(times, _)| times.host_total_ns),
-                host_first_ns: times.as_ref().and_then(|(times, _)| times.host_first_ns),
-                host_warm_median_ns: times.and_then(|(_, warm)| warm),
+                instances: times.as_ref().map(|times| times.instances),
+                recorded_instances: times.as_ref().and_then(recorded),
+                unclosed: times.as_ref().map(|times| times.unclosed),
+                host_total_ns: times.as_ref().and_then(|times| times.host_total_ns),
+                host_first_ns: times.as_ref().and_then(|times| times.host_first_ns),
+                host_warm_median_ns: times.as_ref().and_then(|times| times.host_warm_ns.median()),
                 kernels_inclusive: kernels.map(|k| k.inclusive),
                 kernels_exclusive: kernels.map(|k| k.exclusive),
                 kernel_sum_inclusive_ns: kernels.map(|k| k.inclusive_ns),

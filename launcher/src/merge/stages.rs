@@ -9,7 +9,8 @@ use super::labels::Labels;
 use super::paths::{add_times, recorded};
 use super::times::percent;
 use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
-use crate::load::stats::{Work, deviation, mean, median};
+use crate::load::series::Series;
+use crate::load::stats::{Work, mean};
 use crate::load::{ProcessCapture, StageCapture};
 use crate::report::model::{PathKind, StageDeviceRow, StageRow, WarmRow};
 
@@ -28,7 +29,7 @@ struct Stage {
     /// A process could not tell its window.
     window_missing: bool,
     has_ranges: bool,
-    kernels_per_instance: Vec<u64>,
+    kernels_per_instance: Series,
     busy_ns: u64,
     late_ns: u64,
     busy_by_device: BTreeMap<u32, u64>,
@@ -126,7 +127,7 @@ impl Warm {
 
 impl Stage {
     fn take_windows(&mut self, times: &StageTimes) {
-        self.kernels_per_instance.extend_from_slice(&times.kernels_per_instance);
+        self.kernels_per_instance.merge(&times.kernels_per_instance);
         match times.window_ns {
             Some(ns) => self.window_ns = Some(self.window_ns.unwrap_or(0).saturating_add(ns)),
             None => self.window_missing = true,
@@ -134,7 +135,7 @@ impl Stage {
     }
 
     fn row(
-        mut self,
+        self,
         stage: String,
         kind: PathKind,
         labels: &Labels,
@@ -154,13 +155,8 @@ impl Stage {
         }
         let window_ns = self.window_ns.filter(|_| !self.window_missing);
         let known = |value: u64| self.gpu_recorded.then_some(value);
-        let per_instance = &mut self.kernels_per_instance;
-        let warm_ns = &mut self.times.host_warm_ns;
-        let warm_sum = warm_ns.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
-        let warm_instances = warm_ns.len() as u64;
-        let (host_warm_mean_ns, host_warm_std_ns) =
-            (mean(warm_sum, warm_instances), deviation(warm_ns));
-        let host_warm_median_ns = median(warm_ns);
+        let per_instance = &self.kernels_per_instance;
+        let warm = &self.times.host_warm_ns;
         let ranges = self.has_ranges.then_some(&self.times);
         StageRow {
             stage,
@@ -170,19 +166,19 @@ impl Stage {
             unclosed: ranges.map(|times| times.unclosed),
             host_total_ns: ranges.and_then(|times| times.host_total_ns),
             host_first_ns: ranges.and_then(|times| times.host_first_ns),
-            host_warm_instances: ranges.map(|_| warm_instances),
-            host_warm_mean_ns,
-            host_warm_std_ns,
-            host_warm_median_ns,
+            host_warm_instances: ranges.map(|_| warm.count()),
+            host_warm_mean_ns: warm.mean(),
+            host_warm_std_ns: warm.deviation(),
+            host_warm_median_ns: warm.median(),
             gpu_window_ns: window_ns,
             gpu_busy_ns: known(self.busy_ns),
             gpu_busy_uncertain_ns: self.late_ns,
             gpu_idle_ns: window_ns.map(|window| window.saturating_sub(self.busy_ns)),
             gpu_busy_percent: window_ns.and_then(|window| percent(self.busy_ns, window)),
             kernels: known(all.kernels),
-            kernels_per_instance_min: per_instance.iter().min().copied(),
-            kernels_per_instance_max: per_instance.iter().max().copied(),
-            kernels_per_instance_median: median(per_instance),
+            kernels_per_instance_min: per_instance.min(),
+            kernels_per_instance_max: per_instance.max(),
+            kernels_per_instance_median: per_instance.median(),
             kernel_sum_ns: known(all.kernel_sum_ns),
             kernel_mean_ns: mean(all.kernel_sum_ns, all.kernels_timed),
             copies: known(all.copies),

@@ -1,0 +1,332 @@
+//! Instances of stages (ranges with none around them) -> windows and kernel counts of each stage.
+//!
+//! GPU work comes into the file after its range closed, so an instance is kept until so many others
+//! followed that no work of it can be on its way; then it is added to the sums of its stage.
+
+use std::collections::{BTreeMap, HashMap};
+
+use stage2_figures::Unions;
+use stage2_spool::{GpuNs, MonoNs};
+
+use super::clock::ClockMap;
+use super::paths::PathIndex;
+use super::series::Series;
+use super::stats::Span;
+
+/// Instances of stages that are kept before the older half is summed up.
+const WINDOW: usize = 1 << 20;
+
+/// Kernel counts of instances that are kept one by one, over all stages of a file.
+const EXACT_COUNTS: usize = 1 << 20;
+
+/// An end that did not come.
+pub(super) const OPEN: u64 = u64::MAX;
+
+/// What a stage's instances enclosed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// Union of the windows of the instances, ns; a window runs from the opening of the range to
+    /// its closing or the end of the last GPU work launched in it, whichever is later. Nothing
+    /// where the clocks cannot be tied together.
+    pub window_ns: Option<u64>,
+    /// Kernels of each instance.
+    pub kernels_per_instance: Series,
+    /// All of that without the first, cold instance; nothing where that one cannot be told apart.
+    pub warm: Option<WarmTimes>,
+}
+
+/// The instances of a stage without its first, cold one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WarmTimes {
+    /// Instances.
+    pub instances: u64,
+    /// Union of their windows, ns.
+    pub window_ns: u64,
+    /// Their kernels.
+    pub kernels: u64,
+}
+
+/// The outermost instance around others: an instance of a stage. Times of the host, ns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Root {
+    pub(super) stage: PathIndex,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Not the continuation of another one.
+    pub(super) counted: bool,
+    /// Whether it was recorded, where some instances are not.
+    pub(super) sampled: Option<bool>,
+    /// The first instance of its stage in the file.
+    pub(super) cold: bool,
+    kernels: u64,
+    first_ns: u64,
+    last_ns: u64,
+}
+
+/// All instances of stages of one file.
+#[derive(Debug)]
+pub(super) struct Roots {
+    /// Number of the first one in `latest`.
+    base: u32,
+    latest: Vec<Root>,
+    /// Older ones that are still open, by number.
+    pinned: BTreeMap<u32, Root>,
+    stages: HashMap<PathIndex, Stage>,
+    unions: Unions,
+    window: usize,
+    /// Kernel counts that are kept one by one.
+    exact_counts: usize,
+    /// Only some instances were recorded.
+    pub(super) sampled: bool,
+}
+
+/// What is known of a stage so far.
+#[derive(Debug, Default)]
+struct Stage {
+    started: bool,
+    kernels_per_instance: Series,
+    /// The windows; nothing before the first.
+    windows: Option<usize>,
+    window_missing: bool,
+    /// The first instance, if it is whole.
+    cold: Option<Root>,
+    warm: WarmTimes,
+    warm_windows: Option<usize>,
+    warm_missing: bool,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self {
+            base: 0,
+            latest: Vec::new(),
+            pinned: BTreeMap::new(),
+            stages: HashMap::new(),
+            unions: Unions::default(),
+            window: WINDOW,
+            exact_counts: 0,
+            sampled: false,
+        }
+    }
+}
+
+impl Roots {
+    #[cfg(test)]
+    pub(super) fn with_window(window: usize) -> Self {
+        Self { window, ..Self::default() }
+    }
+
+    /// Adds an instance that opened; gives its number.
+    pub(super) fn open(
+        &mut self,
+        stage: PathIndex,
+        start: u64,
+        counted: bool,
+        sampled: Option<bool>,
+    ) -> u32 {
+        let known = self.stages.entry(stage).or_default();
+        let cold = counted && !known.started;
+        known.started |= counted;
+        let (kernels, first_ns, last_ns) = (0, u64::MAX, 0);
+        let end = OPEN;
+        let root = Root { stage, start, end, counted, sampled, cold, kernels, first_ns, last_ns };
+        self.latest.push(root);
+        self.base.wrapping_add((self.latest.len() - 1) as u32)
+    }
+
+    /// The instance of this number, unless it was summed up.
+    pub(super) fn get(&self, number: u32) -> Option<&Root> {
+        let recent = self.latest.get(number.wrapping_sub(self.base) as usize);
+        recent.or_else(|| self.pinned.get(&number))
+    }
+
+    /// The same, to be changed.
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Root> {
+        match self.latest.get_mut(number.wrapping_sub(self.base) as usize) {
+            Some(root) => Some(root),
+            None => self.pinned.get_mut(&number),
+        }
+    }
+
+    /// Whether [`settle`](Self::settle) has something to do.
+    pub(super) fn is_full(&self) -> bool {
+        self.latest.len() >= self.window
+    }
+
+    /// Sums the older half up, as far as they are closed.
+    pub(super) fn settle(&mut self, clock: &ClockMap) {
+        let closed = |root: &Root| root.end != OPEN;
+        let pinned = std::mem::take(&mut self.pinned);
+        let half: Vec<Root> = self.latest.drain(..self.latest.len() / 2).collect();
+        let base = self.base;
+        self.base = base.wrapping_add(half.len() as u32);
+        let half = half.into_iter().enumerate();
+        let half = half.map(|(at, root)| (base.wrapping_add(at as u32), root));
+        for (number, root) in pinned.into_iter().chain(half) {
+            if closed(&root) {
+                self.add(&root, clock);
+            } else {
+                self.pinned.insert(number, root);
+            }
+        }
+    }
+
+    /// The stages, with all instances.
+    pub(super) fn finish(mut self, clock: &ClockMap) -> HashMap<PathIndex, StageTimes> {
+        let rest = std::mem::take(&mut self.pinned).into_values();
+        let rest: Vec<Root> = rest.chain(std::mem::take(&mut self.latest)).collect();
+        rest.iter().for_each(|root| self.add(root, clock));
+        let busy = self.unions.finish();
+        // An interval that came too late for its union leaves its length open.
+        let length = |union: Option<usize>| match union {
+            None => Some(0),
+            Some(union) => busy.get(union).filter(|busy| busy.late_ns == 0).map(|b| b.busy_ns),
+        };
+        let sampled = self.sampled;
+        let finish = |(path, stage): (PathIndex, Stage)| {
+            let window_ns = stage.windows.and_then(|union| length(Some(union)));
+            let warm = length(stage.warm_windows)
+                .filter(|_| !stage.warm_missing)
+                .map(|window_ns| WarmTimes { window_ns, ..stage.warm });
+            let times = StageTimes {
+                window_ns: window_ns.filter(|_| !stage.window_missing),
+                kernels_per_instance: stage.kernels_per_instance,
+                // Of a sample the numbers above leave the cold instance out already, if it was
+                // not taken.
+                warm: warm.filter(|_| !sampled),
+            };
+            (path, times)
+        };
+        self.stages.into_iter().map(finish).collect()
+    }
+
+    fn add(&mut self, root: &Root, clock: &ClockMap) {
+        // Of an instance that was not recorded, or only in parts, nothing can be said.
+        if self.sampled && root.sampled != Some(true) {
+            return;
+        }
+        let Some(stage) = self.stages.get_mut(&root.stage) else { return };
+        if root.counted {
+            self.exact_counts += usize::from(stage.kernels_per_instance.push(root.kernels));
+        }
+        let window = root.window(clock);
+        let unions = &mut self.unions;
+        match window {
+            Some((start, end)) => {
+                let union = *stage.windows.get_or_insert_with(|| unions.create());
+                unions.add(union, start, end);
+            }
+            None => stage.window_missing = true,
+        }
+        stage.add_warm(root, window, unions);
+        if self.exact_counts > EXACT_COUNTS {
+            self.exact_counts = self.stages.values_mut().fold(0, |kept, stage| {
+                stage.kernels_per_instance.fold(0);
+                kept + stage.kernels_per_instance.kept()
+            });
+        }
+    }
+}
+
+impl Root {
+    /// Counts work that was launched in it or within.
+    pub(super) fn count(&mut self, kernel: bool, span: Span) {
+        self.kernels += u64::from(kernel);
+        if span.valid() {
+            self.first_ns = self.first_ns.min(span.start);
+            self.last_ns = self.last_ns.max(span.end);
+        }
+    }
+
+    /// The window on the GPU clock. Work that starts before the range does (the clocks are tied
+    /// within about a microsecond) widens it, so that idle time cannot get negative.
+    fn window(&self, clock: &ClockMap) -> Option<(u64, u64)> {
+        let GpuNs(opened) = clock.gpu(MonoNs(self.start))?;
+        let closed = match self.end {
+            OPEN => opened,
+            end => clock.gpu(MonoNs(end))?.0,
+        };
+        Some((opened.min(self.first_ns), closed.max(self.last_ns)))
+    }
+}
+
+impl Stage {
+    /// Adds an instance to the warm ones. There are none where the first in the file is not the
+    /// first in time, where its GPU work overlaps that of others, where an instance was never
+    /// closed or goes on as another range, and where the clocks cannot be tied together.
+    fn add_warm(&mut self, root: &Root, window: Option<(u64, u64)>, unions: &mut Unions) {
+        let whole = root.counted && root.end != OPEN && window.is_some();
+        if root.cold && whole {
+            self.cold = Some(*root);
+            return;
+        }
+        let apart = self.cold.as_ref().is_some_and(|cold| {
+            let overlaps = cold.first_ns < root.last_ns && root.first_ns < cold.last_ns;
+            cold.start <= root.start && !overlaps
+        });
+        let Some((start, end)) = window.filter(|_| whole && apart) else {
+            self.warm_missing = true;
+            return;
+        };
+        self.warm.instances += 1;
+        self.warm.kernels = self.warm.kernels.saturating_add(root.kernels);
+        let union = *self.warm_windows.get_or_insert_with(|| unions.create());
+        unions.add(union, start, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use stage2_spool::{Anchor, WallNs};
+
+    #[test]
+    fn what_is_still_open_is_kept_and_what_is_closed_is_forgotten() {
+        let clock = ClockMap::default();
+        let mut roots = Roots::with_window(4);
+        let outer = roots.open(7, 1, true, None);
+        for start in 2..20 {
+            if roots.is_full() {
+                roots.settle(&clock);
+            }
+            let number = roots.open(8, start, true, None);
+            roots.get_mut(number).expect("just opened").end = start + 1;
+            assert!(roots.latest.len() <= 4 && roots.pinned.len() <= 1);
+        }
+        assert_eq!(roots.get(outer).map(|root| root.stage), Some(7));
+        assert!(roots.get(outer + 1).is_none());
+        let stages = roots.finish(&clock);
+        assert_eq!(stages[&8].kernels_per_instance.count(), 18);
+        assert_eq!(stages[&7].kernels_per_instance.count(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn the_window_changes_no_number(
+            instances in prop::collection::vec((0u32..3, 0u64..50, 1u64..40, 0u64..3), 1..80),
+            window in 2usize..12,
+        ) {
+            let anchor = Anchor { gpu: GpuNs(1_000), mono: MonoNs(1), wall: WallNs(0) };
+            let clock = ClockMap::new(&[anchor]);
+            let stages = |window| {
+                let mut roots = Roots::with_window(window);
+                let mut now = 1;
+                for &(stage, gap, ns, kernels) in &instances {
+                    if roots.is_full() {
+                        roots.settle(&clock);
+                    }
+                    now += gap;
+                    let number = roots.open(stage, now, true, None);
+                    let Some(root) = roots.get_mut(number) else { continue };
+                    root.end = now + ns;
+                    let start = now + 1_000;
+                    let span = Span { start, end: start + 2 * kernels };
+                    (0..kernels).for_each(|_| root.count(true, span));
+                }
+                roots.finish(&clock)
+            };
+            prop_assert_eq!(stages(window), stages(usize::MAX));
+        }
+    }
+}
