@@ -34,6 +34,8 @@ impl Join<'_> {
     pub(super) fn rows(&self, groups: &Groups, graphs: &Graphs, files: &[&str]) -> Rows {
         let names = distinct(self.tables.kernel_names.iter().map(|name| kernel_name(name)));
         let mut rows = Rows { names, ..Rows::default() };
+        // A name has many rows, and telling its class takes longer than making a row.
+        let classes: Vec<&str> = rows.names.iter().map(|name| class_of(name).label()).collect();
         let all_ns = groups
             .iter()
             .filter(|(key, _)| matches!(key.work, Work::Kernel(_)))
@@ -42,8 +44,9 @@ impl Join<'_> {
             match key.work {
                 Work::Kernel(shape) => {
                     let shape = self.tables.shapes.get(shape as usize);
-                    rows.kernels
-                        .extend(shape.map(|s| self.kernel(key, stats, s, &rows.names, all_ns)));
+                    rows.kernels.extend(
+                        shape.map(|s| self.kernel(key, stats, s, (&rows.names, &classes), all_ns)),
+                    );
                 }
                 Work::Copy(kind) => {
                     rows.copies.push(self.memory(key, stats, Some(direction(kind))))
@@ -83,7 +86,7 @@ impl Join<'_> {
         key: &GroupKey,
         stats: &Stats,
         shape: &GlobalShape,
-        names: &[KernelName],
+        (names, classes): (&[KernelName], &[&str]),
         all_ns: u64,
     ) -> KernelRow {
         KernelRow {
@@ -104,9 +107,7 @@ impl Join<'_> {
             }),
             times: times(stats),
             kernel_sum_percent: percent(stats.total_ns, all_ns),
-            class: names
-                .get(shape.name as usize)
-                .map_or_else(String::new, |name| class_of(name).label().to_owned()),
+            class: classes.get(shape.name as usize).copied().unwrap_or_default().to_owned(),
             sources: Sources::default(),
             counters: None,
         }
