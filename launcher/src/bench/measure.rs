@@ -30,6 +30,8 @@ pub(super) struct Results {
     pub(super) rounds: u32,
     /// A signal or the time limit ended the benchmark before its time.
     pub(super) cut_short: bool,
+    /// A simulated GPU took part: then no number says anything about real hardware.
+    pub(super) simulated: bool,
     /// What was compared.
     pub(super) configurations: Vec<Configuration>,
     /// The whole process, and then the stages, under each configuration.
@@ -100,12 +102,20 @@ impl Run {
     }
 }
 
-/// The stages that a pass recorded.
+/// What the files of a run say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recorded {
+    pub(super) stages: Vec<StageTime>,
+    /// The GPU was a simulated one.
+    pub(super) simulated: bool,
+}
+
+/// What a pass recorded; nothing where nobody looked on.
 ///
 /// # Errors
 /// There is nothing to read.
-pub(super) fn stages(pass: &Pass) -> Result<Vec<StageTime>, String> {
-    let Some(folder) = pass.folders.first() else { return Ok(Vec::new()) };
+pub(super) fn recorded(pass: &Pass) -> Result<Recorded, String> {
+    let Some(folder) = pass.folders.first() else { return Ok(Recorded::default()) };
     if pass.profiler.is_some() {
         let path = folder.join(format!("{NSYS_BASE}.sqlite"));
         let tables = sqlite::load(&path).map_err(|finding| finding.to_string())?;
@@ -118,10 +128,11 @@ pub(super) fn stages(pass: &Pass) -> Result<Vec<StageTime>, String> {
                 host_ns: range.host_warm_median_ns.or(only)?,
             })
         };
-        return Ok(tables.ranges.iter().filter_map(time).collect());
+        let stages = tables.ranges.iter().filter_map(time).collect();
+        return Ok(Recorded { stages, simulated: false });
     }
     if pass.outputs.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Recorded::default());
     }
     let capture = load_folder(folder);
     if capture.processes.is_empty() {
@@ -137,7 +148,7 @@ pub(super) fn stages(pass: &Pass) -> Result<Vec<StageTime>, String> {
             host_ns: row.host_warm_median_ns.or(row.host_first_ns)?,
         })
     };
-    Ok(rows.filter_map(time).collect())
+    Ok(Recorded { stages: rows.filter_map(time).collect(), simulated: report.simulated })
 }
 
 impl Results {
@@ -149,6 +160,7 @@ impl Results {
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             rounds,
             cut_short: false,
+            simulated: false,
             configurations: Vec::new(),
             rows: Vec::new(),
             findings: Vec::new(),

@@ -20,11 +20,14 @@ use crate::launch::Job;
 use crate::plan::{self, Plan};
 use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, describe_exit, run_alone};
 use crate::terminal::{Terminal, print};
-use measure::{Configuration, Results, Run};
+use measure::{Configuration, Recorded, Results, Run};
+
+/// Name of the configuration that all others are held against.
+const UNTRACED: &str = "untraced";
 
 /// What is compared, by the name of its pass: name in the tables, and what it is.
 const CONFIGURATIONS: [(&str, &str, &str); 4] = [
-    ("untraced", "untraced", "the command as it is, no library of ours in it"),
+    ("untraced", UNTRACED, "the command as it is, no library of ours in it"),
     ("baseline", "ranges only", "NVTX ranges timed by the collector, CUPTI off (STAGE2_GPU=off)"),
     ("collect", "collector", "every kernel recorded and placed in its range"),
     ("nsys", "nsys", "`nsys profile` with pipeline.nsys.*; its whole time includes its report"),
@@ -159,8 +162,14 @@ impl Bench<'_> {
             }
         }
         let failed = self.failure(&ran, pass.profiler.is_some());
-        let stages = if failed.is_none() { measure::stages(pass) } else { Ok(Vec::new()) };
-        let failed = failed.or_else(|| stages.as_ref().err().cloned());
+        let (recorded, failed) = match failed {
+            Some(why) => (Recorded::default(), Some(why)),
+            None => match measure::recorded(pass) {
+                Ok(recorded) => (recorded, None),
+                Err(why) => (Recorded::default(), Some(why)),
+            },
+        };
+        self.results.simulated |= recorded.simulated;
         let kept = self.dir.join(&folder);
         if let Some(why) = &failed {
             let what = format!("{name}: no measurement in round {round}");
@@ -174,7 +183,7 @@ impl Bench<'_> {
         let Some(configuration) = self.results.configurations.get_mut(slot) else {
             return Ok(true);
         };
-        configuration.runs.push(Run::new(round, &ran, stages.unwrap_or_default()));
+        configuration.runs.push(Run::new(round, &ran, recorded.stages));
         configuration.failed = failed;
         if ran.ended {
             self.results.cut_short = true;

@@ -1,5 +1,6 @@
 //! What was measured -> `bench.md`.
 
+use super::UNTRACED;
 use super::measure::{Configuration, Results, Row};
 use crate::report::numbers::{ABSENT, ms3, or_absent, ratio3};
 use crate::report::table::{Align, Table};
@@ -20,6 +21,9 @@ pub(super) fn page(results: &Results) -> String {
         results.rounds,
         if results.cut_short { "; ended before its time" } else { "" },
     ));
+    if results.simulated {
+        page.push_str("Simulated: no real GPU took part.\n\n");
+    }
     let mut table = Table::new(&[
         ("stage", Align::Left),
         ("configuration", Align::Left),
@@ -48,9 +52,16 @@ pub(super) fn page(results: &Results) -> String {
         let more = names.len() + 1 - shown.len();
         page.push_str(&format!("{more} more stages are in bench.json.\n\n"));
     }
-    for Configuration { name, what, failed, .. } in &results.configurations {
+    let staged = |name: &str| {
+        results.rows.iter().any(|row| row.stage.is_some() && row.configuration == name)
+    };
+    for Configuration { name, what, failed, runs } in &results.configurations {
         if !name.ends_with(" again") {
             page.push_str(&format!("- {name}: {what}\n"));
+        }
+        // Untraced, nobody sees ranges.
+        if !names.is_empty() && !runs.is_empty() && !name.starts_with(UNTRACED) && !staged(name) {
+            page.push_str(&format!("- {name} recorded none of the ranges\n"));
         }
         if let Some(why) = failed {
             page.push_str(&format!("- {name} was not measured (to the end): {}\n", code(why)));

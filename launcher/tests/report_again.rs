@@ -1,0 +1,126 @@
+//! Reports written again over those of before: on a disk that fills, and with a spool that became
+//! another one. What was there is kept or replaced, never cut.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::Sandbox;
+use stage2_spool::{
+    Anchor, Device, GpuNs, Kernel, MonoNs, Process, Queue, Record, Shape, WallNs, Writer,
+};
+
+/// Names of reports.
+const REPORTS: [&str; 4] = ["kernels.md", "kernels.csv", "metrics.json", "report.html"];
+
+fn spool(path: &Path, kernels: u32) {
+    let mut writer = Writer::new(File::create(path).expect("spool")).expect("spool");
+    writer.write(&Record::Process(Process { pid: 1, host: "node".into(), ..Process::default() }));
+    writer.write(&Record::Anchor(Anchor { gpu: GpuNs(1), mono: MonoNs(1), wall: WallNs(1) }));
+    writer.write(&Record::Device(Device { name: b"GPU".to_vec(), ..Device::default() }));
+    writer.write(&Record::Queue(Queue { id: 1, device: 0, context: 1, stream: 7 }));
+    for id in 1..=kernels {
+        writer.write(&Record::Name { id, bytes: format!("_Z9kernel{id:03}v").into_bytes() });
+        let (grid, block) = ([1; 3], [32, 1, 1]);
+        writer.write(&Record::Shape(Shape { id, name: id, grid, block, ..Shape::default() }));
+        let (start, end) = (GpuNs(1_000 * u64::from(id)), GpuNs(1_000 * u64::from(id) + 500));
+        writer.kernel(&Kernel { start, end, shape: id, queue: 1, ..Kernel::default() });
+    }
+    writer.write(&Record::End { reason: "exit".into() });
+    writer.flush().expect("spool");
+}
+
+/// A bundle with a spool and its reports.
+fn bundle(kernels: u32) -> Sandbox {
+    let sandbox = Sandbox::new();
+    spool(&sandbox.path("node-1.s2t"), kernels);
+    sandbox.launch(&["merge", "--spool", "node-1.s2t", "-o", "b"]).assert().success();
+    sandbox
+}
+
+fn files(sandbox: &Sandbox) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(sandbox.path("b")).expect("folder").flatten();
+    let files = entries.filter(|entry| entry.path().is_file());
+    let file = |entry: fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, fs::read(entry.path()).expect("file"))
+    };
+    files.map(file).collect()
+}
+
+/// `report b` where no file may become larger than `limit_kib`: the write fails as on a full disk.
+fn report_with_limit(sandbox: &Sandbox, limit_kib: u64) -> Output {
+    let launch = env!("CARGO_BIN_EXE_stage2-launch");
+    // Bash counts in KiB. Ignored, the signal leaves an error of the write behind.
+    let script = format!("trap '' XFSZ; ulimit -f {limit_kib}; exec '{launch}' report b");
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).current_dir(sandbox.path("")).output().expect("bash")
+}
+
+#[test]
+fn on_a_full_disk_every_report_is_the_old_one_or_the_new_one() {
+    let sandbox = bundle(300);
+    let before = files(&sandbox);
+    spool(&sandbox.path("b/collector/node-1.s2t"), 400);
+    sandbox.launch(&["report", "b"]).assert().success();
+    let after = files(&sandbox);
+    for limit_kib in [1, 4, 16, 64, 256] {
+        spool(&sandbox.path("b/collector/node-1.s2t"), 300);
+        sandbox.launch(&["report", "b"]).assert().success();
+        spool(&sandbox.path("b/collector/node-1.s2t"), 400);
+        let output = report_with_limit(&sandbox, limit_kib);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), None, "{limit_kib}: {told}");
+        let now = files(&sandbox);
+        assert_eq!(now.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>(), "{told}");
+        for name in REPORTS {
+            let whole = now[name] == before[name] || now[name] == after[name];
+            assert!(whole, "{limit_kib}: {name} is neither the old nor the new one");
+        }
+        if before["metrics.json"].len() as u64 > limit_kib * 1024 {
+            assert_eq!(output.status.code(), Some(70), "{limit_kib}: {told}");
+            assert!(told.contains("cannot be written; check the space"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_spool_of_a_newer_version_is_refused_by_name_and_the_others_are_read() {
+    let sandbox = bundle(3);
+    let mut newer = fs::read(sandbox.path("node-1.s2t")).expect("spool");
+    newer[8..12].copy_from_slice(&9u32.to_le_bytes());
+    let sum = crc32(&newer[..16]);
+    newer[16..20].copy_from_slice(&sum.to_le_bytes());
+    fs::write(sandbox.path("b/collector/node-2.s2t"), newer).expect("spool");
+    let assert = sandbox.launch(&["report", "b"]).assert().success();
+    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(told.contains("node-2.s2t") && told.contains("version 9"), "{told}");
+    let csv = common::read(&sandbox.path("b/kernels.csv"));
+    assert_eq!(csv.lines().count(), 4, "{csv}");
+}
+
+#[test]
+fn a_spool_that_was_cut_gives_what_is_whole_and_says_so() {
+    let sandbox = bundle(6_000);
+    let path = sandbox.path("b/collector/node-1.s2t");
+    let length = fs::metadata(&path).expect("spool").len();
+    File::options().write(true).open(&path).expect("spool").set_len(length / 2).expect("cut");
+    let assert = sandbox.launch(&["report", "b"]).assert().success();
+    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(told.contains("node-1.s2t"), "{told}");
+    let rows = common::read(&sandbox.path("b/kernels.csv")).lines().count();
+    assert!((1_000..6_000).contains(&rows), "{rows}");
+}
+
+/// The checksum of zlib and PNG.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |sum, &byte| {
+        (0..8).fold(sum ^ u32::from(byte), |sum, _| {
+            (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg())
+        })
+    })
+}
