@@ -278,3 +278,45 @@ impl Timed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_instances_are_kept_as_distributions() {
+        let (mut ranges, paths) = (Ranges::default(), Paths::default());
+        for range in 1..=(EXACT_TIMES as u64 + 10_000) {
+            let (path, ns) = ((range % 3) as PathIndex, 1_000 + range % 1_000);
+            let start = MonoNs(range * 10_000);
+            let open = RangeOpen {
+                range,
+                path,
+                thread: 1,
+                parent: RANGE_OUTSIDE,
+                start,
+                start_end: false,
+                category: 0,
+                payload: None,
+                continues: 0,
+            };
+            if ranges.is_full() {
+                ranges.settle(&ClockMap::default());
+            }
+            ranges.open(&open, path, true, &paths);
+            assert_eq!(ranges.place(range).map(|place| place.path), Some(path));
+            ranges.close(range, MonoNs(start.0 + ns));
+        }
+        assert!(ranges.open.is_empty() && ranges.exact_times <= EXACT_TIMES);
+        assert_eq!(ranges.faults, RangeFaults::default());
+        let (times, stages) = ranges.finish(&ClockMap::default());
+        assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 1_058_576);
+        for (path, times) in times {
+            assert_eq!(times.host_warm_ns.kept(), 0);
+            assert_eq!(times.host_warm_ns.count() + 1, times.instances);
+            let median = times.host_warm_ns.median().expect("instances") as f64;
+            assert!((median / 1_499.5 - 1.0).abs() < 0.02, "{median}");
+            assert_eq!(stages[&path].kernels_per_instance.count(), times.instances);
+        }
+    }
+}

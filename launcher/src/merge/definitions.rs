@@ -1,5 +1,6 @@
 //! What the terms of a report mean, in the words that every view shows.
 
+use crate::load::series::EXACT_VALUES;
 use crate::report::model::Definition;
 use stage2_figures::ERROR_PERCENT;
 
@@ -7,7 +8,9 @@ use stage2_figures::ERROR_PERCENT;
 pub(super) fn definitions() -> Vec<Definition> {
     let percentiles = format!(
         "Nearest rank, from a log-linear histogram: within {ERROR_PERCENT} % of the exact value. \
-         Minimum, maximum, total and mean are exact."
+         Minimum, maximum, total and mean are exact. Medians over the \
+         instances of a range come from such a histogram, too, where there are more than \
+         {EXACT_VALUES} of them, or a million in all ranges of a process."
     );
     let terms: [(&str, &str); 12] = [
         (

@@ -117,7 +117,8 @@ pub struct StageRow {
     /// Sample standard deviation of their host time, ns.
     #[serde(default)]
     pub host_warm_std_ns: Option<u64>,
-    /// Their median host time, ns.
+    /// Their median host time, ns; from a distribution where there are more than 32,768, and then as
+    /// close as percentiles.
     pub host_warm_median_ns: Option<u64>,
     /// Union of the windows of the (recorded) instances, summed over processes, ns.
     pub gpu_window_ns: Option<u64>,
@@ -238,7 +239,7 @@ pub struct PathRow {
     pub host_total_ns: Option<u64>,
     /// Host time of the first instance (cold), ns.
     pub host_first_ns: Option<u64>,
-    /// Median host time of the other instances, ns.
+    /// Median host time of the other instances, ns; as close as that of a stage.
     pub host_warm_median_ns: Option<u64>,
     /// Kernels launched in it and in the ranges within it.
     pub kernels_inclusive: Option<u64>,
