@@ -58,7 +58,7 @@ impl Series {
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.max(other.max);
         if self.kept() + other.kept() > EXACT_VALUES || matches!(other.values, Values::Folded(_)) {
-            self.fold(0);
+            self.fold_all();
         }
         match (&mut self.values, &other.values) {
             (Values::Each(values), Values::Each(more)) => values.extend_from_slice(more),
@@ -81,9 +81,13 @@ impl Series {
 
     /// Keeps a distribution instead of the values, where there are more than `limit`.
     pub fn fold(&mut self, limit: usize) {
-        if let Values::Each(values) = &self.values
-            && values.len() > limit
-        {
+        if self.kept() > limit {
+            self.fold_all();
+        }
+    }
+
+    fn fold_all(&mut self) {
+        if let Values::Each(values) = &self.values {
             let mut histogram = Histogram::default();
             values.iter().for_each(|&value| histogram.add(value));
             self.values = Values::Folded(histogram);
@@ -170,9 +174,14 @@ mod tests {
             limit in 0usize..200,
         ) {
             let whole = of(a.iter().chain(&b).copied());
-            let mut first = of(a);
+            let (mut first, mut second) = (of(a), of(b));
             first.fold(limit);
-            first.merge(&of(b));
+            second.fold(200 - limit);
+            // As sums begin: with nothing.
+            let mut sum = Series::default();
+            sum.merge(&first);
+            sum.merge(&second);
+            let first = sum;
             prop_assert_eq!(first.count(), whole.count());
             prop_assert_eq!((first.mean(), first.deviation()), (whole.mean(), whole.deviation()));
             prop_assert_eq!((first.min(), first.max()), (whole.min(), whole.max()));
