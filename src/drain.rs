@@ -8,13 +8,14 @@ mod output;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use stage2_spool::{Copy, Device, Fill, GraphLaunch, Kernel, Queue, Record, Shape};
+use stage2_spool::{Copy, Device, Fill, GpuNs, GraphLaunch, Kernel, Queue, Record, Shape};
 
 use crate::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
 use crate::decode::{self, Activity, Execution, KernelActivity};
 use crate::intern::{Interner, Sink};
 use crate::pool::Full;
 use crate::ranges::{Closed, Ranges};
+use crate::spans::Spans;
 use crate::state::{Shared, Tracer};
 use crate::timeline::Place;
 use crate::{clock, diag, summary};
@@ -32,6 +33,7 @@ struct Drain {
     aggregates: Aggregates,
     closed: Vec<Closed>,
     gpu_known: bool,
+    spans: Spans,
     /// [`crate::gate::Gate::turns`] at the last flush, and flushes since it changed.
     turns: u64,
     quiet_periods: u32,
@@ -47,6 +49,7 @@ pub fn run(shared: &'static Shared) {
         aggregates: Aggregates::default(),
         closed: Vec::new(),
         gpu_known: false,
+        spans: Spans::default(),
         turns: 0,
         quiet_periods: 0,
     };
@@ -121,10 +124,12 @@ impl Drain {
 
     fn take_in_buffer(&mut self, tracer: &dyn Tracer, full: &Full) {
         let owner = full.owner;
+        self.spans.take_in(&self.shared.switches);
         tracer.walk(full, &mut |bytes| match decode::decode(bytes) {
             Activity::Kernel(kernel) => self.kernel(tracer, owner, &kernel),
             Activity::Transfer(transfer) => {
-                let execution = &transfer.execution;
+                let execution =
+                    &self.trusted(transfer.execution, transfer.execution.graph_node != 0);
                 let work = transfer.copy_kind.map_or(Work::Fill, Work::Copy);
                 let Some(at) = self.place(owner, execution, work, transfer.bytes) else { return };
                 let (start, end) = (execution.start, execution.end);
@@ -154,7 +159,7 @@ impl Drain {
                 }
             }
             Activity::Graph(graph) => {
-                let execution = &graph.execution;
+                let execution = &self.trusted(graph.execution, true);
                 let work = Work::Graph(graph.graph);
                 let Some(at) = self.place(owner, execution, work, 0) else { return };
                 self.output.put(Record::GraphLaunch(GraphLaunch {
@@ -182,7 +187,7 @@ impl Drain {
     }
 
     fn kernel(&mut self, tracer: &dyn Tracer, owner: u32, kernel: &KernelActivity) {
-        let execution = &kernel.execution;
+        let execution = &self.trusted(kernel.execution, kernel.execution.graph_node != 0);
         let Some(found) = self.find(owner, execution) else { return };
         let text = tracer.text_at(kernel.name);
         let name = self.names.name_at(kernel.name, text, &mut self.output);
@@ -207,6 +212,15 @@ impl Drain {
             correlation: at.correlation,
             graph_node: execution.graph_node,
         });
+    }
+
+    /// A piece of work without the times that CUPTI took wrong. `of_graph`: a CUDA graph launched it.
+    fn trusted(&self, ran: Execution, of_graph: bool) -> Execution {
+        let wrong = of_graph
+            && self.shared.options.is_gated()
+            && ran.is_timed()
+            && !self.spans.cover(ran.start, ran.end);
+        if wrong { Execution { start: GpuNs(0), end: GpuNs(0), ..ran } } else { ran }
     }
 
     /// As [`Drain::find`] and [`Drain::count`].

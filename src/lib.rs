@@ -43,6 +43,7 @@ pub mod options;
 pub mod pool;
 pub mod ranges;
 pub mod sample;
+pub mod spans;
 pub mod state;
 pub mod summary;
 pub mod thread;

@@ -66,9 +66,9 @@ pub fn start_gpu() {
     }
     // The lock makes us the only one to set it.
     let _ = shared.gpu.set(gpu);
-    if let Some(tracer) = shared.tracer().filter(|_| shared.gate.is_open()) {
+    if shared.gate.is_open() {
         // A wanted range was opened before CUPTI was there.
-        tracer.collect(true);
+        shared.collect(true);
     }
     shared.wake_drain();
 }

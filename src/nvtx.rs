@@ -220,7 +220,7 @@ fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
 
 /// Has collection switched on; what can be had then of the range that opens.
 fn open_gate(shared: &Shared) -> Want {
-    if shared.gate.enter(|on| collect(shared, on)) {
+    if shared.gate.enter(|on| shared.collect(on)) {
         return Want::Collect;
     }
     // Another thread was slow to switch collection on; what this one launches until then has no
@@ -233,13 +233,7 @@ fn open_gate(shared: &Shared) -> Want {
 }
 
 fn close_gate(shared: &Shared) {
-    shared.gate.exit(|on| collect(shared, on));
-}
-
-fn collect(shared: &Shared, on: bool) {
-    if let Some(tracer) = shared.tracer() {
-        tracer.collect(on);
-    }
+    shared.gate.exit(|on| shared.collect(on));
 }
 
 #[cfg(test)]

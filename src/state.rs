@@ -22,6 +22,7 @@ use crate::gate::Gate;
 use crate::options::Options;
 use crate::pool::{Full, Pool};
 use crate::sample::Sampler;
+use crate::spans::Switches;
 
 /// What we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,8 @@ pub struct Shared {
     pub gate: Gate,
     /// Chooses the instances for `STAGE2_SAMPLE`.
     pub sampler: Sampler,
+    /// When collection was switched.
+    pub switches: Switches,
     /// Activity buffers, once the GPU half was started.
     pub pool: OnceLock<Pool>,
     /// The GPU half, or why there is none.
@@ -104,10 +107,21 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Switches collection of GPU work on or off, if there is any, and notes when.
+    pub fn collect(&self, on: bool) {
+        if let Some(tracer) = self.tracer() {
+            if let Some(now) = tracer.now() {
+                self.switches.note(on, now);
+            }
+            tracer.collect(on);
+        }
+    }
+
     /// Nothing is recorded yet.
     pub fn new(options: Options) -> Self {
         Shared {
             sampler: Sampler::new(options.sample),
+            switches: Switches::new(options.is_gated()),
             options,
             events: Events::new(),
             counters: Counters::default(),

@@ -90,16 +90,34 @@ fn threads_in_steps_at_once_are_sampled_each_by_its_own_instances_both_ways() {
     }
 }
 
-#[test]
-fn replays_of_sampled_steps_are_whole_also_where_they_run_after_the_step() {
-    let left = sampled("sampled_graph", 16).env("STAGE2_RANGES", "decode_step").run();
-    let spool = complete(&left);
+/// 64 steps of a replay with 30 kernels, one of 16 recorded; and how many records have no times.
+fn replays(hazard: &str) -> (Left, u64) {
+    let left = sampled(hazard, 16).env("STAGE2_RANGES", "decode_step").run();
+    let spool = left.expect_quiet(0).spool();
     assert_eq!(spool.kernels(), counts(&[("decode_step", 4 * 30)]));
-    let left = sampled("sampled_graph", 16)
+    let Losses { invalid_timestamps, .. } = spool.losses();
+    assert_eq!(spool.losses(), Losses { invalid_timestamps, ..Losses::default() });
+    (left, invalid_timestamps)
+}
+
+#[test]
+fn replays_of_sampled_steps_are_whole() {
+    let (_, untimed) = replays("sampled_graph_waits");
+    assert_eq!(untimed, 0);
+    let left = sampled("sampled_graph_waits", 16)
         .env("STAGE2_RANGES", "decode_step")
         .env("STAGE2_GRAPH", "graph")
         .run();
     assert_eq!(complete(&left).graph_launches(), counts(&[("decode_step", 4)]));
+}
+
+#[test]
+fn replays_that_run_on_after_their_step_are_counted_and_keep_no_times() {
+    let (left, untimed) = replays("sampled_graph");
+    assert!(untimed > 0);
+    let zero =
+        |record: &&Record| matches!(record, Record::Kernel(k) if k.start.0 == 0 && k.end.0 == 0);
+    assert_eq!(left.spool().records.iter().filter(zero).count() as u64, untimed);
 }
 
 #[test]

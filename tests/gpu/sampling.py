@@ -27,7 +27,7 @@ SHARE = 0.005
 """Kernels with less than this share of the GPU time are counted, not compared one by one."""
 
 Kernels = dict[str, tuple[int, int, int]]
-"""Calls, calls recorded and total ns by mangled name."""
+"""Calls, calls with times and total ns by mangled name."""
 
 
 def main() -> int:
@@ -87,9 +87,12 @@ def records(folder: Path) -> Iterator[tuple[bool | None, str]]:
         yield None, f"two full records against each other: {again[2]}"
     for name in sorted(name for name in found if name.startswith("sampled-")):
         yield from sampled(name, full[0], found[name], "decode/step")
-    if "graph-full" in found and "graph-sampled" in found:
-        # A graph that was made while CUPTI looked away: its copies may count as kernels.
-        yield from sampled("graph-sampled", found["graph-full"], found["graph-sampled"], "decode")
+    for graph in ("graph", "graph-waited"):
+        # A graph that was made while CUPTI looked away: its copies may count as kernels. Kernels
+        # that run on after their range have no times.
+        if {f"{graph}-full", f"{graph}-sampled"} <= found.keys():
+            both = found[f"{graph}-full"], found[f"{graph}-sampled"]
+            yield from sampled(f"{graph}-sampled", *both, "decode")
     for name in sorted(name for name in found if name.startswith("unwanted-")):
         count = found[name]["coverage"]["total"]["kernels"]
         yield count == 0, f"{name}: {count} kernels recorded, expected 0"
@@ -120,19 +123,22 @@ def compare(full: Kernels, part: Kernels) -> tuple[float, float, str]:
     absent = [name for name in steady if name not in part]
     off_calls: list[tuple[float, str]] = [(1.0, name) for name in absent]
     off_means: list[tuple[float, str]] = []
+    untimed = 0
     for name in steady:
         if name in part:
-            (calls, recorded, total), (its_calls, its_recorded, its_total) = full[name], part[name]
+            (calls, timed, total), (its_calls, its_timed, its_total) = full[name], part[name]
             off_calls.append((abs(its_calls / calls - 1), name))
-            mean = total / calls
-            off_means.append((abs(its_total / its_calls / mean - 1), name))
+            if timed and its_timed:
+                off_means.append((abs(its_total / its_timed / (total / timed) - 1), name))
+            untimed += its_timed == 0
     sums = [sum(kernel[0] for kernel in each.values()) for each in (full, part)]
     off_calls.append((abs(sums[1] / sums[0] - 1), "all kernels"))
-    (calls, calls_of), (means, means_of) = max(off_calls), max(off_means, default=(1.0, "none"))
+    (calls, calls_of), (means, means_of) = max(off_calls), max(off_means, default=(0.0, "none"))
     text = (
         f"calls {sums[1]} against {sums[0]}, off by at most {calls:.2%} ({calls_of[:60]}); means "
         f"off by at most {means:.2%} ({means_of[:60]}); {len(steady)} kernels of {len(full)} "
-        f"compared, with {sum(full[n][2] for n in steady) / whole:.1%} of the GPU time"
+        f"compared ({untimed} of them without times in the sample), with "
+        f"{sum(full[n][2] for n in steady) / whole:.1%} of the GPU time"
     )
     return calls, means, text
 
@@ -143,11 +149,9 @@ def kernels(metrics: dict[str, Any], path: str) -> Kernels:
     for row in metrics["kernels"]:
         if row["path"] == path or row["path"].startswith(path + "/"):
             name = metrics["kernel_names"][row["name_index"]]["mangled"]
-            calls, recorded, total = sums.get(name, (0, 0, 0))
-            its_recorded = row["recorded_calls"]
-            if its_recorded is None:
-                its_recorded = row["calls"]
-            sums[name] = (calls + row["calls"], recorded + its_recorded, total + row["total_ns"])
+            calls, timed, total = sums.get(name, (0, 0, 0))
+            its_timed = row["calls"] - row["invalid_timestamp_calls"]
+            sums[name] = (calls + row["calls"], timed + its_timed, total + row["total_ns"])
     return sums
 
 

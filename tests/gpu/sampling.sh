@@ -82,11 +82,13 @@ for round in $(seq "$rounds"); do
   fi
 done
 
-# One replay of a CUDA graph in each of 64 ranges, which close before it has run. The graph is made
-# while nothing is collected.
-graph=("$python" "$here/graph_ranges.py" --reps 64 --replays 1 --no-wait)
-traced graph-full -- "${graph[@]}"
-traced graph-sampled STAGE2_RANGES=decode STAGE2_SAMPLE="1/$one_in" -- "${graph[@]}"
+# One replay of a CUDA graph in each of 64 ranges, which close before it has run, or which wait for it.
+# The graph is made while nothing is collected.
+graph=("$python" "$here/graph_ranges.py" --reps 64 --replays 1)
+traced graph-full -- "${graph[@]}" --no-wait
+traced graph-sampled STAGE2_RANGES=decode STAGE2_SAMPLE="1/$one_in" -- "${graph[@]}" --no-wait
+traced graph-waited-full -- "${graph[@]}"
+traced graph-waited-sampled STAGE2_RANGES=decode STAGE2_SAMPLE="1/$one_in" -- "${graph[@]}"
 
 "$python" "$here/sampling.py" "$out" | tee -a "$results"
 grep -h '^stage2:' "$out"/run/*.err | sort | uniq -c | sed 's/^/NOTE the collector said: /' |

@@ -24,6 +24,7 @@ def metrics(calls, recorded, total_ns, instances=64, recorded_instances=None):
                 "name_index": 0,
                 "calls": calls,
                 "recorded_calls": recorded,
+                "invalid_timestamp_calls": 0,
                 "total_ns": total_ns,
             }
         ],

@@ -43,6 +43,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("steps", repeated::steps),
     ("sampled_threads", repeated::sampled_threads),
     ("sampled_graph", repeated::sampled_graph),
+    ("sampled_graph_waits", repeated::sampled_graph_waits),
     ("sampled_fork", repeated::sampled_fork),
     ("never_closed", repeated::never_closed),
     ("hoard", repeated::hoard),

@@ -55,12 +55,24 @@ pub fn sampled_threads() {
 
 /// A graph of 30 kernels, replayed in steps that do not wait for it.
 pub fn sampled_graph() {
+    graph_steps(false);
+}
+
+/// The same, and each step waits for its replay.
+pub fn sampled_graph_waits() {
+    graph_steps(true);
+}
+
+fn graph_steps(wait: bool) {
     cuda::init();
     let (nvtx, stream) = (client(), Stream::new());
     let graph = stream.capture(|| stream.launch(30));
     for _ in 0..64 {
         nvtx.push(b"decode_step");
         graph.replay(&stream);
+        if wait {
+            stream.synchronize();
+        }
         nvtx.pop();
     }
     stream.synchronize();
