@@ -32,24 +32,61 @@ fn json(path: &Path) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-#[test]
-fn the_example_runs_under_the_launcher_with_its_outputs_in_the_bundle() {
-    let Some(collector) = collector() else { return };
-    let folder = tempfile::tempdir().expect("folder");
-    let run = folder.path().join("run");
+/// The launcher in the folder of the example, with its settings and the overrides of the workload.
+fn launched(collector: &Path, run: &Path, settings: &[&str], overrides: &[&str]) {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let output = Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
         .current_dir(&examples)
         .env("STAGE2_COLLECTOR", collector)
         .env_remove("LD_PRELOAD")
         .args(["-q", "--run-dir"])
-        .arg(&run)
-        .args(["workload=hydra", "run.mode=light", "--", "python3", "-m", "runner"])
-        .args(["backend=numpy", "run.repeats=3", "infer.max_new_tokens=4", "nvtx.steps=true"])
+        .arg(run)
+        .args(settings)
+        .args(["run.mode=light", "--", "python3", "-m", "runner", "backend=numpy"])
+        .args(overrides)
         .output()
         .expect("the launcher starts");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
+}
+
+#[test]
+fn the_preset_of_stage_1_adds_its_overrides_and_the_users_own_win_verbatim() {
+    let Some(collector) = collector() else { return };
+    let folder = tempfile::tempdir().expect("folder");
+    let run = folder.path().join("run");
+    let own = [
+        "device=cpu",
+        "dataset.subset_filelist=some files.txt",
+        "dataset.sampling.num_samples_per_epoch=2",
+        "infer.max_new_tokens=3",
+    ];
+    launched(&collector, &run, &["workload=stage1"], &own);
+    let kept = std::fs::read_to_string(run.join("stage1/.hydra/overrides.yaml")).expect("kept");
+    for word in own {
+        assert_eq!(kept.matches(word).count(), 1, "{word} in {kept}");
+    }
+    for word in [
+        "pipeline.torch_profiler.enable=false",
+        "pipeline.static_analysis.enable=false",
+        "dataset.sampling.num_epochs=1",
+        "dataset.sampling.randomize=false",
+    ] {
+        assert!(kept.contains(word), "{word} in {kept}");
+    }
+    assert!(!kept.contains("num_samples_per_epoch=1"), "the user's own stands: {kept}");
+    let workload = json(&run.join("stage1/metrics.json"));
+    assert_eq!(workload["repeats"].as_array().map(Vec::len), Some(2), "two samples: {workload}");
+    assert_eq!(workload["decode_steps"], 3);
+}
+
+#[test]
+fn the_example_runs_under_the_launcher_with_its_outputs_in_the_bundle() {
+    let Some(collector) = collector() else { return };
+    let folder = tempfile::tempdir().expect("folder");
+    let run = folder.path().join("run");
+    let own = ["run.repeats=3", "infer.max_new_tokens=4", "nvtx.steps=true"];
+    launched(&collector, &run, &["workload=hydra"], &own);
 
     // Hydra did what the preset appended, and what the user asked for.
     let workload = json(&run.join("stage1/metrics.json"));
