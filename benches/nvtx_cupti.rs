@@ -1,30 +1,18 @@
-//! What a pair of push and pop costs the guest's thread, with a fence
-//! at each on the simulated CUPTI (the real fence call takes 95-147 ns; docs/measurements.md).
+//! What a pair of push and pop costs the guest's thread, with a fence at each on the simulated CUPTI
+//! (the real fence call takes 95-147 ns; docs/measurements.md).
 
 #[path = "../tests/guests/cuda.rs"]
 #[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]
 mod cuda;
-#[path = "../tests/guests/nvtx.rs"]
-#[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]
-mod nvtx;
-
-use std::sync::OnceLock;
-use std::time::Duration;
-
-use divan::counter::ItemsCount;
-
-/// Pairs in a sample: fewer events than the queue holds. Between samples it is emptied.
-const PAIRS: usize = 10_000;
-
-static CLIENT: OnceLock<nvtx::Nvtx> = OnceLock::new();
+#[path = "common/pairs.rs"]
+mod pairs;
 
 fn main() {
-    // SAFETY: no other thread is there yet.
-    unsafe { std::env::set_var("STAGE2_SUMMARY", "off") };
     let own = std::env::current_exe().expect("own path");
     let simulator = own.with_file_name("libstage2_sim.so");
-    // SAFETY: as above.
+    // SAFETY: no other thread is there yet.
     unsafe {
+        std::env::set_var("STAGE2_SUMMARY", "off");
         std::env::set_var("STAGE2_TEST_SIM", &simulator);
         std::env::set_var("STAGE2_CUPTI", &simulator);
         std::env::set_var("STAGE2_SIM_FAST", "1");
@@ -33,44 +21,5 @@ fn main() {
     stage2::inject::InitializeInjection();
     let shared = stage2::state::shared().expect("the collector runs");
     assert!(shared.tracer().is_some_and(|tracer| tracer.fence() > 0), "fences work");
-    let client = nvtx::Nvtx::attached_to(stage2::inject::InitializeInjectionNvtx2);
-    assert_eq!(client.push_c(c"a"), 0, "the collector answers");
-    client.pop();
-    let _ = CLIENT.set(client);
-    divan::main();
-    let shared = stage2::state::shared().expect("the collector runs");
-    assert_eq!(shared.counters.range_events.get(), 0, "no event was lost");
-}
-
-fn pairs(bencher: divan::Bencher, body: impl Fn(&nvtx::Nvtx) + Sync) {
-    let client = CLIENT.get().expect("set in main");
-    let emptied = || {
-        let shared = stage2::state::shared().expect("the collector runs");
-        while shared.events.waiting() > 0 {
-            std::thread::sleep(Duration::from_micros(100));
-        }
-    };
-    bencher
-        .counter(ItemsCount::new(PAIRS))
-        .with_inputs(emptied)
-        .bench_values(|()| (0..PAIRS).for_each(|_| body(client)));
-}
-
-#[divan::bench(sample_count = 200, sample_size = 1)]
-fn push_and_pop(bencher: divan::Bencher) {
-    pairs(bencher, |client| {
-        client.push_c(c"decode_step");
-        client.pop();
-    });
-}
-
-#[divan::bench(sample_count = 200, sample_size = 1)]
-fn push_registered_and_pop(bencher: divan::Bencher) {
-    let client = CLIENT.get().expect("set in main");
-    let domain = client.domain("llm");
-    let string = client.register(domain, "decode_step");
-    pairs(bencher, |client| {
-        client.push_registered(domain, string, 1);
-        client.pop_in(domain);
-    });
+    pairs::run();
 }
