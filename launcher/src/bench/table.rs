@@ -60,7 +60,8 @@ pub(super) fn page(results: &Results) -> String {
             page.push_str(&format!("- {name}: {what}\n"));
         }
         // Untraced, nobody sees ranges.
-        if !names.is_empty() && !runs.is_empty() && !name.starts_with(UNTRACED) && !staged(name) {
+        let measured = failed.is_none() && !runs.is_empty();
+        if !names.is_empty() && measured && !name.starts_with(UNTRACED) && !staged(name) {
             page.push_str(&format!("- {name} recorded none of the ranges\n"));
         }
         if let Some(why) = failed {
