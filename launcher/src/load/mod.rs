@@ -32,7 +32,7 @@ use stats::{GroupKey, Stats, Work};
 pub use tally::Tally;
 
 /// Key under which a collector says which share of the range instances it records.
-const META_SAMPLE: &str = "sample";
+pub(crate) const META_SAMPLE: &str = "sample";
 
 /// The spools of a run.
 #[derive(Debug, Default)]

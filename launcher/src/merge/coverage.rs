@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{META_GPU_OFF, is_simulated};
-use crate::load::{Capture, FileEnding, ProcessCapture};
+use crate::load::{Capture, FileEnding, META_SAMPLE, ProcessCapture};
 use crate::report::model::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
 use crate::report::numbers::count;
 use stage2_figures::text::visible;
@@ -110,7 +110,7 @@ fn sampled(coverage: &Coverage) -> String {
     let samples: BTreeSet<&str> = coverage
         .processes
         .iter()
-        .filter_map(|p| p.meta.get("sample"))
+        .filter_map(|p| p.meta.get(META_SAMPLE))
         .map(String::as_str)
         .collect();
     if samples.is_empty() {

@@ -22,7 +22,9 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
     }
     lines.push(format!("coverage: {}", report.coverage.verdict.text));
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
-    lines.extend(stages().take(STAGES).map(stage));
+    // Counts of a sample are scaled to all instances; busy time is that of the recorded ones.
+    let of = if report.is_sampled() { " in the sample" } else { "" };
+    lines.extend(stages().take(STAGES).map(|row| stage(row, of)));
     if let Some(more) = stages().count().checked_sub(STAGES).filter(|&more| more > 0) {
         lines.push(format!("and {} more stages", count(more as u64)));
     }
@@ -41,7 +43,7 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
     lines
 }
 
-fn stage(row: &StageRow) -> String {
+fn stage(row: &StageRow, of: &str) -> String {
     let name = shorten(&row.stage, NAME_LIMIT);
     let (Some(kernels), Some(busy_ns)) = (row.kernels, row.gpu_busy_ns) else {
         let sum = row.kernels.zip(row.kernel_sum_ns);
@@ -54,5 +56,5 @@ fn stage(row: &StageRow) -> String {
     };
     let idle = row.gpu_busy_percent.map(|busy| percent1((100.0 - busy).max(0.0)));
     let idle = idle.map_or_else(String::new, |idle| format!(", idle {idle} %"));
-    format!("{name}: {} kernels, GPU busy {} ms{idle}", count(kernels), ms3(busy_ns))
+    format!("{name}: {} kernels, GPU busy {} ms{of}{idle}", count(kernels), ms3(busy_ns))
 }

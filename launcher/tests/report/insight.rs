@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use stage2_launch::report::model::Report;
 use stage2_launch::report::write_reports;
-use stage2_spool::NONE;
+use stage2_spool::{NONE, Record};
 
 use crate::build::Build;
 
@@ -72,6 +72,58 @@ fn near(metrics: &Value, pointer: &str, expected: f64) {
     let found = metrics.pointer(pointer).and_then(Value::as_f64);
     let found = found.unwrap_or_else(|| panic!("{pointer}: {:?}", metrics["utilisation"]));
     assert!((found / expected - 1.0).abs() < 1e-9, "{pointer}: {found} against {expected}");
+}
+
+/// Four generations like those of [`run`], of which the GPU work of one alone was recorded.
+fn sampled_run() -> Build {
+    let mut b = Build::process(1, "python3");
+    b.anchor(1).anchor(500_000).device(0, "NVIDIA H200", 1).meta("sample", "1/4");
+    b.name(1, b"prefill").name(2, b"decode").name(4, GEMM).shape(1, 4, 8);
+    b.path(1, NONE, 1).path(2, NONE, 2);
+    for i in 0..4 {
+        let (start, recorded) = (10_000 + 100_000 * i, i == 1);
+        let (prefill, decode) = (1 + 10 * i, 2 + 10 * i);
+        b.open(prefill, 1, 0, start).add(Record::RangeSample { range: prefill, recorded });
+        b.close(prefill, start + 10_000).open(decode, 2, 0, start + 10_000);
+        b.add(Record::RangeSample { range: decode, recorded });
+        if recorded {
+            b.kernel(prefill, 1, 1, (start + 2_000, start + 6_000));
+            b.kernel(decode, 1, 1, (start + 12_000, start + 16_000));
+            b.kernel(decode, 1, 1, (start + 20_000, start + 26_000));
+        }
+        b.close(decode, start + 30_000);
+    }
+    b.end();
+    b
+}
+
+#[test]
+fn a_sample_gives_the_utilisation_of_the_whole_run() {
+    let folder = tempfile::tempdir().expect("folder");
+    sampled_run().save(folder.path(), "a.s2t");
+    write(folder.path(), CONFIG, Some(METRICS));
+    let outcome = write_reports(folder.path()).expect("reports");
+    let metrics = metrics(folder.path());
+    let of = |stage: &str, field: &str| {
+        let stages = metrics["utilisation"]["stages"].as_array().expect("stages");
+        let at = stages.iter().position(|row| row["stage"] == stage).expect("stage");
+        format!("/utilisation/stages/{at}/{field}/known")
+    };
+    // As in the whole run: the recorded instances are like all others.
+    near(&metrics, &of("prefill", "mfu_wall"), 0.1296);
+    near(&metrics, &of("prefill", "mfu_busy"), 0.324);
+    near(&metrics, &of("decode", "mfu_wall"), 0.0472);
+    near(&metrics, &of("decode", "mfu_busy"), 0.0944);
+    near(&metrics, &of("decode", "kernels_per_token"), 1.0);
+    near(&metrics, &of("decode", "mbu_wall"), (816.0 + 9.0 * 16.0) / 20e-6 / 1e9);
+    near(&metrics, "/utilisation/model/mfu_wall/known", 2240.0 / 30e-6 / 1e9);
+    near(&metrics, "/utilisation/model/generated_tokens_per_s/known", 100_000.0);
+    let rows = metrics["utilisation"]["stages"].as_array().expect("stages");
+    for row in rows {
+        assert_eq!(row["basis"], "mean of the 1 recorded of 4 instances");
+    }
+    let stage = outcome.headline.iter().find(|line| line.starts_with("decode:")).expect("line");
+    assert!(stage.contains("8 kernels, GPU busy 0.010 ms in the sample"), "{stage}");
 }
 
 #[test]
@@ -151,7 +203,6 @@ fn what_cannot_be_computed_is_refused_with_its_reason() {
     let uneven = CONFIG.replace("decode_steps: 2", "decode_steps: null");
     let wrong_model = CONFIG.replace("hidden_size: 4", "hidden_size: 0");
     let unknown_key = CONFIG.replace("name: tiny", "nam: tiny");
-    let sampled = format!("{CONFIG}\nprofiling: {{collector: {{sample: 1/16}}}}\n");
     let no_folder = format!("{CONFIG}\nstage1: {{run_dir: /no/such/run}}\n");
     for (device, config, metrics, expected) in [
         (1, CONFIG, Some(METRICS), "ran on 2 GPUs"),
@@ -159,7 +210,6 @@ fn what_cannot_be_computed_is_refused_with_its_reason() {
         (0, &uneven, Some("[1, 2"), "stage1/metrics.json cannot be used"),
         (0, &wrong_model, Some(METRICS), "hidden_size=0"),
         (0, &unknown_key, Some(METRICS), "model.llm cannot be used"),
-        (0, &sampled, Some(METRICS), "GPU busy time of the stage is not known"),
         (0, &no_folder, Some(METRICS), "Stage 1 run"),
     ] {
         let folder = tempfile::tempdir().expect("folder");
@@ -172,6 +222,29 @@ fn what_cannot_be_computed_is_refused_with_its_reason() {
                 page.contains(expected) || page.contains(&expected.replace('_', "\\_")),
                 "{expected}: {page}"
             );
+        }
+    }
+}
+
+#[test]
+fn a_sample_of_ranges_within_a_stage_gives_it_no_utilisation() {
+    let folder = tempfile::tempdir().expect("folder");
+    // The trace file says that it holds a sample, whatever the configuration says; no instance of a
+    // stage was chosen as a whole.
+    let mut b = run(0);
+    let end = b.records.pop().expect("the last record");
+    b.meta("sample", "1/16").add(end);
+    b.save(folder.path(), "a.s2t");
+    write(folder.path(), CONFIG, Some(METRICS));
+    write_reports(folder.path()).expect("reports");
+    for name in ["report.md", "stakeholder_summary.md"] {
+        let page = page(folder.path(), name);
+        assert!(page.contains("GPU busy time of the stage is not known"), "{page}");
+    }
+    let metrics = metrics(folder.path());
+    for row in metrics["utilisation"]["stages"].as_array().expect("stages") {
+        for figure in ["mfu_wall", "mfu_busy", "tokens_per_s", "kernels_per_token"] {
+            assert!(row[figure]["known"].is_null(), "{figure}: {row}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::counted::Counted;
+use super::over::whole_window_ns;
 use super::utilisation::role;
 use crate::model::figure::Figure;
 use crate::model::mfu::{Role, StageUtilisation};
@@ -61,7 +62,7 @@ fn stage(
     StageFacts {
         stage: row.stage.clone(),
         decode: role(row) == Role::Decode,
-        window_ns: row.gpu_window_ns,
+        window_ns: whole_window_ns(report, row),
         idle_percent: row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0)),
         kernels: row.kernels,
         kernel_mean_us: row.kernel_mean_ns.map(|ns| ns as f64 / 1e3),

@@ -3,6 +3,7 @@
 mod apart;
 pub(super) mod counted;
 mod facts;
+mod over;
 mod settings;
 mod utilisation;
 

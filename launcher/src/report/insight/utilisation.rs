@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::counted::stage_flops;
+use super::over::{Over, over};
 use super::settings::{part, section};
 use crate::finding::{Finding, Severity};
 use crate::model::figure::Absent;
@@ -13,9 +14,6 @@ use crate::model::preset::{Model, ModelPreset};
 use crate::model::tokens::TokenCounts;
 use crate::report::model::{ModelUse, PathKind, Report, StageRow};
 use crate::roofline::hardware::{Catalogue, Hardware, Peaks, resolve};
-
-/// What the collector's `sample` is where every instance is recorded.
-const EVERY_INSTANCE: &str = "1/1";
 
 /// Computes what can be computed; what cannot says why.
 pub(super) fn model_use(
@@ -32,13 +30,9 @@ pub(super) fn model_use(
         Err(_) => None,
     };
     let model = read.and_then(|model| on_one_gpu(&rows).map(|()| model));
-    let sampled = config
-        .pointer("/profiling/collector/sample")
-        .and_then(Value::as_str)
-        .is_some_and(|sample| sample != EVERY_INSTANCE);
     let stages: Vec<StageInput> = match &model {
         Ok(_) => {
-            let input = |row: &&StageRow| input(report, row, &rows, sampled, findings);
+            let input = |row: &&StageRow| input(report, row, &rows, findings);
             rows.iter().map(input).collect()
         }
         Err(_) => Vec::new(),
@@ -139,47 +133,24 @@ fn input(
     report: &Report,
     row: &StageRow,
     rows: &[&StageRow],
-    sampled: bool,
     findings: &mut Vec<Finding>,
 ) -> StageInput {
-    let all = row.instances.unwrap_or(0);
-    let (instances, wall_ns, busy_ns, kernels, of) = match &row.warm {
-        Some(warm) => (
-            warm.instances,
-            Some(warm.gpu_window_ns),
-            Some(warm.gpu_busy_ns),
-            Some(warm.kernels),
-            format!("mean of {} warm instances, the first, cold one left out", warm.instances),
-        ),
-        None => (all, row.gpu_window_ns, row.gpu_busy_ns, row.kernels, cold_basis(all)),
-    };
+    let Over { instances, window_ns, busy_ns, kernels, basis } = over(report, row);
     let counted = stage_flops(report, &row.stage);
     // Counters know one launch of a kernel: what it does is the same, cold or warm.
-    let scale = instances as f64 / all as f64;
-    let recorded = if sampled { ", GPU work of a sample of them only" } else { "" };
+    let scale = instances as f64 / row.instances.unwrap_or(0) as f64;
     StageInput {
         stage: row.stage.clone(),
         role: role(row),
         // Not a number: everything that follows from it is absent, and the finding says why.
         per_generation: generation_share(row, rows, findings).unwrap_or(f64::NAN),
         instances,
-        wall_ns,
-        busy_ns: busy_ns.filter(|_| !sampled),
-        kernels: kernels.filter(|_| !sampled),
-        measured_flops: counted.filter(|_| !sampled).map(|counted| counted.flops * scale),
+        wall_ns: window_ns,
+        busy_ns,
+        kernels,
+        measured_flops: counted.map(|counted| counted.flops * scale),
         measured_percent: counted.map(|counted| counted.percent),
-        basis: format!("{of}{recorded}"),
-    }
-}
-
-/// What the times are over where there are none of warm instances alone.
-fn cold_basis(instances: u64) -> String {
-    match instances {
-        1 => "the only instance, a cold one".to_owned(),
-        _ => format!(
-            "mean of all {instances} instances, the first, cold one included: it could not be told \
-             apart from the others"
-        ),
+        basis,
     }
 }
 

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use stage2_figures::KernelName;
 
 use crate::finding::Finding;
+use crate::load::META_SAMPLE;
 use crate::ncu::regions::RegionTable;
 pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
 pub use insight::{Insight, ModelUse};
@@ -91,6 +92,17 @@ pub struct Report {
 }
 
 impl Report {
+    /// Whether only some instances of ranges were recorded, in some process.
+    pub fn is_sampled(&self) -> bool {
+        self.coverage.processes.iter().any(|process| process.meta.contains_key(META_SAMPLE))
+    }
+
+    /// Whether that is so in every process.
+    pub fn is_sampled_throughout(&self) -> bool {
+        let mut processes = self.coverage.processes.iter();
+        self.is_sampled() && processes.all(|process| process.meta.contains_key(META_SAMPLE))
+    }
+
     /// Marks everything as simulated, where the run says so and its files do not.
     pub fn mark_simulated(&mut self) {
         self.simulated = true;
