@@ -1,10 +1,11 @@
 //! Attributed GPU work into the bounded tables that are shown when the guest ends.
 
+use rustc_hash::FxHashMap;
+use stage2_figures::{Busy, Histogram, Unions};
+
 use crate::counters::Counters;
 use crate::event::Want;
 use crate::ranges::Closed;
-use rustc_hash::FxHashMap;
-use stage2_figures::{Busy, Histogram, Unions};
 
 /// Stands for "could not be attributed" where a path number is expected.
 pub const UNATTRIBUTED: u32 = u32::MAX;

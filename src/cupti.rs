@@ -38,7 +38,7 @@ type DriverGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
 /// CUPTI, subscribed and collecting.
 struct Cupti {
     api: &'static Api,
-    /// Gone once nobody is to be called back any more.
+    /// Nothing while somebody uses it, and once nobody is to be called back any more.
     subscriber: Mutex<Option<Subscriber>>,
     driver_get_version: DriverGetVersion,
     by_callback: bool,
@@ -259,10 +259,19 @@ fn is_simulated(api: &Api) -> bool {
 }
 
 impl Cupti {
+    /// Nobody waits here: who finds the subscription in other hands leaves it alone. It is out of
+    /// its place while CUPTI is called, so that no lock is held then.
     fn report_launches(&self, on: bool) {
-        if let Some(subscriber) = self.subscriber.lock().as_mut().filter(|_| self.by_callback) {
-            report_launches(self.api, subscriber, on);
+        if !self.by_callback {
+            return;
         }
+        let Some(mut subscriber) = self.take_subscriber() else { return };
+        report_launches(self.api, &mut subscriber, on);
+        *self.subscriber.lock() = Some(subscriber);
+    }
+
+    fn take_subscriber(&self) -> Option<Subscriber> {
+        self.subscriber.lock().take()
     }
 }
 
@@ -349,7 +358,7 @@ impl Tracer for Cupti {
 
     fn shut(&self) {
         self.collect(false);
-        if let Some(subscriber) = self.subscriber.lock().take() {
+        if let Some(subscriber) = self.take_subscriber() {
             // A failure has nobody to go to.
             let _ = self.api.unsubscribe(subscriber);
         }

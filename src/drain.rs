@@ -294,9 +294,7 @@ impl Drain {
 
     /// Takes in the rest, closes the spool and shows the summary.
     fn finish(mut self) {
-        if let Some(tracer) = self.shared.tracer() {
-            tracer.collect(false);
-        }
+        self.shared.collect(false);
         self.flush(true);
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);

@@ -52,8 +52,12 @@ impl Spans {
         }
     }
 
-    /// Whether collection was on from `start` to `end`.
+    /// Whether collection was on from `start` to `end`. Where no switch was ever noted (CUPTI did not
+    /// give the time) nothing speaks against it.
     pub fn cover(&self, start: GpuNs, end: GpuNs) -> bool {
+        if self.closed.is_empty() && self.open.is_none() {
+            return true;
+        }
         if self.open.is_some_and(|since| since <= start) {
             return true;
         }
@@ -96,8 +100,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_covered_before_the_first_switch_and_the_oldest_spans_are_forgotten() {
-        assert!(!spans(&[]).cover(GpuNs(1), GpuNs(2)));
+    fn without_switches_nothing_is_doubted_and_the_oldest_spans_are_forgotten() {
+        assert!(spans(&[]).cover(GpuNs(1), GpuNs(2)));
+        assert!(!spans(&[(true, 10), (false, 20)]).cover(GpuNs(1), GpuNs(2)));
         let switches: Vec<(bool, u64)> =
             (0..2 * KEPT as u64 + 4).map(|i| (i % 2 == 0, 10 * i)).collect();
         let spans = spans(&switches);

@@ -107,16 +107,6 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Switches collection of GPU work on or off, if there is any, and notes when.
-    pub fn collect(&self, on: bool) {
-        if let Some(tracer) = self.tracer() {
-            if let Some(now) = tracer.now() {
-                self.switches.note(on, now);
-            }
-            tracer.collect(on);
-        }
-    }
-
     /// Nothing is recorded yet.
     pub fn new(options: Options) -> Self {
         Shared {
@@ -131,6 +121,16 @@ impl Shared {
             drain: OnceLock::new(),
             stop: AtomicBool::new(false),
             done: AtomicBool::new(false),
+        }
+    }
+
+    /// Switches collection of GPU work on or off, if there is any, and notes when.
+    pub fn collect(&self, on: bool) {
+        if let Some(tracer) = self.tracer() {
+            if let Some(now) = tracer.now() {
+                self.switches.note(on, now);
+            }
+            tracer.collect(on);
         }
     }
 
