@@ -50,6 +50,13 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
         "A stage is an outermost range. Its first instance, of each process, is cold and stands \
          apart: mean, standard deviation (of a sample) and median are over the others.",
     );
+    let section = match report.is_sampled() {
+        false => section,
+        true => section.with_note(
+            "Some instances only were recorded: GPU busy and idle are over those, kernels are \
+             scaled to all.",
+        ),
+    };
     match apart {
         None => section,
         Some(apart) => {
