@@ -150,12 +150,15 @@ class Generator:
     @torch.inference_mode()
     def decode(self, new: int, name: str | None, step: str | None = None) -> None:
         """Run `new` decode steps in the range `name`, each in a range `step` if one is given."""
-        assert self._token is not None, "prefill comes first"
         with self._on_stream(), open_range(name):
             for _ in range(new):
                 with open_range(step):
-                    self._token, self._cache = self._forward(self._token, self._cache)
+                    self.step()
             self.synchronize()
+
+    def step(self) -> None:
+        """Launch one decode step, and wait for nothing."""
+        self._token, self._cache = self._forward(self._token, self._cache)
 
     def synchronize(self) -> None:
         """Wait for the GPU work of this stream."""
@@ -167,7 +170,8 @@ class Generator:
     def _on_stream(self) -> Any:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
-    def _forward(self, tokens: torch.Tensor, cache: Any) -> tuple[torch.Tensor, Any]:
+    def _forward(self, tokens: torch.Tensor | None, cache: Any) -> tuple[torch.Tensor, Any]:
+        assert tokens is not None, "prefill comes first"
         out = self._model(input_ids=tokens, past_key_values=cache, use_cache=True)
         return out.logits[:, -1:].argmax(-1), out.past_key_values
 

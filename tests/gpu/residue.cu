@@ -4,51 +4,18 @@
 // used, with kernel records on, after they were switched off, and after ten more times on and off; and
 // what switching took. `detach` ends with cuptiFinalize each time, which takes CUPTI out of the process.
 // Build: nvcc -O2 residue.cu -o residue -lcupti -lcuda (with the folders of CUPTI)
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 
-#include <cuda.h>
-#include <cupti.h>
+#include "cupti_switch.h"
+
+using namespace cupti_switch;
 
 namespace {
 
 constexpr int kBatch = 10000;
-constexpr int kBuffers = 64;
-constexpr size_t kBytes = 1 << 20;
-constexpr CUpti_ActivityKind kKind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
-
-alignas(4096) char pool[kBuffers][kBytes];
-int next_buffer;
-long records;
 
 __global__ void nothing() {}
-
-double now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1e9 + now.tv_nsec;
-}
-
-void check(const char* what, CUptiResult result) {
-  if (result == CUPTI_SUCCESS) return;
-  const char* text = "";
-  cuptiGetResultString(result, &text);
-  std::printf("%s: %d %s\n", what, static_cast<int>(result), text);
-}
-
-void CUPTIAPI request(uint8_t** buffer, size_t* size, size_t* most) {
-  const int index = __sync_fetch_and_add(&next_buffer, 1) % kBuffers;
-  *buffer = reinterpret_cast<uint8_t*>(pool[index]);
-  *size = kBytes;
-  *most = 0;
-}
-
-void CUPTIAPI complete(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t valid) {
-  CUpti_Activity* record = nullptr;
-  while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) ++records;
-}
 
 // The shortest time of a launch, over batches that are waited for.
 double least_ns(int batches) {
@@ -61,23 +28,6 @@ double least_ns(int batches) {
     if (each < least) least = each;
   }
   return least;
-}
-
-double switch_on() {
-  const double start = now_ns();
-  check("register", cuptiActivityRegisterCallbacks(request, complete));
-  check("enable", cuptiActivityEnable(kKind));
-  return (now_ns() - start) / 1e3;
-}
-
-double switch_off(bool detach) {
-  const double start = now_ns();
-  check("disable", cuptiActivityDisable(kKind));
-  if (detach) {
-    check("flush", cuptiActivityFlushAll(1));
-    check("finalize", cuptiFinalize());
-  }
-  return (now_ns() - start) / 1e3;
 }
 
 }  // namespace
