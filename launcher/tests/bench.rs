@@ -97,7 +97,10 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     let words = ["--rounds", "2", "--", "./workload"];
     let assert = bench(&sandbox, &words).env("END", "3").assert().code(3);
     assert.stdout(
-        contains("| whole process | untraced | 2 |").and(contains("| `decode` | nsys | 2 |")),
+        contains("| whole process | untraced | 2 |")
+            .and(contains("| `decode` | nsys | 2 |"))
+            .and(contains("**The workload itself fails** (exit status 3)"))
+            .and(contains("collector recorded no GPU work")),
     );
     let order = common::read(&sandbox.path("order"));
     let order: Vec<&str> = order
@@ -129,7 +132,9 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     assert!(common::read(&sandbox.path("b/bench.md")).contains("A/A"));
     assert!(!sandbox.path("asked").exists(), "nobody reads the tables of nsys stats");
     let left: Vec<_> = std::fs::read_dir(sandbox.path("b")).expect("folder").flatten().collect();
-    assert_eq!(left.len(), 2, "captures are not kept: {left:?}");
+    // Besides the results only the log of the first run, which says why the workload fails.
+    assert_eq!(left.len(), 3, "captures are not kept: {left:?}");
+    assert!(sandbox.path("b/round-1/untraced").is_dir());
 }
 
 #[test]

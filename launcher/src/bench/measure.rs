@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use serde::Serialize;
 
 use crate::bundle::WorkloadExit;
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::load::spool::load_folder;
 use crate::load::stats::median;
 use crate::merge::merge;
@@ -32,6 +32,8 @@ pub(super) struct Results {
     pub(super) cut_short: bool,
     /// A simulated GPU took part: then no number says anything about real hardware.
     pub(super) simulated: bool,
+    /// How the workload ends when nobody looks on.
+    pub(super) workload_exit: Option<WorkloadExit>,
     /// What was compared.
     pub(super) configurations: Vec<Configuration>,
     /// The whole process, and then the stages, under each configuration.
@@ -58,6 +60,8 @@ pub(super) struct Run {
     /// From the start of the process to its end.
     duration_ns: Option<u64>,
     stages: Vec<StageTime>,
+    /// Records of GPU work, where it was to be recorded.
+    pub(super) gpu_records: Option<u64>,
 }
 
 /// A stage in one run.
@@ -96,9 +100,10 @@ impl Configuration {
 
 impl Run {
     /// A run, and what its stages took.
-    pub(super) fn new(round: u32, ran: &Ran, stages: Vec<StageTime>) -> Self {
+    pub(super) fn new(round: u32, ran: &Ran, recorded: Recorded) -> Self {
         let duration_ns = ran.duration.and_then(|d| u64::try_from(d.as_nanos()).ok());
-        Self { round, exit: ran.exit, duration_ns, stages }
+        let Recorded { stages, gpu_records, .. } = recorded;
+        Self { round, exit: ran.exit, duration_ns, stages, gpu_records }
     }
 }
 
@@ -108,12 +113,16 @@ pub(super) struct Recorded {
     pub(super) stages: Vec<StageTime>,
     /// The GPU was a simulated one.
     pub(super) simulated: bool,
+    /// Records of GPU work, where it was to be recorded.
+    pub(super) gpu_records: Option<u64>,
+    /// Processes whose GPU work was not recorded, and why.
+    pub(super) findings: Vec<Finding>,
 }
 
 /// What a pass recorded; nothing where nobody looked on.
 ///
 /// # Errors
-/// There is nothing to read.
+/// There is nothing to read, or the GPU work that was to be recorded is not there.
 pub(super) fn recorded(pass: &Pass) -> Result<Recorded, String> {
     let Some(folder) = pass.folders.first() else { return Ok(Recorded::default()) };
     if pass.profiler.is_some() {
@@ -129,7 +138,7 @@ pub(super) fn recorded(pass: &Pass) -> Result<Recorded, String> {
             })
         };
         let stages = tables.ranges.iter().filter_map(time).collect();
-        return Ok(Recorded { stages, simulated: false });
+        return Ok(Recorded { stages, ..Recorded::default() });
     }
     if pass.outputs.is_empty() {
         return Ok(Recorded::default());
@@ -140,6 +149,21 @@ pub(super) fn recorded(pass: &Pass) -> Result<Recorded, String> {
         return Err(told.join("; "));
     }
     let report = merge(capture, RunInfo::default(), Vec::new());
+    let mut findings = Vec::new();
+    let mut gpu_records = None;
+    if pass.name == "collect" {
+        gpu_records = Some(report.coverage.gpu_records());
+        let processes = &report.coverage.processes;
+        let off = processes.iter().filter_map(|p| Some((p.pid, p.gpu_off.as_deref()?)));
+        for (pid, why) in off {
+            if gpu_records == Some(0) {
+                return Err(format!("GPU work was not recorded: {why}"));
+            }
+            let pid = pid.map_or_else(String::new, |pid| format!(" of process {pid}"));
+            let what = format!("collector: GPU work{pid} was not recorded");
+            findings.push(Finding::new(Severity::Warning, what, why, ""));
+        }
+    }
     let rows = report.stages.iter().filter(|row| row.kind == PathKind::Range);
     let time = |row: &crate::report::model::StageRow| {
         Some(StageTime {
@@ -148,7 +172,8 @@ pub(super) fn recorded(pass: &Pass) -> Result<Recorded, String> {
             host_ns: row.host_warm_median_ns.or(row.host_first_ns)?,
         })
     };
-    Ok(Recorded { stages: rows.filter_map(time).collect(), simulated: report.simulated })
+    let stages = rows.filter_map(time).collect();
+    Ok(Recorded { stages, simulated: report.simulated, gpu_records, findings })
 }
 
 impl Results {
@@ -161,10 +186,16 @@ impl Results {
             rounds,
             cut_short: false,
             simulated: false,
+            workload_exit: None,
             configurations: Vec::new(),
             rows: Vec::new(),
             findings: Vec::new(),
         }
+    }
+
+    /// How the workload fails, also when nobody looks on; nothing where it goes through.
+    pub(super) fn failed_exit(&self) -> Option<WorkloadExit> {
+        self.workload_exit.filter(|exit| *exit != WorkloadExit::Code(0))
     }
 
     /// Makes the rows.
@@ -227,6 +258,7 @@ mod tests {
             exit: Some(WorkloadExit::Code(0)),
             duration_ns: Some(duration_ns),
             stages: decode_ns.map(stage).into_iter().collect(),
+            gpu_records: None,
         }
     }
 

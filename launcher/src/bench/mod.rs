@@ -154,11 +154,21 @@ impl Bench<'_> {
             }
         }
         let untraced = at == 0;
+        let mut says_why = false;
         if untraced && self.reference.is_none() {
             (self.reference, self.exit) = (ran.exit, ran.status);
             if ran.exit.is_none() {
                 let why = ran.failed.unwrap_or_default();
                 return Err(Failure::NotRun { text: why, exit: ran.status });
+            }
+            self.results.workload_exit = ran.exit.filter(|_| !ran.ended);
+            if let Some(exit) = self.results.failed_exit() {
+                let what = format!("the workload itself fails: {}", describe_exit(exit));
+                let why = "untraced, too: the times are those of a run that fails";
+                let log = pass.capture.as_ref().map(|capture| capture.log.display().to_string());
+                let remedy = format!("see {}", log.unwrap_or_default());
+                self.note(Finding::new(Severity::Warning, what, why, remedy));
+                says_why = true;
             }
         }
         let failed = self.failure(&ran, pass.profiler.is_some());
@@ -170,12 +180,15 @@ impl Bench<'_> {
             },
         };
         self.results.simulated |= recorded.simulated;
+        for finding in &recorded.findings {
+            self.note(finding.clone());
+        }
         let kept = self.dir.join(&folder);
         if let Some(why) = &failed {
             let what = format!("{name}: no measurement in round {round}");
             let remedy = format!("see what is left in {}", kept.display());
             self.note(Finding::new(Severity::Warning, what, why.clone(), remedy));
-        } else if let Err(error) = std::fs::remove_dir_all(&kept) {
+        } else if !says_why && let Err(error) = std::fs::remove_dir_all(&kept) {
             self.terminal.detail(&format!("{} stays: {error}", kept.display()));
         }
         // Empty from its last run on.
@@ -183,7 +196,7 @@ impl Bench<'_> {
         let Some(configuration) = self.results.configurations.get_mut(slot) else {
             return Ok(true);
         };
-        configuration.runs.push(Run::new(round, &ran, recorded.stages));
+        configuration.runs.push(Run::new(round, &ran, recorded));
         configuration.failed = failed;
         if ran.ended {
             self.results.cut_short = true;

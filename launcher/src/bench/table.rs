@@ -1,9 +1,10 @@
 //! What was measured -> `bench.md`.
 
 use super::UNTRACED;
-use super::measure::{Configuration, Results, Row};
+use super::measure::{Configuration, Results, Row, Run};
 use crate::report::numbers::{ABSENT, ms3, or_absent, ratio3};
 use crate::report::table::{Align, Table};
+use crate::run::describe_exit;
 use stage2_figures::text::code;
 
 /// Stages that are shown, those with the longest time; `bench.json` has all.
@@ -23,6 +24,13 @@ pub(super) fn page(results: &Results) -> String {
     ));
     if results.simulated {
         page.push_str("Simulated: no real GPU took part.\n\n");
+    }
+    if let Some(exit) = results.failed_exit() {
+        page.push_str(&format!(
+            "**The workload itself fails** ({}), untraced as well: the times are those of a run that \
+             fails.\n\n",
+            describe_exit(exit)
+        ));
     }
     let mut table = Table::new(&[
         ("stage", Align::Left),
@@ -55,6 +63,13 @@ pub(super) fn page(results: &Results) -> String {
     let staged = |name: &str| {
         results.rows.iter().any(|row| row.stage.is_some() && row.configuration == name)
     };
+    let recorded = |of: &Configuration| of.runs.iter().any(|run| run.gpu_records.is_some());
+    if names.is_empty() && results.configurations.iter().any(recorded) {
+        page.push_str(
+            "- the workload opened no NVTX range: only the whole process is compared; mark its \
+             stages with ranges, or let `--annotate prefill-decode` do it\n",
+        );
+    }
     for Configuration { name, what, failed, runs } in &results.configurations {
         if !name.ends_with(" again") {
             page.push_str(&format!("- {name}: {what}\n"));
@@ -64,11 +79,22 @@ pub(super) fn page(results: &Results) -> String {
         if !names.is_empty() && measured && !name.starts_with(UNTRACED) && !staged(name) {
             page.push_str(&format!("- {name} recorded none of the ranges\n"));
         }
+        if measured && recorded_nothing(runs) {
+            page.push_str(&format!(
+                "- {name} recorded no GPU work: its times are those of the ranges alone\n"
+            ));
+        }
         if let Some(why) = failed {
             page.push_str(&format!("- {name} was not measured (to the end): {}\n", code(why)));
         }
     }
     page
+}
+
+/// GPU work was to be recorded, and there was none.
+fn recorded_nothing(runs: &[Run]) -> bool {
+    runs.iter().any(|run| run.gpu_records == Some(0))
+        && runs.iter().all(|run| matches!(run.gpu_records, None | Some(0)))
 }
 
 /// The whole process, then the stages with the longest time.

@@ -133,8 +133,10 @@ impl<P: Process> Spawned<P> {
         pass: &Pass,
         events: Sender<Event>,
     ) -> Result<Spawned<P>, SpawnError> {
+        // A short process may be over before this one goes on.
+        let started = Instant::now();
         let process = spawner.spawn(pass, events)?;
-        Ok(Spawned { process, started: Instant::now() })
+        Ok(Spawned { process, started })
     }
 
     /// Starts the clocks.
