@@ -67,6 +67,9 @@ fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
         let choose = || is_chosen(shared, domain, attributes.text);
         let step = thread::push(domain.number(), asked, choose);
         let want = if step.gate { open_gate(shared) } else { step.want };
+        if step.gate && want == Want::Skip {
+            thread::leave_out(domain.number());
+        }
         let mut event = event(shared, What::Push, domain, attributes);
         (event.depth, event.want) = (step.depth, want);
         send(shared, event, attributes.text);

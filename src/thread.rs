@@ -47,6 +47,8 @@ struct Unit {
     depth: u32,
     /// It is collected; else it is left out of the sample.
     collected: bool,
+    /// Its closing closes the gate.
+    gate: bool,
 }
 
 /// A thread's number and whether this call gave it out.
@@ -116,7 +118,7 @@ pub fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
         let mut want = Want::Inherit;
         if asked && slot.unit.is_none() {
             let collected = around.unwrap_or_else(choose);
-            slot.unit = Some(Unit { depth: slot.depth, collected });
+            slot.unit = Some(Unit { depth: slot.depth, collected, gate: collected });
             want = if collected { Want::Collect } else { Want::Skip };
         }
         slot.depth = slot.depth.saturating_add(1);
@@ -134,6 +136,17 @@ pub fn around() -> Option<bool> {
     STATE.try_with(decided).ok().flatten()
 }
 
+/// Collection came too late for the range that was just opened in `domain`: it is left out, and
+/// with it what is nested in it, whatever the domain. Its closing closes the gate as before.
+pub fn leave_out(domain: u32) {
+    with_domain(domain, |slot| {
+        if let Some(unit) = &mut slot.unit {
+            unit.collected = false;
+        }
+        Step::UNTRACKED
+    });
+}
+
 /// Closes the innermost range of `domain`. With none open the depth stays 0 and the answer is
 /// "not tracked".
 pub fn pop(domain: u32) -> Step {
@@ -141,7 +154,7 @@ pub fn pop(domain: u32) -> Step {
         let Some(depth) = slot.depth.checked_sub(1) else { return Step::UNTRACKED };
         slot.depth = depth;
         let closed = slot.unit.take_if(|unit| unit.depth == depth);
-        let gate = closed.is_some_and(|unit| unit.collected);
+        let gate = closed.is_some_and(|unit| unit.gate);
         Step { depth: Some(depth), gate, want: Want::Inherit }
     })
 }
@@ -204,6 +217,18 @@ mod tests {
         assert_eq!((other.gate, other.want), (false, Want::Skip));
         assert!(!pop(2).gate);
         assert!(!pop(1).gate);
+        assert_eq!(around(), None);
+    }
+
+    #[test]
+    fn a_range_that_is_left_out_late_keeps_all_inside_of_it_out_and_still_closes_the_gate() {
+        assert!(push(1, true, || true).gate);
+        leave_out(1);
+        assert_eq!(around(), Some(false));
+        let other = push(2, true, || panic!("the range around it decides"));
+        assert_eq!((other.gate, other.want), (false, Want::Skip));
+        assert!(!pop(2).gate);
+        assert!(pop(1).gate);
         assert_eq!(around(), None);
     }
 

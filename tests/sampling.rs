@@ -90,6 +90,16 @@ fn threads_in_steps_at_once_are_sampled_each_by_its_own_instances_both_ways() {
     }
 }
 
+#[test]
+fn what_is_nested_in_a_step_that_collection_came_too_late_for_is_left_out_with_it() {
+    let left = sampled("late_switch", 2).env("STAGE2_SIM_FAULT", "slow-enable=200").run();
+    let spool = complete(&left);
+    let expected =
+        [("early", (2, 1)), ("later", (4, 1)), ("later/inner", (1, 0)), ("later/started", (1, 0))];
+    assert_eq!(samples(spool), expected.map(|(path, n)| (path.to_owned(), n)).into());
+    assert_eq!(spool.kernels(), counts(&[("early", 3), ("later", 7)]));
+}
+
 /// 64 steps of a replay with 30 kernels, one of 16 recorded; and how many records have no times.
 fn replays(hazard: &str) -> (Left, u64) {
     let left = sampled(hazard, 16).env("STAGE2_RANGES", "decode_step").run();

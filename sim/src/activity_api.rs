@@ -86,6 +86,7 @@ fn set_kind(kind: u32, on: bool) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiActivityEnable(kind: u32) -> u32 {
+    std::thread::sleep(Duration::from_millis(state().config.faults.slow_enable_ms));
     set_kind(kind, true)
 }
 

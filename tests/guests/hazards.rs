@@ -42,6 +42,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("gated", gated),
     ("steps", repeated::steps),
     ("sampled_threads", repeated::sampled_threads),
+    ("late_switch", repeated::late_switch),
     ("sampled_graph", repeated::sampled_graph),
     ("sampled_graph_waits", repeated::sampled_graph_waits),
     ("sampled_fork", repeated::sampled_fork),

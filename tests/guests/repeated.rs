@@ -1,5 +1,8 @@
 //! Guests that do the same many times: steps to sample, and everything that could pile up.
 
+use std::sync::Barrier;
+use std::time::Duration;
+
 use crate::cuda::{self, Stream};
 use crate::nvtx::client;
 
@@ -51,6 +54,56 @@ pub fn sampled_threads() {
             });
         }
     });
+}
+
+/// Two threads open a step that is sampled at the same time, and collection is not on in time for the
+/// second one. Within it, ranges of another domain and a start/end range open when it is on.
+pub fn late_switch() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    let domain = nvtx.domain("other domain");
+    let inner = nvtx.register(domain, "inner");
+    // Cold, so not sampled.
+    for name in [b"early", b"later"] {
+        nvtx.push(name);
+        nvtx.pop();
+    }
+    let (opening, opened, done) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let stream = Stream::new();
+            opening.wait();
+            nvtx.push(b"early");
+            opened.wait();
+            stream.launch(3);
+            done.wait();
+            nvtx.pop();
+            stream.synchronize();
+        });
+        opening.wait();
+        // Well within the time that the other thread needs to switch collection on.
+        std::thread::sleep(Duration::from_millis(100));
+        nvtx.push(b"later");
+        opened.wait();
+        stream.launch(2);
+        nvtx.push_registered(domain, inner, 0);
+        stream.launch(4);
+        nvtx.pop_in(domain);
+        let started = nvtx.start("started");
+        stream.launch(5);
+        nvtx.end(started);
+        nvtx.pop();
+        done.wait();
+    });
+    // Outside of all ranges, and then in steps of which one is sampled: the switch is where it
+    // has to be.
+    stream.launch(6);
+    for _ in 0..2 {
+        nvtx.push(b"later");
+        stream.launch(7);
+        nvtx.pop();
+    }
+    stream.synchronize();
 }
 
 /// A graph of 30 kernels, replayed in steps that do not wait for it.
