@@ -1,27 +1,79 @@
 //! Every call from the guest into us goes through here: no panic leaves, nothing re-enters.
 
 use std::cell::Cell;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parking_lot::Mutex;
 
 use crate::diag;
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// Calls of [`caught`] that this thread is in.
+    static CATCHING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Where the last panic was that is caught here.
+static PLACE: Mutex<String> = Mutex::new(String::new());
+
+/// A panic that was stopped.
+#[derive(Debug)]
+pub struct Panic {
+    message: &'static str,
+    place: String,
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place.as_str() {
+            "" => write!(f, "internal error ({})", self.message),
+            place => write!(f, "internal error ({}, at {place})", self.message),
+        }
+    }
+}
+
+/// Leaves it to whoever stops a panic of ours to tell of it, in one line; by itself Rust writes
+/// three. Allocates; called once, at start.
+pub fn hush() {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if CATCHING.try_with(Cell::get).unwrap_or(0) == 0 {
+            return others(panic);
+        }
+        if let (Some(at), Some(mut place)) = (panic.location(), PLACE.try_lock()) {
+            *place = at.to_string();
+        }
+    }));
 }
 
 /// Runs `body` for a C caller and turns a panic into `fallback`.
 pub fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(value) => value,
-        Err(panic) => {
-            // A panic payload may own things whose drop panics again: leak it.
-            std::mem::forget(panic);
-            diag::warn(format_args!(
-                "internal error (a panic was stopped): this call is not recorded; please report it"
-            ));
-            fallback
-        }
-    }
+    caught(body).unwrap_or_else(|panic| {
+        diag::warn(format_args!("{panic}: this call is not recorded; please report it"));
+        fallback
+    })
+}
+
+/// Runs `body` and stops a panic.
+///
+/// # Errors
+/// The panic.
+pub fn caught<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
+    let count = |change: i32| {
+        let _ = CATCHING.try_with(|depth| depth.set(depth.get().saturating_add_signed(change)));
+    };
+    count(1);
+    let result = catch_unwind(AssertUnwindSafe(body));
+    count(-1);
+    result.map_err(|payload| {
+        // It may own things whose drop panics again: leak it.
+        let payload = Box::leak(payload);
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        let place = PLACE.try_lock().map(|place| place.clone()).unwrap_or_default();
+        Panic { message: text.unwrap_or("a panic"), place }
+    })
 }
 
 /// As [`catch`], and gives `fallback` at once where this thread is already inside such a call
@@ -60,6 +112,17 @@ mod tests {
     fn a_panic_becomes_the_fallback_and_the_thread_can_enter_again() {
         assert_eq!(enter(7, || panic!("inside")), 7);
         assert_eq!(enter(7, || 1), 1);
+    }
+
+    #[test]
+    fn a_panic_that_is_stopped_has_its_message_and_nests() {
+        let outer = caught(|| {
+            let inner = caught(|| panic!("number {}", 7));
+            assert!(inner.is_err_and(|panic| panic.to_string().contains("number 7")));
+            std::panic::panic_any(1u8)
+        });
+        assert!(outer.is_err_and(|panic: Panic| panic.to_string().contains("a panic")));
+        assert_eq!(CATCHING.with(Cell::get), 0);
     }
 
     #[test]

@@ -43,6 +43,8 @@ struct Cupti {
     driver_get_version: DriverGetVersion,
     by_callback: bool,
     collecting: AtomicBool,
+    /// Nothing is collected any more, whoever asks.
+    shut: AtomicBool,
     kinds: &'static [u32],
     facts: Vec<(&'static str, String)>,
 }
@@ -95,6 +97,7 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
         driver_get_version,
         by_callback: settings.by_callback,
         collecting: AtomicBool::new(settings.collecting),
+        shut: AtomicBool::new(false),
         kinds: kinds(options.graph),
         facts,
     }))
@@ -342,6 +345,9 @@ impl Tracer for Cupti {
 
     fn collect(&self, on: bool) {
         if on {
+            if self.shut.load(Ordering::SeqCst) {
+                return;
+            }
             self.collecting.store(true, Ordering::Release);
             // Before the first record, so that none is without its launch.
             self.report_launches(true);
@@ -350,6 +356,10 @@ impl Tracer for Cupti {
                     "CUPTI refused to collect activity of kind {kind}: {error}"
                 ));
             }
+            if self.shut.load(Ordering::SeqCst) {
+                // Between the two looks at it.
+                disable(self.api, self.kinds);
+            }
         } else if self.collecting.swap(false, Ordering::AcqRel) {
             disable(self.api, self.kinds);
             self.report_launches(false);
@@ -357,6 +367,7 @@ impl Tracer for Cupti {
     }
 
     fn shut(&self) {
+        self.shut.store(true, Ordering::SeqCst);
         self.collect(false);
         if let Some(subscriber) = self.take_subscriber() {
             // A failure has nobody to go to.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::barrier::Panic;
 use crate::options::Options;
 use crate::state::{self, Off, Phase, Shared};
 use crate::{barrier, cupti, diag, drain};
@@ -33,6 +34,7 @@ pub fn start() -> Option<&'static Shared> {
     let options = Options::from_env();
     diag::debug(format_args!("{options:?}"));
     let shared = state::share(Shared::new(options))?;
+    barrier::hush();
     if let Err(error) = spawn_drain(shared) {
         diag::warn(format_args!("off: no thread can be started ({error}); nothing is recorded"));
         return None;
@@ -66,6 +68,11 @@ pub fn start_gpu() {
     }
     // The lock makes us the only one to set it.
     let _ = shared.gpu.set(gpu);
+    if let (Phase::Ended, Some(tracer)) = (state::phase(), shared.tracer()) {
+        // The drain thread failed meanwhile, and found nothing to shut.
+        tracer.shut();
+        return;
+    }
     if shared.gate.is_open() {
         // A wanted range was opened before CUPTI was there.
         shared.collect(true);
@@ -100,14 +107,11 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     // Signals are the guest's business: they must not arrive on our thread.
     let guest_mask = block_signals();
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
-        let finished = barrier::catch(false, || {
-            drain::run(shared);
-            true
-        });
-        shared.done.store(true, Ordering::Release);
-        if !finished {
-            give_up(shared);
+        if let Err(panic) = barrier::caught(|| drain::run(shared)) {
+            give_up(shared, &panic);
         }
+        // Until here the end of the guest waits, for a bounded time.
+        shared.done.store(true, Ordering::Release);
     });
     restore_signals(&guest_mask);
     // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
@@ -115,15 +119,17 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Nobody takes in records any more: the guest shall not pay for them.
-fn give_up(shared: &Shared) {
+/// Nobody takes in records any more: the guest shall not pay for them. What CUPTI still hands back
+/// is taken back, and stays unread.
+fn give_up(shared: &Shared, panic: &Panic) {
     state::advance(Phase::On, Phase::Ended);
+    diag::warn(format_args!(
+        "off: {panic}: nothing more is recorded, and the trace file ends at its last flush; please \
+         report it"
+    ));
     if let Some(tracer) = shared.tracer() {
         barrier::catch((), || tracer.shut());
     }
-    diag::warn(format_args!(
-        "off: the thread that takes in records failed; the trace file ends at its last flush"
-    ));
 }
 
 fn block_signals() -> libc::sigset_t {

@@ -125,6 +125,26 @@ fn a_folder_that_cannot_be_written_costs_the_files_only() {
 }
 
 #[test]
+fn a_full_disk_ends_the_trace_file_and_neither_the_guest_nor_the_table_at_exit() {
+    let started = Instant::now();
+    let left = Guest::new("no_room").env("STAGE2_SUMMARY", "stderr").run();
+    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    assert_eq!(left.stdout(), "worked on\n");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let stderr = left.stderr();
+    let told = stderr.matches("the trace file cannot be written (File too large").count();
+    assert_eq!(told, 1, "said once: {stderr}");
+    // The table has everything.
+    for part in ["more  x20", "10207 GPU records attributed"] {
+        assert!(stderr.contains(part), "{part:?} in {stderr}");
+    }
+    // The file is readable up to its last whole frame.
+    let kernels: usize = left.spool().kernels().values().sum();
+    assert!((1..10_207).contains(&kernels), "{kernels}");
+    assert_ne!(left.spool().ending, stage2_spool::Ending::Complete);
+}
+
+#[test]
 fn values_that_cannot_be_read_are_named_with_the_accepted_form() {
     for (name, value) in [
         ("STAGE2_BUFFERS", "9999999T*2"),

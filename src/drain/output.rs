@@ -66,6 +66,10 @@ impl Output {
     /// Writes the losses so far and everything before them to the file.
     pub(super) fn flush(&mut self, counters: &Counters) {
         self.put(Record::Losses(counters.losses()));
+        self.write_out(counters);
+    }
+
+    fn write_out(&mut self, counters: &Counters) {
         let Some(writer) = &mut self.writer else { return };
         if let Err(error) = writer.flush()
             && !std::mem::replace(&mut self.failed, true)
@@ -81,15 +85,7 @@ impl Output {
     pub(super) fn end(&mut self, counters: &Counters) {
         self.put(Record::Losses(counters.losses()));
         self.put(Record::End { reason: "exit".to_owned() });
-        self.flush_last(counters);
-    }
-
-    fn flush_last(&mut self, counters: &Counters) {
-        if let Some(writer) = &mut self.writer {
-            // A failure was said at the last periodic flush, or stands in the count below.
-            let _ = writer.flush();
-            counters.spool_bytes_unwritten.set(writer.unwritten_bytes());
-        }
+        self.write_out(counters);
     }
 
     pub(super) fn devices(&self) -> &[Device] {

@@ -92,7 +92,8 @@ impl Guest {
     }
 }
 
-fn spools_in(folder: &Path) -> Vec<Spool> {
+/// The spools in a folder.
+pub fn spools_in(folder: &Path) -> Vec<Spool> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("folder")
         .map(|entry| entry.expect("entry").path())

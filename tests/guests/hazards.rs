@@ -49,6 +49,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("never_closed", repeated::never_closed),
     ("hoard", repeated::hoard),
     ("hang", hang),
+    ("no_room", no_room),
 ];
 
 /// Uses neither CUDA nor NVTX; prints its threads and open files.
@@ -287,6 +288,24 @@ fn gated() {
         stream.launch(3);
     }
     stream.synchronize();
+}
+
+/// The plain guest where no file may grow beyond 32 KiB, and much work after it.
+fn no_room() {
+    let limit = libc::rlimit { rlim_cur: 32 << 10, rlim_max: 32 << 10 };
+    // SAFETY: the struct is valid; the limit is meant.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    plain();
+    wait_for_a_flush();
+    let stream = Stream::new();
+    for _ in 0..20 {
+        client().push(b"more");
+        stream.launch(500);
+        stream.synchronize();
+        client().pop();
+    }
+    wait_for_a_flush();
+    println!("worked on");
 }
 
 /// Goes on until it is killed.
