@@ -289,6 +289,10 @@ impl Tracer for Cupti {
         thread::take_fence()
     }
 
+    fn reports_launches(&self) -> bool {
+        self.by_callback
+    }
+
     fn flush(&self, forced: bool) -> Result<(), String> {
         self.api.flush_all(forced).map_err(|error| error.to_string())
     }

@@ -99,6 +99,9 @@ impl Drain {
                     self.output.put(Record::Meta { key: key.to_owned(), value });
                 }
                 self.output.anchor(clock::anchor(|| tracer.now()));
+                if tracer.reports_launches() {
+                    self.ranges.expect_launches();
+                }
             }
             Err(off) => {
                 let (key, value) = ("gpu.off".to_owned(), off.to_string());

@@ -110,7 +110,7 @@ pub struct Ranges {
     /// Thread on which a start/end range was started.
     started_on: FxHashMap<u64, u32>,
     capture_paths: FxHashMap<u64, u32>,
-    /// Reported launches by the low bits of their id; empty until one is reported.
+    /// Reported launches by the low bits of their id; empty where none are expected.
     launches: Vec<(u64, Place)>,
     correlations: Correlations,
     next_range: u64,
@@ -168,6 +168,12 @@ impl Ranges {
             known.for_each(|thread| thread.timeline.forget_half());
             self.count_changes();
         }
+    }
+
+    /// Launches will be reported one by one. From now on only that tells where work belongs: a buffer
+    /// may hold the records of any thread.
+    pub fn expect_launches(&mut self) {
+        self.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
     }
 
     /// Where work belongs that `owner` launched with CUPTI's id `correlation`, and that id in

@@ -162,6 +162,9 @@ pub trait Tracer: Send + Sync {
     /// A number in CUPTI's sequence of calls, taken now on this thread; 0 where none is needed.
     fn fence(&self) -> u32;
 
+    /// Whether launches are reported one by one, instead of being placed between fences.
+    fn reports_launches(&self) -> bool;
+
     /// Has CUPTI hand back its buffers; `forced`: the unfinished ones as well.
     fn flush(&self, forced: bool) -> Result<(), String>;
 

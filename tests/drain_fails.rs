@@ -45,6 +45,9 @@ impl Tracer for Failing {
     fn fence(&self) -> u32 {
         self.0.fence()
     }
+    fn reports_launches(&self) -> bool {
+        self.0.reports_launches()
+    }
     fn flush(&self, forced: bool) -> Result<(), String> {
         if forced {
             fail("last flush");

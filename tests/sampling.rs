@@ -12,20 +12,6 @@ fn sampled(hazard: &str, one_in: u32) -> Guest {
     Guest::new(hazard).env("STAGE2_SAMPLE", format!("1/{one_in}"))
 }
 
-/// (instances that the choice was made for, recorded ones) by path.
-fn samples(spool: &Spool) -> BTreeMap<String, (u64, u64)> {
-    let paths = spool.range_paths();
-    let mut samples = BTreeMap::new();
-    for record in &spool.records {
-        if let Record::RangeSample { range, recorded } = record {
-            let (asked, taken) = samples.entry(paths[range].clone()).or_insert((0, 0));
-            *asked += 1;
-            *taken += u64::from(*recorded);
-        }
-    }
-    samples
-}
-
 fn complete(left: &Left) -> &Spool {
     let spool = left.expect_quiet(0).spool();
     assert_eq!(spool.losses(), Losses::default());
@@ -38,7 +24,7 @@ fn of_every_16_steps_one_is_recorded_with_all_inside_and_scales_to_the_full_coun
     let spool = complete(&left);
     assert_eq!(spool.meta("sample"), Some("1/16"));
     let step = "decode/decode_step".to_owned();
-    assert_eq!(samples(spool), BTreeMap::from([(step.clone(), (192, 12))]));
+    assert_eq!(spool.samples(), BTreeMap::from([(step.clone(), (192, 12))]));
     let expected = counts(&[(&step, 12 * 2), ("decode/decode_step/layer", 12 * 7)]);
     assert_eq!(spool.kernels(), expected);
 }
@@ -47,7 +33,7 @@ fn of_every_16_steps_one_is_recorded_with_all_inside_and_scales_to_the_full_coun
 fn without_a_filter_the_outermost_ranges_are_sampled_each_kind_by_itself() {
     let left = sampled("steps", 2).run();
     let spool = complete(&left);
-    let found = samples(spool);
+    let found = spool.samples();
     assert_eq!(found.keys().collect::<Vec<_>>(), ["decode", "prefill"]);
     for (path, (asked, recorded)) in &found {
         assert_eq!(*asked, 3, "{path}");
@@ -71,7 +57,7 @@ fn threads_in_steps_at_once_are_sampled_each_by_its_own_instances_both_ways() {
             .env("STAGE2_ATTRIBUTION", attribution)
             .run();
         let spool = left.expect_quiet(0).spool();
-        let found = samples(spool);
+        let found = spool.samples();
         assert_eq!(found.len(), 4);
         let mut expected = BTreeMap::new();
         for (thread, (path, (asked, recorded))) in found.iter().enumerate() {
@@ -96,7 +82,7 @@ fn what_is_nested_in_a_step_that_collection_came_too_late_for_is_left_out_with_i
     let spool = complete(&left);
     let expected =
         [("early", (2, 1)), ("later", (4, 1)), ("later/inner", (1, 0)), ("later/started", (1, 0))];
-    assert_eq!(samples(spool), expected.map(|(path, n)| (path.to_owned(), n)).into());
+    assert_eq!(spool.samples(), expected.map(|(path, n)| (path.to_owned(), n)).into());
     assert_eq!(spool.kernels(), counts(&[("early", 3), ("later", 7)]));
 }
 
@@ -136,7 +122,7 @@ fn a_fork_within_a_sampled_step_disturbs_neither_side() {
     let spool = complete(&left);
     // The second of four, in which it forked, and one of the next four.
     let expected = counts(&[("decode_step", 9 + 2), ("decode_step/layer", 7)]);
-    assert_eq!(samples(spool), BTreeMap::from([("decode_step".to_owned(), (8, 2))]));
+    assert_eq!(spool.samples(), BTreeMap::from([("decode_step".to_owned(), (8, 2))]));
     assert_eq!(spool.kernels(), expected);
 }
 
@@ -145,7 +131,7 @@ fn a_sampled_range_that_is_never_closed_keeps_to_itself() {
     let left = sampled("never_closed", 4).run();
     let spool = left.expect_quiet(0).spool();
     assert_eq!(spool.losses(), Losses { unclosed: 1, ..Losses::default() });
-    let other = samples(spool)["other"];
+    let other = spool.samples()["other"];
     assert_eq!(other, (8, 2));
     assert_eq!(spool.kernels(), counts(&[("decode_step", 6), ("other", 3 * 2)]));
 }

@@ -95,9 +95,9 @@ impl<S: Sink> Applying<'_, S> {
             What::Launch => {
                 let place = self.ranges.thread(event.thread).timeline.now();
                 let id = self.ranges.correlations.extend(event.fence);
-                // Room is only needed with attribution by callback.
+                // It may be here before we are told that launches are reported.
                 if self.ranges.launches.is_empty() {
-                    self.ranges.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
+                    self.ranges.expect_launches();
                 }
                 if let Some(slot) = self.ranges.launches.get_mut(id as usize & (LAUNCHES - 1)) {
                     *slot = (id, place);

@@ -222,6 +222,17 @@ fn reported_launches_are_placed_by_id_whatever_the_thread() {
 }
 
 #[test]
+fn where_launches_are_reported_one_that_was_not_is_unknown_from_the_first_on() {
+    let mut guest = Guest::new();
+    let open = guest.push(1, "a");
+    guest.ranges.expect_launches();
+    // The buffer was asked for by thread 1; who launched this is anybody's guess.
+    assert_eq!(guest.path_at(1, open + 1), "(unknown)");
+    guest.event(What::Launch, 2, |e| e.fence = 1002, "");
+    assert_eq!(guest.path_at(1, 1002), "(outside)");
+}
+
+#[test]
 fn graph_nodes_remember_where_they_were_captured() {
     let mut guest = Guest::new();
     guest.push(1, "capture");

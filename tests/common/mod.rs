@@ -202,6 +202,20 @@ impl Spool {
         })
     }
 
+    /// (instances that the choice was made for, recorded ones) by path, with `STAGE2_SAMPLE`.
+    pub fn samples(&self) -> BTreeMap<String, (u64, u64)> {
+        let paths = self.range_paths();
+        let mut samples = BTreeMap::new();
+        for record in &self.records {
+            if let Record::RangeSample { range, recorded } = record {
+                let (asked, taken) = samples.entry(paths[range].clone()).or_insert((0, 0));
+                *asked += 1;
+                *taken += u64::from(*recorded);
+            }
+        }
+        samples
+    }
+
     /// The value of a metadata key.
     pub fn meta(&self, wanted: &str) -> Option<&str> {
         self.records.iter().rev().find_map(|record| match record {

@@ -77,6 +77,10 @@ struct Replay {
 }
 
 impl Tracer for Replay {
+    fn reports_launches(&self) -> bool {
+        false
+    }
+
     fn fence(&self) -> u32 {
         0
     }
