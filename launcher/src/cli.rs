@@ -21,6 +21,8 @@ Examples:
       only kernels inside of these ranges, and an end after five minutes
   stage2-launch merge --nsys x.sqlite --ncu raw.csv --ncu details.csv -o OUT report.top_n=20
       reports of captures taken elsewhere, any subset of them
+  stage2-launch report tmp/stage2/latest model/llm=llama_3_8b hardware=h200
+      the reports of a run again, here with the model that it was not told of
   stage2-launch --dry-run -- python infer.py
       what would be run, as a shell would write it
   stage2-launch bench --rounds 5 -- python infer.py
@@ -111,6 +113,10 @@ pub(crate) enum Command {
         // Not `run_dir`: the parser would take it for the option of that name.
         #[arg(value_name = "RUN_DIR")]
         bundle: PathBuf,
+        /// Settings of the reports that are to be others than the run's: model, hardware, operators,
+        /// report, stage1; the bundle keeps them
+        #[arg(value_name = "KEY=VALUE")]
+        overrides: Vec<String>,
     },
     /// Run a command untraced and under each profiler in turn, and print what each costs
     Bench {

@@ -276,6 +276,7 @@ pub(crate) fn tell(record: &RunRecord, headline: &[String], dir: &Path, terminal
 pub(crate) fn report_again(
     run_dir: &Path,
     options: &Options,
+    overrides: Vec<String>,
     terminal: &Terminal,
 ) -> Result<u8, Failure> {
     if options.runs_something() {
@@ -284,6 +285,12 @@ pub(crate) fn report_again(
         return Err(Failure::Usage(text.into()));
     }
     RunRecord::read(run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
+    if !overrides.is_empty() {
+        let words = overrides.join(" ");
+        let request = request(options, overrides);
+        let change = |text: Option<&str>| Ok(config::recompose(text, run_dir, &request)?);
+        bundle::change_config(run_dir, &words, change)?;
+    }
     let outcome =
         report::write_reports(run_dir).map_err(|e| Failure::NoResult(format!("{e:#}")))?;
     let record = bundle::update_after_report(run_dir, &outcome)

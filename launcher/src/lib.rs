@@ -67,7 +67,9 @@ fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Bench { rounds, overrides, workload }) => {
             bench::bench(&options, rounds, overrides, workload, terminal)
         }
-        Some(Command::Report { bundle }) => launch::report_again(&bundle, &options, terminal),
+        Some(Command::Report { bundle, overrides }) => {
+            launch::report_again(&bundle, &options, overrides, terminal)
+        }
         Some(Command::Merge { spool, nsys, ncu, output, overrides }) => {
             let captures = captures::Captures { spool, nsys, ncu, output, overrides };
             captures::merge(&captures, &options, terminal)

@@ -89,6 +89,66 @@ fn on_a_full_disk_every_report_is_the_old_one_or_the_new_one() {
 }
 
 #[test]
+fn settings_that_the_run_was_not_told_of_are_given_to_its_reports_and_stay() {
+    let sandbox = bundle(300);
+    let rows = |sandbox: &Sandbox| {
+        let table = common::read(&sandbox.path("b/kernels.md"));
+        table.lines().filter(|line| line.contains("kernel0")).count()
+    };
+    let summary = |sandbox: &Sandbox| common::read(&sandbox.path("b/stakeholder_summary.md"));
+    assert!(summary(&sandbox).contains("no model is configured"), "{}", summary(&sandbox));
+    assert_eq!(rows(&sandbox), 50);
+
+    let words = ["report", "b", "model/llm=llama_3_8b", "hardware=h200", "report.top_n=5"];
+    sandbox.launch(&words).assert().success();
+    assert!(!summary(&sandbox).contains("no model is configured"), "{}", summary(&sandbox));
+    assert!(summary(&sandbox).contains("llama_3_8b"), "{}", summary(&sandbox));
+    assert_eq!(rows(&sandbox), 5);
+    let config = common::read(&sandbox.path("b/config.yaml"));
+    for part in [
+        "# after the run, by `stage2-launch report`: model/llm=llama_3_8b hardware=h200 report.top_n=5",
+        "# conf/model/llm/llama_3_8b.yaml:",
+        "# override report.top_n=5",
+        "# conf/runner/stage2.yaml:",
+    ] {
+        assert!(config.contains(part), "{part:?} in {config}");
+    }
+
+    // What was given stays; and once more, on top of it.
+    sandbox.launch(&["report", "b"]).assert().success();
+    assert_eq!((rows(&sandbox), common::read(&sandbox.path("b/config.yaml"))), (5, config));
+    sandbox.launch(&["report", "b", "report.top_n=7"]).assert().success();
+    assert!(summary(&sandbox).contains("llama_3_8b"));
+    assert_eq!(rows(&sandbox), 7);
+    let config = common::read(&sandbox.path("b/config.yaml"));
+    assert_eq!(config.lines().filter(|line| line.starts_with("# after the run")).count(), 2);
+}
+
+#[test]
+fn a_setting_that_is_wrong_or_of_the_run_changes_nothing() {
+    let sandbox = bundle(3);
+    let before = files(&sandbox);
+    for (word, part) in [
+        ("run.mode=light", "the run is over"),
+        ("report.top_n=many", "wrong value"),
+        ("model/llm=no-such", "no preset"),
+        ("nonsense", "KEY=VALUE"),
+    ] {
+        let assert = sandbox.launch(&["report", "b", word]).assert().code(2);
+        let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(told.contains(part), "{word}: {told}");
+    }
+    assert!(files(&sandbox) == before);
+    fs::write(sandbox.path("b/config.yaml"), "a: [1").expect("file");
+    let assert = sandbox.launch(&["report", "b", "hardware=h200"]).assert().code(2);
+    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(told.contains("config.yaml: no valid YAML"), "{told}");
+    fs::remove_file(sandbox.path("b/config.yaml")).expect("file");
+    sandbox.launch(&["report", "b", "hardware=h200"]).assert().success();
+    assert!(common::read(&sandbox.path("b/config.yaml")).contains("name: \"H200 SXM\""));
+}
+
+#[test]
 fn a_spool_of_a_newer_version_is_refused_by_name_and_the_others_are_read() {
     let sandbox = bundle(3);
     let mut newer = fs::read(sandbox.path("node-1.s2t")).expect("spool");

@@ -17,9 +17,12 @@ pub(crate) use retention::{keep_last, too_big};
 pub(crate) use run_record::now;
 pub use run_record::{PassRecord, PassStatus, RUN_JSON, RunRecord, SCHEMA, Tool, WorkloadExit};
 
+use crate::config::{Node, yaml_with_origins};
 use crate::env::Environment;
+use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::report::Outcome;
+use stage2_figures::text::visible;
 
 /// Folder of the collector's spools in the bundle.
 pub const COLLECTOR_DIR: &str = "collector";
@@ -29,6 +32,9 @@ pub const BASELINE_DIR: &str = "baseline";
 pub const NSYS_DIR: &str = "nsys";
 /// Folder of what Nsight Compute wrote.
 pub const NCU_DIR: &str = "ncu";
+
+/// File of the composed configuration.
+const CONFIG_YAML: &str = "config.yaml";
 
 /// What a bundle says about where it comes from, besides `run.json`.
 #[derive(Clone, Debug)]
@@ -93,7 +99,7 @@ impl Bundle {
         let yaml = serde_saphyr::to_string(&marked).context("inputs.yaml")?;
         write_whole(&self.dir.join("inputs.yaml"), &yaml)?;
         let mark = if simulated { "# simulated: no real GPU took part in this run\n" } else { "" };
-        write_whole(&self.dir.join("config.yaml"), &format!("{mark}{config_yaml}"))
+        write_whole(&self.dir.join(CONFIG_YAML), &format!("{mark}{config_yaml}"))
     }
 
     /// Notes that all passes are over.
@@ -122,6 +128,38 @@ fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
     record.report_findings = new.cloned().collect();
     record.coverage = outcome.coverage.clone();
     record.simulated |= outcome.simulated;
+}
+
+/// Larger ones are no configuration of ours.
+const MAX_CONFIG_BYTES: u64 = 16 << 20;
+
+/// Replaces `config.yaml` by what `change` makes of its text (none: it is not there). Comments on top
+/// of it stay, and one more names the `words` that it was changed by.
+///
+/// # Errors
+/// A file that cannot be read or written, or an error of `change`.
+pub(crate) fn change_config(
+    dir: &Path,
+    words: &str,
+    change: impl FnOnce(Option<&str>) -> Result<Node, Failure>,
+) -> Result<(), Failure> {
+    let path = dir.join(CONFIG_YAML);
+    let text = match std::fs::metadata(&path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Ok(file) if file.len() > MAX_CONFIG_BYTES => Err("it is larger than 16 MiB".to_owned()),
+        _ => std::fs::read_to_string(&path).map(Some).map_err(|e| e.to_string()),
+    };
+    let text = text.map_err(|why| {
+        let path = path.display();
+        Failure::Usage(format!("{path} cannot be used: {why}; take it away to start from defaults"))
+    })?;
+    let tree = change(text.as_deref())?;
+    let head = text.iter().flat_map(|text| text.lines()).take_while(|line| line.starts_with('#'));
+    let mut changed: String = head.flat_map(|line| [line, "\n"]).collect();
+    let words = visible(words.as_bytes());
+    changed.push_str(&format!("# after the run, by `stage2-launch report`: {words}\n"));
+    changed.push_str(&yaml_with_origins(&tree));
+    write_whole(&path, &changed).map_err(|e| Failure::NoResult(format!("{e:#}")))
 }
 
 /// Brings a report that was written again into `run.json`.

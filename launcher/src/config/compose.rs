@@ -30,7 +30,7 @@ pub struct Composed {
 }
 
 /// Other names of our keys, as a Hydra app's user or a reader of the command line would write them.
-const SYNONYMS: &[(&str, &str)] =
+pub(super) const SYNONYMS: &[(&str, &str)] =
     &[("hydra.run.dir", "run.dir"), ("run.annotate", "operators.annotate")];
 
 /// Composes and checks the configuration.
@@ -110,7 +110,7 @@ impl Composed {
 }
 
 /// Applies an override of a value.
-fn apply(
+pub(super) fn apply(
     tree: &mut Node,
     o: &Override,
     valid: &[String],
@@ -162,14 +162,17 @@ pub(crate) fn built_in() -> Result<Config, ConfigError> {
 }
 
 /// Every key that there is.
-fn skeleton() -> Result<serde_json::Value, ConfigError> {
+pub(super) fn skeleton() -> Result<serde_json::Value, ConfigError> {
     let config = built_in()?;
     serde_json::to_value(config)
         .map_err(|e| ConfigError::File { file: "built-in presets".into(), what: e.to_string() })
 }
 
 /// Dotted names of all valid keys, and the groups.
-fn valid_keys(skeleton: &serde_json::Value, presets: &Presets) -> Result<Vec<String>, ConfigError> {
+pub(super) fn valid_keys(
+    skeleton: &serde_json::Value,
+    presets: &Presets,
+) -> Result<Vec<String>, ConfigError> {
     fn walk(value: &serde_json::Value, prefix: &str, found: &mut Vec<String>) {
         match value.as_object() {
             Some(map) => map.iter().for_each(|(k, v)| walk(v, &join_key(prefix, k), found)),
@@ -183,7 +186,7 @@ fn valid_keys(skeleton: &serde_json::Value, presets: &Presets) -> Result<Vec<Str
 }
 
 /// Refuses the first key that is not in the settings.
-fn check_keys(
+pub(super) fn check_keys(
     node: &Node,
     skeleton: &serde_json::Value,
     prefix: &str,
@@ -222,7 +225,7 @@ fn nested_example(prefix: &str, valid: &[String]) -> String {
 }
 
 /// Reads a resolved tree as settings.
-fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
+pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
     let json = tree.to_json();
     match serde_path_to_error::deserialize::<_, Config>(&json) {
         Ok(config) => match wrong_together(&config) {

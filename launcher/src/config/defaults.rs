@@ -55,7 +55,7 @@ pub(crate) fn merge_presets(
 
 /// Whether an override speaks of a group and not of a key. A deep value under a group's name
 /// (`workload.append=[]`) has dots, and a map is never the name of a preset.
-fn chooses_preset(o: &Override, groups: &BTreeSet<String>) -> bool {
+pub(super) fn chooses_preset(o: &Override, groups: &BTreeSet<String>) -> bool {
     o.package.is_some() || o.key.contains('/') || groups.contains(&o.key)
 }
 

@@ -8,6 +8,7 @@
 //! developed (the others are forks that keep the archived serde_yaml alive), it is pure Rust
 //! without `unsafe` C heritage, it bounds aliases and nesting, and it knows the line of each value.
 
+mod again;
 mod compose;
 mod defaults;
 mod error;
@@ -19,6 +20,7 @@ mod print;
 mod schema;
 mod value;
 
+pub(crate) use again::recompose;
 pub(crate) use compose::built_in;
 pub use compose::{Composed, Request, compose};
 pub use error::ConfigError;

@@ -23,6 +23,8 @@ pub enum Origin {
     Flag(Arc<str>),
     /// The program chose it for this run.
     Chosen,
+    /// As the `config.yaml` of a bundle notes it.
+    Noted(Arc<str>),
 }
 
 impl fmt::Display for Origin {
@@ -32,6 +34,7 @@ impl fmt::Display for Origin {
             Origin::Override(text) => write!(f, "override {text}"),
             Origin::Flag(text) => write!(f, "option {text}"),
             Origin::Chosen => f.write_str("chosen for this run"),
+            Origin::Noted(text) => f.write_str(text),
         }
     }
 }

@@ -80,7 +80,8 @@ impl fmt::Display for Absent {
         f.write_str("none, because ")?;
         match self {
             Absent::NoModel => f.write_str(
-                "no model is configured (choose one: model/llm=NAME, or model.llm.config_json=PATH)",
+                "no model is configured (choose one, also for stage2-launch report RUN_DIR: \
+                 model/llm=NAME, or model.llm.config_json=PATH)",
             ),
             Absent::BadModel { why } => f.write_str(why),
             Absent::NoTokenCount { count } => write!(
