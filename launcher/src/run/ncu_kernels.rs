@@ -10,19 +10,17 @@ use super::child::Spawner;
 use super::imports::export_nsys;
 use super::nsys_pass::environment_finding;
 use super::tool::Tool;
-use crate::bundle::{COLLECTOR_DIR, NSYS_DIR};
+use crate::bundle::NSYS_DIR;
 use crate::captures::take_in::{Kind, TakeIn};
 use crate::finding::{Finding, Severity};
-use crate::load::spool::load_folder;
 use crate::merge::fallback::{Piece, label, of_nsys};
-use crate::merge::merge;
 use crate::ncu::config::Ncu;
 use crate::ncu::nvtx::Label;
 use crate::ncu::select::{KernelTime, Selection, Shape, select};
 use crate::nsys::load::folder::captures;
 use crate::nsys::load::{Naming, Range, RangeKernel, Source, Tables};
 use crate::plan::Given;
-use crate::report::model::{PathKind, Report, RunInfo};
+use crate::report::model::{PathKind, Report};
 
 /// Folder of the captures that the user names, in that of the pass.
 const GIVEN_DIR: &str = "kernels_from_nsys";
@@ -57,17 +55,16 @@ struct Row {
     stage: String,
 }
 
-/// Chooses the kernels. A stage that the settings name by default gives way to the one with the most
+/// Chooses the kernels. `collected`: what the collect pass knows of the run in `run_dir`. A stage that the settings name by default gives way to the one with the most
 /// GPU time where it did not occur.
 pub(super) fn kernels_of<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
-    run_dir: &Path,
+    (collected, run_dir): (&Report, &Path),
     ncu: &mut Ncu,
-    stage_is_explicit: bool,
-    given: &Given,
+    (stage_is_explicit, given): (bool, &Given),
     findings: &mut Vec<Finding>,
 ) -> Kernels {
-    let known = known(tool, run_dir, ncu, given, findings);
+    let known = known(tool, (collected, run_dir), ncu, given, findings);
     let rows = known.times();
     if rows.is_empty() {
         findings.push(Finding::new(
@@ -105,18 +102,17 @@ pub(super) fn kernels_of<S: Spawner, G: SignalSource>(
 /// The first source that knows kernels.
 fn known<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
-    run_dir: &Path,
+    (collected, run_dir): (&Report, &Path),
     ncu: &Ncu,
     given: &Given,
     findings: &mut Vec<Finding>,
 ) -> Known {
-    // What is wrong with the spools and with the nsys pass is told by the reports.
-    let report = merge(load_folder(&run_dir.join(COLLECTOR_DIR)), RunInfo::default(), Vec::new());
-    let known = Known::of_report(&report);
+    let known = Known::of_report(collected);
     if !known.rows.is_empty() {
         findings.extend(not_needed(given, "the collect pass"));
         return known;
     }
+    // What is wrong with the nsys pass is told by the reports.
     let of_run = captures(&run_dir.join(NSYS_DIR), &mut Vec::new());
     let known = Known::of_captures(&of_run, ncu, "the nsys pass of this run", findings);
     if !known.rows.is_empty() {

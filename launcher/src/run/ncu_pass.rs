@@ -10,14 +10,17 @@ use super::child::Spawner;
 use super::ncu_kernels::kernels_of;
 use super::ncu_regions;
 use super::tool::{Ended, Tool, ToolPass, version_of};
-use crate::bundle::{PassStatus, WorkloadExit};
+use crate::bundle::{COLLECTOR_DIR, PassStatus, WorkloadExit};
 use crate::finding::{Finding, Severity};
+use crate::load::spool::load_folder;
+use crate::merge::merge;
 use crate::ncu::available::Available;
 use crate::ncu::command::{self, Files, Filter, Invocation, Request};
 use crate::ncu::config::Ncu;
 use crate::ncu::outcome::{End, Finished, Verdict, judge, judge_import, judge_version};
 use crate::ncu::version::NcuVersion;
 use crate::plan::{Given, Profiler, ncu_files};
+use crate::report::model::RunInfo;
 
 /// Runs the pass. `collect` is how the workload ended in the collect pass.
 pub(super) fn run<S: Spawner, G: SignalSource>(
@@ -43,7 +46,11 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         findings.push(finding);
     }
     let mut ncu = ncu.clone();
-    let selection = kernels_of(tool, run_dir, &mut ncu, stage_is_explicit, given, &mut findings);
+    // What is wrong with the spools is told by the reports.
+    let spools = load_folder(&run_dir.join(COLLECTOR_DIR));
+    let collected = merge(spools, RunInfo::default(), Vec::new());
+    let source = (&collected, run_dir);
+    let selection = kernels_of(tool, source, &mut ncu, (stage_is_explicit, given), &mut findings);
     let named = ncu.ncu_cli.kernel_name.is_some() || ncu.ncu_cli.replay_mode.is_range();
     if selection.nothing_may_be_profiled() && !named {
         let finding = findings.pop();
@@ -58,7 +65,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     let request =
         Request { settings: &ncu, version, workload: &profiler.workload, available: &available };
     if ncu.ncu_cli.replay_mode.is_range()
-        && let Some(pass) = ncu_regions::run(tool, &request, run_dir, collect, &mut findings)
+        && let Some(pass) = ncu_regions::run(tool, &request, &collected, collect, &mut findings)
     {
         findings.extend(pass.findings.iter().cloned());
         return ToolPass { findings, ..pass };

@@ -1,36 +1,31 @@
 //! The ranges of the collect pass -> a run of ncu for each region in the range replay modes.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::SignalSource;
 use super::child::Spawner;
 use super::ncu_pass::{import, profiled};
 use super::tool::{Tool, ToolPass};
-use crate::bundle::{COLLECTOR_DIR, PassStatus, WorkloadExit, write_whole};
+use crate::bundle::{PassStatus, WorkloadExit, write_whole};
 use crate::finding::{Finding, Severity};
-use crate::load::spool::load_folder;
-use crate::merge::merge;
 use crate::ncu::command::{self, Request};
 use crate::ncu::nvtx::Label;
 use crate::ncu::regions::{Chosen, REGION_FILE, RangeTime, RegionFile, choose, folder};
 use crate::plan::ncu_files;
-use crate::report::model::{PathKind, PathRow, Report, RunInfo};
+use crate::report::model::{PathKind, PathRow, Report};
 
 /// Folder of the regions in the folder of the pass.
 const REGIONS_DIR: &str = "regions";
 
-/// Measures every chosen region; nothing where the collect pass knows none.
+/// Measures every chosen region; nothing where the collect pass, i.e. `collected`, knows none.
 pub(super) fn run<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     request: &Request<'_>,
-    run_dir: &Path,
+    collected: &Report,
     collect: Option<WorkloadExit>,
     findings: &mut Vec<Finding>,
 ) -> Option<ToolPass> {
-    // What is wrong with the spools is told by the reports.
-    let report = merge(load_folder(&run_dir.join(COLLECTOR_DIR)), RunInfo::default(), Vec::new());
-    let regions = choose(&ranges(&report), request.settings, findings);
+    let regions = choose(&ranges(collected), request.settings, findings);
     if regions.is_empty() {
         findings.push(Finding::new(
             Severity::Note,
