@@ -68,6 +68,7 @@ impl Counters {
             names_cut: self.names_cut.get(),
             spool_bytes_unwritten: self.spool_bytes_unwritten.get(),
             aggregates_folded: self.aggregates_folded.get(),
+            late_switches: self.late_switches.get(),
         }
     }
 }

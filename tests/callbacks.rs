@@ -105,18 +105,18 @@ fn threads_that_share_a_buffer_are_told_apart_while_collection_is_switched() {
         let mut kernels = spool.kernels();
         // A launch that was under way when another thread switched collection on may be seen
         // without its callback: counted, never put anywhere.
-        let unknown = kernels.remove("(unknown)").unwrap_or(0) as u64;
-        assert_eq!(spool.losses(), Losses { unattributed: unknown, ..Losses::default() });
-        for thread in 0..4 {
+        let unknown = kernels.remove("(unknown)").unwrap_or(0);
+        let late = spool.losses().late_switches;
+        let lost =
+            Losses { unattributed: unknown as u64, late_switches: late, ..Losses::default() };
+        assert_eq!(spool.losses(), lost);
+        let mut missing = 0usize;
+        for thread in 0..4usize {
             let found = kernels.remove(&format!("t{thread}.decode")).unwrap_or(0);
-            // A range that another thread was slow to switch collection on for misses its first
-            // launches; two in eighty are more than were ever seen.
-            let expected = 20 * (10 + thread);
-            assert!(
-                (expected - 2 * (10 + thread)..=expected).contains(&found),
-                "{version}: {found}"
-            );
+            missing += (20 * (10 + thread)).checked_sub(found).expect("no more than were launched");
         }
+        // A range that another thread was slow to switch collection on for may lack all of its 13.
+        assert!(missing <= unknown + 13 * late as usize, "{version}: {missing} are missing");
         assert_eq!(kernels, counts(&[]), "{version}");
     }
 }

@@ -137,6 +137,16 @@ fn only_wanted_ranges_are_collected_with_everything_inside() {
 }
 
 #[test]
+fn a_range_that_opens_before_collection_is_on_is_counted_in_the_trace_file() {
+    let left = Guest::new("late_switch")
+        .env("STAGE2_RANGES", "early,later")
+        .env("STAGE2_SIM_FAULT", "slow-enable=200")
+        .run();
+    let lost = left.expect_quiet(0).spool().losses();
+    assert_eq!(lost, Losses { late_switches: 1, ..Losses::default() });
+}
+
+#[test]
 fn with_more_launching_threads_than_buffers_every_loss_is_counted() {
     let left = Guest::new("many_threads").env("STAGE2_BUFFERS", "64K*8").run();
     let spool = left.expect_quiet(0).spool();

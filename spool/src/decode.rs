@@ -252,5 +252,6 @@ fn losses(c: &mut Cursor<'_>) -> Option<Record> {
         names_cut: c.u64()?,
         spool_bytes_unwritten: c.u64()?,
         aggregates_folded: c.u64()?,
+        late_switches: if c.left() == 0 { 0 } else { c.u64()? },
     }))
 }

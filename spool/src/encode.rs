@@ -148,7 +148,7 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             put_all(scratch, [it.cupti_dropped, it.buffers_refused, it.range_events]);
             put_all(scratch, [it.unattributed, it.invalid_timestamps, it.unreadable_records]);
             put_all(scratch, [it.unbalanced, it.unclosed, it.names_cut]);
-            put_all(scratch, [it.spool_bytes_unwritten, it.aggregates_folded]);
+            put_all(scratch, [it.spool_bytes_unwritten, it.aggregates_folded, it.late_switches]);
             tag::LOSSES
         }
         Record::RangeSample { range, recorded } => {

@@ -349,4 +349,7 @@ pub struct Losses {
     pub spool_bytes_unwritten: u64,
     /// Aggregates left out of the summary at exit because it keeps a bounded number of rows.
     pub aggregates_folded: u64,
+    /// Ranges that were to be collected, and opened before collection was on: GPU work at their
+    /// beginning has no record. Added later: 0 where a file does not tell.
+    pub late_switches: u64,
 }

@@ -74,6 +74,18 @@ fn no_frame_is_longer_than_the_limit() {
 }
 
 #[test]
+fn losses_of_before_late_switches_were_kept_are_read() {
+    let counts = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+    let read = read(&file(&[frame(1, &with_length(0x4c, &counts))])).unwrap();
+    let losses = match read.records.as_slice() {
+        [Record::Losses(losses)] => *losses,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((losses.cupti_dropped, losses.aggregates_folded, losses.late_switches), (1, 11, 0));
+    assert_eq!(read.skipped, Skipped::default());
+}
+
+#[test]
 fn unknown_records_are_stepped_over_and_leave_the_deltas_alone() {
     let kernel = [0x10, 0xd0, 0x0f, 0xd0, 0x0f, 0x02, 0x05];
     let strange = [with_length(0x7e, b"later"), with_length(0xff, b"")].concat();

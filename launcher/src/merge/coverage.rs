@@ -70,6 +70,7 @@ fn counts(capture: &ProcessCapture) -> CoverageCounts {
         contradicting_ranges: capture.faults.contradicting,
         names_cut: losses.names_cut,
         late_intervals: busy.fold(0, u64::saturating_add),
+        late_switches: losses.late_switches,
         summary_rows_folded: losses.aggregates_folded,
     }
 }
@@ -134,6 +135,7 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
         ("activity records dropped by CUPTI", total.dropped_by_cupti),
         ("activity buffers refused", total.buffers_refused),
         ("range events lost", total.range_events_lost),
+        ("ranges opened before collection was on", total.late_switches),
         ("activity records that the collector cannot read", total.unreadable_records),
         ("bytes not written to the spool", total.spool_bytes_unwritten),
         ("damaged frames in spool files", total.corrupt_frames),

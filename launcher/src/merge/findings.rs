@@ -19,7 +19,7 @@ struct Check {
     remedy: &'static str,
 }
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 14] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.dropped_by_cupti,
@@ -90,6 +90,13 @@ const CHECKS: [Check; 13] = [
         what: "intervals of GPU work that came very late",
         why: "busy time may be larger than shown, by at most gpu_busy_uncertain_ns",
         remedy: "flush more often (STAGE2_FLUSH_MS)",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.late_switches,
+        what: "ranges opened before collection was on",
+        why: "another thread was still switching it on; GPU work at their beginning is not recorded",
+        remedy: "run without STAGE2_RANGES, or name a range that is open around them",
     },
     Check {
         severity: Severity::Note,

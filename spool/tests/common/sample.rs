@@ -162,6 +162,7 @@ fn ending() -> Vec<Record> {
             names_cut: 9,
             spool_bytes_unwritten: 100_000,
             aggregates_folded: 11,
+            late_switches: 12,
         }),
         Record::End { reason: "exit".into() },
     ]

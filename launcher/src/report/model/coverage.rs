@@ -155,6 +155,8 @@ counts! {
     names_cut: "range names cut",
     /// Intervals of GPU work that came too late to enter busy time exactly.
     late_intervals: "late intervals",
+    /// Ranges that were to be collected, and opened before collection was on.
+    late_switches: "ranges opened before collection was on",
     /// Rows folded away in the collector's own summary (not here).
     summary_rows_folded: "rows folded in the summary at exit",
 }
