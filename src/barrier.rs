@@ -10,11 +10,11 @@ use crate::diag;
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
-    /// Calls of [`caught`] that this thread is in.
-    static CATCHING: Cell<u32> = const { Cell::new(0) };
+    /// The thread is our own.
+    static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Where the last panic was that is caught here.
+/// Where the last of these panics was that [`hush`] kept quiet.
 static PLACE: Mutex<String> = Mutex::new(String::new());
 
 /// A panic that was stopped.
@@ -33,12 +33,13 @@ impl fmt::Display for Panic {
     }
 }
 
-/// Leaves it to whoever stops a panic of ours to tell of it, in one line; by itself Rust writes
-/// three. Allocates; called once, at start.
+/// Leaves it to whoever stops a panic, in an NVTX call or on our own thread, to tell of it in one
+/// line; by itself Rust writes three. Allocates; called once, at start.
 pub fn hush() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if CATCHING.try_with(Cell::get).unwrap_or(0) == 0 {
+        // Elsewhere it may be a program that we are linked into, as our tests are.
+        if ![&INSIDE, &OURS].iter().any(|here| here.try_with(Cell::get).unwrap_or(false)) {
             return others(panic);
         }
         if let (Some(at), Some(mut place)) = (panic.location(), PLACE.try_lock()) {
@@ -49,24 +50,23 @@ pub fn hush() {
 
 /// Runs `body` for a C caller and turns a panic into `fallback`.
 pub fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
-    caught(body).unwrap_or_else(|panic| {
+    stopped(body).unwrap_or_else(|panic| {
         diag::warn(format_args!("{panic}: this call is not recorded; please report it"));
         fallback
     })
 }
 
-/// Runs `body` and stops a panic.
+/// Runs `body`, which is all that a thread of our own does.
 ///
 /// # Errors
-/// The panic.
-pub fn caught<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
-    let count = |change: i32| {
-        let _ = CATCHING.try_with(|depth| depth.set(depth.get().saturating_add_signed(change)));
-    };
-    count(1);
-    let result = catch_unwind(AssertUnwindSafe(body));
-    count(-1);
-    result.map_err(|payload| {
+/// The panic that ended it.
+pub fn own_thread(body: impl FnOnce()) -> Result<(), Panic> {
+    let _ = OURS.try_with(|ours| ours.set(true));
+    stopped(body)
+}
+
+fn stopped<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
         // It may own things whose drop panics again: leak it.
         let payload = Box::leak(payload);
         let text = payload.downcast_ref::<String>().map(String::as_str);
@@ -116,13 +116,12 @@ mod tests {
 
     #[test]
     fn a_panic_that_is_stopped_has_its_message_and_nests() {
-        let outer = caught(|| {
-            let inner = caught(|| panic!("number {}", 7));
+        let outer = stopped(|| {
+            let inner = stopped(|| panic!("number {}", 7));
             assert!(inner.is_err_and(|panic| panic.to_string().contains("number 7")));
             std::panic::panic_any(1u8)
         });
         assert!(outer.is_err_and(|panic: Panic| panic.to_string().contains("a panic")));
-        assert_eq!(CATCHING.with(Cell::get), 0);
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     // Signals are the guest's business: they must not arrive on our thread.
     let guest_mask = block_signals();
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
-        if let Err(panic) = barrier::caught(|| drain::run(shared)) {
+        if let Err(panic) = barrier::own_thread(|| drain::run(shared)) {
             give_up(shared, &panic);
         }
         // Until here the end of the guest waits, for a bounded time.
@@ -122,7 +122,8 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
 /// Nobody takes in records any more: the guest shall not pay for them. What CUPTI still hands back
 /// is taken back, and stays unread.
 fn give_up(shared: &Shared, panic: &Panic) {
-    state::advance(Phase::On, Phase::Ended);
+    // It may fail before whoever started it says that we are on.
+    let _ = state::advance(Phase::Idle, Phase::Ended) || state::advance(Phase::On, Phase::Ended);
     diag::warn(format_args!(
         "off: {panic}: nothing more is recorded, and the trace file ends at its last flush; please \
          report it"

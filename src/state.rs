@@ -5,6 +5,7 @@
 //!   Idle ---------------> On ------------------> Stopping ----------------------> Ended
 //!     \                    \                         \
 //!      `--------------------`-- fork(), in the child --`----> Forked (for good)
+//!   Idle, On -- the drain thread failed ---------------------------------------> Ended
 //! ```
 //!
 //! Guest threads only look at the phase and at [`Shared`]; only `lifecycle` moves the phase.
