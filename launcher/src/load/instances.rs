@@ -40,7 +40,7 @@ impl Default for Instances {
 }
 
 impl Instances {
-    fn with_window(window: usize) -> Self {
+    pub(super) fn with_window(window: usize) -> Self {
         let (dense, sparse) = (Vec::new(), FxHashMap::default());
         Self { base: 0, dense, sparse, defined: 0, window }
     }

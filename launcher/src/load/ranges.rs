@@ -94,6 +94,12 @@ pub struct Ranges {
 }
 
 impl Ranges {
+    /// For work that comes before `window` further ranges were opened: memory for no more.
+    pub(super) fn with_window(window: usize) -> Self {
+        let (known, roots) = (Instances::with_window(window), Roots::with_window(window));
+        Self { known, roots, ..Self::default() }
+    }
+
     /// A range opened under `path` (already looked up; whether it was defined is `defined`).
     pub fn open(&mut self, record: &RangeOpen, path: PathIndex, defined: bool, paths: &Paths) {
         self.faults.undefined += u64::from(!defined);

@@ -111,7 +111,7 @@ impl Default for Roots {
 }
 
 impl Roots {
-    #[cfg(test)]
+    /// Keeps `window` instances before the older half is summed up.
     pub(super) fn with_window(window: usize) -> Self {
         Self { window, ..Self::default() }
     }

@@ -70,6 +70,17 @@ struct Piece {
 }
 
 impl Tally {
+    /// For records in which GPU work comes before `window` further ranges were opened: of several
+    /// tallies side by side each takes memory for no more.
+    pub(crate) fn with_window(window: usize) -> Self {
+        Self { ranges: Ranges::with_window(window), ..Self::default() }
+    }
+
+    /// Groups of GPU work so far: memory grows with them.
+    pub(crate) fn groups(&self) -> usize {
+        self.stats.len()
+    }
+
     /// Takes the next record.
     pub fn push(&mut self, record: Record) {
         match record {

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::io::Read as _;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use rusqlite::limits::Limit;
@@ -79,14 +80,31 @@ impl Database {
         filter: &str,
         mut take: impl FnMut(&Row<'_>),
     ) -> rusqlite::Result<()> {
+        let all = self.rows_until(table, columns, filter, |row| {
+            take(row);
+            ControlFlow::<()>::Continue(())
+        });
+        all.map(|_| ())
+    }
+
+    /// The same, until `take` breaks off; with what it broke off with.
+    pub(super) fn rows_until<B>(
+        &self,
+        table: &Table,
+        columns: &[&str],
+        rest: &str,
+        mut take: impl FnMut(&Row<'_>) -> ControlFlow<B>,
+    ) -> rusqlite::Result<Option<B>> {
         let list: Vec<_> = columns.iter().map(|column| table.expression(column)).collect();
-        let query = format!("SELECT {} FROM \"{}\" {filter}", list.join(", "), table.name);
+        let query = format!("SELECT {} FROM \"{}\" {rest}", list.join(", "), table.name);
         let mut statement = self.connection.prepare(&query)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            take(row);
+            if let ControlFlow::Break(why) = take(row) {
+                return Ok(Some(why));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The string of that number in the table of strings.

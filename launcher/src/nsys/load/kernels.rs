@@ -57,6 +57,19 @@ pub(super) fn duration_ns(start: Option<i64>, end: Option<i64>) -> Option<u64> {
     u64::try_from(end.checked_sub(start)?).ok().filter(|ns| *ns <= MAX_NS)
 }
 
+/// The best of a kernel's names, each as the number of its text.
+pub(super) fn name_of(
+    mangled: Option<i64>,
+    demangled: Option<i64>,
+    short: Option<i64>,
+) -> (Naming, Option<i64>) {
+    match (mangled, demangled) {
+        (Some(mangled), _) => (Naming::Mangled, Some(mangled)),
+        (None, Some(demangled)) => (Naming::Demangled, Some(demangled)),
+        (None, None) => (Naming::Short, short),
+    }
+}
+
 impl Kernels {
     /// Reads the table. An error ends the reading; what came before it is kept.
     pub(super) fn read(
@@ -64,18 +77,14 @@ impl Kernels {
         database: &Database,
         table: &Table,
         counts: &mut Counts,
-        launches: &mut Launches,
+        launches: &mut Launches<u64>,
     ) -> rusqlite::Result<()> {
         database.rows(table, &COLUMNS, "", |row| self.add(row, counts, launches))
     }
 
-    fn add(&mut self, row: &Row<'_>, counts: &mut Counts, launches: &mut Launches) {
+    fn add(&mut self, row: &Row<'_>, counts: &mut Counts, launches: &mut Launches<u64>) {
         let duration = duration_ns(integer(row, 0), integer(row, 1));
-        let (naming, name) = match (integer(row, 5), integer(row, 6), integer(row, 7)) {
-            (Some(mangled), ..) => (Naming::Mangled, Some(mangled)),
-            (None, Some(demangled), _) => (Naming::Demangled, Some(demangled)),
-            (None, None, short) => (Naming::Short, short),
-        };
+        let (naming, name) = name_of(integer(row, 5), integer(row, 6), integer(row, 7));
         let shape = std::array::from_fn(|i| integer(row, 8 + i));
         let group = self.group(Key { naming, name, device: integer(row, 2), shape });
         counts.kernels += 1;

@@ -11,11 +11,11 @@ use super::database::{Database, Table, integer};
 /// Name of the table of API calls: runtime and driver.
 pub(super) const TABLE: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 
-/// More kernels than this are counted but not placed in ranges (32 bytes each).
+/// More kernels than this are counted but not placed in ranges (32 bytes each, 40 with their times).
 pub(super) const MAX_KERNELS: usize = 12_000_000;
 
 /// The process in a global thread number.
-const PROCESS_BITS: i64 = !0x00ff_ffff;
+pub(super) const PROCESS_BITS: i64 = !0x00ff_ffff;
 /// Calls of which a whole block has no record were lost: those that nsys leaves out by design stand
 /// between recorded ones, some 30 at a time.
 const BLOCK: u32 = 1024;
@@ -25,10 +25,10 @@ const LOST_PART: u64 = 10;
 /// No thread.
 const NOWHERE: u32 = u32::MAX;
 
-/// A kernel on its way to its launch.
+/// A kernel on its way to its launch; `T`: what its times are needed for.
 #[derive(Clone, Copy, Debug)]
-struct Launch {
-    ns: u64,
+struct Launch<T> {
+    times: T,
     /// When the API call began, ns.
     time: i64,
     correlation: u32,
@@ -38,11 +38,11 @@ struct Launch {
 }
 
 /// The kernels, and where they were launched.
-#[derive(Debug, Default)]
-pub(super) struct Launches {
+#[derive(Debug)]
+pub(super) struct Launches<T> {
     processes: FxHashMap<i64, u32>,
     threads: FxHashMap<i64, u32>,
-    launches: Vec<Launch>,
+    launches: Vec<Launch<T>>,
     sorted: bool,
     /// Blocks of the sequence of calls of a process that have a record.
     blocks: FxHashSet<(i64, u32)>,
@@ -52,25 +52,43 @@ pub(super) struct Launches {
     pub(super) beyond_limit: u64,
 }
 
-/// A kernel whose launch was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Placed {
-    /// Number of the group of kernels.
-    pub(super) group: u32,
-    /// Duration, ns.
-    pub(super) ns: u64,
-    /// When the API call began, ns.
-    pub(super) time: i64,
+impl<T> Default for Launches<T> {
+    fn default() -> Self {
+        Self {
+            processes: FxHashMap::default(),
+            threads: FxHashMap::default(),
+            launches: Vec::new(),
+            sorted: false,
+            blocks: FxHashSet::default(),
+            unplaced: 0,
+            beyond_limit: 0,
+        }
+    }
 }
 
-impl Launches {
+/// A kernel whose launch was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Placed<T> {
+    /// Number of the group of kernels.
+    pub(super) group: u32,
+    /// When it ran.
+    pub(super) times: T,
+    /// When the API call began, ns.
+    pub(super) time: i64,
+    /// Global number of the thread that launched it, or of its process where `known` is not set.
+    pub(super) thread: i64,
+    /// Its launch is in the file.
+    pub(super) known: bool,
+}
+
+impl<T: Copy> Launches<T> {
     /// Adds a kernel.
     pub(super) fn kernel(
         &mut self,
         process: Option<i64>,
         correlation: Option<u32>,
         group: u32,
-        ns: u64,
+        times: T,
     ) {
         let Some(correlation) = correlation else {
             self.unplaced += 1;
@@ -82,7 +100,7 @@ impl Launches {
             return;
         }
         let process = number(&mut self.processes, process.unwrap_or(0) & PROCESS_BITS);
-        let launch = Launch { ns, time: 0, correlation, process, group, thread: NOWHERE };
+        let launch = Launch { times, time: 0, correlation, process, group, thread: NOWHERE };
         self.launches.push(launch);
         self.sorted = false;
     }
@@ -149,25 +167,77 @@ impl Launches {
         }
     }
 
-    /// Hands every kernel whose launch was found to `take`, with the global number of its thread,
-    /// and gives the number of the others.
-    pub(super) fn finish(self, mut take: impl FnMut(i64, Placed)) -> u64 {
-        let mut threads = vec![0; self.threads.len()];
-        for (&thread, &index) in &self.threads {
-            if let Some(slot) = threads.get_mut(index as usize) {
-                *slot = thread;
-            }
-        }
-        let mut unplaced = self.unplaced;
+    /// Hands every kernel whose launch was found to `take`, and gives the number of the others.
+    pub(super) fn finish(self, mut take: impl FnMut(Placed<T>)) -> u64 {
+        let unplaced = self.unplaced;
+        let places = self.places();
+        let mut unknown = 0;
         for launch in self.launches {
-            let Launch { ns, time, group, thread, .. } = launch;
-            match threads.get(thread as usize) {
-                Some(&thread) => take(thread, Placed { group, ns, time }),
-                None => unplaced += 1,
+            match places.of(&launch) {
+                placed if placed.known => take(placed),
+                _ => unknown += 1,
             }
         }
-        unplaced
+        unplaced + unknown
     }
+
+    /// All kernels in the order of their launches; those whose launch was not found are the last.
+    pub(super) fn in_order(mut self) -> InOrder<T> {
+        self.launches
+            .sort_unstable_by_key(|l| (l.thread == NOWHERE, l.time, l.correlation, l.group));
+        InOrder { places: self.places(), launches: self.launches }
+    }
+
+    fn places(&self) -> Places {
+        Places { threads: by_number(&self.threads), processes: by_number(&self.processes) }
+    }
+}
+
+/// Kernels in the order of their launches.
+#[derive(Debug)]
+pub(super) struct InOrder<T> {
+    launches: Vec<Launch<T>>,
+    places: Places,
+}
+
+impl<T> Default for InOrder<T> {
+    fn default() -> Self {
+        Self { launches: Vec::new(), places: Places::default() }
+    }
+}
+
+impl<T: Copy> InOrder<T> {
+    /// The kernel at this place of the order.
+    pub(super) fn get(&self, at: usize) -> Option<Placed<T>> {
+        self.launches.get(at).map(|launch| self.places.of(launch))
+    }
+}
+
+/// Global numbers of threads and processes.
+#[derive(Debug, Default)]
+struct Places {
+    threads: Vec<i64>,
+    processes: Vec<i64>,
+}
+
+impl Places {
+    fn of<T: Copy>(&self, launch: &Launch<T>) -> Placed<T> {
+        let &Launch { group, times, time, .. } = launch;
+        let thread = self.threads.get(launch.thread as usize).copied();
+        let process = self.processes.get(launch.process as usize).copied();
+        let known = thread.is_some();
+        Placed { group, times, time, thread: thread.or(process).unwrap_or(0), known }
+    }
+}
+
+fn by_number(numbers: &FxHashMap<i64, u32>) -> Vec<i64> {
+    let mut values = vec![0; numbers.len()];
+    for (&value, &number) in numbers {
+        if let Some(slot) = values.get_mut(number as usize) {
+            *slot = value;
+        }
+    }
+    values
 }
 
 fn number(numbers: &mut FxHashMap<i64, u32>, value: i64) -> u32 {
@@ -202,8 +272,8 @@ mod tests {
             launches.call(thread, correlation, time);
         }
         let mut found = Vec::new();
-        let unplaced =
-            launches.finish(|thread, placed| found.push((thread, placed.group, placed.time)));
+        let unplaced = launches
+            .finish(|placed: Placed<u64>| found.push((placed.thread, placed.group, placed.time)));
         found.sort_unstable();
         assert_eq!(found, [(A + 1, 1, 100), (A + 2, 3, 300), (A + 2, 4, 300), (B + 1, 2, 200)]);
         assert_eq!(unplaced, 2, "one without id, one whose call is not in the file");

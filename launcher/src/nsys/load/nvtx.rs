@@ -14,8 +14,9 @@ pub(super) const TABLE: &str = "NVTX_EVENTS";
 
 /// Numbers of the kinds of rows that are read.
 const PUSH_POP: i64 = 59;
-const DOMAIN_CREATE: i64 = 75;
-const FILTER: &str = "WHERE eventType IN (59, 60, 70, 71, 75)";
+pub(super) const DOMAIN_CREATE: i64 = 75;
+/// Rows of those kinds.
+pub(super) const FILTER: &str = "WHERE eventType IN (59, 60, 70, 71, 75)";
 
 /// Outermost ranges held in memory, at most (24 bytes each).
 const MAX_HELD: usize = 12_000_000;
@@ -47,7 +48,8 @@ pub(super) struct Ranges {
     pub(super) beyond_limit: u64,
 }
 
-const COLUMNS: [&str; 8] =
+/// Its columns that are read.
+pub(super) const COLUMNS: [&str; 8] =
     ["start", "end", "eventType", "globalTid", "domainId", "textId", "text", "endGlobalTid"];
 
 impl Ranges {
@@ -71,17 +73,9 @@ impl Ranges {
             return;
         }
         counts.nvtx_ranges += 1;
-        let Some(start) = integer(row, 0) else {
+        let Some((start, end)) = span(row) else {
             counts.odd_rows += 1;
             return;
-        };
-        let end = match row.get_ref(1) {
-            Ok(ValueRef::Null) => OPEN,
-            Ok(ValueRef::Integer(end)) if end >= start => end,
-            _ => {
-                counts.odd_rows += 1;
-                return;
-            }
         };
         if kind != Some(PUSH_POP) && integer(row, 7).is_some_and(|other| other != thread) {
             counts.cross_thread_ranges += 1;
@@ -169,6 +163,16 @@ fn warm_times(closed: Vec<Vec<(i64, u64)>>, indices: &[usize]) -> FxHashMap<usiz
         warm.entry(index).or_default().extend(times.iter().skip(1).map(|&(_, ns)| ns));
     }
     warm
+}
+
+/// Start and end of a range ([`OPEN`]: it has none), ns; nothing where they are impossible.
+pub(super) fn span(row: &Row<'_>) -> Option<(i64, i64)> {
+    let start = integer(row, 0)?;
+    match row.get_ref(1) {
+        Ok(ValueRef::Null) => Some((start, OPEN)),
+        Ok(ValueRef::Integer(end)) if end >= start => Some((start, end)),
+        _ => None,
+    }
 }
 
 /// The process in a global thread number.

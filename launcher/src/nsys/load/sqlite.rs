@@ -34,7 +34,7 @@ pub fn load(path: &Path) -> Result<Tables, Finding> {
     Ok(reader.tables)
 }
 
-fn open(path: &Path) -> Result<Database, Finding> {
+pub(super) fn open(path: &Path) -> Result<Database, Finding> {
     Database::open(path).map_err(|why| {
         let what = format!("the nsys export {} cannot be read", path.display());
         let remedy = "export the report again: nsys export --type sqlite --force-overwrite true FILE.nsys-rep";
@@ -135,7 +135,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn kernels(&mut self, kernels: &mut Kernels, launches: &mut Launches) {
+    fn kernels(&mut self, kernels: &mut Kernels, launches: &mut Launches<u64>) {
         let Some(table) = self.table(
             kernels::TABLE,
             "it holds no kernels: none ran while nsys recorded, or CUDA was not traced",
@@ -151,7 +151,7 @@ impl Reader<'_> {
         self.read_to_the_end(kernels::TABLE, read);
     }
 
-    fn launches(&mut self, launches: &mut Launches) {
+    fn launches(&mut self, launches: &mut Launches<u64>) {
         if self.tables.counts.kernels == 0 {
             return;
         }
@@ -226,16 +226,16 @@ impl Reader<'_> {
         self.read_to_the_end(GRAPHS, read);
     }
 
-    fn place(&mut self, kernels: Kernels, launches: Launches, ranges: Ranges) {
+    fn place(&mut self, kernels: Kernels, launches: Launches<u64>, ranges: Ranges) {
         let mut in_range: FxHashMap<(u32, u32), (u64, u64)> = FxHashMap::default();
         let counts = &mut self.tables.counts;
         counts.without_launch =
-            launches.finish(|thread, placed| match ranges.at(thread, placed.time) {
+            launches.finish(|placed| match ranges.at(placed.thread, placed.time) {
                 Some(label) => {
                     counts.in_ranges += 1;
                     let (calls, total) = in_range.entry((label, placed.group)).or_default();
                     *calls += 1;
-                    *total = total.saturating_add(placed.ns);
+                    *total = total.saturating_add(placed.times);
                 }
                 None => counts.outside_ranges += 1,
             });
