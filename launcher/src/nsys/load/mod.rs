@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
 
+pub(crate) mod capture;
 pub mod csv;
 mod csv_cells;
 pub(in crate::nsys) mod database;

@@ -1,0 +1,137 @@
+//! A SQLite export -> the records that the collector would have written of the same run, tallied as
+//! its own are: whole range paths, percentiles, busy times, by the same definitions.
+//!
+//! [`work`] reads the GPU work and finds its launches, [`walk`] goes through the ranges in the order
+//! of time and places each launch, [`stack`] knows what is open on a thread, and [`process`] hands
+//! the records of each of the [`processes`] to its [`Tally`](crate::load::Tally). Ranges are streamed and never
+//! held, so that memory grows with the GPU work (40 bytes each), the distinct paths and the groups.
+
+mod process;
+mod processes;
+mod stack;
+mod strings;
+mod walk;
+mod work;
+
+use std::path::Path;
+
+use crate::finding::{Finding, Severity};
+use crate::load::Capture;
+use walk::{Stopped, Walk, Walked};
+use work::Work;
+
+/// Zero of the file's clock on the clock of the records, ns: times before the session are possible,
+/// and records know no negative ones.
+pub(crate) const ZERO_NS: i64 = 1 << 62;
+
+/// What an export gives.
+#[derive(Debug)]
+pub(crate) struct Export {
+    /// One capture for each process; times are [`ZERO_NS`] later than in the file.
+    pub(crate) capture: Capture,
+    /// Registers, shared and local memory are known of every kernel.
+    pub(crate) launches_are_detailed: bool,
+}
+
+/// How much of the ranges is held, at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Distinct names and distinct paths.
+    pub(super) paths: usize,
+    /// Groups of GPU work: rows of the reports.
+    pub(super) groups: usize,
+    /// Ranges that are open at once.
+    pub(super) open: usize,
+    /// Ranges that go on after one around them closed.
+    pub(super) continuations: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { paths: 100_000, groups: 250_000, open: 1_000_000, continuations: 4_000_000 }
+    }
+}
+
+/// Reads an export. What cannot be used of the tables that [`super::sqlite`] reads, too, is in its
+/// findings, and not in these.
+///
+/// # Errors
+/// The file cannot be read at all, or its ranges cannot be brought into the order of time.
+pub(crate) fn read(path: &Path) -> Result<Export, Finding> {
+    read_within(path, Limits::default())
+}
+
+fn read_within(path: &Path, limits: Limits) -> Result<Export, Finding> {
+    let database = super::sqlite::open(path)?;
+    let mut findings = Vec::new();
+    let mut work = Work::default();
+    for (table, error) in work.read(&database) {
+        let what = format!("{}: the table {table} could not be read to its end", path.display());
+        let remedy = "copy the file again, or export the report again";
+        findings.push(Finding::new(Severity::Error, what, error.to_string(), remedy));
+    }
+    let (mut sorted, mut nested) = (false, true);
+    let walked = loop {
+        match Walk::new(&work, limits, nested).run(&database, sorted) {
+            Ok(walked) => break walked,
+            Err(Stopped::Disorder) if !sorted => sorted = true,
+            Err(Stopped::TooMany(why)) if nested => {
+                nested = false;
+                findings.push(outermost_only(path, &why));
+            }
+            Err(stopped) => return Err(unusable(path, stopped)),
+        }
+    };
+    let Walked { processes, names_cut, left_out } = walked;
+    if names_cut > 0 {
+        let what = format!("{names_cut} names of ranges in {} were cut", path.display());
+        let why = format!("they are longer than {} bytes", strings::TEXT_LIMIT);
+        findings.push(Finding::new(Severity::Note, what, why, ""));
+    }
+    if left_out > 0 {
+        let what = format!("{left_out} ranges of {} have no row of their own", path.display());
+        let why = "there are too many kinds of outermost ranges; these are together in the row \
+                   (other ranges)";
+        let remedy = "put an outer range around each stage";
+        findings.push(Finding::new(Severity::Warning, what, why, remedy));
+    }
+    if processes.too_many {
+        let what = format!("processes of {} are taken together", path.display());
+        let why = format!("there are more than {}", processes::MAX_PROCESSES);
+        findings.push(Finding::new(Severity::Warning, what, why, "capture fewer at a time"));
+    }
+    let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let processes = processes.finish(&file.unwrap_or_default());
+    let capture = Capture { processes, findings, ..Capture::default() };
+    Ok(Export { capture, launches_are_detailed: work.is_detailed() })
+}
+
+fn outermost_only(path: &Path, why: &str) -> Finding {
+    let what = format!(
+        "kernels of {} are placed in the outermost ranges of their threads",
+        path.display()
+    );
+    let why = format!("{why}; ranges within others are in no table");
+    let remedy =
+        "open fewer kinds of ranges, or capture a shorter part (profiling/nsys=nsys.gated)";
+    Finding::new(Severity::Warning, what, why, remedy)
+}
+
+fn unusable(path: &Path, stopped: Stopped) -> Finding {
+    let what = format!("the nested ranges of {} cannot be used", path.display());
+    let why = match stopped {
+        Stopped::Unreadable(error) => format!("its ranges cannot be sorted: {error}"),
+        Stopped::Disorder => "its ranges cannot be brought into the order of time".to_owned(),
+        Stopped::TooMany(why) => why,
+    };
+    let why = format!(
+        "{why}; kernels are placed in outermost ranges, without percentiles and busy times"
+    );
+    let remedy = "make space in the folder for temporary files (SQLITE_TMPDIR), or export again";
+    Finding::new(Severity::Warning, what, why, remedy)
+}
+
+#[cfg(test)]
+mod random_tests;
+#[cfg(test)]
+mod tests;

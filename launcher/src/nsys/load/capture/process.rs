@@ -1,0 +1,146 @@
+//! Ranges and GPU work of one process -> records -> its [`ProcessCapture`].
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use stage2_spool::{Anchor, Device, GpuNs, MonoNs, NONE, Path, Queue, RangeOpen, Record, WallNs};
+
+use super::ZERO_NS;
+use super::strings::Strings;
+use super::work::{Piece, Work};
+use crate::load::{ProcessCapture, Tally};
+
+/// GPU work comes at its launch, and so before any further range is opened.
+const WINDOW: usize = 1 << 12;
+/// Times beyond this are damage, ns: 73 years.
+const MOST_NS: i64 = 1 << 61;
+
+/// Everything of one process.
+pub(super) struct Process {
+    tally: Tally,
+    /// How many names of ranges it has.
+    named: u32,
+    kernel_names: FxHashSet<u32>,
+    items: FxHashSet<u32>,
+    paths: FxHashMap<(u32, u32, Option<u32>), u32>,
+    ranges: u64,
+}
+
+/// A time of the file on the clock of the records.
+fn shifted(ns: i64) -> u64 {
+    (ns.clamp(-MOST_NS, MOST_NS) + ZERO_NS).cast_unsigned()
+}
+
+/// Numbers of names: those of ranges are odd, those of kernels even.
+fn range_name(number: u32) -> u32 {
+    number.saturating_mul(2).saturating_add(1)
+}
+
+fn kernel_name(number: u32) -> u32 {
+    number.saturating_mul(2).saturating_add(2)
+}
+
+impl Process {
+    pub(super) fn new() -> Self {
+        let mut tally = Tally::with_window(WINDOW);
+        // One clock has all times.
+        let zero = shifted(0);
+        let anchor = Anchor { gpu: GpuNs(zero), mono: MonoNs(zero), wall: WallNs(0) };
+        tally.push(Record::Anchor(anchor));
+        Self {
+            tally,
+            named: 0,
+            kernel_names: FxHashSet::default(),
+            items: FxHashSet::default(),
+            paths: FxHashMap::default(),
+            ranges: 0,
+        }
+    }
+
+    /// The path of a range under that of the range around it ([`NONE`] at the top).
+    pub(super) fn path(
+        &mut self,
+        strings: &Strings,
+        parent: u32,
+        name: u32,
+        domain: Option<u32>,
+    ) -> u32 {
+        let fresh = self.paths.len() as u32 + 1;
+        let id = *self.paths.entry((parent, name, domain)).or_insert(fresh);
+        if id == fresh {
+            for (number, text) in strings.since(self.named) {
+                self.tally.push(Record::Name { id: range_name(number), bytes: text.to_vec() });
+                self.named = number + 1;
+            }
+            let (name, domain) = (range_name(name), domain.map_or(NONE, range_name));
+            self.tally.push(Record::Path(Path { id, parent, name, domain }));
+        }
+        id
+    }
+
+    /// Opens a range at `at` and gives its number; or lets `continues` go on as it.
+    pub(super) fn open(&mut self, path: u32, parent: u64, at: i64, continues: u64) -> u64 {
+        self.ranges += 1;
+        self.tally.push(Record::RangeOpen(RangeOpen {
+            range: self.ranges,
+            path,
+            thread: NONE,
+            parent,
+            start: MonoNs(shifted(at)),
+            start_end: false,
+            category: 0,
+            payload: None,
+            continues,
+        }));
+        self.ranges
+    }
+
+    /// Closes a range.
+    pub(super) fn close(&mut self, range: u64, at: i64) {
+        self.tally.push(Record::RangeClose { range, end: MonoNs(shifted(at)) });
+    }
+
+    /// Adds GPU work that was launched in `range`. Gives the number of new groups.
+    pub(super) fn work(&mut self, work: &Work, piece: &Piece, range: u64) -> usize {
+        if self.items.insert(piece.item) {
+            self.define(work, piece.item);
+        }
+        let span = piece.span.map_or((0, 0), |(start, end)| (shifted(start), shifted(end)));
+        let span = (GpuNs(span.0), GpuNs(span.1));
+        let before = self.tally.groups();
+        if let Some(record) = work.record(piece, span, range) {
+            self.tally.push(record);
+        }
+        self.tally.groups() - before
+    }
+
+    fn define(&mut self, work: &Work, item: u32) {
+        if let Some((queue, device)) = work.queue(item) {
+            let uuid = identity(device);
+            let name = work.device_name(device).to_vec();
+            self.tally.push(Record::Device(Device { id: device, name, uuid, ..Device::default() }));
+            self.tally.push(Record::Queue(Queue { id: queue, device, context: 0, stream: 0 }));
+        }
+        if let Some((number, name, mut shape)) = work.shape(item) {
+            let id = kernel_name(number);
+            if self.kernel_names.insert(number) {
+                self.tally.push(Record::Name { id, bytes: name.to_vec() });
+            }
+            shape.name = id;
+            self.tally.push(Record::Shape(shape));
+        }
+    }
+
+    /// How many distinct paths it has.
+    pub(super) fn paths(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Everything, reduced.
+    pub(super) fn finish(self) -> ProcessCapture {
+        self.tally.finish()
+    }
+}
+
+/// Processes share a device by its number; this makes it one device of the reports.
+fn identity(device: u32) -> [u8; 16] {
+    (u128::from(device) + 1).to_be_bytes()
+}

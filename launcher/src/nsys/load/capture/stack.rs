@@ -1,0 +1,143 @@
+//! Ranges of one thread in the order of time -> which of them are open, and the records of their
+//! openings and closings.
+//!
+//! Ranges of push and pop nest; start/end ranges may outlive the one around them, and then go on
+//! under another path, as the collector records it. Where only outermost ranges are wanted, the one
+//! that was opened first is the outer one.
+
+use std::collections::VecDeque;
+
+use stage2_spool::{NONE, RANGE_OUTSIDE};
+
+use super::super::spans::OPEN;
+use super::process::Process;
+use super::strings::Strings;
+
+/// A range that opens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opening {
+    /// When it opens, ns.
+    pub(super) start: i64,
+    /// When it closes, ns; [`OPEN`]: never.
+    pub(super) end: i64,
+    /// Number of its name.
+    pub(super) name: u32,
+    /// Number of its domain's name, if it has one.
+    pub(super) domain: Option<u32>,
+}
+
+/// A range that is open.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    end: i64,
+    /// The least end of this one and of those around it.
+    least_end: i64,
+    range: u64,
+    path: u32,
+    name: u32,
+    domain: Option<u32>,
+}
+
+/// What is open on one thread, the outermost first.
+#[derive(Debug)]
+pub(super) struct Stack {
+    open: VecDeque<Open>,
+    /// Also ranges within others. Else those that are kept end one after the other.
+    nested: bool,
+}
+
+impl Stack {
+    pub(super) fn new(nested: bool) -> Self {
+        Self { open: VecDeque::new(), nested }
+    }
+
+    /// Opens a range; ranges have to come by their start, of equal ones the longest first.
+    /// Gives the number of ranges that went on under another path.
+    pub(super) fn open(
+        &mut self,
+        process: &mut Process,
+        strings: &Strings,
+        opening: Opening,
+    ) -> u64 {
+        let Opening { start, end, name, domain } = opening;
+        // One that ends where this one begins is not around it, unless it holds it.
+        let continued = self.close(process, strings, start, end > start);
+        if !self.nested && self.holds(end) {
+            return continued;
+        }
+        let around = self.open.back().filter(|_| self.nested).copied();
+        let path = process.path(strings, around.map_or(NONE, |o| o.path), name, domain);
+        let parent = around.map_or(RANGE_OUTSIDE, |o| o.range);
+        let range = process.open(path, parent, start, 0);
+        let least_end = around.map_or(end, |o| o.least_end.min(end));
+        self.open.push_back(Open { end, least_end, range, path, name, domain });
+        continued
+    }
+
+    /// Closes what ends before `at`, or also `at` it. Gives the number of ranges that went on under
+    /// another path.
+    pub(super) fn close(
+        &mut self,
+        process: &mut Process,
+        strings: &Strings,
+        at: i64,
+        also_at: bool,
+    ) -> u64 {
+        let mut continued = 0;
+        while let Some(end) = self.least_end().filter(|&end| end < at || (also_at && end == at)) {
+            // Of those that end together the innermost closes first.
+            let Some(place) = self.open.iter().rposition(|open| open.end == end) else { break };
+            let Some(closed) = self.open.remove(place) else { break };
+            process.close(closed.range, end);
+            if self.nested {
+                continued += self.go_on(process, strings, place, end);
+            }
+        }
+        continued
+    }
+
+    /// Closes whatever ends.
+    pub(super) fn close_all(&mut self, process: &mut Process, strings: &Strings) {
+        self.close(process, strings, OPEN, false);
+    }
+
+    /// What was opened in a range that closed goes on in the one around that.
+    fn go_on(&mut self, process: &mut Process, strings: &Strings, from: usize, at: i64) -> u64 {
+        let mut around = from.checked_sub(1).and_then(|place| self.open.get(place)).copied();
+        let mut continued = 0;
+        for open in self.open.range_mut(from..) {
+            let parent = around.map_or(RANGE_OUTSIDE, |o| o.range);
+            let parent_path = around.map_or(NONE, |o| o.path);
+            open.path = process.path(strings, parent_path, open.name, open.domain);
+            open.range = process.open(open.path, parent, at, open.range);
+            open.least_end = around.map_or(open.end, |o| o.least_end.min(open.end));
+            around = Some(*open);
+            continued += 1;
+        }
+        continued
+    }
+
+    fn least_end(&self) -> Option<i64> {
+        match self.nested {
+            true => self.open.back().map(|open| open.least_end),
+            false => self.open.front().map(|open| open.end),
+        }
+    }
+
+    /// Whether a range that opens now and ends at `end` is within one that is open; of outermost
+    /// ones the last ends last.
+    pub(super) fn holds(&self, end: i64) -> bool {
+        self.open.back().is_some_and(|last| end <= last.end)
+    }
+
+    /// The range that a launch belongs to.
+    pub(super) fn range(&self) -> u64 {
+        let open = if self.nested { self.open.back() } else { self.open.front() };
+        open.map_or(RANGE_OUTSIDE, |open| open.range)
+    }
+
+    /// How many are open.
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+}

@@ -1,0 +1,325 @@
+//! Rows of ranges, in the order of time, and launches -> records of ranges and of the work that was
+//! launched in them.
+
+use std::cmp::Reverse;
+use std::ops::ControlFlow;
+
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+use rustc_hash::FxHashMap;
+
+use super::super::database::{Database, integer};
+use super::super::launches::PROCESS_BITS;
+use super::super::nvtx::{COLUMNS, DOMAIN_CREATE, FILTER, TABLE, span};
+use super::Limits;
+use super::processes::Processes;
+use super::stack::{Opening, Stack};
+use super::strings::Strings;
+use super::work::{Piece, Work};
+use stage2_spool::{RANGE_OUTSIDE, RANGE_UNKNOWN};
+
+/// Numbers of registered names that are remembered; more are looked up again.
+const MAX_REGISTERED: usize = 1 << 20;
+/// Threads before those of which nothing is open are forgotten.
+const MANY_THREADS: usize = 1 << 16;
+
+/// Why the walk did not come to its end.
+#[derive(Debug)]
+pub(super) enum Stopped {
+    /// A range begins before the one in front of it.
+    Disorder,
+    /// More than is held; of what.
+    TooMany(String),
+    /// The rows could not be sorted.
+    Unreadable(rusqlite::Error),
+}
+
+/// What came of it.
+pub(super) struct Walked {
+    pub(super) processes: Processes,
+    pub(super) names_cut: u64,
+    pub(super) left_out: u64,
+}
+
+struct Thread {
+    process: usize,
+    stack: Stack,
+}
+
+/// The walk through one export.
+pub(super) struct Walk<'a> {
+    work: &'a Work,
+    limits: Limits,
+    nested: bool,
+    strings: Strings,
+    registered: FxHashMap<i64, u32>,
+    processes: Processes,
+    threads: FxHashMap<i64, Thread>,
+    many_threads: usize,
+    /// Ranges that open at one time, and their threads.
+    batch: Vec<(i64, Opening)>,
+    /// Place of the next launch.
+    next: usize,
+    open: usize,
+    paths: usize,
+    groups: usize,
+    continuations: u64,
+    left_out: u64,
+}
+
+type Flow = ControlFlow<Stopped>;
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(work: &'a Work, limits: Limits, nested: bool) -> Self {
+        Self {
+            work,
+            limits,
+            nested,
+            strings: Strings::default(),
+            registered: FxHashMap::default(),
+            processes: Processes::default(),
+            threads: FxHashMap::default(),
+            many_threads: MANY_THREADS,
+            batch: Vec::new(),
+            next: 0,
+            open: 0,
+            paths: 0,
+            groups: 0,
+            continuations: 0,
+            left_out: 0,
+        }
+    }
+
+    /// Goes through the ranges, as they come or `sorted`.
+    pub(super) fn run(mut self, database: &Database, sorted: bool) -> Result<Walked, Stopped> {
+        if let Ok(Some(table)) = database.table(TABLE)
+            && table.has("eventType")
+            && table.has("start")
+        {
+            let rest =
+                if sorted { format!("{FILTER} ORDER BY start, rowid") } else { FILTER.to_owned() };
+            let read = database.rows_until(&table, &COLUMNS, &rest, |row| self.row(database, row));
+            match read {
+                Ok(Some(stopped)) => return Err(stopped),
+                // What came before is used, and the tables say that it is not all.
+                Ok(None) => {}
+                Err(_) if !sorted => {}
+                Err(error) => return Err(Stopped::Unreadable(error)),
+            }
+        }
+        let end = self.end(database);
+        match end {
+            ControlFlow::Break(stopped) => Err(stopped),
+            ControlFlow::Continue(()) => Ok(Walked {
+                names_cut: self.strings.cut,
+                left_out: self.left_out,
+                processes: self.processes,
+            }),
+        }
+    }
+
+    fn row(&mut self, database: &Database, row: &Row<'_>) -> Flow {
+        let thread = integer(row, 3).unwrap_or(0);
+        let domain = integer(row, 4).unwrap_or(0);
+        let process = thread & PROCESS_BITS;
+        if integer(row, 2) == Some(DOMAIN_CREATE) {
+            if self.processes.domains() < self.limits.paths
+                && let Some(name) = name_text(database, row)
+            {
+                self.processes.name_domain(process, domain, name);
+            }
+            return Flow::Continue(());
+        }
+        // Those that are odd have been counted.
+        let Some((start, end)) = span(row) else { return Flow::Continue(()) };
+        if let Some(&(_, first)) = self.batch.first() {
+            if start < first.start {
+                return Flow::Break(Stopped::Disorder);
+            }
+            if start > first.start {
+                self.open_batch()?;
+            }
+        }
+        if !self.nested && self.threads.get(&thread).is_some_and(|t| t.stack.holds(end)) {
+            return Flow::Continue(());
+        }
+        let limit = self.limits.paths;
+        if self.strings.len() >= limit || self.paths >= limit {
+            self.too_many("its ranges have more than", limit, "names or paths")?;
+            self.left_out += 1;
+            let (name, domain) = (self.strings.exact(OTHERS), None);
+            self.batch.push((thread, Opening { start, end, name, domain }));
+            return Flow::Continue(());
+        }
+        let name = self.name(database, row);
+        let domain =
+            (domain != 0).then(|| self.processes.domain(process, domain, &mut self.strings));
+        self.batch.push((thread, Opening { start, end, name, domain }));
+        Flow::Continue(())
+    }
+
+    /// Breaks off where ranges within others are followed, too.
+    fn too_many(&self, what: &str, limit: usize, of: &str) -> Flow {
+        match self.nested {
+            true => Flow::Break(Stopped::TooMany(format!("{what} {limit} {of}"))),
+            false => Flow::Continue(()),
+        }
+    }
+
+    fn name(&mut self, database: &Database, row: &Row<'_>) -> u32 {
+        match (row.get_ref(6), integer(row, 5)) {
+            (Ok(ValueRef::Text(text)), _) => self.strings.range(text),
+            (_, Some(id)) => {
+                if let Some(&known) = self.registered.get(&id) {
+                    return known;
+                }
+                if self.registered.len() >= MAX_REGISTERED {
+                    self.registered.clear();
+                }
+                let text = name_text(database, row);
+                let name = self.strings.range(text.as_deref().unwrap_or(NO_NAME));
+                self.registered.insert(id, name);
+                name
+            }
+            _ => self.strings.exact(NO_NAME),
+        }
+    }
+
+    /// Opens the ranges that begin at one time, the longest first, after what was launched before.
+    fn open_batch(&mut self) -> Flow {
+        let mut batch = std::mem::take(&mut self.batch);
+        let Some(&(_, first)) = batch.first() else { return Flow::Continue(()) };
+        self.launches(Some(first.start))?;
+        // Stable: of equal ranges the one that came first is the outer one.
+        batch.sort_by_key(|(_, opening)| Reverse(opening.end));
+        for (thread, opening) in batch.drain(..) {
+            self.open_one(thread, opening)?;
+        }
+        self.batch = batch;
+        Flow::Continue(())
+    }
+
+    fn open_one(&mut self, thread: i64, opening: Opening) -> Flow {
+        if self.threads.len() >= self.many_threads || self.open >= self.limits.open {
+            self.forget_threads(opening.start);
+        }
+        if self.open >= self.limits.open {
+            let why = format!("more than {} of its ranges are open at once", self.limits.open);
+            return Flow::Break(Stopped::TooMany(why));
+        }
+        let Walk { threads, processes, nested, strings, .. } = self;
+        let thread = threads.entry(thread).or_insert_with(|| Thread {
+            process: processes.number(thread & PROCESS_BITS),
+            stack: Stack::new(*nested),
+        });
+        let Some(process) = processes.get_mut(thread.process) else {
+            return Flow::Continue(());
+        };
+        let (open, paths) = (thread.stack.len(), process.paths());
+        self.continuations += thread.stack.open(process, strings, opening);
+        self.open = (self.open + thread.stack.len()).saturating_sub(open);
+        self.paths += process.paths() - paths;
+        self.overlapping()
+    }
+
+    fn overlapping(&self) -> Flow {
+        let limit = self.limits.continuations;
+        match self.continuations > limit {
+            true => self.too_many(
+                "its ranges overlap without nesting more than",
+                limit as usize,
+                "times",
+            ),
+            false => Flow::Continue(()),
+        }
+    }
+
+    /// Places the work that was launched before `time`, or all whose launch is known.
+    fn launches(&mut self, before: Option<i64>) -> Flow {
+        while let Some((placed, piece)) = self.work.launch(self.next) {
+            if !placed.known || before.is_some_and(|before| placed.time >= before) {
+                break;
+            }
+            self.next += 1;
+            let Walk { threads, processes, strings, .. } = self;
+            let (number, range) = match threads.get_mut(&placed.thread) {
+                Some(thread) => {
+                    let open = thread.stack.len();
+                    if let Some(process) = processes.get_mut(thread.process) {
+                        let stack = &mut thread.stack;
+                        self.continuations += stack.close(process, strings, placed.time, false);
+                    }
+                    self.open = (self.open + thread.stack.len()).saturating_sub(open);
+                    (thread.process, thread.stack.range())
+                }
+                None => (processes.number(placed.thread & PROCESS_BITS), RANGE_OUTSIDE),
+            };
+            self.add(number, &piece, range)?;
+            self.overlapping()?;
+        }
+        Flow::Continue(())
+    }
+
+    fn add(&mut self, process: usize, piece: &Piece, range: u64) -> Flow {
+        if let Some(process) = self.processes.get_mut(process) {
+            self.groups += process.work(self.work, piece, range);
+        }
+        match self.groups > self.limits.groups {
+            true => self.too_many("its kernels make more than", self.limits.groups, "rows"),
+            false => Flow::Continue(()),
+        }
+    }
+
+    /// What is left when all ranges have come.
+    fn end(&mut self, database: &Database) -> Flow {
+        self.open_batch()?;
+        self.launches(None)?;
+        while let Some((placed, piece)) = self.work.launch(self.next) {
+            self.next += 1;
+            let process = self.processes.number(placed.thread & PROCESS_BITS);
+            self.add(process, &piece, RANGE_UNKNOWN)?;
+        }
+        if self.work.has_more {
+            let processes = &mut self.processes;
+            self.work.more(database, |work, process, piece| {
+                let number = processes.number(process);
+                if let Some(process) = processes.get_mut(number) {
+                    process.work(work, piece, RANGE_UNKNOWN);
+                }
+            });
+        }
+        for thread in self.threads.values_mut() {
+            if let Some(process) = self.processes.get_mut(thread.process) {
+                thread.stack.close_all(process, &self.strings);
+            }
+        }
+        Flow::Continue(())
+    }
+
+    fn forget_threads(&mut self, now: i64) {
+        let Walk { threads, processes, strings, .. } = self;
+        let mut open = 0;
+        threads.retain(|_, thread| {
+            if let Some(process) = processes.get_mut(thread.process) {
+                thread.stack.close(process, strings, now, false);
+            }
+            open += thread.stack.len();
+            thread.stack.len() > 0
+        });
+        self.open = open;
+        self.many_threads = MANY_THREADS.max(2 * self.threads.len());
+    }
+}
+
+/// Stands for outermost ranges of too many names.
+const OTHERS: &[u8] = b"(other ranges)";
+const NO_NAME: &[u8] = b"(no name)";
+
+/// The name in a row: in the row itself, or registered.
+fn name_text(database: &Database, row: &Row<'_>) -> Option<Vec<u8>> {
+    match (row.get_ref(6), integer(row, 5)) {
+        (Ok(ValueRef::Text(text)), _) => Some(text.to_vec()),
+        (_, Some(id)) => database.string(id).map(String::into_bytes),
+        _ => None,
+    }
+}
