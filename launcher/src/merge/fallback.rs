@@ -3,6 +3,7 @@
 //! Both say so in every row: nsys can lose records without a trace of it, and ncu's durations are
 //! those of replayed launches at other clocks. What is not known of such rows is absent.
 
+mod export;
 mod pieces;
 
 use std::cmp::Reverse;
@@ -15,7 +16,7 @@ use super::times::percent;
 use crate::finding::{Finding, Severity};
 use crate::load::stats::mean;
 use crate::ncu::load::Tables as NcuTables;
-use crate::nsys::load::{Range, Tables};
+use crate::nsys::load::{Range, Source, Tables, capture};
 use crate::report::model::{
     DeviceRow, KernelRow, Launch, Origin, PathRow, Report, Sources, StageKernelRow, StageRow,
     Status,
@@ -35,10 +36,9 @@ pub(crate) fn rows(report: &mut Report, nsys: &[Tables], ncu: Option<&NcuTables>
         return;
     }
     if let Some(tables) = nsys.iter().find(|tables| !tables.kernels.is_empty()) {
-        let names = tables.devices.iter().map(|(id, name)| (*id, text(name))).collect();
-        let ranges = tables.ranges.iter().map(|range| (label(range), range)).collect();
-        Fill::new(report, Origin::Nsys, names, ranges).all(of_nsys(tables));
-        told(report, Origin::Nsys, doubts(tables));
+        let doubts = doubts(tables);
+        of_capture(report, tables, doubts.is_none());
+        told(report, Origin::Nsys, doubts);
         report.findings.extend(several(nsys, tables));
     } else if let Some(tables) = ncu {
         let pieces = of_ncu(tables);
@@ -47,6 +47,41 @@ pub(crate) fn rows(report: &mut Report, nsys: &[Tables], ncu: Option<&NcuTables>
             told(report, Origin::Ncu, None);
         }
     }
+}
+
+/// The rows of a capture of nsys: of its SQLite as the collector's, of its tables what they say.
+/// What lost records (it is not `whole`) says nothing about idle time.
+fn of_capture(report: &mut Report, tables: &Tables, whole: bool) {
+    if let (Source::Sqlite, Some(file)) = (tables.source, tables.files.first()) {
+        match capture::read(file) {
+            Ok(export) => {
+                let mark = make_room(report, Origin::Nsys);
+                return export::rows(report, export, mark, whole);
+            }
+            Err(finding) => report.findings.push(finding),
+        }
+    }
+    let names = tables.devices.iter().map(|(id, name)| (*id, text(name))).collect();
+    let ranges = tables.ranges.iter().map(|range| (label(range), range)).collect();
+    Fill::new(report, Origin::Nsys, names, ranges).all(of_nsys(tables));
+}
+
+/// Ranges of the collector without any GPU work give way: their times are of another run. Those
+/// that it saw other work in stay, and those of the other tool stand beside them, with the mark
+/// that this gives.
+fn make_room(report: &mut Report, origin: Origin) -> &'static str {
+    let mark = match (report.coverage.gpu_records(), origin) {
+        (0, _) => "",
+        (_, Origin::Ncu) => " (ncu)",
+        (_, _) => " (nsys)",
+    };
+    if mark.is_empty() {
+        report.stages.clear();
+        report.paths.clear();
+        report.devices.clear();
+        report.stage_kernels.clear();
+    }
+    mark
 }
 
 fn text(name: &str) -> String {
@@ -74,25 +109,13 @@ struct Fill<'r> {
 }
 
 impl<'r> Fill<'r> {
-    /// Ranges of the collector without any GPU work give way: their times are of another run. Those
-    /// that it saw other work in stay, and those of the other tool stand beside them.
     fn new(
         report: &'r mut Report,
         origin: Origin,
         devices: BTreeMap<u32, String>,
         ranges: HashMap<String, &'r Range>,
     ) -> Self {
-        let mark = match (report.coverage.gpu_records(), origin) {
-            (0, _) => "",
-            (_, Origin::Ncu) => " (ncu)",
-            (_, _) => " (nsys)",
-        };
-        if mark.is_empty() {
-            report.stages.clear();
-            report.paths.clear();
-            report.devices.clear();
-            report.stage_kernels.clear();
-        }
+        let mark = make_room(report, origin);
         Fill { report, origin, devices, ranges, mark }
     }
 
@@ -284,7 +307,8 @@ fn told(report: &mut Report, origin: Origin, doubts: Option<String>) {
     if let Some(source) = report.definitions.iter_mut().find(|term| term.term == "source") {
         source.meaning = format!(
             "Rows of kernels, their durations and their stages come from {label}: the collector \
-             recorded no kernel. A value that is not known is absent, never zero."
+             recorded no kernel. Host times, windows and idle times are those under {label}, and \
+             hold what it costs. A value that is not known is absent, never zero."
         );
     }
     report.findings.push(Finding::new(

@@ -8,7 +8,7 @@ use super::{
     Absence, OperatorCoverage, OperatorRow, OperatorSettings, Operators, StageOperatorRow,
 };
 use crate::load::stats::mean;
-use crate::report::model::{PathRow, Report};
+use crate::report::model::{Origin, PathRow, Report};
 
 /// Adds up the operators of `report`.
 pub fn operators(report: &Report, settings: &OperatorSettings) -> Operators {
@@ -112,10 +112,11 @@ impl<'r> Sums<'r> {
             (row.stage.is_none(), at.unwrap_or(usize::MAX), row.stage.clone(), row.operator.order())
         });
         Operators {
-            source:
-                "NVTX ranges of operators, as the collector saw them; GPU work is attributed to \
-                     the range that was open at its launch"
-                    .to_owned(),
+            source: format!(
+                "NVTX ranges of operators, as {} saw them; GPU work is attributed to the range \
+                 that was open at its launch",
+                if report.source == Origin::Nsys.label() { "nsys" } else { "the collector" }
+            ),
             absent: rows.is_empty().then(|| absence(report, settings)),
             coverage: (self.coverage.gpu_total_ns > 0 && !rows.is_empty()).then_some(self.coverage),
             rows,

@@ -231,10 +231,12 @@ fn what_the_collector_saw_without_kernels_keeps_its_own_stages() {
         let stages: Vec<_> = stages.map(|s| (&s["stage"], &s["gpu_busy_ns"])).collect();
         let (own, other) = ("decode".into(), "decode (nsys)".into());
         match copies {
-            true => assert_eq!(stages, [(&own, &1_000.into()), (&other, &Value::Null)]),
-            false => assert_eq!(stages, [(&own, &Value::Null)]),
+            true => assert_eq!(stages, [(&own, &1_000.into()), (&other, &14_504_845.into())]),
+            false => assert_eq!(stages, [(&own, &14_504_845.into())]),
         }
         let path = metrics["kernels"][0]["path_index"].as_u64().expect("index") as usize;
         assert_eq!(metrics["paths"][path]["path"], metrics["kernels"][0]["path"]);
+        let devices = metrics["devices"].as_array().expect("devices");
+        assert_eq!((devices.len(), &devices[0]["kernels"]), (1, &5_552.into()), "the same GPU");
     }
 }

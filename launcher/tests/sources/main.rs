@@ -8,5 +8,6 @@ mod build;
 mod combined;
 #[path = "../common/mod.rs"]
 mod common;
+mod nested;
 mod plain;
 mod selection;
