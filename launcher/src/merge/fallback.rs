@@ -1,7 +1,9 @@
 //! A run of which the collector has no kernels -> rows of kernels from nsys, or else from ncu.
 //!
 //! Both say so in every row: nsys can lose records without a trace of it, and ncu's durations are
-//! those of replayed launches at other clocks. What is not known of such rows is absent.
+//! those of replayed launches at other clocks. The SQLite export of nsys is tallied as the
+//! collector's files are ([`export`]); of its other tables and of ncu's reports only sums are known
+//! ([`pieces`]), and what is not known is absent.
 
 mod export;
 mod pieces;

@@ -1,6 +1,7 @@
 //! An export of nsys -> kernels and ranges, with counts of everything that could not be used.
 //!
-//! [`sqlite`] reads all of it; [`csv`] reads the tables of `nsys stats`, for where there is no SQLite
+//! [`sqlite`] reads all of it, and [`capture`] once more where the rows of a report are to be its
+//! own; [`csv`] reads the tables of `nsys stats`, for where there is no SQLite
 //! file. Nothing here fails because of what a file holds: what cannot be used is counted or
 //! becomes a finding that names the file, and [`Tables::complete`] says whether all was read.
 

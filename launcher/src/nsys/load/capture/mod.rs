@@ -3,8 +3,10 @@
 //!
 //! [`work`] reads the GPU work and finds its launches, [`walk`] goes through the ranges in the order
 //! of time and places each launch, [`stack`] knows what is open on a thread, and [`process`] hands
-//! the records of each of the [`processes`] to its [`Tally`](crate::load::Tally). Ranges are streamed and never
-//! held, so that memory grows with the GPU work (40 bytes each), the distinct paths and the groups.
+//! the records of each of the [`processes`] to its [`Tally`](crate::load::Tally). Ranges are streamed
+//! and never held, so that memory grows with the GPU work (40 bytes each), the distinct paths and
+//! the groups. Rows of ranges that do not come by their start are sorted by SQLite, in a temporary
+//! file.
 
 mod process;
 mod processes;
@@ -48,7 +50,12 @@ pub(super) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { paths: 100_000, groups: 250_000, open: 1_000_000, continuations: 4_000_000 }
+        Self {
+            paths: 100_000,
+            groups: 250_000,
+            open: 1_000_000,
+            continuations: stack::MAX_CONTINUED,
+        }
     }
 }
 

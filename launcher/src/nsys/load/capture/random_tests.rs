@@ -51,7 +51,7 @@ impl Plain {
             let length = if n.below(3) == 0 { n.below(300) } else { n.below(30) };
             // Names differ by their times, so that equal times have equal names.
             let name = ["a", "b", "c"][((start * 31 + length) % 3) as usize].to_owned();
-            let end = (n.below(40) > 0 || seed % 2 == 0).then_some(start + length);
+            let end = (n.below(40) > 0 || seed.is_multiple_of(2)).then_some(start + length);
             plain.spans.push(Span { thread: n.thread(), start, end, name });
             let on = n.thread();
             let at = n.below(900);

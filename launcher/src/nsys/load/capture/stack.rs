@@ -13,6 +13,9 @@ use super::super::spans::OPEN;
 use super::process::Process;
 use super::strings::Strings;
 
+/// Ranges that go on under another path, at most: hostile ones could do so for ever.
+pub(super) const MAX_CONTINUED: u64 = 4_000_000;
+
 /// A range that opens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening {
@@ -75,7 +78,7 @@ impl Stack {
     }
 
     /// Closes what ends before `at`, or also `at` it. Gives the number of ranges that went on under
-    /// another path.
+    /// another path; it breaks off beyond [`MAX_CONTINUED`].
     pub(super) fn close(
         &mut self,
         process: &mut Process,
@@ -85,8 +88,14 @@ impl Stack {
     ) -> u64 {
         let mut continued = 0;
         while let Some(end) = self.least_end().filter(|&end| end < at || (also_at && end == at)) {
+            if continued > MAX_CONTINUED {
+                break;
+            }
             // Of those that end together the innermost closes first.
-            let Some(place) = self.open.iter().rposition(|open| open.end == end) else { break };
+            let place = match self.nested {
+                true => self.open.iter().rposition(|open| open.end == end).unwrap_or(0),
+                false => 0,
+            };
             let Some(closed) = self.open.remove(place) else { break };
             process.close(closed.range, end);
             if self.nested {
@@ -97,8 +106,8 @@ impl Stack {
     }
 
     /// Closes whatever ends.
-    pub(super) fn close_all(&mut self, process: &mut Process, strings: &Strings) {
-        self.close(process, strings, OPEN, false);
+    pub(super) fn close_all(&mut self, process: &mut Process, strings: &Strings) -> u64 {
+        self.close(process, strings, OPEN, false)
     }
 
     /// What was opened in a range that closed goes on in the one around that.

@@ -290,18 +290,18 @@ impl<'a> Walk<'a> {
         }
         for thread in self.threads.values_mut() {
             if let Some(process) = self.processes.get_mut(thread.process) {
-                thread.stack.close_all(process, &self.strings);
+                self.continuations += thread.stack.close_all(process, &self.strings);
             }
         }
-        Flow::Continue(())
+        self.overlapping()
     }
 
     fn forget_threads(&mut self, now: i64) {
-        let Walk { threads, processes, strings, .. } = self;
+        let Walk { threads, processes, strings, continuations, .. } = self;
         let mut open = 0;
         threads.retain(|_, thread| {
             if let Some(process) = processes.get_mut(thread.process) {
-                thread.stack.close(process, strings, now, false);
+                *continuations += thread.stack.close(process, strings, now, false);
             }
             open += thread.stack.len();
             thread.stack.len() > 0
