@@ -40,6 +40,8 @@ pub(crate) struct Export {
 pub(super) struct Limits {
     /// Distinct names and distinct paths.
     pub(super) paths: usize,
+    /// Distinct outermost ranges: reports look at each of them by itself.
+    pub(super) stages: usize,
     /// Groups of GPU work: rows of the reports.
     pub(super) groups: usize,
     /// Ranges that are open at once.
@@ -52,6 +54,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             paths: 100_000,
+            stages: 10_000,
             groups: 250_000,
             open: 1_000_000,
             continuations: stack::MAX_CONTINUED,

@@ -21,6 +21,8 @@ pub(super) struct Process {
     kernel_names: FxHashSet<u32>,
     items: FxHashSet<u32>,
     paths: FxHashMap<(u32, u32, Option<u32>), u32>,
+    /// Paths at the top.
+    stages: usize,
     ranges: u64,
 }
 
@@ -51,6 +53,7 @@ impl Process {
             kernel_names: FxHashSet::default(),
             items: FxHashSet::default(),
             paths: FxHashMap::default(),
+            stages: 0,
             ranges: 0,
         }
     }
@@ -66,6 +69,7 @@ impl Process {
         let fresh = self.paths.len() as u32 + 1;
         let id = *self.paths.entry((parent, name, domain)).or_insert(fresh);
         if id == fresh {
+            self.stages += usize::from(parent == NONE);
             for (number, text) in strings.since(self.named) {
                 self.tally.push(Record::Name { id: range_name(number), bytes: text.to_vec() });
                 self.named = number + 1;
@@ -129,9 +133,9 @@ impl Process {
         }
     }
 
-    /// How many distinct paths it has.
-    pub(super) fn paths(&self) -> usize {
-        self.paths.len()
+    /// How many distinct paths it has, and how many at the top.
+    pub(super) fn paths(&self) -> (usize, usize) {
+        (self.paths.len(), self.stages)
     }
 
     /// Everything, reduced.

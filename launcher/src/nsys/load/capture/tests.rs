@@ -227,7 +227,7 @@ fn too_many_outermost_ranges_are_taken_together() {
         sql += &range(MAIN, &format!("step {i}"), i * 100, Some(i * 100 + 90));
         sql += &(kernel(PROCESS, i, 0, 10) + &call(MAIN, i, i * 100 + 5));
     }
-    let (report, findings) = report_within(&sql, Limits { paths: 20, ..Limits::default() });
+    let (report, findings) = report_within(&sql, Limits { stages: 20, ..Limits::default() });
     let paths = by_path(&report);
     assert_eq!((paths.len(), paths["(other ranges)"]), (21, (30, 30)));
     assert!(findings.iter().any(|f| f.what.contains("30 ranges")), "{findings:?}");

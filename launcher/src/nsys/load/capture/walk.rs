@@ -62,6 +62,7 @@ pub(super) struct Walk<'a> {
     next: usize,
     open: usize,
     paths: usize,
+    stages: usize,
     groups: usize,
     continuations: u64,
     left_out: u64,
@@ -84,6 +85,7 @@ impl<'a> Walk<'a> {
             next: 0,
             open: 0,
             paths: 0,
+            stages: 0,
             groups: 0,
             continuations: 0,
             left_out: 0,
@@ -143,7 +145,7 @@ impl<'a> Walk<'a> {
         if !self.nested && self.threads.get(&thread).is_some_and(|t| t.stack.holds(end)) {
             return Flow::Continue(());
         }
-        let limit = self.limits.paths;
+        let limit = if self.nested { self.limits.paths } else { self.limits.stages };
         if self.strings.len() >= limit || self.paths >= limit {
             self.too_many("its ranges have more than", limit, "names or paths")?;
             self.left_out += 1;
@@ -215,10 +217,15 @@ impl<'a> Walk<'a> {
         let Some(process) = processes.get_mut(thread.process) else {
             return Flow::Continue(());
         };
-        let (open, paths) = (thread.stack.len(), process.paths());
+        let (open, before) = (thread.stack.len(), process.paths());
         self.continuations += thread.stack.open(process, strings, opening);
         self.open = (self.open + thread.stack.len()).saturating_sub(open);
-        self.paths += process.paths() - paths;
+        let after = process.paths();
+        self.paths += after.0 - before.0;
+        self.stages += after.1 - before.1;
+        if self.stages > self.limits.stages {
+            self.too_many("it has more than", self.limits.stages, "kinds of outermost ranges")?;
+        }
         self.overlapping()
     }
 
