@@ -4,6 +4,8 @@ use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use stage2_figures::settings;
+
 use crate::diag::{self, Level};
 use crate::glob::RangeFilter;
 use crate::pool::Sizes;
@@ -109,10 +111,7 @@ const TABLE: &[(&str, &str, Read)] = &[
         "up to 30 comma-separated globs name[@domain], e.g. prefill,decode*@llm",
         |o, v| set(&mut o.ranges, RangeFilter::parse(v)),
     ),
-    ("STAGE2_SAMPLE", "1/N with N from 1 to 1000000, e.g. 1/16", |o, v| {
-        let one_in = v.strip_prefix("1/").and_then(|n| n.parse().ok());
-        set(&mut o.sample, one_in.filter(|n| (1..=1_000_000).contains(n)))
-    }),
+    ("STAGE2_SAMPLE", settings::SAMPLE_FORM, |o, v| set(&mut o.sample, settings::read_sample(v))),
     ("STAGE2_GRAPH", "node or graph", |o, v| {
         let graph = match v {
             "node" => Some(Graph::Node),
@@ -122,13 +121,9 @@ const TABLE: &[(&str, &str, Read)] = &[
         set(&mut o.graph, graph)
     }),
     ("STAGE2_CUPTI", "the path of a libcupti", |o, v| set(&mut o.cupti, Some(path(v)))),
-    (
-        "STAGE2_BUFFERS",
-        "SIZE*COUNT, e.g. 1M*24, with 64K to 256M a buffer, 2 to 1024 buffers, 4G in all",
-        |o, v| set(&mut o.buffers, read_buffers(v)),
-    ),
-    ("STAGE2_FLUSH_MS", "milliseconds from 10 to 3600000", |o, v| {
-        let ms = v.parse().ok().filter(|ms| (10..=3_600_000).contains(ms));
+    ("STAGE2_BUFFERS", settings::BUFFERS_FORM, |o, v| set(&mut o.buffers, read_buffers(v))),
+    ("STAGE2_FLUSH_MS", settings::FLUSH_MS_FORM, |o, v| {
+        let ms = v.parse().ok().filter(|ms| settings::FLUSH_MS.contains(ms));
         set(&mut o.flush, ms.map(Duration::from_millis))
     }),
     ("STAGE2_ATTRIBUTION", "auto, fence or callback", |o, v| {
@@ -219,25 +214,7 @@ fn read_level(text: &str) -> Option<Level> {
 }
 
 fn read_buffers(text: &str) -> Option<Sizes> {
-    let (size, count) = text.split_once('*')?;
-    let (digits, unit) = match size.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
-        Some((at, _)) => size.split_at(at),
-        None => (size, ""),
-    };
-    let scale: usize = match unit {
-        "" => 1,
-        "K" | "k" => 1 << 10,
-        "M" | "m" => 1 << 20,
-        "G" | "g" => 1 << 30,
-        _ => return None,
-    };
-    let bytes = digits.parse::<usize>().ok()?.checked_mul(scale)?;
-    let count = count.parse::<usize>().ok()?;
-    let sane = (64 << 10..=256 << 20).contains(&bytes)
-        && (2..=1024).contains(&count)
-        && bytes.checked_mul(count).is_some_and(|total| total <= 4 << 30);
-    // Records are 8-aligned and CUPTI is given whole pages.
-    sane.then_some(Sizes { bytes: bytes & !4095, count })
+    settings::read_buffers(text).map(|(bytes, count)| Sizes { bytes, count })
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Durations, intervals and names into the figures and texts that a person reads.
 //!
 //! The collector prints a table when its guest ends, the launcher writes reports later: both
-//! must count, round and escape alike, so what they share lives here.
+//! must count, round and escape alike, and read the same settings: what they share lives here.
 #![forbid(unsafe_code)]
 
 mod histogram;
 mod instance;
 mod names;
+pub mod settings;
 pub mod text;
 mod union;
 

@@ -314,7 +314,7 @@ pub(crate) fn request(options: &Options, overrides: Vec<String>) -> config::Requ
     let mut flags = Vec::new();
     if let Some(dir) = &options.run_dir {
         let text = dir.to_string_lossy().into_owned();
-        flags.push(("run.dir", format!("--run-dir {text}"), Value::Text(text)));
+        flags.push(("run.dir", format!("--run-dir {text}"), Value::Literal(text)));
     }
     if let Some(seconds) = options.timeout {
         flags.push(("run.timeout_s", format!("--timeout {seconds}"), Value::Int(seconds)));

@@ -112,7 +112,18 @@ fn base(text: &str) -> Result<Node, ConfigError> {
         return Err(fault("the file has to be a mapping: lines `key: value`".into()));
     }
     keep_notes(&mut tree, &text.lines().collect::<Vec<_>>());
+    literal(&mut tree);
     Ok(tree)
+}
+
+/// What the file says was resolved when the run was: `${` in it is part of a name.
+fn literal(node: &mut Node) {
+    match &mut node.value {
+        Value::Text(text) => node.value = Value::Literal(std::mem::take(text)),
+        Value::Map(pairs) => pairs.iter_mut().for_each(|(_, node)| literal(node)),
+        Value::List(items) => items.iter_mut().for_each(literal),
+        _ => {}
+    }
 }
 
 /// Puts the origins that the lines note in the place of the lines.

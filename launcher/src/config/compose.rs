@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::defaults::merge_presets;
+use stage2_figures::text::visible_path;
+
 use super::error::{ConfigError, most_like};
 use super::grammar::{Action, Override};
 use super::interpolate::{resolve, resolve_key};
@@ -61,6 +63,7 @@ pub fn compose(request: &Request) -> Result<Composed, ConfigError> {
     // of some later step.
     let missing = |error| with_deletion(error, &deleted);
     composed.resolved(Path::new("RUN_DIR")).map_err(missing)?;
+    composed.run_dir().map_err(missing)?;
     Ok(composed)
 }
 
@@ -79,7 +82,7 @@ impl Composed {
         let node = resolve_key(&self.tree, "run.dir")?;
         match node.map(|node| (node.value, node.origin)) {
             None | Some((Value::Null, _)) => Ok(None),
-            Some((Value::Text(path), _)) => Ok(Some(path.into())),
+            Some((Value::Literal(path), _)) => Ok(Some(path.into())),
             Some((_, origin)) => Err(ConfigError::WrongValue {
                 key: "run.dir".into(),
                 origin,
@@ -91,22 +94,50 @@ impl Composed {
     /// The configuration of a run in `run_dir`, with all references replaced.
     ///
     /// # Errors
-    /// A reference to a key that is not there, or a value of the wrong type.
+    /// A reference to a key that is not there, a value of the wrong type, or a reference to the run
+    /// folder where its name is no text.
     pub fn resolved(&self, run_dir: &Path) -> Result<(Node, Config), ConfigError> {
         let mut tree = self.tree.clone();
         let asked = tree.get("run.dir").map(|node| (node.value.clone(), node.origin.clone()));
         let origin = match asked {
-            Some((Value::Text(_), origin)) => Some(origin),
+            Some((Value::Text(_) | Value::Literal(_), origin)) => Some(origin),
             Some((Value::Null, _)) | None => Some(Origin::Chosen),
             // A run folder of a wrong type is found below.
             Some(_) => None,
         };
         if let Some(origin) = origin {
-            let value = Value::Text(run_dir.to_string_lossy().into_owned());
+            if run_dir.to_str().is_none()
+                && let Some((key, node)) = refers_to_run_dir(&tree)
+            {
+                let what = format!(
+                    "it refers to the run folder {}, whose name is no UTF-8; choose another with \
+                     --run-dir",
+                    visible_path(run_dir)
+                );
+                let origin = node.origin.clone();
+                return Err(ConfigError::WrongValue { key, origin, what });
+            }
+            // As it is: a folder may be called `${x}`.
+            let value = Value::Literal(run_dir.to_string_lossy().into_owned());
             tree.set("run.dir", Node { value, origin });
         }
         resolve(&tree).and_then(typed)
     }
+}
+
+/// The first value in which the run folder stands.
+fn refers_to_run_dir(tree: &Node) -> Option<(String, &Node)> {
+    fn refers(node: &Node) -> bool {
+        match &node.value {
+            Value::Text(text) => text
+                .split("${")
+                .skip(1)
+                .any(|part| part.split('}').next().is_some_and(|key| key.trim() == "run.dir")),
+            Value::List(items) => items.iter().any(refers),
+            _ => false,
+        }
+    }
+    tree.leaves().into_iter().find(|(_, node)| refers(node))
 }
 
 /// Applies an override of a value.
@@ -272,6 +303,8 @@ fn in_plain_words(text: &str) -> String {
     text.replace("expected a nonzero u64", "expected a whole number, 1 or more")
         .replace("expected u64", "expected a whole number, 0 or more")
         .replace("expected u32", "expected a whole number, 0 or more")
+        .replace("expected usize", "expected a whole number, 0 or more")
+        .replace("expected f64", "expected a number")
         .replace("expected path string", "expected a path (quote a number: KEY=\"'1'\")")
         .replace("expected a string", "expected a word (quote a number: KEY=\"'1'\")")
         .replace("expected a boolean", "expected true or false")

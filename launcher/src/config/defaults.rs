@@ -38,7 +38,7 @@ pub(crate) fn merge_presets(
     let (choices, values): (Vec<_>, Vec<_>) =
         overrides.into_iter().partition(|o| chooses_preset(o, &groups));
     for choice in choices {
-        choose(&mut entries, choice, &groups)?;
+        choose(presets, &mut entries, choice, &groups)?;
     }
     let mut tree = Node { value: Value::Map(Vec::new()), origin: primary.keys.origin.clone() };
     for entry in entries {
@@ -61,6 +61,7 @@ pub(super) fn chooses_preset(o: &Override, groups: &BTreeSet<String>) -> bool {
 
 /// Applies one group override to the list.
 fn choose(
+    presets: &Presets,
     entries: &mut Vec<Entry>,
     o: Override,
     groups: &BTreeSet<String>,
@@ -75,15 +76,12 @@ fn choose(
     }
     let wanted = o.package.as_deref();
     let place = entries.iter().position(|entry| match entry {
-        Entry::Chosen { group, package, .. } => {
-            // Without @package the only entry of the group is meant, wherever it is mounted; an
-            // entry without one is mounted at its own name, or where the head of the file says.
-            let own = package.is_none().then(|| group.replace('/', "."));
-            let mounted = package.as_deref().or(own.as_deref());
-            let matches = wanted == mounted || (own.is_some() && wanted == Some("_global_"));
-            *group == o.key && (wanted.is_none() || matches)
-        }
-        Entry::Own => false,
+        // Without @package the only entry of the group is meant, wherever it is mounted.
+        Entry::Chosen { group, package, option } if *group == o.key => wanted.is_none_or(|wanted| {
+            let mounted = package.clone().or_else(|| package_of(presets, group, option, 0));
+            mounted.is_some_and(|mounted| mounted == wanted)
+        }),
+        _ => false,
     });
     let option = match &o.action {
         Action::Set(value) | Action::Add(value) | Action::AddOrSet(value) => match value {
@@ -129,6 +127,25 @@ fn choose(
     Ok(())
 }
 
+/// Where a preset is mounted when nobody says where: as in Hydra what the head of its file says, or
+/// else that of the preset it starts from, or else the group's own name. Nothing for a preset that
+/// cannot be read, which is told where it is used.
+fn package_of(presets: &Presets, group: &str, option: &Node, depth: usize) -> Option<String> {
+    let Value::Text(name) = &option.value else { return None };
+    let preset = presets.load(group, name, &option.origin).ok()?;
+    let base = || {
+        let list = preset.defaults.as_ref().filter(|_| depth < MAX_NESTING)?;
+        let entries = entries_of(list, Some(group), &preset.file).ok()?;
+        entries.iter().find_map(|entry| match entry {
+            Entry::Chosen { group: base, option, .. } if base == group => {
+                package_of(presets, group, option, depth + 1)
+            }
+            _ => None,
+        })
+    };
+    preset.package.clone().or_else(base).or_else(|| Some(group.replace('/', ".")))
+}
+
 /// Merges one preset, and what it starts from, into the tree.
 fn mount(
     presets: &Presets,
@@ -163,9 +180,11 @@ fn mount(
     if depth > MAX_NESTING {
         return Err(fault("its `defaults` go in circles"));
     }
-    // As in Hydra: what the list says, else the head of the file, else the group's own name.
-    let package =
-        package.map(str::to_owned).or(own_package).unwrap_or_else(|| group.replace('/', "."));
+    let package = package
+        .map(str::to_owned)
+        .or(own_package)
+        .or_else(|| package_of(presets, group, option, 0))
+        .unwrap_or_else(|| group.replace('/', "."));
     let mut entries = match &defaults {
         Some(list) => entries_of(list, Some(group), &file)?,
         None => Vec::new(),

@@ -1,94 +1,111 @@
 //! `${key}` in the composed tree -> the value of that key.
 
+use std::cell::Cell;
+
 use super::error::{ConfigError, most_like};
 use super::node::{Node, Value, join_key};
 
 /// A chain of references longer than this goes in circles.
 const MAX_CHAIN: usize = 16;
+/// References that are followed, and bytes of one text, at most: a few lines can ask for billions.
+const MAX_STEPS: usize = 100_000;
+const MAX_BYTES: usize = 1 << 20;
 
-/// The tree with every `${key}` replaced.
+/// The tree with every `${key}` replaced; what comes out refers to nothing any more.
 pub(crate) fn resolve(tree: &Node) -> Result<Node, ConfigError> {
-    resolve_node(tree, tree, "", 0)
+    Resolver { tree, steps: Cell::new(0) }.node(tree, "", 0)
 }
 
 /// The value at one key, with every `${key}` in it replaced.
 pub(crate) fn resolve_key(tree: &Node, key: &str) -> Result<Option<Node>, ConfigError> {
-    tree.get(key).map(|node| resolve_node(node, tree, key, 0)).transpose()
+    let resolver = Resolver { tree, steps: Cell::new(0) };
+    tree.get(key).map(|node| resolver.node(node, key, 0)).transpose()
 }
 
-fn resolve_node(node: &Node, tree: &Node, key: &str, chain: usize) -> Result<Node, ConfigError> {
-    let value = match &node.value {
-        Value::Text(text) => resolve_text(text, node, tree, key, chain)?,
-        Value::List(items) => Value::List(
-            items
-                .iter()
-                .map(|item| resolve_node(item, tree, key, chain))
-                .collect::<Result<_, _>>()?,
-        ),
-        Value::Map(pairs) => Value::Map(
-            pairs
-                .iter()
-                .map(|(k, v)| Ok((k.clone(), resolve_node(v, tree, &join_key(key, k), chain)?)))
-                .collect::<Result<_, ConfigError>>()?,
-        ),
-        other => other.clone(),
-    };
-    Ok(Node { value, origin: node.origin.clone() })
+struct Resolver<'t> {
+    tree: &'t Node,
+    /// References followed so far.
+    steps: Cell<usize>,
 }
 
-fn resolve_text(
-    text: &str,
-    node: &Node,
-    tree: &Node,
-    key: &str,
-    chain: usize,
-) -> Result<Value, ConfigError> {
-    let wrong = |what: String| ConfigError::WrongValue {
-        key: key.to_owned(),
-        origin: node.origin.clone(),
-        what,
-    };
-    if chain > MAX_CHAIN {
-        return Err(wrong(format!("the reference {text:?} goes in circles")));
+impl Resolver<'_> {
+    fn node(&self, node: &Node, key: &str, chain: usize) -> Result<Node, ConfigError> {
+        let value = match &node.value {
+            Value::Text(text) => self.text(text, node, key, chain)?,
+            Value::List(items) => Value::List(
+                items.iter().map(|item| self.node(item, key, chain)).collect::<Result<_, _>>()?,
+            ),
+            Value::Map(pairs) => Value::Map(
+                pairs
+                    .iter()
+                    .map(|(k, v)| Ok((k.clone(), self.node(v, &join_key(key, k), chain)?)))
+                    .collect::<Result<_, ConfigError>>()?,
+            ),
+            other => other.clone(),
+        };
+        Ok(Node { value, origin: node.origin.clone() })
     }
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find("${") {
-        let (before, from) = rest.split_at(start);
-        let Some(end) = from.find('}') else {
-            return Err(wrong(format!("`${{` without `}}` in {text:?}")));
+
+    /// What `text` at `key` says; `node` has the origin to blame.
+    fn text(&self, text: &str, node: &Node, key: &str, chain: usize) -> Result<Value, ConfigError> {
+        let wrong = |what: String| ConfigError::WrongValue {
+            key: key.to_owned(),
+            origin: node.origin.clone(),
+            what,
         };
-        let (reference, after) = from.split_at(end + 1);
-        let name = reference.trim_start_matches("${").trim_end_matches('}').trim();
-        let found = lookup(name, tree).map_err(|what| wrong(format!("{reference}: {what}")))?;
-        let value = match &found.value {
-            Value::Text(inner) => resolve_text(inner, node, tree, key, chain + 1)?,
-            _ if chain >= MAX_CHAIN => return Err(wrong(format!("{reference} goes in circles"))),
-            _ => resolve_node(found, tree, key, chain + 1)?.value,
-        };
-        if before.is_empty() && after.is_empty() && out.is_empty() {
-            return Ok(value);
+        if chain > MAX_CHAIN {
+            return Err(wrong(format!("the reference {text:?} goes in circles")));
         }
-        out.push_str(before);
-        out.push_str(&plain(&value).ok_or_else(|| {
-            wrong(format!("{reference} has no plain value that could stand in {text:?}"))
-        })?);
-        rest = after;
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(start) = rest.find("${") {
+            let (before, from) = rest.split_at(start);
+            let Some(end) = from.find('}') else {
+                return Err(wrong(format!("`${{` without `}}` in {text:?}")));
+            };
+            let (reference, after) = from.split_at(end + 1);
+            self.steps.set(self.steps.get() + 1);
+            if self.steps.get() > MAX_STEPS || out.len() > MAX_BYTES {
+                return Err(wrong(format!(
+                    "{reference}: the references multiply to more than {MAX_STEPS} in all, or to \
+                     a text of more than {MAX_BYTES} bytes; refer to fewer keys"
+                )));
+            }
+            let name = reference.trim_start_matches("${").trim_end_matches('}').trim();
+            let found = self.lookup(name).map_err(|what| wrong(format!("{reference}: {what}")))?;
+            let value = match &found.value {
+                Value::Text(inner) => self.text(inner, node, key, chain + 1)?,
+                _ if chain >= MAX_CHAIN => {
+                    return Err(wrong(format!("{reference} goes in circles")));
+                }
+                _ => self.node(found, key, chain + 1)?.value,
+            };
+            if before.is_empty() && after.is_empty() && out.is_empty() {
+                return Ok(value);
+            }
+            out.push_str(before);
+            out.push_str(&plain(&value).ok_or_else(|| {
+                wrong(format!("{reference} has no plain value that could stand in {text:?}"))
+            })?);
+            rest = after;
+        }
+        out.push_str(rest);
+        Ok(Value::Literal(out))
     }
-    out.push_str(rest);
-    Ok(Value::Text(out))
-}
 
-fn lookup<'a>(name: &str, tree: &'a Node) -> Result<&'a Node, String> {
-    if name.contains(':') {
-        return Err("only keys of this configuration can be referred to, e.g. ${run.dir}".into());
+    fn lookup(&self, name: &str) -> Result<&Node, String> {
+        if name.contains(':') {
+            return Err(
+                "only keys of this configuration can be referred to, e.g. ${run.dir}".into()
+            );
+        }
+        self.tree.get(name).ok_or_else(|| {
+            let leaves = self.tree.leaves();
+            let near = most_like(name, leaves.iter().map(|(key, _)| key.as_str()));
+            let near = near.map(|key| format!("; the nearest is ${{{key}}}")).unwrap_or_default();
+            format!("there is no such key{near}")
+        })
     }
-    tree.get(name).ok_or_else(|| {
-        let leaves = tree.leaves();
-        let near = most_like(name, leaves.iter().map(|(key, _)| key.as_str()));
-        let near = near.map(|key| format!("; the nearest is ${{{key}}}")).unwrap_or_default();
-        format!("there is no such key{near}")
-    })
 }
 
 /// A value as it stands inside of a text.
@@ -97,13 +114,14 @@ fn plain(value: &Value) -> Option<String> {
         Value::Bool(v) => Some(v.to_string()),
         Value::Int(v) => Some(v.to_string()),
         Value::Float(v) => Some(v.to_string()),
-        Value::Text(v) => Some(v.clone()),
+        Value::Text(v) | Value::Literal(v) => Some(v.clone()),
         Value::Null | Value::List(_) | Value::Map(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::node::Origin;
     use super::*;
 
     fn resolved(yaml: &str) -> Result<serde_json::Value, String> {
@@ -118,6 +136,33 @@ mod tests {
             "a": {"b": 3, "c": "x"}, "d": 3, "e": ["x/3", "plain"], "f": "x"
         });
         assert_eq!(resolved(yaml), Ok(expected));
+    }
+
+    #[test]
+    fn what_was_resolved_and_literal_texts_refer_to_nothing() {
+        let literal = |text: &str| Node {
+            value: Value::Literal(text.into()),
+            origin: Origin::Chosen,
+        };
+        let mut tree = Node::from_yaml("a: x\nb: ${c}/y\n", &"f".into()).expect("YAML");
+        tree.set("c", literal("${a}"));
+        let once = resolve(&tree).expect("resolved");
+        let expected = serde_json::json!({"a": "x", "b": "${a}/y", "c": "${a}"});
+        assert_eq!(once.to_json(), expected);
+        assert_eq!(resolve(&once).expect("again").to_json(), expected);
+    }
+
+    #[test]
+    fn references_that_multiply_end_soon() {
+        for first in ["x", "''"] {
+            let mut yaml = format!("k0: {first}\n");
+            for level in 1..10 {
+                let refers = format!("${{k{}}}", level - 1).repeat(10);
+                yaml.push_str(&format!("k{level}: '{refers}'\n"));
+            }
+            let error = resolved(&yaml).expect_err("a billion");
+            assert!(error.contains("multiply"), "{error}");
+        }
     }
 
     #[test]

@@ -59,8 +59,10 @@ pub enum Value {
     Int(i64),
     /// A number with a fraction.
     Float(f64),
-    /// A string.
+    /// A string, in which `${key}` stands for the value of a key.
     Text(String),
+    /// A string in which nothing stands for anything else.
+    Literal(String),
     /// A list.
     List(Vec<Node>),
     /// Keys in the order of the file.
@@ -189,7 +191,7 @@ impl Node {
             // JSON has no infinity: as text it reaches the reader of the key, which refuses it.
             Value::Float(v) => serde_json::Number::from_f64(*v)
                 .map_or_else(|| Json::String(v.to_string()), Json::Number),
-            Value::Text(v) => Json::String(v.clone()),
+            Value::Text(v) | Value::Literal(v) => Json::String(v.clone()),
             Value::List(items) => Json::Array(items.iter().map(Node::to_json).collect()),
             Value::Map(pairs) => {
                 Json::Object(pairs.iter().map(|(k, v)| (k.clone(), v.to_json())).collect())
@@ -206,6 +208,9 @@ pub(crate) fn join_key(prefix: &str, key: &str) -> String {
 fn first_line(error: &serde_saphyr::Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or("not YAML");
+    if line.contains("from_multiple") || line.contains("from_str_multiple") {
+        return "there are several YAML documents; leave one, without `---` lines".to_owned();
+    }
     line.trim_start_matches("error: ").trim_end_matches(':').to_owned()
 }
 

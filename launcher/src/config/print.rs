@@ -54,7 +54,7 @@ fn flow(node: &Node) -> String {
         Value::Float(v) if v.is_nan() => ".nan".to_owned(),
         Value::Float(v) if v.is_infinite() => if *v > 0.0 { ".inf" } else { "-.inf" }.to_owned(),
         Value::Float(v) => format!("{v:?}"),
-        Value::Text(text) => scalar(text),
+        Value::Text(text) | Value::Literal(text) => scalar(text),
         Value::List(items) => {
             format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", "))
         }

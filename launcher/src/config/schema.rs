@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use stage2_figures::settings;
 
 use crate::model::preset::ModelPreset;
 use crate::model::tokens::TokenCounts;
@@ -144,6 +145,7 @@ pub struct Collector {
     /// Activity buffers; none: the collector's choice.
     pub buffers: Option<Buffers>,
     /// Flush period, milliseconds.
+    #[serde(deserialize_with = "flush_period")]
     pub flush_ms: u64,
     /// How work is attributed to the thread that launched it.
     pub attribution: Attribution,
@@ -203,11 +205,8 @@ pub struct Sample(u32);
 impl TryFrom<String> for Sample {
     type Error = String;
     fn try_from(text: String) -> Result<Sample, String> {
-        text.strip_prefix("1/")
-            .and_then(|n| n.parse().ok())
-            .filter(|n| *n > 0)
-            .map(Sample)
-            .ok_or_else(|| format!("{text:?} is not of the form 1/N with a whole N, e.g. 1/16"))
+        let one_in = settings::read_sample(&text).map(Sample);
+        one_in.ok_or_else(|| format!("{text:?} is not of the form {}", settings::SAMPLE_FORM))
     }
 }
 
@@ -217,7 +216,7 @@ impl From<Sample> for String {
     }
 }
 
-/// `SIZE*NUMBER`: size of an activity buffer, and how many there are.
+/// `SIZE*COUNT`: size of an activity buffer, and how many there are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Buffers(String);
@@ -225,16 +224,9 @@ pub struct Buffers(String);
 impl TryFrom<String> for Buffers {
     type Error = String;
     fn try_from(text: String) -> Result<Buffers, String> {
-        let number = |digits: &str| digits.parse::<u64>().is_ok_and(|n| n > 0);
-        let good = text.split_once('*').is_some_and(|(size, count)| {
-            number(size.trim_end_matches(['K', 'M', 'G']))
-                && number(count)
-                && size.chars().filter(char::is_ascii_alphabetic).count() <= 1
-        });
-        if good {
-            Ok(Buffers(text))
-        } else {
-            Err(format!("{text:?} is not of the form SIZE*NUMBER, e.g. 4M*16 (K, M, G: 1024, ...)"))
+        match settings::read_buffers(&text) {
+            Some(_) => Ok(Buffers(text)),
+            None => Err(format!("{text:?} is not of the form {}", settings::BUFFERS_FORM)),
         }
     }
 }
@@ -243,6 +235,13 @@ impl From<Buffers> for String {
     fn from(buffers: Buffers) -> String {
         buffers.0
     }
+}
+
+/// A flush period that the collector takes.
+fn flush_period<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let ms = u64::deserialize(from)?;
+    let fault = || D::Error::custom(format!("{ms}: it has to be {}", settings::FLUSH_MS_FORM));
+    settings::FLUSH_MS.contains(&ms).then_some(ms).ok_or_else(fault)
 }
 
 /// A list of strings, or one string for a list of one.

@@ -95,11 +95,15 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["run.tee=maybe"], vec!["`run.tee`", "true or false"]),
         (vec!["run.dir=12"], vec!["`run.dir`", "quote a number"]),
         (vec!["run.dir=[a]"], vec!["`run.dir`", "path"]),
+        (vec!["run.dir=${oc.env:HOME}"], vec!["`run.dir`", "only keys"]),
+        (vec!["report.top_n=-1"], vec!["`report.top_n`", "whole number"]),
         (vec!["run=3"], vec!["`run`", "`run."]),
         (vec!["run=[deep]"], vec!["`run`", "keys"]),
         (vec!["profiling.collector.sample=2/3"], vec!["`profiling.collector.sample`", "1/16"]),
         (vec!["profiling.collector.sample=1/0"], vec!["1/N"]),
-        (vec!["profiling.collector.buffers=many"], vec!["4M*16"]),
+        (vec!["profiling.collector.buffers=many"], vec!["1M*24"]),
+        (vec!["profiling.collector.buffers=1G*64"], vec!["buffers", "4G in all"]),
+        (vec!["profiling.collector.flush_ms=5"], vec!["flush_ms", "10 to 3600000"]),
         (vec!["profiling.collector.flush_ms=inf"], vec!["flush_ms", "whole number"]),
         (vec!["profiling.collector.ranges=[a,'']"], vec!["ranges", "empty glob"]),
         (vec!["workload.append=x=1"], vec!["`workload.append`", "list"]),
@@ -142,6 +146,8 @@ fn a_folder_of_presets_extends_and_shadows() {
         "# @package _global_\ndefaults: [stage2]\nrun:\n  mode: light\n  timeout: 3\n",
     );
     write("runner/partial.yaml", "# @package _global_\nrun: {mode: light}\n");
+    write("profiling/ncu/mine.yaml", "defaults: [ncu.default, _self_]\ntop_n: 3\n");
+    write("runner/two.yaml", "run: {}\n---\nrun: {}\n");
     write("runner/circle.yaml", "defaults: [circle]\n");
     write("runner/broken.yaml", "run: [\n");
     write("runner/list.yaml", "- a\n");
@@ -158,6 +164,12 @@ fn a_folder_of_presets_extends_and_shadows() {
     assert_eq!((config.run.mode, config.run.kill_grace_s), (Mode::Light, 10));
     assert_eq!(config.workload.append, ["a=/r"]);
     assert!(origin(&composed, "run.mode").ends_with("runner/quick.yaml:4"));
+    // A preset without a head goes where the one that it starts from says.
+    for words in [["profiling/ncu=mine"], ["profiling/ncu@pipeline.ncu=mine"]] {
+        let (_, config) = with(&words).expect("preset").resolved(Path::new("/r")).expect("resolved");
+        let ncu = config.pipeline.ncu;
+        assert_eq!((ncu.top_n.map(u64::from), ncu.enable), (Some(3), true));
+    }
     for (option, parts) in [
         ("bad", ["`run.timeout`", "runner/bad.yaml:5"]),
         ("partial", ["kill_grace_s", "defaults:"]),
@@ -165,6 +177,7 @@ fn a_folder_of_presets_extends_and_shadows() {
         ("broken", ["runner/broken.yaml", "line"]),
         ("list", ["runner/list.yaml", "mapping"]),
         ("alien", ["runner/alien.yaml", "own group"]),
+        ("two", ["runner/two.yaml", "several YAML documents"]),
         ("binary", ["runner/binary.yaml", ""]),
         ("deep", ["runner/deep.yaml", ""]),
     ] {
@@ -174,6 +187,25 @@ fn a_folder_of_presets_extends_and_shadows() {
     }
     let nowhere = Request { config_dir: Some(dir.path().join("no")), ..Request::default() };
     assert!(compose(&nowhere).expect_err("no folder").to_string().contains("--config-dir"));
+}
+
+#[test]
+fn names_of_folders_are_taken_as_they_are() {
+    use std::os::unix::ffi::OsStrExt;
+    let text = "x${run.mode}${y}";
+    let flags = vec![("run.dir", format!("--run-dir {text}"), Value::Literal(text.into()))];
+    let request = Request { flags, ..Request::default() };
+    let composed = compose(&request).expect("an option refers to nothing");
+    assert_eq!(composed.run_dir().expect("run.dir").as_deref(), Some(Path::new(text)));
+    let words = ["workload.append=['a=${run.dir}']"];
+    let (composed, _) = compose_words(&words).expect("composed");
+    let (_, config) = composed.resolved(Path::new("/a${b}c/r")).expect("a folder of that name");
+    assert_eq!(config.workload.append, ["a=/a${b}c/r"]);
+    let no_text = Path::new(std::ffi::OsStr::from_bytes(b"/bin\xffary"));
+    let error = composed.resolved(no_text).expect_err("no text").to_string();
+    assert!(error.contains("`workload.append`") && error.contains("/bin\\xffary"), "{error}");
+    let (composed, _) = compose_words(&[]).expect("composed");
+    assert!(composed.resolved(no_text).is_ok(), "nothing refers to it");
 }
 
 #[test]

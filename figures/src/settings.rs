@@ -1,0 +1,81 @@
+//! Texts of the collector's settings into values: what the launcher accepts the collector has to read.
+
+use std::ops::RangeInclusive;
+
+/// `STAGE2_BUFFERS`, in words.
+pub const BUFFERS_FORM: &str =
+    "SIZE*COUNT, e.g. 1M*24, with 64K to 256M a buffer, 2 to 1024 buffers, 4G in all";
+/// `STAGE2_SAMPLE`, in words.
+pub const SAMPLE_FORM: &str = "1/N with N from 1 to 1000000, e.g. 1/16";
+/// `STAGE2_FLUSH_MS`, in words.
+pub const FLUSH_MS_FORM: &str = "milliseconds from 10 to 3600000";
+/// `STAGE2_FLUSH_MS`, milliseconds.
+pub const FLUSH_MS: RangeInclusive<u64> = 10..=3_600_000;
+
+const BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=256 << 20;
+const BUFFER_COUNT: RangeInclusive<usize> = 2..=1024;
+const ALL_BUFFERS_BYTES: usize = 4 << 30;
+const ONE_IN: RangeInclusive<u32> = 1..=1_000_000;
+
+/// Size of an activity buffer, bytes in whole pages of 4 KiB, and number of buffers; nothing where
+/// the text is not [`BUFFERS_FORM`].
+pub fn read_buffers(text: &str) -> Option<(usize, usize)> {
+    let (size, count) = text.split_once('*')?;
+    let (digits, unit) = match size.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
+        Some((at, _)) => size.split_at(at),
+        None => (size, ""),
+    };
+    let scale: usize = match unit {
+        "" => 1,
+        "K" | "k" => 1 << 10,
+        "M" | "m" => 1 << 20,
+        "G" | "g" => 1 << 30,
+        _ => return None,
+    };
+    let bytes = digits.parse::<usize>().ok()?.checked_mul(scale)?;
+    let count = count.parse::<usize>().ok()?;
+    let sane = BUFFER_BYTES.contains(&bytes)
+        && BUFFER_COUNT.contains(&count)
+        && bytes.checked_mul(count).is_some_and(|total| total <= ALL_BUFFERS_BYTES);
+    sane.then_some((bytes & !4095, count))
+}
+
+/// N of `1/N`; nothing where the text is not [`SAMPLE_FORM`].
+pub fn read_sample(text: &str) -> Option<u32> {
+    text.strip_prefix("1/")?.parse().ok().filter(|n| ONE_IN.contains(n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_have_a_size_and_a_number_within_limits() {
+        for (text, expected) in [
+            ("4M*16", Some((4 << 20, 16))),
+            ("65537*2", Some((65536, 2))),
+            ("256m*16", Some((256 << 20, 16))),
+            ("1G*4", None),
+            ("256M*17", None),
+            ("63K*9", None),
+            ("1M*1", None),
+            ("1M*1025", None),
+            ("4MM*3", None),
+            ("-4M*3", None),
+            ("99999999999G*9", None),
+            ("4M", None),
+            ("*3", None),
+            ("", None),
+        ] {
+            assert_eq!(read_buffers(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sample_is_one_in_some() {
+        assert_eq!((read_sample("1/1"), read_sample("1/1000000")), (Some(1), Some(1_000_000)));
+        for bad in ["", "1", "1/", "1/0", "2/3", "1/1000001", "1/-1", "1/ 4"] {
+            assert_eq!(read_sample(bad), None, "{bad}");
+        }
+    }
+}
