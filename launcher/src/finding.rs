@@ -1,6 +1,7 @@
 //! Something worth knowing about a run -> what it is, why, and what to do about it.
 
 use serde::{Deserialize, Serialize};
+use stage2_figures::text::visible;
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,14 +29,21 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding of the given weight.
+    /// A finding of the given weight. What the texts quote may be hostile: what cannot be seen in
+    /// them is spelled out.
     pub fn new(
         severity: Severity,
         what: impl Into<String>,
         why: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Finding {
-        Finding { severity, what: what.into(), why: why.into(), remedy: remedy.into() }
+        let seen = |text: String| visible(text.as_bytes());
+        Finding {
+            severity,
+            what: seen(what.into()),
+            why: seen(why.into()),
+            remedy: seen(remedy.into()),
+        }
     }
 }
 
@@ -49,5 +57,16 @@ impl std::fmt::Display for Finding {
             write!(f, "; {}", self.remedy)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_finding_quotes_can_be_seen() {
+        let finding = Finding::new(Severity::Note, "a\u{1b}[31m", "b\u{202e}\nc", "\0");
+        assert_eq!(finding.to_string(), "a\\x1b[31m: b\\u{202e}\\nc; \\x00");
     }
 }
