@@ -1,13 +1,15 @@
 //! A report -> the facts that takeaways are drawn from, stage by stage.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::counted::Counted;
 use super::over::whole_window_ns;
 use super::utilisation::role;
 use crate::model::figure::Figure;
 use crate::model::mfu::{Role, StageUtilisation};
-use crate::report::model::{ModelUse, PathKind, Report, StageRow, Status};
+use crate::report::model::{
+    KernelRow, ModelUse, PathKind, Report, StageKernelRow, StageRow, Status,
+};
 use crate::roofline::class::{KernelClass, class_of};
 use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts};
 
@@ -22,6 +24,7 @@ pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
         row.apart.is_none() && matches!(row.kind, PathKind::Range | PathKind::OutsideRanges)
     };
     let counted = Counted::new(report, |row| (row.stage.as_str(), row.name_index));
+    let rows = Rows::of(report, used);
     Facts {
         simulated: report.simulated,
         // The details stand on the first screen already.
@@ -33,13 +36,37 @@ pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
             .stages
             .iter()
             .filter(looked_at)
-            .map(|row| stage(report, row, &classes, &counted, used))
+            .map(|row| stage((report, &rows), row, &classes, &counted, used))
             .collect(),
     }
 }
 
+/// Rows by stage: of stages there may be as many as rows.
+struct Rows<'r> {
+    kernels: HashMap<&'r str, Vec<&'r KernelRow>>,
+    longest: HashMap<&'r str, Vec<&'r StageKernelRow>>,
+    numbers: HashMap<&'r str, &'r StageUtilisation>,
+}
+
+impl<'r> Rows<'r> {
+    fn of(report: &'r Report, used: &'r ModelUse) -> Self {
+        let mut rows =
+            Rows { kernels: HashMap::new(), longest: HashMap::new(), numbers: HashMap::new() };
+        for row in &report.kernels {
+            rows.kernels.entry(&row.stage).or_default().push(row);
+        }
+        for row in &report.stage_kernels {
+            rows.longest.entry(&row.stage).or_default().push(row);
+        }
+        for row in &used.numbers.stages {
+            rows.numbers.entry(&row.stage).or_insert(row);
+        }
+        rows
+    }
+}
+
 fn stage(
-    report: &Report,
+    (report, rows): (&Report, &Rows<'_>),
     row: &StageRow,
     classes: &[KernelClass],
     counted: &Counted<'_, (&str, usize)>,
@@ -48,7 +75,7 @@ fn stage(
     let class = |index: usize| classes.get(index).copied().unwrap_or(KernelClass::Other);
     let (mut calls, mut graph_calls, mut all_ns) = (0u64, 0u64, 0u64);
     let mut by_class: BTreeMap<KernelClass, u64> = BTreeMap::new();
-    for kernel in report.kernels.iter().filter(|kernel| kernel.stage == row.stage) {
+    for kernel in rows.kernels.get(row.stage.as_str()).into_iter().flatten() {
         calls = calls.saturating_add(kernel.times.calls);
         graph_calls = graph_calls.saturating_add(kernel.times.graph_calls);
         all_ns = all_ns.saturating_add(kernel.times.total_ns);
@@ -56,8 +83,8 @@ fn stage(
         *sum = sum.saturating_add(kernel.times.total_ns);
     }
     let percent = |part: u64, all: u64| (all > 0).then(|| part as f64 * 100.0 / all as f64);
-    let top = report.stage_kernels.iter().filter(|kernel| kernel.stage == row.stage);
-    let numbers = used.numbers.stages.iter().find(|stage| stage.stage == row.stage);
+    let top = rows.longest.get(row.stage.as_str()).into_iter().flatten();
+    let numbers = rows.numbers.get(row.stage.as_str());
     let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
     StageFacts {
         stage: row.stage.clone(),
