@@ -77,10 +77,12 @@ fn choose(
     let wanted = o.package.as_deref();
     let place = entries.iter().position(|entry| match entry {
         // Without @package the only entry of the group is meant, wherever it is mounted.
-        Entry::Chosen { group, package, option } if *group == o.key => wanted.is_none_or(|wanted| {
-            let mounted = package.clone().or_else(|| package_of(presets, group, option, 0));
-            mounted.is_some_and(|mounted| mounted == wanted)
-        }),
+        Entry::Chosen { group, package, option } if *group == o.key => {
+            wanted.is_none_or(|wanted| {
+                let mounted = package.clone().or_else(|| package_of(presets, group, option, 0));
+                mounted.is_some_and(|mounted| mounted == wanted)
+            })
+        }
         _ => false,
     });
     let option = match &o.action {

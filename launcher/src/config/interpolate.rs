@@ -140,10 +140,8 @@ mod tests {
 
     #[test]
     fn what_was_resolved_and_literal_texts_refer_to_nothing() {
-        let literal = |text: &str| Node {
-            value: Value::Literal(text.into()),
-            origin: Origin::Chosen,
-        };
+        let literal =
+            |text: &str| Node { value: Value::Literal(text.into()), origin: Origin::Chosen };
         let mut tree = Node::from_yaml("a: x\nb: ${c}/y\n", &"f".into()).expect("YAML");
         tree.set("c", literal("${a}"));
         let once = resolve(&tree).expect("resolved");

@@ -166,7 +166,8 @@ fn a_folder_of_presets_extends_and_shadows() {
     assert!(origin(&composed, "run.mode").ends_with("runner/quick.yaml:4"));
     // A preset without a head goes where the one that it starts from says.
     for words in [["profiling/ncu=mine"], ["profiling/ncu@pipeline.ncu=mine"]] {
-        let (_, config) = with(&words).expect("preset").resolved(Path::new("/r")).expect("resolved");
+        let (_, config) =
+            with(&words).expect("preset").resolved(Path::new("/r")).expect("resolved");
         let ncu = config.pipeline.ncu;
         assert_eq!((ncu.top_n.map(u64::from), ncu.enable), (Some(3), true));
     }
