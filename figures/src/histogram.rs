@@ -32,6 +32,26 @@ impl Histogram {
         }
     }
 
+    /// Lets the values stand for `total`, each for equally many up to rounding. The counts add up to
+    /// `total`, where there are any.
+    pub fn scale_to(&mut self, total: u64) {
+        let all = self.total();
+        let (mut seen, mut given) = (0u128, 0u64);
+        for (_, count) in &mut self.buckets {
+            seen += u128::from(*count);
+            // Rounding what was given out so far loses nothing on the way.
+            let so_far = (seen * u128::from(total) + all / 2).checked_div(all).unwrap_or(0);
+            let so_far = u64::try_from(so_far).unwrap_or(total);
+            *count = so_far.saturating_sub(given);
+            given = so_far;
+        }
+        self.buckets.retain(|&(_, count)| count > 0);
+    }
+
+    fn total(&self) -> u128 {
+        self.buckets.iter().map(|&(_, count)| u128::from(count)).sum()
+    }
+
     fn add_many(&mut self, bucket: u16, count: u64) {
         let at = self.buckets.partition_point(|&(b, _)| b < bucket);
         match self.buckets.get_mut(at) {
@@ -43,7 +63,7 @@ impl Histogram {
     /// The value, in nanoseconds, that `percent` of the values do not exceed (nearest rank),
     /// within [`ERROR_PERCENT`]. Nothing if nothing was counted.
     pub fn percentile(&self, percent: u64) -> Option<u64> {
-        let total: u128 = self.buckets.iter().map(|&(_, count)| u128::from(count)).sum();
+        let total = self.total();
         let rank = (total * u128::from(percent)).div_ceil(100).max(1);
         let mut seen = 0u128;
         self.buckets.iter().find_map(|&(bucket, count)| {
@@ -90,6 +110,22 @@ mod tests {
         assert_eq!(h.percentile(50), Some(15));
         assert_eq!(h.percentile(99), Some(31));
         assert_eq!(h.percentile(0), Some(0));
+    }
+
+    #[test]
+    fn scaled_counts_add_up_and_keep_their_shares() {
+        let mut h = Histogram::default();
+        // 1 once, 2 twice, 3 three times: 1, 3, 6 of 6 become 2.5, 7.5, 15 of 15.
+        [1, 2, 2, 3, 3, 3].into_iter().for_each(|v| h.add(v));
+        h.scale_to(15);
+        assert_eq!(h.buckets, [(1, 3), (2, 5), (3, 7)]);
+        h.scale_to(2);
+        assert_eq!(h.buckets, [(2, 1), (3, 1)]);
+        h.scale_to(u64::MAX);
+        assert_eq!(h.total(), u128::from(u64::MAX));
+        h.scale_to(0);
+        h.scale_to(9);
+        assert_eq!(h, Histogram::default());
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct PathTimes {
     pub host_first_ns: Option<u64>,
     /// Host time of each closed instance but the first, ns.
     pub host_warm_ns: Series,
+    /// Instances whose GPU work was recorded, closed or not.
+    pub recorded: u64,
     /// Instances that `STAGE2_SAMPLE` chose from, and those that it took.
     pub sampled: Sampled,
 }
@@ -125,7 +127,7 @@ impl Ranges {
 
     /// Whether the work of an open range is recorded, and of those opened in it from now on.
     pub fn sample(&mut self, range: u64, recorded: bool) {
-        self.roots.sampled = true;
+        self.roots.gated = true;
         let Some(open) = self.open.get_mut(&range) else {
             self.faults.undefined += 1;
             return;
@@ -272,7 +274,12 @@ impl Ranges {
         for open in std::mem::take(&mut self.open).into_values() {
             self.never_closed(&open);
         }
-        let paths = self.paths.into_iter().map(|(path, timed)| (path, timed.times)).collect();
+        let gated = self.roots.gated;
+        let times = |(path, Timed { mut times, .. })| {
+            times.recorded = if gated { times.sampled.recorded } else { times.instances };
+            (path, times)
+        };
+        let paths = self.paths.into_iter().map(times).collect();
         (paths, self.roots.finish(clock))
     }
 }

@@ -76,8 +76,8 @@ pub(super) struct Roots {
     window: usize,
     /// Kernel counts that are kept one by one.
     exact_counts: usize,
-    /// Only some instances were recorded.
-    pub(super) sampled: bool,
+    /// Only instances that are marked as recorded were.
+    pub(super) gated: bool,
 }
 
 /// What is known of a stage so far.
@@ -105,7 +105,7 @@ impl Default for Roots {
             unions: Unions::default(),
             window: WINDOW,
             exact_counts: 0,
-            sampled: false,
+            gated: false,
         }
     }
 }
@@ -182,7 +182,7 @@ impl Roots {
             None => Some(0),
             Some(union) => busy.get(union).filter(|busy| busy.late_ns == 0).map(|b| b.busy_ns),
         };
-        let sampled = self.sampled;
+        let gated = self.gated;
         let finish = |(path, stage): (PathIndex, Stage)| {
             let window_ns = stage.windows.and_then(|union| length(Some(union)));
             let warm = length(stage.warm_windows)
@@ -193,7 +193,7 @@ impl Roots {
                 kernels_per_instance: stage.kernels_per_instance,
                 // Of a sample the numbers above leave the cold instance out already, if it was
                 // not taken.
-                warm: warm.filter(|_| !sampled),
+                warm: warm.filter(|_| !gated),
             };
             (path, times)
         };
@@ -202,7 +202,7 @@ impl Roots {
 
     fn add(&mut self, root: &Root, clock: &ClockMap) {
         // Of an instance that was not recorded, or only in parts, nothing can be said.
-        if self.sampled && root.sampled != Some(true) {
+        if self.gated && root.sampled != Some(true) {
             return;
         }
         let Some(stage) = self.stages.get_mut(&root.stage) else { return };

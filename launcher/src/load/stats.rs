@@ -82,7 +82,15 @@ pub struct Stats {
 pub struct Recorded {
     /// Executions.
     pub calls: u64,
-    /// Those with valid timestamps.
+    /// Where all of them stand for equally many: what the mean and the percentiles are of. Nothing
+    /// where they do not; mean and percentiles are then of the scaled numbers.
+    pub alike: Option<Measured>,
+}
+
+/// Executions with valid timestamps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// How many.
     pub timed: u64,
     /// Sum of their durations, ns.
     pub total_ns: u64,
@@ -112,12 +120,12 @@ impl Stats {
     }
 
     /// Scales calls and sums from the recorded instances to all. Times of single executions, and
-    /// their mean, stay those that were recorded.
+    /// their mean and percentiles, stay those that were recorded.
     pub fn scale(&mut self, sampled: Sampled) {
         if !sampled.is_part() || self.recorded.is_some() {
             return;
         }
-        self.recorded = Some(self.as_recorded());
+        self.recorded = Some(Recorded { calls: self.calls, alike: Some(self.measured()) });
         for sum in [
             &mut self.calls,
             &mut self.untimed,
@@ -129,22 +137,41 @@ impl Stats {
         }
     }
 
-    /// What was recorded, scaled or not.
-    fn as_recorded(&self) -> Recorded {
-        let timed = self.calls.saturating_sub(self.untimed);
-        let whole = Recorded { calls: self.calls, timed, total_ns: self.total_ns };
-        self.recorded.unwrap_or(whole)
+    /// What the mean and the percentiles are of.
+    fn measured(&self) -> Measured {
+        let all = Measured { timed: self.timed(), total_ns: self.total_ns };
+        self.recorded.and_then(|recorded| recorded.alike).unwrap_or(all)
     }
 
-    /// Counts what `other` counted.
+    /// Lets every execution weigh in the distribution as many as it stands for.
+    fn weigh(&mut self) {
+        let timed = self.timed();
+        if let Some(recorded) = self.recorded.as_mut().filter(|of| of.alike.is_some()) {
+            recorded.alike = None;
+            self.histogram.scale_to(timed);
+        }
+    }
+
+    /// Counts what `other` counted. Of groups of which one is scaled, what stands for more weighs
+    /// more from here on.
     pub fn merge(&mut self, other: &Self) {
+        if other.calls == 0 {
+            return;
+        }
+        if self.calls == 0 {
+            *self = other.clone();
+            return;
+        }
+        let mut weighed;
+        let mut other = other;
         if self.recorded.is_some() || other.recorded.is_some() {
-            let (a, b) = (self.as_recorded(), other.as_recorded());
-            self.recorded = Some(Recorded {
-                calls: a.calls.saturating_add(b.calls),
-                timed: a.timed.saturating_add(b.timed),
-                total_ns: a.total_ns.saturating_add(b.total_ns),
-            });
+            weighed = other.clone();
+            weighed.weigh();
+            other = &weighed;
+            self.weigh();
+            let calls = |stats: &Self| stats.recorded.map_or(stats.calls, |of| of.calls);
+            let calls = calls(self).saturating_add(calls(other));
+            self.recorded = Some(Recorded { calls, alike: None });
         }
         self.calls = self.calls.saturating_add(other.calls);
         self.untimed = self.untimed.saturating_add(other.untimed);
@@ -165,15 +192,16 @@ impl Stats {
 
     /// Mean of the timed executions, ns, rounded; nothing where none was timed.
     pub fn mean_ns(&self) -> Option<u64> {
-        let recorded = self.as_recorded();
-        mean(recorded.total_ns, recorded.timed)
+        let Measured { timed, total_ns } = self.measured();
+        // Scaled sums are rounded, each by itself.
+        Some(mean(total_ns, timed)?.clamp(self.min_ns?, self.max_ns?))
     }
 
     /// Percentile within [`stage2_figures::ERROR_PERCENT`], ns; never outside the exact
     /// minimum and maximum, and exact where it is the maximum.
     pub fn percentile_ns(&self, percent: u64) -> Option<u64> {
         let (min, max) = (self.min_ns?, self.max_ns?);
-        let timed = u128::from(self.as_recorded().timed);
+        let timed = u128::from(self.measured().timed);
         if (timed * u128::from(percent)).div_ceil(100) >= timed {
             return Some(max);
         }
@@ -253,11 +281,47 @@ mod tests {
             (26, 26, 2550, 281)
         );
         assert_eq!((stats.mean_ns(), stats.percentile_ns(50)), (mean, p50));
-        let mut whole = Stats::default();
-        whole.add(span(1, 22), 0, false);
-        whole.merge(&stats);
-        assert_eq!(whole.recorded, Some(Recorded { calls: 4, timed: 4, total_ns: 54 }));
-        assert_eq!((whole.calls, whole.total_ns), (27, 302));
+        let mut same = Stats::default();
+        same.merge(&stats);
+        same.merge(&Stats::default());
+        assert_eq!(same, stats);
+    }
+
+    #[test]
+    fn what_stands_for_more_weighs_more_in_mean_and_percentiles() {
+        // 1 of 2 instances with a call of 20 ns, 1 of 16 with four of 2 ns, and one of 29 ns that
+        // stands for itself: 2 * 20 + 64 * 2 + 29 over 67 calls. Unweighted, 57 over 6.
+        let group = |ns: u64, calls: usize, sampled| {
+            let mut stats = Stats::default();
+            (0..calls).for_each(|_| stats.add(span(1, 1 + ns), 0, false));
+            stats.scale(sampled);
+            stats
+        };
+        let mut all = group(20, 1, Sampled { instances: 2, recorded: 1 });
+        all.merge(&group(2, 4, Sampled { instances: 16, recorded: 1 }));
+        assert_eq!((all.calls, all.total_ns, all.mean_ns()), (66, 168, Some(3)));
+        all.merge(&group(29, 1, Sampled::default()));
+        assert_eq!(all.recorded, Some(Recorded { calls: 6, alike: None }));
+        assert_eq!((all.calls, all.total_ns, all.mean_ns()), (67, 197, Some(3)));
+        // 64 of 67 took 2 ns; the 95th of 100 is the 64th, the 97th the 65th, the 99th the last.
+        let percentiles = [50, 95, 97, 99].map(|percent| all.percentile_ns(percent));
+        assert_eq!(percentiles, [Some(2), Some(2), Some(20), Some(29)]);
+        // The other way around it is the same.
+        let mut other = group(29, 1, Sampled::default());
+        other.merge(&group(2, 4, Sampled { instances: 16, recorded: 1 }));
+        other.merge(&group(20, 1, Sampled { instances: 2, recorded: 1 }));
+        assert_eq!(other, all);
+    }
+
+    #[test]
+    fn a_mean_of_rounded_sums_lies_between_the_extremes() {
+        // 3 calls of 11,000 ns in 2 of 17 instances: 25.5 calls become 26, 280,500 ns stay.
+        let mut one = Stats::default();
+        (0..3).for_each(|_| one.add(span(1, 11_001), 0, false));
+        one.scale(Sampled { instances: 17, recorded: 2 });
+        let mut two = one.clone();
+        two.merge(&one);
+        assert_eq!((two.calls, two.total_ns, two.mean_ns()), (52, 561_000, Some(11_000)));
     }
 
     #[test]

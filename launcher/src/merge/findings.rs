@@ -232,8 +232,9 @@ fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
             count(all.instances),
             count(unseen),
         );
-        let why = "calls and totals are scaled by instances/recorded of their range path; means, \
-                   percentiles, busy time, windows and kernels per instance are of what was \
+        let why = "calls and totals are scaled by instances/recorded of their range path, and \
+                   means and percentiles over several paths weighed by it; means and percentiles \
+                   of one path, busy time, windows and kernels per instance are of what was \
                    recorded; work outside of the sampled ranges, and of paths without a recorded \
                    instance, is in no number";
         let remedy = if unseen > 0 || all.recorded == 0 {

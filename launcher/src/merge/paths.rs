@@ -38,12 +38,13 @@ pub(super) fn add_times(sum: &mut PathTimes, times: &PathTimes) {
     };
     sum.host_first_ns = sum.host_first_ns.or(times.host_first_ns);
     sum.host_warm_ns.merge(&times.host_warm_ns);
+    sum.recorded = sum.recorded.saturating_add(times.recorded);
     sum.sampled.add(times.sampled);
 }
 
 /// Recorded instances, where they were chosen.
 pub(super) fn recorded(times: &PathTimes) -> Option<u64> {
-    (times.sampled.instances > 0).then_some(times.sampled.recorded)
+    (times.sampled.instances > 0).then_some(times.recorded)
 }
 
 impl PathTotals {

@@ -33,7 +33,7 @@ use crate::merge::{counters, fallback, merge, passes, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
-use model::{DeviceRow, Report};
+use model::{DeviceRow, Report, Times};
 
 /// Folder of the spools in a run's folder.
 const COLLECTOR: &str = "collector";
@@ -189,6 +189,40 @@ fn write_whole(
     Ok(fs::rename(&part, path)?)
 }
 
+/// Rows of one kernel together.
+#[derive(Clone, Copy, Default)]
+struct KernelSum {
+    total_ns: u64,
+    calls: u64,
+    timed: u64,
+    /// Some of it is scaled from a sample.
+    scaled: bool,
+    /// Least and greatest mean of the rows, ns.
+    means_ns: Option<(u64, u64)>,
+}
+
+impl KernelSum {
+    fn add(&mut self, times: &Times) {
+        let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);
+        self.total_ns = self.total_ns.saturating_add(times.total_ns);
+        self.calls = self.calls.saturating_add(times.calls);
+        self.timed = self.timed.saturating_add(timed);
+        self.scaled |= times.recorded_calls.is_some();
+        if let Some(mean) = times.mean_ns {
+            let (least, greatest) = self.means_ns.unwrap_or((mean, mean));
+            self.means_ns = Some((least.min(mean), greatest.max(mean)));
+        }
+    }
+
+    /// Total over calls, ns. The sums of a sample are rounded, each by itself: that carries their
+    /// quotient no further than the means of the rows.
+    fn mean_ns(&self) -> Option<u64> {
+        let mean = mean(self.total_ns, self.timed)?;
+        let means = self.means_ns.filter(|_| self.scaled);
+        Some(means.map_or(mean, |(least, greatest)| mean.clamp(least, greatest)))
+    }
+}
+
 /// A kernel over the whole run.
 struct TopKernel<'r> {
     name: &'r str,
@@ -199,23 +233,19 @@ struct TopKernel<'r> {
 
 /// The kernels with the longest total over the whole run.
 fn top_kernels(report: &Report, limit: usize) -> Vec<TopKernel<'_>> {
-    let mut sums: HashMap<usize, (u64, u64, u64)> = HashMap::new();
+    let mut sums: HashMap<usize, KernelSum> = HashMap::new();
     let mut all_ns = 0u64;
     for row in &report.kernels {
-        let sum = sums.entry(row.name_index).or_default();
-        let timed = row.times.calls.saturating_sub(row.times.invalid_timestamp_calls);
-        sum.0 = sum.0.saturating_add(row.times.total_ns);
-        sum.1 = sum.1.saturating_add(row.times.calls);
-        sum.2 = sum.2.saturating_add(timed);
+        sums.entry(row.name_index).or_default().add(&row.times);
         all_ns = all_ns.saturating_add(row.times.total_ns);
     }
-    let mut sorted: Vec<(usize, (u64, u64, u64))> = sums.into_iter().collect();
-    sorted.sort_by_key(|&(name, (total_ns, ..))| (std::cmp::Reverse(total_ns), name));
-    let kernel = |(name, (total_ns, calls, timed)): (usize, (u64, u64, u64))| TopKernel {
+    let mut sorted: Vec<(usize, KernelSum)> = sums.into_iter().collect();
+    sorted.sort_by_key(|&(name, sum)| (std::cmp::Reverse(sum.total_ns), name));
+    let kernel = |(name, sum): (usize, KernelSum)| TopKernel {
         name: report.kernel_names.get(name).map_or("", |name| name.short.as_str()),
-        calls,
-        mean_ns: mean(total_ns, timed),
-        percent: (all_ns > 0).then(|| total_ns as f64 * 100.0 / all_ns as f64),
+        calls: sum.calls,
+        mean_ns: sum.mean_ns(),
+        percent: (all_ns > 0).then(|| sum.total_ns as f64 * 100.0 / all_ns as f64),
     };
     sorted.into_iter().take(limit).map(kernel).collect()
 }

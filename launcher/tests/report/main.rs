@@ -13,4 +13,5 @@ mod meaning;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
 #[path = "../nsys_tables/fixture.rs"]
 mod nsys_export;
+mod part;
 mod sums;

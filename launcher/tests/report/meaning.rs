@@ -7,79 +7,36 @@ use stage2_launch::load::{Capture, Tally};
 use stage2_launch::merge::merge;
 use stage2_launch::report::model::{Report, RunInfo, StageRow};
 use stage2_launch::report::write_reports;
-use stage2_spool::{NONE, Record};
+use stage2_spool::NONE;
 
 use crate::build::Build;
 use crate::fixture;
 
 fn report(build: &mut Build) -> Report {
-    let mut tally = Tally::default();
-    build.records.drain(..).for_each(|record| tally.push(record));
-    let capture = Capture { processes: vec![tally.finish()], ..Capture::default() };
-    merge(capture, RunInfo::default(), Vec::new())
+    report_of([build])
 }
 
-fn stage<'r>(report: &'r Report, name: &str) -> &'r StageRow {
+/// The report on several processes.
+pub(crate) fn report_of<'b>(builds: impl IntoIterator<Item = &'b mut Build>) -> Report {
+    let read = |build: &mut Build| {
+        let mut tally = Tally::default();
+        build.records.drain(..).for_each(|record| tally.push(record));
+        tally.finish()
+    };
+    let processes = builds.into_iter().map(read).collect();
+    merge(Capture { processes, ..Capture::default() }, RunInfo::default(), Vec::new())
+}
+
+pub(crate) fn stage<'r>(report: &'r Report, name: &str) -> &'r StageRow {
     report.stages.iter().find(|row| row.stage == name).expect("stage")
 }
 
 /// A process with stages a (path 1) and b (path 2), a/b (path 3), and one kernel shape.
-fn process() -> Build {
+pub(crate) fn process() -> Build {
     let mut b = Build::process(1, "x");
     b.anchor(1).device(0, "GPU", 1).name(1, b"a").name(2, b"b").name(3, b"k").shape(1, 3, 1);
     b.path(1, NONE, 1).path(2, NONE, 2).path(3, 1, 2);
     b
-}
-
-#[test]
-fn a_sample_is_scaled_per_path_and_says_so_everywhere() {
-    // a was opened 8 times and recorded twice; b within a 24 times, 6 of them recorded.
-    let folder = tempfile::tempdir().unwrap();
-    let mut b = process();
-    b.meta("sample", "1/4");
-    let mut range = 0;
-    for instance in 0..8u64 {
-        let (outer, start, recorded) = (range + 1, instance * 1000, instance % 4 == 1);
-        b.open(outer, 1, 0, start).add(Record::RangeSample { range: outer, recorded });
-        for inner in 0..3 {
-            let at = start + 100 * (inner + 1);
-            b.open(outer + 1 + inner, 3, outer, at);
-            if recorded {
-                b.kernel(outer + 1 + inner, 1, 1, (at, at + 10 + inner));
-            }
-            b.close(outer + 1 + inner, at + 50);
-        }
-        b.close(outer, start + 900);
-        range = outer + 3;
-    }
-    b.end();
-    b.save(folder.path(), "p.s2t");
-    let outcome = write_reports(folder.path()).unwrap();
-    let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
-    let report: Report = serde_json::from_str(&read("metrics.json")).unwrap();
-
-    let row = stage(&report, "a");
-    assert_eq!((row.instances, row.recorded_instances), (Some(8), Some(2)));
-    assert_eq!((row.kernels, row.kernel_sum_ns), (Some(24), Some(264)));
-    assert_eq!((row.kernels_per_instance_min, row.kernels_per_instance_max), (Some(3), Some(3)));
-    // Window and busy time are of the two that were recorded.
-    assert_eq!((row.gpu_window_ns, row.gpu_busy_ns), (Some(1800), Some(66)));
-    let times = &report.kernels[0].times;
-    assert_eq!((times.calls, times.recorded_calls, times.total_ns), (24, Some(6), 264));
-    assert_eq!((times.mean_ns, times.max_ns), (Some(11), Some(12)));
-    let inner = report.paths.iter().find(|row| row.path == "a/b").unwrap();
-    assert_eq!((inner.instances, inner.recorded_instances), (Some(24), Some(6)));
-    assert_eq!(inner.kernels_exclusive, Some(24));
-    assert_eq!(report.devices[0].gpu_busy_percent, None);
-
-    let note = outcome.findings.iter().find(|f| f.what.contains("sampled 1/4")).unwrap();
-    assert!(note.what.contains("recorded 8 of 32 range instances"), "{}", note.what);
-    for file in ["kernels.md", "report.md", "operators.md"] {
-        assert!(read(file).contains("SAMPLED 1/4"), "{file}");
-    }
-    assert!(read("kernels.md").contains("collector (scaled from 6 calls)"));
-    assert!(read("report.md").contains("24 (recorded 6)"));
-    assert!(read("kernels.csv").lines().nth(1).unwrap().contains(",6,collector,"));
 }
 
 #[test]

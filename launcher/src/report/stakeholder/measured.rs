@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use super::super::KernelSum;
 use super::super::insight::counted::Counted;
 use super::super::model::{PathKind, Report, StageRow};
 use super::super::stakeholder_md::{Section, StageTimingRow, TopKernelRow};
-use crate::load::stats::mean;
 use crate::operators::OperatorRow;
 use crate::roofline::bound;
 use crate::roofline::class::class_of;
@@ -93,33 +93,29 @@ pub(super) fn operators(report: &Report) -> Section<OperatorRow> {
 }
 
 pub(super) fn kernels(report: &Report) -> Section<TopKernelRow> {
-    let mut sums: HashMap<(usize, &str), (u64, u64, u64)> = HashMap::new();
+    let mut sums: HashMap<(usize, &str), KernelSum> = HashMap::new();
     let mut all_ns = 0u64;
     for row in &report.kernels {
-        let sum = sums.entry((row.name_index, row.device.as_str())).or_default();
-        let timed = row.times.calls.saturating_sub(row.times.invalid_timestamp_calls);
-        sum.0 = sum.0.saturating_add(row.times.total_ns);
-        sum.1 = sum.1.saturating_add(row.times.calls);
-        sum.2 = sum.2.saturating_add(timed);
+        sums.entry((row.name_index, row.device.as_str())).or_default().add(&row.times);
         all_ns = all_ns.saturating_add(row.times.total_ns);
     }
     if sums.is_empty() {
         return Section::none("no kernel was recorded", "see Limits");
     }
     let mut sorted: Vec<_> = sums.into_iter().collect();
-    sorted.sort_by_key(|&(group, (total_ns, ..))| (Reverse(total_ns), group));
+    sorted.sort_by_key(|&(group, sum)| (Reverse(sum.total_ns), group));
     let counted = Counted::new(report, |row| (row.name_index, row.device.as_str()));
-    let rows = sorted.into_iter().take(TOP).map(|((index, device), (total_ns, calls, timed))| {
+    let rows = sorted.into_iter().take(TOP).map(|((index, device), sum)| {
         let counters = counted.get(&(index, device));
         let roofline = counters.map(|counters| &counters.roofline);
         let name = report.kernel_names.get(index);
         TopKernelRow {
             kernel: name.map_or_else(String::new, |name| name.short.clone()),
-            total_ns,
-            calls,
-            mean_ns: mean(total_ns, timed),
+            total_ns: sum.total_ns,
+            calls: sum.calls,
+            mean_ns: sum.mean_ns(),
             device: Some(device.to_owned()),
-            percent: (all_ns > 0).then(|| total_ns as f64 * 100.0 / all_ns as f64),
+            percent: (all_ns > 0).then(|| sum.total_ns as f64 * 100.0 / all_ns as f64),
             class: name.map(|name| class_of(name).label().to_owned()),
             bound: roofline.and_then(|r| r.bound).map(|bound| bound.label().to_owned()),
             attainable_share: roofline.and_then(|r| r.attainable_share),
