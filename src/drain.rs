@@ -45,7 +45,7 @@ pub fn run(shared: &'static Shared) {
         shared,
         output: Output::open(&shared.options),
         names: Interner::new(),
-        ranges: Ranges::new(shared.options.is_sampled()),
+        ranges: Ranges::new(shared.options.is_gated()),
         aggregates: Aggregates::default(),
         closed: Vec::new(),
         gpu_known: false,
@@ -54,9 +54,8 @@ pub fn run(shared: &'static Shared) {
         quiet_periods: 0,
     };
     drain.output.anchor(clock::anchor(|| None));
-    if shared.options.is_sampled() {
-        let (key, value) = ("sample".to_owned(), format!("1/{}", shared.options.sample));
-        drain.output.put(Record::Meta { key, value });
+    for (key, value) in shared.options.gates() {
+        drain.output.put(Record::Meta { key: key.to_owned(), value });
     }
     let mut flush_at = Instant::now() + shared.options.flush;
     while !shared.stop.load(Ordering::Acquire) {

@@ -4,6 +4,8 @@
 //! bits travel in its handle; a plain name is matched at its push. A range is wanted where a glob
 //! matches both its name and its domain.
 
+use std::fmt;
+
 /// Globs that a filter can hold: the bits that handles have room for.
 pub const MAX_GLOBS: usize = 30;
 
@@ -18,6 +20,20 @@ struct Glob {
     name: Vec<u8>,
     /// `None`: the default domain or any other, i.e. no domain was asked for.
     domain: Option<Vec<u8>>,
+}
+
+impl fmt::Display for RangeFilter {
+    /// As [`RangeFilter::parse`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, glob) in self.globs.iter().enumerate() {
+            f.write_str(if at == 0 { "" } else { "," })?;
+            f.write_str(&String::from_utf8_lossy(&glob.name))?;
+            if let Some(domain) = &glob.domain {
+                write!(f, "@{}", String::from_utf8_lossy(domain))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl RangeFilter {

@@ -157,6 +157,13 @@ impl Options {
         self.is_sampled() || !self.ranges.is_everything()
     }
 
+    /// What collection is restricted to, as facts for the spool; none where nothing is left out.
+    pub fn gates(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let sample = self.is_sampled().then(|| ("sample", format!("1/{}", self.sample)));
+        let ranges = (!self.ranges.is_everything()).then(|| ("ranges", self.ranges.to_string()));
+        sample.into_iter().chain(ranges)
+    }
+
     /// The table at exit is shown somewhere, or `kernels.md` is written.
     pub fn shows_summary(&self) -> bool {
         self.summary != Summary::Off || (self.out.is_some() && !self.launcher)
@@ -252,6 +259,14 @@ mod tests {
         assert_eq!(options.flush, Duration::from_millis(250));
         assert_eq!(options.attribution, Attribution::Callback);
         assert!(!options.gpu);
+    }
+
+    #[test]
+    fn what_is_left_out_is_told() {
+        let gates = |pairs| read(pairs).gates().collect::<Vec<_>>();
+        assert_eq!(gates(&[("STAGE2_SAMPLE", "1/1")]), []);
+        let both = gates(&[("STAGE2_SAMPLE", "1/16"), ("STAGE2_RANGES", " prefill, d*@l@m,,x@ ")]);
+        assert_eq!(both, [("sample", "1/16".into()), ("ranges", "prefill,d*@l@m,x@".into())]);
     }
 
     #[test]

@@ -115,8 +115,8 @@ pub struct Ranges {
     correlations: Correlations,
     next_range: u64,
     changes: usize,
-    /// Only some instances of ranges are collected: the spool says which.
-    sampled: bool,
+    /// Only some ranges are collected: the spool says which.
+    gated: bool,
 }
 
 impl Default for Ranges {
@@ -126,8 +126,8 @@ impl Default for Ranges {
 }
 
 impl Ranges {
-    /// No range is open. `sampled`: only some instances of ranges are collected.
-    pub fn new(sampled: bool) -> Self {
+    /// No range is open. `gated`: only some ranges, or instances of them, are collected.
+    pub fn new(gated: bool) -> Self {
         Ranges {
             threads: Vec::new(),
             domains: FxHashMap::default(),
@@ -138,7 +138,7 @@ impl Ranges {
             correlations: Correlations::default(),
             next_range: RANGE_OUTSIDE + 1,
             changes: 0,
-            sampled,
+            gated,
         }
     }
 

@@ -12,6 +12,11 @@ fn sampled(hazard: &str, one_in: u32) -> Guest {
     Guest::new(hazard).env("STAGE2_SAMPLE", format!("1/{one_in}"))
 }
 
+/// What the table at exit says of a range path.
+fn line_of<'t>(stderr: &'t str, path: &str) -> &'t str {
+    stderr.lines().find(|line| line.starts_with(path)).expect(path)
+}
+
 fn complete(left: &Left) -> &Spool {
     let spool = left.expect_quiet(0).spool();
     assert_eq!(spool.losses(), Losses::default());
@@ -160,6 +165,31 @@ fn no_range_to_sample_is_said() {
     assert!(left.stderr().contains("NO RANGE to sample"), "{}", left.stderr());
     assert!(!left.stderr().contains("left out"), "{}", left.stderr());
     assert_eq!(left.spool().kernels(), counts(&[]));
+}
+
+#[test]
+fn what_the_ranges_leave_out_is_marked_and_no_zero_in_the_table_at_exit() {
+    let run = |ranges: &str| {
+        let guest = Guest::new("steps").env("STAGE2_RANGES", ranges);
+        guest.env("STAGE2_SUMMARY", "stderr").run()
+    };
+    let left = run("decode_step,none@here");
+    let (spool, stderr) = (left.spool(), left.stderr());
+    assert_eq!((spool.meta("ranges"), spool.meta("sample")), (Some("decode_step,none@here"), None));
+    assert_eq!(spool.samples(), BTreeMap::from([("decode/decode_step".to_owned(), (192, 192))]));
+    assert_eq!(spool.kernels().values().sum::<usize>(), 192 * 9);
+    for part in ["COLLECTED ONLY in ranges that match decode_step,none@here (", "union of recorded"]
+    {
+        assert!(stderr.contains(part), "{part:?} in {stderr}");
+    }
+    let steps = line_of(&stderr, "decode/decode_step  ");
+    assert!(steps.contains("x192") && steps.contains("recorded 192, GPU sum "), "{steps}");
+    assert!(line_of(&stderr, "decode/decode_step/layer").ends_with(", 1344 calls"), "{stderr}");
+    for path in ["prefill  x3", "decode  x3"] {
+        assert!(line_of(&stderr, path).ends_with(" ms, GPU work not recorded"), "{stderr}");
+    }
+    let nothing = run("nothing-of-that-name").stderr();
+    assert!(nothing.contains("; NO RANGE that matches was opened"), "{nothing}");
 }
 
 #[test]

@@ -104,7 +104,7 @@
 //! | `0x4B` | [`Record::GraphNode`] | |
 //! | `0x4C` | [`Losses`] | |
 //! | `0x4D` | [`Record::End`] | |
-//! | `0x4E` | [`Record::RangeSample`] | recorded: 1, else 0; a reader that steps over it shows a sample unscaled |
+//! | `0x4E` | [`Record::RangeSample`] | recorded: 1, else 0; a reader that steps over it shows a sample unscaled, and no work where none was recorded |
 //!
 //! # Example
 //!

@@ -18,7 +18,9 @@ pub enum Record {
     /// Who was traced. The first record of every file.
     Process(Process),
     /// A fact about the capture, for instance `cupti.version` or `gpu.off` (why no GPU record is
-    /// there) or `sample` (`1/N`: of every N instances of a range one is recorded). A later value of a key replaces the earlier one.
+    /// there), `sample` (`1/N`: of every N instances of a range one is recorded) or `ranges`
+    /// (comma-separated globs `name[@domain]`: GPU work is recorded in ranges that match one, and
+    /// nowhere else). A later value of a key replaces the earlier one.
     Meta {
         /// What the fact is about; parts are set off by dots.
         key: String,
@@ -61,9 +63,10 @@ pub enum Record {
         /// When.
         end: MonoNs,
     },
-    /// Where only some instances of ranges are recorded (`sample` in the facts): whether GPU work
-    /// of this instance is. Follows the opening of every instance that the choice was made for;
-    /// what is opened inside it shares its fate, and what is in none was not recorded.
+    /// Where only some ranges, or instances of them, are recorded (`ranges` or `sample` in the
+    /// facts): whether GPU work of this instance is. Follows the opening of every instance that
+    /// was asked for; what is opened inside it shares its fate, and what is in none was not
+    /// recorded.
     RangeSample {
         /// [`RangeOpen::range`].
         range: u64,

@@ -156,7 +156,7 @@ impl<S: Sink> Applying<'_, S> {
             payload: open.event.payload,
             continues: if open.first == open.range { 0 } else { open.first },
         }));
-        if self.ranges.sampled && open.event.want != Want::Inherit {
+        if self.ranges.gated && open.event.want != Want::Inherit {
             let recorded = open.want == Want::Collect;
             self.sink.put(Record::RangeSample { range: open.range, recorded });
         }

@@ -29,12 +29,15 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         }
         None => writeln!(out, "{}\n", summary.coverage())?,
     }
-    if let Some(sampling) = rows::sampling(summary) {
-        writeln!(out, "**{}.**\n", text::plain(&sampling))?;
+    for part in rows::parts(summary) {
+        writeln!(out, "**{}.**\n", text::plain(&part))?;
     }
     for (device, busy) in rows::busy(summary) {
         let name = text::plain(&summary.device_name(device));
-        writeln!(out, "GPU {device} ({name}): busy {} ms (union).\n", ms(busy.busy_ns))?;
+        let busy = ms(busy.busy_ns);
+        writeln!(out, "GPU {device} ({name}): busy {busy} ms (union of {} work).\n", {
+            rows::which(summary)
+        })?;
     }
     writeln!(
         out,

@@ -90,6 +90,11 @@ impl Section {
         }
     }
 
+    /// Whether GPU work of this path was recorded: without any in it, there was none.
+    pub(super) fn is_recorded(&self, gated: bool) -> bool {
+        !gated || self.instances.recorded > 0 || !self.rows.is_empty()
+    }
+
     /// Its path as text. Made only for what is shown: paths can be thousands of ranges deep.
     pub(super) fn title(&self, summary: &Summary<'_>) -> String {
         match self.path {
@@ -142,13 +147,39 @@ pub(super) fn busy(summary: &Summary<'_>) -> Vec<(u32, Busy)> {
     devices
 }
 
+/// Which GPU work the figures are of.
+pub(super) fn which(summary: &Summary<'_>) -> &'static str {
+    if summary.options.is_gated() { "recorded" } else { "all" }
+}
+
 /// All GPU time, ns: the sum that shares are taken of.
 pub(super) fn gpu_total_ns(sections: &[Section]) -> u64 {
     sections.iter().fold(0, |sum, section| sum.saturating_add(section.total_ns))
 }
 
-/// What sampling means for the figures; nothing where everything was recorded.
-pub(super) fn sampling(summary: &Summary<'_>) -> Option<String> {
+/// What was not recorded, and what that means for the figures; none where everything was.
+pub(super) fn parts(summary: &Summary<'_>) -> impl Iterator<Item = String> {
+    filtering(summary).into_iter().chain(sampling(summary))
+}
+
+fn filtering(summary: &Summary<'_>) -> Option<String> {
+    let options = summary.options;
+    if options.ranges.is_everything() {
+        return None;
+    }
+    let filter = text::visible(options.ranges.to_string().as_bytes());
+    let mut line = format!(
+        "COLLECTED ONLY in ranges that match {filter} (STAGE2_RANGES): GPU work elsewhere is not \
+         recorded"
+    );
+    let none = summary.totals.instances.values().all(|instances| instances.asked == 0);
+    if none && !options.is_sampled() {
+        line.push_str("; NO RANGE that matches was opened");
+    }
+    Some(line)
+}
+
+fn sampling(summary: &Summary<'_>) -> Option<String> {
     if !summary.options.is_sampled() {
         return None;
     }

@@ -29,15 +29,15 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         }
         None => writeln!(out, "stage2: {}", summary.coverage())?,
     }
-    if let Some(sampling) = rows::sampling(summary) {
-        writeln!(out, "stage2: {sampling}")?;
+    for part in rows::parts(summary) {
+        writeln!(out, "stage2: {part}")?;
     }
-    let recorded = if summary.options.is_sampled() { "recorded" } else { "all" };
+    let (gated, which) = (summary.options.is_gated(), rows::which(summary));
     let whole = rows::gpu_total_ns(&sections);
     for (device, busy) in rows::busy(summary) {
         write!(
             out,
-            "stage2: GPU {device} ({}) busy {} ms (union of {recorded} work on it)",
+            "stage2: GPU {device} ({}) busy {} ms (union of {which} work on it)",
             summary.device_name(device),
             ms(busy.busy_ns)
         )?;
@@ -55,9 +55,13 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
                 section.instances.count,
                 ms(section.instances.host_ns)
             )?;
-            if summary.options.is_sampled() && section.instances.asked > 0 {
+            if gated && section.instances.asked > 0 {
                 write!(out, ", recorded {}", section.instances.recorded)?;
             }
+        }
+        if !section.is_recorded(gated) {
+            writeln!(out, ", GPU work not recorded")?;
+            continue;
         }
         let share = percent(section.total_ns, whole);
         writeln!(

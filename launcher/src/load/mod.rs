@@ -33,6 +33,8 @@ pub use tally::Tally;
 
 /// Key under which a collector says which share of the range instances it records.
 pub(crate) const META_SAMPLE: &str = "sample";
+/// Key under which a collector says which ranges it records GPU work in, and nowhere else.
+pub(crate) const META_RANGES: &str = "ranges";
 
 /// The spools of a run.
 #[derive(Debug, Default)]
@@ -118,12 +120,19 @@ pub struct ProcessCapture {
     pub anchors_ignored: u64,
     /// Why the capture ended, if it ended in order.
     pub end: Option<String>,
+    /// GPU work was recorded in some ranges, or instances of them, only.
+    pub gated: bool,
 }
 
 impl ProcessCapture {
     /// The share of range instances that was recorded (`1/N`), where it was not all of them.
     pub fn sample(&self) -> Option<&str> {
         self.meta.get(META_SAMPLE).map(String::as_str)
+    }
+
+    /// The ranges that GPU work was recorded in, where it was not everywhere.
+    pub fn ranges(&self) -> Option<&str> {
+        self.meta.get(META_RANGES).map(String::as_str)
     }
 }
 
@@ -138,6 +147,8 @@ pub struct StageCapture {
     pub cold_busy: Busy,
     /// The same for each device, by index.
     pub by_device: BTreeMap<u32, Busy>,
+    /// GPU work was recorded in it, or in ranges within it: none in it means that there was none.
+    pub recorded: bool,
 }
 
 /// Kernels of graph replays whose place of capture is known.

@@ -32,7 +32,7 @@ struct Open {
     /// It is that root.
     is_root: bool,
     counted: bool,
-    /// Whether it was recorded, where some instances are not.
+    /// Whether it was recorded, where not everything is; nothing: it was not asked for.
     sampled: Option<bool>,
 }
 
@@ -49,9 +49,10 @@ pub struct PathTimes {
     pub host_first_ns: Option<u64>,
     /// Host time of each closed instance but the first, ns.
     pub host_warm_ns: Series,
-    /// Instances whose GPU work was recorded, closed or not.
-    pub recorded: u64,
-    /// Instances that `STAGE2_SAMPLE` chose from, and those that it took.
+    /// Instances whose GPU work was recorded, closed or not; nothing: that of all was.
+    pub recorded: Option<u64>,
+    /// Instances that were asked for, where not everything is recorded, and those of them that
+    /// `STAGE2_SAMPLE` took.
     pub sampled: Sampled,
 }
 
@@ -125,9 +126,19 @@ impl Ranges {
         self.faults.contradicting += u64::from(twice);
     }
 
+    /// Only the work of ranges that are marked as recorded is.
+    pub fn gate(&mut self) {
+        self.roots.gated = true;
+    }
+
+    /// Whether that is so.
+    pub fn is_gated(&self) -> bool {
+        self.roots.gated
+    }
+
     /// Whether the work of an open range is recorded, and of those opened in it from now on.
     pub fn sample(&mut self, range: u64, recorded: bool) {
-        self.roots.gated = true;
+        self.gate();
         let Some(open) = self.open.get_mut(&range) else {
             self.faults.undefined += 1;
             return;
@@ -276,7 +287,7 @@ impl Ranges {
         }
         let gated = self.roots.gated;
         let times = |(path, Timed { mut times, .. })| {
-            times.recorded = if gated { times.sampled.recorded } else { times.instances };
+            times.recorded = gated.then_some(times.sampled.recorded);
             (path, times)
         };
         let paths = self.paths.into_iter().map(times).collect();

@@ -93,6 +93,8 @@ struct Stage {
     warm: WarmTimes,
     warm_windows: Option<usize>,
     warm_missing: bool,
+    /// Some instances were not recorded.
+    in_part: bool,
 }
 
 impl Default for Roots {
@@ -182,7 +184,6 @@ impl Roots {
             None => Some(0),
             Some(union) => busy.get(union).filter(|busy| busy.late_ns == 0).map(|b| b.busy_ns),
         };
-        let gated = self.gated;
         let finish = |(path, stage): (PathIndex, Stage)| {
             let window_ns = stage.windows.and_then(|union| length(Some(union)));
             let warm = length(stage.warm_windows)
@@ -191,9 +192,9 @@ impl Roots {
             let times = StageTimes {
                 window_ns: window_ns.filter(|_| !stage.window_missing),
                 kernels_per_instance: stage.kernels_per_instance,
-                // Of a sample the numbers above leave the cold instance out already, if it was
-                // not taken.
-                warm: warm.filter(|_| !gated),
+                // Of a part the numbers above leave the cold instance out already, if it is not
+                // in it.
+                warm: warm.filter(|_| !stage.in_part),
             };
             (path, times)
         };
@@ -201,11 +202,12 @@ impl Roots {
     }
 
     fn add(&mut self, root: &Root, clock: &ClockMap) {
+        let Some(stage) = self.stages.get_mut(&root.stage) else { return };
         // Of an instance that was not recorded, or only in parts, nothing can be said.
         if self.gated && root.sampled != Some(true) {
+            stage.in_part = true;
             return;
         }
-        let Some(stage) = self.stages.get_mut(&root.stage) else { return };
         if root.counted {
             self.exact_counts += usize::from(stage.kernels_per_instance.push(root.kernels));
         }

@@ -14,7 +14,10 @@ use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
 use super::shapes::Shapes;
 use super::stats::{GroupKey, Span, Stats, Work};
-use super::{Captured, Counts, FileEnding, FileState, ProcessCapture, StageCapture, Undefined};
+use super::{
+    Captured, Counts, FileEnding, FileState, META_RANGES, META_SAMPLE, ProcessCapture,
+    StageCapture, Undefined,
+};
 use stage2_figures::Unions;
 
 /// Builds a [`ProcessCapture`] from records.
@@ -126,7 +129,12 @@ impl Tally {
     fn describe(&mut self, record: Record) {
         match record {
             Record::Process(process) => self.process = Some(process),
-            Record::Meta { key, value } => drop(self.meta.insert(key, value)),
+            Record::Meta { key, value } => {
+                if [META_SAMPLE, META_RANGES].contains(&key.as_str()) {
+                    self.ranges.gate();
+                }
+                self.meta.insert(key, value);
+            }
             Record::Anchor(anchor) => self.anchors.push(anchor),
             Record::Name { id, bytes } => self.names.define(id, bytes),
             Record::Device(device) => self.devices.describe(device),
@@ -228,7 +236,7 @@ impl Tally {
         let busy = self.unions.finish();
         let busy_of = |union: usize| busy.get(union).copied().unwrap_or_default();
         let mut stages: BTreeMap<PathIndex, StageCapture> = BTreeMap::new();
-        let faults = self.ranges.faults;
+        let (faults, gated) = (self.ranges.faults, self.ranges.is_gated());
         let (path_times, stage_times) = self.ranges.finish(&clock);
         for (stage, times) in stage_times {
             stages.entry(stage).or_default().times = Some(times);
@@ -239,6 +247,13 @@ impl Tally {
             let all = unions.any.or(unions.by_device.first().map(|&(_, union)| union));
             entry.busy = all.map(busy_of).unwrap_or_default();
             entry.cold_busy = unions.cold.map(busy_of).unwrap_or_default();
+            entry.recorded = true;
+        }
+        for (path, times) in &path_times {
+            let stage = stages.get_mut(&self.paths.node(*path).top);
+            if let Some(stage) = stage.filter(|_| times.recorded != Some(0)) {
+                stage.recorded = true;
+            }
         }
         let mut groups: Vec<(GroupKey, Stats)> =
             self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
@@ -273,6 +288,7 @@ impl Tally {
             anchors: self.anchors.len() as u64,
             anchors_ignored: clock.ignored(),
             end: self.end,
+            gated,
         }
     }
 }

@@ -79,7 +79,7 @@ fn verdict(coverage: &Coverage) -> Verdict {
     let gaps = gaps(coverage);
     let records = coverage.gpu_records();
     let total = &coverage.total;
-    let sampled = sampled(coverage);
+    let part = part(coverage);
     if records == 0 {
         let mut why: Vec<String> =
             coverage.processes.iter().filter_map(|process| process.gpu_off.clone()).collect();
@@ -87,26 +87,36 @@ fn verdict(coverage: &Coverage) -> Verdict {
         why.dedup();
         why.extend(gaps);
         let text = match why.is_empty() {
-            true => format!("EMPTY: no GPU work was recorded{sampled}"),
-            false => format!("EMPTY: no GPU work was recorded ({}){sampled}", why.join("; ")),
+            true => format!("EMPTY: no GPU work was recorded{part}"),
+            false => format!("EMPTY: no GPU work was recorded ({}){part}", why.join("; ")),
         };
         return Verdict { status: Status::Empty, text };
     }
     if gaps.is_empty() {
+        // Nobody looks outside where only ranges are asked for.
+        let outside = match coverage.processes.iter().all(ProcessCoverage::is_in_part) {
+            true => String::new(),
+            false => format!(", {} outside of ranges", count(total.outside_ranges)),
+        };
         let text = format!(
             "complete: every kernel record that CUPTI delivered is attributed ({} GPU records in \
-             ranges, {} outside of ranges){sampled}",
+             ranges{outside}){part}",
             count(total.attributed),
-            count(total.outside_ranges),
         );
         return Verdict { status: Status::Complete, text };
     }
-    let text =
-        format!("PARTIAL, with {} GPU records: {}{sampled}", count(records), gaps.join("; "));
+    let text = format!("PARTIAL, with {} GPU records: {}{part}", count(records), gaps.join("; "));
     Verdict { status: Status::Partial, text }
 }
 
-/// What has to be known of a sample before any number is read.
+/// What has to be known of a part of a run before any number is read.
+fn part(coverage: &Coverage) -> String {
+    let ranges = coverage.ranges().map_or_else(String::new, |ranges| {
+        format!("; COLLECTED ONLY in {ranges}: GPU work elsewhere is in no number")
+    });
+    format!("{ranges}{}", sampled(coverage))
+}
+
 fn sampled(coverage: &Coverage) -> String {
     let samples: BTreeSet<&str> = coverage
         .processes

@@ -138,6 +138,7 @@ pub(super) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> 
     findings.extend(endings(processes));
     findings.extend(processes.iter().filter_map(gpu_off));
     findings.extend(clocks(captures));
+    findings.extend(filters(captures));
     findings.extend(samples(captures));
     findings.extend(when(
         Severity::Warning,
@@ -191,11 +192,15 @@ fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
 }
 
 fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
-    // Of a sampled stage whose instances were not recorded as wholes there is no window either.
-    let untied = captures.iter().filter(|capture| capture.sample().is_none()).filter(|capture| {
-        let ranges = capture.stages.values().filter_map(|stage| stage.times.as_ref());
-        ranges.filter(|times| times.window_ns.is_none()).count() > 0
-            && capture.counts.attributed > 0
+    // Of a stage of which no instance was recorded as a whole there is no window either.
+    let whole = |capture: &ProcessCapture, stage| {
+        let times = capture.path_times.get(stage);
+        times.is_none_or(|times| times.recorded != Some(0))
+    };
+    let untied = captures.iter().filter(|capture| {
+        let ranges = capture.stages.iter().filter(|(stage, _)| whole(capture, stage));
+        let mut times = ranges.filter_map(|(_, stage)| stage.times.as_ref());
+        times.any(|times| times.window_ns.is_none()) && capture.counts.attributed > 0
     });
     let untied = when(
         Severity::Warning,
@@ -213,6 +218,34 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
         "keep the clocks of the machine steady during a run",
     );
     untied.into_iter().chain(contradicting)
+}
+
+/// What was left out of processes that were asked for some ranges only.
+fn filters(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
+    let asked = captures.iter().flat_map(|capture| capture.path_times.values());
+    let asked = asked.filter(|times| times.sampled.instances > 0).count() > 0;
+    let on = captures.iter().filter(|capture| super::gpu_recorded(capture));
+    on.filter_map(move |capture| {
+        let filter = text::visible(capture.ranges()?.as_bytes());
+        let unseen =
+            capture.path_times.values().filter(|times| times.recorded == Some(0)).count() as u64;
+        let (severity, remedy) = match asked {
+            true => (Severity::Note, "leave STAGE2_RANGES unset to have all GPU work"),
+            false => (
+                Severity::Warning,
+                "correct STAGE2_RANGES: no range that was opened matches, so no GPU work is here",
+            ),
+        };
+        let what = format!(
+            "{}: GPU work was collected only in ranges that match {filter}; of {} range paths none \
+             was recorded",
+            capture.file,
+            count(unseen),
+        );
+        let why = "their GPU numbers are absent, and no sum holds them, nor GPU work outside of \
+                   ranges; busy and idle time of the GPUs are not known";
+        Some(Finding::new(severity, what, why, remedy))
+    })
 }
 
 /// What was recorded of each sampled process.

@@ -15,8 +15,10 @@ use crate::report::model::{PathKind, PathRow};
 #[derive(Debug, Default)]
 pub(super) struct PathTotals {
     times: HashMap<u32, PathTimes>,
-    /// Paths of processes whose GPU work was recorded: only there, no kernels are zero kernels.
+    /// Paths whose GPU work was recorded: only there, no kernels are zero kernels.
     recorded: HashSet<u32>,
+    /// Some process recorded GPU work; else nobody says of how many instances.
+    some_recorded: bool,
 }
 
 /// Kernels under a path, within deeper ranges or not.
@@ -29,7 +31,13 @@ struct Kernels {
 }
 
 /// Adds the times of another process; the first instance of each stays out of the warm ones.
-pub(super) fn add_times(sum: &mut PathTimes, times: &PathTimes) {
+/// `gpu_recorded`: its GPU work was.
+pub(super) fn add_times(sum: &mut PathTimes, times: &PathTimes, gpu_recorded: bool) {
+    let recorded = if gpu_recorded { times.recorded } else { Some(0) };
+    if sum.recorded.is_some() || recorded.is_some() {
+        let both = sum.recorded.unwrap_or(sum.instances);
+        sum.recorded = Some(both.saturating_add(recorded.unwrap_or(times.instances)));
+    }
     sum.instances = sum.instances.saturating_add(times.instances);
     sum.unclosed = sum.unclosed.saturating_add(times.unclosed);
     sum.host_total_ns = match (sum.host_total_ns, times.host_total_ns) {
@@ -38,23 +46,24 @@ pub(super) fn add_times(sum: &mut PathTimes, times: &PathTimes) {
     };
     sum.host_first_ns = sum.host_first_ns.or(times.host_first_ns);
     sum.host_warm_ns.merge(&times.host_warm_ns);
-    sum.recorded = sum.recorded.saturating_add(times.recorded);
     sum.sampled.add(times.sampled);
-}
-
-/// Recorded instances, where they were chosen.
-pub(super) fn recorded(times: &PathTimes) -> Option<u64> {
-    (times.sampled.instances > 0).then_some(times.recorded)
 }
 
 impl PathTotals {
     /// Takes what `process` measured.
     pub(super) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
-        if gpu_recorded(process) {
+        let gpu_recorded = gpu_recorded(process);
+        self.some_recorded |= gpu_recorded;
+        if gpu_recorded && !process.gated {
             self.recorded.extend(mapping.paths());
         }
+        self.recorded.extend(process.groups.iter().map(|(key, _)| mapping.path(key.path)));
         for (&path, times) in &process.path_times {
-            add_times(self.times.entry(mapping.path(path)).or_default(), times);
+            let path = mapping.path(path);
+            add_times(self.times.entry(path).or_default(), times, gpu_recorded);
+            if gpu_recorded && times.recorded.is_some_and(|recorded| recorded > 0) {
+                self.recorded.insert(path);
+            }
         }
     }
 
@@ -74,11 +83,14 @@ impl PathTotals {
                 *slot = row;
             }
         }
+        let recorded_within = self.recorded_within(tables);
         let mut rows = Vec::with_capacity(order.len());
         for path in order {
             let Some(node) = tables.nodes.get(path as usize) else { continue };
             let counted = kernels.get(path as usize).copied().unwrap_or_default();
-            let kernels = self.recorded.contains(&path).then_some(counted);
+            let exclusive = self.recorded.contains(&path).then_some(counted);
+            let within = recorded_within.get(path as usize) == Some(&true);
+            let inclusive = within.then_some(counted);
             let times = self.times.remove(&path);
             rows.push(PathRow {
                 path: labels.path(path).to_owned(),
@@ -88,18 +100,34 @@ impl PathTotals {
                 parent: node.parent.and_then(|p| row_of_path.get(p as usize)).copied(),
                 depth: node.depth,
                 instances: times.as_ref().map(|times| times.instances),
-                recorded_instances: times.as_ref().and_then(recorded),
+                recorded_instances: times
+                    .as_ref()
+                    .and_then(|times| times.recorded.filter(|_| self.some_recorded)),
                 unclosed: times.as_ref().map(|times| times.unclosed),
                 host_total_ns: times.as_ref().and_then(|times| times.host_total_ns),
                 host_first_ns: times.as_ref().and_then(|times| times.host_first_ns),
                 host_warm_median_ns: times.as_ref().and_then(|times| times.host_warm_ns.median()),
-                kernels_inclusive: kernels.map(|k| k.inclusive),
-                kernels_exclusive: kernels.map(|k| k.exclusive),
-                kernel_sum_inclusive_ns: kernels.map(|k| k.inclusive_ns),
-                kernel_sum_exclusive_ns: kernels.map(|k| k.exclusive_ns),
+                kernels_inclusive: inclusive.map(|k| k.inclusive),
+                kernels_exclusive: exclusive.map(|k| k.exclusive),
+                kernel_sum_inclusive_ns: inclusive.map(|k| k.inclusive_ns),
+                kernel_sum_exclusive_ns: exclusive.map(|k| k.exclusive_ns),
             });
         }
         (rows, row_of_path)
+    }
+
+    /// For each path, whether GPU work was recorded in it or in a range within it.
+    fn recorded_within(&self, tables: &Tables) -> Vec<bool> {
+        let mut within: Vec<bool> =
+            (0..).zip(&tables.nodes).map(|(path, _)| self.recorded.contains(&path)).collect();
+        for (index, node) in tables.nodes.iter().enumerate().rev() {
+            if within.get(index) == Some(&true)
+                && let Some(around) = node.parent.and_then(|p| within.get_mut(p as usize))
+            {
+                *around = true;
+            }
+        }
+        within
     }
 
     /// Every range, and of the stand-ins those that something refers to.

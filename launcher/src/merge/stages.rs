@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::Groups;
 use super::intern::{Mapping, Tables};
 use super::labels::Labels;
-use super::paths::{add_times, recorded};
+use super::paths::add_times;
 use super::times::percent;
 use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
 use crate::load::series::Series;
@@ -18,12 +18,14 @@ use crate::report::model::{PathKind, StageDeviceRow, StageRow, WarmRow};
 #[derive(Debug, Default)]
 pub(super) struct Stages {
     stages: BTreeMap<u32, Stage>,
+    /// Some process recorded GPU work; else nobody says of how many instances.
+    some_recorded: bool,
 }
 
 #[derive(Debug, Default)]
 struct Stage {
     times: PathTimes,
-    /// A process recorded GPU work; without any, nothing is known of the GPU: that is not zero.
+    /// A process recorded GPU work of it; else nothing is known of the GPU: that is not zero.
     gpu_recorded: bool,
     window_ns: Option<u64>,
     /// A process could not tell its window.
@@ -59,8 +61,10 @@ struct Totals {
 impl Stages {
     /// Takes what `process` measured.
     pub(super) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
-        let gpu_recorded = super::gpu_recorded(process);
+        let some_recorded = super::gpu_recorded(process);
+        self.some_recorded |= some_recorded;
         for (&path, captured) in &process.stages {
+            let gpu_recorded = some_recorded && captured.recorded;
             let stage = self.stages.entry(mapping.path(path)).or_default();
             stage.gpu_recorded |= gpu_recorded;
             stage.busy_ns = stage.busy_ns.saturating_add(captured.busy.busy_ns);
@@ -77,7 +81,7 @@ impl Stages {
                 }
             }
             if let Some(times) = process.path_times.get(&path) {
-                add_times(&mut stage.times, times);
+                add_times(&mut stage.times, times, some_recorded);
             }
         }
     }
@@ -85,14 +89,17 @@ impl Stages {
     /// The rows: ranges by summed kernel time, then what is in no range.
     pub(super) fn rows(self, groups: &Groups, tables: &Tables, labels: &Labels) -> Vec<StageRow> {
         let totals = totals(groups, labels);
+        let some_recorded = self.some_recorded;
         let mut rows: Vec<StageRow> = self
             .stages
             .into_iter()
             .map(|(path, stage)| {
                 let kind = tables.nodes.get(path as usize).map_or(PathKind::Undefined, |n| n.kind);
-                stage.row(labels.path(path).to_owned(), kind, labels, |device| {
+                let mut row = stage.row(labels.path(path).to_owned(), kind, labels, |device| {
                     totals.get(&(path, device)).copied().unwrap_or_default()
-                })
+                });
+                row.recorded_instances = row.recorded_instances.filter(|_| some_recorded);
+                row
             })
             .collect();
         rows.sort_by_cached_key(|row| {
@@ -162,7 +169,7 @@ impl Stage {
             stage,
             kind,
             instances: ranges.map(|times| times.instances),
-            recorded_instances: ranges.and_then(recorded),
+            recorded_instances: ranges.and_then(|times| times.recorded),
             unclosed: ranges.map(|times| times.unclosed),
             host_total_ns: ranges.and_then(|times| times.host_total_ns),
             host_first_ns: ranges.and_then(|times| times.host_first_ns),

@@ -50,8 +50,10 @@ fn file_name(path: &Path) -> String {
 
 /// `of` says which capture it is, where there are several.
 fn reconcile_one(report: &mut Report, tables: &Tables, of: &str, section: &mut NsysSection) {
+    let all = report.stages.len();
+    let recorded = report.stages.iter().filter(|stage| stage.kernels.is_some());
     let stages: Vec<(String, Option<u64>)> =
-        report.stages.iter().map(|stage| (stage.stage.clone(), stage.instances)).collect();
+        recorded.map(|stage| (stage.stage.clone(), stage.instances)).collect();
     let mut found = Vec::new();
     let mut compare = |scope: &str, stage: Option<&str>, nsys: &[Total<'_>], instances| {
         let ours = totals(report, stage);
@@ -79,7 +81,8 @@ fn reconcile_one(report: &mut Report, tables: &Tables, of: &str, section: &mut N
         }
     }
     // A gated capture holds a part of the run by design: then only its stages can be compared.
-    if !staged || tables.ranges.len() >= stages.len() {
+    let filtered = report.coverage.ranges().is_some();
+    if !filtered && (!staged || tables.ranges.len() >= all) {
         compare("the whole run", None, &tables.totals(), None);
     }
     report.findings.extend(found);

@@ -197,6 +197,33 @@ fn launches_of_two_reports_with_the_same_numbers_do_not_mix() {
 }
 
 #[test]
+fn what_the_collector_was_not_asked_for_is_not_held_against_it() {
+    let place = Place::new();
+    place.put("nsys/decode.sqlite.xz", "a.sqlite");
+    let compared = |filter: Option<&str>| {
+        let mut b = Build::process(1, "python3");
+        b.anchor(1).device(0, "NVIDIA H200", 1).name(1, b"decode").name(2, b"prefill");
+        b.path(1, NONE, 1).path(2, NONE, 2).name(3, b"k").shape(1, 3, 1);
+        if let Some(filter) = filter {
+            b.meta("ranges", filter);
+        }
+        b.open(1, 1, 0, 1_000).close(1, 9_000).open(2, 2, 0, 10_000);
+        if filter.is_some() {
+            b.add(Record::RangeSample { range: 2, recorded: true });
+        }
+        b.kernel(2, 1, 1, (11_000, 12_000)).close(2, 19_000).end();
+        b.save(&place.path(""), "h-1.s2t");
+        let bundle = place.merged(&["--spool", "collector", "--nsys", "a.sqlite"]);
+        let found = bundle.json("metrics.json")["nsys"]["reconciliations"].clone();
+        fs::remove_dir_all(&bundle.dir).expect("bundle");
+        let found = found.as_array().expect("list").iter();
+        found.map(|one| one["scope"].as_str().expect("scope").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(compared(None), ["the stage decode"], "where all was recorded, decode had nothing");
+    assert!(compared(Some("prefill")).is_empty());
+}
+
+#[test]
 fn reports_of_unlike_gpus_are_not_averaged() {
     let place = Place::new();
     pages(&place, "n", Some("10"));

@@ -1,6 +1,6 @@
 //! A stage -> the instances that its GPU times are over: warm ones, recorded ones, or all.
 
-use crate::report::model::{Report, StageRow};
+use crate::report::model::{Origin, Report, StageRow};
 
 /// Instances of a stage, and their GPU times together.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,9 @@ pub(super) fn over(report: &Report, row: &StageRow) -> Over {
     let all = row.instances.unwrap_or(0);
     if report.is_sampled() {
         return recorded(report, row, all);
+    }
+    if let Some(taken) = left_out(report, row, all) {
+        return filtered(row, taken, all);
     }
     match &row.warm {
         Some(warm) => Over {
@@ -46,13 +49,37 @@ pub(super) fn over(report: &Report, row: &StageRow) -> Over {
     }
 }
 
-/// What a sample says of all instances: the window as it would be, had all been recorded.
+/// The window as it would be, had all instances been recorded.
 pub(super) fn whole_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
-    if !report.is_sampled() {
-        return row.gpu_window_ns;
+    let Some(all) = row.instances else { return row.gpu_window_ns };
+    let Over { instances, window_ns, .. } = match left_out(report, row, all) {
+        _ if report.is_sampled() => recorded(report, row, all),
+        Some(taken) => filtered(row, taken, all),
+        None => return row.gpu_window_ns,
+    };
+    scaled(window_ns?, all, instances)
+}
+
+/// The recorded instances, where the collector's rows are not of all.
+fn left_out(report: &Report, row: &StageRow, all: u64) -> Option<u64> {
+    let ours = report.source == Origin::Collector.label();
+    row.recorded_instances.filter(|&taken| ours && taken < all)
+}
+
+/// Of some ranges, or in some processes, GPU work was not recorded: the numbers of the row, unscaled,
+/// are over the instances that were recorded.
+fn filtered(row: &StageRow, taken: u64, all: u64) -> Over {
+    let known = |value: Option<u64>| value.filter(|_| taken > 0);
+    Over {
+        instances: if taken > 0 { taken } else { all },
+        window_ns: known(row.gpu_window_ns),
+        busy_ns: known(row.gpu_busy_ns),
+        kernels: known(row.kernels),
+        basis: match taken {
+            0 => format!("GPU work of none of the {all} instances was recorded"),
+            _ => format!("mean of the {taken} recorded of {all} instances"),
+        },
     }
-    let Over { instances, window_ns, .. } = recorded(report, row, row.instances?);
-    scaled(window_ns?, row.instances?, instances)
 }
 
 /// Of a sample, windows and busy times are those of the recorded instances; counts of kernels stand
@@ -91,7 +118,8 @@ mod tests {
     use crate::report::model::ProcessCoverage;
 
     fn report(samples: &[Option<&str>]) -> Report {
-        let mut report = Report::default();
+        let mut report =
+            Report { source: Origin::Collector.label().to_owned(), ..Report::default() };
         report.coverage.processes = samples
             .iter()
             .map(|sample| {
@@ -137,6 +165,22 @@ mod tests {
             assert_eq!((over.window_ns, over.busy_ns, over.kernels), (None, None, None));
             assert_eq!(whole_window_ns(&report, &row(recorded)), None);
         }
+    }
+
+    #[test]
+    fn what_a_filter_left_out_is_in_no_mean() {
+        let report = report(&[None]);
+        let some = over(&report, &row(Some(4)));
+        assert_eq!((some.instances, some.window_ns, some.kernels), (4, Some(4_000), Some(640)));
+        assert_eq!(whole_window_ns(&report, &row(Some(4))), Some(64_000));
+        let none = over(&report, &row(Some(0)));
+        assert_eq!((none.window_ns, none.busy_ns, none.kernels), (None, None, None));
+        assert_eq!(none.basis, "GPU work of none of the 64 instances was recorded");
+        assert_eq!(whole_window_ns(&report, &row(Some(0))), None);
+        assert_eq!(over(&report, &row(Some(64))), over(&report, &row(None)));
+        // The rows of another tool are of all instances.
+        let report = Report { source: Origin::Nsys.label().to_owned(), ..report };
+        assert_eq!(over(&report, &row(Some(0))), over(&report, &row(None)));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What was recorded, what is missing, and what that means in one line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::{FileEnding, FileState, Undefined};
+use crate::load::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
 
 /// Coverage of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,25 @@ impl Coverage {
     pub fn gpu_records(&self) -> u64 {
         let CoverageCounts { kernels, copies, fills, graph_launches, .. } = self.total;
         [kernels, copies, fills, graph_launches].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Whether GPU work was recorded in some ranges, or instances of them, only.
+    pub fn is_in_part(&self) -> bool {
+        self.processes.iter().any(ProcessCoverage::is_in_part)
+    }
+
+    /// The ranges that GPU work was collected in, in words, where some process did not collect it
+    /// everywhere.
+    pub fn ranges(&self) -> Option<String> {
+        let filters = || self.processes.iter().filter_map(|process| process.meta.get(META_RANGES));
+        let distinct: BTreeSet<&str> = filters().map(String::as_str).collect();
+        let of = match filters().count() {
+            0 => return None,
+            all if all == self.processes.len() => String::new(),
+            some => format!(" (in {some} of {} processes)", self.processes.len()),
+        };
+        let filters: Vec<&str> = distinct.into_iter().collect();
+        Some(format!("ranges that match {}{of}", filters.join(" or ")))
     }
 }
 
@@ -84,6 +103,13 @@ pub struct ProcessCoverage {
     pub undefined: Undefined,
     /// The counts.
     pub counts: CoverageCounts,
+}
+
+impl ProcessCoverage {
+    /// Whether its GPU work was recorded in some ranges, or instances of them, only.
+    pub fn is_in_part(&self) -> bool {
+        [META_RANGES, META_SAMPLE].iter().any(|&key| self.meta.contains_key(key))
+    }
 }
 
 macro_rules! counts {

@@ -99,7 +99,7 @@ pub struct StageRow {
     pub kind: PathKind,
     /// Times that it was opened.
     pub instances: Option<u64>,
-    /// Instances that were recorded, where `STAGE2_SAMPLE` chose; null: all.
+    /// Instances whose GPU work was recorded; null: that of all.
     #[serde(default)]
     pub recorded_instances: Option<u64>,
     /// Instances that were never closed; they have no host time.
@@ -230,7 +230,7 @@ pub struct PathRow {
     pub depth: u64,
     /// Times that it was opened.
     pub instances: Option<u64>,
-    /// Instances that were recorded, where `STAGE2_SAMPLE` chose; null: all.
+    /// Instances whose GPU work was recorded; null: that of all.
     #[serde(default)]
     pub recorded_instances: Option<u64>,
     /// Instances that were never closed.
