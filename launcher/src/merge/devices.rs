@@ -23,7 +23,7 @@ struct Total {
     busy_ns: u64,
     span_ns: u64,
     /// Only a part of its work was recorded.
-    sampled: bool,
+    in_part: bool,
 }
 
 impl DeviceTotals {
@@ -36,10 +36,13 @@ impl DeviceTotals {
                 *span = (span.0.min(first), span.1.max(last));
             }
         }
+        // Without a record on a device, it may still have worked for what was not recorded.
+        for (device, _) in (0..).zip(&process.devices) {
+            self.devices.entry(mapping.device(device)).or_default().in_part |= process.gated;
+        }
         for (&device, busy) in &process.device_busy {
             let total = self.devices.entry(mapping.device(device)).or_default();
             total.processes += 1;
-            total.sampled |= process.sample().is_some();
             total.busy_ns = total.busy_ns.saturating_add(busy.busy_ns);
             let (first, last) = spans.get(&device).copied().unwrap_or_default();
             total.span_ns = total.span_ns.saturating_add(last.saturating_sub(first));
@@ -89,9 +92,9 @@ fn row(device: &GlobalDevice, label: String, total: Total) -> DeviceRow {
         core_clock_khz: some32(|d| d.core_clock_khz),
         l2_bytes: some32(|d| d.l2_bytes).map(u64::from),
         processes: total.processes,
-        gpu_busy_ns: Some(total.busy_ns),
-        gpu_span_ns: Some(total.span_ns),
-        gpu_busy_percent: percent(total.busy_ns, total.span_ns).filter(|_| !total.sampled),
+        gpu_busy_ns: Some(total.busy_ns).filter(|_| !total.in_part),
+        gpu_span_ns: Some(total.span_ns).filter(|_| !total.in_part),
+        gpu_busy_percent: percent(total.busy_ns, total.span_ns).filter(|_| !total.in_part),
         kernels: 0,
         kernel_sum_ns: 0,
     }

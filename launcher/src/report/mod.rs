@@ -3,6 +3,7 @@
 
 mod first_screen;
 mod headline;
+mod in_part;
 mod inputs;
 mod insight;
 mod kernels_csv;

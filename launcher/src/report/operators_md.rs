@@ -1,6 +1,7 @@
 //! Operator rows -> `operators.md`: which operators take the time, on the host and on the GPU.
 
 use super::first_screen::first_screen;
+use super::in_part;
 use super::model::Report;
 use super::numbers::{count, ms3, ms6, or_absent, percent1};
 use super::table::Align::{Left, Right};
@@ -43,6 +44,9 @@ pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> Strin
     }
     out.push_str(&table.finish());
     out.push_str(&stages(operators, gpu_total_ns));
+    if let Some(note) = in_part::operators(report) {
+        out.push_str(&format!("{}\n\n", plain(&note)));
+    }
     out.push_str(
         "`total_time_ms` is host time from the call of an operator to its return, with everything \
          within it; operators lie within each other, so that the column does not add up to the run. \

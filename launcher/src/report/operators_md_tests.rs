@@ -80,3 +80,15 @@ fn a_page_without_operators_says_why() {
     );
     assert!(!page.contains("op_name"), "{page}");
 }
+
+#[test]
+fn gpu_times_of_a_part_say_so() {
+    let mut report = report();
+    let mut process = crate::report::model::ProcessCoverage::default();
+    process.meta.insert("ranges".into(), "aten*".into());
+    report.coverage.processes.push(process);
+    let page = operators_md(&report, &operators(&report, &OperatorSettings::default()), 50);
+    let said = "GPU work was collected only in ranges that match aten\\*. GPU times leave out what \
+                was not; calls and host times are those of all.";
+    assert!(page.contains(said), "{page}");
+}

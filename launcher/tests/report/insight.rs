@@ -123,7 +123,7 @@ fn a_sample_gives_the_utilisation_of_the_whole_run() {
         assert_eq!(row["basis"], "mean of the 1 recorded of 4 instances");
     }
     let summary = page(folder.path(), "stakeholder_summary.md");
-    assert!(summary.contains("Some instances only were recorded"), "{summary}");
+    assert!(summary.contains("Only some instances of ranges were recorded"), "{summary}");
     let stage = outcome.headline.iter().find(|line| line.starts_with("decode:")).expect("line");
     assert!(stage.contains("8 kernels, GPU busy 0.010 ms in the sample"), "{stage}");
 }

@@ -48,7 +48,12 @@ fn a_sample_is_scaled_per_path_and_says_so_everywhere() {
     let inner = report.paths.iter().find(|row| row.path == "a/b").unwrap();
     assert_eq!((inner.instances, inner.recorded_instances), (Some(24), Some(6)));
     assert_eq!(inner.kernels_exclusive, Some(24));
-    assert_eq!(report.devices[0].gpu_busy_percent, None);
+    let device = &report.devices[0];
+    assert_eq!((device.kernels, device.kernel_sum_ns), (24, 264));
+    assert_eq!(
+        (device.gpu_busy_ns, device.gpu_span_ns, device.gpu_busy_percent),
+        (None, None, None)
+    );
 
     let note = outcome.findings.iter().find(|f| f.what.contains("sampled 1/4")).unwrap();
     assert!(note.what.contains("recorded 8 of 32 range instances"), "{}", note.what);
@@ -57,6 +62,14 @@ fn a_sample_is_scaled_per_path_and_says_so_everywhere() {
     }
     assert!(read("kernels.md").contains("collector (scaled from 6 calls)"));
     assert!(read("report.md").contains("24 (recorded 6)"));
+    // Whole-run numbers are scaled, or not there.
+    let (html, summary) = (read("report.html"), read("stakeholder_summary.md"));
+    assert!(html.contains("<b>24</b><span>kernels</span>"), "{html}");
+    assert!(!html.contains("span busy</span>") && !html.contains("of GPU work</span>"), "{html}");
+    assert!(summary.contains("| Kernels | kernels | 24.000 |"), "{summary}");
+    assert!(!summary.contains("GPU busy, 0") && !summary.contains("GPU idle, 0"), "{summary}");
+    let said = "busy and idle are over the recorded instances; kernels and their sums are scaled";
+    assert!(read("report.md").contains(said) && summary.contains(said), "{summary}");
     assert!(read("kernels.csv").lines().nth(1).unwrap().contains(",6,collector,"));
 }
 

@@ -78,9 +78,10 @@ pub struct DeviceRow {
     /// Processes that used it.
     pub processes: u64,
     /// Time in which any GPU work ran (union within a process, summed over processes), ns; null:
-    /// the source of the rows does not say.
+    /// the source of the rows does not say, or only a part of the work was recorded.
     pub gpu_busy_ns: Option<u64>,
-    /// From the first start to the last end of GPU work, summed over processes, ns.
+    /// From the first start to the last end of GPU work, summed over processes, ns; null as the
+    /// busy time.
     pub gpu_span_ns: Option<u64>,
     /// Busy time in percent of the span.
     pub gpu_busy_percent: Option<f64>,

@@ -126,10 +126,11 @@ fn first_screen(report: &Report, page: &Stakeholder) -> String {
 fn cards(report: &Report) -> String {
     let mut cards: Vec<(&str, String)> = Vec::new();
     if report.coverage.gpu_records() > 0 {
-        cards.push(("kernels", count(report.coverage.total.kernels)));
+        cards.push(("kernels", count(super::in_part::kernels(report))));
     }
     let sum = |ns: fn(&DeviceRow) -> Option<u64>| {
-        report.devices.iter().filter_map(ns).fold(0u64, u64::saturating_add)
+        let mut devices = report.devices.iter().map(ns);
+        devices.try_fold(0u64, |sum, ns| Some(sum.saturating_add(ns?))).unwrap_or(0)
     };
     let (busy_ns, span_ns) = (sum(|d| d.gpu_busy_ns), sum(|d| d.gpu_span_ns));
     if span_ns > 0 {

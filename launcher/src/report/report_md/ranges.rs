@@ -1,5 +1,6 @@
 //! Stages and range paths.
 
+use super::super::in_part;
 use super::super::model::{PathRow, Report, StageRow};
 use super::super::numbers::{count, ms3, or_absent, percent1, us3};
 use super::super::table::Align::{Left, Right};
@@ -45,6 +46,9 @@ pub(super) fn stages(report: &Report) -> String {
          is around. Busy time is a union: overlapping work counts once. Idle is \
          the window minus the busy time.\n\n",
     );
+    if let Some(note) = in_part::stages(report) {
+        out.push_str(&format!("{}\n\n", plain(&note)));
+    }
     let uncertain: u64 =
         report.stages.iter().fold(0, |sum, row| sum.saturating_add(row.gpu_busy_uncertain_ns));
     if uncertain > 0 {

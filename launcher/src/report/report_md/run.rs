@@ -1,5 +1,6 @@
 //! What ran, and on which GPUs.
 
+use super::super::in_part;
 use super::super::model::{DeviceRow, Report};
 use super::super::numbers::{count, ms3, or_absent, percent1};
 use super::super::table::Align::{Left, Right};
@@ -78,10 +79,12 @@ pub(super) fn devices(report: &Report) -> String {
     for row in report.devices.iter().take(ROWS) {
         add(&mut table, row);
     }
+    let in_part = in_part::whole_run(report);
+    let in_part = in_part.map_or_else(String::new, |note| format!("{}\n\n", plain(&note)));
     format!(
         "## GPUs\n\n{}{}`busy_ms` is the union of all kernels, copies, fills and graphs; \
          `busy_%` its share of the time from the first work to the last. Both are summed over \
-         processes.\n\n",
+         processes.\n\n{in_part}",
         table.finish(),
         left_out(report.devices.len(), "metrics.json"),
     )

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::super::KernelSum;
 use super::super::insight::counted::Counted;
 use super::super::model::{PathKind, Report, StageRow};
 use super::super::stakeholder_md::{Section, StageTimingRow, TopKernelRow};
+use super::super::{KernelSum, in_part};
 use crate::operators::OperatorRow;
 use crate::roofline::bound;
 use crate::roofline::class::class_of;
@@ -50,12 +50,9 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
         "A stage is an outermost range. Its first instance, of each process, is cold and stands \
          apart: mean, standard deviation (of a sample) and median are over the others.",
     );
-    let section = match report.is_sampled() {
-        false => section,
-        true => section.with_note(
-            "Some instances only were recorded: GPU busy and idle are over those, kernels are \
-             scaled to all.",
-        ),
+    let section = match in_part::stages(report) {
+        Some(note) => section.with_note(note),
+        None => section,
     };
     match apart {
         None => section,

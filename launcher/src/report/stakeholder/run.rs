@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::in_part;
 use super::super::insight::Shown;
 use super::super::model::{DeviceRow, Fact, ModelUse, Report};
 use super::super::stakeholder_md::{AggregateRow, Section};
@@ -46,7 +47,7 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
     let counts = &report.coverage.total;
     if report.coverage.gpu_records() > 0 {
         let attributed = counts.attributed as f64 * 100.0 / report.coverage.gpu_records() as f64;
-        rows.push(total("Kernels", "kernels", counts.kernels as f64));
+        rows.push(total("Kernels", "kernels", in_part::kernels(report) as f64));
         rows.push(total("GPU work placed in a range", "% of its records", attributed));
     }
     for device in &report.devices {
@@ -76,6 +77,10 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
         "Totals of the run have one value. Idle is the time between the first start and the \
              last end of GPU work in which nothing ran.",
     );
+    let section = match in_part::whole_run(report) {
+        Some(note) => section.with_note(note),
+        None => section,
+    };
     match shown.stage1 {
         Some(_) => section.with_note("Rows of the Stage 1 run are of that run, not of this one."),
         None => section,
