@@ -2,6 +2,7 @@
 
 use crate::load::series::EXACT_VALUES;
 use crate::report::model::Definition;
+use crate::roofline::standing;
 use stage2_figures::ERROR_PERCENT;
 
 /// The terms, in the order in which a reader meets them.
@@ -12,7 +13,8 @@ pub(super) fn definitions() -> Vec<Definition> {
          instances of a range come from such a histogram, too, where there are more than \
          {EXACT_VALUES} of them, or a million in all ranges of a process."
     );
-    let terms: [(&str, &str); 12] = [
+    let counters = standing::rule();
+    let terms: [(&str, &str); 13] = [
         (
             "source",
             "Every number comes from the collector: CUPTI activity records and NVTX events of the \
@@ -56,6 +58,7 @@ pub(super) fn definitions() -> Vec<Definition> {
             "Of a row: its part of the sum of the durations of all kernels of the run.",
         ),
         ("percentiles", &percentiles),
+        ("counters", &counters),
         (
             "inclusive, exclusive",
             "Inclusive counts what was launched in a range or in ranges within it, exclusive what \

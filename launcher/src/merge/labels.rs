@@ -9,7 +9,7 @@ use stage2_figures::text;
 /// Ranges of a path that are shown; of a deeper one, the middle gives way.
 const PATH_DEPTH_LIMIT: u64 = 64;
 /// Characters of one range name within a path; the names themselves are kept in full.
-const ELEMENT_LIMIT: usize = 200;
+pub(super) const ELEMENT_LIMIT: usize = 200;
 
 /// Labels by identifier.
 #[derive(Debug)]

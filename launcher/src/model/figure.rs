@@ -70,6 +70,9 @@ pub enum Absent {
     FewCounters {
         /// Share of its kernel time that they know, with its unit.
         covered: String,
+        /// Share of which they know one launch only, with its unit; none: there is none.
+        #[serde(default)]
+        one_launch: Option<String>,
     },
     /// The calculation gives no finite number.
     NotFinite,
@@ -111,9 +114,15 @@ impl fmt::Display for Absent {
                  model.llm.vision_flops_per_prefill)",
             ),
             Absent::NotMeasured => f.write_str("no counters were measured"),
-            Absent::FewCounters { covered } => write!(
+            Absent::FewCounters { covered, one_launch: None } => write!(
                 f,
                 "only {covered} of the stage's kernel time has counters (raise pipeline.ncu.top_n)"
+            ),
+            Absent::FewCounters { covered, one_launch: Some(one_launch) } => write!(
+                f,
+                "only {covered} of the stage's kernel time has counters that stand for all calls of \
+                 their rows; of another {one_launch} one launch was profiled that need not stand for \
+                 the others (see counters under How to read this)"
             ),
             Absent::NotFinite => f.write_str("the calculation gives no finite number"),
         }

@@ -50,8 +50,11 @@ pub struct StageInput {
     pub kernels: Option<u64>,
     /// Their FLOPs as counters measured them.
     pub measured_flops: Option<f64>,
-    /// Share of the stage's kernel time that has counters, percent.
+    /// Share of the stage's kernel time whose kernels have counters that stand for their calls,
+    /// percent.
     pub measured_percent: Option<f64>,
+    /// Share whose counters are of one launch only, and in no sum, percent.
+    pub one_launch_percent: Option<f64>,
     /// What the times are, for the reader: `median of 3 warm instances`.
     pub basis: String,
 }
@@ -98,12 +101,17 @@ pub struct StageUtilisation {
     pub basis: String,
     /// FLOPs of one instance, from the model's shape.
     pub flops: Figure,
-    /// FLOPs of one instance, measured: without kernels that have no counters, and with
+    /// FLOPs of one instance, measured: without kernels whose counters are missing or of one launch
+    /// only, and with
     /// what tensor cores compute on padding.
     pub measured_flops: Figure,
-    /// Share of the stage's kernel time that has counters, percent; null: no counters.
+    /// Share of the stage's kernel time whose kernels have counters that stand for their calls,
+    /// percent; null: no counters.
     #[serde(default)]
     pub measured_percent: Option<f64>,
+    /// Share whose counters are of one launch only, and not in `measured_flops`, percent.
+    #[serde(default)]
+    pub one_launch_percent: Option<f64>,
     /// MFU over wall time, share.
     pub mfu_wall: Figure,
     /// MFU over GPU busy time, share.
@@ -124,6 +132,18 @@ pub struct StageUtilisation {
     pub gpu_us_per_token: Figure,
     /// Kernels per token.
     pub kernels_per_token: Figure,
+}
+
+impl StageUtilisation {
+    /// What counters leave out beyond kernels without any; none where nothing, or no counters, are.
+    pub fn left_out_by_counters(&self) -> Option<String> {
+        let percent = self.one_launch_percent.filter(|percent| *percent > 0.0)?;
+        Some(format!(
+            "MFU by counters of {} leaves out another {percent:.1} % of kernel time, of which one \
+             launch was profiled that need not stand for the others",
+            self.stage
+        ))
+    }
 }
 
 /// Utilisation of one generation: prefill, decode, and a vision encoder that runs before them. What
@@ -149,8 +169,8 @@ pub struct ModelUtilisation {
 /// A share above this cannot be: boost clocks and rounding of the peaks explain less.
 pub const HIGHEST_POSSIBLE_SHARE: f64 = 1.1;
 
-/// Measured FLOPs are given where at least this share of the stage's kernel time has counters,
-/// percent: with less they say more of what was profiled than of the stage.
+/// Measured FLOPs are given where at least this share of the stage's kernel time has counters that
+/// stand for all calls, percent: with less they say more of what was profiled than of the stage.
 pub const MEASURED_FROM_PERCENT: f64 = 50.0;
 
 /// Computes everything; what cannot be computed says why.

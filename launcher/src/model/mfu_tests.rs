@@ -24,6 +24,7 @@ fn stage(stage: &str, role: Role, per_generation: f64, wall_ms: u64, busy_ms: u6
         kernels: Some(2 * 640),
         measured_flops: None,
         measured_percent: None,
+        one_launch_percent: None,
         basis: "mean of 2 warm instances".to_owned(),
     }
 }

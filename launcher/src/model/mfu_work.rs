@@ -113,7 +113,11 @@ impl Work<'_> {
         let (wall_s, busy_s) = (wall_s(stage), busy_s(stage));
         let measured = match (stage.measured_flops, stage.measured_percent) {
             (Some(_), Some(percent)) if percent < MEASURED_FROM_PERCENT => {
-                Err(Absent::FewCounters { covered: format!("{percent:.1} %") })
+                let one_launch = stage.one_launch_percent.filter(|percent| *percent > 0.0);
+                Err(Absent::FewCounters {
+                    covered: format!("{percent:.1} %"),
+                    one_launch: one_launch.map(|percent| format!("{percent:.1} %")),
+                })
             }
             (measured, _) => measured.ok_or(Absent::NotMeasured),
         };
@@ -137,6 +141,7 @@ impl Work<'_> {
             flops,
             measured_flops,
             measured_percent: stage.measured_percent,
+            one_launch_percent: stage.one_launch_percent,
             bytes,
             tokens,
         }

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::model::{Origin, Report};
 use stage2_figures::text::csv_field;
 
-const COLUMNS: [&str; 48] = [
+const COLUMNS: [&str; 50] = [
     "kernel_name",
     "mangled_name",
     "total_ns",
@@ -53,6 +53,8 @@ const COLUMNS: [&str; 48] = [
     "recorded_calls",
     "source",
     "counters_source",
+    "counters_stage",
+    "counters_of_one_launch",
     "simulated",
 ];
 
@@ -72,6 +74,9 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
         let some = |value: Option<u64>| value.map_or_else(String::new, |v| v.to_string());
         let counter = |value: fn(&super::model::CounterRow) -> Option<f64>| {
             row.counters.as_ref().and_then(value).map_or_else(String::new, |v| format!("{v:.4}"))
+        };
+        let text = |value: fn(&super::model::CounterRow) -> Option<&str>| {
+            csv_field(row.counters.as_ref().and_then(value).unwrap_or_default())
         };
         let times = &row.times;
         writer.write_record([
@@ -125,6 +130,8 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
             some(times.recorded_calls),
             row.sources.times.label().to_owned(),
             row.sources.counters.map_or("", Origin::label).to_owned(),
+            text(|c| c.profiled_in.as_deref()),
+            text(|c| c.one_launch.as_deref()),
             row.simulated.to_string(),
         ])?;
     }

@@ -51,7 +51,9 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     });
     out.push_str(
         "; SM_% to bound are ncu's counters of one launch, \
-         with rates over those times, and a dash where ncu did not profile the kernel. One row for each kernel, launch configuration, range path and \
+         with rates over those times, and a dash where ncu did not profile the kernel; (one launch) \
+         in `sources`: they are of the profiled launch only, and no rates of the row (see counters in \
+         report.md). One row for each kernel, launch configuration, range path and \
          device. `gpu_time_%` is the share of the sum of all kernels' durations; overlapping \
          kernels count each. Names are demangled and shortened (`#1`, `#2` tell apart kernels \
          whose short names are the same); kernels.csv has them in full. `untimed_calls` have no \
@@ -117,8 +119,18 @@ fn add(table: &mut Table, row: &KernelRow) {
 }
 
 fn sources(row: &KernelRow) -> String {
+    let counters = row.counters.as_ref();
+    let place = counters.and_then(|c| c.profiled_in.as_deref()).filter(|p| *p != row.stage);
+    let place = place.map(|place| format!(" of {place}")).unwrap_or_default();
+    let launch = match counters {
+        Some(counters) if counters.one_launch.is_some() => {
+            format!(" (one launch{})", plain(&place))
+        }
+        _ if !place.is_empty() => format!(" (a launch{})", plain(&place)),
+        _ => String::new(),
+    };
     let scaled = row.times.recorded_calls.map(|calls| format!(" (scaled from {calls} calls)"));
-    format!("{}{}", row.sources.label(), scaled.unwrap_or_default())
+    format!("{}{launch}{}", row.sources.label(), scaled.unwrap_or_default())
 }
 
 fn shared_bytes(launch: Launch) -> Option<u64> {

@@ -8,4 +8,5 @@ pub mod class;
 mod class_rules;
 pub mod hardware;
 pub mod precision;
+pub mod standing;
 pub mod takeaways;

@@ -21,10 +21,17 @@ const GEMM: (&[u8], [u32; 3], [u32; 3]) =
     (b"nvjet_sm90_tst_128x64_64x8_1x2_h_bz_NNT", [2, 64, 1], [384, 1, 1]);
 const OTHER: &[u8] = b"_Z3addPf";
 const US: u64 = 1_000;
+/// Undisturbed duration of the product.
+const PRODUCT_NS: u64 = 6_400;
 
 /// Warm-up, an operator of its own, and three generations; the first is cold. A stage runs the
-/// product for 40 us and another kernel for `other_us`. `slow` stretches the host times, percent.
-fn run(other_us: [u64; 2], slow: u64) -> Build {
+/// product for 6.4 us (ncu: 7.04) and another kernel for `other_ns`. `slow` stretches the host times, percent.
+fn run(other_ns: [u64; 2], slow: u64) -> Build {
+    run_products([PRODUCT_NS; 2], [PRODUCT_NS; 2], other_ns, slow)
+}
+
+/// The same with other durations of the product: in prefills, and in decodes the first and later.
+fn run_products(prefill_ns: [u64; 2], decode_ns: [u64; 2], other_ns: [u64; 2], slow: u64) -> Build {
     let mut b = Build::process(1, "python3");
     b.anchor(1).device(0, "NVIDIA H200", 1);
     b.name(1, b"warm_up").name(2, b"prefill").name(3, b"decode").name(4, b"aten::mm");
@@ -43,9 +50,10 @@ fn run(other_us: [u64; 2], slow: u64) -> Build {
             let start = (3_000 + 2_000 * i as u64 + 1_000 * stage as u64) * US;
             let mut at = start + 10 * US;
             b.open(range, 2 + stage as u32, 0, start);
-            for (shape, us) in [(1, 40), (2, other_us[stage])] {
-                b.kernel(range, shape, 1, (at, at + us * US));
-                at += us * US;
+            let product_ns = [prefill_ns, decode_ns][stage][usize::from(i > 0)];
+            for (shape, ns) in [(1, product_ns), (2, other_ns[stage])] {
+                b.kernel(range, shape, 1, (at, at + ns));
+                at += ns;
             }
             b.close(range, start + host_us * (100 + slow) / 100 * US);
         }
@@ -55,7 +63,7 @@ fn run(other_us: [u64; 2], slow: u64) -> Build {
 }
 
 fn untraced(run_dir: &Path) {
-    let mut records = run([1, 1], 0);
+    let mut records = run([1_000; 2], 0);
     records.records.retain(|record| !matches!(record, stage2_spool::Record::Kernel(_)));
     records.records.insert(
         1,
@@ -79,9 +87,9 @@ fn preset(name: &str) -> String {
     lines.map(|line| format!("    {line}\n")).collect()
 }
 
-/// The product takes 40 of 50 us of a prefill, and 40 of 100 us of a decode.
+/// The product takes 6.4 of 8 us of a prefill, and 6.4 of 16 us of a decode.
 fn deep(run_dir: &Path) {
-    run([10, 60], 10).save(run_dir, "node-1-1.s2t");
+    run([1_600, 9_600], 10).save(run_dir, "node-1-1.s2t");
     unpack("ncu/matmul.raw.csv.xz", &run_dir.join("ncu/raw.csv"));
     unpack("ncu/matmul.details.csv.xz", &run_dir.join("ncu/details.csv"));
     let model = preset("model/llm/llama_1b_random.yaml");
@@ -136,7 +144,7 @@ fn means_leave_the_cold_instance_out() {
     assert_eq!(decode.host_warm_std_ns, Some(2_828), "4 us / the root of 2");
     let warm = decode.warm.expect("warm");
     assert_eq!((warm.instances, warm.kernels), (2, 4));
-    assert_eq!((warm.gpu_window_ns, warm.gpu_busy_ns), (664 * US, 200 * US));
+    assert_eq!((warm.gpu_window_ns, warm.gpu_busy_ns), (664 * US, 32 * US));
     let used = report.insight.utilisation.expect("utilisation");
     let numbers = used.numbers.stages.iter().find(|s| s.stage == "decode").expect("decode");
     assert_eq!(numbers.tokens_per_s.value().map(f64::round), Some((8.0_f64 / 332e-6).round()));
@@ -157,20 +165,62 @@ fn counters_speak_for_a_stage_that_they_cover() {
     let flops = prefill.measured_flops.value().expect("FLOPs");
     assert!((flops / 2_147_483_648.0 - 1.0).abs() < 0.02, "{flops}");
     let share = prefill.measured_mfu_busy.value().expect("MFU");
-    assert!((share / (flops / 50e-6 / 989.5e12) - 1.0).abs() < 1e-9, "{share}");
+    assert!((share / (flops / 8e-6 / 989.5e12) - 1.0).abs() < 1e-9, "{share}");
     let decode = of("decode");
     assert_eq!(decode.measured_percent, Some(40.0));
-    let absent = Absent::FewCounters { covered: "40.0 %".into() };
+    let absent = Absent::FewCounters { covered: "40.0 %".into(), one_launch: None };
     assert_eq!(decode.measured_flops, Figure::Absent(absent));
 
     let summary = page(folder.path(), "stakeholder_summary.md");
     let bound = report.kernels.iter().find_map(|row| row.counters.as_ref()?.roofline.bound);
     let bound = bound.expect("bound").label();
-    let kernel = summary.lines().find(|l| l.contains("| 0.240 | 6 |")).expect("the product's row");
+    let kernel = summary.lines().find(|l| l.contains("| 0.038 | 6 |")).expect("the product's row");
     assert!(kernel.contains(&format!("| gemm | {bound} |")), "{kernel}");
     let said = report.insight.takeaways.iter().find(|t| t.text.contains("prefill: nvjet"));
     let said = &said.expect("a takeaway on the product").text;
     assert!(said.contains(&format!("{bound}-bound")) && said.contains("attainable"), "{said}");
+}
+
+#[test]
+fn counters_of_one_launch_give_no_rate_no_share_and_no_takeaway() {
+    let folder = tempfile::tempdir().expect("folder");
+    deep(folder.path());
+    // ncu profiled a decode, for 7.04 us: faster than any of these prefills, so it is other work.
+    // One of three decodes takes longer by half: two workloads under one configuration.
+    let run = run_products([11_000; 2], [9_000, 6_000], [1_600; 2], 10);
+    run.save(folder.path(), "node-1-1.s2t");
+    let report = report(folder.path());
+    let row = |stage: &str| {
+        let product =
+            report.kernels.iter().find(|row| row.stage == stage && row.counters.is_some());
+        product.and_then(|row| row.counters.clone()).expect(stage)
+    };
+    for (stage, why) in [("prefill", "0.64 times the mean"), ("decode", "a factor of 1.50")] {
+        let counters = row(stage);
+        assert_eq!(counters.profiled_in.as_deref(), Some("decode"));
+        let said = counters.one_launch.expect(stage);
+        assert!(said.contains(why), "{said}");
+        let roof = counters.roofline;
+        assert!(roof.flops.is_some_and(|flops| flops > 2e9), "counts are shown: {roof:?}");
+        assert_eq!((roof.flops_per_s, roof.bytes_per_s, roof.attainable_share), (None, None, None));
+        assert_eq!(roof.bound.is_some(), stage == "decode", "of the profiled launch");
+    }
+    let used = report.insight.utilisation.as_ref().expect("utilisation");
+    let decode = used.numbers.stages.iter().find(|s| s.stage == "decode").expect("decode");
+    assert_eq!((decode.measured_percent, decode.measured_flops.value()), (Some(0.0), None));
+    // 21 of 25.8 us.
+    let left_out = decode.one_launch_percent.expect("a share");
+    assert!((left_out - 100.0 * 21.0 / 25.8).abs() < 1e-9, "{left_out}");
+    let said = |stage: &str| {
+        let of_product = |t: &&stage2_launch::roofline::takeaways::Takeaway| {
+            t.stage.as_deref() == Some(stage) && t.text.contains("nvjet")
+        };
+        report.insight.takeaways.iter().find(of_product).map_or("", |t| t.text.as_str())
+    };
+    assert!(said("prefill").contains("the longest kernel is"), "{}", said("prefill"));
+    assert!(!said("decode").contains("attainable"), "{}", said("decode"));
+    let summary = page(folder.path(), "stakeholder_summary.md");
+    assert!(summary.contains("of another 81.4 % one launch was profiled"), "{summary}");
 }
 
 #[test]
@@ -236,7 +286,7 @@ fn without_a_baseline_the_pages_say_why() {
         ("{}\n", json!([]), "none, because no baseline pass is on record"),
     ] {
         let folder = tempfile::tempdir().expect("folder");
-        run([1, 1], 0).save(folder.path(), "node-1-1.s2t");
+        run([1_000; 2], 0).save(folder.path(), "node-1-1.s2t");
         fs::write(folder.path().join("config.yaml"), config).expect("config");
         let record = json!({"passes": passes}).to_string();
         fs::write(folder.path().join("run.json"), record).expect("run.json");
@@ -278,9 +328,9 @@ fn timeline(run_dir: &Path, keep: impl Fn(u64) -> bool) {
     add(33, 2_100 * US, 2_150 * US, &[(31, 20)]);
     for (i, [prefill_us, decode_us]) in [[900, 800], [150, 450], [153, 456]].iter().enumerate() {
         let start = (3_000 + 2_000 * i as u64) * US;
-        add(10, start, start + prefill_us * US, &[(30, 40 * US), (31, 10 * US)]);
+        add(10, start, start + prefill_us * US, &[(30, PRODUCT_NS), (31, 1_600)]);
         let start = start + 1_000 * US;
-        add(11, start, start + decode_us * US, &[(30, 40 * US), (31, 60 * US)]);
+        add(11, start, start + decode_us * US, &[(30, PRODUCT_NS), (31, 9_600)]);
     }
     fs::create_dir_all(run_dir.join("nsys")).expect("folder");
     let made = nsys_export::export(&run_dir.join("nsys"), nsys_export::SCHEMA, &sql);

@@ -1,6 +1,6 @@
-//! The launches of a report -> one set of counters for each kernel, grid, block and device.
+//! The launches of a report -> one set of counters for each kernel, grid, block, device and stage.
 //!
-//! Several launches of the same key, as several processes give, become their mean. What was not
+//! Several launches of the same, as several processes give, become their mean. What was not
 //! measured is absent; a value that cannot be is told and then absent.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,7 @@ use super::flops::Flops;
 use super::launch::{Launch, Quantity};
 use super::rules::Rule;
 use crate::finding::{Finding, Severity};
+use crate::ncu::nvtx::Label;
 
 /// What tells kernels apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,11 +26,13 @@ pub struct Key {
     pub device: u32,
 }
 
-/// What was measured of one kernel in one configuration, the mean of its launches.
+/// What was measured of one kernel in one configuration and stage, the mean of its launches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelCounters {
     /// Which kernel.
     pub key: Key,
+    /// Ranges of which one may be the stage that it was profiled in; empty: ncu knows of none.
+    pub outermost: BTreeSet<Label>,
     /// Launches that were profiled.
     pub launches: u64,
     /// Processes that they were in.
@@ -103,14 +106,14 @@ pub(super) fn key(launch: &Launch) -> Key {
 
 /// Brings the launches together.
 pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<KernelCounters> {
-    let mut groups: BTreeMap<Key, Vec<&Launch>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Key, BTreeSet<Label>), Vec<&Launch>> = BTreeMap::new();
     for launch in launches.iter().filter(|launch| !launch.is_range()) {
-        groups.entry(key(launch)).or_default().push(launch);
+        groups.entry((key(launch), launch.outermost())).or_default().push(launch);
     }
     let mut refused = Vec::new();
     let kernels = groups
         .into_iter()
-        .map(|(key, launches)| {
+        .map(|((key, outermost), launches)| {
             let mut kernel = counters(mean(&launches), &key, &mut refused);
             kernel.launches = launches.len() as u64;
             kernel.processes = launches.iter().map(|launch| launch.process_id).collect();
@@ -121,7 +124,7 @@ pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<Ker
                     }
                 }
             }
-            kernel.key = key;
+            (kernel.key, kernel.outermost) = (key, outermost);
             kernel
         })
         .collect();

@@ -1,6 +1,6 @@
 //! The first columns of a record -> which launch it is about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stage2_figures::text;
 
@@ -42,6 +42,8 @@ pub struct Launch {
     pub compute_capability: Option<(u32, u32)>,
     /// Push/pop ranges that were open, the outermost first.
     pub ranges: Vec<Label>,
+    /// Start/end ranges that were open in the process.
+    pub start_end_ranges: Vec<Label>,
     /// Metrics by name.
     pub metrics: BTreeMap<String, Quantity>,
     /// What the rules of ncu say of it.
@@ -52,6 +54,14 @@ impl Launch {
     /// Whether this is the result of a range replay, and no kernel.
     pub fn is_range(&self) -> bool {
         self.kernel == "range" && self.grid == [0; 3]
+    }
+
+    /// Ranges of which one may be the outermost: ncu gives no order between domains, nor between
+    /// push/pop and start/end ranges. Empty: it knows of none.
+    pub fn outermost(&self) -> BTreeSet<Label> {
+        let mut domains = BTreeSet::new();
+        let first = self.ranges.iter().filter(|label| domains.insert(label.domain.as_deref()));
+        first.chain(&self.start_end_ranges).cloned().collect()
     }
 }
 
@@ -68,6 +78,7 @@ pub(super) struct LaunchColumns {
     stream: Option<usize>,
     capability: Option<usize>,
     push_pop: Option<usize>,
+    start_end: Option<usize>,
 }
 
 impl LaunchColumns {
@@ -85,6 +96,7 @@ impl LaunchColumns {
             stream: page.column("Stream"),
             capability: page.column("CC"),
             push_pop: page.header.iter().position(|name| name.contains(":Push/Pop_Range:")),
+            start_end: page.header.iter().position(|name| name.contains(":Start/Stop_Range:")),
         })
     }
 
@@ -104,6 +116,7 @@ impl LaunchColumns {
             stream: cell(self.stream).parse().ok(),
             compute_capability: capability(cell(self.capability)),
             ranges: nvtx::stack(cell(self.push_pop)),
+            start_end_ranges: nvtx::stack(cell(self.start_end)),
             metrics: BTreeMap::new(),
             rules: Vec::new(),
         })
@@ -119,6 +132,7 @@ impl LaunchColumns {
             self.stream,
             self.capability,
             self.push_pop,
+            self.start_end,
         ]
         .into_iter()
         .flatten()

@@ -29,7 +29,7 @@ use crate::finding::{Finding, Severity};
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tables {
-    /// Counters of each kernel, configuration and device, by name.
+    /// Counters of each kernel, configuration, device and stage, by name.
     pub kernels: Vec<KernelCounters>,
     /// Every profiled launch or range, in the order of the reports.
     pub launches: Vec<Launch>,

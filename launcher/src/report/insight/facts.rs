@@ -116,6 +116,7 @@ fn stage(
                     percent: kernel.stage_kernel_sum_percent?,
                     calls: kernel.times.calls,
                     bound: roofline.and_then(|roofline| roofline.bound),
+                    one_launch: counters.is_some_and(|counters| counters.one_launch.is_some()),
                     attainable_share: roofline.and_then(|roofline| roofline.attainable_share),
                     achieved_occupancy_percent: counters
                         .and_then(|counters| counters.achieved_occupancy_percent),

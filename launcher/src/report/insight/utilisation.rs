@@ -137,7 +137,7 @@ fn input(
 ) -> StageInput {
     let Over { instances, window_ns, busy_ns, kernels, basis } = over(report, row);
     let counted = stage_flops(report, &row.stage);
-    // Counters know one launch of a kernel: what it does is the same, cold or warm.
+    // Calls of a row whose counters stand for them do the same work, cold or warm.
     let scale = instances as f64 / row.instances.unwrap_or(0) as f64;
     StageInput {
         stage: row.stage.clone(),
@@ -150,6 +150,7 @@ fn input(
         kernels,
         measured_flops: counted.map(|counted| counted.flops * scale),
         measured_percent: counted.map(|counted| counted.percent),
+        one_launch_percent: counted.map(|counted| counted.one_launch_percent),
         basis,
     }
 }

@@ -14,6 +14,13 @@ use crate::roofline::hardware::Peaks;
 pub struct CounterRow {
     /// Launches that ncu profiled of this kernel, configuration and GPU.
     pub launches_profiled: u64,
+    /// Stage in which they were profiled; null: ncu's tables do not say, and they ran in several.
+    #[serde(default)]
+    pub profiled_in: Option<String>,
+    /// Why they are of the profiled launches only, so that no rate, bound or utilisation of the row
+    /// is drawn from them; null: they stand for all launches of the row.
+    #[serde(default)]
+    pub one_launch: Option<String>,
     /// Throughput of the multiprocessors.
     pub sm_percent: Option<f64>,
     /// Throughput of caches and memory, whichever is busiest.

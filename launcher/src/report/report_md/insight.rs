@@ -87,11 +87,14 @@ pub(super) fn utilisation(report: &Report) -> String {
             cell("kernels per token", &stage.kernels_per_token, &percent1),
             cell("GPU time per token", &stage.gpu_us_per_token, &|value| format!("{value:.3}")),
         ]);
+        reasons.extend(
+            stage.left_out_by_counters().filter(|_| stage.measured_mfu_busy.value().is_some()),
+        );
     }
     out.push_str(&table.finish());
     out.push_str(
         "FLOPs by counters are those of a launch as ncu counted them times calls: without the \
-         kernels that have no counters, and with what tensor cores compute on the padding of their \
+         kernels whose counters are missing or of one launch only, and with what tensor cores compute on the padding of their \
          tiles, which can be several times the model's own FLOPs.\n\n",
     );
     let name = used.model_name.as_deref().unwrap_or("unnamed");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::report::model::{KernelRow, Report};
-use crate::report::numbers::{count, ms3, percent1};
+use crate::report::numbers::{count, ms3, or_absent, percent1};
 use crate::report::table::Align::{Left, Right};
 use crate::report::table::Table;
 use crate::roofline::bound;
@@ -68,6 +68,8 @@ pub(super) fn roofline(report: &Report) -> String {
         ("% of attainable", Right),
         ("bound", Left),
         ("ncu / undisturbed duration", Right),
+        ("profiled in", Left),
+        ("of one launch only, because", Left),
     ]);
     for row in rows {
         let Some(c) = &row.counters else { continue };
@@ -86,10 +88,12 @@ pub(super) fn roofline(report: &Report) -> String {
             number(roof.attainable_share.map(|share| share * 100.0), 1),
             roof.bound.map_or("–", |bound| bound.label()).to_owned(),
             number(roof.duration_ratio, 2),
+            or_absent(c.profiled_in.as_deref(), code),
+            or_absent(c.one_launch.as_deref(), plain),
         ]);
     }
     out.push_str(&table.finish());
-    out.push_str(&format!("Counters are ncu's, of one launch of each kernel and configuration; rates are counts over the mean duration of the row (source: {}). Bound: {}\n\n", plain(&report.source), plain(&bound::rule())));
+    out.push_str(&format!("Counters are ncu's, of one launch of each kernel and configuration; rates are counts over the mean duration of the row (source: {}); when they stand for the row and when for the profiled launch only: see counters under How to read this. Bound: {}\n\n", plain(&report.source), plain(&bound::rule())));
     match &report.peaks {
         Some(peaks) => out.push_str(&format!(
             "Peaks: dense rates of {} ({}).\n\n",

@@ -62,7 +62,7 @@ fn notes(used: &ModelUse) -> Vec<String> {
          instance, model-level of one generation"
             .to_owned(),
         "MFU by counters is over GPU busy time: FLOPs of a launch as ncu counted them times calls, \
-         without the kernels that have no counters, and with what tensor cores compute on the \
+         without the kernels whose counters are missing or of one launch only, and with what tensor cores compute on the \
          padding of their tiles: at small batches several times the model's own FLOPs"
             .to_owned(),
     ];
@@ -80,6 +80,9 @@ fn notes(used: &ModelUse) -> Vec<String> {
         ));
         let counted = stage.measured_mfu_busy.absent().filter(|_| stage.mfu_wall.value().is_some());
         reasons.extend(counted.map(|why| format!("MFU by counters of {}: {why}", stage.stage)));
+        reasons.extend(
+            stage.left_out_by_counters().filter(|_| stage.measured_mfu_busy.value().is_some()),
+        );
         let why = stage.mfu_wall.absent();
         reasons.extend(why.map(|why| format!("MFU of {}: {why}", stage.stage)));
     }

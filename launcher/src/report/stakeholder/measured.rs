@@ -114,7 +114,12 @@ pub(super) fn kernels(report: &Report) -> Section<TopKernelRow> {
             device: Some(device.to_owned()),
             percent: (all_ns > 0).then(|| sum.total_ns as f64 * 100.0 / all_ns as f64),
             class: name.map(|name| class_of(name).label().to_owned()),
-            bound: roofline.and_then(|r| r.bound).map(|bound| bound.label().to_owned()),
+            bound: roofline.and_then(|r| r.bound).map(|bound| match counters {
+                Some(counters) if counters.one_launch.is_some() => {
+                    format!("{} (one launch)", bound.label())
+                }
+                _ => bound.label().to_owned(),
+            }),
             attainable_share: roofline.and_then(|r| r.attainable_share),
             occupancy_percent: counters.and_then(|c| c.achieved_occupancy_percent),
         }
@@ -128,7 +133,8 @@ pub(super) fn kernels(report: &Report) -> Section<TopKernelRow> {
     section.with_note(if counted {
         format!(
             "Bound, share of the attainable and occupancy are by counters of ncu, of the longest \
-             launch configuration that has some. Bound: {}",
+             launch configuration that has some; (one launch): of the profiled launch only, \
+             which may not stand for the others (report.md says when, under counters). Bound: {}",
             bound::rule()
         )
     } else {

@@ -73,6 +73,8 @@ pub struct KernelFacts {
     pub calls: u64,
     /// What holds it up.
     pub bound: Option<Bound>,
+    /// Its counters are of one launch, which may not stand for the others.
+    pub one_launch: bool,
     /// Share of what is attainable under the roof.
     pub attainable_share: Option<f64>,
     /// Warps resident on average, percent of the most.

@@ -221,7 +221,8 @@ impl Speaker<'_> {
         let part = self.busy_part(percent);
         let attainable = kernel.attainable_share.filter(|share| share.is_finite());
         let of_roof = attainable.map(|s| format!(", {:.0} % of what is attainable", s * 100.0));
-        let bound = kernel.bound.map(|bound| format!(", {}-bound", bound.label()));
+        let which = if kernel.one_launch { " in the one launch that was profiled" } else { "" };
+        let bound = kernel.bound.map(|bound| format!(", {}-bound{which}", bound.label()));
         let name = format!(
             "{} ({}) takes {percent:.1} % of kernel time in {} calls{}{}",
             kernel.kernel,

@@ -34,6 +34,7 @@ fn kernel(name: &str, class: KernelClass, percent: f64) -> KernelFacts {
         percent,
         calls: 7168,
         bound: None,
+        one_launch: false,
         attainable_share: None,
         achieved_occupancy_percent: None,
     }
@@ -173,6 +174,12 @@ fn kernels_speak_by_what_holds_them_up() {
     });
     assert_eq!(rules(&starved), [Rule::LowOccupancy]);
     assert!(starved[0].text.contains("12.0 % occupancy"), "{starved:?}");
+    let mixed = with(true, |k| {
+        (k.bound, k.achieved_occupancy_percent) = (Some(Bound::Latency), Some(12.0));
+        k.one_launch = true;
+    });
+    let said = "latency-bound in the one launch that was profiled, with 12.0 % occupancy";
+    assert!(mixed[0].text.contains(said), "{mixed:?}");
     let far = with(false, |k| (k.bound, k.attainable_share) = (Some(Bound::Latency), Some(0.1)));
     assert_eq!(rules(&far), [Rule::FarFromRoof]);
     let unknown = with(false, |_| ());
