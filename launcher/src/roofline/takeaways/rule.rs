@@ -28,7 +28,7 @@ pub const LOW_OCCUPANCY_PERCENT: f64 = 25.0;
 pub const NEAR_ROOF_SHARE: f64 = 0.7;
 /// Share of the peak bandwidth from which on decode is near what memory allows.
 pub const MBU_HIGH_SHARE: f64 = 0.6;
-/// Share of the peak bandwidth below which busy time goes elsewhere than into reading the model.
+/// Share of the peak bandwidth below which decode reads the model far slower than memory allows.
 pub const MBU_LOW_SHARE: f64 = 0.3;
 
 /// A rule that spoke.

@@ -79,6 +79,9 @@ const FUSIBLE: [KernelClass; 6] = [
     KernelClass::Fill,
 ];
 
+/// Classes that read the weights and the KV cache.
+const READERS: [KernelClass; 3] = [KernelClass::Gemm, KernelClass::Attention, KernelClass::Moe];
+
 struct Speaker<'a> {
     stage: &'a StageFacts,
     share: Option<f64>,
@@ -208,12 +211,23 @@ impl Speaker<'_> {
                         speculative decoding.";
             Some(self.say(Rule::DecodeNearBandwidth, self.busy_part(100.0), numbers, Some(then)))
         } else if mbu < MBU_LOW_SHARE {
-            let text = format!("{numbers}; most of the busy time is something else");
+            let text = format!("{numbers}{}", self.readers().unwrap_or_default());
             let part = self.busy_part((1.0 - mbu.max(0.0)) * 100.0);
             Some(self.say(Rule::DecodeFarFromBandwidth, part, text, None))
         } else {
             None
         }
+    }
+
+    /// How much of the kernel time is in kernels that read weights and KV cache.
+    fn readers(&self) -> Option<String> {
+        let percent = Self::percent(Some(self.class_percent(&READERS))).filter(|p| *p > 0.0)?;
+        let parts = READERS.iter().filter_map(|class| {
+            let percent = self.class_percent(&[*class]);
+            (percent > 0.0).then(|| format!("{} {percent:.1}", class.label()))
+        });
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        Some(format!("; the kernels that read them are {percent:.1} % of kernel time ({parts})"))
     }
 
     fn kernel(&self, kernel: &KernelFacts) -> Option<Takeaway> {

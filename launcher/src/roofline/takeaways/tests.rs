@@ -153,6 +153,24 @@ fn decode_is_held_against_the_bandwidth() {
 }
 
 #[test]
+fn far_from_the_bandwidth_says_how_much_of_the_time_reads() {
+    let said = |classes: &[(KernelClass, f64)]| {
+        let classes = classes.to_vec();
+        let stage =
+            StageFacts { decode: true, mbu_busy: Some(0.249), classes, ..StageFacts::default() };
+        text(&of(vec![stage]), Rule::DecodeFarFromBandwidth).to_owned()
+    };
+    let shares = [
+        (KernelClass::Gemm, 53.5),
+        (KernelClass::Attention, 2.6),
+        (KernelClass::Elementwise, 20.0),
+    ];
+    let all = said(&shares);
+    assert!(all.ends_with("24.9 % of the peak bandwidth; the kernels that read them are 56.1 % of kernel time (gemm 53.5, attention 2.6)"), "{all}");
+    assert!(said(&[]).ends_with("24.9 % of the peak bandwidth"), "nothing is known of classes");
+}
+
+#[test]
 fn kernels_speak_by_what_holds_them_up() {
     let with = |decode, change: fn(&mut KernelFacts)| {
         let mut top = kernel("k", KernelClass::Gemm, 40.0);
