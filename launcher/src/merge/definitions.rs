@@ -47,7 +47,13 @@ pub(super) fn definitions() -> Vec<Definition> {
             "Time in which at least one kernel, copy, fill or graph of the stage ran, on any GPU \
              of the process: the union of their intervals, summed over processes.",
         ),
-        ("GPU idle", "GPU window minus GPU busy."),
+        (
+            "GPU idle",
+            "GPU window minus GPU busy; for a GPU the time between the first and the last work of any \
+             process minus GPU busy. Where several processes used a GPU at the same time, what one \
+             leaves idle another may fill: busy times are sums over processes there, in which work \
+             side by side counts for each, and idle times and shares are not given.",
+        ),
         (
             "sum of kernel time",
             "The durations of all kernels added up. Where kernels overlap this exceeds the busy \

@@ -1,6 +1,6 @@
 //! Devices of all processes and their busy times -> one row for each GPU.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Groups;
 use super::intern::{GlobalDevice, Mapping, Tables};
@@ -9,7 +9,7 @@ use super::times::percent;
 use crate::load::ProcessCapture;
 use crate::load::stats::Work;
 use crate::report::model::DeviceRow;
-use stage2_figures::text;
+use stage2_figures::{text, union_ns};
 
 /// What the processes measured of each device.
 #[derive(Debug, Default)]
@@ -17,11 +17,12 @@ pub(super) struct DeviceTotals {
     devices: BTreeMap<u32, Total>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Total {
     processes: u64,
     busy_ns: u64,
-    span_ns: u64,
+    /// From the first to the last work of each process, on the clock of the GPU.
+    spans: Vec<(u64, u64)>,
     /// Only a part of its work was recorded.
     in_part: bool,
 }
@@ -45,8 +46,14 @@ impl DeviceTotals {
             total.processes += 1;
             total.busy_ns = total.busy_ns.saturating_add(busy.busy_ns);
             let (first, last) = spans.get(&device).copied().unwrap_or_default();
-            total.span_ns = total.span_ns.saturating_add(last.saturating_sub(first));
+            total.spans.push((first, last));
         }
+    }
+
+    /// Devices that several processes used at the same time. What each of them leaves idle, others may
+    /// fill; which parts overlap is not known from what is kept of a process.
+    pub(super) fn shared(&self) -> BTreeSet<u32> {
+        self.devices.iter().filter(|(_, total)| total.shared()).map(|(&device, _)| device).collect()
     }
 
     /// The rows, in the order in which the devices were met.
@@ -56,7 +63,7 @@ impl DeviceTotals {
             .iter()
             .zip(0u32..)
             .map(|(device, index)| {
-                let total = self.devices.get(&index).copied().unwrap_or_default();
+                let total = self.devices.get(&index).cloned().unwrap_or_default();
                 row(device, labels.device(index).to_owned(), total)
             })
             .collect();
@@ -70,8 +77,22 @@ impl DeviceTotals {
     }
 }
 
+impl Total {
+    /// Time in which any process was between its first and its last work, ns.
+    fn span_ns(&self) -> u64 {
+        union_ns(self.spans.clone())
+    }
+
+    /// Whether the spans of processes overlap.
+    fn shared(&self) -> bool {
+        let lengths = self.spans.iter().map(|(first, last)| last.saturating_sub(*first));
+        lengths.fold(0, u64::saturating_add) > self.span_ns()
+    }
+}
+
 fn row(device: &GlobalDevice, label: String, total: Total) -> DeviceRow {
     let described = device.device.as_ref();
+    let (span_ns, shared) = (total.span_ns(), total.shared());
     // Zero or empty in the record: not known.
     let some32 = |value: fn(&stage2_spool::Device) -> u32| described.map(value).filter(|&v| v != 0);
     let some64 = |value: fn(&stage2_spool::Device) -> u64| described.map(value).filter(|&v| v != 0);
@@ -93,8 +114,9 @@ fn row(device: &GlobalDevice, label: String, total: Total) -> DeviceRow {
         l2_bytes: some32(|d| d.l2_bytes).map(u64::from),
         processes: total.processes,
         gpu_busy_ns: Some(total.busy_ns).filter(|_| !total.in_part),
-        gpu_span_ns: Some(total.span_ns).filter(|_| !total.in_part),
-        gpu_busy_percent: percent(total.busy_ns, total.span_ns).filter(|_| !total.in_part),
+        gpu_span_ns: Some(span_ns).filter(|_| !total.in_part),
+        gpu_busy_percent: percent(total.busy_ns, span_ns).filter(|_| !total.in_part && !shared),
+        shared_by_processes: shared,
         kernels: 0,
         kernel_sum_ns: 0,
     }

@@ -3,7 +3,7 @@
 use crate::finding::{Finding, Severity};
 use crate::load::sampling::Sampled;
 use crate::load::{FileEnding, ProcessCapture};
-use crate::report::model::{Coverage, CoverageCounts, ProcessCoverage};
+use crate::report::model::{Coverage, CoverageCounts, DeviceRow, ProcessCoverage};
 use crate::report::numbers::count;
 use stage2_figures::text;
 
@@ -318,4 +318,18 @@ fn named(files: &[&str]) -> String {
         0 => format!(" ({shown})"),
         more => format!(" ({shown} and {more} more)"),
     }
+}
+/// GPUs that several processes used at the same time.
+pub(super) fn of_devices(rows: &[DeviceRow]) -> Vec<Finding> {
+    let finding = |row: &DeviceRow| {
+        Finding::new(
+            Severity::Note,
+            format!("{} processes used {} at the same time", row.processes, row.device),
+            "busy times are unions within a process, summed over processes: what ran side by side \
+             counts for each, and what one leaves idle another may fill",
+            "idle times and busy shares of this GPU are not given; nsys shows processes on one \
+             timeline",
+        )
+    };
+    rows.iter().filter(|row| row.shared_by_processes).map(finding).collect()
 }

@@ -76,7 +76,9 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let (path_rows, row_of_path) = paths.rows(&groups, &tables, &labels);
     let join = kernels::Join { tables: &tables, labels: &labels, row_of_path: &row_of_path };
     let rows = join.rows(&groups, &graphs, &files);
-    let stage_rows = stages.rows(&groups, &tables, &labels);
+    let stage_rows = stages.rows(&groups, &tables, &labels, &devices.shared());
+    let device_rows = devices.rows(&groups, &tables, &labels);
+    let findings = [findings, findings::of_devices(&device_rows)].concat();
     Report {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
@@ -84,7 +86,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         source: Origin::Collector.label().to_owned(),
         simulated: coverage.processes.iter().any(|process| process.simulated),
         run,
-        devices: devices.rows(&groups, &tables, &labels),
+        devices: device_rows,
         stage_kernels: join.stage_kernels(&groups, &rows.names, &stage_rows),
         stages: stage_rows,
         paths: path_rows,

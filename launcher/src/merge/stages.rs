@@ -1,7 +1,7 @@
 //! Windows, busy times and groups of GPU work -> one row for each stage.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Groups;
 use super::intern::{Mapping, Tables};
@@ -86,8 +86,15 @@ impl Stages {
         }
     }
 
-    /// The rows: ranges by summed kernel time, then what is in no range.
-    pub(super) fn rows(self, groups: &Groups, tables: &Tables, labels: &Labels) -> Vec<StageRow> {
+    /// The rows: ranges by summed kernel time, then what is in no range. On `shared` devices, those of
+    /// several processes at once, idle time is not known.
+    pub(super) fn rows(
+        self,
+        groups: &Groups,
+        tables: &Tables,
+        labels: &Labels,
+        shared: &BTreeSet<u32>,
+    ) -> Vec<StageRow> {
         let totals = totals(groups, labels);
         let some_recorded = self.some_recorded;
         let mut rows: Vec<StageRow> = self
@@ -95,10 +102,14 @@ impl Stages {
             .into_iter()
             .map(|(path, stage)| {
                 let kind = tables.nodes.get(path as usize).map_or(PathKind::Undefined, |n| n.kind);
+                let on_shared = stage.ran_on(shared);
                 let mut row = stage.row(labels.path(path).to_owned(), kind, labels, |device| {
                     totals.get(&(path, device)).copied().unwrap_or_default()
                 });
                 row.recorded_instances = row.recorded_instances.filter(|_| some_recorded);
+                if on_shared {
+                    (row.gpu_idle_ns, row.gpu_busy_percent) = (None, None);
+                }
                 row
             })
             .collect();
@@ -139,6 +150,13 @@ impl Stage {
             Some(ns) => self.window_ns = Some(self.window_ns.unwrap_or(0).saturating_add(ns)),
             None => self.window_missing = true,
         }
+    }
+
+    /// Whether one of its devices is among `devices`; without work on any, each may be meant.
+    fn ran_on(&self, devices: &BTreeSet<u32>) -> bool {
+        let mut own = self.busy_by_device.keys();
+        let none = self.busy_by_device.is_empty() && !devices.is_empty();
+        none || own.any(|device| devices.contains(device))
     }
 
     fn row(

@@ -217,8 +217,14 @@ proptest! {
         for (a, b) in one.stages.iter().zip(&two.stages) {
             prop_assert_eq!(a.kernel_sum_ns.map(|ns| ns * 2), b.kernel_sum_ns);
             prop_assert_eq!(a.gpu_busy_ns.map(|ns| ns * 2), b.gpu_busy_ns);
-            prop_assert_eq!(a.gpu_idle_ns.map(|ns| ns * 2), b.gpu_idle_ns);
+            let summed = a.gpu_idle_ns.map(|ns| ns * 2) == b.gpu_idle_ns;
+            prop_assert!(summed || b.gpu_idle_ns.is_none(), "{:?}", b.gpu_idle_ns);
             prop_assert_eq!(a.kernels_per_instance_median, b.kernels_per_instance_median);
+        }
+        for (a, b) in one.devices.iter().zip(&two.devices) {
+            prop_assert_eq!(a.gpu_span_ns, b.gpu_span_ns, "the same time");
+            prop_assert!(!a.shared_by_processes);
+            prop_assert_eq!(b.shared_by_processes, a.gpu_span_ns > Some(0));
         }
         for (a, b) in one.kernels.iter().zip(&two.kernels) {
             prop_assert_eq!(a.times.p99_ns, b.times.p99_ns);

@@ -14,4 +14,5 @@ mod meaning;
 #[path = "../nsys_tables/fixture.rs"]
 mod nsys_export;
 mod part;
+mod processes;
 mod sums;

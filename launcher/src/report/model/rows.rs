@@ -80,11 +80,15 @@ pub struct DeviceRow {
     /// Time in which any GPU work ran (union within a process, summed over processes), ns; null:
     /// the source of the rows does not say, or only a part of the work was recorded.
     pub gpu_busy_ns: Option<u64>,
-    /// From the first start to the last end of GPU work, summed over processes, ns; null as the
-    /// busy time.
+    /// Time between the first start and the last end of GPU work of any process (union), ns; null as
+    /// the busy time.
     pub gpu_span_ns: Option<u64>,
-    /// Busy time in percent of the span.
+    /// Busy time in percent of the span; null where processes shared the GPU.
     pub gpu_busy_percent: Option<f64>,
+    /// Several processes used it at the same time: the busy time counts what they did together for
+    /// each, and how long the GPU was idle is not known.
+    #[serde(default)]
+    pub shared_by_processes: bool,
     /// Kernels.
     pub kernels: u64,
     /// Sum of the kernels' durations, ns.
@@ -127,9 +131,9 @@ pub struct StageRow {
     pub gpu_busy_ns: Option<u64>,
     /// The busy time may be larger by this: work that arrived too late to be placed exactly, ns.
     pub gpu_busy_uncertain_ns: u64,
-    /// Window minus busy time, ns.
+    /// Window minus busy time, ns; null where other processes may have filled it.
     pub gpu_idle_ns: Option<u64>,
-    /// Busy time in percent of the window.
+    /// Busy time in percent of the window; null as the idle time.
     pub gpu_busy_percent: Option<f64>,
     /// Kernels.
     pub kernels: Option<u64>,

@@ -73,7 +73,9 @@ fn stages(report: &Report) -> Vec<Bar> {
         let idle = idle.map_or_else(String::new, |idle| format!(", idle {} %", percent1(idle)));
         Some(Bar {
             name: row.stage.clone(),
-            parts: vec![("busy", percent(busy)), ("idle", percent(window.saturating_sub(busy)))],
+            parts: std::iter::once(("busy", percent(busy)))
+                .chain(row.gpu_idle_ns.map(|idle| ("idle", percent(idle))))
+                .collect(),
             value: format!("busy {} of {} ms{idle}", ms3(busy), ms3(window)),
         })
     };

@@ -135,8 +135,10 @@ fn cards(report: &Report) -> String {
     let (busy_ns, span_ns) = (sum(|d| d.gpu_busy_ns), sum(|d| d.gpu_span_ns));
     if span_ns > 0 {
         cards.push(("ms of GPU work", ms3(busy_ns)));
-        let percent = busy_ns as f64 * 100.0 / span_ns as f64;
-        cards.push(("% of its span busy", percent1(percent)));
+        if !report.devices.iter().any(|device| device.shared_by_processes) {
+            let percent = busy_ns as f64 * 100.0 / span_ns as f64;
+            cards.push(("% of its span busy", percent1(percent)));
+        }
     }
     if let Some(used) = &report.insight.utilisation {
         let model = &used.numbers.model;

@@ -83,8 +83,9 @@ pub(super) fn devices(report: &Report) -> String {
     let in_part = in_part.map_or_else(String::new, |note| format!("{}\n\n", plain(&note)));
     format!(
         "## GPUs\n\n{}{}`busy_ms` is the union of all kernels, copies, fills and graphs; \
-         `busy_%` its share of the time from the first work to the last. Both are summed over \
-         processes.\n\n{in_part}",
+         `busy_%` its share of the time from the first work to the last of any process. Busy times \
+         are summed over processes; where these used a GPU at the same time, no share is \
+         given.\n\n{in_part}",
         table.finish(),
         left_out(report.devices.len(), "metrics.json"),
     )

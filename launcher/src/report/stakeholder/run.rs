@@ -52,8 +52,13 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
     }
     for device in &report.devices {
         let Some((span_ns, busy_ns)) = device.gpu_span_ns.zip(device.gpu_busy_ns) else { continue };
-        let idle_ns = span_ns.saturating_sub(busy_ns);
         let name = &device.device;
+        if device.shared_by_processes {
+            let metric = format!("GPU busy, {name}, summed over {} processes", device.processes);
+            rows.push(total(&metric, "ms", busy_ns as f64 / 1e6));
+            continue;
+        }
+        let idle_ns = span_ns.saturating_sub(busy_ns);
         rows.push(total(&format!("GPU busy, {name}"), "ms", busy_ns as f64 / 1e6));
         rows.push(total(&format!("GPU idle, {name}"), "ms", idle_ns as f64 / 1e6));
         let busy = device.gpu_busy_percent;
