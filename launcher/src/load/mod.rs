@@ -25,7 +25,7 @@ use stage2_spool::{Losses, Process};
 use crate::finding::Finding;
 use devices::DeviceEntry;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
-use ranges::{PathTimes, RangeFaults, StageTimes};
+use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
 use shapes::ShapeEntry;
 use stage2_figures::Busy;
 use stats::{GroupKey, Stats, Work};
@@ -35,6 +35,9 @@ pub use tally::Tally;
 pub(crate) const META_SAMPLE: &str = "sample";
 /// Key under which a collector says which ranges it records GPU work in, and nowhere else.
 pub(crate) const META_RANGES: &str = "ranges";
+
+/// Outermost ranges that are the model's own, by their names in front of an `@`.
+pub(crate) const MODEL_STAGES: [&[u8]; 3] = [b"prefill", b"decode", b"vision"];
 
 /// The spools of a run.
 #[derive(Debug, Default)]
@@ -102,6 +105,8 @@ pub struct ProcessCapture {
     pub device_busy: BTreeMap<u32, Busy>,
     /// What happened in each stage, by its path.
     pub stages: BTreeMap<PathIndex, StageCapture>,
+    /// Windows of the model's stages, joined; nothing where it has none.
+    pub model_windows: Option<JoinedWindows>,
     /// GPU work, in groups.
     pub groups: Vec<(GroupKey, Stats)>,
     /// Kernels of graph replays, by (path at replay, path at capture).

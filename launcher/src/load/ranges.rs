@@ -14,8 +14,8 @@ use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen};
 use super::clock::ClockMap;
 use super::instances::{Entry, Instances};
 use super::paths::{PathIndex, Paths};
+pub use super::roots::{JoinedWindows, StageTimes, WarmTimes};
 use super::roots::{OPEN, Roots};
-pub use super::roots::{StageTimes, WarmTimes};
 use super::sampling::Sampled;
 use super::series::Series;
 use super::stats::Span;
@@ -134,6 +134,11 @@ impl Ranges {
     /// Whether that is so.
     pub fn is_gated(&self) -> bool {
         self.roots.gated
+    }
+
+    /// Joins the windows of `stage` with those of the other stages that this is said of.
+    pub fn join(&mut self, stage: PathIndex) {
+        self.roots.join(stage);
     }
 
     /// Whether the work of an open range is recorded, and of those opened in it from now on.
@@ -277,11 +282,12 @@ impl Ranges {
     }
 
     /// Times of every path that was opened, and windows and kernel counts of every stage: of the
-    /// recorded instances, where not all are.
+    /// recorded instances, where not all are; and the windows of the joined stages.
     pub fn finish(
         mut self,
         clock: &ClockMap,
-    ) -> (HashMap<PathIndex, PathTimes>, HashMap<PathIndex, StageTimes>) {
+    ) -> (HashMap<PathIndex, PathTimes>, HashMap<PathIndex, StageTimes>, Option<JoinedWindows>)
+    {
         for open in std::mem::take(&mut self.open).into_values() {
             self.never_closed(&open);
         }
@@ -291,7 +297,8 @@ impl Ranges {
             (path, times)
         };
         let paths = self.paths.into_iter().map(times).collect();
-        (paths, self.roots.finish(clock))
+        let (stages, joined) = self.roots.finish(clock);
+        (paths, stages, joined)
     }
 }
 
@@ -333,7 +340,7 @@ mod tests {
         }
         assert!(ranges.open.is_empty() && ranges.exact_times <= EXACT_TIMES);
         assert_eq!(ranges.faults, RangeFaults::default());
-        let (times, stages) = ranges.finish(&ClockMap::default());
+        let (times, stages, _) = ranges.finish(&ClockMap::default());
         assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 1_058_576);
         for (path, times) in times {
             assert_eq!(times.host_warm_ns.kept(), 0);

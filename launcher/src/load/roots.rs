@@ -3,7 +3,7 @@
 //! GPU work comes into the file after its range closed, so an instance is kept until so many others
 //! followed that no work of it can be on its way; then it is added to the sums of its stage.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use stage2_figures::Unions;
 use stage2_spool::{GpuNs, MonoNs};
@@ -46,6 +46,15 @@ pub struct WarmTimes {
     pub kernels: u64,
 }
 
+/// Windows of the stages of the model together, joined where they overlap, as threads make them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JoinedWindows {
+    /// Of all (recorded) instances, ns; nothing where one is not known.
+    pub all_ns: Option<u64>,
+    /// Of those that [`StageTimes::warm`] counts, ns; nothing where it is not known of a stage.
+    pub warm_ns: Option<u64>,
+}
+
 /// The outermost instance around others: an instance of a stage. Times of the host, ns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Root {
@@ -72,6 +81,9 @@ pub(super) struct Roots {
     /// Older ones that are still open, by number.
     pinned: BTreeMap<u32, Root>,
     stages: HashMap<PathIndex, Stage>,
+    /// Stages whose windows are joined, and the unions: of all instances, and of the warm ones.
+    joined: HashSet<PathIndex>,
+    joined_windows: [Option<usize>; 2],
     unions: Unions,
     window: usize,
     /// Kernel counts that are kept one by one.
@@ -104,6 +116,8 @@ impl Default for Roots {
             latest: Vec::new(),
             pinned: BTreeMap::new(),
             stages: HashMap::new(),
+            joined: HashSet::new(),
+            joined_windows: [None; 2],
             unions: Unions::default(),
             window: WINDOW,
             exact_counts: 0,
@@ -116,6 +130,11 @@ impl Roots {
     /// Keeps `window` instances before the older half is summed up.
     pub(super) fn with_window(window: usize) -> Self {
         Self { window, ..Self::default() }
+    }
+
+    /// Joins the windows of `stage` with those of the other stages that this is said of.
+    pub(super) fn join(&mut self, stage: PathIndex) {
+        self.joined.insert(stage);
     }
 
     /// Adds an instance that opened; gives its number.
@@ -173,8 +192,11 @@ impl Roots {
         }
     }
 
-    /// The stages, with all instances.
-    pub(super) fn finish(mut self, clock: &ClockMap) -> HashMap<PathIndex, StageTimes> {
+    /// The stages, with all instances, and the windows of the joined ones; nothing where none is.
+    pub(super) fn finish(
+        mut self,
+        clock: &ClockMap,
+    ) -> (HashMap<PathIndex, StageTimes>, Option<JoinedWindows>) {
         let rest = std::mem::take(&mut self.pinned).into_values();
         let rest: Vec<Root> = rest.chain(std::mem::take(&mut self.latest)).collect();
         rest.iter().for_each(|root| self.add(root, clock));
@@ -198,7 +220,15 @@ impl Roots {
             };
             (path, times)
         };
-        self.stages.into_iter().map(finish).collect()
+        let [all_ns, warm_ns] = self.joined_windows.map(length);
+        let times: HashMap<PathIndex, StageTimes> = self.stages.into_iter().map(finish).collect();
+        let mut of_model = times.iter().filter(|(path, _)| self.joined.contains(path)).peekable();
+        let windows = of_model.peek().is_some().then(|| {
+            let whole = of_model.clone().all(|(_, times)| times.window_ns.is_some());
+            let warm = of_model.all(|(_, times)| times.warm.is_some());
+            JoinedWindows { all_ns: all_ns.filter(|_| whole), warm_ns: warm_ns.filter(|_| warm) }
+        });
+        (times, windows)
     }
 
     fn add(&mut self, root: &Root, clock: &ClockMap) {
@@ -220,7 +250,15 @@ impl Roots {
             }
             None => stage.window_missing = true,
         }
-        stage.add_warm(root, window, unions);
+        let warm = stage.add_warm(root, window, unions);
+        if let Some((start, end)) = window.filter(|_| self.joined.contains(&root.stage)) {
+            for (slot, counts) in self.joined_windows.iter_mut().zip([true, warm]) {
+                if counts {
+                    let union = *slot.get_or_insert_with(|| unions.create());
+                    unions.add(union, start, end);
+                }
+            }
+        }
         if self.exact_counts > EXACT_COUNTS {
             self.exact_counts = self.stages.values_mut().fold(0, |kept, stage| {
                 stage.kernels_per_instance.fold(0);
@@ -253,14 +291,14 @@ impl Root {
 }
 
 impl Stage {
-    /// Adds an instance to the warm ones. There are none where the first in the file is not the
+    /// Adds an instance to the warm ones; whether it is one. There are none where the first in the file is not the
     /// first in time, where its GPU work overlaps that of others, where an instance was never
     /// closed or goes on as another range, and where the clocks cannot be tied together.
-    fn add_warm(&mut self, root: &Root, window: Option<(u64, u64)>, unions: &mut Unions) {
+    fn add_warm(&mut self, root: &Root, window: Option<(u64, u64)>, unions: &mut Unions) -> bool {
         let whole = root.counted && root.end != OPEN && window.is_some();
         if root.cold && whole {
             self.cold = Some(*root);
-            return;
+            return false;
         }
         let apart = self.cold.as_ref().is_some_and(|cold| {
             let overlaps = cold.first_ns < root.last_ns && root.first_ns < cold.last_ns;
@@ -268,12 +306,13 @@ impl Stage {
         });
         let Some((start, end)) = window.filter(|_| whole && apart) else {
             self.warm_missing = true;
-            return;
+            return false;
         };
         self.warm.instances += 1;
         self.warm.kernels = self.warm.kernels.saturating_add(root.kernels);
         let union = *self.warm_windows.get_or_insert_with(|| unions.create());
         unions.add(union, start, end);
+        true
     }
 }
 
@@ -298,7 +337,8 @@ mod tests {
         }
         assert_eq!(roots.get(outer).map(|root| root.stage), Some(7));
         assert!(roots.get(outer + 1).is_none());
-        let stages = roots.finish(&clock);
+        let (stages, joined) = roots.finish(&clock);
+        assert_eq!(joined, None, "no stage is said to be the model's");
         assert_eq!(stages[&8].kernels_per_instance.count(), 18);
         assert_eq!(stages[&7].kernels_per_instance.count(), 1);
     }
@@ -313,6 +353,8 @@ mod tests {
             let clock = ClockMap::new(&[anchor]);
             let stages = |window| {
                 let mut roots = Roots::with_window(window);
+                roots.join(0);
+                roots.join(1);
                 let mut now = 1;
                 for &(stage, gap, ns, kernels) in &instances {
                     if roots.is_full() {

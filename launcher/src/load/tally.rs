@@ -3,7 +3,7 @@
 //! One pass, aggregating as it reads: memory grows with the distinct groups, not with the kernels
 //! nor with the range instances.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use stage2_spool::{Anchor, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN, Record};
 
@@ -15,8 +15,8 @@ use super::ranges::{Place, Ranges};
 use super::shapes::Shapes;
 use super::stats::{GroupKey, Span, Stats, Work};
 use super::{
-    Captured, Counts, FileEnding, FileState, META_RANGES, META_SAMPLE, ProcessCapture,
-    StageCapture, Undefined,
+    Captured, Counts, FileEnding, FileState, META_RANGES, META_SAMPLE, MODEL_STAGES,
+    ProcessCapture, StageCapture, Undefined,
 };
 use stage2_figures::Unions;
 
@@ -27,6 +27,8 @@ pub struct Tally {
     meta: BTreeMap<String, String>,
     anchors: Vec<Anchor>,
     names: Names,
+    /// Those of the model's stages.
+    model_names: HashSet<u32>,
     devices: Devices,
     shapes: Shapes,
     paths: Paths,
@@ -136,7 +138,14 @@ impl Tally {
                 self.meta.insert(key, value);
             }
             Record::Anchor(anchor) => self.anchors.push(anchor),
-            Record::Name { id, bytes } => self.names.define(id, bytes),
+            Record::Name { id, bytes } => {
+                let stem = bytes.split(|byte| *byte == b'@').next().unwrap_or_default();
+                let of_model = MODEL_STAGES.contains(&stem);
+                self.names.define(id, bytes);
+                if of_model {
+                    self.model_names.extend(self.names.find(id));
+                }
+            }
             Record::Device(device) => self.devices.describe(device),
             Record::Queue(queue) => self.devices.queue(&queue),
             Record::Shape(shape) => {
@@ -147,6 +156,12 @@ impl Tally {
                 let name = self.name(path.name);
                 let domain = (path.domain != NONE).then(|| self.name(path.domain)).flatten();
                 let parent_known = self.paths.define(&path, name, domain);
+                let stage = self.paths.find(path.id).filter(|_| path.parent == NONE);
+                if let Some(stage) = stage
+                    && name.is_some_and(|name| self.model_names.contains(&name))
+                {
+                    self.ranges.join(stage);
+                }
                 self.undefined.paths += u64::from(!parent_known);
             }
             Record::GraphNode { node, path } => {
@@ -237,7 +252,7 @@ impl Tally {
         let busy_of = |union: usize| busy.get(union).copied().unwrap_or_default();
         let mut stages: BTreeMap<PathIndex, StageCapture> = BTreeMap::new();
         let (faults, gated) = (self.ranges.faults, self.ranges.is_gated());
-        let (path_times, stage_times) = self.ranges.finish(&clock);
+        let (path_times, stage_times, model_windows) = self.ranges.finish(&clock);
         for (stage, times) in stage_times {
             stages.entry(stage).or_default().times = Some(times);
         }
@@ -279,6 +294,7 @@ impl Tally {
             devices: self.devices.into_list(),
             device_busy: self.device_unions.iter().map(|(&d, &u)| (d, busy_of(u))).collect(),
             stages,
+            model_windows,
             groups,
             captured: self.captured.into_iter().collect(),
             losses: self.losses,

@@ -22,7 +22,7 @@ use crate::finding::Finding;
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::load::{Capture, Captured, ProcessCapture};
 use crate::report::model::{
-    CaptureRow, Insight, Origin, PassCosts, Report, RunInfo, SCHEMA, SCHEMA_VERSION,
+    CaptureRow, Insight, ModelWindows, Origin, PassCosts, Report, RunInfo, SCHEMA, SCHEMA_VERSION,
 };
 use intern::{Mapping, Tables};
 use labels::Labels;
@@ -55,11 +55,16 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let mut stages = stages::Stages::default();
     let mut paths = paths::PathTotals::default();
     let mut devices = devices::DeviceTotals::default();
+    let mut model_windows: Option<ModelWindows> = None;
     for (file, process) in capture.processes.into_iter().enumerate() {
         let mapping = tables.take(file, &process);
         stages.take(&process, &mapping);
         paths.take(&process, &mapping);
         devices.take(&process, &mapping);
+        if let Some(windows) = process.model_windows.filter(|_| gpu_recorded(&process)) {
+            let windows = ModelWindows { all_ns: windows.all_ns, warm_ns: windows.warm_ns };
+            model_windows = Some(model_windows.map_or(windows, |sum| sum.plus(windows)));
+        }
         for (&(replay, place), kernels) in &process.captured {
             let sum = captured.entry((mapping.path(replay), mapping.path(place))).or_default();
             sum.kernels = sum.kernels.saturating_add(kernels.kernels);
@@ -89,6 +94,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         devices: device_rows,
         stage_kernels: join.stage_kernels(&groups, &rows.names, &stage_rows),
         stages: stage_rows,
+        model_windows,
         paths: path_rows,
         kernel_names: rows.names,
         kernels: rows.kernels,

@@ -47,6 +47,11 @@ pub enum Absent {
         /// Which kind.
         stage: String,
     },
+    /// Stages overlap, and their times do not add up.
+    StagesOverlap {
+        /// What is not known, to be read after "it is not known".
+        why: String,
+    },
     /// The wall time of the stage was not measured.
     NoWallTime,
     /// The GPU busy time of the stage was not measured.
@@ -103,6 +108,10 @@ impl fmt::Display for Absent {
                 write!(f, "no stage is {stage} (mark it with an NVTX range)")
             }
             Absent::SeveralStages { stage } => write!(f, "more than one stage is {stage}"),
+            Absent::StagesOverlap { why } => write!(
+                f,
+                "its stages may overlap (several threads or streams), and it is not known {why}"
+            ),
             Absent::NoWallTime => f.write_str("the wall time of the stage is not known"),
             Absent::NoBusyTime => f.write_str("the GPU busy time of the stage is not known"),
             Absent::Zero { of } => write!(f, "{of} is zero"),

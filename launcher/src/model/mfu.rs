@@ -70,6 +70,9 @@ pub struct Inputs<'a> {
     pub tokens: &'a TokenCounts,
     /// The stages.
     pub stages: &'a [StageInput],
+    /// Time in which any of the stages was open, over the sum of their windows: 1 where none
+    /// overlap; none: not known.
+    pub joined: Option<f64>,
 }
 
 /// Utilisation of all stages and of the model, with what it takes for granted.
@@ -152,9 +155,9 @@ impl StageUtilisation {
 pub struct ModelUtilisation {
     /// FLOPs.
     pub flops: Figure,
-    /// Wall time of its stages, s.
+    /// Wall time of its stages, joined where they overlap, s.
     pub wall_s: Figure,
-    /// GPU busy time of its stages, s.
+    /// GPU busy time of its stages, s; absent where they overlap.
     pub busy_s: Figure,
     /// MFU over wall time, share.
     pub mfu_wall: Figure,

@@ -49,8 +49,13 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
         stage("decode", Role::Decode, 1.0, 640, 128),
         stage("load", Role::Other, 1.0, 5, 1),
     ];
-    let inputs =
-        Inputs { model: Ok(&model), peaks: Some(&peaks), tokens: &TOKENS, stages: &stages };
+    let inputs = Inputs {
+        model: Ok(&model),
+        peaks: Some(&peaks),
+        tokens: &TOKENS,
+        stages: &stages,
+        joined: Some(1.0),
+    };
     let u = utilisation(&inputs);
     let first = prefill(&model.shape, 1, 512, flops::LmHead::All).total();
     let then = decode(&model.shape, 1, 512, 64).total();
@@ -86,7 +91,13 @@ fn a_range_around_each_step_gives_the_same_as_one_around_all() {
         StageInput { kernels: Some(20), ..stage("step", Role::Decode, 64.0, 10, 2) },
     ];
     let of = |stages: &[StageInput]| {
-        utilisation(&Inputs { model: Ok(&model), peaks: Some(&peaks), tokens: &TOKENS, stages })
+        utilisation(&Inputs {
+            model: Ok(&model),
+            peaks: Some(&peaks),
+            tokens: &TOKENS,
+            stages,
+            joined: Some(1.0),
+        })
     };
     let (all, each) = (of(&around_all), of(&around_each));
     for pick in [
@@ -122,6 +133,7 @@ fn vision_is_counted_once_wherever_it_runs() {
             peaks: Some(&peaks),
             tokens: &TOKENS,
             stages: &stages,
+            joined: Some(1.0),
         })
     };
     let nested = of(&ocr, Role::VisionInPrefill);
@@ -149,7 +161,13 @@ fn vision_is_counted_once_wherever_it_runs() {
     });
     let tokens = TokenCounts { images_per_prompt: Some(3), ..TOKENS };
     let stages = [stage("prefill", Role::Prefill, 1.0, 100, 50)];
-    let inputs = Inputs { model: Ok(&vit), peaks: None, tokens: &tokens, stages: &stages };
+    let inputs = Inputs {
+        model: Ok(&vit),
+        peaks: None,
+        tokens: &tokens,
+        stages: &stages,
+        joined: Some(1.0),
+    };
     let images = 3.0 * flops::vision(vit.shape.vision.as_ref().expect("set"));
     let text = prefill(&vit.shape, 1, 512, flops::LmHead::All).total();
     near(&utilisation(&inputs).stages[0].flops, text + images);
@@ -160,7 +178,13 @@ fn whatever_is_missing_is_named_and_costs_only_its_own_numbers() {
     let (model, peaks) = (model("llama_1b_random"), h200());
     let stages =
         [stage("prefill", Role::Prefill, 1.0, 20, 4), stage("decode", Role::Decode, 1.0, 640, 128)];
-    let all = Inputs { model: Ok(&model), peaks: Some(&peaks), tokens: &TOKENS, stages: &stages };
+    let all = Inputs {
+        model: Ok(&model),
+        peaks: Some(&peaks),
+        tokens: &TOKENS,
+        stages: &stages,
+        joined: Some(1.0),
+    };
 
     let no_model = utilisation(&Inputs { model: Err(Absent::NoModel), ..all.clone() });
     assert_eq!(no_model.stages[0].mfu_wall, Figure::Absent(Absent::NoModel));
@@ -219,6 +243,7 @@ fn measured_flops_stand_beside_and_impossible_shares_are_told() {
         peaks: Some(&peaks),
         tokens: &TOKENS,
         stages: &stages,
+        joined: Some(1.0),
     });
     near(&u.stages[0].measured_flops, 2e12);
     near(&u.stages[0].measured_mfu_busy, 2e12 / 0.004 / 989.5e12);
@@ -243,8 +268,13 @@ fn a_recorded_run_lands_where_an_h200_can_be() {
         recorded("prefill", Role::Prefill, 3_846_000, 662),
         recorded("decode", Role::Decode, 14_591_000, 5552),
     ];
-    let inputs =
-        Inputs { model: Ok(&model), peaks: Some(&peaks), tokens: &tokens, stages: &stages };
+    let inputs = Inputs {
+        model: Ok(&model),
+        peaks: Some(&peaks),
+        tokens: &tokens,
+        stages: &stages,
+        joined: Some(1.0),
+    };
     let u = utilisation(&inputs);
     let [prefill, decode] = u.stages.as_slice() else { panic!("two stages") };
     let between = |figure: &Figure, low: f64, high: f64| {
@@ -255,4 +285,33 @@ fn a_recorded_run_lands_where_an_h200_can_be() {
     between(&decode.mfu_busy, 0.001, 0.002);
     near(&decode.kernels_per_token, 694.0);
     assert_eq!(prefill.mfu_wall, Figure::Absent(Absent::NoWallTime));
+}
+
+#[test]
+fn stages_that_overlap_take_their_joined_time() {
+    let (model, peaks) = (model("llama_1b_random"), h200());
+    let stages =
+        [stage("prefill", Role::Prefill, 1.0, 20, 4), stage("decode", Role::Decode, 1.0, 600, 128)];
+    let of = |joined| {
+        let inputs = Inputs {
+            model: Ok(&model),
+            peaks: Some(&peaks),
+            tokens: &TOKENS,
+            stages: &stages,
+            joined,
+        };
+        utilisation(&inputs)
+    };
+    let apart = of(Some(1.0)).model;
+    // 620 ms of windows in 465 ms: three quarters.
+    let u = of(Some(0.75));
+    near(&u.model.wall_s, 0.465);
+    near(&u.model.generated_tokens_per_s, apart.generated_tokens.value().expect("tokens") / 0.465);
+    near(&u.model.mfu_wall, apart.mfu_wall.value().expect("MFU") / 0.75);
+    assert!(matches!(u.model.mfu_busy, Figure::Absent(Absent::StagesOverlap { .. })));
+    assert!(u.assumptions.iter().any(|line| line.contains("75.0 % of their sum")));
+    let unknown = of(None).model;
+    for figure in [unknown.wall_s, unknown.mfu_wall, unknown.generated_tokens_per_s] {
+        assert!(figure.absent().is_some_and(|why| why.to_string().contains("may overlap")));
+    }
 }

@@ -174,6 +174,19 @@ impl Work<'_> {
             wall = wall.plus(&wall_s(stage).map(|s| s * stage.per_generation));
             busy = busy.plus(&busy_s(stage).map(|s| s * stage.per_generation));
         }
+        let overlap = |why: &str| Figure::Absent(Absent::StagesOverlap { why: why.to_owned() });
+        match self.inputs.joined {
+            Some(joined) if joined >= 1.0 => {}
+            Some(joined) => {
+                wall = wall.map(|s| s * joined);
+                busy = busy.value().map_or(busy, |_| overlap("when the GPU was busy with any"));
+            }
+            None => {
+                let why = "for how long any of them was open";
+                wall = wall.value().map_or(wall, |_| overlap(why));
+                busy = busy.value().map_or(busy, |_| overlap(why));
+            }
+        }
         let tokens = self.inputs.tokens;
         let generated =
             tokens.batch().and_then(|batch| Ok(batch as f64 * (tokens.steps()? as f64 + 1.0)));
@@ -212,6 +225,13 @@ impl Work<'_> {
             model.storage.weights.key(),
             model.storage.kv_cache.key(),
         )];
+        if let Some(joined) = self.inputs.joined.filter(|joined| *joined < 1.0) {
+            lines.push(format!(
+                "Model-level wall time: the windows of its stages overlap, and are joined ({:.1} % of \
+                 their sum).",
+                joined * 100.0
+            ));
+        }
         lines.extend(flops::assumptions(&model.shape, model.lm_head_in_prefill));
         if model.shape.moe.is_some() {
             lines.push(

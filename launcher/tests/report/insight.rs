@@ -271,3 +271,32 @@ fn a_stage_1_run_gives_the_operators_and_its_means() {
         "{summary}"
     );
 }
+
+#[test]
+fn windows_of_threads_side_by_side_are_joined() {
+    let mut b = Build::process(1, "server");
+    b.anchor(1).anchor(200_000).device(0, "NVIDIA H200", 1);
+    b.name(1, b"prefill").name(2, b"decode").name(4, GEMM).shape(1, 4, 8);
+    b.path(1, NONE, 1).path(2, NONE, 2);
+    // A cold generation, and two side by side, 5 us apart: prefill of 10 us, decode of 20 us.
+    for (range, start) in [(1, 10_000), (11, 110_000), (21, 115_000)] {
+        b.open(range, 1, 0, start).kernel(range, 1, 1, (start + 2_000, start + 6_000));
+        b.close(range, start + 10_000).open(range + 1, 2, 0, start + 10_000);
+        b.kernel(range + 1, 1, 1, (start + 12_000, start + 16_000));
+        b.close(range + 1, start + 30_000);
+    }
+    b.end();
+    let folder = tempfile::tempdir().expect("folder");
+    b.save(folder.path(), "node-1-1.s2t");
+    write(folder.path(), CONFIG, Some(METRICS));
+    write_reports(folder.path()).expect("reports");
+    let metrics = metrics(folder.path());
+    // Prefills from 110 to 125 us, decodes from 120 to 145: 15 and 25 us, and 35 us together.
+    near(&metrics, "/model_windows/warm_ns", 35_000.0);
+    near(&metrics, "/utilisation/model/wall_s/known", 17.5e-6);
+    near(&metrics, "/utilisation/model/generated_tokens_per_s/known", 3.0 / 17.5e-6);
+    let busy = &metrics["utilisation"]["model"]["busy_s"]["absent"]["reason"];
+    assert_eq!(busy, "stages_overlap");
+    let page = page(folder.path(), "stakeholder_summary.md");
+    assert!(page.contains("are joined (87.5 % of their sum)"), "{page}");
+}

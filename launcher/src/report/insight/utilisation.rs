@@ -42,6 +42,7 @@ pub(super) fn model_use(
         peaks: peaks.as_ref(),
         tokens: &tokens,
         stages: &stages,
+        joined: joined(report, &rows),
     });
     ModelUse {
         model_name: model.as_ref().ok().map(|model| model.name.clone()),
@@ -152,6 +153,27 @@ fn input(
         measured_percent: counted.map(|counted| counted.percent),
         one_launch_percent: counted.map(|counted| counted.one_launch_percent),
         basis,
+    }
+}
+
+/// Joined windows of the stages over the sum of those that [`over`] uses: 1 where none overlap, less
+/// where threads have several open; nothing where that is not known.
+fn joined(report: &Report, rows: &[&StageRow]) -> Option<f64> {
+    let windows = report.model_windows?;
+    let sum = |ns: fn(&StageRow) -> Option<u64>| {
+        rows.iter().try_fold(0u64, |sum, row| Some(sum.saturating_add(ns(row)?)))
+    };
+    let share = |joined: Option<u64>, sum: Option<u64>| {
+        let (joined, sum) = joined.zip(sum).filter(|(_, sum)| *sum > 0)?;
+        Some((joined as f64 / sum as f64).min(1.0))
+    };
+    let all = share(windows.all_ns, sum(|row| row.gpu_window_ns));
+    let warm = || share(windows.warm_ns, sum(|row| row.warm.map(|warm| warm.gpu_window_ns)));
+    match rows.iter().filter(|row| row.warm.is_some() && !report.is_sampled()).count() {
+        0 => all,
+        some if some == rows.len() => warm(),
+        // Some stages have a warm instance and some do not: only no overlap at all is known.
+        _ => all.filter(|share| *share >= 1.0),
     }
 }
 

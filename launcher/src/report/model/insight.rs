@@ -22,6 +22,25 @@ pub struct Insight {
     pub takeaways: Vec<Takeaway>,
 }
 
+/// Time in which any of the model's stages (prefill, decode, vision) was open or had GPU work: the
+/// union of their windows in a process, summed over processes. Null: not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelWindows {
+    /// Of all (recorded) instances, ns.
+    pub all_ns: Option<u64>,
+    /// Of the warm ones of each stage, ns.
+    pub warm_ns: Option<u64>,
+}
+
+impl ModelWindows {
+    /// Both together; nothing where one is not known.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        Self { all_ns: sum(self.all_ns, other.all_ns), warm_ns: sum(self.warm_ns, other.warm_ns) }
+    }
+}
+
 /// How much of the GPU's peak the model used, and what that was computed from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelUse {

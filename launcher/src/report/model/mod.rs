@@ -17,7 +17,7 @@ use crate::finding::Finding;
 use crate::load::META_SAMPLE;
 use crate::ncu::regions::RegionTable;
 pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
-pub use insight::{Insight, ModelUse};
+pub use insight::{Insight, ModelUse, ModelWindows};
 pub use rows::{
     Apart, CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
     StageDeviceRow, StageKernelRow, StageRow, Times, WarmRow,
@@ -53,6 +53,9 @@ pub struct Report {
     pub devices: Vec<DeviceRow>,
     /// Outermost ranges.
     pub stages: Vec<StageRow>,
+    /// Windows of the model's stages, joined; null: it has none, or nobody looked.
+    #[serde(default)]
+    pub model_windows: Option<ModelWindows>,
     /// All ranges, as a tree: every parent before its children.
     pub paths: Vec<PathRow>,
     /// Names of kernels, once each.

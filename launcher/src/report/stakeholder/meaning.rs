@@ -58,8 +58,9 @@ fn rows(used: &ModelUse) -> Vec<MfuRow> {
 /// What the columns are over, the numbers over busy time, why some are missing, and assumptions.
 fn notes(used: &ModelUse) -> Vec<String> {
     let mut notes = vec![
-        "MFU and MBU are over wall time (the windows of the stages); FLOPs and time are of one \
-         instance, model-level of one generation"
+        "MFU and MBU are over wall time (the windows of the stages); FLOPs are of one instance, \
+         model-level of one generation, and time is the joined windows over the instances (the \
+         generations): where some run side by side, each of them takes longer"
             .to_owned(),
         "MFU by counters is over GPU busy time: FLOPs of a launch as ncu counted them times calls, \
          without the kernels whose counters are missing or of one launch only, and with what tensor cores compute on the \
