@@ -139,7 +139,7 @@ const NOT_GATED: [&str; 14] = [
     "mpt",
     "starcoder2",
     "nemotron",
-    "stablelm_epoch",
+    "apertus",
 ];
 /// Kinds whose output projection is the embedding unless they say otherwise.
 const TIED_UNLESS_SAID: [&str; 10] = [

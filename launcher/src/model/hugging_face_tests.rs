@@ -56,6 +56,26 @@ fn files_give_the_shapes_of_the_presets() {
 }
 
 #[test]
+fn mlps_have_two_projections_or_three() {
+    let parameters = |json: &str| Weights::of(&shape(json)).total();
+    // Gate, up and down: 32 layers of 4*2560^2 + 3*2560*6912, and 2*50304*2560. StableLM 3B.
+    for kind in ["stablelm_epoch", "stablelm"] {
+        let json = format!(
+            r#"{{"model_type": "{kind}", "hidden_size": 2560, "intermediate_size": 6912,
+            "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
+            "vocab_size": 50304, "tie_word_embeddings": false}}"#
+        );
+        assert_eq!(parameters(&json), 2_795_110_400.0, "{kind}");
+    }
+    // Up and down around xIELU: 32 layers of 2*4096^2 + 2*4096*1024 + 2*4096*21504, and
+    // 2*131072*4096. Apertus 8B.
+    let apertus = r#"{"model_type": "apertus", "hidden_size": 4096, "intermediate_size": 21504,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "vocab_size": 131072, "tie_word_embeddings": false}"#;
+    assert_eq!(parameters(apertus), 8_053_063_680.0);
+}
+
+#[test]
 fn families_differ_in_what_they_leave_out() {
     // Qwen1.5-MoE-A2.7B: 14.3 billion parameters, 2.7 active.
     let qwen = shape(
