@@ -23,8 +23,8 @@ pub fn rule() -> String {
         "ncu profiles one launch of a kernel and launch configuration, in one stage. Its counters \
          stand for all launches of a row where that stage is the row's, its duration under ncu is \
          no less than {FASTER_BELOW} times the row's mean (cold caches and other clocks make the same \
-         work slower, not faster), the 99th percentile of the row's durations is at most \
-         {SPREAD_MOST} times their minimum, and the medians of such rows within the stage differ by \
+         work slower, not faster), the 99th percentile of the row's durations (their maximum \
+         where no percentiles are known) is at most {SPREAD_MOST} times their minimum, and the medians of such rows within the stage differ by \
          a factor of {MEDIANS_MOST} at most. A row of another stage, or one of which the stage is \
          not known, needs a duration under ncu of {FASTER_BELOW} to {AGREES_TO} times its mean as \
          well. Where counters do not stand for the row, they are of the profiled launch only: no \
