@@ -29,8 +29,9 @@ pub enum KernelClass {
     Softmax,
     /// Rotary position embedding.
     Rope,
-    /// Choosing tokens: top-k, sort, argmax kernels of samplers, multinomial.
-    Sampling,
+    /// Choosing among values: top-k, sort, argmax, multinomial. Samplers do that with tokens and
+    /// routers with experts, by the same kernels.
+    Selection,
     /// Quantisation and dequantisation by themselves.
     Quantization,
     /// State-space and linear-attention scans.
@@ -62,7 +63,7 @@ impl KernelClass {
         KernelClass::Fill,
         KernelClass::Quantization,
         KernelClass::Scan,
-        KernelClass::Sampling,
+        KernelClass::Selection,
         KernelClass::Communication,
         KernelClass::Other,
     ];
@@ -77,7 +78,7 @@ impl KernelClass {
             KernelClass::Norm => "norm",
             KernelClass::Softmax => "softmax",
             KernelClass::Rope => "rope",
-            KernelClass::Sampling => "sampling",
+            KernelClass::Selection => "selection",
             KernelClass::Quantization => "quantization",
             KernelClass::Scan => "scan",
             KernelClass::Copy => "copy",

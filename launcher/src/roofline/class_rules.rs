@@ -61,7 +61,7 @@ pub(super) const RULES: &[Rule] = &[
     anywhere(KernelClass::Elementwise, &[
         "distribution elementwise*",
     ]),
-    anywhere(KernelClass::Sampling, &[
+    anywhere(KernelClass::Selection, &[
         "native+arg max ops", "native+arg min ops",
     ]),
     head(KernelClass::Elementwise, &[
@@ -82,7 +82,7 @@ pub(super) const RULES: &[Rule] = &[
     head(KernelClass::Softmax, &[
         "triton red+softmax", "triton per+softmax",
     ]),
-    head(KernelClass::Sampling, &[
+    head(KernelClass::Selection, &[
         "triton red+argmax", "triton per+argmax", "triton per+sort",
     ]),
     head(KernelClass::Reduction, &[
@@ -124,7 +124,7 @@ pub(super) const RULES: &[Rule] = &[
         "*layernorm*", "batch norm*", "batchnorm*", "group norm*", "groupnorm*", "ln fwd*",
         "rowwise moments*", "rms*+variance*", "l2norm*", "l2 norm*", "bn fw*", "add rms*",
     ]),
-    anywhere(KernelClass::Sampling, &[
+    anywhere(KernelClass::Selection, &[
         "topk*", "top k*", "top p sampling*", "top p renorm*", "topp*", "min p sampling*",
         "multinomial*", "sampling*", "sample*", "*sampler*", "radix sort*", "*radix*+sort*",
         "bitonic sort*", "sort*", "radix topk*", "radix*+select*", "gather top k*", "sb topk*",

@@ -34,7 +34,7 @@ const RECORDED: &[(&str, KernelClass)] = &[
     ("index_elementwise_kernel", Copy),
     ("vectorized_gather_kernel", Copy),
     ("FillFunctor", Fill),
-    ("ArgMaxOps", Sampling),
+    ("ArgMaxOps", Selection),
     ("MeanOps", Reduction),
     ("lean_reduction_kernel", Reduction),
     ("DeviceScan", Reduction),
@@ -208,20 +208,20 @@ const KNOWN: &[(&str, KernelClass)] = &[
     ("multimem_all_reduce_kernel", Communication),
     (
         "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(at::cuda::detail::TensorInfo<float const, unsigned int>)",
-        Sampling,
+        Selection,
     ),
     (
         "void at::native::radixSortKVInPlace<2, -1, 32, 4, float, long, unsigned int>(at::cuda::detail::TensorInfo<float, unsigned int>)",
-        Sampling,
+        Selection,
     ),
     (
         "void at_cuda_detail::cub::DeviceRadixSortOnesweepKernel<at_cuda_detail::cub::DeviceRadixSortPolicy<float, long, int> >(int*)",
-        Sampling,
+        Selection,
     ),
-    ("void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u, true>(float*)", Sampling),
+    ("void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u, true>(float*)", Selection),
     (
         "void at::native::(anonymous namespace)::sampleMultinomialOnce<float, float>(long*, long, int)",
-        Sampling,
+        Selection,
     ),
     (
         "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16>(__nv_bfloat16 const*)",
