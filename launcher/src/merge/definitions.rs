@@ -17,8 +17,10 @@ pub(super) fn definitions() -> Vec<Definition> {
     let terms: [(&str, &str); 13] = [
         (
             "source",
-            "Every number comes from the collector: CUPTI activity records and NVTX events of the \
-             traced processes. A value that is not known is absent, never zero.",
+            "Calls, durations and times of ranges come from the collector: CUPTI activity records \
+             and NVTX events of the traced processes. Counters are ncu's, the comparison with a \
+             timeline is with nsys, host times of a pass are of that pass, peaks are of data sheets, \
+             FLOPs and bytes of a model follow from its shape: each says so where it stands. A value that is not known is absent, never zero.",
         ),
         (
             "stage",

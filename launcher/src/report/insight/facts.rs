@@ -8,7 +8,7 @@ use super::utilisation::role;
 use crate::model::figure::Figure;
 use crate::model::mfu::{Role, StageUtilisation};
 use crate::report::model::{
-    KernelRow, ModelUse, PathKind, Report, StageKernelRow, StageRow, Status,
+    KernelRow, ModelUse, Origin, PathKind, Report, StageKernelRow, StageRow, Status,
 };
 use crate::roofline::class::{KernelClass, class_of};
 use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts};
@@ -27,6 +27,7 @@ pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
     let rows = Rows::of(report, used);
     Facts {
         simulated: report.simulated,
+        replayed: report.source == Origin::Ncu.label(),
         // The details stand on the first screen already.
         missing: (verdict.status != Status::Complete).then(|| {
             let (summary, _) = verdict.text.split_once(": ").unwrap_or((&verdict.text, ""));

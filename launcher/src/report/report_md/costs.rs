@@ -40,7 +40,7 @@ pub(super) fn costs(report: &Report) -> String {
                 ]);
             }
             out.push_str(&table.finish());
-            out.push_str(&left_out(costs.stages.len(), "metrics.json"));
+            out.push_str(&left_out(costs.stages.len(), ROWS, "metrics.json"));
             out.push_str(
                 "Host times of the stages: baseline with the collector's NVTX half only, collect \
                  with CUPTI, nsys from its NVTX table.\n\n",

@@ -59,7 +59,7 @@ fn processes(report: &Report) -> String {
             counts.undefined_identifiers.to_string(),
         ]);
     }
-    let more = left_out(processes.len(), "metrics.json");
+    let more = left_out(processes.len(), ROWS, "metrics.json");
     format!("### Processes\n\n{}{more}", table.finish())
 }
 
@@ -100,6 +100,6 @@ fn meta(report: &Report) -> String {
     for ((key, value), processes) in facts.into_iter().take(ROWS) {
         table.row([plain(key), plain(&shorten(value, 200)), processes.to_string()]);
     }
-    let more = left_out(all, "metrics.json");
+    let more = left_out(all, ROWS, "metrics.json");
     format!("### What the collector says about the capture\n\n{}{more}", table.finish())
 }

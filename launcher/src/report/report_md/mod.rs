@@ -93,9 +93,9 @@ fn definitions(report: &Report) -> String {
     out
 }
 
-/// What stands under a table that does not show every row.
-fn left_out(all: usize, file: &str) -> String {
-    match all.checked_sub(ROWS).filter(|&more| more > 0) {
+/// What stands under a table that shows the first `rows` of `all` rows.
+fn left_out(all: usize, rows: usize, file: &str) -> String {
+    match all.checked_sub(rows).filter(|&more| more > 0) {
         Some(more) => format!("{} more rows stand in {file}.\n\n", count(more as u64)),
         None => String::new(),
     }

@@ -38,7 +38,7 @@ pub(super) fn stages(report: &Report) -> String {
         return out;
     }
     out.push_str(&table.finish());
-    out.push_str(&left_out(report.stages.len(), "metrics.json"));
+    out.push_str(&left_out(report.stages.len(), ROWS, "metrics.json"));
     out.push_str(
         "A stage is an outermost range. Its first instance is cold and stands by itself; the \
          median, the mean and the standard deviation (of a sample) are over the others. A range that \
@@ -119,7 +119,7 @@ pub(super) fn stages_by_device(report: &Report) -> String {
             ms3(on_device.kernel_sum_ns),
         ]);
     }
-    format!("## Stages by GPU\n\n{}{}", table.finish(), left_out(all, "metrics.json"))
+    format!("## Stages by GPU\n\n{}{}", table.finish(), left_out(all, ROWS, "metrics.json"))
 }
 
 pub(super) fn paths(report: &Report) -> String {
@@ -144,7 +144,7 @@ pub(super) fn paths(report: &Report) -> String {
         "## Ranges\n\n{}{}Inclusive counts a range and those within it, exclusive the range \
          alone.\n\n",
         table.finish(),
-        left_out(report.paths.len(), "metrics.json"),
+        left_out(report.paths.len(), ROWS, "metrics.json"),
     )
 }
 

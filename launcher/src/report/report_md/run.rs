@@ -87,7 +87,7 @@ pub(super) fn devices(report: &Report) -> String {
          are summed over processes; where these used a GPU at the same time, no share is \
          given.\n\n{in_part}",
         table.finish(),
-        left_out(report.devices.len(), "metrics.json"),
+        left_out(report.devices.len(), ROWS, "metrics.json"),
     )
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::left_out;
 use crate::report::model::{KernelRow, Report};
 use crate::report::numbers::{count, ms3, or_absent, percent1};
 use crate::report::table::Align::{Left, Right};
@@ -9,7 +10,7 @@ use crate::report::table::Table;
 use crate::roofline::bound;
 use stage2_figures::text::{code, plain, shorten};
 
-/// Rows of the roofline table.
+/// Rows of a table here.
 const ROWS: usize = 20;
 
 /// Shares of the classes of kernels in each stage.
@@ -41,7 +42,8 @@ pub(super) fn classes(report: &Report) -> String {
         table.row([code(stage), plain(class), ms3(ns), percent1(share), calls.to_string()]);
     }
     format!(
-        "## Kernel classes\n\n{}Classes follow from the names of the kernels.\n\n",
+        "## Kernel classes\n\n{}Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
+         multinomial, of samplers and of the routers of experts.\n\n",
         table.finish()
     )
 }
@@ -49,9 +51,8 @@ pub(super) fn classes(report: &Report) -> String {
 /// The longest kernels with counters, under the roof.
 pub(super) fn roofline(report: &Report) -> String {
     let mut out = String::from("## Roofline\n\n");
-    let rows: Vec<&KernelRow> =
-        report.kernels.iter().filter(|row| row.counters.is_some()).take(ROWS).collect();
-    if rows.is_empty() {
+    let all: Vec<&KernelRow> = report.kernels.iter().filter(|row| row.counters.is_some()).collect();
+    if all.is_empty() {
         out.push_str("None, because no counters of ncu are in this bundle.\n\n");
         return out;
     }
@@ -71,7 +72,7 @@ pub(super) fn roofline(report: &Report) -> String {
         ("profiled in", Left),
         ("of one launch only, because", Left),
     ]);
-    for row in rows {
+    for row in all.iter().take(ROWS) {
         let Some(c) = &row.counters else { continue };
         let roof = &c.roofline;
         let scaled = |value: Option<f64>, by: f64| number(value.map(|v| v / by), 2);
@@ -93,6 +94,7 @@ pub(super) fn roofline(report: &Report) -> String {
         ]);
     }
     out.push_str(&table.finish());
+    out.push_str(&left_out(all.len(), ROWS, "kernels.csv"));
     out.push_str(&format!("Counters are ncu's, of one launch of each kernel and configuration; rates are counts over the mean duration of the row (source: {}); when they stand for the row and when for the profiled launch only: see counters under How to read this. Bound: {}\n\n", plain(&report.source), plain(&bound::rule())));
     match &report.peaks {
         Some(peaks) => out.push_str(&format!(
@@ -144,6 +146,7 @@ pub(super) fn reconciliation(report: &Report) -> String {
             count(differing.len() as u64)
         ));
         out.push_str(&table.finish());
+        out.push_str(left_out(differing.len(), ROWS, "metrics.json").trim_end_matches('\n'));
     }
     out.push('\n');
     out
@@ -151,4 +154,21 @@ pub(super) fn reconciliation(report: &Report) -> String {
 
 fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::model::CounterRow;
+
+    #[test]
+    fn rows_that_are_not_shown_are_counted() {
+        let with = |rows: usize| {
+            let counters = Some(CounterRow::default());
+            let row = KernelRow { counters, ..KernelRow::default() };
+            roofline(&Report { kernels: vec![row; rows], ..Report::default() })
+        };
+        assert!(with(30).contains("10 more rows stand in kernels.csv."), "{}", with(30));
+        assert!(!with(20).contains("more rows"), "all of them are shown");
+    }
 }

@@ -82,7 +82,7 @@ pub(super) fn memory(title: &str, rows: &[MemoryRow]) -> String {
             code(&row.path),
         ]);
     }
-    format!("## {title}\n\n{}{}", table.finish(), left_out(rows.len(), "metrics.json"))
+    format!("## {title}\n\n{}{}", table.finish(), left_out(rows.len(), ROWS, "metrics.json"))
 }
 
 pub(super) fn graphs(report: &Report) -> String {
@@ -117,7 +117,7 @@ pub(super) fn graphs(report: &Report) -> String {
         "## Graph launches\n\n{}{}Graphs recorded as a whole: their kernels have no records of \
          their own.\n\n",
         table.finish(),
-        left_out(report.graph_launches.len(), "metrics.json"),
+        left_out(report.graph_launches.len(), ROWS, "metrics.json"),
     )
 }
 
@@ -142,6 +142,6 @@ pub(super) fn captures(report: &Report) -> String {
     format!(
         "## Graph replays by the range of their capture\n\n{}{}",
         table.finish(),
-        left_out(report.graph_captures.len(), "metrics.json"),
+        left_out(report.graph_captures.len(), ROWS, "metrics.json"),
     )
 }

@@ -69,7 +69,7 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
     }
     let used = report.insight.utilisation.as_ref();
     let rate = used.and_then(|used| used.numbers.model.generated_tokens_per_s.value());
-    rows.extend(rate.map(|rate| total("Generated tokens", "1/s", rate)));
+    rows.extend(rate.map(|rate| total("Generated tokens (instances as for MFU)", "1/s", rate)));
     rows.extend(shown.stage1.iter().flat_map(stage1));
     if rows.is_empty() {
         return Section::none("no GPU work was recorded", "see Limits");
@@ -79,7 +79,8 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
         format!("{}, the whole run with its cold first instances", report.source),
     )
     .with_note(
-        "Totals of the run have one value. Idle is the time between the first start and the \
+        "Totals of the run have one value. Generated tokens are over the instances that MFU is over, \
+             warm ones where these can be told apart. Idle is the time between the first start and the \
              last end of GPU work in which nothing ran.",
     );
     let section = match in_part::whole_run(report) {

@@ -17,6 +17,8 @@ pub use rule::Rule;
 pub struct Facts {
     /// The GPU was simulated: times are those of a recording.
     pub simulated: bool,
+    /// The rows are launches that ncu replayed.
+    pub replayed: bool,
     /// What is missing from the capture, in one line; none where nothing is, or it is not known.
     pub missing: Option<String>,
     /// The stages.

@@ -19,13 +19,16 @@ pub(super) fn of_run(facts: &Facts) -> Vec<Takeaway> {
         });
     }
     if let Some(missing) = &facts.missing {
+        let meaning = if facts.replayed {
+            "Counts are of the launches that were profiled; durations are of replays with cold \
+             caches at other clocks, mostly longer than undisturbed; shares are of these"
+        } else {
+            "Counts and times are lower bounds, and shares may be off"
+        };
         said.push(Takeaway {
             rule: Rule::Incomplete,
             stage: None,
-            text: format!(
-                "The capture is not complete: {missing}. Counts and times are lower \
-                 bounds, and shares may be off."
-            ),
+            text: format!("The capture is not complete: {missing}. {meaning}."),
             recommendation: Some("Follow the findings on coverage and run again.".into()),
             concerns_percent: None,
         });
@@ -67,6 +70,15 @@ pub(super) fn of_stage(stage: &StageFacts, share: Option<f64>) -> Vec<Takeaway> 
     said.extend(speak.top_kernel());
     said.extend(speak.utilisation());
     said
+}
+
+/// Two decimals, or as many as show two digits of a number that is not zero.
+fn digits(percent: f64) -> String {
+    let magnitude = percent.abs().log10().floor();
+    match magnitude.is_finite() && magnitude < -1.0 {
+        true => format!("{percent:.*}", (1.0 - magnitude).min(12.0) as usize),
+        false => format!("{percent:.2}"),
+    }
 }
 
 /// Classes that compilers and hand-written kernels fuse into their neighbours.
@@ -297,7 +309,7 @@ impl Speaker<'_> {
         let both = |name: &str, wall: Option<f64>, busy: Option<f64>| {
             let one = |value: Option<f64>, of: &str| {
                 let value = value.filter(|v| v.is_finite())?;
-                Some(format!("{:.2} % of {of}", value * 100.0))
+                Some(format!("{} % of {of}", digits(value * 100.0)))
             };
             let given: Vec<String> = [one(wall, "wall time"), one(busy, "GPU busy time")]
                 .into_iter()

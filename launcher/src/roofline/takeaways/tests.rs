@@ -208,6 +208,32 @@ fn kernels_speak_by_what_holds_them_up() {
 }
 
 #[test]
+fn small_shares_keep_their_digits() {
+    let said = |mfu_wall| {
+        let stage = StageFacts { mfu_wall: Some(mfu_wall), ..StageFacts::default() };
+        text(&of(vec![stage]), Rule::Utilisation).to_owned()
+    };
+    for (share, expected) in [
+        (0.000_043, "MFU 0.0043 % of wall time"),
+        (0.000_34, "MFU 0.034 % of wall time"),
+        (0.001_285, "MFU 0.13 % of wall time"),
+        (0.5, "MFU 50.00 % of wall time"),
+        (0.0, "MFU 0.00 % of wall time"),
+    ] {
+        assert!(said(share).ends_with(expected), "{}", said(share));
+    }
+}
+
+#[test]
+fn what_ncu_replayed_is_no_lower_bound() {
+    let facts = Facts { missing: Some("no collector".into()), ..Facts::default() };
+    let said = |facts: &Facts| text(&takeaways(facts), Rule::Incomplete).to_owned();
+    assert!(said(&facts).contains("times are lower bounds"));
+    let replayed = said(&Facts { replayed: true, ..facts });
+    assert!(!replayed.contains("lower bound") && replayed.contains("cold caches"), "{replayed}");
+}
+
+#[test]
 fn nothing_known_says_nothing() {
     let said = takeaways(&Facts::default());
     assert_eq!(rules(&said), [Rule::Nothing]);
@@ -221,6 +247,7 @@ fn nothing_known_says_nothing() {
 fn caveats_come_first_and_stand_beside_the_rest() {
     let facts = Facts {
         simulated: true,
+        replayed: false,
         missing: Some("1,000 records dropped by CUPTI".into()),
         stages: vec![eager_decode()],
     };
