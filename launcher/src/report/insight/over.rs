@@ -60,6 +60,13 @@ pub(super) fn whole_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
     scaled(window_ns?, all, instances)
 }
 
+/// Whether [`over`] takes the warm instances.
+pub(super) fn is_warm(report: &Report, row: &StageRow) -> bool {
+    let in_part =
+        report.is_sampled() || left_out(report, row, row.instances.unwrap_or(0)).is_some();
+    row.warm.is_some() && !in_part
+}
+
 /// The recorded instances, where the collector's rows are not of all.
 fn left_out(report: &Report, row: &StageRow, all: u64) -> Option<u64> {
     let ours = report.source == Origin::Collector.label();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::counted::stage_flops;
-use super::over::{Over, over};
+use super::over::{Over, is_warm, over};
 use super::settings::{part, section};
 use crate::finding::{Finding, Severity};
 use crate::model::figure::Absent;
@@ -169,7 +169,7 @@ fn joined(report: &Report, rows: &[&StageRow]) -> Option<f64> {
     };
     let all = share(windows.all_ns, sum(|row| row.gpu_window_ns));
     let warm = || share(windows.warm_ns, sum(|row| row.warm.map(|warm| warm.gpu_window_ns)));
-    match rows.iter().filter(|row| row.warm.is_some() && !report.is_sampled()).count() {
+    match rows.iter().filter(|row| is_warm(report, row)).count() {
         0 => all,
         some if some == rows.len() => warm(),
         // Some stages have a warm instance and some do not: only no overlap at all is known.
