@@ -7,7 +7,9 @@ use crate::finding::{Finding, Severity};
 use crate::ncu::load::{KernelCounters, Tables};
 use crate::ncu::nvtx::{self, Label};
 use crate::report::model::{CounterRow, KernelRow, Origin, Report, RuleRow, StageRow};
-use crate::roofline::bound::{Counters, DURATION_RATIO_MOST, FlopCounts, Roofline, roofline};
+use crate::roofline::bound::{
+    Counters, DURATION_RATIO_MOST, FlopCounts, RATE_SHARE_MOST, Roofline, roofline,
+};
 use crate::roofline::hardware::Peaks;
 use crate::roofline::standing::{Evidence, one_launch};
 use stage2_figures::text::{shorten, visible};
@@ -42,6 +44,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
     let mut joined = 0usize;
     let mut apart = Vec::new();
     let mut one_launch = Vec::new();
+    let mut impossible = Vec::new();
     for row in kernels.iter_mut() {
         let Some(key) = key(row) else { continue };
         let Some(candidates) = by_key.get(&key) else { continue };
@@ -53,6 +56,9 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
             && ratio > DURATION_RATIO_MOST
         {
             apart.push((row.kernel.clone(), ratio));
+        }
+        if let Some(share) = counted.roofline.beyond_peak() {
+            impossible.push((row.kernel.clone(), share));
         }
         row.counters = Some(counted);
         row.sources.counters = Some(Origin::Ncu);
@@ -84,6 +90,22 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
             format!("{why}; one configuration can stand for several workloads"),
             "no rate is given for these rows, and MFU by counters leaves them out; profile the \
              stage that matters (pipeline.ncu), or tell workloads apart with NVTX ranges",
+        ));
+    }
+    if let Some((kernel, share)) = impossible.first() {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!(
+                "rates of {} kernel rows are more than the GPU can do, e.g. {:.3e} times its peak for \
+                 {kernel}",
+                impossible.len(),
+                share
+            ),
+            format!(
+                "counters, durations or peaks are not those of these kernels (up to \
+                 {RATE_SHARE_MOST} times is put down to clocks)"
+            ),
+            "compare hardware with env.json, and profile with ncu again; believe no rate of these rows",
         ));
     }
     if let Some((kernel, ratio)) = apart.first() {

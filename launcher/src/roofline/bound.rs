@@ -183,6 +183,14 @@ pub struct Roofline {
     pub notes: Vec<String>,
 }
 
+impl Roofline {
+    /// The larger of both shares of a peak, where it is more than a GPU can do.
+    pub fn beyond_peak(&self) -> Option<f64> {
+        let shares = [self.compute_share, self.bandwidth_share].into_iter().flatten();
+        shares.filter(|share| *share > RATE_SHARE_MOST).max_by(f64::total_cmp)
+    }
+}
+
 /// Places a kernel under the roof. `duration_ns` is its mean undisturbed duration.
 pub fn roofline(counters: &Counters, duration_ns: Option<f64>, peaks: Option<&Peaks>) -> Roofline {
     let seconds = duration_ns.filter(|ns| ns.is_finite() && *ns > 0.0).map(|ns| ns / 1e9);
@@ -254,7 +262,7 @@ fn bound(counters: &Counters, shares: &Shares) -> Option<(Bound, String)> {
     let profiler = percent(counters.sm_percent).zip(percent(counters.memory_percent));
     let own = || {
         let (compute, bandwidth) = shares.compute.zip(shares.bandwidth)?;
-        Some((compute * 100.0, bandwidth * 100.0))
+        Some((percent(Some(compute * 100.0))?, percent(Some(bandwidth * 100.0))?))
     };
     let ((compute, memory), names) = match profiler {
         Some(both) => (both, ["SM throughput", "memory throughput"]),

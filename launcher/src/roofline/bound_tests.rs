@@ -135,8 +135,15 @@ fn absurd_numbers_are_told_and_not_used() {
     let far = Counters { profiler_duration_ns: Some(900_000.0), ..gemm() };
     let notes = roofline(&far, Some(170_000.0), Some(&h200())).notes;
     assert!(notes.iter().any(|note| note.contains("5.29 times")), "{notes:?}");
-    let too_fast = roofline(&gemm(), Some(17_000.0), Some(&h200())).notes;
-    assert!(too_fast.iter().any(|note| note.contains("more than the GPU can do")), "{too_fast:?}");
+    let roof = roofline(&gemm(), Some(170_000.0), Some(&h200()));
+    assert_eq!(roof.beyond_peak(), None);
+    let too_fast = roofline(&gemm(), Some(17_000.0), Some(&h200()));
+    assert_eq!(too_fast.beyond_peak(), too_fast.attainable_share);
+    let said = |note: &String| note.contains("more than the GPU can do");
+    assert!(too_fast.notes.iter().any(said), "{too_fast:?}");
+    let by_rates = Counters { sm_percent: None, ..gemm() };
+    assert!(roofline(&by_rates, Some(170_000.0), Some(&h200())).bound.is_some());
+    assert_eq!(roofline(&by_rates, Some(17_000.0), Some(&h200())).bound, None);
     for bad in [f64::NAN, f64::INFINITY, -1.0, 1e9] {
         let counters = Counters { sm_percent: Some(bad), ..gemm() };
         let roof = roofline(&counters, None, None);

@@ -224,6 +224,20 @@ fn counters_of_one_launch_give_no_rate_no_share_and_no_takeaway() {
 }
 
 #[test]
+fn rates_beyond_the_peak_are_a_finding_and_give_no_takeaway() {
+    let folder = tempfile::tempdir().expect("folder");
+    deep(folder.path());
+    let preset = preset("hardware/h200.yaml").replace("    bf16: 989.5\n", "    bf16: 0.001\n");
+    let config = format!("hardware:\n{}", preset.replace("_per_s: 4800", "_per_s: 0.001"));
+    fs::write(folder.path().join("config.yaml"), config).expect("config");
+    let report = report(folder.path());
+    let told = report.findings.iter().find(|f| f.what.contains("more than the GPU can do"));
+    assert!(told.is_some_and(|f| f.what.contains("nvjet")), "{:?}", report.findings);
+    let said = report.insight.takeaways.iter().any(|t| t.text.contains("attainable"));
+    assert!(!said, "{:?}", report.insight.takeaways);
+}
+
+#[test]
 fn warm_up_and_operators_are_set_apart() {
     let folder = tempfile::tempdir().expect("folder");
     deep(folder.path());

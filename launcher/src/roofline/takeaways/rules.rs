@@ -2,7 +2,7 @@
 
 use super::rule::*;
 use super::{Facts, KernelFacts, StageFacts, Takeaway};
-use crate::roofline::bound::Bound;
+use crate::roofline::bound::{Bound, RATE_SHARE_MOST};
 use crate::roofline::class::KernelClass;
 
 /// What concerns the run as a whole.
@@ -245,7 +245,9 @@ impl Speaker<'_> {
     fn kernel(&self, kernel: &KernelFacts) -> Option<Takeaway> {
         let percent = Self::percent(Some(kernel.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
         let part = self.busy_part(percent);
-        let attainable = kernel.attainable_share.filter(|share| share.is_finite());
+        // What is beyond the peak is told as a finding, and nothing follows from it.
+        let possible = |share: &f64| share.is_finite() && *share <= RATE_SHARE_MOST;
+        let attainable = kernel.attainable_share.filter(possible);
         let of_roof = attainable.map(|s| format!(", {:.0} % of what is attainable", s * 100.0));
         let which = if kernel.one_launch { " in the one launch that was profiled" } else { "" };
         let bound = kernel.bound.map(|bound| format!(", {}-bound{which}", bound.label()));

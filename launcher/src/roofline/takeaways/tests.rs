@@ -200,6 +200,9 @@ fn kernels_speak_by_what_holds_them_up() {
     assert!(mixed[0].text.contains(said), "{mixed:?}");
     let far = with(false, |k| (k.bound, k.attainable_share) = (Some(Bound::Latency), Some(0.1)));
     assert_eq!(rules(&far), [Rule::FarFromRoof]);
+    let impossible = with(false, |k| k.attainable_share = Some(282_413.0));
+    assert_eq!(rules(&impossible), [Rule::TopKernel]);
+    assert!(!impossible[0].text.contains("attainable"), "{impossible:?}");
     let unknown = with(false, |_| ());
     assert_eq!(rules(&unknown), [Rule::TopKernel]);
     assert!(unknown[0].recommendation.as_ref().is_some_and(|r| r.contains("ncu")));
