@@ -7,7 +7,8 @@
 //! When the large buffers are gone, small ones are handed out, so that many launching threads
 //! (each holds a buffer) do not need much memory. When those are gone as well, the request is
 //! refused: CUPTI counts the records that it drops. CUPTI before 12.9 crashes on a refusal; there
-//! a page is mapped for it instead, whatever the limit, and its records are kept.
+//! extra buffers go on, whatever the limit, and give their memory back once they were read. Of
+//! those that nobody reads in time, the records are counted.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,11 +16,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crossbeam::queue::ArrayQueue;
 
 use crate::counters::Counters;
+use crate::decode;
 
 /// Size of a small buffer, bytes: 300 kernel records of CUPTI 13.
 const SMALL_BYTES: usize = 64 << 10;
 /// Small buffers in the pool.
 const SMALL_COUNT: usize = 64;
+/// Extra buffers, each as large as a small one: 256 MiB of address space, taken only where CUPTI
+/// cannot be refused a buffer.
+const EXTRA_COUNT: usize = 4096;
+/// Extra buffers that may wait to be read. The others are for CUPTI to fill.
+const EXTRA_UNREAD: usize = EXTRA_COUNT / 2;
 
 /// The size and number of the large buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +45,7 @@ pub struct Full {
     pub valid: usize,
     /// The thread that asked for the buffer ([`crate::thread::number`]); 0 is not known.
     pub owner: u32,
-    place: Place,
+    index: u32,
 }
 
 // SAFETY: a `Full` is the only handle to its memory between `complete` and `recycle`, and the
@@ -59,13 +66,6 @@ impl Full {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Pooled(u32),
-    /// Mapped for one request; unmapped when it was read.
-    Extra,
-}
-
 /// The buffers.
 pub struct Pool {
     sizes: Sizes,
@@ -73,12 +73,13 @@ pub struct Pool {
     small: *mut u8,
     free_large: ArrayQueue<u32>,
     free_small: ArrayQueue<u32>,
+    /// Nothing where requests may be refused.
+    extra: Option<(*mut u8, ArrayQueue<u32>)>,
     owners: Box<[AtomicU32]>,
     full: ArrayQueue<Full>,
-    refuse: bool,
 }
 
-// SAFETY: the raw pointers are the starts of two mappings that live as long as the process; who
+// SAFETY: the raw pointers are the starts of mappings that live as long as the process; who
 // may touch which part of them is decided by the lock-free queues of indices.
 unsafe impl Send for Pool {}
 // SAFETY: as above; every method only moves indices through lock-free queues.
@@ -90,25 +91,30 @@ impl Pool {
     pub fn new(sizes: Sizes, may_refuse: bool) -> Option<Self> {
         let large = map(sizes.bytes.checked_mul(sizes.count)?)?;
         let small = map(SMALL_BYTES * SMALL_COUNT)?;
-        let total = sizes.count + SMALL_COUNT;
-        let pool = Pool {
+        let pooled = sizes.count + SMALL_COUNT;
+        let indices = |from: usize, count: usize| {
+            let queue = ArrayQueue::new(count.max(1));
+            for index in from..from + count {
+                let _ = queue.push(index as u32);
+            }
+            queue
+        };
+        let (extra, unread) = if may_refuse {
+            (None, 0)
+        } else {
+            let start = map(SMALL_BYTES * EXTRA_COUNT)?;
+            (Some((start, indices(pooled, EXTRA_COUNT))), EXTRA_UNREAD)
+        };
+        Some(Pool {
             sizes,
             large,
             small,
-            free_large: ArrayQueue::new(sizes.count.max(1)),
-            free_small: ArrayQueue::new(SMALL_COUNT),
-            owners: (0..total).map(|_| AtomicU32::new(0)).collect(),
-            // Room for every pooled buffer and as many extra ones.
-            full: ArrayQueue::new(2 * total),
-            refuse: may_refuse,
-        };
-        for index in 0..sizes.count as u32 {
-            let _ = pool.free_large.push(index);
-        }
-        for index in 0..SMALL_COUNT as u32 {
-            let _ = pool.free_small.push(sizes.count as u32 + index);
-        }
-        Some(pool)
+            free_large: indices(0, sizes.count),
+            free_small: indices(sizes.count, SMALL_COUNT),
+            extra,
+            owners: (0..pooled).map(|_| AtomicU32::new(0)).collect(),
+            full: ArrayQueue::new(pooled + unread),
+        })
     }
 
     /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted.
@@ -120,25 +126,32 @@ impl Pool {
             return Some(self.extent(index));
         }
         counters.buffers_refused.increment();
-        if self.refuse { None } else { map(SMALL_BYTES).map(|start| (start, SMALL_BYTES)) }
+        let (_, free) = self.extra.as_ref()?;
+        match free.pop() {
+            Some(index) => Some(self.extent(index)),
+            // CUPTI holds thousands of buffers. This one is never told from memory of others
+            // again: its records are counted, its memory stays.
+            None => map(SMALL_BYTES).map(|start| (start, SMALL_BYTES)),
+        }
     }
 
-    /// Takes a buffer back from CUPTI with `valid` bytes of records in it.
-    pub fn complete(&self, start: *mut u8, valid: usize) {
-        let full = match self.index_of(start) {
-            Some(index) => Full {
-                start,
-                valid: valid.min(self.extent(index).1),
-                owner: self
-                    .owners
-                    .get(index as usize)
-                    .map_or(0, |slot| slot.load(Ordering::Acquire)),
-                place: Place::Pooled(index),
-            },
-            None => Full { start, valid: valid.min(SMALL_BYTES), owner: 0, place: Place::Extra },
+    /// Takes a buffer back from CUPTI with `valid` bytes of records in it. Memory that is not of
+    /// this pool, such as a buffer that another tool gave to CUPTI, is left alone: its records
+    /// are counted.
+    pub fn complete(&self, start: *mut u8, valid: usize, counters: &Counters) {
+        let Some(index) = self.index_of(start) else {
+            counters.unreadable_records.add(decode::records_in(valid));
+            return;
+        };
+        let owner = self.owners.get(index as usize);
+        let full = Full {
+            start,
+            valid: valid.min(self.extent(index).1),
+            owner: owner.map_or(0, |slot| slot.load(Ordering::Acquire)),
+            index,
         };
         if let Err(full) = self.full.push(full) {
-            // Only extra buffers can fill the queue; this one's records are lost, not its memory.
+            counters.unreadable_records.add(decode::records_in(full.valid));
             self.recycle(full);
         }
     }
@@ -150,44 +163,48 @@ impl Pool {
 
     /// Makes a buffer that was read available again.
     pub fn recycle(&self, full: Full) {
-        match full.place {
-            Place::Pooled(index) => {
-                // CUPTI was told that buffers come zeroed, which spares the guest's threads from
-                // clearing them.
-                // SAFETY: the buffer is ours alone until its index is pushed below, and `valid`
-                // does not exceed its size.
-                unsafe { ptr::write_bytes(full.start, 0, full.valid) };
-                let queue = if (index as usize) < self.sizes.count {
-                    &self.free_large
-                } else {
-                    &self.free_small
-                };
-                let _ = queue.push(index);
-            }
-            // SAFETY: this buffer was mapped by `request` for one use with this size, and its
-            // only handle was consumed here.
-            Place::Extra => unsafe {
-                libc::munmap(full.start.cast(), SMALL_BYTES);
-            },
+        let index = full.index as usize;
+        let small = index.checked_sub(self.sizes.count);
+        if let (Some((_, free)), Some(SMALL_COUNT..)) = (&self.extra, small) {
+            // SAFETY: these are whole pages of a mapping of this pool, which nobody uses until
+            // the index is pushed below. They read as zero from now on.
+            unsafe { libc::madvise(full.start.cast(), SMALL_BYTES, libc::MADV_DONTNEED) };
+            let _ = free.push(full.index);
+            return;
         }
+        // CUPTI was told that buffers come zeroed, which spares the guest's threads from clearing
+        // them.
+        // SAFETY: the buffer is ours alone until its index is pushed below, and `valid` does not
+        // exceed its size.
+        unsafe { ptr::write_bytes(full.start, 0, full.valid) };
+        let queue = if small.is_none() { &self.free_large } else { &self.free_small };
+        let _ = queue.push(full.index);
     }
 
     fn extent(&self, index: u32) -> (*mut u8, usize) {
         let index = index as usize;
-        match index.checked_sub(self.sizes.count) {
-            None => (self.large.wrapping_add(index * self.sizes.bytes), self.sizes.bytes),
-            Some(index) => (self.small.wrapping_add(index * SMALL_BYTES), SMALL_BYTES),
-        }
+        let Some(small) = index.checked_sub(self.sizes.count) else {
+            return (self.large.wrapping_add(index * self.sizes.bytes), self.sizes.bytes);
+        };
+        let (base, at) = match (&self.extra, small.checked_sub(SMALL_COUNT)) {
+            (Some((base, _)), Some(extra)) => (*base, extra),
+            _ => (self.small, small),
+        };
+        (base.wrapping_add(at * SMALL_BYTES), SMALL_BYTES)
     }
 
     fn index_of(&self, start: *mut u8) -> Option<u32> {
         let within = |base: *mut u8, bytes: usize, count: usize| {
             let offset = (start as usize).checked_sub(base as usize)?;
-            (offset < bytes * count && offset % bytes == 0).then_some((offset / bytes) as u32)
+            (offset < bytes * count && offset.is_multiple_of(bytes)).then_some(offset / bytes)
         };
-        within(self.large, self.sizes.bytes, self.sizes.count).or_else(|| {
-            within(self.small, SMALL_BYTES, SMALL_COUNT).map(|i| i + self.sizes.count as u32)
-        })
+        let large = || within(self.large, self.sizes.bytes, self.sizes.count);
+        let small = || within(self.small, SMALL_BYTES, SMALL_COUNT).map(|i| i + self.sizes.count);
+        let extra = || {
+            let at = within(self.extra.as_ref()?.0, SMALL_BYTES, EXTRA_COUNT)?;
+            Some(at + SMALL_COUNT + self.sizes.count)
+        };
+        large().or_else(small).or_else(extra).map(|index| index as u32)
     }
 }
 
@@ -229,7 +246,7 @@ mod tests {
             let bytes = unsafe { std::slice::from_raw_parts(start, size) };
             assert!(bytes.iter().all(|&b| b == 0));
             fill(start, 1000);
-            pool.complete(start, 1000);
+            pool.complete(start, 1000, &counters);
             let full = pool.take_full().unwrap();
             assert_eq!((full.owner, full.valid), (round, 1000));
             assert!(full.bytes().iter().all(|&b| b == 0xAB));
@@ -250,26 +267,64 @@ mod tests {
     }
 
     #[test]
-    fn where_a_refusal_would_crash_cupti_an_extra_buffer_is_mapped_and_its_records_are_kept() {
+    fn where_a_refusal_would_crash_cupti_extra_buffers_go_on_and_their_records_are_kept() {
         let (pool, counters) = (Pool::new(SIZES, false).unwrap(), Counters::default());
-        for _ in 0..SIZES.count + SMALL_COUNT {
-            pool.request(1, &counters).unwrap();
+        let pooled = SIZES.count + SMALL_COUNT;
+        let taken = |n| (0..n).map(|_| pool.request(1, &counters).unwrap().0).collect();
+        let _held: Vec<*mut u8> = taken(pooled);
+        for _ in 0..2 {
+            // Twice as many as a queue without room for them would keep.
+            let extra: Vec<*mut u8> = taken(2 * pooled);
+            for &start in &extra {
+                // SAFETY: the buffer is larger, and ours.
+                assert_eq!(unsafe { *start.add(499) }, 0, "zeroed");
+                fill(start, 500);
+                pool.complete(start, 500, &Counters::default());
+            }
+            for start in extra {
+                let full = pool.take_full().unwrap();
+                assert_eq!((full.as_ptr(), full.owner, full.bytes().len()), (start, 0, 500));
+                pool.recycle(full);
+            }
         }
-        let (start, size) = pool.request(1, &counters).unwrap();
-        assert_eq!(size, SMALL_BYTES);
-        fill(start, 500);
-        pool.complete(start, 500);
-        let full = pool.take_full().unwrap();
-        assert_eq!((full.owner, full.bytes().len()), (0, 500));
-        pool.recycle(full);
-        assert_eq!(counters.buffers_refused.get(), 1);
+        assert_eq!(counters.buffers_refused.get(), 4 * pooled as u64);
+        assert_eq!(counters.unreadable_records.get(), 0);
+    }
+
+    #[test]
+    fn of_extra_buffers_that_nobody_reads_the_records_are_counted_and_the_memory_is_bounded() {
+        let (pool, counters) = (Pool::new(SIZES, false).unwrap(), Counters::default());
+        for _ in 0..SIZES.count + SMALL_COUNT + EXTRA_UNREAD + 100 {
+            let (start, size) = pool.request(1, &counters).unwrap();
+            assert!(pool.index_of(start).is_some());
+            pool.complete(start, size, &counters);
+        }
+        let lost = counters.unreadable_records.get();
+        assert_eq!(lost, 100 * decode::records_in(SMALL_BYTES));
+        assert!(pool.take_full().is_some());
+    }
+
+    #[test]
+    fn memory_of_others_is_left_alone_and_its_records_are_counted() {
+        for may_refuse in [true, false] {
+            let (pool, counters) = (Pool::new(SIZES, may_refuse).unwrap(), Counters::default());
+            let foreign = map(SMALL_BYTES).unwrap();
+            fill(foreign, 1000);
+            let (own, _) = pool.request(1, &counters).unwrap();
+            pool.complete(foreign, 1000, &counters);
+            pool.complete(own.wrapping_add(8), 1000, &counters);
+            assert!(pool.take_full().is_none());
+            // SAFETY: nobody may have unmapped what this test mapped.
+            assert_eq!(unsafe { *foreign }, 0xAB);
+            assert_eq!(counters.unreadable_records.get(), 2 * decode::records_in(1000));
+        }
     }
 
     #[test]
     fn a_valid_size_beyond_the_buffer_is_not_believed() {
         let (pool, counters) = (Pool::new(SIZES, true).unwrap(), Counters::default());
         let (start, size) = pool.request(1, &counters).unwrap();
-        pool.complete(start, usize::MAX);
+        pool.complete(start, usize::MAX, &counters);
         assert_eq!(pool.take_full().unwrap().valid, size);
     }
 }

@@ -84,7 +84,7 @@ fn ranges_marks_and_buffers_cost_no_allocation() {
     let count = counted(|| {
         for _ in 0..10_000 {
             let (start, _) = pool.request(1, &counters).expect("a free buffer");
-            pool.complete(start, 1000);
+            pool.complete(start, 1000, &counters);
             pool.recycle(pool.take_full().expect("a full buffer"));
         }
     });

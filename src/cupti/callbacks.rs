@@ -54,7 +54,7 @@ pub(super) extern "C" fn complete_buffer(
     barrier::catch((), || {
         let Some(shared) = state::shared() else { return };
         if let Some(pool) = shared.pool.get().filter(|_| !buffer.is_null()) {
-            pool.complete(buffer, valid);
+            pool.complete(buffer, valid, &shared.counters);
             shared.wake_drain();
         }
     });

@@ -134,7 +134,7 @@ impl Recording {
             assert!(buffer.len() <= size);
             // SAFETY: the pool gave us `size` bytes.
             unsafe { std::ptr::copy_nonoverlapping(buffer.as_ptr(), start, buffer.len()) };
-            pool.complete(start, buffer.len());
+            pool.complete(start, buffer.len(), &shared.counters);
         }
         assert!(shared.pool.set(pool).is_ok());
         let replay = Replay { names: self.names.clone(), version: self.version };
