@@ -39,6 +39,7 @@ pub struct Counters {
     pub range_events: Counter,
     pub unattributed: Counter,
     pub invalid_timestamps: Counter,
+    /// Estimated where whole stretches of a buffer cannot be read.
     pub unreadable_records: Counter,
     pub unbalanced: Counter,
     pub unclosed: Counter,

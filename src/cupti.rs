@@ -18,7 +18,7 @@ use cupti_sys::{Api, Subscriber, find};
 use parking_lot::Mutex;
 use stage2_spool::GpuNs;
 
-use crate::decode::kind;
+use crate::decode::{self, kind};
 use crate::options::{Attribution, Graph, Options};
 use crate::pool::{Full, Pool};
 use crate::state::{Off, Shared, Tracer};
@@ -305,10 +305,11 @@ impl Tracer for Cupti {
         self.api.num_dropped().unwrap_or(0) as u64
     }
 
-    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) {
+    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) -> u64 {
         let bytes = full.bytes();
         let start = full.as_ptr();
         let mut record = std::ptr::null_mut();
+        let (mut read, mut last_at) = (0, 0);
         loop {
             // SAFETY: the buffer is as CUPTI completed it, and `record` is null or came from the
             // previous round.
@@ -319,16 +320,16 @@ impl Tracer for Cupti {
                     match bytes.get(at..) {
                         Some(bytes) if !bytes.is_empty() => each(bytes),
                         // CUPTI left the buffer: nothing behind can be trusted.
-                        _ => return,
+                        _ => return decode::records_behind(read, last_at, full.valid),
                     }
+                    (read, last_at) = (read + 1, at);
                 }
-                Ok(None) => return,
+                Ok(None) => return 0,
                 Err(error) => {
                     diag::debug(format_args!(
                         "a buffer ends in a record that CUPTI rejects: {error}"
                     ));
-                    each(&[]);
-                    return;
+                    return decode::records_behind(read, last_at, full.valid);
                 }
             }
         }

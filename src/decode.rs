@@ -133,6 +133,16 @@ pub fn records_in(bytes: usize) -> u64 {
     bytes.div_ceil(208) as u64
 }
 
+/// About how many records lie behind the last of those that were `read`, which starts at `last_at`,
+/// up to `valid` bytes: as many as their mean length gives, and at least one.
+pub fn records_behind(read: u64, last_at: usize, valid: usize) -> u64 {
+    let all = match read.checked_sub(1).and_then(|steps| (last_at as u64).checked_div(steps)) {
+        Some(mean_bytes @ 1..) => (valid as u64).div_ceil(mean_bytes),
+        _ => records_in(valid),
+    };
+    all.saturating_sub(read).max(1)
+}
+
 /// Reads fields at offsets; `None` beyond the end of the bytes.
 struct Fields<'a>(&'a [u8]);
 
@@ -263,6 +273,20 @@ mod tests {
         bytes[0] = kind::CONCURRENT_KERNEL as u8;
         assert!(matches!(decode(&bytes), Activity::Kernel(_)));
         assert_eq!(decode(&bytes[..151]), Activity::Unreadable);
+    }
+
+    #[test]
+    fn records_behind_a_rejected_one_are_estimated_from_those_before_it() {
+        // 10 kernels of CUDA 13 were read, 90 were not.
+        assert_eq!(records_behind(10, 9 * 216, 100 * 216), 90);
+        // Kernels and copies in turn.
+        assert_eq!(records_behind(11, 10 * (216 + 96) / 2, 200 * (216 + 96) / 2), 189);
+        // None or one was read: as if they were kernels.
+        assert_eq!(records_behind(0, 0, 100 * 208), 100);
+        assert_eq!(records_behind(1, 0, 100 * 208), 99);
+        // Not even a whole one is there.
+        assert_eq!(records_behind(0, 0, 0), 1);
+        assert_eq!(records_behind(u64::MAX, usize::MAX, usize::MAX), 1);
     }
 
     #[test]

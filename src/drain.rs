@@ -127,7 +127,7 @@ impl Drain {
     fn take_in_buffer(&mut self, tracer: &dyn Tracer, full: &Full) {
         let owner = full.owner;
         self.spans.take_in(&self.shared.switches);
-        tracer.walk(full, &mut |bytes| match decode::decode(bytes) {
+        let unread = tracer.walk(full, &mut |bytes| match decode::decode(bytes) {
             Activity::Kernel(kernel) => self.kernel(tracer, owner, &kernel),
             Activity::Transfer(transfer) => {
                 let execution =
@@ -186,6 +186,7 @@ impl Drain {
             })),
             Activity::Unreadable => self.shared.counters.unreadable_records.increment(),
         });
+        self.shared.counters.unreadable_records.add(unread);
     }
 
     fn kernel(&mut self, tracer: &dyn Tracer, owner: u32, kernel: &KernelActivity) {

@@ -176,8 +176,9 @@ pub trait Tracer: Send + Sync {
     fn take_dropped(&self) -> u64;
 
     /// Calls `each` with every record of a buffer, from its start to the end of the buffer's
-    /// valid bytes.
-    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8]));
+    /// valid bytes. About how many records are behind one that CUPTI rejects, which ends the walk;
+    /// it is one of them.
+    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) -> u64;
 
     /// The NUL-terminated text at an address that a record holds.
     fn text_at(&self, address: usize) -> &[u8];

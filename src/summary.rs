@@ -90,7 +90,10 @@ impl Summary<'_> {
         for (count, what) in [
             (c.buffers_refused.get(), "buffer requests refused (raise STAGE2_BUFFERS)"),
             (c.range_events.get(), "range events lost"),
-            (c.unreadable_records.get(), "unreadable records"),
+            (
+                c.unreadable_records.get(),
+                "records unreadable, about (work that still ran at exit, for instance)",
+            ),
             (c.late_switches.get(), "ranges opened while collection was being switched"),
             (c.unbalanced.get(), "range ends without a start"),
             (c.unclosed.get(), "ranges still open"),

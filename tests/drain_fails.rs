@@ -60,11 +60,11 @@ impl Tracer for Failing {
     fn take_dropped(&self) -> u64 {
         self.0.take_dropped()
     }
-    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) {
+    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) -> u64 {
         if SETTLED.load(Ordering::Relaxed) {
             fail("later buffer");
         }
-        self.0.walk(full, each);
+        self.0.walk(full, each)
     }
     fn text_at(&self, address: usize) -> &[u8] {
         self.0.text_at(address)

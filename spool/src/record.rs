@@ -340,7 +340,8 @@ pub struct Losses {
     pub unattributed: u64,
     /// Records without valid timestamps.
     pub invalid_timestamps: u64,
-    /// Records of a kind or length that the collector does not read.
+    /// Records that CUPTI handed over incomplete, because their work still ran, or that are of a kind or
+    /// length that the collector does not read. Estimated where only their bytes are known.
     pub unreadable_records: u64,
     /// Pops and ends that matched no open range.
     pub unbalanced: u64,

@@ -93,10 +93,11 @@ impl Tracer for Replay {
     fn take_dropped(&self) -> u64 {
         0
     }
-    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) {
+    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) -> u64 {
         for record in Recorded::new(full.bytes(), self.version) {
             each(record.expect("recorded").1);
         }
+        0
     }
     fn text_at(&self, address: usize) -> &[u8] {
         self.names.get(&address).map_or(b"(address not in the capture)", |name| name)

@@ -49,6 +49,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("never_closed", repeated::never_closed),
     ("hoard", repeated::hoard),
     ("hang", hang),
+    ("unfinished", unfinished),
     ("no_room", no_room),
 ];
 
@@ -306,6 +307,14 @@ fn no_room() {
     }
     wait_for_a_flush();
     println!("worked on");
+}
+
+/// Ends while much of its work still runs.
+fn unfinished() {
+    plain();
+    let stream = Stream::new();
+    let graph = stream.capture(|| stream.launch(500));
+    (0..40).for_each(|_| graph.replay(&stream));
 }
 
 /// Goes on until it is killed.

@@ -146,7 +146,7 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
         ("activity buffers refused", total.buffers_refused),
         ("range events lost", total.range_events_lost),
         ("ranges opened before collection was on", total.late_switches),
-        ("activity records that the collector cannot read", total.unreadable_records),
+        ("activity records incomplete or unreadable (about)", total.unreadable_records),
         ("bytes not written to the spool", total.spool_bytes_unwritten),
         ("damaged frames in spool files", total.corrupt_frames),
         ("uses of identifiers that no record defines", total.undefined_identifiers),

@@ -58,9 +58,11 @@ const CHECKS: [Check; 14] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.unreadable_records,
-        what: "activity records unreadable",
-        why: "this CUPTI delivers them in a form that the collector does not know",
-        remedy: "use a newer collector, or name a supported libcupti in STAGE2_CUPTI",
+        what: "activity records incomplete or unreadable (about)",
+        why: "their work still ran when the process ended, nobody took their buffers in in time, or \
+              this CUPTI writes them in a form that the collector does not know",
+        remedy: "wait for the GPU before the process ends; otherwise use a newer collector, or \
+                 name a supported libcupti in STAGE2_CUPTI",
     },
     Check {
         severity: Severity::Error,

@@ -157,7 +157,8 @@ counts! {
     buffers_refused: "activity buffers refused",
     /// NVTX events lost because the queue was full.
     range_events_lost: "range events lost",
-    /// Records of a kind or length that the collector does not read.
+    /// Records that CUPTI handed over incomplete, or that the collector does not read; estimated
+    /// where only their bytes are known.
     unreadable_records: "unreadable records",
     /// Bytes that could not be written to the spool.
     spool_bytes_unwritten: "spool bytes unwritten",
