@@ -23,10 +23,11 @@ const SMALL_BYTES: usize = 64 << 10;
 /// Small buffers in the pool.
 const SMALL_COUNT: usize = 64;
 /// Extra buffers, each as large as a small one: 256 MiB of address space, taken only where CUPTI
-/// cannot be refused a buffer.
+/// cannot be refused a buffer. Half of them may wait to be read; the others are for CUPTI to fill.
 const EXTRA_COUNT: usize = 4096;
-/// Extra buffers that may wait to be read. The others are for CUPTI to fill.
-const EXTRA_UNREAD: usize = EXTRA_COUNT / 2;
+
+/// In the place of its owner: CUPTI does not hold the buffer.
+const NOT_GIVEN: u32 = u32::MAX;
 
 /// The size and number of the large buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,11 +100,11 @@ impl Pool {
             }
             queue
         };
-        let (extra, unread) = if may_refuse {
+        let (extra, extras) = if may_refuse {
             (None, 0)
         } else {
             let start = map(SMALL_BYTES * EXTRA_COUNT)?;
-            (Some((start, indices(pooled, EXTRA_COUNT))), EXTRA_UNREAD)
+            (Some((start, indices(pooled, EXTRA_COUNT))), EXTRA_COUNT)
         };
         Some(Pool {
             sizes,
@@ -112,44 +113,40 @@ impl Pool {
             free_large: indices(0, sizes.count),
             free_small: indices(sizes.count, SMALL_COUNT),
             extra,
-            owners: (0..pooled).map(|_| AtomicU32::new(0)).collect(),
-            full: ArrayQueue::new(pooled + unread),
+            owners: (0..pooled + extras).map(|_| AtomicU32::new(NOT_GIVEN)).collect(),
+            full: ArrayQueue::new(pooled + extras / 2),
         })
     }
 
     /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted.
     pub fn request(&self, owner: u32, counters: &Counters) -> Option<(*mut u8, usize)> {
-        if let Some(index) = self.free_large.pop().or_else(|| self.free_small.pop()) {
-            if let Some(slot) = self.owners.get(index as usize) {
-                slot.store(owner, Ordering::Release);
-            }
-            return Some(self.extent(index));
+        let mut free = self.free_large.pop().or_else(|| self.free_small.pop());
+        if free.is_none() {
+            counters.buffers_refused.increment();
+            free = self.extra.as_ref()?.1.pop();
         }
-        counters.buffers_refused.increment();
-        let (_, free) = self.extra.as_ref()?;
-        match free.pop() {
-            Some(index) => Some(self.extent(index)),
-            // CUPTI holds thousands of buffers. This one is never told from memory of others
-            // again: its records are counted, its memory stays.
-            None => map(SMALL_BYTES).map(|start| (start, SMALL_BYTES)),
+        // Where CUPTI holds thousands of buffers, the next one is never told from memory of others
+        // again: its records are counted, its memory stays.
+        let Some(index) = free else { return map(SMALL_BYTES).map(|start| (start, SMALL_BYTES)) };
+        if let Some(slot) = self.owners.get(index as usize) {
+            slot.store(owner, Ordering::Release);
         }
+        Some(self.extent(index))
     }
 
-    /// Takes a buffer back from CUPTI with `valid` bytes of records in it. Memory that is not of
-    /// this pool, such as a buffer that another tool gave to CUPTI, is left alone: its records
-    /// are counted.
+    /// Takes a buffer back from CUPTI with `valid` bytes of records in it. Memory that CUPTI does
+    /// not have from this pool, such as a buffer that another tool gave to it, is left alone: its
+    /// records are counted.
     pub fn complete(&self, start: *mut u8, valid: usize, counters: &Counters) {
-        let Some(index) = self.index_of(start) else {
+        let given = self.index_of(start).and_then(|index| {
+            let owner = self.owners.get(index as usize)?.swap(NOT_GIVEN, Ordering::AcqRel);
+            (owner != NOT_GIVEN).then_some((index, owner))
+        });
+        let Some((index, owner)) = given else {
             counters.unreadable_records.add(decode::records_in(valid));
             return;
         };
-        let owner = self.owners.get(index as usize);
-        let full = Full {
-            start,
-            valid: valid.min(self.extent(index).1),
-            owner: owner.map_or(0, |slot| slot.load(Ordering::Acquire)),
-            index,
-        };
+        let full = Full { start, valid: valid.min(self.extent(index).1), owner, index };
         if let Err(full) = self.full.push(full) {
             counters.unreadable_records.add(decode::records_in(full.valid));
             self.recycle(full);
@@ -283,7 +280,7 @@ mod tests {
             }
             for start in extra {
                 let full = pool.take_full().unwrap();
-                assert_eq!((full.as_ptr(), full.owner, full.bytes().len()), (start, 0, 500));
+                assert_eq!((full.as_ptr(), full.owner, full.bytes().len()), (start, 1, 500));
                 pool.recycle(full);
             }
         }
@@ -294,7 +291,7 @@ mod tests {
     #[test]
     fn of_extra_buffers_that_nobody_reads_the_records_are_counted_and_the_memory_is_bounded() {
         let (pool, counters) = (Pool::new(SIZES, false).unwrap(), Counters::default());
-        for _ in 0..SIZES.count + SMALL_COUNT + EXTRA_UNREAD + 100 {
+        for _ in 0..SIZES.count + SMALL_COUNT + EXTRA_COUNT / 2 + 100 {
             let (start, size) = pool.request(1, &counters).unwrap();
             assert!(pool.index_of(start).is_some());
             pool.complete(start, size, &counters);
@@ -314,9 +311,15 @@ mod tests {
             pool.complete(foreign, 1000, &counters);
             pool.complete(own.wrapping_add(8), 1000, &counters);
             assert!(pool.take_full().is_none());
+            // Nor is a buffer that CUPTI gave back already, which would be handed out twice.
+            pool.complete(own, 0, &counters);
+            pool.complete(own, 1000, &counters);
+            pool.recycle(pool.take_full().unwrap());
+            pool.complete(own, 1000, &counters);
+            assert!(pool.take_full().is_none());
             // SAFETY: nobody may have unmapped what this test mapped.
             assert_eq!(unsafe { *foreign }, 0xAB);
-            assert_eq!(counters.unreadable_records.get(), 2 * decode::records_in(1000));
+            assert_eq!(counters.unreadable_records.get(), 4 * decode::records_in(1000));
         }
     }
 
