@@ -50,6 +50,8 @@ pub struct Counters {
     pub attributed: Counter,
     /// Wanted ranges that were opened while another thread was slow to switch collection on.
     pub late_switches: Counter,
+    /// At the end CUPTI gave its buffers to somebody else: 1, and what is missing is not known.
+    pub taken_over: Counter,
     /// GPU records left out because `STAGE2_RANGES` does not ask for them.
     pub filtered: Counter,
 }

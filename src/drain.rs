@@ -13,7 +13,7 @@ use stage2_spool::{Copy, Device, Fill, GpuNs, GraphLaunch, Kernel, Queue, Record
 use crate::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
 use crate::decode::{self, Activity, Execution, KernelActivity};
 use crate::intern::{Interner, Sink};
-use crate::pool::Full;
+use crate::pool::{Full, Pool};
 use crate::ranges::{Closed, Ranges};
 use crate::spans::Spans;
 use crate::state::{Shared, Tracer};
@@ -184,6 +184,7 @@ impl Drain {
                 l2_bytes: device.l2_bytes,
                 uuid: device.uuid,
             })),
+            Activity::DriverCall => {}
             Activity::Unreadable => self.shared.counters.unreadable_records.increment(),
         });
         self.shared.counters.unreadable_records.add(unread);
@@ -295,10 +296,39 @@ impl Drain {
         self.output.flush(&self.shared.counters);
     }
 
+    fn contacts(&self) -> u64 {
+        self.shared.pool.get().map_or(0, Pool::contacts)
+    }
+
+    /// CUPTI has one pair of buffer callbacks: where another tool registers its own after us, it
+    /// gets all further records. Called where CUPTI had nothing for us at the end, which is no sign
+    /// by itself: CUPTI is made to write a record and to hand it back.
+    fn look_for_another_tool(&mut self) {
+        let contacts = self.contacts();
+        let written = contacts > 0 && self.shared.tracer().is_some_and(Tracer::write_one);
+        if !written {
+            return;
+        }
+        self.flush(true);
+        if self.contacts() == contacts {
+            self.shared.counters.taken_over.increment();
+            let (key, value) = ("gpu.taken_over".to_owned(), "1".to_owned());
+            self.output.put(Record::Meta { key, value });
+            diag::warn(format_args!(
+                "another tool took CUPTI's activity buffers: GPU work after that is missing; run \
+                 without it (torch.profiler, for instance)"
+            ));
+        }
+    }
+
     /// Takes in the rest, closes the spool and shows the summary.
     fn finish(mut self) {
+        let contacts = self.contacts();
         self.shared.collect(false);
         self.flush(true);
+        if self.contacts() == contacts {
+            self.look_for_another_tool();
+        }
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);
         for open in self.ranges.still_open(clock::mono()) {

@@ -11,7 +11,7 @@
 //! those that nobody reads in time, the records are counted.
 
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam::queue::ArrayQueue;
 
@@ -78,6 +78,7 @@ pub struct Pool {
     extra: Option<(*mut u8, ArrayQueue<u32>)>,
     owners: Box<[AtomicU32]>,
     full: ArrayQueue<Full>,
+    contacts: AtomicU64,
 }
 
 // SAFETY: the raw pointers are the starts of mappings that live as long as the process; who
@@ -115,11 +116,13 @@ impl Pool {
             extra,
             owners: (0..pooled + extras).map(|_| AtomicU32::new(NOT_GIVEN)).collect(),
             full: ArrayQueue::new(pooled + extras / 2),
+            contacts: AtomicU64::new(0),
         })
     }
 
     /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted.
     pub fn request(&self, owner: u32, counters: &Counters) -> Option<(*mut u8, usize)> {
+        self.contacts.fetch_add(1, Ordering::Relaxed);
         let mut free = self.free_large.pop().or_else(|| self.free_small.pop());
         if free.is_none() {
             counters.buffers_refused.increment();
@@ -138,6 +141,7 @@ impl Pool {
     /// not have from this pool, such as a buffer that another tool gave to it, is left alone: its
     /// records are counted.
     pub fn complete(&self, start: *mut u8, valid: usize, counters: &Counters) {
+        self.contacts.fetch_add(1, Ordering::Relaxed);
         let given = self.index_of(start).and_then(|index| {
             let owner = self.owners.get(index as usize)?.swap(NOT_GIVEN, Ordering::AcqRel);
             (owner != NOT_GIVEN).then_some((index, owner))
@@ -151,6 +155,11 @@ impl Pool {
             counters.unreadable_records.add(decode::records_in(full.valid));
             self.recycle(full);
         }
+    }
+
+    /// How often CUPTI asked for a buffer or handed one back.
+    pub fn contacts(&self) -> u64 {
+        self.contacts.load(Ordering::Relaxed)
     }
 
     /// The oldest buffer that CUPTI handed back.

@@ -79,7 +79,8 @@ impl Summary<'_> {
             + c.unattributed.get()
             + c.invalid_timestamps.get()
             + c.unreadable_records.get()
-            + c.late_switches.get();
+            + c.late_switches.get()
+            + c.taken_over.get();
         let mut line = format!(
             "{} GPU records attributed, {} unattributed, {} dropped by CUPTI, {} without valid times",
             c.attributed.get(),
@@ -94,6 +95,7 @@ impl Summary<'_> {
                 c.unreadable_records.get(),
                 "records unreadable, about (work that still ran at exit, for instance)",
             ),
+            (c.taken_over.get(), "tool took CUPTI's buffers (GPU work after that is missing)"),
             (c.late_switches.get(), "ranges opened while collection was being switched"),
             (c.unbalanced.get(), "range ends without a start"),
             (c.unclosed.get(), "ranges still open"),

@@ -112,6 +112,32 @@ fn work_that_still_runs_at_exit_is_counted_as_a_whole() {
 }
 
 #[test]
+fn another_tool_that_takes_the_activity_buffers_is_noticed_at_the_end() {
+    let left = Guest::new("taken_over").env("STAGE2_SUMMARY", "stderr").run();
+    assert_eq!(left.output.status.code(), Some(0));
+    let stderr = left.stderr();
+    assert_eq!(stderr.matches("another tool took CUPTI's activity buffers").count(), 1, "{stderr}");
+    assert!(stderr.contains("PARTIAL: 207 GPU records attributed"), "{stderr}");
+    assert_eq!(left.spool().meta("gpu.taken_over"), Some("1"));
+}
+
+#[test]
+fn a_gpu_that_is_idle_at_the_end_is_no_sign_of_another_tool() {
+    for attribution in ["fence", "callback"] {
+        for late_ms in ["0", "100"] {
+            let left = Guest::new("idle_end")
+                .env("STAGE2_ATTRIBUTION", attribution)
+                .env("STAGE2_SIM_FAULT", format!("late-buffers={late_ms}"))
+                .run();
+            let spool = left.expect_quiet(0).spool();
+            assert_eq!(spool.kernels().values().sum::<usize>(), 207);
+            assert_eq!(spool.losses(), stage2_spool::Losses::default());
+            assert_eq!(spool.meta("gpu.taken_over"), None);
+        }
+    }
+}
+
+#[test]
 fn a_cupti_that_hangs_at_the_end_holds_the_guest_up_for_a_bounded_time() {
     let started = Instant::now();
     let left = Guest::new("return").env("STAGE2_SIM_FAULT", "flush-hang=20000").run();

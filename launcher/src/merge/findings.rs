@@ -1,5 +1,6 @@
 //! Coverage of all processes -> findings: what is missing, why, and what to do about it.
 
+use super::META_TAKEN_OVER;
 use crate::finding::{Finding, Severity};
 use crate::load::sampling::Sampled;
 use crate::load::{FileEnding, ProcessCapture};
@@ -139,6 +140,13 @@ pub(super) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> 
     let mut findings: Vec<Finding> = counted.collect();
     findings.extend(endings(processes));
     findings.extend(processes.iter().filter_map(gpu_off));
+    findings.extend(when(
+        Severity::Warning,
+        captures.iter().filter(|c| c.meta.contains_key(META_TAKEN_OVER)).map(|c| c.file.as_str()),
+        "processes in which another tool took CUPTI's activity buffers",
+        "GPU work after that went to it and is missing from every number here",
+        "run without it (torch.profiler with CUDA activities, for instance)",
+    ));
     findings.extend(clocks(captures));
     findings.extend(filters(captures));
     findings.extend(samples(captures));

@@ -122,6 +122,17 @@ fn what_nobody_looked_at_is_absent_not_zero() {
 }
 
 #[test]
+fn a_capture_from_which_another_tool_took_the_buffers_is_not_complete() {
+    let mut b = process();
+    b.open(1, 1, 0, 0).kernel(1, 1, 1, (5, 25)).close(1, 30).meta("gpu.taken_over", "1").end();
+    let report = report(&mut b);
+    let text = &report.coverage.verdict.text;
+    let gap = "processes in which another tool took CUPTI's buffers: 1";
+    assert!(text.starts_with("PARTIAL") && text.contains(gap), "{text}");
+    assert!(report.findings.iter().any(|f| f.what.contains("took CUPTI's activity buffers: 1")));
+}
+
+#[test]
 fn the_model_survives_being_written_and_read() {
     let folder = tempfile::tempdir().expect("folder");
     fixture::write(folder.path());
