@@ -2,6 +2,9 @@
 //!
 //! `LD_PRELOAD` runs a constructor that only names this library in the two variables through
 //! which the driver and NVTX load their tools. A process that uses neither pays for nothing else.
+//!
+//! Constructors of other libraries may come first. Where these use NVTX or CUDA, the variables have
+//! to be set before the process starts, as the launcher does.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 

@@ -32,7 +32,7 @@ fn the_bundle_says_what_it_was() {
     let library = sandbox.path("libstage2.so").display().to_string();
     assert_eq!(environment["LD_PRELOAD"], json!(library));
     assert!(environment["STAGE2_OUT"].as_str().is_some_and(|out| out.ends_with("/collector")));
-    assert_eq!(environment.as_object().map(|map| map.len()), Some(4));
+    assert_eq!(environment.as_object().map(|map| map.len()), Some(6));
     assert_eq!(run["tools"]["collector"]["path"], json!(library));
     for file in ["run.json", "env.json", "config.yaml", "inputs.yaml"] {
         assert!(!sandbox.read(file).contains("hunter2"), "{file} holds the environment");

@@ -5,6 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use crate::plan::DOORS;
+
 /// More than this of an answer is not read.
 const MAX_ANSWER_BYTES: u64 = 256 * 1024;
 
@@ -14,7 +16,7 @@ const MAX_ANSWER_BYTES: u64 = 256 * 1024;
 /// # Errors
 /// One line: it cannot be started, does not end in time, or fails (with the end of what it said).
 pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, String> {
-    for variable in ["LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] {
+    for variable in ["LD_PRELOAD"].into_iter().chain(DOORS) {
         command.env_remove(variable);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Capture, Limits, Link, Pass, Request};
+use super::{Capture, DOORS, Limits, Link, Pass, Request};
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR};
 use crate::config::{Collector, Config, hydra_key};
 use crate::finding::{Finding, Severity};
@@ -67,6 +67,11 @@ fn under_collector(
     let (mut environment, kept) = collector_environment(request, &folder, findings);
     environment
         .insert("LD_PRELOAD".into(), prepend(preload, request.inherited.ld_preload.as_deref()));
+    // The collector opens these doors itself, in its constructor. Those of the workload's libraries
+    // may run before it, and use NVTX or CUDA.
+    for door in DOORS.into_iter().filter(|door| !request.inherited.doors.contains(door)) {
+        environment.insert(door.into(), preload.into());
+    }
     Pass {
         name,
         environment,

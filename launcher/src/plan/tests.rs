@@ -58,9 +58,11 @@ fn pair(name: &str, value: &str) -> (String, String) {
 }
 
 #[test]
-fn the_default_plan_sets_four_variables() {
+fn the_default_plan_sets_six_variables() {
     let expected = [
+        pair("CUDA_INJECTION64_PATH", "/lib/libstage2.so"),
         pair("LD_PRELOAD", "/lib/libstage2.so"),
+        pair("NVTX_INJECTION64_PATH", "/lib/libstage2.so"),
         pair("STAGE2_LAUNCHER", "1"),
         pair("STAGE2_OUT", "/run/collector"),
         pair("STAGE2_SUMMARY", "off"),
@@ -110,7 +112,9 @@ fn the_users_variables_are_kept_unless_the_command_line_says_otherwise() {
     assert_eq!(
         case.environment(),
         [
+            pair("CUDA_INJECTION64_PATH", "/lib/libstage2.so"),
             pair("LD_PRELOAD", "/lib/libstage2.so"),
+            pair("NVTX_INJECTION64_PATH", "/lib/libstage2.so"),
             pair("STAGE2_GRAPH", "node"),
             pair("STAGE2_LAUNCHER", "1"),
             pair("STAGE2_OUT", "/run/collector"),
@@ -131,15 +135,28 @@ fn other_preloads_stay_behind_ours() {
 }
 
 #[test]
+fn what_another_tool_owns_is_left_to_it() {
+    let mut case = case(&[]);
+    case.inherited.doors = vec!["NVTX_INJECTION64_PATH"];
+    let environment = case.environment();
+    assert!(environment.contains(&pair("CUDA_INJECTION64_PATH", "/lib/libstage2.so")));
+    assert!(
+        !environment.iter().any(|(name, _)| name == "NVTX_INJECTION64_PATH"),
+        "{environment:?}"
+    );
+}
+
+#[test]
 fn a_path_that_the_loader_would_split_is_linked() {
     let mut case = case(&[]);
     for library in ["/my files/libstage2.so", "/a:b/libstage2.so", "/$LIB/libstage2.so"] {
         case.library = library;
         let link = case.plan().passes[0].link.clone().expect(library);
         assert_eq!(link.target, PathBuf::from(library));
-        assert!(
-            case.environment().contains(&pair("LD_PRELOAD", "/tmp/stage2-preload-7/libstage2.so"))
-        );
+        for variable in ["LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"] {
+            let expected = pair(variable, "/tmp/stage2-preload-7/libstage2.so");
+            assert!(case.environment().contains(&expected), "{expected:?}");
+        }
     }
 }
 
@@ -170,7 +187,7 @@ fn a_simulator_takes_the_place_of_cupti() {
     assert!(case.environment().contains(&pair("STAGE2_CUPTI", "/sim.so")));
     let text = show(&case.plan());
     for part in [
-        "env LD_PRELOAD=/lib/libstage2.so",
+        " LD_PRELOAD=/lib/libstage2.so",
         "STAGE2_CUPTI=/sim.so",
         " python x.py\n",
         "SIGTERM after 3 s",

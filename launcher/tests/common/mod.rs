@@ -61,7 +61,9 @@ impl Sandbox {
                 command.env_remove(name);
             }
         }
-        command.env_remove("LD_PRELOAD").env_remove("NO_COLOR");
+        for name in ["LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NO_COLOR"] {
+            command.env_remove(name);
+        }
         command.env("PATH", path_without_profilers());
         command.env("STAGE2_COLLECTOR", self.path("libstage2.so"));
         command
