@@ -1,7 +1,7 @@
 //! CUPTI into full activity buffers, fences and launch events: the only user of its functions.
 //!
 //! Two ways to learn which thread launched a record, both exact:
-//! - *fence* (CUPTI 12.6 and later): CUPTI keeps one activity buffer per launching thread, so the
+//! - *fence* (CUPTI 12.6 update 2 and later): CUPTI keeps one activity buffer per launching thread, so the
 //!   thread that asked for a buffer launched everything in it; at range boundaries a fence call
 //!   takes a number in CUPTI's sequence. Nothing happens at a launch.
 //! - *callback*: a callback at every call that puts work on a GPU reports its number. Costs a few
@@ -9,8 +9,8 @@
 
 mod callbacks;
 mod launches;
+mod library;
 
-use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::bindings as sys;
@@ -19,21 +19,14 @@ use parking_lot::Mutex;
 use stage2_spool::GpuNs;
 
 use crate::decode::{self, kind};
-use crate::options::{Attribution, Graph, Options};
+use crate::options::{Attribution, Graph};
 use crate::pool::{Full, Pool};
 use crate::state::{Off, Shared, Tracer};
 use crate::{diag, thread};
+use library::DriverGetVersion;
 
-/// CUPTI versions that are known to keep the layouts that are read: CUDA 11.8 to 13.x.
-const KNOWN_VERSIONS: [std::ops::RangeInclusive<u32>; 2] = [18..=99, 130_000..=139_999];
-/// CUDA 12.6: the first whose buffers per thread can be flushed safely.
-const PER_THREAD_BUFFERS_SINCE: u32 = 24;
-/// CUDA 12.9 update 1: the first known to survive a refused buffer.
-const REFUSAL_SINCE: u32 = 28;
 /// Longer kernel names are cut, bytes. The longest seen in real captures is below 4 KiB.
 const NAME_LIMIT: usize = 64 << 10;
-
-type DriverGetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
 
 /// CUPTI, subscribed and collecting.
 struct Cupti {
@@ -42,6 +35,8 @@ struct Cupti {
     subscriber: Mutex<Option<Subscriber>>,
     driver_get_version: DriverGetVersion,
     by_callback: bool,
+    /// Collection may be switched while the guest runs.
+    switches: bool,
     collecting: AtomicBool,
     /// Nothing is collected any more, whoever asks.
     shut: AtomicBool,
@@ -52,7 +47,7 @@ struct Cupti {
 /// Finds CUPTI, subscribes and starts collecting. Called once, in the driver's initialisation.
 pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
     let options = &shared.options;
-    let (driver_get_version, cuda_version) = driver(options)?;
+    let (driver_get_version, cuda_version) = library::driver(options)?;
     let cuda_major = (cuda_version / 1000).try_into().ok();
     let found = find::locate(options.cupti.as_deref(), cuda_major)
         .map_err(|error| Off(error.to_string()))?;
@@ -60,7 +55,7 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
     // SAFETY: the library was found as a CUPTI or named as one by the user, and the driver is in
     // the process, because it is what called us.
     let api = unsafe { Api::load(found.library) }.map_err(|error| Off(error.to_string()))?;
-    let version = known_version(&api)?;
+    let version = library::known_version(&api)?;
     // CUPTI may call back for the life of the process.
     let api: &'static Api = Box::leak(Box::new(api));
     let mut subscriber = subscribe(api)?;
@@ -84,7 +79,10 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
         ("attribution", attribution.to_owned()),
         ("graph", if options.graph == Graph::Node { "node" } else { "graph" }.to_owned()),
     ];
-    if is_simulated(api) {
+    if settings.is_whole {
+        facts.push(("collection", "whole".to_owned()));
+    }
+    if library::is_simulated(api) {
         facts.push(("cupti.simulated", "1".to_owned()));
     }
     diag::info(format_args!(
@@ -96,6 +94,7 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
         subscriber: Mutex::new(Some(subscriber)),
         driver_get_version,
         by_callback: settings.by_callback,
+        switches: library::may_switch(version),
         collecting: AtomicBool::new(settings.collecting),
         shut: AtomicBool::new(false),
         kinds: kinds(options.graph),
@@ -106,6 +105,8 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
 /// What was decided while CUPTI was set up.
 struct Settings {
     by_callback: bool,
+    /// Collection is on all the time although only some ranges are asked for.
+    is_whole: bool,
     collecting: bool,
 }
 
@@ -127,13 +128,13 @@ fn configure(
 ) -> Result<Settings, Off> {
     let options = &shared.options;
     let refused = |what: &str, error| Off(format!("CUPTI refused to {what}: {error}"));
-    let per_thread = version >= PER_THREAD_BUFFERS_SINCE
+    let per_thread = library::has_safe_buffers_per_thread(api, version)
         && api.set_attribute_u8(sys::CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, 1).is_ok();
     let by_callback = by_callback(options.attribution, per_thread, version);
     // Spares CUPTI from clearing our buffers, which are clear.
     let _ = api.set_attribute_u8(sys::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
 
-    let pool = Pool::new(options.buffers, version >= REFUSAL_SINCE).ok_or_else(|| {
+    let pool = Pool::new(options.buffers, library::may_refuse(version)).ok_or_else(|| {
         Off("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into())
     })?;
     // A second start cannot happen: `lifecycle` calls this once.
@@ -159,14 +160,22 @@ fn configure(
     // Without it only the names of the GPUs are missing.
     let _ = api.activity_enable(kind::DEVICE);
 
-    let collecting = !options.is_gated();
+    let is_whole = options.is_gated() && !library::may_switch(version);
+    if is_whole {
+        diag::warn(format_args!(
+            "CUPTI {version} may deadlock when collection is switched off (13.0 update 1 does not): it \
+             stays on, at its full cost, and what STAGE2_RANGES and STAGE2_SAMPLE do not ask for is \
+             left out"
+        ));
+    }
+    let collecting = !options.is_gated() || is_whole;
     if collecting {
         enable(api, kinds(options.graph))
             .map_err(|(kind, error)| refused(&format!("collect activity of kind {kind}"), error))?;
     } else if by_callback {
         report_launches(api, subscriber, false);
     }
-    Ok(Settings { by_callback, collecting })
+    Ok(Settings { by_callback, is_whole, collecting })
 }
 
 fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> bool {
@@ -175,7 +184,7 @@ fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> b
         Attribution::Auto => !per_thread_buffers,
         Attribution::Fence if !per_thread_buffers => {
             diag::warn(format_args!(
-                "STAGE2_ATTRIBUTION=fence needs CUPTI 12.6 or later, this is {version}; callbacks \
+                "STAGE2_ATTRIBUTION=fence needs CUPTI 12.6 update 2 or later, this is {version}; callbacks \
                  are used instead"
             ));
             true
@@ -201,47 +210,6 @@ fn report_launches(api: &Api, subscriber: &mut Subscriber, on: bool) {
     }
 }
 
-/// The driver's version function, and what it says (1000 * major + 10 * minor).
-fn driver(options: &Options) -> Result<(DriverGetVersion, c_int), Off> {
-    let library = match (find::driver(), &options.cupti) {
-        (Some(library), _) => library,
-        // A simulated CUPTI is its own driver.
-        // SAFETY: the user named this library as the CUPTI to load.
-        (None, Some(path)) => unsafe { libloading::Library::new(path) }
-            .map_err(|error| Off(format!("{} cannot be loaded: {error}", path.display())))?,
-        (None, None) => {
-            return Err(Off("the CUDA driver (libcuda.so) is not in the process".into()));
-        }
-    };
-    // SAFETY: the symbol has this type in every driver since CUDA 2.2.
-    let symbol = unsafe { library.get::<DriverGetVersion>(b"cuDriverGetVersion\0") };
-    let function =
-        *symbol.map_err(|_| Off("the CUDA driver has no cuDriverGetVersion; update it".into()))?;
-    // The driver stays for the life of the process; so must our handle.
-    std::mem::forget(library);
-    let mut version = 0;
-    // SAFETY: the place is valid for the result; the call is allowed before cuInit.
-    let result = unsafe { function(&raw mut version) };
-    if result != 0 {
-        return Err(Off(format!("the CUDA driver does not tell its version (error {result})")));
-    }
-    Ok((function, version))
-}
-
-fn known_version(api: &Api) -> Result<u32, Off> {
-    let version = api
-        .version()
-        .map_err(|error| Off(format!("{} does not work: {error}", api.path().display())))?;
-    if KNOWN_VERSIONS.iter().any(|known| known.contains(&version)) {
-        return Ok(version);
-    }
-    Err(Off(format!(
-        "{} is CUPTI version {version}, which is not known here (CUDA 11.8 to 13.x are); point \
-         STAGE2_CUPTI at a known one, or use a newer stage2",
-        api.path().display()
-    )))
-}
-
 fn subscribe(api: &'static Api) -> Result<Subscriber, Off> {
     api.subscribe(callbacks::on_callback, callbacks::user_data(api)).map_err(|error| {
         let holder = (error == cupti_sys::CuptiError::MULTIPLE_SUBSCRIBERS)
@@ -251,14 +219,6 @@ fn subscribe(api: &'static Api) -> Result<Subscriber, Off> {
             .unwrap_or_default();
         Off(format!("CUPTI refused the subscription{holder}: {error}"))
     })
-}
-
-fn is_simulated(api: &Api) -> bool {
-    // SAFETY: the library is loaded already, so no code of its runs; the symbol is not used.
-    unsafe {
-        libloading::Library::new(api.path())
-            .is_ok_and(|library| library.get::<*const ()>(b"stage2_sim_version\0").is_ok())
-    }
 }
 
 impl Cupti {
@@ -360,7 +320,14 @@ impl Tracer for Cupti {
         }
     }
 
+    fn switches(&self) -> bool {
+        self.switches
+    }
+
     fn collect(&self, on: bool) {
+        if !self.switches {
+            return;
+        }
         if on {
             if self.shut.load(Ordering::SeqCst) {
                 return;

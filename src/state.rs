@@ -127,7 +127,7 @@ impl Shared {
 
     /// Switches collection of GPU work on or off, if there is any, and notes when.
     pub fn collect(&self, on: bool) {
-        if let Some(tracer) = self.tracer() {
+        if let Some(tracer) = self.tracer().filter(|tracer| tracer.switches()) {
             if let Some(now) = tracer.now() {
                 self.switches.note(on, now);
             }
@@ -188,6 +188,11 @@ pub trait Tracer: Send + Sync {
 
     /// The NUL-terminated text at an address that a record holds.
     fn text_at(&self, address: usize) -> &[u8];
+
+    /// Whether [`Tracer::collect`] does anything: else collection is on all the time.
+    fn switches(&self) -> bool {
+        true
+    }
 
     /// Starts or stops collecting GPU work.
     fn collect(&self, on: bool);

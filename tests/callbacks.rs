@@ -1,5 +1,6 @@
-//! CUPTI before 12.6, whose buffers all threads share: launches are told by callbacks. The ranges,
-//! the choice of instances and the switching have to be those of the newer ones.
+//! Launches told by callbacks: always by CUPTI before 12.6, whose buffers all threads share and whose
+//! collection stays on; by newer ones where it is asked for, and switched with collection. The ranges
+//! and the choice of instances have to be those of fences.
 
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 mod common;
@@ -12,14 +13,23 @@ use stage2_spool::{Losses, Record};
 /// The oldest that is supported, and the last without safe buffers for each thread.
 const OLD: [&str; 3] = ["11.8", "12.2", "12.5"];
 const NEW: &str = "13.0";
+const ALL: [&str; 4] = [OLD[0], OLD[1], OLD[2], NEW];
 
 fn guest(hazard: &str, version: &str) -> Guest {
-    Guest::new(hazard).env("STAGE2_SIM_CUPTI_VERSION", version)
+    Guest::new(hazard)
+        .env("STAGE2_SIM_CUPTI_VERSION", version)
+        .env("STAGE2_ATTRIBUTION", "callback")
 }
 
 /// What a guest left that noticed nothing, with launches told by callbacks.
 fn by_callback(left: &Left) -> &Spool {
-    let spool = left.expect_quiet(0).spool();
+    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    let spool = left.spool();
+    let said = left.stderr();
+    match spool.meta("collection") {
+        Some("whole") => assert!(said.contains("stays on") && said.lines().count() == 1, "{said}"),
+        _ => assert_eq!(said, ""),
+    }
     assert_eq!(spool.meta("attribution"), Some("callback"));
     spool
 }
@@ -62,15 +72,14 @@ fn one_thread_gets_the_same_instances_paths_and_counts_as_with_fences() {
         ("start_end", &[("STAGE2_RANGES", "request,inner")]),
         ("late_cuda", &[("STAGE2_RANGES", "load")]),
     ] {
-        let run = |version| {
-            let guest = guest(hazard, version);
+        let run = |guest: Guest| {
             settings.iter().fold(guest, |guest, (name, value)| guest.env(name, value)).run()
         };
-        let new = run(NEW);
+        let new = run(guest(hazard, NEW).env("STAGE2_ATTRIBUTION", "fence"));
         let new = new.expect_quiet(0).spool();
         assert_eq!(new.meta("attribution"), Some("fence"));
-        for version in OLD {
-            let left = run(version);
+        for version in ALL {
+            let left = run(guest(hazard, version));
             let old = complete(&left);
             let case = format!("{hazard} {settings:?} {version}");
             assert_eq!(old.samples(), new.samples(), "{case}");
@@ -83,15 +92,16 @@ fn one_thread_gets_the_same_instances_paths_and_counts_as_with_fences() {
 }
 
 #[test]
-fn what_sampling_leaves_out_is_never_delivered() {
-    for version in OLD {
+fn what_sampling_leaves_out_is_delivered_only_where_collection_stays_on() {
+    for version in ALL {
         let left = guest("steps", version)
             .env("STAGE2_SAMPLE", "1/16")
             .env("STAGE2_RANGES", "decode_step")
             .env("STAGE2_SUMMARY", "stderr")
             .run();
         let (stderr, spool) = (left.stderr(), left.spool());
-        assert!(stderr.contains("SAMPLED 1/16") && !stderr.contains("left out"), "{stderr}");
+        assert!(stderr.contains("SAMPLED 1/16"), "{stderr}");
+        assert_eq!(stderr.contains(", 1650 left out by"), version != NEW, "{stderr}");
         let recorded = counts(&[("decode/decode_step", 24), ("decode/decode_step/layer", 84)]);
         assert_eq!(spool.kernels(), recorded, "{version}");
     }
@@ -99,7 +109,7 @@ fn what_sampling_leaves_out_is_never_delivered() {
 
 #[test]
 fn threads_that_share_a_buffer_are_told_apart_while_collection_is_switched() {
-    for version in OLD {
+    for version in ALL {
         let left = guest("threads", version).env("STAGE2_RANGES", "t?.decode").run();
         let spool = by_callback(&left);
         let mut kernels = spool.kernels();
@@ -110,6 +120,7 @@ fn threads_that_share_a_buffer_are_told_apart_while_collection_is_switched() {
         let lost =
             Losses { unattributed: unknown as u64, late_switches: late, ..Losses::default() };
         assert_eq!(spool.losses(), lost);
+        assert!(version == NEW || (unknown, late) == (0, 0), "nothing is switched: {lost:?}");
         let mut missing = 0usize;
         for thread in 0..4usize {
             let found = kernels.remove(&format!("t{thread}.decode")).unwrap_or(0);
@@ -123,13 +134,14 @@ fn threads_that_share_a_buffer_are_told_apart_while_collection_is_switched() {
 
 #[test]
 fn threads_that_share_a_buffer_are_sampled_each_by_its_own_instances() {
-    for version in OLD {
+    for version in ALL {
         let left = guest("sampled_threads", version).env("STAGE2_SAMPLE", "1/8").run();
         let spool = by_callback(&left);
         let samples = spool.samples();
         assert_eq!(samples.len(), 4);
         let mut kernels = spool.kernels();
-        kernels.remove("(unknown)");
+        let unknown = kernels.remove("(unknown)");
+        assert!(version == NEW || unknown.is_none(), "{version}: {unknown:?}");
         let whole: BTreeMap<String, usize> = samples
             .iter()
             .enumerate()
@@ -145,7 +157,7 @@ fn threads_that_share_a_buffer_are_sampled_each_by_its_own_instances() {
 
 #[test]
 fn what_is_nested_in_a_step_that_collection_came_too_late_for_is_left_out_with_it() {
-    let left = guest("late_switch", "12.2")
+    let left = guest("late_switch", NEW)
         .env("STAGE2_SAMPLE", "1/2")
         .env("STAGE2_SIM_FAULT", "slow-enable=200")
         .run();
@@ -156,8 +168,10 @@ fn what_is_nested_in_a_step_that_collection_came_too_late_for_is_left_out_with_i
 
 #[test]
 fn a_range_that_is_never_closed_keeps_to_itself() {
-    let left = guest("never_closed", "12.2").env("STAGE2_SAMPLE", "1/4").run();
-    let spool = by_callback(&left);
-    assert_eq!(spool.losses(), Losses { unclosed: 1, ..Losses::default() });
-    assert_eq!(spool.kernels(), counts(&[("decode_step", 6), ("other", 6)]));
+    for version in ["12.2", NEW] {
+        let left = guest("never_closed", version).env("STAGE2_SAMPLE", "1/4").run();
+        let spool = by_callback(&left);
+        assert_eq!(spool.losses(), Losses { unclosed: 1, ..Losses::default() });
+        assert_eq!(spool.kernels(), counts(&[("decode_step", 6), ("other", 6)]));
+    }
 }

@@ -122,6 +122,38 @@ fn replays_that_run_on_after_their_step_are_counted_and_keep_no_times() {
 }
 
 #[test]
+fn a_cupti_that_may_deadlock_when_it_is_switched_off_stays_on_and_the_rest_is_left_out() {
+    for (version, attribution) in [("12.4", "callback"), ("12.8", "fence")] {
+        let old = |guest: Guest| {
+            // Whoever switches it off is held up for longer than we wait at the end.
+            guest
+                .env("STAGE2_SIM_CUPTI_VERSION", version)
+                .env("STAGE2_SIM_FAULT", "slow-disable=20000")
+                .env("STAGE2_SUMMARY", "stderr")
+                .env("STAGE2_RANGES", "decode_step")
+        };
+        let left = old(sampled("steps", 16)).run();
+        let (stderr, spool) = (left.stderr(), left.spool());
+        assert_eq!(stderr.matches("may deadlock").count(), 1, "{stderr}");
+        for part in ["decode/decode_step  x192", "left out by", "complete: 108 GPU records"] {
+            assert!(stderr.contains(part), "{part:?} in {stderr}");
+        }
+        let of = |key| spool.meta(key);
+        assert_eq!((of("attribution"), of("collection")), (Some(attribution), Some("whole")));
+        assert_eq!(spool.losses(), Losses::default());
+        let step = "decode/decode_step".to_owned();
+        assert_eq!(spool.samples(), BTreeMap::from([(step.clone(), (192, 12))]));
+        let expected = counts(&[(&step, 12 * 2), ("decode/decode_step/layer", 12 * 7)]);
+        assert_eq!(spool.kernels(), expected);
+
+        // Graphs that run on after their range are collected to their end.
+        let left = old(sampled("sampled_graph", 16)).run();
+        assert_eq!(left.spool().losses(), Losses::default());
+        assert_eq!(left.spool().kernels(), counts(&[("decode_step", 4 * 30)]));
+    }
+}
+
+#[test]
 fn a_fork_within_a_sampled_step_disturbs_neither_side() {
     let left = sampled("sampled_fork", 4).env("STAGE2_RANGES", "decode_step").run();
     let spool = complete(&left);

@@ -74,6 +74,39 @@ fn a_cupti_that_lacks_a_function() {
 }
 
 #[test]
+fn buffers_per_thread_are_used_from_12_6_update_2_on_which_has_the_version_of_12_6() {
+    let folder = tempfile::tempdir().expect("folder");
+    let first = folder.path().join("libstage2_sim.so");
+    stage2_sim::without_symbol(&simulator(), &first, "cuptiRangeProfilerEnable").expect("a copy");
+    for (version, cupti, attribution) in [
+        ("12.5", simulator(), "callback"),
+        ("12.6", first.clone(), "callback"),
+        ("12.6", simulator(), "fence"),
+        ("12.8", first.clone(), "fence"),
+    ] {
+        let left = Guest::new("return")
+            .env("STAGE2_SIM_CUPTI_VERSION", version)
+            .env("STAGE2_CUPTI", &cupti)
+            .env("STAGE2_TEST_SIM", &cupti)
+            .run();
+        let spool = left.expect_quiet(0).spool();
+        assert_eq!(spool.meta("attribution"), Some(attribution), "{version}");
+        assert_eq!(spool.kernels()["prefill"], 100);
+    }
+}
+
+#[test]
+fn the_end_switches_nothing_off_in_a_cupti_that_may_deadlock_then() {
+    for version in ["12.8", "130000"] {
+        let left = Guest::new("return")
+            .env("STAGE2_SIM_CUPTI_VERSION", version)
+            .env("STAGE2_SIM_FAULT", "slow-disable=20000")
+            .run();
+        assert_eq!(left.expect_quiet(0).spool().kernels().values().sum::<usize>(), 207);
+    }
+}
+
+#[test]
 fn records_that_cupti_drops_are_counted() {
     let left = Guest::new("return").env("STAGE2_SIM_FAULT", "drop=10").run();
     let spool = left.expect_quiet(0).spool();

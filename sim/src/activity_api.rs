@@ -92,6 +92,7 @@ extern "C" fn cuptiActivityEnable(kind: u32) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiActivityDisable(kind: u32) -> u32 {
+    std::thread::sleep(Duration::from_millis(state().config.faults.slow_disable_ms));
     set_kind(kind, false)
 }
 
@@ -139,6 +140,12 @@ extern "C" fn cuptiActivityFlushAll(flag: u32) -> u32 {
 extern "C" fn cuptiActivityFlushPeriod(_period_ms: u32) -> u32 {
     // Full and complete buffers are handed over at once here, so a period changes nothing.
     cupti::SUCCESS
+}
+
+/// Not simulated. Clients tell CUDA 12.6 update 2, the first to have it, from 12.6 by its name.
+#[unsafe(no_mangle)]
+extern "C" fn cuptiRangeProfilerEnable(_params: *mut c_void) -> u32 {
+    cupti::NOT_SUPPORTED
 }
 
 #[unsafe(no_mangle)]

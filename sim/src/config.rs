@@ -20,7 +20,8 @@ pub(crate) const FIRST_CORRELATION: &str = "STAGE2_SIM_FIRST_CORRELATION";
 pub(crate) const VARIABLES: [&str; 5] = [CUPTI_VERSION, FAULT, FAST, SEED, FIRST_CORRELATION];
 
 const FAULT_FORMS: &str = "subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, drop=N, \
-                           zero-timestamps=N, late-buffers=MS, flush-hang=MS, slow-enable=MS, no-device";
+                           zero-timestamps=N, late-buffers=MS, flush-hang=MS, slow-enable=MS, \
+                           slow-disable=MS, no-device";
 
 /// Settings of one process, fixed at its first use of the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub(crate) struct Faults {
     pub(crate) flush_hang_ms: u64,
     /// How long cuptiActivityEnable takes for each kind, ms.
     pub(crate) slow_enable_ms: u64,
+    /// How long cuptiActivityDisable takes for each kind, ms.
+    pub(crate) slow_disable_ms: u64,
     /// The machine has no GPU.
     pub(crate) no_device: bool,
 }
@@ -139,6 +142,7 @@ impl Faults {
                 "late-buffers" => faults.late_buffers_ms = amount,
                 "flush-hang" => faults.flush_hang_ms = amount,
                 "slow-enable" => faults.slow_enable_ms = amount,
+                "slow-disable" => faults.slow_disable_ms = amount,
                 _ => return Err(refuse()),
             }
         }
