@@ -48,7 +48,8 @@ pub struct Counters {
     pub aggregates_folded: Counter,
     /// GPU records that were placed in a range or known to be outside of all.
     pub attributed: Counter,
-    /// Wanted ranges that were opened while another thread was slow to switch collection on.
+    /// Wanted ranges that were opened while another thread was slow to switch collection on, or that
+    /// CUPTI refused to switch it on for.
     pub late_switches: Counter,
     /// At the end CUPTI gave its buffers to somebody else: 1, and what is missing is not known.
     pub taken_over: Counter,

@@ -21,7 +21,7 @@ use stage2_spool::GpuNs;
 use crate::decode::{self, kind};
 use crate::options::{Attribution, Graph};
 use crate::pool::{Full, Pool};
-use crate::state::{Off, Shared, Tracer};
+use crate::state::{self, Off, Shared, Tracer};
 use crate::{diag, thread};
 use library::DriverGetVersion;
 
@@ -38,6 +38,8 @@ struct Cupti {
     /// Collection may be switched while the guest runs.
     switches: bool,
     collecting: AtomicBool,
+    /// A switch failed, which was said.
+    refused: AtomicBool,
     /// Nothing is collected any more, whoever asks.
     shut: AtomicBool,
     kinds: &'static [u32],
@@ -96,6 +98,7 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
         by_callback: settings.by_callback,
         switches: library::may_switch(version),
         collecting: AtomicBool::new(settings.collecting),
+        refused: AtomicBool::new(false),
         shut: AtomicBool::new(false),
         kinds: kinds(options.graph),
         facts,
@@ -279,6 +282,9 @@ impl Tracer for Cupti {
 
     fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) -> u64 {
         let bytes = full.bytes();
+        if bytes.is_empty() {
+            return 0;
+        }
         let start = full.as_ptr();
         let mut record = std::ptr::null_mut();
         let (mut read, mut last_at) = (0, 0);
@@ -336,9 +342,16 @@ impl Tracer for Cupti {
             // Before the first record, so that none is without its launch.
             self.report_launches(true);
             if let Err((kind, error)) = enable(self.api, self.kinds) {
-                diag::warn(format_args!(
-                    "CUPTI refused to collect activity of kind {kind}: {error}"
-                ));
+                if let Some(shared) = state::shared() {
+                    shared.counters.late_switches.increment();
+                }
+                // Each range that is asked for comes by here.
+                if !self.refused.swap(true, Ordering::Relaxed) {
+                    diag::warn(format_args!(
+                        "CUPTI refused to collect activity of kind {kind}, which is missing from \
+                         here on: {error}"
+                    ));
+                }
             }
             if self.shut.load(Ordering::SeqCst) {
                 // Between the two looks at it.

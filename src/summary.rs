@@ -96,7 +96,7 @@ impl Summary<'_> {
                 "records unreadable, about (work that still ran at exit, for instance)",
             ),
             (c.taken_over.get(), "tool took CUPTI's buffers (GPU work after that is missing)"),
-            (c.late_switches.get(), "ranges opened while collection was being switched"),
+            (c.late_switches.get(), "ranges opened before collection was on"),
             (c.unbalanced.get(), "range ends without a start"),
             (c.unclosed.get(), "ranges still open"),
             (c.names_cut.get(), "range names cut"),

@@ -107,6 +107,19 @@ fn the_end_switches_nothing_off_in_a_cupti_that_may_deadlock_then() {
 }
 
 #[test]
+fn a_cupti_that_refuses_to_be_switched_on_is_told_of_once_and_every_range_counts() {
+    let left = Guest::new("steps")
+        .env("STAGE2_RANGES", "decode_step")
+        .env("STAGE2_SIM_FAULT", "enable=15")
+        .run();
+    assert_eq!(left.output.status.code(), Some(0));
+    let stderr = left.stderr();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("CUPTI refused to collect"), "{stderr}");
+    assert_eq!(left.spool().losses().late_switches, 192);
+}
+
+#[test]
 fn records_that_cupti_drops_are_counted() {
     let left = Guest::new("return").env("STAGE2_SIM_FAULT", "drop=10").run();
     let spool = left.expect_quiet(0).spool();
