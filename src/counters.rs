@@ -51,8 +51,8 @@ pub struct Counters {
     /// Wanted ranges that were opened while another thread was slow to switch collection on, or that
     /// CUPTI refused to switch it on for.
     pub late_switches: Counter,
-    /// At the end CUPTI gave its buffers to somebody else: 1, and what is missing is not known.
-    pub taken_over: Counter,
+    /// At the end CUPTI did not hand its records to us: 1, and how many are missing is not known.
+    pub incomplete: Counter,
     /// GPU records left out because `STAGE2_RANGES` does not ask for them.
     pub filtered: Counter,
 }

@@ -296,8 +296,10 @@ impl Tracer for Cupti {
                     record = next.as_ptr();
                     let at = (record as usize).wrapping_sub(start as usize);
                     match bytes.get(at..) {
-                        Some(bytes) if !bytes.is_empty() => each(bytes),
-                        // CUPTI left the buffer: nothing behind can be trusted.
+                        Some(bytes) if !bytes.is_empty() && (read == 0 || at > last_at) => {
+                            each(bytes);
+                        }
+                        // CUPTI left the buffer or turned back: nothing behind can be trusted.
                         _ => return decode::records_behind(read, last_at, full.valid),
                     }
                     (read, last_at) = (read + 1, at);

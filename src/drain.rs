@@ -62,7 +62,8 @@ pub fn run(shared: &'static Shared) {
         std::thread::park_timeout(NAP.min(flush_at.saturating_duration_since(Instant::now())));
         drain.take_in();
         if Instant::now() >= flush_at {
-            drain.flush(false);
+            // A failure has no consequence yet: what is not handed over now comes later.
+            let _ = drain.flush(false);
             flush_at = Instant::now() + shared.options.flush;
         }
     }
@@ -280,11 +281,14 @@ impl Drain {
     }
 
     /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
-    fn flush(&mut self, forced: bool) {
+    fn flush(&mut self, forced: bool) -> Result<(), String> {
         // A flush holds up launches for a moment: none where there is nothing to be had.
         let worthwhile = self.may_hold_records() || forced;
+        let mut done = Ok(());
         if let Some(tracer) = self.shared.tracer().filter(|_| worthwhile) {
-            if let Err(error) = tracer.flush(forced) {
+            // What goes wrong on CUPTI's own threads fails the next call, and that one only.
+            done = tracer.flush(forced).or_else(|_| tracer.flush(forced));
+            if let Err(error) = &done {
                 diag::debug(format_args!("CUPTI did not flush: {error}"));
             }
             self.shared.counters.cupti_dropped.add(tracer.take_dropped());
@@ -294,6 +298,7 @@ impl Drain {
         let tracer = self.shared.tracer();
         self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));
         self.output.flush(&self.shared.counters);
+        done
     }
 
     fn contacts(&self) -> u64 {
@@ -303,31 +308,36 @@ impl Drain {
     /// CUPTI has one pair of buffer callbacks: where another tool registers its own after us, it
     /// gets all further records. Called where CUPTI had nothing for us at the end, which is no sign
     /// by itself: CUPTI is made to write a record and to hand it back.
-    fn look_for_another_tool(&mut self) {
+    fn another_tool_has_the_buffers(&mut self) -> bool {
         let contacts = self.contacts();
         let written = contacts > 0 && self.shared.tracer().is_some_and(Tracer::write_one);
-        if !written {
-            return;
-        }
-        self.flush(true);
-        if self.contacts() == contacts {
-            self.shared.counters.taken_over.increment();
-            let (key, value) = ("gpu.taken_over".to_owned(), "1".to_owned());
-            self.output.put(Record::Meta { key, value });
-            diag::warn(format_args!(
-                "another tool took CUPTI's activity buffers: GPU work after that is missing; run \
-                 without it (torch.profiler, for instance)"
-            ));
-        }
+        written && self.flush(true).is_ok() && self.contacts() == contacts
+    }
+
+    /// GPU work is missing, and nobody knows how much.
+    fn say_incomplete(&mut self, reason: &str) {
+        self.shared.counters.incomplete.increment();
+        let (key, value) = ("gpu.incomplete".to_owned(), reason.to_owned());
+        self.output.put(Record::Meta { key, value });
+        diag::warn(format_args!("GPU work is missing: {reason}"));
     }
 
     /// Takes in the rest, closes the spool and shows the summary.
     fn finish(mut self) {
         let contacts = self.contacts();
         self.shared.collect(false);
-        self.flush(true);
-        if self.contacts() == contacts {
-            self.look_for_another_tool();
+        let flushed = self.flush(true);
+        let holds_some = self.shared.pool.get().is_some_and(|pool| pool.given() > 0);
+        if let (Err(error), true) = (&flushed, holds_some) {
+            self.say_incomplete(&format!("CUPTI did not hand over its last records ({error})"));
+        } else if flushed.is_ok()
+            && self.contacts() == contacts
+            && self.another_tool_has_the_buffers()
+        {
+            self.say_incomplete(
+                "another tool took CUPTI's activity buffers, and all GPU work after that (run \
+                 without it; torch.profiler, for instance)",
+            );
         }
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);

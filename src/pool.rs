@@ -162,6 +162,12 @@ impl Pool {
         self.contacts.load(Ordering::Relaxed)
     }
 
+    /// Buffers that CUPTI holds.
+    pub fn given(&self) -> usize {
+        let given = |owner: &&AtomicU32| owner.load(Ordering::Relaxed) != NOT_GIVEN;
+        self.owners.iter().filter(given).count()
+    }
+
     /// The oldest buffer that CUPTI handed back.
     pub fn take_full(&self) -> Option<Full> {
         self.full.pop()
@@ -336,7 +342,9 @@ mod tests {
     fn a_valid_size_beyond_the_buffer_is_not_believed() {
         let (pool, counters) = (Pool::new(SIZES, true).unwrap(), Counters::default());
         let (start, size) = pool.request(1, &counters).unwrap();
+        assert_eq!(pool.given(), 1);
         pool.complete(start, usize::MAX, &counters);
+        assert_eq!((pool.given(), pool.contacts()), (0, 2));
         assert_eq!(pool.take_full().unwrap().valid, size);
     }
 }

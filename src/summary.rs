@@ -80,7 +80,7 @@ impl Summary<'_> {
             + c.invalid_timestamps.get()
             + c.unreadable_records.get()
             + c.late_switches.get()
-            + c.taken_over.get();
+            + c.incomplete.get();
         let mut line = format!(
             "{} GPU records attributed, {} unattributed, {} dropped by CUPTI, {} without valid times",
             c.attributed.get(),
@@ -95,7 +95,7 @@ impl Summary<'_> {
                 c.unreadable_records.get(),
                 "records unreadable, about (work that still ran at exit, for instance)",
             ),
-            (c.taken_over.get(), "tool took CUPTI's buffers (GPU work after that is missing)"),
+            (c.incomplete.get(), "reason why CUPTI's last records are missing (see above)"),
             (c.late_switches.get(), "ranges opened before collection was on"),
             (c.unbalanced.get(), "range ends without a start"),
             (c.unclosed.get(), "ranges still open"),

@@ -132,6 +132,9 @@ extern "C" fn cuptiActivityFlushAll(flag: u32) -> u32 {
     if hang_ms > 0 {
         std::thread::sleep(Duration::from_millis(hang_ms));
     }
+    if let Some(error) = state.config.faults.flush {
+        return error;
+    }
     state.buffers.flush(flag & 1 == 1);
     cupti::SUCCESS
 }

@@ -19,7 +19,7 @@ pub(crate) const FIRST_CORRELATION: &str = "STAGE2_SIM_FIRST_CORRELATION";
 /// Every variable that is read.
 pub(crate) const VARIABLES: [&str; 5] = [CUPTI_VERSION, FAULT, FAST, SEED, FIRST_CORRELATION];
 
-const FAULT_FORMS: &str = "subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, drop=N, \
+const FAULT_FORMS: &str = "subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, flush=CODE, drop=N, \
                            zero-timestamps=N, late-buffers=MS, flush-hang=MS, slow-enable=MS, \
                            slow-disable=MS, no-device";
 
@@ -47,6 +47,8 @@ pub(crate) struct Faults {
     pub(crate) register: Option<u32>,
     /// `CUptiResult` of every cuptiActivityEnable.
     pub(crate) enable: Option<u32>,
+    /// `CUptiResult` of every cuptiActivityFlushAll, which does nothing.
+    pub(crate) flush: Option<u32>,
     /// `CUresult` of cuInit.
     pub(crate) cu_init: Option<u32>,
     /// Every how many records one is dropped and counted.
@@ -136,6 +138,7 @@ impl Faults {
                 "subscribe" => faults.subscribe = Some(code()?),
                 "register" => faults.register = Some(code()?),
                 "enable" => faults.enable = Some(code()?),
+                "flush" => faults.flush = Some(code()?),
                 "cu-init" => faults.cu_init = Some(code()?),
                 "drop" => faults.drop_every = amount,
                 "zero-timestamps" => faults.zero_timestamps_every = amount,

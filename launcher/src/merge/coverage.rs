@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{META_GPU_OFF, META_TAKEN_OVER, is_simulated};
+use super::{META_GPU_OFF, META_INCOMPLETE, is_simulated};
 use crate::load::{Capture, FileEnding, META_SAMPLE, ProcessCapture};
 use crate::report::model::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
 use crate::report::numbers::count;
@@ -138,8 +138,8 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
     let total = &coverage.total;
     let ended = |ending| coverage.processes.iter().filter(|p| p.ending == ending).count() as u64;
     let off = coverage.processes.iter().filter(|p| p.gpu_off.is_some()).count() as u64;
-    let taken_over =
-        coverage.processes.iter().filter(|p| p.meta.contains_key(META_TAKEN_OVER)).count() as u64;
+    let incomplete =
+        coverage.processes.iter().filter(|p| p.meta.contains_key(META_INCOMPLETE)).count() as u64;
     let off = if coverage.gpu_records() > 0 { off } else { 0 };
     [
         ("GPU records that could not be attributed", total.unattributed),
@@ -158,7 +158,7 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
         ("spool files not readable to the end", ended(FileEnding::Unreadable)),
         ("spool files not readable at all", coverage.files_refused),
         ("processes whose GPU work was not recorded", off),
-        ("processes in which another tool took CUPTI's buffers", taken_over),
+        ("processes whose GPU work is incomplete", incomplete),
     ]
     .into_iter()
     .filter(|&(_, number)| number > 0)

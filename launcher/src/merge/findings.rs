@@ -1,6 +1,6 @@
 //! Coverage of all processes -> findings: what is missing, why, and what to do about it.
 
-use super::META_TAKEN_OVER;
+use super::META_INCOMPLETE;
 use crate::finding::{Finding, Severity};
 use crate::load::sampling::Sampled;
 use crate::load::{FileEnding, ProcessCapture};
@@ -140,13 +140,7 @@ pub(super) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> 
     let mut findings: Vec<Finding> = counted.collect();
     findings.extend(endings(processes));
     findings.extend(processes.iter().filter_map(gpu_off));
-    findings.extend(when(
-        Severity::Warning,
-        captures.iter().filter(|c| c.meta.contains_key(META_TAKEN_OVER)).map(|c| c.file.as_str()),
-        "processes in which another tool took CUPTI's activity buffers",
-        "GPU work after that went to it and is missing from every number here",
-        "run without it (torch.profiler with CUDA activities, for instance)",
-    ));
+    findings.extend(processes.iter().filter_map(incomplete));
     findings.extend(clocks(captures));
     findings.extend(filters(captures));
     findings.extend(samples(captures));
@@ -296,6 +290,19 @@ fn gpu_off(process: &ProcessCoverage) -> Option<Finding> {
         what: format!("{}: GPU work was not recorded: {reason}", process.file),
         why: "only its ranges are here".to_owned(),
         remedy: "do what it says and run again; README.md (Limits) has what CUPTI needs".to_owned(),
+    })
+}
+
+fn incomplete(process: &ProcessCoverage) -> Option<Finding> {
+    process.meta.get(META_INCOMPLETE).map(|reason| Finding {
+        severity: Severity::Warning,
+        what: format!(
+            "{}: GPU work is missing: {}",
+            process.file,
+            text::visible(reason.as_bytes())
+        ),
+        why: "how much is not known".to_owned(),
+        remedy: "remove the cause and run again".to_owned(),
     })
 }
 

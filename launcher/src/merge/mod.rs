@@ -32,8 +32,8 @@ const META_SIMULATED: &str = "cupti.simulated";
 /// Key under which a collector says why it collects no GPU work.
 const META_GPU_OFF: &str = "gpu.off";
 
-/// Key under which a collector says that another tool took CUPTI's buffers from it.
-const META_TAKEN_OVER: &str = "gpu.taken_over";
+/// Key under which a collector says why GPU work is missing, nobody knows how much.
+const META_INCOMPLETE: &str = "gpu.incomplete";
 
 /// GPU work of the whole run, by identifiers of the whole run.
 type Groups = HashMap<GroupKey, Stats>;

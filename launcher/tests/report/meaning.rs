@@ -122,14 +122,18 @@ fn what_nobody_looked_at_is_absent_not_zero() {
 }
 
 #[test]
-fn a_capture_from_which_another_tool_took_the_buffers_is_not_complete() {
+fn a_capture_that_says_why_it_is_incomplete_is_not_complete() {
     let mut b = process();
-    b.open(1, 1, 0, 0).kernel(1, 1, 1, (5, 25)).close(1, 30).meta("gpu.taken_over", "1").end();
+    b.open(1, 1, 0, 0)
+        .kernel(1, 1, 1, (5, 25))
+        .close(1, 30)
+        .meta("gpu.incomplete", "a tool\nhas it")
+        .end();
     let report = report(&mut b);
     let text = &report.coverage.verdict.text;
-    let gap = "processes in which another tool took CUPTI's buffers: 1";
+    let gap = "processes whose GPU work is incomplete: 1";
     assert!(text.starts_with("PARTIAL") && text.contains(gap), "{text}");
-    assert!(report.findings.iter().any(|f| f.what.contains("took CUPTI's activity buffers: 1")));
+    assert!(report.findings.iter().any(|f| f.what.contains("GPU work is missing: a tool")));
 }
 
 #[test]
