@@ -120,17 +120,19 @@ impl Pool {
         })
     }
 
-    /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted.
+    /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted; an extra
+    /// buffer is none, for nothing is lost by it.
     pub fn request(&self, owner: u32, counters: &Counters) -> Option<(*mut u8, usize)> {
         self.contacts.fetch_add(1, Ordering::Relaxed);
-        let mut free = self.free_large.pop().or_else(|| self.free_small.pop());
-        if free.is_none() {
+        let extra = || self.extra.as_ref()?.1.pop();
+        let free = self.free_large.pop().or_else(|| self.free_small.pop()).or_else(extra);
+        let Some(index) = free else {
             counters.buffers_refused.increment();
-            free = self.extra.as_ref()?.1.pop();
-        }
-        // Where CUPTI holds thousands of buffers, the next one is never told from memory of others
-        // again: its records are counted, its memory stays.
-        let Some(index) = free else { return map(SMALL_BYTES).map(|start| (start, SMALL_BYTES)) };
+            self.extra.as_ref()?;
+            // CUPTI holds thousands of buffers. This one is never told from memory of others
+            // again: its records are counted, its memory stays.
+            return map(SMALL_BYTES).map(|start| (start, SMALL_BYTES));
+        };
         if let Some(slot) = self.owners.get(index as usize) {
             slot.store(owner, Ordering::Release);
         }
@@ -299,7 +301,7 @@ mod tests {
                 pool.recycle(full);
             }
         }
-        assert_eq!(counters.buffers_refused.get(), 4 * pooled as u64);
+        assert_eq!(counters.buffers_refused.get(), 0);
         assert_eq!(counters.unreadable_records.get(), 0);
     }
 
