@@ -260,18 +260,6 @@ impl Tracer for Cupti {
         self.api.flush_all(forced).map_err(|error| error.to_string())
     }
 
-    fn write_one(&self) -> bool {
-        // The record of a driver call, which is our own fence.
-        if self.api.activity_enable_driver_api(launches::FENCE, true).is_err() {
-            return false;
-        }
-        let mut version = 0;
-        // SAFETY: as at the start.
-        unsafe { (self.driver_get_version)(&raw mut version) };
-        let _ = self.api.activity_enable_driver_api(launches::FENCE, false);
-        true
-    }
-
     fn now(&self) -> Option<GpuNs> {
         self.api.timestamp_ns().ok().map(GpuNs)
     }

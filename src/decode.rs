@@ -17,8 +17,6 @@ pub enum Activity {
     Graph(GraphActivity),
     /// A GPU is there.
     Device(DeviceActivity),
-    /// A driver call, recorded only to see whether CUPTI's buffers still come to us.
-    DriverCall,
     /// A kind that we did not ask for, or too few bytes for its kind.
     Unreadable,
 }
@@ -118,7 +116,6 @@ pub mod kind {
     #![allow(missing_docs, reason = "the names are CUPTI's")]
     pub const MEMCPY: u32 = 1;
     pub const MEMSET: u32 = 2;
-    pub const DRIVER: u32 = 4;
     pub const DEVICE: u32 = 8;
     pub const CONCURRENT_KERNEL: u32 = 10;
     pub const MEMCPY2: u32 = 22;
@@ -158,7 +155,6 @@ impl Fields<'_> {
             kind::MEMSET => self.transfer(Offsets::MEMSET).map(Activity::Transfer),
             kind::GRAPH_TRACE => self.graph().map(Activity::Graph),
             kind::DEVICE => self.device().map(Activity::Device),
-            kind::DRIVER => Some(Activity::DriverCall),
             _ => None,
         }
     }

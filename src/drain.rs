@@ -13,7 +13,7 @@ use stage2_spool::{Copy, Device, Fill, GpuNs, GraphLaunch, Kernel, Queue, Record
 use crate::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
 use crate::decode::{self, Activity, Execution, KernelActivity};
 use crate::intern::{Interner, Sink};
-use crate::pool::{Full, Pool};
+use crate::pool::Full;
 use crate::ranges::{Closed, Ranges};
 use crate::spans::Spans;
 use crate::state::{Shared, Tracer};
@@ -185,7 +185,6 @@ impl Drain {
                 l2_bytes: device.l2_bytes,
                 uuid: device.uuid,
             })),
-            Activity::DriverCall => {}
             Activity::Unreadable => self.shared.counters.unreadable_records.increment(),
         });
         self.shared.counters.unreadable_records.add(unread);
@@ -301,19 +300,6 @@ impl Drain {
         done
     }
 
-    fn contacts(&self) -> u64 {
-        self.shared.pool.get().map_or(0, Pool::contacts)
-    }
-
-    /// CUPTI has one pair of buffer callbacks: where another tool registers its own after us, it
-    /// gets all further records. Called where CUPTI had nothing for us at the end, which is no sign
-    /// by itself: CUPTI is made to write a record and to hand it back.
-    fn another_tool_has_the_buffers(&mut self) -> bool {
-        let contacts = self.contacts();
-        let written = contacts > 0 && self.shared.tracer().is_some_and(Tracer::write_one);
-        written && self.flush(true).is_ok() && self.contacts() == contacts
-    }
-
     /// GPU work is missing, and nobody knows how much.
     fn say_incomplete(&mut self, reason: &str) {
         self.shared.counters.incomplete.increment();
@@ -324,20 +310,11 @@ impl Drain {
 
     /// Takes in the rest, closes the spool and shows the summary.
     fn finish(mut self) {
-        let contacts = self.contacts();
         self.shared.collect(false);
         let flushed = self.flush(true);
         let holds_some = self.shared.pool.get().is_some_and(|pool| pool.given() > 0);
         if let (Err(error), true) = (&flushed, holds_some) {
             self.say_incomplete(&format!("CUPTI did not hand over its last records ({error})"));
-        } else if flushed.is_ok()
-            && self.contacts() == contacts
-            && self.another_tool_has_the_buffers()
-        {
-            self.say_incomplete(
-                "another tool took CUPTI's activity buffers, and all GPU work after that (run \
-                 without it; torch.profiler, for instance)",
-            );
         }
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);

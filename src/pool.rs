@@ -11,7 +11,7 @@
 //! those that nobody reads in time, the records are counted.
 
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam::queue::ArrayQueue;
 
@@ -78,7 +78,6 @@ pub struct Pool {
     extra: Option<(*mut u8, ArrayQueue<u32>)>,
     owners: Box<[AtomicU32]>,
     full: ArrayQueue<Full>,
-    contacts: AtomicU64,
 }
 
 // SAFETY: the raw pointers are the starts of mappings that live as long as the process; who
@@ -116,14 +115,12 @@ impl Pool {
             extra,
             owners: (0..pooled + extras).map(|_| AtomicU32::new(NOT_GIVEN)).collect(),
             full: ArrayQueue::new(pooled + extras / 2),
-            contacts: AtomicU64::new(0),
         })
     }
 
     /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted; an extra
     /// buffer is none, for nothing is lost by it.
     pub fn request(&self, owner: u32, counters: &Counters) -> Option<(*mut u8, usize)> {
-        self.contacts.fetch_add(1, Ordering::Relaxed);
         let extra = || self.extra.as_ref()?.1.pop();
         let free = self.free_large.pop().or_else(|| self.free_small.pop()).or_else(extra);
         let Some(index) = free else {
@@ -143,7 +140,6 @@ impl Pool {
     /// not have from this pool, such as a buffer that another tool gave to it, is left alone: its
     /// records are counted.
     pub fn complete(&self, start: *mut u8, valid: usize, counters: &Counters) {
-        self.contacts.fetch_add(1, Ordering::Relaxed);
         let given = self.index_of(start).and_then(|index| {
             let owner = self.owners.get(index as usize)?.swap(NOT_GIVEN, Ordering::AcqRel);
             (owner != NOT_GIVEN).then_some((index, owner))
@@ -157,11 +153,6 @@ impl Pool {
             counters.unreadable_records.add(decode::records_in(full.valid));
             self.recycle(full);
         }
-    }
-
-    /// How often CUPTI asked for a buffer or handed one back.
-    pub fn contacts(&self) -> u64 {
-        self.contacts.load(Ordering::Relaxed)
     }
 
     /// Buffers that CUPTI holds.
@@ -346,7 +337,7 @@ mod tests {
         let (start, size) = pool.request(1, &counters).unwrap();
         assert_eq!(pool.given(), 1);
         pool.complete(start, usize::MAX, &counters);
-        assert_eq!((pool.given(), pool.contacts()), (0, 2));
+        assert_eq!(pool.given(), 0);
         assert_eq!(pool.take_full().unwrap().valid, size);
     }
 }

@@ -169,12 +169,6 @@ pub trait Tracer: Send + Sync {
     /// Has CUPTI hand back its buffers; `forced`: the unfinished ones as well.
     fn flush(&self, forced: bool) -> Result<(), String>;
 
-    /// Has CUPTI write a record into a buffer, whatever is collected, so that a flush has something
-    /// to hand back. `false` where that cannot be done.
-    fn write_one(&self) -> bool {
-        false
-    }
-
     /// CUPTI's clock.
     fn now(&self) -> Option<GpuNs>;
 

@@ -40,26 +40,6 @@ fn call<F: Copy>(name: &[u8], body: impl FnOnce(F) -> u32) -> u32 {
     body(*unsafe { driver.get::<F>(name) }.expect("the simulated driver has the function"))
 }
 
-/// Registers callbacks for activity buffers, in the place of whoever did before.
-pub fn take_activity_buffers() {
-    type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
-    type Complete = extern "C" fn(usize, u32, *mut u8, usize, usize);
-    extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, max_records: *mut usize) {
-        let memory = vec![0u64; 1 << 14].leak();
-        // SAFETY: CUPTI passes three places to write to.
-        unsafe {
-            *buffer = memory.as_mut_ptr().cast();
-            *size = size_of_val(memory);
-            *max_records = 0;
-        }
-    }
-    extern "C" fn complete(_: usize, _: u32, _: *mut u8, _: usize, _: usize) {}
-    type Register = unsafe extern "C" fn(Request, Complete) -> u32;
-    // SAFETY: both functions live as long as the process.
-    let register = |f: Register| unsafe { f(request, complete) };
-    assert_eq!(call(b"cuptiActivityRegisterCallbacks", register), 0);
-}
-
 /// A stream of the simulated GPU.
 pub struct Stream(usize);
 

@@ -50,8 +50,6 @@ pub const ALL: &[(&str, fn())] = &[
     ("hoard", repeated::hoard),
     ("hang", hang),
     ("unfinished", unfinished),
-    ("idle_end", idle_end),
-    ("taken_over", taken_over),
     ("no_room", no_room),
 ];
 
@@ -317,25 +315,6 @@ fn unfinished() {
     let stream = Stream::new();
     let graph = stream.capture(|| stream.launch(500));
     (0..40).for_each(|_| graph.replay(&stream));
-}
-
-/// Does nothing for a while before it ends.
-fn idle_end() {
-    plain();
-    wait_for_a_flush();
-}
-
-/// Hands CUPTI's activity buffers over to itself, as another tool in the process would.
-fn taken_over() {
-    plain();
-    wait_for_a_flush();
-    cuda::take_activity_buffers();
-    client().push(b"after");
-    let stream = Stream::new();
-    stream.launch(500);
-    stream.synchronize();
-    client().pop();
-    wait_for_a_flush();
 }
 
 /// Goes on until it is killed.
