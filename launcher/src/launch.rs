@@ -86,9 +86,7 @@ impl Job {
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
         write_hook(&plan, &mut bundle, terminal);
         let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
-        let kept = keep_last.map(|keep| bundle::keep_last(&folder, keep)).unwrap_or_default();
-        let size = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit));
-        for finding in kept.into_iter().chain(size) {
+        if let Some(finding) = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit)) {
             terminal.finding(&finding);
             bundle.record.findings.push(finding);
         }
@@ -106,6 +104,13 @@ impl Job {
         }
         // A workload that failed says more by its own status than we by ours.
         let complete = outcome.is_ok() && closed.is_ok();
+        // A run without a result takes the place of none that has one.
+        if let Some(keep) = keep_last
+            && complete
+            && bundle.record.workload_exit.is_some()
+        {
+            make_room(&folder, keep, &mut bundle, terminal);
+        }
         Ok(if complete || passed.exit != 0 { passed.exit } else { EXIT_NO_RESULT })
     }
 
@@ -260,6 +265,24 @@ fn write_hook(plan: &Plan, bundle: &mut Bundle, terminal: &Terminal) {
     let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
     terminal.finding(&finding);
     bundle.record.findings.push(finding);
+}
+
+/// Deletes the oldest bundles beside this one, and says so.
+fn make_room(folder: &RunFolder, keep: u64, bundle: &mut Bundle, terminal: &Terminal) {
+    let findings = bundle::keep_last(folder, keep);
+    for finding in &findings {
+        match finding.severity {
+            Severity::Note => terminal.result(&finding.to_string()),
+            _ => terminal.finding(finding),
+        }
+    }
+    if findings.is_empty() {
+        return;
+    }
+    bundle.record.findings.extend(findings);
+    if let Err(error) = bundle.save() {
+        terminal.error(&format!("{error:#}; what run.keep_last deleted is not in it"));
+    }
 }
 
 /// The result, for a person.

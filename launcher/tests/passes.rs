@@ -276,6 +276,29 @@ fn only_the_newest_bundles_are_kept() {
     let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("bundles");
     let names: Vec<_> = entries.map(|entry| entry.expect("entry").file_name()).collect();
     assert_eq!(names.len(), 4, "two bundles, notes and latest: {names:?}");
+    let bundles = || {
+        let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("bundles");
+        let names = entries.map(|entry| entry.expect("entry").file_name().into_string());
+        let mut names: Vec<_> = names.map(|name| name.expect("UTF-8")).collect();
+        names.retain(|name| name.starts_with('2'));
+        names.sort();
+        names
+    };
+    let words = ["run.mode=light", "run.keep_last=1", "--", "no-such-program"];
+    let before = bundles();
+    sandbox.launch(&words).assert().code(127).stderr(contains("was deleted").not());
+    let after = bundles();
+    assert_eq!(after.len(), 3, "what ran nothing takes nobody's place: {after:?}");
+    // Listed as the user's own, also after its reports were written again.
+    let annotated = format!("tmp/stage2/{}", before[0]);
+    sandbox.write(&format!("{annotated}/NOTES.md"), "mine");
+    sandbox.launch(&["report", &annotated]).assert().success();
+    let words = ["run.mode=light", "run.keep_last=1", "--", "true"];
+    let assert = sandbox.launch(&words).assert().success();
+    assert.stderr(contains("was deleted").and(contains(format!("{} stays", before[0]))));
+    assert_eq!(bundles().len(), 2, "this one, and that with a note");
+    assert_eq!(common::read(&sandbox.path(&annotated).join("NOTES.md")), "mine");
+    assert!(sandbox.read("run.json").contains("was deleted"));
     let words = ["run.mode=light", "run.size_limit_bytes=10", "--", "true"];
     sandbox.launch(&words).assert().success().stderr(contains("run.size_limit_bytes=10"));
 }

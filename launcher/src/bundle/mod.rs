@@ -117,7 +117,7 @@ impl Bundle {
             }
             Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
         }
-        self.record.files = files_of(&self.dir);
+        self.record.files = files_of(&self.dir, MAX_LISTED_FILES);
         self.save()
     }
 }
@@ -166,7 +166,16 @@ pub(crate) fn change_config(
 pub(crate) fn update_after_report(dir: &Path, outcome: &Outcome) -> anyhow::Result<RunRecord> {
     let mut record = RunRecord::read(dir)?;
     apply_outcome(&mut record, outcome);
-    record.files = files_of(dir);
+    let ours = |path: &Path| {
+        outcome.files.iter().any(|file| file == path)
+            || [RUN_JSON, CONFIG_YAML].iter().any(|name| path == dir.join(name))
+    };
+    // What the user put there since stays the user's. A run that was killed has no list to go by.
+    let mut there = files_of(dir, MAX_LISTED_FILES);
+    if !record.files.is_empty() {
+        there.retain(|file| record.files.contains(file) || ours(&dir.join(file)));
+    }
+    record.files = there;
     let json = serde_json::to_string_pretty(&record).context("run.json")?;
     write_whole(&dir.join(RUN_JSON), &format!("{json}\n"))?;
     Ok(record)
@@ -198,8 +207,8 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
 /// More files than this are not listed (a workload may write any number into `stage1/`).
 const MAX_LISTED_FILES: usize = 10_000;
 
-/// Files under `dir`, relative to it, sorted.
-fn files_of(dir: &Path) -> Vec<String> {
+/// Files under `dir`, at most `limit`, relative to it, sorted.
+fn files_of(dir: &Path, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![dir.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -208,7 +217,7 @@ fn files_of(dir: &Path) -> Vec<String> {
             let path = entry.path();
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(path),
-                Ok(_) if found.len() < MAX_LISTED_FILES => {
+                Ok(_) if found.len() < limit => {
                     let relative = path.strip_prefix(dir).unwrap_or(&path);
                     found.push(relative.to_string_lossy().into_owned());
                 }
