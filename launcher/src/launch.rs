@@ -237,9 +237,7 @@ impl Job {
             terminal.finding(finding);
         }
         let provenance = Provenance { environment: None, inputs, config_yaml };
-        let mut bundle = Bundle::start(&folder, record, provenance).map_err(|e| {
-            Failure::Usage(format!("{e:#}; choose another place with --run-dir DIR"))
-        })?;
+        let mut bundle = Bundle::start(&folder, record, provenance)?;
         terminal.detail(&format!("bundle: {}", bundle.dir().display()));
         let environment = env::gather(&self.command, self.gpu);
         bundle.record.tools.extend(environment.tools.clone());

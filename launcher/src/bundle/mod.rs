@@ -55,16 +55,19 @@ pub(crate) struct Bundle {
 
 impl Bundle {
     /// Starts a bundle in a folder that is there and empty.
+    ///
+    /// # Errors
+    /// Another process took the folder meanwhile, or it cannot be written to.
     pub(crate) fn start(
         folder: &RunFolder,
         record: RunRecord,
         provenance: Provenance,
-    ) -> anyhow::Result<Bundle> {
+    ) -> Result<Bundle, FolderError> {
         let bundle = Bundle { dir: folder.path(), record, provenance };
-        std::fs::create_dir_all(bundle.dir.join(COLLECTOR_DIR))
-            .with_context(|| format!("{} cannot be written to", bundle.dir.display()))?;
-        bundle.save()?;
-        bundle.write_provenance()?;
+        folder.claim(COLLECTOR_DIR)?;
+        let written = bundle.save().and_then(|()| bundle.write_provenance());
+        written
+            .map_err(|e| FolderError::new(&bundle.dir, format!("{e:#}"), "choose another one"))?;
         Ok(bundle)
     }
 

@@ -99,8 +99,7 @@ fn open(folder: &RunFolder, config_yaml: String) -> Result<Bundle, Failure> {
     let inputs = Inputs::new(&command, &cwd, None);
     let record = RunRecord::new(name, inputs.argv.clone());
     let provenance = Provenance { environment: None, inputs, config_yaml };
-    Bundle::start(folder, record, provenance)
-        .map_err(|e| Failure::Usage(format!("{e:#}; choose another place with -o DIR")))
+    Ok(Bundle::start(folder, record, provenance)?)
 }
 
 /// Brings everything into the folder of the bundle; a pass for each kind says what of it.
