@@ -88,6 +88,26 @@ fn on_a_full_disk_every_report_is_the_old_one_or_the_new_one() {
     }
 }
 
+/// Somebody else's bundle: whoever made it knew the names of our files.
+#[test]
+fn links_in_a_bundle_lead_no_report_elsewhere() {
+    let sandbox = bundle(3);
+    sandbox.write("mine", "mine");
+    for name in REPORTS.into_iter().chain(["report.md", "run.json"]) {
+        for end in [".part", ".new", ".tmp"] {
+            let link = sandbox.path("b").join(format!("{name}{end}"));
+            std::os::unix::fs::symlink("../mine", link).expect("link");
+        }
+        if name != "run.json" {
+            fs::remove_file(sandbox.path("b").join(name)).expect("report");
+            std::os::unix::fs::symlink("../mine", sandbox.path("b").join(name)).expect("link");
+        }
+    }
+    sandbox.launch(&["report", "b"]).assert().success();
+    assert_eq!(common::read(&sandbox.path("mine")), "mine");
+    assert!(!sandbox.path("b/report.md").is_symlink());
+}
+
 #[test]
 fn settings_that_the_run_was_not_told_of_are_given_to_its_reports_and_stay() {
     let sandbox = bundle(300);

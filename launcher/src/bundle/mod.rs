@@ -5,7 +5,7 @@ mod inputs;
 mod retention;
 mod run_record;
 
-use std::io::Write as _;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -195,16 +195,25 @@ fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
 
 /// Writes a file so that a reader sees the old one or the new one.
 pub(crate) fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new()
-            .prefix(".new-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .tempfile_in(dir)?;
-        file.write_all(text.as_bytes())?;
-        file.persist(path).map(drop).map_err(|e| e.error)
-    };
-    write().with_context(|| format!("{} cannot be written", path.display()))
+    stream_whole(path, &|sink| Ok(sink.write_all(text.as_bytes())?))
+        .with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// The same for what is written piece by piece. The name of the file that becomes it is a new one: in
+/// somebody else's bundle a link could lie in wait under one that is known.
+pub(crate) fn stream_whole(
+    path: &Path,
+    content: &dyn Fn(&mut dyn std::io::Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
+    let mut sink = BufWriter::new(file);
+    content(&mut sink)?;
+    // What could be written of it helps nobody: it goes with its handle.
+    let file = sink.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    Ok(file.persist(path).map(drop).map_err(|e| e.error)?)
 }
 
 /// More files than this are not listed (a workload may write any number into `stage1/`).

@@ -19,13 +19,13 @@ pub mod stakeholder_md;
 pub(crate) mod table;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR};
+use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR, stream_whole};
 use crate::finding::Finding;
 use crate::load::Capture;
 use crate::load::spool::load_folder;
@@ -140,7 +140,7 @@ fn write_files(
     let mut files = Vec::new();
     let mut write = |name: &str, content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>| {
         let path = run_dir.join(name);
-        write_whole(&path, content).with_context(|| {
+        stream_whole(&path, content).with_context(|| {
             let shown = path.display();
             format!("{shown} cannot be written; check the space and the permissions of its folder")
         })?;
@@ -170,24 +170,6 @@ fn write_files(
         Ok(sink.write_all(report_html::report_html(report, &page, pages).as_bytes())?)
     })?;
     Ok(files)
-}
-
-/// Writes beside the file and renames: nobody ever reads half a report.
-fn write_whole(
-    path: &Path,
-    content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    let mut sink = BufWriter::new(File::create(&part)?);
-    let written = content(&mut sink).and_then(|()| Ok(sink.flush()?));
-    if let Err(error) = written {
-        // What could be written of it helps nobody; the error says why.
-        let _ = fs::remove_file(&part);
-        return Err(error);
-    }
-    Ok(fs::rename(&part, path)?)
 }
 
 /// Rows of one kernel together.
