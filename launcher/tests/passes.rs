@@ -333,7 +333,9 @@ fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
     path.push(common::path_without_profilers());
     let assert = command.env("PATH", path).assert().success();
     assert
-        .stderr(contains("nowhere is not merged").and(contains("b.txt is not merged")))
+        .stderr(
+            contains("nowhere is not merged: No such file").and(contains("b.txt is not merged")),
+        )
         .stderr(contains("reports of Nsight Systems are not read").and(contains("x.s2t")));
     let out = sandbox.path("out");
     for file in ["collector/x.s2t", "nsys/c.csv", "nsys/e.nsys-rep", "ncu/raw.csv", "kernels.md"] {
