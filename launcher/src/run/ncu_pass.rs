@@ -157,9 +157,6 @@ pub(super) fn profiled<S: Spawner, G: SignalSource>(
         Verdict::Failed => PassStatus::Failed,
     };
     let why = outcome.findings.first().map(ToString::to_string).unwrap_or_default();
-    if status == PassStatus::Planned {
-        outcome.findings.iter().for_each(|finding| tool.terminal.finding(finding));
-    }
     findings.extend(outcome.findings);
     ToolPass {
         status,

@@ -68,7 +68,6 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         findings.extend(outcome.findings);
         match outcome.verdict {
             Verdict::NoRange { finding } if !gate_gone && !ended.interrupted => {
-                tool.terminal.finding(&finding);
                 tool.terminal.progress("nsys: once more, without the gate");
                 findings.push(finding);
                 (settings, gate_gone) = (settings.without_gate(), true);
