@@ -20,6 +20,7 @@ pub use run_record::{PassRecord, PassStatus, RUN_JSON, RunRecord, SCHEMA, Tool, 
 use crate::config::{Node, yaml_with_origins};
 use crate::env::Environment;
 use crate::failure::Failure;
+use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::report::Outcome;
 use stage2_figures::text::visible;
@@ -147,10 +148,9 @@ pub(crate) fn change_config(
     change: impl FnOnce(Option<&str>) -> Result<Node, Failure>,
 ) -> Result<(), Failure> {
     let path = dir.join(CONFIG_YAML);
-    let text = match std::fs::metadata(&path) {
+    let text = match files::read_text(&path, MAX_CONFIG_BYTES) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Ok(file) if file.len() > MAX_CONFIG_BYTES => Err("it is larger than 16 MiB".to_owned()),
-        _ => std::fs::read_to_string(&path).map(Some).map_err(|e| e.to_string()),
+        other => other.map(Some),
     };
     let text = text.map_err(|why| {
         let path = path.display();
