@@ -102,8 +102,13 @@ impl Job {
                 run_dir.display()
             ));
         }
+        // Spools of which none can be read are a measurement that failed. Where there is none at all,
+        // the workload may have used no GPU.
+        let lost = outcome.as_ref().is_ok_and(|outcome| {
+            outcome.read.is_empty() && outcome.coverage["files_refused"].as_u64() > Some(0)
+        });
         // A workload that failed says more by its own status than we by ours.
-        let complete = outcome.is_ok() && closed.is_ok();
+        let complete = outcome.is_ok() && closed.is_ok() && !lost;
         // A run without a result takes the place of none that has one.
         if let Some(keep) = keep_last
             && complete
@@ -205,13 +210,13 @@ impl Job {
         let exe = std::env::current_exe().unwrap_or_default();
         match run::find_library(configured, variable.as_deref(), &exe) {
             Library::Found(path) => Ok(path),
-            Library::Missing(places) if self.dry_run => {
-                let why = Library::complaint(&places);
+            missing if self.dry_run => {
+                let why = missing.complaint();
                 findings.push(Finding::new(Severity::Warning, "a run would fail", why, ""));
-                Ok(places.into_iter().next().unwrap_or_else(|| LIBRARY.into()))
+                Ok(missing.first_place().unwrap_or_else(|| LIBRARY.into()))
             }
-            Library::Missing(places) => {
-                let text = Library::complaint(&places);
+            missing => {
+                let text = missing.complaint();
                 let named = configured.is_some() || variable.is_some();
                 Err(if named { Failure::Usage(text) } else { Failure::NoResult(text) })
             }

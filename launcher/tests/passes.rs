@@ -311,7 +311,7 @@ fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
     let sandbox = sandbox(false, true);
     sandbox.write("a/x.s2t", "no spool");
     sandbox.write("b.txt", "");
-    sandbox.write("c.csv", "Name,Calls\n");
+    sandbox.write("c.csv", "Total Time (ns),Instances,Name\n10,1,k\n");
     sandbox.write("d.ncu-rep", "report");
     sandbox.write("e.nsys-rep", "report");
     let words = [
@@ -346,4 +346,40 @@ fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
     }
     sandbox.launch(&["merge", "-o", "other"]).assert().code(2).stderr(contains("nothing to merge"));
     sandbox.launch(&["merge", "--spool", "a", "-o", "out"]).assert().code(2);
+}
+
+#[test]
+fn captures_of_which_nothing_can_be_read_are_a_step_that_failed() {
+    let sandbox = Sandbox::new();
+    sandbox.write("empty.s2t", "");
+    sandbox.write("damaged.s2t", "no spool");
+    sandbox.write("empty.sqlite", "");
+    sandbox.write("empty.csv", "");
+    sandbox.write("header.csv", "Total Time (ns),Instances,Name\n");
+    for (at, (kind, file)) in [
+        ("--spool", "empty.s2t"),
+        ("--spool", "damaged.s2t"),
+        ("--nsys", "empty.sqlite"),
+        ("--nsys", "empty.csv"),
+        ("--nsys", "header.csv"),
+        ("--ncu", "empty.csv"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = format!("out{at}");
+        let assert = sandbox.launch(&["merge", kind, file, "-o", &out]).assert().code(70);
+        assert.stderr(contains("nothing could be read"));
+        let run = common::read(&sandbox.path(&out).join("run.json"));
+        let run: Value = serde_json::from_str(&run).expect("JSON");
+        assert_eq!(run["passes"][0]["status"], "failed", "{file}");
+        assert!(common::read(&sandbox.path(&out).join("report.md")).contains("failed"), "{file}");
+    }
+    // A run whose collector left nothing but damaged files.
+    let script = "echo no spool > \"$STAGE2_OUT/x-1.s2t\"";
+    let mut words = vec!["run.mode=light", "--", "sh", "-c", script];
+    sandbox.launch(&words).assert().code(70).stderr(contains("x-1.s2t"));
+    let failing = format!("{script}; exit 5");
+    words[4] = &failing;
+    sandbox.launch(&words).assert().code(5);
 }

@@ -250,6 +250,7 @@ mod tests {
         let coverage = serde_json::json!({"attributed": 1});
         Outcome {
             files: Vec::new(),
+            read: Vec::new(),
             findings,
             coverage,
             headline: Vec::new(),

@@ -72,13 +72,19 @@ pub(crate) fn merge(
     for finding in &findings {
         terminal.finding(finding);
     }
-    let merged = passes.iter().any(|pass| pass.status == PassStatus::Ok);
     bundle.record.findings.extend(findings);
     bundle.record.passes = passes;
     // The reports read it, and what the captures say comes with the reports.
     let environment = environment::write(&dir, None);
-    let outcome =
+    let mut outcome =
         environment.and_then(|()| bundle.passes_ended()).and_then(|()| report::write_reports(&dir));
+    if let Ok(first) = &outcome
+        && fail_unread(&mut bundle.record.passes, &first.read)
+    {
+        // The reports say what became of the passes.
+        outcome = bundle.save().and_then(|()| report::write_reports(&dir));
+    }
+    let merged = bundle.record.passes.iter().any(|pass| pass.status == PassStatus::Ok);
     let described = outcome.as_ref().map_or(Ok(()), |outcome| {
         environment::note_tools(&mut bundle.record, outcome);
         environment::write(&dir, Some(outcome))
@@ -171,6 +177,19 @@ fn pass_of(name: &str, dir: &Path, taken: &[(PathBuf, PathBuf)]) -> PassRecord {
         merged: taken.iter().map(|(copy, from)| (inside(copy), text(from))).collect(),
         why,
     }
+}
+
+/// A pass whose files were taken in, and of which nothing could be read, has failed. Whether there is one.
+fn fail_unread(passes: &mut [PassRecord], read: &[&str]) -> bool {
+    let mut found = false;
+    for pass in passes {
+        if pass.status == PassStatus::Ok && !read.contains(&pass.name.as_str()) {
+            pass.status = PassStatus::Failed;
+            pass.why.push_str("; nothing of it could be read");
+            found = true;
+        }
+    }
+    found
 }
 
 /// Settings that reports do not depend on have no effect here.
