@@ -26,6 +26,7 @@ compile_error!("the collector reads CUPTI's and NVTX's ABI of 64-bit Linux only"
 
 pub mod aggregate;
 pub mod barrier;
+pub mod bounded;
 pub mod clock;
 pub mod counters;
 pub mod cupti;
@@ -41,6 +42,7 @@ pub mod lifecycle;
 pub mod nvtx;
 pub mod options;
 pub mod pool;
+pub mod quiet;
 pub mod ranges;
 pub mod sample;
 pub mod spans;

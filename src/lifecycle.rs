@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::barrier::Panic;
 use crate::options::Options;
+use crate::quiet::{Blocked, Uncancelled};
 use crate::state::{self, Off, Phase, Shared};
 use crate::{barrier, cupti, diag, drain};
 
@@ -27,6 +28,7 @@ pub fn start() -> Option<&'static Shared> {
         Phase::Idle => {}
         Phase::Stopping | Phase::Ended | Phase::Forked => return None,
     }
+    let _uncancelled = Uncancelled::new();
     let _starting = STARTING.try_lock_for(START_PATIENCE)?;
     if state::phase() == Phase::On {
         return state::shared();
@@ -47,6 +49,7 @@ pub fn start() -> Option<&'static Shared> {
 
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
 pub fn start_gpu() {
+    let _uncancelled = Uncancelled::new();
     let Some(shared) = start() else { return };
     let Some(_starting) = STARTING.try_lock_for(START_PATIENCE) else { return };
     if shared.gpu.get().is_some() {
@@ -82,6 +85,7 @@ pub fn start_gpu() {
 
 /// Finishes: takes in what CUPTI still holds, ends the spool, shows the summary. Bounded.
 fn stop() {
+    let _uncancelled = Uncancelled::new();
     if !state::advance(Phase::On, Phase::Stopping) {
         return;
     }
@@ -105,7 +109,7 @@ fn stop() {
 
 fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     // Signals are the guest's business: they must not arrive on our thread.
-    let guest_mask = block_signals();
+    let blocked = Blocked::all();
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
         if let Err(panic) = barrier::own_thread(|| drain::run(shared)) {
             give_up(shared, &panic);
@@ -113,7 +117,7 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
         // Until here the end of the guest waits, for a bounded time.
         shared.done.store(true, Ordering::Release);
     });
-    restore_signals(&guest_mask);
+    drop(blocked);
     // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
     let _ = shared.drain.set(spawned?.thread().clone());
     Ok(())
@@ -131,21 +135,6 @@ fn give_up(shared: &Shared, panic: &Panic) {
     if let Some(tracer) = shared.tracer() {
         barrier::catch((), || tracer.shut());
     }
-}
-
-fn block_signals() -> libc::sigset_t {
-    // SAFETY: both sets are initialised by the calls that they are passed to.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        before
-    }
-}
-
-fn restore_signals(mask: &libc::sigset_t) {
-    // SAFETY: the set came from `block_signals`.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
 fn stop_at_exit() {

@@ -3,6 +3,7 @@
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 mod common;
 
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use common::{Guest, collector, counts, simulator};
@@ -142,6 +143,57 @@ fn a_full_disk_ends_the_trace_file_and_neither_the_guest_nor_the_table_at_exit()
     let kernels: usize = left.spool().kernels().values().sum();
     assert!((1..10_207).contains(&kernels), "{kernels}");
     assert_ne!(left.spool().ending, stage2_spool::Ending::Complete);
+}
+
+#[test]
+fn a_stderr_that_nobody_reads_before_the_end_holds_the_guest_up_for_a_bounded_time() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let full = stage2::bounded::write(writer.as_fd(), &[b'x'; 1 << 20], Duration::from_millis(50));
+    assert!(full.is_err(), "the pipe is full");
+    let started = Instant::now();
+    let left = Guest::new("return")
+        .env("STAGE2_SUMMARY", "stderr")
+        .env("STAGE2_GRAPH", "edge")
+        .stderr(writer)
+        .run();
+    assert_eq!(left.output.status.code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+    drop(reader);
+}
+
+#[test]
+fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let left = Guest::new("sigpipe")
+        .env("STAGE2_SUMMARY", "stderr")
+        .env("STAGE2_GRAPH", "edge")
+        .stderr(writer)
+        .run();
+    assert_eq!(left.output.status.code(), Some(0), "{:?}", left.output.status);
+}
+
+#[test]
+fn a_summary_file_that_is_a_pipe_without_a_reader_costs_one_line() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("pipe");
+    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).expect("a path");
+    // SAFETY: the path is NUL-terminated.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let left = Guest::new("return").env("STAGE2_SUMMARY", &path).run();
+    assert_eq!(left.output.status.code(), Some(0));
+    let stderr = left.stderr();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("the summary could not be written"), "{stderr}");
+}
+
+#[test]
+fn a_thread_that_is_to_be_cancelled_is_not_cancelled_inside_of_us() {
+    let left = Guest::new("cancelled").env("STAGE2_GRAPH", "edge").run();
+    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    assert_eq!(left.stdout(), "cancelable=true\n");
+    assert!(left.stderr().contains("STAGE2_GRAPH"), "{}", left.stderr());
 }
 
 #[test]

@@ -50,6 +50,13 @@ pub const ALL: &[(&str, fn())] = &[
     ("hoard", repeated::hoard),
     ("hang", hang),
     ("no_room", no_room),
+    ("sigpipe", || {
+        // Rust ignores the signal; a C program does not.
+        // SAFETY: the default action.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        plain();
+    }),
+    ("cancelled", cancelled),
 ];
 
 /// Uses neither CUDA nor NVTX; prints its threads and open files.
@@ -306,6 +313,27 @@ fn no_room() {
     }
     wait_for_a_flush();
     println!("worked on");
+}
+
+/// The first range of the process comes from a thread that is to be cancelled.
+fn cancelled() {
+    unsafe extern "C" {
+        fn pthread_cancel(thread: libc::pthread_t) -> i32;
+        fn pthread_setcancelstate(state: i32, old: *mut i32) -> i32;
+    }
+    std::thread::spawn(|| {
+        // SAFETY: the thread is this one, and comes to none of its own cancellation points before
+        // it holds the request off (1: disable), so that no frame of Rust is unwound.
+        unsafe { pthread_cancel(libc::pthread_self()) };
+        client().push(b"while cancelled");
+        client().pop();
+        let mut before = 0;
+        // SAFETY: the place is valid.
+        unsafe { pthread_setcancelstate(1, &raw mut before) };
+        println!("cancelable={}", before == 0);
+    })
+    .join()
+    .expect("ends");
 }
 
 /// Goes on until it is killed.
