@@ -4,6 +4,7 @@
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
 mod output;
+mod own_file;
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -57,6 +58,7 @@ pub fn run(shared: &'static Shared) {
     for (key, value) in shared.options.gates() {
         drain.output.put(Record::Meta { key: key.to_owned(), value });
     }
+    shared.ready.store(true, Ordering::Release);
     let mut flush_at = Instant::now() + shared.options.flush;
     while !shared.stop.load(Ordering::Acquire) {
         std::thread::park_timeout(NAP.min(flush_at.saturating_duration_since(Instant::now())));

@@ -13,8 +13,15 @@ use crate::{barrier, cupti, diag, drain};
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
+/// The longest that a start waits for the trace file: opened later, it may take a descriptor that
+/// the guest closes and opens meanwhile. All of it where the guest uses NVTX in a constructor of a
+/// library, because no thread gets going while the loader is at work.
+const OPEN_PATIENCE: Duration = Duration::from_millis(100);
 /// The longest that the end of the guest is held up.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two looks at what is waited for.
+const NAP: Duration = Duration::from_micros(100);
 
 /// NVTX before CUDA 12.9 may start us from several threads at once. No callback takes it, and who
 /// finds it taken for long goes on without us.
@@ -41,6 +48,9 @@ pub fn start() -> Option<&'static Shared> {
         diag::warn(format_args!("off: no thread can be started ({error}); nothing is recorded"));
         return None;
     }
+    wait_until(OPEN_PATIENCE, || {
+        shared.ready.load(Ordering::Acquire) || shared.done.load(Ordering::Acquire)
+    });
     stop_at_exit();
     // SAFETY: the handler only stores an atomic.
     unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
@@ -92,19 +102,27 @@ fn stop() {
     let Some(shared) = state::shared() else { return };
     shared.stop.store(true, Ordering::Release);
     shared.wake_drain();
-    let deadline = Instant::now() + STOP_PATIENCE;
-    while !shared.done.load(Ordering::Acquire) {
-        if Instant::now() >= deadline {
-            diag::warn(format_args!(
-                "CUPTI did not finish within {} s: the last records and the summary are missing; \
-                 the trace file holds everything up to its last flush",
-                STOP_PATIENCE.as_secs()
-            ));
-            return;
-        }
-        std::thread::sleep(Duration::from_micros(200));
+    if wait_until(STOP_PATIENCE, || shared.done.load(Ordering::Acquire)) {
+        state::advance(Phase::Stopping, Phase::Ended);
+        return;
     }
-    state::advance(Phase::Stopping, Phase::Ended);
+    diag::warn(format_args!(
+        "CUPTI did not finish within {} s: the last records and the summary are missing; the trace \
+         file holds everything up to its last flush",
+        STOP_PATIENCE.as_secs()
+    ));
+}
+
+/// Whether a condition was met in time.
+fn wait_until(patience: Duration, met: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while !met() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(NAP);
+    }
+    true
 }
 
 fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {

@@ -101,6 +101,8 @@ pub struct Shared {
     pub gpu: OnceLock<Result<Box<dyn Tracer>, Off>>,
     /// The drain thread, to wake it.
     pub drain: OnceLock<Thread>,
+    /// The drain thread has opened its file.
+    pub ready: AtomicBool,
     /// The drain thread is to finish.
     pub stop: AtomicBool,
     /// The drain thread has finished.
@@ -120,6 +122,7 @@ impl Shared {
             pool: OnceLock::new(),
             gpu: OnceLock::new(),
             drain: OnceLock::new(),
+            ready: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             done: AtomicBool::new(false),
         }

@@ -175,6 +175,32 @@ fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
 }
 
 #[test]
+fn the_trace_file_goes_into_no_file_of_the_guest() {
+    let left = Guest::new("close_all").run();
+    assert_eq!(left.stdout(), "bytes=0\n", "{}", left.stderr());
+    let stderr = left.stderr();
+    assert_eq!(stderr.lines().count(), 1, "said once: {stderr}");
+    assert!(stderr.contains("the process closed the trace file's descriptor"), "{stderr}");
+    // What was there before can be read.
+    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+}
+
+#[test]
+fn the_trace_file_is_nobodys_stderr() {
+    let left = Guest::new("no_stderr").run();
+    assert_eq!(left.stdout(), "true\n", "{}", left.stderr());
+    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
+}
+
+#[test]
+fn the_trace_file_takes_no_number_that_the_guest_closes_and_opens() {
+    for _ in 0..20 {
+        let left = Guest::new("reopen").run();
+        assert_eq!(left.stdout(), "others=0\n", "{}", left.stderr());
+    }
+}
+
+#[test]
 fn a_summary_file_that_is_a_pipe_without_a_reader_costs_one_line() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("pipe");

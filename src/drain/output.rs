@@ -6,6 +6,7 @@ use std::path::Path;
 
 use stage2_spool::{Anchor, Copy, Device, Fill, Kernel, Process, Record, Writer};
 
+use super::own_file::{Lost, OwnFile};
 use crate::counters::Counters;
 use crate::diag;
 use crate::intern::Sink;
@@ -16,7 +17,7 @@ const ARGV_BYTES: usize = 64 << 10;
 
 /// The way out of the process.
 pub(super) struct Output {
-    writer: Option<Writer<File>>,
+    writer: Option<Writer<OwnFile>>,
     devices: Vec<Device>,
     simulated: bool,
     failed: bool,
@@ -71,14 +72,21 @@ impl Output {
 
     fn write_out(&mut self, counters: &Counters) {
         let Some(writer) = &mut self.writer else { return };
-        if let Err(error) = writer.flush()
-            && !std::mem::replace(&mut self.failed, true)
-        {
-            diag::warn(format_args!(
-                "the trace file cannot be written ({error}): what follows is lost; free some space"
-            ));
-        }
+        let result = writer.flush();
         counters.spool_bytes_unwritten.set(writer.unwritten_bytes());
+        match result {
+            Err(error) if Lost::is(&error) => {
+                diag::warn(format_args!(
+                    "{error}: it ends here; let the process close what it inherited before it \
+                     uses CUDA or NVTX"
+                ));
+                self.writer = None;
+            }
+            Err(error) if !std::mem::replace(&mut self.failed, true) => diag::warn(format_args!(
+                "the trace file cannot be written ({error}): what follows is lost; free some space"
+            )),
+            _ => {}
+        }
     }
 
     /// Ends the file in order.
@@ -113,7 +121,7 @@ impl Sink for Output {
     }
 }
 
-fn create(folder: &Path, process: &Process) -> io::Result<Writer<File>> {
+fn create(folder: &Path, process: &Process) -> io::Result<Writer<OwnFile>> {
     std::fs::create_dir_all(folder)?;
     let name = stage2_spool::file_name(&process.host, process.pid);
     let stem = name.strip_suffix(".s2t").unwrap_or(&name);
@@ -122,7 +130,7 @@ fn create(folder: &Path, process: &Process) -> io::Result<Writer<File>> {
     for name in names {
         match File::create_new(folder.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            file => return Writer::new(file?),
+            file => return Writer::new(OwnFile::new(file?)?),
         }
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{stem}*.s2t exist 99 times")))

@@ -57,6 +57,15 @@ pub const ALL: &[(&str, fn())] = &[
         plain();
     }),
     ("cancelled", cancelled),
+    ("close_all", close_all),
+    ("no_stderr", || {
+        // SAFETY: the number is nobody's then.
+        unsafe { libc::close(2) };
+        plain();
+        wait_for_a_flush();
+        println!("{}", std::fs::read_link("/proc/self/fd/2").is_err());
+    }),
+    ("reopen", reopen),
 ];
 
 /// Uses neither CUDA nor NVTX; prints its threads and open files.
@@ -334,6 +343,45 @@ fn cancelled() {
     })
     .join()
     .expect("ends");
+}
+
+/// Closes every descriptor that it does not know, as daemons do, and opens files of its own.
+fn close_all() {
+    plain();
+    wait_for_a_flush();
+    let highest = std::fs::read_dir("/proc/self/fd")
+        .expect("descriptors")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .max()
+        .unwrap_or(3);
+    for number in 3..=highest {
+        // SAFETY: that is the hazard.
+        unsafe { libc::close(number) };
+    }
+    let files: Vec<std::fs::File> =
+        (3..=highest).map(|_| tempfile::tempfile().expect("a file")).collect();
+    for _ in 0..5 {
+        client().push(b"more");
+        client().pop();
+        wait_for_a_flush();
+    }
+    let bytes: u64 = files.iter().map(|file| file.metadata().map_or(1, |file| file.len())).sum();
+    println!("bytes={bytes}");
+}
+
+/// Counts on getting the number that it has just closed.
+fn reopen() {
+    client().pop();
+    let others = (0..300)
+        .filter(|_| {
+            // SAFETY: the path is NUL-terminated, and nothing else uses standard input.
+            unsafe {
+                libc::close(0);
+                libc::open(c"/dev/zero".as_ptr(), libc::O_RDONLY) != 0
+            }
+        })
+        .count();
+    println!("others={others}");
 }
 
 /// Goes on until it is killed.
