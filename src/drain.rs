@@ -58,6 +58,8 @@ pub fn run(shared: &'static Shared) {
     for (key, value) in shared.options.gates() {
         drain.output.put(Record::Meta { key: key.to_owned(), value });
     }
+    // Whoever ends by `_exit` soon is at least known to have run.
+    drain.output.flush(&shared.counters);
     shared.ready.store(true, Ordering::Release);
     let mut flush_at = Instant::now() + shared.options.flush;
     while !shared.stop.load(Ordering::Acquire) {

@@ -101,7 +101,7 @@ pub struct Shared {
     pub gpu: OnceLock<Result<Box<dyn Tracer>, Off>>,
     /// The drain thread, to wake it.
     pub drain: OnceLock<Thread>,
-    /// The drain thread has opened its file.
+    /// The drain thread has opened its file and said in it whose it is.
     pub ready: AtomicBool,
     /// The drain thread is to finish.
     pub stop: AtomicBool,

@@ -31,6 +31,16 @@ fn every_kernel_is_attributed_whatever_way_the_guest_ends() {
 }
 
 #[test]
+fn a_guest_that_ends_at_once_is_known_to_have_run() {
+    let left = Guest::new("_exit_soon").env("STAGE2_FLUSH_MS", "3600000").run();
+    let records = &left.expect_quiet(0).spool().records;
+    assert!(
+        records.iter().any(|record| matches!(record, Record::Process(process) if process.pid > 0)),
+        "{records:?}"
+    );
+}
+
+#[test]
 fn attribution_by_callback_gives_the_same_answer() {
     let left = Guest::new("return").env("STAGE2_ATTRIBUTION", "callback").run();
     let spool = left.expect_quiet(0).spool();

@@ -20,6 +20,11 @@ pub const ALL: &[(&str, fn())] = &[
         // SAFETY: ends the process at once, as meant.
         unsafe { libc::_exit(4) };
     }),
+    ("_exit_soon", || {
+        client().push(b"never written");
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }),
     ("kill", || {
         plain();
         wait_for_a_flush();
