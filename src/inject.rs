@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use cupti_sys::nvtx as sys;
 
-use crate::{barrier, diag, lifecycle, nvtx};
+use crate::{barrier, diag, forks, lifecycle, nvtx};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
 const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
@@ -19,6 +19,7 @@ const STOOD_ASIDE: &CStr = c"STAGE2_STOOD_ASIDE";
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
+    forks::watch();
     let Some(own) = OwnPath::find() else { return };
     let cuda = open_door(CUDA_DOOR, &own);
     let nvtx = open_door(NVTX_DOOR, &own);
@@ -51,14 +52,15 @@ pub extern "C" fn InitializeInjection() -> c_int {
 pub unsafe extern "C" fn InitializeInjectionNvtx2(
     get_export_table: Option<unsafe extern "C" fn(u32) -> *const c_void>,
 ) -> c_int {
-    barrier::catch(0, || {
+    let answer = || {
         if lifecycle::start().is_none() {
             return 0;
         }
         say_if_foreign(CUDA_DOOR, "GPU work is not seen here");
         // SAFETY: the caller's contract.
         c_int::from(unsafe { nvtx::attach(get_export_table) })
-    })
+    };
+    forks::held_off(|| barrier::catch(0, answer))
 }
 
 /// Called by NVTX 3.2 and later for its extensions, after the entry point above.
@@ -70,7 +72,8 @@ pub unsafe extern "C" fn InitializeInjectionNvtxExtension(
     info: *mut sys::nvtxExtModuleInfo_t,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    barrier::catch(0, || c_int::from(unsafe { nvtx::attach_extension(info) }))
+    let answer = || c_int::from(unsafe { nvtx::attach_extension(info) });
+    forks::held_off(|| barrier::catch(0, answer))
 }
 
 /// Names this library in a variable. `false` where another tool is named there.

@@ -34,6 +34,7 @@ pub mod decode;
 pub mod diag;
 pub mod drain;
 pub mod event;
+pub mod forks;
 pub mod gate;
 pub mod glob;
 pub mod inject;

@@ -52,9 +52,12 @@ pub fn start() -> Option<&'static Shared> {
         shared.ready.load(Ordering::Acquire) || shared.done.load(Ordering::Acquire)
     });
     stop_at_exit();
-    // SAFETY: the handler only stores an atomic.
-    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
     state::advance(Phase::Idle, Phase::On).then_some(shared)
+}
+
+/// Whether a thread is starting us.
+pub fn is_starting() -> bool {
+    STARTING.is_locked()
 }
 
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
@@ -162,8 +165,4 @@ fn stop_at_exit() {
 
 extern "C" fn at_exit() {
     barrier::catch((), stop);
-}
-
-extern "C" fn in_forked_child() {
-    state::forked();
 }

@@ -180,6 +180,14 @@ fn a_forked_child_is_left_alone_and_the_parent_is_complete() {
 }
 
 #[test]
+fn a_child_that_is_forked_while_we_start_is_not_left_behind() {
+    for _ in 0..5 {
+        let left = Guest::new("fork_at_start").run();
+        assert_eq!(left.expect_quiet(0).stdout(), "child=0\n");
+    }
+}
+
+#[test]
 fn a_child_that_execs_writes_a_spool_of_its_own() {
     let left = Guest::new("fork_exec").run();
     left.expect_quiet(0);

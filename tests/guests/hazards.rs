@@ -33,6 +33,7 @@ pub const ALL: &[(&str, fn())] = &[
     }),
     ("fork", fork),
     ("fork_exec", fork_exec),
+    ("fork_at_start", fork_at_start),
     ("threads", threads),
     ("graph", graph),
     ("start_end", start_end),
@@ -117,6 +118,33 @@ fn fork() {
     stream.launch(5);
     stream.synchronize();
     client().pop();
+}
+
+/// Forks while another thread waits for NVTX to be loaded; the child uses it as well.
+fn fork_at_start() {
+    let tasks = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    let first = std::thread::spawn(|| client().pop());
+    // The thread that we are about to be recorded by.
+    while tasks() < 3 && !first.is_finished() {}
+    // SAFETY: the child only calls what it is to be tested with, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        client().pop();
+        // SAFETY: ends the process at once, as meant.
+        unsafe { libc::_exit(0) };
+    }
+    first.join().expect("ends");
+    let mut status = -1;
+    for _ in 0..500 {
+        // SAFETY: the place is valid.
+        if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // SAFETY: a child of ours, ended or not.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    println!("child={status}");
 }
 
 /// The child becomes a guest of its own.
