@@ -5,7 +5,8 @@
 //! is left is the moment before NVTX calls us.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::quiet::Uncancelled;
@@ -17,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_micros(100);
 /// What NVTX is given to note our answer.
 const AFTERWARDS: Duration = Duration::from_millis(5);
+
+/// 1 in a page that the kernel clears in every child: `clone` and `_Fork` call no handler.
+static MARK: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
 
 /// Threads whose NVTX call waits for our answer.
 static ANSWERING: AtomicU32 = AtomicU32::new(0);
@@ -34,6 +38,34 @@ pub fn watch() {
     // SAFETY: the handlers hold no lock, and the one in the child only stores atomics. Without
     // memory for them forks are as they were.
     unsafe { libc::pthread_atfork(Some(before), None, Some(in_child)) };
+}
+
+/// Notes which process this is. Called once, at start. Where the kernel cannot do that (before
+/// 4.14), [`in_silent_child`] knows of none.
+pub fn mark() {
+    const BYTES: usize = 4096;
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
+    // SAFETY: a new page, which is either given back here or never.
+    unsafe {
+        let page = libc::mmap(ptr::null_mut(), BYTES, access, kind, -1, 0);
+        if page == libc::MAP_FAILED {
+            return;
+        }
+        if libc::madvise(page, BYTES, libc::MADV_WIPEONFORK) != 0 {
+            libc::munmap(page, BYTES);
+            return;
+        }
+        let mark: *mut AtomicU8 = page.cast();
+        (*mark).store(1, Ordering::Relaxed);
+        MARK.store(mark, Ordering::Release);
+    }
+}
+
+/// Whether this is a child of the process that was marked. Two loads.
+pub fn in_silent_child() -> bool {
+    let mark = MARK.load(Ordering::Acquire);
+    // SAFETY: a page that stays mapped, in children as well.
+    !mark.is_null() && unsafe { (*mark).load(Ordering::Relaxed) } == 0
 }
 
 /// Runs `answer`, for which NVTX waits. Forks wait as well.

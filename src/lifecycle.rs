@@ -9,7 +9,7 @@ use crate::barrier::Panic;
 use crate::options::Options;
 use crate::quiet::{Blocked, Uncancelled};
 use crate::state::{self, Off, Phase, Shared};
-use crate::{barrier, cupti, diag, drain};
+use crate::{barrier, cupti, diag, drain, forks};
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
@@ -30,6 +30,9 @@ static STARTING: Mutex<()> = Mutex::new(());
 /// Starts recording, unless that was done. `None`: we are off, for good or because another
 /// thread takes too long over it.
 pub fn start() -> Option<&'static Shared> {
+    if forks::in_silent_child() {
+        state::forked();
+    }
     match state::phase() {
         Phase::On => return state::shared(),
         Phase::Idle => {}
@@ -43,6 +46,7 @@ pub fn start() -> Option<&'static Shared> {
     let options = Options::from_env();
     diag::debug(format_args!("{options:?}"));
     let shared = state::share(Shared::new(options))?;
+    forks::mark();
     barrier::hush();
     if let Err(error) = spawn_drain(shared) {
         diag::warn(format_args!("off: no thread can be started ({error}); nothing is recorded"));
@@ -99,10 +103,14 @@ pub fn start_gpu() {
 /// Finishes: takes in what CUPTI still holds, ends the spool, shows the summary. Bounded.
 fn stop() {
     let _uncancelled = Uncancelled::new();
+    let Some(shared) = state::shared() else { return };
+    if shared.pid != std::process::id() {
+        // A child by `clone` or `_Fork`, which call no handler: nobody there would finish.
+        state::forked();
+    }
     if !state::advance(Phase::On, Phase::Stopping) {
         return;
     }
-    let Some(shared) = state::shared() else { return };
     shared.stop.store(true, Ordering::Release);
     shared.wake_drain();
     if wait_until(STOP_PATIENCE, || shared.done.load(Ordering::Acquire)) {

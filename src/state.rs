@@ -19,6 +19,7 @@ use stage2_spool::GpuNs;
 
 use crate::counters::Counters;
 use crate::event::Events;
+use crate::forks;
 use crate::gate::Gate;
 use crate::options::Options;
 use crate::pool::{Full, Pool};
@@ -67,7 +68,7 @@ pub fn forked() {
 
 /// What threads share, while we record. The one check of every handler.
 pub fn active() -> Option<&'static Shared> {
-    if phase() == Phase::On { SHARED.get() } else { None }
+    if phase() == Phase::On && !forks::in_silent_child() { SHARED.get() } else { None }
 }
 
 /// What threads share, in any phase after the start.
@@ -85,6 +86,8 @@ pub fn share(shared: Shared) -> Option<&'static Shared> {
 pub struct Shared {
     /// What was asked for.
     pub options: Options,
+    /// The process that is recorded.
+    pub pid: u32,
     /// Events from guest threads to the drain thread.
     pub events: Events,
     /// What was seen and lost.
@@ -116,6 +119,7 @@ impl Shared {
             sampler: Sampler::new(options.sample),
             switches: Switches::new(options.is_gated()),
             options,
+            pid: std::process::id(),
             events: Events::new(),
             counters: Counters::default(),
             gate: Gate::default(),

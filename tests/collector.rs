@@ -180,6 +180,16 @@ fn a_forked_child_is_left_alone_and_the_parent_is_complete() {
 }
 
 #[test]
+fn a_child_by_a_fork_that_tells_nobody_is_left_alone() {
+    let started = std::time::Instant::now();
+    let left = Guest::new("fork_silently").run();
+    let spool = left.expect_quiet(0).spool();
+    assert!(started.elapsed().as_secs() < 4, "{:?}", started.elapsed());
+    // -2: NVTX's "no tool keeps track".
+    assert_eq!((left.stdout().as_str(), spool.kernels()), ("child=-2\n", plain()));
+}
+
+#[test]
 fn a_child_that_is_forked_while_we_start_is_not_left_behind() {
     for _ in 0..5 {
         let left = Guest::new("fork_at_start").run();

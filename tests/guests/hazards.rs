@@ -33,6 +33,7 @@ pub const ALL: &[(&str, fn())] = &[
     }),
     ("fork", fork),
     ("fork_exec", fork_exec),
+    ("fork_silently", fork_silently),
     ("fork_at_start", fork_at_start),
     ("threads", threads),
     ("graph", graph),
@@ -118,6 +119,22 @@ fn fork() {
     stream.launch(5);
     stream.synchronize();
     client().pop();
+}
+
+/// A fork of which the C library knows nothing. The child uses NVTX, and exits in order.
+fn fork_silently() {
+    plain();
+    // SAFETY: the child only calls what it is to be tested with, and ends.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    if child == 0 {
+        let level = client().push(b"in the child");
+        // Not tracked: we are off.
+        std::process::exit(level);
+    }
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, 0) };
+    println!("child={}", libc::WEXITSTATUS(status) as i8);
 }
 
 /// Forks while another thread waits for NVTX to be loaded; the child uses it as well.
