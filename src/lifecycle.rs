@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::barrier::Panic;
+use crate::event::{Event, QUEUE_EVENTS};
 use crate::options::Options;
 use crate::quiet::{Blocked, Uncancelled};
 use crate::state::{self, Off, Phase, Shared};
@@ -22,6 +23,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Between two looks at what is waited for.
 const NAP: Duration = Duration::from_micros(100);
+
+/// What a start needs: the queue of events, the stack of a thread, and tables that grow.
+const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
 
 /// NVTX before CUDA 12.9 may start us from several threads at once. No callback takes it, and who
 /// finds it taken for long goes on without us.
@@ -45,6 +49,15 @@ pub fn start() -> Option<&'static Shared> {
     }
     let options = Options::from_env();
     diag::debug(format_args!("{options:?}"));
+    if !has_room() {
+        diag::warn(format_args!(
+            "off: the process may not take {} MiB more of address space (ulimit -v, or no memory \
+             left to promise); nothing is recorded",
+            ROOM_BYTES >> 20
+        ));
+        state::advance(Phase::Idle, Phase::Ended);
+        return None;
+    }
     let shared = state::share(Shared::new(options))?;
     forks::mark();
     barrier::hush();
@@ -57,6 +70,16 @@ pub fn start() -> Option<&'static Shared> {
     });
     stop_at_exit();
     state::advance(Phase::Idle, Phase::On).then_some(shared)
+}
+
+/// Whether what a start allocates can be had: a failure there would end the guest.
+fn has_room() -> bool {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
+    // SAFETY: a new mapping, given back at once, that nobody knows of.
+    unsafe {
+        let room = libc::mmap(std::ptr::null_mut(), ROOM_BYTES, access, kind, -1, 0);
+        room != libc::MAP_FAILED && libc::munmap(room, ROOM_BYTES) == 0
+    }
 }
 
 /// Whether a thread is starting us.

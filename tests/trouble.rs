@@ -175,6 +175,16 @@ fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
 }
 
 #[test]
+fn a_guest_that_may_take_little_memory_goes_on_without_us() {
+    let left = Guest::new("little_memory").run();
+    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    assert_eq!(left.stdout(), "worked on\n");
+    let stderr = left.stderr();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("off: ") && stderr.contains("ulimit -v"), "{stderr}");
+}
+
+#[test]
 fn the_trace_file_goes_into_no_file_of_the_guest() {
     let left = Guest::new("close_all").run();
     assert_eq!(left.stdout(), "bytes=0\n", "{}", left.stderr());

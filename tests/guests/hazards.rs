@@ -64,6 +64,7 @@ pub const ALL: &[(&str, fn())] = &[
         plain();
     }),
     ("cancelled", cancelled),
+    ("little_memory", little_memory),
     ("close_all", close_all),
     ("no_stderr", || {
         // SAFETY: the number is nobody's then.
@@ -393,6 +394,19 @@ fn cancelled() {
     })
     .join()
     .expect("ends");
+}
+
+/// May take 4 MiB more of address space when it first uses NVTX.
+fn little_memory() {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("statm");
+    let pages: u64 = pages.split(' ').next().and_then(|text| text.parse().ok()).expect("pages");
+    let bytes = pages * 4096 + (4 << 20);
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the struct is valid; the limit is meant.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    client().push(b"work");
+    client().pop();
+    println!("worked on");
 }
 
 /// Closes every descriptor that it does not know, as daemons do, and opens files of its own.
