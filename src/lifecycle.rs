@@ -90,7 +90,16 @@ pub fn is_starting() -> bool {
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
 pub fn start_gpu() {
     let _uncancelled = Uncancelled::new();
-    let Some(shared) = start() else { return };
+    let Some(shared) = start() else {
+        if state::phase() == Phase::Forked {
+            diag::warn(format_args!(
+                "GPU work of process {} is not recorded: it is a fork of one that had used NVTX or \
+                 CUDA; start it by spawn or exec instead (Python: the start method \"spawn\")",
+                std::process::id()
+            ));
+        }
+        return;
+    };
     let Some(_starting) = STARTING.try_lock_for(START_PATIENCE) else { return };
     if shared.gpu.get().is_some() {
         return;

@@ -34,6 +34,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("fork", fork),
     ("fork_exec", fork_exec),
     ("fork_silently", fork_silently),
+    ("fork_before_cuda", fork_before_cuda),
     ("fork_at_start", fork_at_start),
     ("threads", threads),
     ("graph", graph),
@@ -136,6 +137,22 @@ fn fork_silently() {
     // SAFETY: the place is valid.
     unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, 0) };
     println!("child={}", libc::WEXITSTATUS(status) as i8);
+}
+
+/// The parent uses NVTX only, and the child is the one to use CUDA.
+fn fork_before_cuda() {
+    client().push(b"parent");
+    client().pop();
+    // SAFETY: the child only calls what any forked child may call, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        plain();
+        std::process::exit(0);
+    }
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    println!("child={status}");
 }
 
 /// Forks while another thread waits for NVTX to be loaded; the child uses it as well.
