@@ -172,6 +172,7 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     // Signals are the guest's business: they must not arrive on our thread.
     let blocked = Blocked::all();
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
+        be_ordinary();
         if let Err(panic) = barrier::own_thread(|| drain::run(shared)) {
             give_up(shared, &panic);
         }
@@ -182,6 +183,23 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
     let _ = shared.drain.set(spawned?.thread().clone());
     Ok(())
+}
+
+/// The thread that starts us may be pinned, or run before all others (`SCHED_FIFO`), for the sake of
+/// its own work. Ours is scheduled like any other, on the processors of the guest's main thread:
+/// `taskset` or `numactl` of the whole guest holds for us as well.
+fn be_ordinary() {
+    // SAFETY: the places are valid and of the sizes given; 0 is this thread. A failure leaves the
+    // thread as it was.
+    unsafe {
+        let ordinary: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary);
+        let mut processors: libc::cpu_set_t = std::mem::zeroed();
+        let size = size_of::<libc::cpu_set_t>();
+        if libc::sched_getaffinity(libc::getpid(), size, &raw mut processors) == 0 {
+            libc::sched_setaffinity(0, size, &raw const processors);
+        }
+    }
 }
 
 /// Nobody takes in records any more: the guest shall not pay for them. What CUPTI still hands back

@@ -180,6 +180,17 @@ fn a_forked_child_is_left_alone_and_the_parent_is_complete() {
 }
 
 #[test]
+fn our_thread_is_scheduled_as_the_main_thread_is_and_not_as_the_one_that_came_first() {
+    let left = Guest::new("pinned").run();
+    left.expect_quiet(0);
+    let stdout = left.stdout();
+    let tasks: Vec<&str> = stdout.lines().collect();
+    assert_eq!(tasks.len(), 2, "{stdout}");
+    assert_eq!(tasks[0], tasks[1]);
+    assert!(tasks[0].contains("Cpus_allowed") && tasks[0].ends_with("Some(\"0\")"), "{stdout}");
+}
+
+#[test]
 fn a_child_by_a_fork_that_tells_nobody_is_left_alone() {
     let started = std::time::Instant::now();
     let left = Guest::new("fork_silently").run();

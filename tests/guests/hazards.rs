@@ -66,6 +66,7 @@ pub const ALL: &[(&str, fn())] = &[
     }),
     ("cancelled", cancelled),
     ("little_memory", little_memory),
+    ("pinned", pinned),
     ("close_all", close_all),
     ("no_stderr", || {
         // SAFETY: the number is nobody's then.
@@ -424,6 +425,34 @@ fn little_memory() {
     client().push(b"work");
     client().pop();
     println!("worked on");
+}
+
+/// The thread that first uses NVTX is pinned to a processor, and of a lower class than others.
+fn pinned() {
+    std::thread::spawn(|| {
+        // SAFETY: the places are valid and of the sizes given; 0 is this thread.
+        unsafe {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const one);
+            let plain: libc::sched_param = std::mem::zeroed();
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const plain);
+        }
+        client().pop();
+    })
+    .join()
+    .expect("ends");
+    for task in std::fs::read_dir("/proc/self/task").expect("tasks").flatten() {
+        let text = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        let is_main = task.file_name().to_str() == Some(&std::process::id().to_string());
+        if !is_main && text("comm").trim() != "stage2-drain" {
+            continue;
+        }
+        let status = text("status");
+        let allowed = status.lines().find(|line| line.starts_with("Cpus_allowed:"));
+        let class = text("stat").split(' ').nth(40).map(str::to_owned);
+        println!("{allowed:?} {class:?}");
+    }
 }
 
 /// Closes every descriptor that it does not know, as daemons do, and opens files of its own.
