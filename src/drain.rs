@@ -17,7 +17,7 @@ use crate::intern::{Interner, Sink};
 use crate::pool::Full;
 use crate::ranges::{Closed, Ranges};
 use crate::spans::Spans;
-use crate::state::{Shared, Tracer};
+use crate::state::{Finishing, Shared, Tracer};
 use crate::timeline::Place;
 use crate::{clock, diag, summary};
 use output::Output;
@@ -295,6 +295,9 @@ impl Drain {
         self.shared.counters.names_cut.add(self.names.take_refused());
         let tracer = self.shared.tracer();
         self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));
+        if forced {
+            self.shared.finishing.store(Finishing::File as u8, Ordering::Relaxed);
+        }
         self.output.flush(&self.shared.counters);
     }
 
@@ -308,6 +311,7 @@ impl Drain {
             self.aggregates.add_range(open);
         }
         self.output.end(counters);
+        self.shared.finishing.store(Finishing::Summary as u8, Ordering::Relaxed);
         let summary = summary::Summary {
             options: &self.shared.options,
             counters,

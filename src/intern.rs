@@ -28,6 +28,9 @@ const MAX_NAME_BYTES: usize = 4 << 20;
 const MORE_NAMES: &[u8] = b"(more names than are kept)";
 /// Range paths that are kept; a range beyond counts for the one around it.
 const MAX_PATHS: usize = 1 << 15;
+/// Of a path whose text is longer than twice this, both ends of this many bytes are told: nested
+/// ranges may be thousands, with as many paths.
+const END_BYTES: usize = 512;
 /// Launch configurations, and queues, that are known at a time. With the next one all are
 /// forgotten, and defined again when they come again.
 const MAX_SHAPES: usize = 1 << 15;
@@ -72,6 +75,10 @@ pub struct Interner {
     path_list: Vec<Path>,
     /// The outermost part of each path.
     tops: Vec<u32>,
+    /// Bytes of each path's text.
+    lengths: Vec<u32>,
+    /// The outermost part of each path whose text has [`END_BYTES`]; 0 for none.
+    heads: Vec<u32>,
     /// Most work comes from the queue that the work before came from.
     last_queue: Queue,
 }
@@ -90,6 +97,8 @@ impl Interner {
             paths: Numbers::new(),
             path_list: Vec::new(),
             tops: Vec::new(),
+            lengths: Vec::new(),
+            heads: Vec::new(),
             last_queue: Queue::default(),
         }
     }
@@ -180,6 +189,11 @@ impl Interner {
         let id = self.paths.give(key, usize::MAX);
         self.path_list.push(Path { id, ..key });
         self.tops.push(if parent == NONE { id } else { self.top_of(parent) });
+        let own = self.text(name).len() as u32;
+        let length = of_path(&self.lengths, parent).map_or(own, |n| n.saturating_add(1 + own));
+        self.lengths.push(length);
+        let head = of_path(&self.heads, parent).unwrap_or(0);
+        self.heads.push(if head == 0 && length as usize >= END_BYTES { id } else { head });
         sink.put(Record::Path(Path { id, ..key }));
         id
     }
@@ -191,20 +205,41 @@ impl Interner {
 
     /// The outermost part of a path; 0 for none.
     pub fn top_of(&self, path: u32) -> u32 {
-        (path as usize).checked_sub(1).and_then(|i| self.tops.get(i)).copied().unwrap_or(path)
+        of_path(&self.tops, path).unwrap_or(path)
     }
 
-    /// A path as text, its parts joined by `/`. Not escaped.
+    /// A path as text, its parts joined by `/`; a long one without its middle. Not escaped.
     pub fn path_text(&self, path: u32) -> Vec<u8> {
+        if of_path(&self.lengths, path).is_none_or(|length| length as usize <= 2 * END_BYTES) {
+            return self.inner_parts(path, usize::MAX);
+        }
+        // The last part of the head may be long, but what is around it is not.
+        let mut text = self.inner_parts(of_path(&self.heads, path).unwrap_or(0), usize::MAX);
+        text.truncate(END_BYTES);
+        text.extend_from_slice("…".as_bytes());
+        let inner = self.inner_parts(path, END_BYTES);
+        text.extend_from_slice(&inner[inner.len().saturating_sub(END_BYTES)..]);
+        text
+    }
+
+    /// The innermost parts of a path, until their text has `enough` bytes.
+    fn inner_parts(&self, path: u32, enough: usize) -> Vec<u8> {
         let mut parts = Vec::new();
-        let mut at = path;
-        while let Some(node) = self.path_of(at) {
-            parts.push(self.text(node.name));
+        let (mut at, mut bytes) = (path, 0);
+        while let Some(node) = self.path_of(at).filter(|_| bytes < enough) {
+            let part = self.text(node.name);
+            bytes += part.len() + 1;
+            parts.push(part);
             at = node.parent;
         }
         parts.reverse();
         parts.join(&b'/')
     }
+}
+
+/// What is known of a path, by its number.
+fn of_path(list: &[u32], path: u32) -> Option<u32> {
+    list.get((path as usize).checked_sub(1)?).copied()
 }
 
 impl Default for Interner {
@@ -259,6 +294,25 @@ mod tests {
         let second = interner.name_at(0x1000, b"second", &mut sink);
         assert_ne!(first, second);
         assert_eq!(interner.text(second), b"second");
+    }
+
+    #[test]
+    fn of_a_long_path_both_ends_are_told_in_a_time_that_does_not_grow_with_it() {
+        let (mut interner, mut sink) = (Interner::new(), Vec::new());
+        let outermost = interner.name(b"outermost", &mut sink);
+        let mut path = interner.path(NONE, outermost, NONE, &mut sink);
+        for depth in 0..MAX_PATHS as u32 - 1 {
+            let name = interner.name(format!("{depth:0100}").as_bytes(), &mut sink);
+            path = interner.path(path, name, NONE, &mut sink);
+        }
+        let mut bytes = 0;
+        for path in 1..=path {
+            bytes += interner.path_text(path).len();
+        }
+        assert!(bytes <= MAX_PATHS * (2 * END_BYTES + 3), "{bytes}");
+        let text = String::from_utf8_lossy(&interner.path_text(path)).into_owned();
+        assert!(text.starts_with("outermost/000"), "{text}");
+        assert!(text.ends_with(&format!("/{:0100}", MAX_PATHS - 2)), "{text}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::barrier::Panic;
 use crate::event::{Event, QUEUE_EVENTS};
 use crate::options::Options;
 use crate::quiet::{Blocked, Uncancelled};
-use crate::state::{self, Off, Phase, Shared};
+use crate::state::{self, Finishing, Off, Phase, Shared};
 use crate::{barrier, cupti, diag, drain, forks};
 
 /// The longest that a thread waits for another one that is starting us.
@@ -149,11 +149,20 @@ fn stop() {
         state::advance(Phase::Stopping, Phase::Ended);
         return;
     }
-    diag::warn(format_args!(
-        "CUPTI did not finish within {} s: the last records and the summary are missing; the trace \
-         file holds everything up to its last flush",
-        STOP_PATIENCE.as_secs()
-    ));
+    let (what, left) = match shared.finishing.load(Ordering::Relaxed) {
+        step if step == Finishing::Records as u8 => (
+            "CUPTI",
+            "the last records and the summary are missing; the trace file holds everything up to \
+             its last flush",
+        ),
+        step if step == Finishing::File as u8 => (
+            "the trace file",
+            "its end and the summary are missing; is the disk slow, or STAGE2_OUT far away?",
+        ),
+        _ => ("the summary", "the trace file is whole"),
+    };
+    let seconds = STOP_PATIENCE.as_secs();
+    diag::warn(format_args!("{what} did not finish within {seconds} s: {left}"));
 }
 
 /// Whether a condition was met in time.

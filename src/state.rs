@@ -108,6 +108,8 @@ pub struct Shared {
     pub ready: AtomicBool,
     /// The drain thread is to finish.
     pub stop: AtomicBool,
+    /// What the drain thread is about to finish ([`Finishing`]).
+    pub finishing: AtomicU8,
     /// The drain thread has finished.
     pub done: AtomicBool,
 }
@@ -128,6 +130,7 @@ impl Shared {
             drain: OnceLock::new(),
             ready: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            finishing: AtomicU8::new(Finishing::Records as u8),
             done: AtomicBool::new(false),
         }
     }
@@ -153,6 +156,18 @@ impl Shared {
             thread.unpark();
         }
     }
+}
+
+/// The steps of the end, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Finishing {
+    /// What CUPTI still holds is taken in.
+    Records = 0,
+    /// The trace file is ended.
+    File = 1,
+    /// The tables are shown.
+    Summary = 2,
 }
 
 /// Why GPU work is not recorded, and what to do about it.
