@@ -115,6 +115,7 @@ impl Drain {
 
     fn take_in_events(&mut self) {
         while let Some(event) = self.shared.events.receive() {
+            self.repair();
             self.ranges.apply(
                 &event,
                 &mut self.names,
@@ -125,6 +126,14 @@ impl Drain {
             for closed in self.closed.drain(..) {
                 self.aggregates.add_range(closed);
             }
+        }
+    }
+
+    /// What was defined in a frame that was dropped has to be defined again.
+    #[inline]
+    fn repair(&mut self) {
+        if self.output.take_lost() {
+            self.names.define_again();
         }
     }
 
@@ -195,6 +204,7 @@ impl Drain {
     fn kernel(&mut self, tracer: &dyn Tracer, owner: u32, kernel: &KernelActivity) {
         let execution = &self.trusted(kernel.execution, kernel.execution.graph_node != 0);
         let Some(found) = self.find(owner, execution) else { return };
+        self.repair();
         let text = tracer.text_at(kernel.name);
         let name = self.names.name_at(kernel.name, text, &mut self.output);
         let shape = Shape {
@@ -232,6 +242,7 @@ impl Drain {
     /// As [`Drain::find`] and [`Drain::count`].
     fn place(&mut self, owner: u32, ran: &Execution, work: Work, bytes: u64) -> Option<Placed> {
         let found = self.find(owner, ran)?;
+        self.repair();
         Some(self.count(found, ran, work, bytes))
     }
 

@@ -81,6 +81,11 @@ pub struct Interner {
     heads: Vec<u32>,
     /// Most work comes from the queue that the work before came from.
     last_queue: Queue,
+    /// How often what was written got lost, from 1.
+    epoch: u32,
+    /// The epoch in which each name, and each path, was last defined; 0 for never.
+    names_defined: Vec<u32>,
+    paths_defined: Vec<u32>,
 }
 
 impl Interner {
@@ -100,12 +105,25 @@ impl Interner {
             lengths: Vec::new(),
             heads: Vec::new(),
             last_queue: Queue::default(),
+            epoch: 1,
+            names_defined: Vec::new(),
+            paths_defined: Vec::new(),
         }
+    }
+
+    /// Some of what was written is lost: what is used from now on is defined again.
+    pub fn define_again(&mut self) {
+        self.epoch += 1;
+        self.addresses.clear();
+        self.shapes.known.clear();
+        self.queues.known.clear();
+        self.last_queue = Queue::default();
     }
 
     /// The number of a text.
     pub fn name(&mut self, bytes: &[u8], sink: &mut impl Sink) -> u32 {
         if let Some(&id) = self.names.get(bytes) {
+            self.define_name(id, sink);
             return id;
         }
         let full = self.name_list.len() >= MAX_NAMES
@@ -119,8 +137,21 @@ impl Interner {
         self.names.insert(Rc::clone(&text), id);
         self.name_list.push(text);
         self.name_bytes += bytes.len();
-        sink.put(Record::Name { id, bytes: bytes.into() });
+        self.names_defined.push(0);
+        self.define_name(id, sink);
         id
+    }
+
+    /// Defines a name, unless that was done and is not lost.
+    pub fn define_name(&mut self, id: u32, sink: &mut impl Sink) {
+        let index = (id as usize).wrapping_sub(1);
+        if let (Some(defined), Some(text)) =
+            (self.names_defined.get_mut(index), self.name_list.get(index))
+            && *defined != self.epoch
+        {
+            *defined = self.epoch;
+            sink.put(Record::Name { id, bytes: text.to_vec() });
+        }
     }
 
     /// The number of the text at `address`. The text is compared every time: CUPTI may reuse an
@@ -180,6 +211,7 @@ impl Interner {
     pub fn path(&mut self, parent: u32, name: u32, domain: u32, sink: &mut impl Sink) -> u32 {
         let key = Path { id: 0, parent, name, domain };
         if let Some(&id) = self.paths.known.get(&key) {
+            self.define_path(id, sink);
             return id;
         }
         if self.path_list.len() >= MAX_PATHS && parent != NONE {
@@ -194,8 +226,32 @@ impl Interner {
         self.lengths.push(length);
         let head = of_path(&self.heads, parent).unwrap_or(0);
         self.heads.push(if head == 0 && length as usize >= END_BYTES { id } else { head });
-        sink.put(Record::Path(Path { id, ..key }));
+        self.paths_defined.push(0);
+        self.define_path(id, sink);
         id
+    }
+
+    /// As [`Interner::define_name`], with what the path is made of.
+    fn define_path(&mut self, id: u32, sink: &mut impl Sink) {
+        if of_path(&self.paths_defined, id) == Some(self.epoch) {
+            return;
+        }
+        let mut undefined = Vec::new();
+        let mut at = id;
+        while let Some(&path) = self.path_of(at)
+            && of_path(&self.paths_defined, at) != Some(self.epoch)
+        {
+            undefined.push(path);
+            at = path.parent;
+        }
+        for path in undefined.into_iter().rev() {
+            self.define_name(path.name, sink);
+            self.define_name(path.domain, sink);
+            if let Some(defined) = self.paths_defined.get_mut(path.id as usize - 1) {
+                *defined = self.epoch;
+            }
+            sink.put(Record::Path(path));
+        }
     }
 
     /// What [`Interner::path`] numbered.
@@ -294,6 +350,36 @@ mod tests {
         let second = interner.name_at(0x1000, b"second", &mut sink);
         assert_ne!(first, second);
         assert_eq!(interner.text(second), b"second");
+    }
+
+    #[test]
+    fn what_is_lost_is_defined_again_before_it_is_used_again() {
+        let (mut interner, mut sink) = (Interner::new(), Vec::new());
+        let names: Vec<u32> =
+            [b"outer", b"inner"].iter().map(|name| interner.name(*name, &mut sink)).collect();
+        let domain = interner.name(b"domain", &mut sink);
+        let outer = interner.path(NONE, names[0], domain, &mut sink);
+        let inner = interner.path(outer, names[1], domain, &mut sink);
+        let kernel = interner.name_at(0x1000, b"kernel", &mut sink);
+        let queue = Queue { stream: 7, ..Queue::default() };
+        let shape = Shape { name: kernel, ..Shape::default() };
+        interner.shape(shape, &mut sink);
+        interner.queue(queue, &mut sink);
+        let before = std::mem::take(&mut sink);
+        interner.define_again();
+        assert_eq!(interner.path(outer, names[1], domain, &mut sink), inner);
+        assert_eq!(interner.name_at(0x1000, b"kernel", &mut sink), kernel);
+        interner.shape(shape, &mut sink);
+        interner.queue(queue, &mut sink);
+        // Each once, and before what needs it.
+        let id = |wanted: &Record| sink.iter().position(|record| record == wanted);
+        let order: Vec<usize> = before[..6].iter().filter_map(id).collect();
+        assert_eq!((order.len(), sink.len()), (6, before.len()));
+        assert!(id(&before[3]) < id(&before[4]) && id(&before[0]) < id(&before[3]));
+        let written = sink.len();
+        interner.path(outer, names[1], domain, &mut sink);
+        interner.name_at(0x1000, b"kernel", &mut sink);
+        assert_eq!(sink.len(), written);
     }
 
     #[test]

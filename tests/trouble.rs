@@ -3,10 +3,12 @@
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 mod common;
 
+use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use common::{Guest, collector, counts, simulator};
+use stage2_spool::Record;
 
 /// Runs the plain guest and expects it to end well with one line that contains all of `parts`.
 fn off_because(guest: Guest, parts: &[&str]) {
@@ -143,6 +145,32 @@ fn a_full_disk_ends_the_trace_file_and_neither_the_guest_nor_the_table_at_exit()
     let kernels: usize = left.spool().kernels().values().sum();
     assert!((1..10_207).contains(&kernels), "{kernels}");
     assert_ne!(left.spool().ending, stage2_spool::Ending::Complete);
+}
+
+#[test]
+fn after_a_full_disk_what_goes_on_is_defined_again() {
+    let left = Guest::new("no_room_for_a_while").run();
+    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    assert_eq!(left.stderr().matches("cannot be written").count(), 1, "{}", left.stderr());
+    let spool = left.spool();
+    assert_eq!(spool.ending, stage2_spool::Ending::Complete);
+    assert!(spool.losses().spool_bytes_unwritten > 0);
+    // Every path and name that is used has been defined before.
+    let kernels = spool.kernels();
+    assert_eq!(kernels["outer/later"], 400, "{kernels:?}");
+    assert_eq!(kernels["prefill"], 100, "{kernels:?}");
+    let (mut names, mut shapes) = (HashSet::new(), HashSet::new());
+    for record in &spool.records {
+        match record {
+            Record::Name { id, .. } => drop(names.insert(*id)),
+            Record::Shape(shape) => {
+                assert!(names.contains(&shape.name), "{shape:?}");
+                shapes.insert(shape.id);
+            }
+            Record::Kernel(kernel) => assert!(shapes.contains(&kernel.shape), "{kernel:?}"),
+            _ => {}
+        }
+    }
 }
 
 #[test]

@@ -14,6 +14,8 @@ use crate::options::Options;
 
 /// Longer command lines are cut, bytes.
 const ARGV_BYTES: usize = 64 << 10;
+/// Facts about the process and its GPUs that are kept, far more than there are.
+const MAX_FACTS: usize = 1 << 10;
 
 /// The way out of the process.
 pub(super) struct Output {
@@ -21,6 +23,11 @@ pub(super) struct Output {
     devices: Vec<Device>,
     simulated: bool,
     failed: bool,
+    /// What describes the process, as long as it may have to be said again.
+    facts: Vec<Record>,
+    /// Dropped frames after which names were, and facts were, said again.
+    names_lost: u64,
+    facts_lost: u64,
 }
 
 impl Output {
@@ -37,7 +44,15 @@ impl Output {
                 None
             }
         });
-        let mut output = Output { writer, devices: Vec::new(), simulated: false, failed: false };
+        let mut output = Output {
+            writer,
+            devices: Vec::new(),
+            simulated: false,
+            failed: false,
+            facts: Vec::new(),
+            names_lost: 0,
+            facts_lost: 0,
+        };
         output.put(Record::Process(process));
         output
     }
@@ -64,8 +79,21 @@ impl Output {
         }
     }
 
+    /// Whether definitions were lost since the last call.
+    #[inline]
+    pub(super) fn take_lost(&mut self) -> bool {
+        let lost = self.writer.as_ref().map_or(0, Writer::dropped_frames);
+        std::mem::replace(&mut self.names_lost, lost) != lost
+    }
+
     /// Writes the losses so far and everything before them to the file.
     pub(super) fn flush(&mut self, counters: &Counters) {
+        if let Some(writer) = &mut self.writer {
+            let lost = writer.dropped_frames();
+            if std::mem::replace(&mut self.facts_lost, lost) != lost {
+                self.facts.iter().for_each(|fact| writer.write(fact));
+            }
+        }
         self.put(Record::Losses(counters.losses()));
         self.write_out(counters);
     }
@@ -107,6 +135,11 @@ impl Output {
 
 impl Sink for Output {
     fn put(&mut self, record: Record) {
+        if matches!(record, Record::Process(_) | Record::Device(_) | Record::Meta { .. })
+            && self.facts.len() < MAX_FACTS
+        {
+            self.facts.push(record.clone());
+        }
         match &record {
             Record::Device(device) => {
                 self.devices.retain(|known| known.id != device.id);

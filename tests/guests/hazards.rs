@@ -58,6 +58,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("hoard", repeated::hoard),
     ("hang", hang),
     ("no_room", process::no_room),
+    ("no_room_for_a_while", process::no_room_for_a_while),
     ("sigpipe", || {
         // Rust ignores the signal; a C program does not.
         // SAFETY: the default action.

@@ -214,3 +214,31 @@ pub fn no_room() {
     wait_for_a_flush();
     println!("worked on");
 }
+
+/// No file may grow for a while, in which ranges come up that go on afterwards.
+pub fn no_room_for_a_while() {
+    let limit_files = |bytes| {
+        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: the struct is valid; the limit is meant.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    };
+    let work = |name: &[u8]| {
+        let stream = Stream::new();
+        client().push(b"outer");
+        client().push(name);
+        stream.launch(200);
+        stream.synchronize();
+        client().pop();
+        client().pop();
+        wait_for_a_flush();
+    };
+    plain();
+    wait_for_a_flush();
+    limit_files(1);
+    work(b"lost");
+    work(b"later");
+    limit_files(libc::RLIM_INFINITY);
+    wait_for_a_flush();
+    work(b"later");
+    work(b"later");
+}
