@@ -1,43 +1,32 @@
 //! Forks of the guest into children that neither hang nor record.
 //!
-//! While NVTX loads us, its own state is "being initialised", which a child that is forked then
-//! keeps for ever: its first NVTX call would spin. So a fork waits until we have answered NVTX. What
-//! is left is the moment before NVTX calls us.
+//! While NVTX waits for our answer, its state is "being initialised", which a child that is forked
+//! then keeps for ever: its first NVTX call would spin. There the functions are taken out that
+//! wait, as NVTX has it without a tool. What is left is the moment before NVTX calls us.
 
-use std::cell::Cell;
+use std::ffi::c_void;
+use std::mem::transmute;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
-use crate::quiet::Uncancelled;
-use crate::{clock, lifecycle, state};
+use crate::nvtx::{self, GetExportTable};
+use crate::{lifecycle, state};
 
-/// The longest that a fork waits.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two looks.
-const NAP: Duration = Duration::from_micros(100);
-/// What NVTX is given to note our answer.
-const AFTERWARDS: Duration = Duration::from_millis(5);
+/// What the libraries passed whose NVTX waits for our answer; null is a free place.
+static ASKING: [AtomicPtr<c_void>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 
 /// 1 in a page that the kernel clears in every child: `clone` and `_Fork` call no handler.
 static MARK: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
 
-/// Threads whose NVTX call waits for our answer.
-static ANSWERING: AtomicU32 = AtomicU32::new(0);
-/// When the last one got it, ns of the monotonic clock; 0 for never.
-static ANSWERED: AtomicU64 = AtomicU64::new(0);
-
-thread_local! {
-    /// This thread is one of them: it must not wait for itself.
-    static HERE: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Has forks of the guest pass by here. Called once, when the library is loaded: before a fork
 /// could be under way that misses it.
 pub fn watch() {
-    // SAFETY: the handlers hold no lock, and the one in the child only stores atomics. Without
-    // memory for them forks are as they were.
-    unsafe { libc::pthread_atfork(Some(before), None, Some(in_child)) };
+    // Its page is there then: a page that has to be brought while a fork copies memory is waited
+    // for until the fork is over, and the child would not see what is stored there.
+    ASKING.iter().for_each(|place| place.store(ptr::null_mut(), Ordering::Relaxed));
+    // SAFETY: the handler takes no lock and allocates nothing. Without memory for it forks are as
+    // they were.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
 /// Notes which process this is. Called once, at start. Where the kernel cannot do that (before
@@ -68,40 +57,32 @@ pub fn in_silent_child() -> bool {
     !mark.is_null() && unsafe { (*mark).load(Ordering::Relaxed) } == 0
 }
 
-/// Runs `answer`, for which NVTX waits. Forks wait as well.
-pub fn held_off<T>(answer: impl FnOnce() -> T) -> T {
-    let set = |here| HERE.try_with(|cell| cell.replace(here)).unwrap_or(true);
-    let outer = set(true);
-    ANSWERING.fetch_add(1, Ordering::SeqCst);
+/// Runs `answer`, for which NVTX waits, such that a fork meanwhile survives it. `asks` is what
+/// NVTX passed.
+pub fn survived<T>(asks: Option<GetExportTable>, answer: impl FnOnce() -> T) -> T {
+    let asks = asks.map_or(ptr::null_mut(), |asks| asks as *mut c_void);
+    // Without a free place, which takes as many libraries at once, forks are as they were.
+    let place = ASKING.iter().find(|place| {
+        let free = ptr::null_mut();
+        place.compare_exchange(free, asks, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    });
     let answer = answer();
-    ANSWERED.store(clock::mono().0, Ordering::SeqCst);
-    ANSWERING.fetch_sub(1, Ordering::SeqCst);
-    set(outer);
+    if let Some(place) = place {
+        place.store(ptr::null_mut(), Ordering::Release);
+    }
     answer
 }
 
-extern "C" fn before() {
-    if HERE.try_with(Cell::get).unwrap_or(true) {
-        return;
-    }
-    let _uncancelled = Uncancelled::new();
-    let start = clock::mono();
-    while ANSWERING.load(Ordering::SeqCst) > 0
-        && u128::from(clock::mono().since(start)) < PATIENCE.as_nanos()
-    {
-        std::thread::sleep(NAP);
-    }
-    let answered = ANSWERED.load(Ordering::SeqCst);
-    let passed = Duration::from_nanos(clock::mono().0.saturating_sub(answered));
-    if answered > 0 && passed < AFTERWARDS {
-        std::thread::sleep(AFTERWARDS - passed);
-    }
-}
-
 extern "C" fn in_child() {
-    ANSWERING.store(0, Ordering::SeqCst);
     // A child of a process that has not met us may meet us itself.
     if state::shared().is_some() || lifecycle::is_starting() {
         state::forked();
+    }
+    for place in &ASKING {
+        let asks = place.swap(ptr::null_mut(), Ordering::AcqRel);
+        if !asks.is_null() {
+            // SAFETY: NVTX passed it, and a thread was inside its library when we were forked.
+            unsafe { nvtx::detach(transmute::<*mut c_void, GetExportTable>(asks)) };
+        }
     }
 }

@@ -23,6 +23,9 @@ extern "C" fn constructor() {
     let Some(own) = OwnPath::find() else { return };
     let cuda = open_door(CUDA_DOOR, &own);
     let nvtx = open_door(NVTX_DOOR, &own);
+    if nvtx {
+        own.rehearse();
+    }
     if !cuda && !nvtx && variable(STOOD_ASIDE).is_none() {
         diag::warn(format_args!(
             "off: another tool owns CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH; run without \
@@ -50,7 +53,7 @@ pub extern "C" fn InitializeInjection() -> c_int {
 /// `get_export_table` is what NVTX passes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn InitializeInjectionNvtx2(
-    get_export_table: Option<unsafe extern "C" fn(u32) -> *const c_void>,
+    get_export_table: Option<nvtx::GetExportTable>,
 ) -> c_int {
     let answer = || {
         if lifecycle::start().is_none() {
@@ -60,7 +63,7 @@ pub unsafe extern "C" fn InitializeInjectionNvtx2(
         // SAFETY: the caller's contract.
         c_int::from(unsafe { nvtx::attach(get_export_table) })
     };
-    forks::held_off(|| barrier::catch(0, answer))
+    forks::survived(get_export_table, || barrier::catch(0, answer))
 }
 
 /// Called by NVTX 3.2 and later for its extensions, after the entry point above.
@@ -72,8 +75,7 @@ pub unsafe extern "C" fn InitializeInjectionNvtxExtension(
     info: *mut sys::nvtxExtModuleInfo_t,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    let answer = || c_int::from(unsafe { nvtx::attach_extension(info) });
-    forks::held_off(|| barrier::catch(0, answer))
+    barrier::catch(0, || c_int::from(unsafe { nvtx::attach_extension(info) }))
 }
 
 /// Names this library in a variable. `false` where another tool is named there.
@@ -116,6 +118,18 @@ impl OwnPath {
             // A relative LD_PRELOAD must hold after the guest changed its folder.
             let resolved = libc::realpath(info.dli_fname, path.0.as_mut_ptr());
             (!resolved.is_null()).then_some(path)
+        }
+    }
+
+    /// Does what NVTX is going to do, so that the pages for it are there: see `forks`. This library
+    /// stays loaded from then on, which it has to: it has a thread.
+    fn rehearse(&self) {
+        // SAFETY: the texts are NUL-terminated; the library is loaded, so no code of it runs.
+        unsafe {
+            let library = libc::dlopen(self.0.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if !library.is_null() {
+                libc::dlsym(library, c"InitializeInjectionNvtx2".as_ptr());
+            }
         }
     }
 

@@ -1,10 +1,8 @@
 //! What guests do to their process: forks, descriptors, limits, scheduling, cancellation.
 
-use std::time::Duration;
-
 use crate::cuda::Stream;
 use crate::hazards::{plain, wait_for_a_flush};
-use crate::nvtx::client;
+use crate::nvtx::{self, client};
 
 /// The child must be left alone, whatever it does; the parent is complete.
 pub fn fork() {
@@ -69,30 +67,23 @@ pub fn fork_before_cuda() {
     println!("child={status}");
 }
 
-/// Forks while another thread waits for NVTX to be loaded; the child uses it as well.
+/// Forks while NVTX waits for its tool on another thread; says whether the child would wait as well.
 pub fn fork_at_start() {
     let tasks = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     let first = std::thread::spawn(|| client().pop());
     // The thread that we are about to be recorded by.
     while tasks() < 3 && !first.is_finished() {}
-    // SAFETY: the child only calls what it is to be tested with, and ends.
+    // SAFETY: the child only looks, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        client().pop();
+        let code = i32::from(nvtx::push_would_wait());
         // SAFETY: ends the process at once, as meant.
-        unsafe { libc::_exit(0) };
+        unsafe { libc::_exit(code) };
     }
     first.join().expect("ends");
-    let mut status = -1;
-    for _ in 0..500 {
-        // SAFETY: the place is valid.
-        if unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    // SAFETY: a child of ours, ended or not.
-    unsafe { libc::kill(child, libc::SIGKILL) };
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
     println!("child={status}");
 }
 
