@@ -105,7 +105,7 @@ impl Output {
         match result {
             Err(error) if Lost::is(&error) => {
                 diag::warn(format_args!(
-                    "{error}: it ends here; let the process close what it inherited before it \
+                    "{error}: the file ends here; let it close what it inherited before it \
                      uses CUDA or NVTX"
                 ));
                 self.writer = None;
