@@ -2,6 +2,9 @@
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use crate::bounded;
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +23,8 @@ pub enum Level {
 
 /// One line, including prefix and newline. Longer messages are cut.
 const LINE_BYTES: usize = 1024;
+/// The longest that a line waits for whoever reads the guest's stderr.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Warn as u8);
 
@@ -56,9 +61,8 @@ fn say(level: Level, message: fmt::Arguments<'_>) {
     // A cut line is still worth reading.
     let _ = write!(line, "stage2: {message}");
     line.bytes[line.used] = b'\n';
-    // SAFETY: the first `used + 1` bytes of the array are initialised; fd 2 may be closed, which
-    // only makes the write fail.
-    let _ = unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.used + 1) };
+    // A failure has nobody to go to.
+    let _ = bounded::write_stderr(&line.bytes[..=line.used], PATIENCE);
 }
 
 /// A line on the stack, with one byte kept for the newline.

@@ -4,6 +4,7 @@
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
 mod output;
+mod own_file;
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use crate::intern::{Interner, Sink};
 use crate::pool::Full;
 use crate::ranges::{Closed, Ranges};
 use crate::spans::Spans;
-use crate::state::{Shared, Tracer};
+use crate::state::{Finishing, Shared, Tracer};
 use crate::timeline::Place;
 use crate::{clock, diag, summary};
 use output::Output;
@@ -57,6 +58,9 @@ pub fn run(shared: &'static Shared) {
     for (key, value) in shared.options.gates() {
         drain.output.put(Record::Meta { key: key.to_owned(), value });
     }
+    // Whoever ends by `_exit` soon is at least known to have run.
+    drain.output.flush(&shared.counters);
+    shared.ready.store(true, Ordering::Release);
     let mut flush_at = Instant::now() + shared.options.flush;
     while !shared.stop.load(Ordering::Acquire) {
         std::thread::park_timeout(NAP.min(flush_at.saturating_duration_since(Instant::now())));
@@ -112,6 +116,7 @@ impl Drain {
 
     fn take_in_events(&mut self) {
         while let Some(event) = self.shared.events.receive() {
+            self.repair();
             self.ranges.apply(
                 &event,
                 &mut self.names,
@@ -122,6 +127,14 @@ impl Drain {
             for closed in self.closed.drain(..) {
                 self.aggregates.add_range(closed);
             }
+        }
+    }
+
+    /// What was defined in a frame that was dropped has to be defined again.
+    #[inline]
+    fn repair(&mut self) {
+        if self.output.take_lost() {
+            self.names.define_again();
         }
     }
 
@@ -193,6 +206,7 @@ impl Drain {
     fn kernel(&mut self, tracer: &dyn Tracer, owner: u32, kernel: &KernelActivity) {
         let execution = &self.trusted(kernel.execution, kernel.execution.graph_node != 0);
         let Some(found) = self.find(owner, execution) else { return };
+        self.repair();
         let text = tracer.text_at(kernel.name);
         let name = self.names.name_at(kernel.name, text, &mut self.output);
         let shape = Shape {
@@ -230,6 +244,7 @@ impl Drain {
     /// As [`Drain::find`] and [`Drain::count`].
     fn place(&mut self, owner: u32, ran: &Execution, work: Work, bytes: u64) -> Option<Placed> {
         let found = self.find(owner, ran)?;
+        self.repair();
         Some(self.count(found, ran, work, bytes))
     }
 
@@ -296,6 +311,9 @@ impl Drain {
         self.shared.counters.names_cut.add(self.names.take_refused());
         let tracer = self.shared.tracer();
         self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));
+        if forced {
+            self.shared.finishing.store(Finishing::File as u8, Ordering::Relaxed);
+        }
         self.output.flush(&self.shared.counters);
         done
     }
@@ -322,6 +340,7 @@ impl Drain {
             self.aggregates.add_range(open);
         }
         self.output.end(counters);
+        self.shared.finishing.store(Finishing::Summary as u8, Ordering::Relaxed);
         let summary = summary::Summary {
             options: &self.shared.options,
             counters,

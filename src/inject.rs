@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use cupti_sys::nvtx as sys;
 
-use crate::{barrier, diag, lifecycle, nvtx};
+use crate::{barrier, diag, forks, lifecycle, nvtx};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
 const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
@@ -22,9 +22,13 @@ const STOOD_ASIDE: &CStr = c"STAGE2_STOOD_ASIDE";
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
+    forks::watch();
     let Some(own) = OwnPath::find() else { return };
     let cuda = open_door(CUDA_DOOR, &own);
     let nvtx = open_door(NVTX_DOOR, &own);
+    if nvtx {
+        own.rehearse();
+    }
     if !cuda && !nvtx && variable(STOOD_ASIDE).is_none() {
         diag::warn(format_args!(
             "off: another tool owns CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH; run without \
@@ -52,16 +56,17 @@ pub extern "C" fn InitializeInjection() -> c_int {
 /// `get_export_table` is what NVTX passes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn InitializeInjectionNvtx2(
-    get_export_table: Option<unsafe extern "C" fn(u32) -> *const c_void>,
+    get_export_table: Option<nvtx::GetExportTable>,
 ) -> c_int {
-    barrier::catch(0, || {
+    let answer = || {
         if lifecycle::start().is_none() {
             return 0;
         }
         say_if_foreign(CUDA_DOOR, "GPU work is not seen here");
         // SAFETY: the caller's contract.
         c_int::from(unsafe { nvtx::attach(get_export_table) })
-    })
+    };
+    forks::survived(get_export_table, || barrier::catch(0, answer))
 }
 
 /// Called by NVTX 3.2 and later for its extensions, after the entry point above.
@@ -116,6 +121,18 @@ impl OwnPath {
             // A relative LD_PRELOAD must hold after the guest changed its folder.
             let resolved = libc::realpath(info.dli_fname, path.0.as_mut_ptr());
             (!resolved.is_null()).then_some(path)
+        }
+    }
+
+    /// Does what NVTX is going to do, so that the pages for it are there: see `forks`. This library
+    /// stays loaded from then on, which it has to: it has a thread.
+    fn rehearse(&self) {
+        // SAFETY: the texts are NUL-terminated; the library is loaded, so no code of it runs.
+        unsafe {
+            let library = libc::dlopen(self.0.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if !library.is_null() {
+                libc::dlsym(library, c"InitializeInjectionNvtx2".as_ptr());
+            }
         }
     }
 

@@ -28,6 +28,9 @@ const MAX_NAME_BYTES: usize = 4 << 20;
 const MORE_NAMES: &[u8] = b"(more names than are kept)";
 /// Range paths that are kept; a range beyond counts for the one around it.
 const MAX_PATHS: usize = 1 << 15;
+/// Of a path whose text is longer than twice this, both ends of this many bytes are told: nested
+/// ranges may be thousands, with as many paths.
+const END_BYTES: usize = 512;
 /// Launch configurations, and queues, that are known at a time. With the next one all are
 /// forgotten, and defined again when they come again.
 const MAX_SHAPES: usize = 1 << 15;
@@ -72,8 +75,17 @@ pub struct Interner {
     path_list: Vec<Path>,
     /// The outermost part of each path.
     tops: Vec<u32>,
+    /// Bytes of each path's text.
+    lengths: Vec<u32>,
+    /// The outermost part of each path whose text has [`END_BYTES`]; 0 for none.
+    heads: Vec<u32>,
     /// Most work comes from the queue that the work before came from.
     last_queue: Queue,
+    /// How often what was written got lost, from 1.
+    epoch: u32,
+    /// The epoch in which each name, and each path, was last defined; 0 for never.
+    names_defined: Vec<u32>,
+    paths_defined: Vec<u32>,
 }
 
 impl Interner {
@@ -90,13 +102,28 @@ impl Interner {
             paths: Numbers::new(),
             path_list: Vec::new(),
             tops: Vec::new(),
+            lengths: Vec::new(),
+            heads: Vec::new(),
             last_queue: Queue::default(),
+            epoch: 1,
+            names_defined: Vec::new(),
+            paths_defined: Vec::new(),
         }
+    }
+
+    /// Some of what was written is lost: what is used from now on is defined again.
+    pub fn define_again(&mut self) {
+        self.epoch += 1;
+        self.addresses.clear();
+        self.shapes.known.clear();
+        self.queues.known.clear();
+        self.last_queue = Queue::default();
     }
 
     /// The number of a text.
     pub fn name(&mut self, bytes: &[u8], sink: &mut impl Sink) -> u32 {
         if let Some(&id) = self.names.get(bytes) {
+            self.define_name(id, sink);
             return id;
         }
         let full = self.name_list.len() >= MAX_NAMES
@@ -110,8 +137,21 @@ impl Interner {
         self.names.insert(Rc::clone(&text), id);
         self.name_list.push(text);
         self.name_bytes += bytes.len();
-        sink.put(Record::Name { id, bytes: bytes.into() });
+        self.names_defined.push(0);
+        self.define_name(id, sink);
         id
+    }
+
+    /// Defines a name, unless that was done and is not lost.
+    pub fn define_name(&mut self, id: u32, sink: &mut impl Sink) {
+        let index = (id as usize).wrapping_sub(1);
+        if let (Some(defined), Some(text)) =
+            (self.names_defined.get_mut(index), self.name_list.get(index))
+            && *defined != self.epoch
+        {
+            *defined = self.epoch;
+            sink.put(Record::Name { id, bytes: text.to_vec() });
+        }
     }
 
     /// The number of the text at `address`. The text is compared every time: CUPTI may reuse an
@@ -171,6 +211,7 @@ impl Interner {
     pub fn path(&mut self, parent: u32, name: u32, domain: u32, sink: &mut impl Sink) -> u32 {
         let key = Path { id: 0, parent, name, domain };
         if let Some(&id) = self.paths.known.get(&key) {
+            self.define_path(id, sink);
             return id;
         }
         if self.path_list.len() >= MAX_PATHS && parent != NONE {
@@ -180,8 +221,37 @@ impl Interner {
         let id = self.paths.give(key, usize::MAX);
         self.path_list.push(Path { id, ..key });
         self.tops.push(if parent == NONE { id } else { self.top_of(parent) });
-        sink.put(Record::Path(Path { id, ..key }));
+        let own = self.text(name).len() as u32;
+        let length = of_path(&self.lengths, parent).map_or(own, |n| n.saturating_add(1 + own));
+        self.lengths.push(length);
+        let head = of_path(&self.heads, parent).unwrap_or(0);
+        self.heads.push(if head == 0 && length as usize >= END_BYTES { id } else { head });
+        self.paths_defined.push(0);
+        self.define_path(id, sink);
         id
+    }
+
+    /// As [`Interner::define_name`], with what the path is made of.
+    fn define_path(&mut self, id: u32, sink: &mut impl Sink) {
+        if of_path(&self.paths_defined, id) == Some(self.epoch) {
+            return;
+        }
+        let mut undefined = Vec::new();
+        let mut at = id;
+        while let Some(&path) = self.path_of(at)
+            && of_path(&self.paths_defined, at) != Some(self.epoch)
+        {
+            undefined.push(path);
+            at = path.parent;
+        }
+        for path in undefined.into_iter().rev() {
+            self.define_name(path.name, sink);
+            self.define_name(path.domain, sink);
+            if let Some(defined) = self.paths_defined.get_mut(path.id as usize - 1) {
+                *defined = self.epoch;
+            }
+            sink.put(Record::Path(path));
+        }
     }
 
     /// What [`Interner::path`] numbered.
@@ -191,20 +261,41 @@ impl Interner {
 
     /// The outermost part of a path; 0 for none.
     pub fn top_of(&self, path: u32) -> u32 {
-        (path as usize).checked_sub(1).and_then(|i| self.tops.get(i)).copied().unwrap_or(path)
+        of_path(&self.tops, path).unwrap_or(path)
     }
 
-    /// A path as text, its parts joined by `/`. Not escaped.
+    /// A path as text, its parts joined by `/`; a long one without its middle. Not escaped.
     pub fn path_text(&self, path: u32) -> Vec<u8> {
+        if of_path(&self.lengths, path).is_none_or(|length| length as usize <= 2 * END_BYTES) {
+            return self.inner_parts(path, usize::MAX);
+        }
+        // The last part of the head may be long, but what is around it is not.
+        let mut text = self.inner_parts(of_path(&self.heads, path).unwrap_or(0), usize::MAX);
+        text.truncate(END_BYTES);
+        text.extend_from_slice("…".as_bytes());
+        let inner = self.inner_parts(path, END_BYTES);
+        text.extend_from_slice(&inner[inner.len().saturating_sub(END_BYTES)..]);
+        text
+    }
+
+    /// The innermost parts of a path, until their text has `enough` bytes.
+    fn inner_parts(&self, path: u32, enough: usize) -> Vec<u8> {
         let mut parts = Vec::new();
-        let mut at = path;
-        while let Some(node) = self.path_of(at) {
-            parts.push(self.text(node.name));
+        let (mut at, mut bytes) = (path, 0);
+        while let Some(node) = self.path_of(at).filter(|_| bytes < enough) {
+            let part = self.text(node.name);
+            bytes += part.len() + 1;
+            parts.push(part);
             at = node.parent;
         }
         parts.reverse();
         parts.join(&b'/')
     }
+}
+
+/// What is known of a path, by its number.
+fn of_path(list: &[u32], path: u32) -> Option<u32> {
+    list.get((path as usize).checked_sub(1)?).copied()
 }
 
 impl Default for Interner {
@@ -259,6 +350,55 @@ mod tests {
         let second = interner.name_at(0x1000, b"second", &mut sink);
         assert_ne!(first, second);
         assert_eq!(interner.text(second), b"second");
+    }
+
+    #[test]
+    fn what_is_lost_is_defined_again_before_it_is_used_again() {
+        let (mut interner, mut sink) = (Interner::new(), Vec::new());
+        let names: Vec<u32> =
+            [b"outer", b"inner"].iter().map(|name| interner.name(*name, &mut sink)).collect();
+        let domain = interner.name(b"domain", &mut sink);
+        let outer = interner.path(NONE, names[0], domain, &mut sink);
+        let inner = interner.path(outer, names[1], domain, &mut sink);
+        let kernel = interner.name_at(0x1000, b"kernel", &mut sink);
+        let queue = Queue { stream: 7, ..Queue::default() };
+        let shape = Shape { name: kernel, ..Shape::default() };
+        interner.shape(shape, &mut sink);
+        interner.queue(queue, &mut sink);
+        let before = std::mem::take(&mut sink);
+        interner.define_again();
+        assert_eq!(interner.path(outer, names[1], domain, &mut sink), inner);
+        assert_eq!(interner.name_at(0x1000, b"kernel", &mut sink), kernel);
+        interner.shape(shape, &mut sink);
+        interner.queue(queue, &mut sink);
+        // Each once, and before what needs it.
+        let id = |wanted: &Record| sink.iter().position(|record| record == wanted);
+        let order: Vec<usize> = before[..6].iter().filter_map(id).collect();
+        assert_eq!((order.len(), sink.len()), (6, before.len()));
+        assert!(id(&before[3]) < id(&before[4]) && id(&before[0]) < id(&before[3]));
+        let written = sink.len();
+        interner.path(outer, names[1], domain, &mut sink);
+        interner.name_at(0x1000, b"kernel", &mut sink);
+        assert_eq!(sink.len(), written);
+    }
+
+    #[test]
+    fn of_a_long_path_both_ends_are_told_in_a_time_that_does_not_grow_with_it() {
+        let (mut interner, mut sink) = (Interner::new(), Vec::new());
+        let outermost = interner.name(b"outermost", &mut sink);
+        let mut path = interner.path(NONE, outermost, NONE, &mut sink);
+        for depth in 0..MAX_PATHS as u32 - 1 {
+            let name = interner.name(format!("{depth:0100}").as_bytes(), &mut sink);
+            path = interner.path(path, name, NONE, &mut sink);
+        }
+        let mut bytes = 0;
+        for path in 1..=path {
+            bytes += interner.path_text(path).len();
+        }
+        assert!(bytes <= MAX_PATHS * (2 * END_BYTES + 3), "{bytes}");
+        let text = String::from_utf8_lossy(&interner.path_text(path)).into_owned();
+        assert!(text.starts_with("outermost/000"), "{text}");
+        assert!(text.ends_with(&format!("/{:0100}", MAX_PATHS - 2)), "{text}");
     }
 
     #[test]

@@ -26,6 +26,7 @@ compile_error!("the collector reads CUPTI's and NVTX's ABI of 64-bit Linux only"
 
 pub mod aggregate;
 pub mod barrier;
+pub mod bounded;
 pub mod clock;
 pub mod counters;
 pub mod cupti;
@@ -33,6 +34,7 @@ pub mod decode;
 pub mod diag;
 pub mod drain;
 pub mod event;
+pub mod forks;
 pub mod gate;
 pub mod glob;
 pub mod inject;
@@ -41,6 +43,7 @@ pub mod lifecycle;
 pub mod nvtx;
 pub mod options;
 pub mod pool;
+pub mod quiet;
 pub mod ranges;
 pub mod sample;
 pub mod spans;

@@ -6,14 +6,26 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::barrier::Panic;
+use crate::event::{Event, QUEUE_EVENTS};
 use crate::options::Options;
-use crate::state::{self, Off, Phase, Shared};
-use crate::{barrier, cupti, diag, drain};
+use crate::quiet::{Blocked, Uncancelled};
+use crate::state::{self, Finishing, Off, Phase, Shared};
+use crate::{barrier, cupti, diag, drain, forks};
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
+/// The longest that a start waits for the trace file: opened later, it may take a descriptor that
+/// the guest closes and opens meanwhile. All of it where the guest uses NVTX in a constructor of a
+/// library, because no thread gets going while the loader is at work.
+const OPEN_PATIENCE: Duration = Duration::from_millis(100);
 /// The longest that the end of the guest is held up.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two looks at what is waited for.
+const NAP: Duration = Duration::from_micros(100);
+
+/// What a start needs: the queue of events, the stack of a thread, and tables that grow.
+const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
 
 /// NVTX before CUDA 12.9 may start us from several threads at once. No callback takes it, and who
 /// finds it taken for long goes on without us.
@@ -22,32 +34,72 @@ static STARTING: Mutex<()> = Mutex::new(());
 /// Starts recording, unless that was done. `None`: we are off, for good or because another
 /// thread takes too long over it.
 pub fn start() -> Option<&'static Shared> {
+    if forks::in_silent_child() {
+        state::forked();
+    }
     match state::phase() {
         Phase::On => return state::shared(),
         Phase::Idle => {}
         Phase::Stopping | Phase::Ended | Phase::Forked => return None,
     }
+    let _uncancelled = Uncancelled::new();
     let _starting = STARTING.try_lock_for(START_PATIENCE)?;
     if state::phase() == Phase::On {
         return state::shared();
     }
     let options = Options::from_env();
     diag::debug(format_args!("{options:?}"));
+    if !has_room() {
+        diag::warn(format_args!(
+            "off: the process may not take {} MiB more of address space (ulimit -v, or no memory \
+             left to promise); nothing is recorded",
+            ROOM_BYTES >> 20
+        ));
+        state::advance(Phase::Idle, Phase::Ended);
+        return None;
+    }
     let shared = state::share(Shared::new(options))?;
+    forks::mark();
     barrier::hush();
     if let Err(error) = spawn_drain(shared) {
         diag::warn(format_args!("off: no thread can be started ({error}); nothing is recorded"));
         return None;
     }
+    wait_until(OPEN_PATIENCE, || {
+        shared.ready.load(Ordering::Acquire) || shared.done.load(Ordering::Acquire)
+    });
     stop_at_exit();
-    // SAFETY: the handler only stores an atomic.
-    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
     state::advance(Phase::Idle, Phase::On).then_some(shared)
+}
+
+/// Whether what a start allocates can be had: a failure there would end the guest.
+fn has_room() -> bool {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
+    // SAFETY: a new mapping, given back at once, that nobody knows of.
+    unsafe {
+        let room = libc::mmap(std::ptr::null_mut(), ROOM_BYTES, access, kind, -1, 0);
+        room != libc::MAP_FAILED && libc::munmap(room, ROOM_BYTES) == 0
+    }
+}
+
+/// Whether a thread is starting us.
+pub fn is_starting() -> bool {
+    STARTING.is_locked()
 }
 
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
 pub fn start_gpu() {
-    let Some(shared) = start() else { return };
+    let _uncancelled = Uncancelled::new();
+    let Some(shared) = start() else {
+        if state::phase() == Phase::Forked {
+            diag::warn(format_args!(
+                "GPU work of process {} is not recorded: it is a fork of one that had used NVTX or \
+                 CUDA; start it by spawn or exec instead (Python: the start method \"spawn\")",
+                std::process::id()
+            ));
+        }
+        return;
+    };
     let Some(_starting) = STARTING.try_lock_for(START_PATIENCE) else { return };
     if shared.gpu.get().is_some() {
         return;
@@ -82,41 +134,81 @@ pub fn start_gpu() {
 
 /// Finishes: takes in what CUPTI still holds, ends the spool, shows the summary. Bounded.
 fn stop() {
+    let _uncancelled = Uncancelled::new();
+    let Some(shared) = state::shared() else { return };
+    if shared.pid != std::process::id() {
+        // A child by `clone` or `_Fork`, which call no handler: nobody there would finish.
+        state::forked();
+    }
     if !state::advance(Phase::On, Phase::Stopping) {
         return;
     }
-    let Some(shared) = state::shared() else { return };
     shared.stop.store(true, Ordering::Release);
     shared.wake_drain();
-    let deadline = Instant::now() + STOP_PATIENCE;
-    while !shared.done.load(Ordering::Acquire) {
-        if Instant::now() >= deadline {
-            diag::warn(format_args!(
-                "CUPTI did not finish within {} s: the last records and the summary are missing; \
-                 the trace file holds everything up to its last flush",
-                STOP_PATIENCE.as_secs()
-            ));
-            return;
-        }
-        std::thread::sleep(Duration::from_micros(200));
+    if wait_until(STOP_PATIENCE, || shared.done.load(Ordering::Acquire)) {
+        state::advance(Phase::Stopping, Phase::Ended);
+        return;
     }
-    state::advance(Phase::Stopping, Phase::Ended);
+    let (what, left) = match shared.finishing.load(Ordering::Relaxed) {
+        step if step == Finishing::Records as u8 => (
+            "CUPTI",
+            "the last records and the summary are missing; the trace file holds everything up to \
+             its last flush",
+        ),
+        step if step == Finishing::File as u8 => (
+            "the trace file",
+            "its end and the summary are missing; is the disk slow, or STAGE2_OUT far away?",
+        ),
+        _ => ("the summary", "the trace file is whole"),
+    };
+    let seconds = STOP_PATIENCE.as_secs();
+    diag::warn(format_args!("{what} did not finish within {seconds} s: {left}"));
+}
+
+/// Whether a condition was met in time.
+fn wait_until(patience: Duration, met: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while !met() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(NAP);
+    }
+    true
 }
 
 fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     // Signals are the guest's business: they must not arrive on our thread.
-    let guest_mask = block_signals();
+    let blocked = Blocked::all();
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
+        be_ordinary();
         if let Err(panic) = barrier::own_thread(|| drain::run(shared)) {
             give_up(shared, &panic);
         }
         // Until here the end of the guest waits, for a bounded time.
         shared.done.store(true, Ordering::Release);
     });
-    restore_signals(&guest_mask);
+    drop(blocked);
     // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
     let _ = shared.drain.set(spawned?.thread().clone());
     Ok(())
+}
+
+/// The thread that starts us may be pinned, or run before all others (`SCHED_FIFO`), for the sake of
+/// its own work. Ours is scheduled like any other, on the processors of the guest's main thread:
+/// `taskset` or `numactl` of the whole guest holds for us as well.
+fn be_ordinary() {
+    // SAFETY: the places are valid and of the sizes given; 0 is this thread. A failure leaves the
+    // thread as it was.
+    unsafe {
+        let ordinary: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary);
+        let mut processors: libc::cpu_set_t = std::mem::zeroed();
+        let size = size_of::<libc::cpu_set_t>();
+        if libc::sched_getaffinity(libc::getpid(), size, &raw mut processors) == 0 {
+            libc::sched_setaffinity(0, size, &raw const processors);
+        }
+    }
 }
 
 /// Nobody takes in records any more: the guest shall not pay for them. What CUPTI still hands back
@@ -133,21 +225,6 @@ fn give_up(shared: &Shared, panic: &Panic) {
     }
 }
 
-fn block_signals() -> libc::sigset_t {
-    // SAFETY: both sets are initialised by the calls that they are passed to.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        before
-    }
-}
-
-fn restore_signals(mask: &libc::sigset_t) {
-    // SAFETY: the set came from `block_signals`.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
-}
-
 fn stop_at_exit() {
     // SAFETY: the handler may run at any time and more than once.
     unsafe { libc::atexit(at_exit) };
@@ -155,8 +232,4 @@ fn stop_at_exit() {
 
 extern "C" fn at_exit() {
     barrier::catch((), stop);
-}
-
-extern "C" fn in_forked_child() {
-    state::forked();
 }

@@ -7,7 +7,7 @@
 mod message;
 mod slots;
 
-pub use slots::{attach, attach_extension};
+pub use slots::{GetExportTable, attach, attach_extension, detach};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,7 @@
 //! The environment (`STAGE2_*`) into [`Options`]: one table, defaults visible, bad values named.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -95,17 +96,6 @@ type Read = fn(&mut Options, &str) -> bool;
 /// Variable, accepted form, reader.
 const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_LOG", "off, warn, info or debug", |o, v| set(&mut o.log, read_level(v))),
-    ("STAGE2_OUT", "a folder", |o, v| set(&mut o.out, Some(path(v)))),
-    ("STAGE2_SUMMARY", "stderr, off or a file", |o, v| {
-        set(
-            &mut o.summary,
-            Some(match v {
-                "stderr" => Summary::Stderr,
-                "off" => Summary::Off,
-                file => Summary::File(PathBuf::from(file)),
-            }),
-        )
-    }),
     (
         "STAGE2_RANGES",
         "up to 30 comma-separated globs name[@domain], e.g. prefill,decode*@llm",
@@ -120,7 +110,6 @@ const TABLE: &[(&str, &str, Read)] = &[
         };
         set(&mut o.graph, graph)
     }),
-    ("STAGE2_CUPTI", "the path of a libcupti", |o, v| set(&mut o.cupti, Some(path(v)))),
     ("STAGE2_BUFFERS", settings::BUFFERS_FORM, |o, v| set(&mut o.buffers, read_buffers(v))),
     ("STAGE2_FLUSH_MS", settings::FLUSH_MS_FORM, |o, v| {
         let ms = v.parse().ok().filter(|ms| settings::FLUSH_MS.contains(ms));
@@ -146,10 +135,30 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_LAUNCHER", "1 (set by stage2-launch)", |o, v| set(&mut o.launcher, Some(v == "1"))),
 ];
 
+/// Sets one option from a path, which need not be text.
+type ReadPath = fn(&mut Options, &OsStr);
+
+/// Variable, reader.
+const PATHS: &[(&str, ReadPath)] = &[
+    ("STAGE2_OUT", |o, v| o.out = Some(lasting(v))),
+    ("STAGE2_SUMMARY", |o, v| {
+        o.summary = match v.to_str() {
+            Some("stderr") => Summary::Stderr,
+            Some("off") => Summary::Off,
+            _ => Summary::File(lasting(v)),
+        };
+    }),
+    ("STAGE2_CUPTI", |o, v| {
+        // The loader looks for a bare name in folders of its own.
+        let is_bare = !v.as_encoded_bytes().contains(&b'/');
+        o.cupti = Some(if is_bare { v.into() } else { lasting(v) });
+    }),
+];
+
 impl Options {
     /// Reads the environment. A value that cannot be read costs one warning and is the default.
     pub fn from_env() -> Self {
-        Self::read(|name| env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+        Self::read(|name| env::var_os(name))
     }
 
     /// Collection is on within some ranges only.
@@ -174,13 +183,18 @@ impl Options {
         self.sample > 1
     }
 
-    fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+    fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let mut options = Options::default();
         let mut launcher_summary = true;
-        for &(name, accepted, read) in TABLE {
-            let Some(value) = variable(name).filter(|value| !value.is_empty()) else { continue };
+        let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+        for &(name, read) in PATHS {
+            let Some(value) = variable(name) else { continue };
             launcher_summary &= name != "STAGE2_SUMMARY";
-            if !read(&mut options, &value) {
+            read(&mut options, &value);
+        }
+        for &(name, accepted, read) in TABLE {
+            let Some(value) = variable(name) else { continue };
+            if !value.to_str().is_some_and(|text| read(&mut options, text)) {
                 diag::warn(format_args!(
                     "{name}={value:?} cannot be read and is ignored; accepted: {accepted}"
                 ));
@@ -206,8 +220,9 @@ fn set<T>(field: &mut T, value: Option<T>) -> bool {
     }
 }
 
-fn path(text: &str) -> Option<PathBuf> {
-    Some(PathBuf::from(text))
+/// A path that means the same after the guest has changed its folder.
+fn lasting(path: &OsStr) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
 fn read_level(text: &str) -> Option<Level> {
@@ -231,7 +246,7 @@ mod tests {
     fn read(pairs: &[(&str, &str)]) -> Options {
         diag::set_level(Level::Off);
         Options::read(|name| {
-            pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+            pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).into())
         })
     }
 
@@ -267,6 +282,26 @@ mod tests {
         assert_eq!(gates(&[("STAGE2_SAMPLE", "1/1")]), []);
         let both = gates(&[("STAGE2_SAMPLE", "1/16"), ("STAGE2_RANGES", " prefill, d*@l@m,,x@ ")]);
         assert_eq!(both, [("sample", "1/16".into()), ("ranges", "prefill,d*@l@m,x@".into())]);
+    }
+
+    #[test]
+    fn paths_are_kept_as_they_are_and_hold_in_every_folder() {
+        use std::os::unix::ffi::OsStrExt;
+
+        let odd = OsStr::from_bytes(b"/tmp/a\xffb");
+        let options = Options::read(|name| (name == "STAGE2_OUT").then(|| odd.to_owned()));
+        assert_eq!(options.out.as_deref(), Some(std::path::Path::new(odd)));
+        let here = env::current_dir().expect("a folder");
+        let options = read(&[
+            ("STAGE2_OUT", "out"),
+            ("STAGE2_SUMMARY", "a/b.txt"),
+            ("STAGE2_CUPTI", "libcupti.so.13"),
+        ]);
+        assert_eq!(options.out, Some(here.join("out")));
+        assert_eq!(options.summary, Summary::File(here.join("a/b.txt")));
+        assert_eq!(options.cupti, Some(PathBuf::from("libcupti.so.13")));
+        let options = read(&[("STAGE2_CUPTI", "lib/libcupti.so.13")]);
+        assert_eq!(options.cupti, Some(here.join("lib/libcupti.so.13")));
     }
 
     #[test]

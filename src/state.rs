@@ -19,6 +19,7 @@ use stage2_spool::GpuNs;
 
 use crate::counters::Counters;
 use crate::event::Events;
+use crate::forks;
 use crate::gate::Gate;
 use crate::options::Options;
 use crate::pool::{Full, Pool};
@@ -67,7 +68,7 @@ pub fn forked() {
 
 /// What threads share, while we record. The one check of every handler.
 pub fn active() -> Option<&'static Shared> {
-    if phase() == Phase::On { SHARED.get() } else { None }
+    if phase() == Phase::On && !forks::in_silent_child() { SHARED.get() } else { None }
 }
 
 /// What threads share, in any phase after the start.
@@ -85,6 +86,8 @@ pub fn share(shared: Shared) -> Option<&'static Shared> {
 pub struct Shared {
     /// What was asked for.
     pub options: Options,
+    /// The process that is recorded.
+    pub pid: u32,
     /// Events from guest threads to the drain thread.
     pub events: Events,
     /// What was seen and lost.
@@ -101,8 +104,12 @@ pub struct Shared {
     pub gpu: OnceLock<Result<Box<dyn Tracer>, Off>>,
     /// The drain thread, to wake it.
     pub drain: OnceLock<Thread>,
+    /// The drain thread has opened its file and said in it whose it is.
+    pub ready: AtomicBool,
     /// The drain thread is to finish.
     pub stop: AtomicBool,
+    /// What the drain thread is about to finish ([`Finishing`]).
+    pub finishing: AtomicU8,
     /// The drain thread has finished.
     pub done: AtomicBool,
 }
@@ -114,13 +121,16 @@ impl Shared {
             sampler: Sampler::new(options.sample),
             switches: Switches::new(options.is_gated()),
             options,
+            pid: std::process::id(),
             events: Events::new(),
             counters: Counters::default(),
             gate: Gate::default(),
             pool: OnceLock::new(),
             gpu: OnceLock::new(),
             drain: OnceLock::new(),
+            ready: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            finishing: AtomicU8::new(Finishing::Records as u8),
             done: AtomicBool::new(false),
         }
     }
@@ -146,6 +156,18 @@ impl Shared {
             thread.unpark();
         }
     }
+}
+
+/// The steps of the end, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Finishing {
+    /// What CUPTI still holds is taken in.
+    Records = 0,
+    /// The trace file is ended.
+    File = 1,
+    /// The tables are shown.
+    Summary = 2,
 }
 
 /// Why GPU work is not recorded, and what to do about it.

@@ -6,16 +6,23 @@ mod terminal;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use stage2_spool::Device;
 
 use crate::aggregate::Totals;
 use crate::counters::Counters;
-use crate::diag;
 use crate::intern::Interner;
 use crate::options::{Options, Summary as Target};
 use crate::state::Off;
+use crate::{bounded, diag};
+
+/// The longest that the summary waits for whoever reads it. Less than the end of the guest waits
+/// for us.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What there is to show.
 pub struct Summary<'a> {
@@ -43,7 +50,7 @@ impl Summary<'_> {
     pub fn show(&self) {
         let written = match &self.options.summary {
             Target::Off => Ok(()),
-            Target::Stderr => self.write_stderr(),
+            Target::Stderr => bounded::write_stderr(terminal::render(self).as_bytes(), PATIENCE),
             Target::File(path) => append(path, &terminal::render(self)),
         };
         if let Err(error) = written {
@@ -59,15 +66,6 @@ impl Summary<'_> {
                 folder.display()
             ));
         }
-    }
-
-    fn write_stderr(&self) -> io::Result<()> {
-        // Not through std's handle: the guest may hold its lock for ever.
-        // SAFETY: fd 2 is borrowed for one write and not closed.
-        let mut stderr = std::mem::ManuallyDrop::new(unsafe {
-            <File as std::os::fd::FromRawFd>::from_raw_fd(2)
-        });
-        stderr.write_all(terminal::render(self).as_bytes())
     }
 
     /// One line that says whether the tables show everything.
@@ -121,7 +119,10 @@ impl Summary<'_> {
 }
 
 fn append(path: &Path, text: &str) -> io::Result<()> {
-    OpenOptions::new().create(true).append(true).open(path)?.write_all(text.as_bytes())
+    // A named pipe that nobody reads is an error at once, instead of a wait without end.
+    let file =
+        OpenOptions::new().create(true).append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    bounded::write(file.as_fd(), text.as_bytes(), PATIENCE)
 }
 
 /// Writes `kernels.md`, or `kernels-PID.md` where another process of the guest was first.

@@ -86,9 +86,7 @@ impl Job {
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
         write_hook(&plan, &mut bundle, terminal);
         let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
-        let kept = keep_last.map(|keep| bundle::keep_last(&folder, keep)).unwrap_or_default();
-        let size = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit));
-        for finding in kept.into_iter().chain(size) {
+        if let Some(finding) = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit)) {
             terminal.finding(&finding);
             bundle.record.findings.push(finding);
         }
@@ -104,8 +102,20 @@ impl Job {
                 run_dir.display()
             ));
         }
+        // Spools of which none can be read are a measurement that failed. Where there is none at all,
+        // the workload may have used no GPU.
+        let lost = outcome.as_ref().is_ok_and(|outcome| {
+            outcome.read.is_empty() && outcome.coverage["files_refused"].as_u64() > Some(0)
+        });
         // A workload that failed says more by its own status than we by ours.
-        let complete = outcome.is_ok() && closed.is_ok();
+        let complete = outcome.is_ok() && closed.is_ok() && !lost;
+        // A run without a result takes the place of none that has one.
+        if let Some(keep) = keep_last
+            && complete
+            && bundle.record.workload_exit.is_some()
+        {
+            make_room(&folder, keep, &mut bundle, terminal);
+        }
         Ok(if complete || passed.exit != 0 { passed.exit } else { EXIT_NO_RESULT })
     }
 
@@ -200,13 +210,13 @@ impl Job {
         let exe = std::env::current_exe().unwrap_or_default();
         match run::find_library(configured, variable.as_deref(), &exe) {
             Library::Found(path) => Ok(path),
-            Library::Missing(places) if self.dry_run => {
-                let why = Library::complaint(&places);
+            missing if self.dry_run => {
+                let why = missing.complaint();
                 findings.push(Finding::new(Severity::Warning, "a run would fail", why, ""));
-                Ok(places.into_iter().next().unwrap_or_else(|| LIBRARY.into()))
+                Ok(missing.first_place().unwrap_or_else(|| LIBRARY.into()))
             }
-            Library::Missing(places) => {
-                let text = Library::complaint(&places);
+            missing => {
+                let text = missing.complaint();
                 let named = configured.is_some() || variable.is_some();
                 Err(if named { Failure::Usage(text) } else { Failure::NoResult(text) })
             }
@@ -232,9 +242,7 @@ impl Job {
             terminal.finding(finding);
         }
         let provenance = Provenance { environment: None, inputs, config_yaml };
-        let mut bundle = Bundle::start(&folder, record, provenance).map_err(|e| {
-            Failure::Usage(format!("{e:#}; choose another place with --run-dir DIR"))
-        })?;
+        let mut bundle = Bundle::start(&folder, record, provenance)?;
         terminal.detail(&format!("bundle: {}", bundle.dir().display()));
         let environment = env::gather(&self.command, self.gpu);
         bundle.record.tools.extend(environment.tools.clone());
@@ -260,6 +268,24 @@ fn write_hook(plan: &Plan, bundle: &mut Bundle, terminal: &Terminal) {
     let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
     terminal.finding(&finding);
     bundle.record.findings.push(finding);
+}
+
+/// Deletes the oldest bundles beside this one, and says so.
+fn make_room(folder: &RunFolder, keep: u64, bundle: &mut Bundle, terminal: &Terminal) {
+    let findings = bundle::keep_last(folder, keep);
+    for finding in &findings {
+        match finding.severity {
+            Severity::Note => terminal.result(&finding.to_string()),
+            _ => terminal.finding(finding),
+        }
+    }
+    if findings.is_empty() {
+        return;
+    }
+    bundle.record.findings.extend(findings);
+    if let Err(error) = bundle.save() {
+        terminal.error(&format!("{error:#}; what run.keep_last deleted is not in it"));
+    }
 }
 
 /// The result, for a person.

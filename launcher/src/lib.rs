@@ -14,6 +14,7 @@ pub mod config;
 mod demo;
 pub mod env;
 mod failure;
+mod files;
 pub mod finding;
 mod launch;
 pub mod load;

@@ -63,6 +63,42 @@ fn other_folders_are_refused_before_anything_runs() {
     assert_eq!(std::fs::read_dir(sandbox.path("full")).expect("folder").count(), 1);
 }
 
+/// Each looks whether the folder is empty, and it is.
+#[test]
+fn a_folder_that_several_take_at_once_is_one_runs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.csv", "Name,Calls\n");
+    let run = ["-q", "--run-dir", "same", "--", "sh", "-c", "echo . >> ran; sleep 0.5"];
+    let bench = ["bench", "--rounds", "1", "--run-dir", "same", "--", "true"];
+    let merge = ["merge", "--nsys", "a.csv", "-o", "same"];
+    for round in 0..5 {
+        let _ = std::fs::remove_dir_all(sandbox.path("same"));
+        let _ = std::fs::remove_file(sandbox.path("ran"));
+        let start = |words: &[&str]| {
+            let mut command = sandbox.std_launch(words);
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+            command.spawn().expect("stage2-launch")
+        };
+        let kinds = match round {
+            0 => [&merge[..], &merge, &merge],
+            1 => [&merge[..], &run, &bench],
+            _ => [&run[..], &run, &run],
+        };
+        let children: Vec<_> = kinds.into_iter().map(start).collect();
+        let ended = children.into_iter().map(|child| child.wait_with_output().expect("end"));
+        let refused = ended.filter(|output| output.status.code() == Some(2)).inspect(|output| {
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(told.contains("it is not empty"), "{told}");
+        });
+        let refused = refused.count();
+        // Those that begin with other folders may get into each other's way.
+        assert!(refused == 2 || (round == 1 && refused == 3), "{round}: {refused}");
+        if round > 1 {
+            assert_eq!(common::read(&sandbox.path("ran")), ".\n");
+        }
+    }
+}
+
 #[test]
 fn a_default_place_that_cannot_be_made_is_told() {
     let sandbox = Sandbox::new();

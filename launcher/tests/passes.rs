@@ -158,7 +158,7 @@ fn failures_and_time_limits_are_told_and_the_rest_goes_on() {
 fn a_range_that_never_came_is_repeated_without_the_gate() {
     let sandbox = sandbox(true, false);
     let gated = ["profiling/nsys=nsys.gated", "pipeline.ncu.enable=false"];
-    launch(&sandbox, &gated, "norange").assert().code(3).stderr(contains("never came"));
+    launch(&sandbox, &gated, "norange").assert().code(3).stderr(contains("never came").count(1));
     let nsys = pass(&sandbox.run_json(), "nsys");
     assert_eq!(nsys["status"], "ok");
     assert!(nsys["why"].as_str().is_some_and(|why| why.contains("without the gate")));
@@ -172,7 +172,10 @@ fn a_range_that_never_came_is_repeated_without_the_gate() {
 fn filters_that_nothing_passes_are_dropped_once() {
     let sandbox = sandbox(false, true);
     let settings = ["pipeline.nsys.enable=false"];
-    launch(&sandbox, &settings, "nokernels").assert().code(3).stderr(contains("profiled"));
+    launch(&sandbox, &settings, "nokernels")
+        .assert()
+        .code(3)
+        .stderr(contains("it is run once more").count(1));
     let ncu = pass(&sandbox.run_json(), "ncu");
     assert_eq!(ncu["status"], "ok");
     assert!(!argv(&ncu).contains("--nvtx-include"), "{ncu}");
@@ -276,6 +279,29 @@ fn only_the_newest_bundles_are_kept() {
     let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("bundles");
     let names: Vec<_> = entries.map(|entry| entry.expect("entry").file_name()).collect();
     assert_eq!(names.len(), 4, "two bundles, notes and latest: {names:?}");
+    let bundles = || {
+        let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("bundles");
+        let names = entries.map(|entry| entry.expect("entry").file_name().into_string());
+        let mut names: Vec<_> = names.map(|name| name.expect("UTF-8")).collect();
+        names.retain(|name| name.starts_with('2'));
+        names.sort();
+        names
+    };
+    let words = ["run.mode=light", "run.keep_last=1", "--", "no-such-program"];
+    let before = bundles();
+    sandbox.launch(&words).assert().code(127).stderr(contains("was deleted").not());
+    let after = bundles();
+    assert_eq!(after.len(), 3, "what ran nothing takes nobody's place: {after:?}");
+    // Listed as the user's own, also after its reports were written again.
+    let annotated = format!("tmp/stage2/{}", before[0]);
+    sandbox.write(&format!("{annotated}/NOTES.md"), "mine");
+    sandbox.launch(&["report", &annotated]).assert().success();
+    let words = ["run.mode=light", "run.keep_last=1", "--", "true"];
+    let assert = sandbox.launch(&words).assert().success();
+    assert.stderr(contains("was deleted").and(contains(format!("{} stays", before[0]))));
+    assert_eq!(bundles().len(), 2, "this one, and that with a note");
+    assert_eq!(common::read(&sandbox.path(&annotated).join("NOTES.md")), "mine");
+    assert!(sandbox.read("run.json").contains("was deleted"));
     let words = ["run.mode=light", "run.size_limit_bytes=10", "--", "true"];
     sandbox.launch(&words).assert().success().stderr(contains("run.size_limit_bytes=10"));
 }
@@ -285,7 +311,7 @@ fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
     let sandbox = sandbox(false, true);
     sandbox.write("a/x.s2t", "no spool");
     sandbox.write("b.txt", "");
-    sandbox.write("c.csv", "Name,Calls\n");
+    sandbox.write("c.csv", "Total Time (ns),Instances,Name\n10,1,k\n");
     sandbox.write("d.ncu-rep", "report");
     sandbox.write("e.nsys-rep", "report");
     let words = [
@@ -310,7 +336,9 @@ fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
     path.push(common::path_without_profilers());
     let assert = command.env("PATH", path).assert().success();
     assert
-        .stderr(contains("nowhere is not merged").and(contains("b.txt is not merged")))
+        .stderr(
+            contains("nowhere is not merged: No such file").and(contains("b.txt is not merged")),
+        )
         .stderr(contains("reports of Nsight Systems are not read").and(contains("x.s2t")));
     let out = sandbox.path("out");
     for file in ["collector/x.s2t", "nsys/c.csv", "nsys/e.nsys-rep", "ncu/raw.csv", "kernels.md"] {
@@ -318,4 +346,40 @@ fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
     }
     sandbox.launch(&["merge", "-o", "other"]).assert().code(2).stderr(contains("nothing to merge"));
     sandbox.launch(&["merge", "--spool", "a", "-o", "out"]).assert().code(2);
+}
+
+#[test]
+fn captures_of_which_nothing_can_be_read_are_a_step_that_failed() {
+    let sandbox = Sandbox::new();
+    sandbox.write("empty.s2t", "");
+    sandbox.write("damaged.s2t", "no spool");
+    sandbox.write("empty.sqlite", "");
+    sandbox.write("empty.csv", "");
+    sandbox.write("header.csv", "Total Time (ns),Instances,Name\n");
+    for (at, (kind, file)) in [
+        ("--spool", "empty.s2t"),
+        ("--spool", "damaged.s2t"),
+        ("--nsys", "empty.sqlite"),
+        ("--nsys", "empty.csv"),
+        ("--nsys", "header.csv"),
+        ("--ncu", "empty.csv"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = format!("out{at}");
+        let assert = sandbox.launch(&["merge", kind, file, "-o", &out]).assert().code(70);
+        assert.stderr(contains("nothing could be read"));
+        let run = common::read(&sandbox.path(&out).join("run.json"));
+        let run: Value = serde_json::from_str(&run).expect("JSON");
+        assert_eq!(run["passes"][0]["status"], "failed", "{file}");
+        assert!(common::read(&sandbox.path(&out).join("report.md")).contains("failed"), "{file}");
+    }
+    // A run whose collector left nothing but damaged files.
+    let script = "echo no spool > \"$STAGE2_OUT/x-1.s2t\"";
+    let mut words = vec!["run.mode=light", "--", "sh", "-c", script];
+    sandbox.launch(&words).assert().code(70).stderr(contains("x-1.s2t"));
+    let failing = format!("{script}; exit 5");
+    words[4] = &failing;
+    sandbox.launch(&words).assert().code(5);
 }

@@ -88,6 +88,76 @@ fn on_a_full_disk_every_report_is_the_old_one_or_the_new_one() {
     }
 }
 
+/// Somebody else's bundle: whoever made it knew the names of our files.
+#[test]
+fn links_in_a_bundle_lead_no_report_elsewhere() {
+    let sandbox = bundle(3);
+    sandbox.write("mine", "mine");
+    for name in REPORTS.into_iter().chain(["report.md", "run.json"]) {
+        for end in [".part", ".new", ".tmp"] {
+            let link = sandbox.path("b").join(format!("{name}{end}"));
+            std::os::unix::fs::symlink("../mine", link).expect("link");
+        }
+        if name != "run.json" {
+            fs::remove_file(sandbox.path("b").join(name)).expect("report");
+            std::os::unix::fs::symlink("../mine", sandbox.path("b").join(name)).expect("link");
+        }
+    }
+    sandbox.launch(&["report", "b"]).assert().success();
+    assert_eq!(common::read(&sandbox.path("mine")), "mine");
+    assert!(!sandbox.path("b/report.md").is_symlink());
+}
+
+#[test]
+fn pipes_and_devices_in_the_place_of_files_are_not_read() {
+    const ODD: &str = "not an ordinary file";
+    let sandbox = bundle(3);
+    let pipe = |name: &str| {
+        let path = sandbox.path(name);
+        fs::create_dir_all(path.parent().expect("parent")).expect("folder");
+        let _ = fs::remove_file(&path);
+        assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+    };
+    let endless = |name: &str| {
+        let _ = fs::remove_file(sandbox.path(name));
+        std::os::unix::fs::symlink("/dev/zero", sandbox.path(name)).expect("link");
+    };
+    let told = || {
+        sandbox.launch(&["report", "b"]).assert().success();
+        common::read(&sandbox.path("b/run.json")).matches(ODD).count()
+    };
+    pipe("b/env.json");
+    pipe("b/config.yaml");
+    pipe("b/stage1/metrics.json");
+    pipe("b/ncu/raw.csv");
+    assert_eq!(told(), 4, "{}", common::read(&sandbox.path("b/run.json")));
+    endless("b/env.json");
+    endless("b/config.yaml");
+    endless("b/ncu/raw.csv");
+    assert_eq!(told(), 4);
+    let refused = |words: &[&str]| {
+        let output = sandbox.launch(words).assert().code(2).get_output().stderr.clone();
+        let text = String::from_utf8_lossy(&output).into_owned();
+        assert!(text.contains(ODD), "{words:?}: {text}");
+    };
+    refused(&["report", "b", "report.top_n=3"]);
+    pipe("presets/config.yaml");
+    refused(&["config", "--config-dir", "presets"]);
+    fs::remove_file(sandbox.path("b/config.yaml")).expect("link");
+    pipe("pipe/metrics.json");
+    pipe("pipe/config.json");
+    let folder = sandbox.path("pipe");
+    let stage1 = format!("stage1.run_dir={}", folder.display());
+    let model = format!("model.llm.config_json={}", folder.join("config.json").display());
+    sandbox.launch(&["report", "b", &stage1, &model]).assert().success();
+    let found = common::read(&sandbox.path("b/run.json"));
+    assert!(found.matches(ODD).count() >= 5, "{found}");
+    pipe("b/run.json");
+    refused(&["report", "b"]);
+    endless("b/run.json");
+    refused(&["report", "b"]);
+}
+
 #[test]
 fn settings_that_the_run_was_not_told_of_are_given_to_its_reports_and_stay() {
     let sandbox = bundle(300);

@@ -129,3 +129,105 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert!(text.contains("[1/3] collect") && text.contains("Ctrl-C kills it"), "{text}");
     assert!(sandbox.run_json()["finished"].is_string());
 }
+
+/// Hangs in the command that `HANG` names. `sleep` is a process that ignores SIGINT, and has to go all the
+/// same; a shell that waits for a command in the foreground would go on after it.
+const TOOL: &str = r#"#!/bin/sh
+for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
+case "$1" in
+--version) echo "NVIDIA Nsight Systems version 2024.6.2"; echo "Version 2025.3.1.0 (build 1)"; exit 0;;
+--list-sections|--query-metrics) exit 1;;
+esac
+echo "$(basename "$0") $1" >> "$HERE/started"
+case "$1" in "$HANG"|--import)
+  echo half > "$out"
+  sleep 60 & : > "$HERE/ready"; wait; exit 0;;
+esac
+case "$1" in
+profile) echo report > "$out.nsys-rep";;
+export) echo tables > "$out";;
+stats) echo Name > "${out}_cuda_gpu_kern_sum.csv";;
+*) for word; do [ "$before" = --export ] && echo report > "$word"; before="$word"; done;;
+esac
+exit 0
+"#;
+
+fn with_tools() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.executable("tools/nsys", TOOL);
+    sandbox.executable("tools/ncu", TOOL);
+    sandbox
+}
+
+/// Starts it with the tools, and sends `signal` once the command `hang` hangs.
+fn interrupted(
+    sandbox: &Sandbox,
+    words: &[&str],
+    hang: &str,
+    signal: Signal,
+) -> (Option<i32>, String) {
+    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
+    path.push(common::path_without_profilers());
+    let mut command = sandbox.std_launch(words);
+    command.env("PATH", path).env("HANG", hang).env("HERE", sandbox.path(""));
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let child = command.stderr(std::process::Stdio::piped()).spawn().expect("stage2-launch");
+    sandbox.wait_for("ready");
+    send(&child, signal);
+    end(child)
+}
+
+#[test]
+fn nothing_more_is_started_after_a_signal_during_a_tool() {
+    for (hang, signal, missing) in [
+        ("profile", Signal::SIGINT, "nsys/run.nsys-rep"),
+        ("export", Signal::SIGINT, "nsys/run.sqlite"),
+        ("stats", Signal::SIGTERM, "nsys/run_cuda_gpu_kern_sum.csv"),
+        ("--import", Signal::SIGTERM, "ncu/raw.csv"),
+    ] {
+        let sandbox = with_tools();
+        let (code, told) = interrupted(&sandbox, &["--", "true"], hang, signal);
+        assert_eq!(code, Some(0), "{hang}: {told}");
+        let started = common::read(&sandbox.path("started"));
+        let last = started.lines().last().unwrap_or_default();
+        assert!(last.ends_with(hang) && started.matches(hang).count() == 1, "{hang}: {started}");
+        let run = sandbox.run_json();
+        let pass = if hang == "--import" { &run["passes"][2] } else { &run["passes"][1] };
+        let why = pass["why"].as_str().unwrap_or_default();
+        assert!(why.contains(signal.as_str()), "{hang}: {pass}");
+        let findings = run["findings"].to_string();
+        assert!(findings.contains("the run was interrupted by"), "{hang}: {findings}");
+        assert!(!sandbox.path("tmp/stage2/latest").join(missing).exists(), "{hang}: half a file");
+        if hang != "profile" {
+            assert!(
+                told.contains("are missing") && told.contains("stage2-launch report"),
+                "{told}"
+            );
+            assert_eq!(pass["status"], "ok");
+        }
+        if hang != "--import" {
+            assert_eq!(run["passes"][2]["status"], "skipped", "{hang}");
+        }
+    }
+}
+
+#[test]
+fn a_signal_during_a_merge_ends_its_tool_and_the_merge() {
+    for (hang, files) in
+        [("export", ["--nsys", "a.nsys-rep"]), ("--import", ["--ncu", "a.ncu-rep"])]
+    {
+        let sandbox = with_tools();
+        sandbox.write("a.nsys-rep", "report");
+        sandbox.write("a.ncu-rep", "report");
+        sandbox.write("b.csv", "Name,Calls\n");
+        let words = [&["merge", "--nsys", "b.csv", "-o", "out"], &files[..]].concat();
+        let (code, told) = interrupted(&sandbox, &words, hang, Signal::SIGINT);
+        assert_eq!(code, Some(130), "{told}");
+        assert!(told.contains("tables of a.n") && told.contains("SIGINT"), "{told}");
+        let run = common::read(&sandbox.path("out/run.json"));
+        assert!(run.contains("interrupted by SIGINT"), "{run}");
+        let tool = sandbox.path("tools");
+        let left = std::process::Command::new("pgrep").arg("-f").arg(&tool).output();
+        assert_eq!(left.expect("pgrep").stdout, b"", "the tool runs on");
+    }
+}

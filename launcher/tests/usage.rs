@@ -45,6 +45,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["config", "--", "x"], "--"),
         (&["+inputs.manifest=nowhere", "--", "true"], "inputs.manifest=nowhere"),
         (&["profiling.collector.library=/no/such.so", "--", "true"], "/no/such.so"),
+        (&["profiling.collector.library=/etc/passwd", "--", "true"], "no shared library"),
     ] {
         sandbox.launch(words).assert().code(2).stdout("").stderr(contains(part));
     }

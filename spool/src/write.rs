@@ -43,6 +43,7 @@ pub struct Writer<W> {
     owed: Vec<u8>,
     owed_at: usize,
     dropped_bytes: u64,
+    dropped_frames: u64,
     /// The first error since the last flush.
     error: Option<io::Error>,
 }
@@ -65,6 +66,7 @@ impl<W: Write> Writer<W> {
             owed: Vec::with_capacity(FRAME_HEADER_BYTES + BLOCK_ROOM),
             owed_at: 0,
             dropped_bytes: 0,
+            dropped_frames: 0,
             error: None,
         })
     }
@@ -121,6 +123,12 @@ impl<W: Write> Writer<W> {
         self.dropped_bytes + (self.owed.len() - self.owed_at) as u64
     }
 
+    /// Frames that were dropped, with the definitions in them.
+    #[inline]
+    pub fn dropped_frames(&self) -> u64 {
+        self.dropped_frames
+    }
+
     /// Gives the sink back. What was not flushed is lost.
     pub fn into_sink(self) -> W {
         self.sink
@@ -160,18 +168,23 @@ impl<W: Write> Writer<W> {
     fn hand_over(&mut self) {
         seal(&mut self.block);
         if !self.owed.is_empty() {
-            self.dropped_bytes += self.block.len() as u64;
+            self.drop_block();
             return;
         }
         let (taken, result) = push(&mut self.sink, &self.block);
         let Err(error) = result else { return };
         self.note(error);
         if taken == 0 {
-            self.dropped_bytes += self.block.len() as u64;
+            self.drop_block();
         } else {
             self.owed.extend_from_slice(&self.block);
             self.owed_at = taken;
         }
+    }
+
+    fn drop_block(&mut self) {
+        self.dropped_bytes += self.block.len() as u64;
+        self.dropped_frames += 1;
     }
 
     fn note(&mut self, error: io::Error) {

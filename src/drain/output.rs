@@ -6,6 +6,7 @@ use std::path::Path;
 
 use stage2_spool::{Anchor, Copy, Device, Fill, Kernel, Process, Record, Writer};
 
+use super::own_file::{Lost, OwnFile};
 use crate::counters::Counters;
 use crate::diag;
 use crate::intern::Sink;
@@ -13,13 +14,20 @@ use crate::options::Options;
 
 /// Longer command lines are cut, bytes.
 const ARGV_BYTES: usize = 64 << 10;
+/// Facts about the process and its GPUs that are kept, far more than there are.
+const MAX_FACTS: usize = 1 << 10;
 
 /// The way out of the process.
 pub(super) struct Output {
-    writer: Option<Writer<File>>,
+    writer: Option<Writer<OwnFile>>,
     devices: Vec<Device>,
     simulated: bool,
     failed: bool,
+    /// What describes the process, as long as it may have to be said again.
+    facts: Vec<Record>,
+    /// Dropped frames after which names were, and facts were, said again.
+    names_lost: u64,
+    facts_lost: u64,
 }
 
 impl Output {
@@ -36,7 +44,15 @@ impl Output {
                 None
             }
         });
-        let mut output = Output { writer, devices: Vec::new(), simulated: false, failed: false };
+        let mut output = Output {
+            writer,
+            devices: Vec::new(),
+            simulated: false,
+            failed: false,
+            facts: Vec::new(),
+            names_lost: 0,
+            facts_lost: 0,
+        };
         output.put(Record::Process(process));
         output
     }
@@ -63,22 +79,42 @@ impl Output {
         }
     }
 
+    /// Whether definitions were lost since the last call.
+    #[inline]
+    pub(super) fn take_lost(&mut self) -> bool {
+        let lost = self.writer.as_ref().map_or(0, Writer::dropped_frames);
+        std::mem::replace(&mut self.names_lost, lost) != lost
+    }
+
     /// Writes the losses so far and everything before them to the file.
     pub(super) fn flush(&mut self, counters: &Counters) {
+        if let Some(writer) = &mut self.writer {
+            let lost = writer.dropped_frames();
+            if std::mem::replace(&mut self.facts_lost, lost) != lost {
+                self.facts.iter().for_each(|fact| writer.write(fact));
+            }
+        }
         self.put(Record::Losses(counters.losses()));
         self.write_out(counters);
     }
 
     fn write_out(&mut self, counters: &Counters) {
         let Some(writer) = &mut self.writer else { return };
-        if let Err(error) = writer.flush()
-            && !std::mem::replace(&mut self.failed, true)
-        {
-            diag::warn(format_args!(
-                "the trace file cannot be written ({error}): what follows is lost; free some space"
-            ));
-        }
+        let result = writer.flush();
         counters.spool_bytes_unwritten.set(writer.unwritten_bytes());
+        match result {
+            Err(error) if Lost::is(&error) => {
+                diag::warn(format_args!(
+                    "{error}: the file ends here; let it close what it inherited before it \
+                     uses CUDA or NVTX"
+                ));
+                self.writer = None;
+            }
+            Err(error) if !std::mem::replace(&mut self.failed, true) => diag::warn(format_args!(
+                "the trace file cannot be written ({error}): what follows is lost; free some space"
+            )),
+            _ => {}
+        }
     }
 
     /// Ends the file in order.
@@ -99,6 +135,11 @@ impl Output {
 
 impl Sink for Output {
     fn put(&mut self, record: Record) {
+        if matches!(record, Record::Process(_) | Record::Device(_) | Record::Meta { .. })
+            && self.facts.len() < MAX_FACTS
+        {
+            self.facts.push(record.clone());
+        }
         match &record {
             Record::Device(device) => {
                 self.devices.retain(|known| known.id != device.id);
@@ -113,7 +154,7 @@ impl Sink for Output {
     }
 }
 
-fn create(folder: &Path, process: &Process) -> io::Result<Writer<File>> {
+fn create(folder: &Path, process: &Process) -> io::Result<Writer<OwnFile>> {
     std::fs::create_dir_all(folder)?;
     let name = stage2_spool::file_name(&process.host, process.pid);
     let stem = name.strip_suffix(".s2t").unwrap_or(&name);
@@ -122,7 +163,7 @@ fn create(folder: &Path, process: &Process) -> io::Result<Writer<File>> {
     for name in names {
         match File::create_new(folder.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            file => return Writer::new(file?),
+            file => return Writer::new(OwnFile::new(file?)?),
         }
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{stem}*.s2t exist 99 times")))

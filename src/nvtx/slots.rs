@@ -9,7 +9,8 @@ use super::message::{self, Text};
 use super::{Attributes, Handle};
 use super::{create_domain, end, mark, pop, push, register_string, start};
 
-type GetExportTable = unsafe extern "C" fn(id: u32) -> *const c_void;
+/// What NVTX passes to its tool.
+pub type GetExportTable = unsafe extern "C" fn(id: u32) -> *const c_void;
 type Attr = *const sys::nvtxEventAttributes_t;
 type Domain = sys::nvtxDomainHandle_t;
 
@@ -21,36 +22,61 @@ type Domain = sys::nvtxDomainHandle_t;
 /// `get` is the function that NVTX passes to `InitializeInjectionNvtx2`.
 pub unsafe fn attach(get: Option<GetExportTable>) -> bool {
     let Some(get) = get else { return false };
-    // SAFETY: NVTX answers every id, unknown ones with null.
-    let callbacks = unsafe { get(sys::NVTX_ETID_CALLBACKS) };
-    let callbacks = callbacks.cast::<sys::NvtxExportTableCallbacks>();
-    if callbacks.is_null() {
-        return false;
-    }
-    // SAFETY: a non-null answer is a table that lives as long as the library.
-    let Some(get_table) = (unsafe { (*callbacks).GetModuleFunctionTable }) else { return false };
     let fill = |module, entries: &[(u32, sys::NvtxFunctionPointer)]| {
-        let (mut table, mut size) = (std::ptr::null_mut(), 0);
-        // SAFETY: both places are valid for the answer.
-        let found = unsafe { get_table(module, &raw mut table, &raw mut size) };
-        if found == 0 || table.is_null() {
-            return false;
-        }
-        for &(id, function) in entries {
-            // Tables differ in length (version 2 clients have no `Initialize`).
-            if id < size {
-                // SAFETY: `id` is inside the table, whose entries point to writable slots.
-                unsafe {
-                    let slot = *table.add(id as usize);
-                    if !slot.is_null() {
-                        *slot = function;
-                    }
-                }
-            }
-        }
+        // SAFETY: the caller's contract.
+        let Some(table) = (unsafe { Table::find(get, module) }) else { return false };
+        entries.iter().for_each(|&(id, function)| table.set(id, function));
         true
     };
     fill(sys::NVTX_CB_MODULE_CORE, &core()) & fill(sys::NVTX_CB_MODULE_CORE2, &core2())
+}
+
+/// Has every function of the library that asks do nothing, as NVTX has it where there is no tool.
+///
+/// # Safety
+/// As [`attach`], and the library is still loaded.
+pub unsafe fn detach(get: GetExportTable) {
+    for module in sys::NVTX_CB_MODULE_CORE..sys::NVTX_CB_MODULE_SIZE {
+        // SAFETY: the caller's contract.
+        if let Some(table) = unsafe { Table::find(get, module) } {
+            (0..table.size).for_each(|id| table.set(id, None));
+        }
+    }
+}
+
+/// The slots of one module of NVTX.
+struct Table {
+    slots: sys::NvtxFunctionTable,
+    size: u32,
+}
+
+impl Table {
+    /// # Safety
+    /// As [`attach`].
+    unsafe fn find(get: GetExportTable, module: sys::NvtxCallbackModule) -> Option<Self> {
+        // SAFETY: NVTX answers every id, unknown ones with null; a non-null answer is a table that
+        // lives as long as the library; both places are valid for the answer.
+        unsafe {
+            let callbacks = get(sys::NVTX_ETID_CALLBACKS).cast::<sys::NvtxExportTableCallbacks>();
+            let get_table = callbacks.as_ref()?.GetModuleFunctionTable?;
+            let mut table = Table { slots: std::ptr::null_mut(), size: 0 };
+            let found = get_table(module, &raw mut table.slots, &raw mut table.size);
+            (found != 0 && !table.slots.is_null()).then_some(table)
+        }
+    }
+
+    /// Tables differ in length (version 2 clients have no `Initialize`).
+    fn set(&self, id: u32, function: sys::NvtxFunctionPointer) {
+        if id < self.size {
+            // SAFETY: `id` is inside the table, whose entries point to writable slots.
+            unsafe {
+                let slot = *self.slots.add(id as usize);
+                if !slot.is_null() {
+                    *slot = function;
+                }
+            }
+        }
+    }
 }
 
 /// Answers the extensions: NVTX 3.2.0 asks its tool whether a domain is enabled and calls null

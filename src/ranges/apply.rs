@@ -241,7 +241,10 @@ impl<S: Sink> Applying<'_, S> {
 
     fn event_name(&mut self, event: &Event, text: &[u8]) -> u32 {
         match self.ranges.strings.get(&event.string) {
-            Some(&name) => name,
+            Some(&name) => {
+                self.names.define_name(name, self.sink);
+                name
+            }
             None if event.string != 0 => self.text_name(b"(more registered strings)"),
             None => self.text_name(text),
         }

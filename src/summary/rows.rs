@@ -53,9 +53,12 @@ pub(super) fn sections(summary: &Summary<'_>) -> Vec<Section> {
     for (&path, &instances) in &summary.totals.instances {
         by_path.insert(path, Section { instances, ..Section::of(path) });
     }
+    // A kernel under thousands of paths is one name to be demangled.
+    let mut names: FxHashMap<Work, String> = FxHashMap::default();
     for (key, row) in &summary.totals.rows {
+        let name = names.entry(key.work).or_insert_with(|| work_name(summary, key)).clone();
         let section = by_path.entry(key.path).or_insert_with(|| Section::of(key.path));
-        section.add(work_name(summary, key), key.device, row);
+        section.add(name, key.device, row);
     }
     let mut sections: Vec<Section> = by_path.into_values().collect();
     for section in &mut sections {

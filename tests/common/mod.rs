@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use stage2_spool::{Ending, Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Reader, Record};
@@ -79,6 +79,12 @@ impl Guest {
     /// Unsets a variable.
     pub fn without(mut self, name: &str) -> Self {
         self.command.env_remove(name);
+        self
+    }
+
+    /// Its stderr is this one instead of what [`Left::stderr`] tells.
+    pub fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
+        self.command.stderr(stderr);
         self
     }
 

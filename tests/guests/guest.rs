@@ -8,6 +8,7 @@
 mod cuda;
 mod hazards;
 mod nvtx;
+mod process;
 mod repeated;
 
 fn main() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cuda::{self, Stream};
 use crate::nvtx::client;
-use crate::repeated;
+use crate::{process, repeated};
 
 /// Name and body.
 pub const ALL: &[(&str, fn())] = &[
@@ -20,14 +20,22 @@ pub const ALL: &[(&str, fn())] = &[
         // SAFETY: ends the process at once, as meant.
         unsafe { libc::_exit(4) };
     }),
+    ("_exit_soon", || {
+        client().push(b"never written");
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }),
     ("kill", || {
         plain();
         wait_for_a_flush();
         // SAFETY: kills this process, as meant.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }),
-    ("fork", fork),
-    ("fork_exec", fork_exec),
+    ("fork", process::fork),
+    ("fork_exec", process::fork_exec),
+    ("fork_silently", process::fork_silently),
+    ("fork_before_cuda", process::fork_before_cuda),
+    ("fork_at_start", process::fork_at_start),
     ("threads", threads),
     ("graph", graph),
     ("start_end", start_end),
@@ -50,7 +58,26 @@ pub const ALL: &[(&str, fn())] = &[
     ("hoard", repeated::hoard),
     ("hang", hang),
     ("unfinished", unfinished),
-    ("no_room", no_room),
+    ("no_room", process::no_room),
+    ("no_room_for_a_while", process::no_room_for_a_while),
+    ("sigpipe", || {
+        // Rust ignores the signal; a C program does not.
+        // SAFETY: the default action.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        plain();
+    }),
+    ("cancelled", process::cancelled),
+    ("little_memory", process::little_memory),
+    ("pinned", process::pinned),
+    ("close_all", process::close_all),
+    ("no_stderr", || {
+        // SAFETY: the number is nobody's then.
+        unsafe { libc::close(2) };
+        plain();
+        wait_for_a_flush();
+        println!("{}", std::fs::read_link("/proc/self/fd/2").is_err());
+    }),
+    ("reopen", process::reopen),
 ];
 
 /// Uses neither CUDA nor NVTX; prints its threads and open files.
@@ -60,7 +87,7 @@ fn nothing() {
 }
 
 /// A prefill of 100 kernels and two decodes of 50 each, 7 kernels outside.
-fn plain() {
+pub fn plain() {
     cuda::init();
     let (nvtx, stream) = (client(), Stream::new());
     stream.launch(7);
@@ -72,39 +99,8 @@ fn plain() {
     }
 }
 
-fn wait_for_a_flush() {
+pub fn wait_for_a_flush() {
     std::thread::sleep(Duration::from_millis(300));
-}
-
-/// The child must be left alone, whatever it does; the parent is complete.
-fn fork() {
-    plain();
-    // SAFETY: the child only calls what any forked child may call, and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        for _ in 0..1000 {
-            client().push(b"in the child");
-            client().pop();
-        }
-        std::process::exit(0);
-    }
-    let mut status = 0;
-    // SAFETY: the place is valid.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
-    println!("child={status}");
-    client().push(b"after fork");
-    let stream = Stream::new();
-    stream.launch(5);
-    stream.synchronize();
-    client().pop();
-}
-
-/// The child becomes a guest of its own.
-fn fork_exec() {
-    plain();
-    let program = std::env::current_exe().expect("own path");
-    let status = std::process::Command::new(program).arg("return").status().expect("starts");
-    println!("child={status}");
 }
 
 /// Four threads with their own ranges and streams, at the same time.
@@ -289,24 +285,6 @@ fn gated() {
         stream.launch(3);
     }
     stream.synchronize();
-}
-
-/// The plain guest where no file may grow beyond 32 KiB, and much work after it.
-fn no_room() {
-    let limit = libc::rlimit { rlim_cur: 32 << 10, rlim_max: 32 << 10 };
-    // SAFETY: the struct is valid; the limit is meant.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
-    plain();
-    wait_for_a_flush();
-    let stream = Stream::new();
-    for _ in 0..20 {
-        client().push(b"more");
-        stream.launch(500);
-        stream.synchronize();
-        client().pop();
-    }
-    wait_for_a_flush();
-    println!("worked on");
 }
 
 /// Ends while much of its work still runs.

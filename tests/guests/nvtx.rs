@@ -68,10 +68,39 @@ unsafe extern "C" fn get_table(
     1
 }
 
+/// In NVTX's slots until its tool has answered: waits for that.
+unsafe extern "C" fn unanswered() {
+    std::thread::sleep(std::time::Duration::from_secs(3600));
+}
+
+fn is_unanswered(slot: sys::NvtxFunctionPointer) -> bool {
+    slot.is_some_and(|function| function as usize == unanswered as *const () as usize)
+}
+
+/// Whether a push would wait for the answer. For a child that was forked before it came, to which
+/// it never comes.
+pub fn push_would_wait() -> bool {
+    // SAFETY: the only thread there is; the tables stay.
+    unsafe {
+        TABLES[0]
+            .as_ref()
+            .is_none_or(|table| is_unanswered(table.slots[sys::NVTX_CBID_CORE_RangePushA as usize]))
+    }
+}
+
 impl Table {
+    /// As NVTX leaves it: what its tool did not take does nothing.
+    fn settle(&mut self) {
+        for slot in &mut self.slots {
+            if is_unanswered(*slot) {
+                *slot = None;
+            }
+        }
+    }
+
     fn new() -> Box<Self> {
-        let mut table =
-            Box::new(Table { slots: [None; ENTRIES], pointers: [ptr::null_mut(); ENTRIES] });
+        let slots = [Some(unanswered as unsafe extern "C" fn()); ENTRIES];
+        let mut table = Box::new(Table { slots, pointers: [ptr::null_mut(); ENTRIES] });
         // Entry 0 is invalid in NVTX and points nowhere.
         for index in 1..ENTRIES {
             table.pointers[index] = &raw mut table.slots[index];
@@ -91,7 +120,7 @@ impl Nvtx {
                 Some(initialize)
             }
         });
-        tool.map_or_else(Self::new, Self::attached_to)
+        tool.map_or_else(|| Self::new().settled(), Self::attached_to)
     }
 
     fn new() -> Self {
@@ -106,7 +135,13 @@ impl Nvtx {
             TABLES = [&raw mut *client.core, &raw mut *client.core2];
             initialize(Some(get_export_table));
         }
-        client
+        client.settled()
+    }
+
+    fn settled(mut self) -> Self {
+        self.core.settle();
+        self.core2.settle();
+        self
     }
 
     /// The function in a slot. `F` must be its type.

@@ -57,13 +57,14 @@ pub(crate) fn bench(
     let mut findings = Vec::new();
     let library = job.collector(&config, &mut findings)?;
     if job.dry_run {
-        let plan = job.plan(&composed, &folder.path().join("round-1"), library, plan::bench)?;
+        let plan = job.plan(&composed, &folder.path().join(FIRST_ROUND), library, plan::bench)?;
         let head = format!("# {rounds} rounds of these, untraced and baseline twice each\n");
         return print(&(head + &plan::show(&plan)))
             .map(|()| 0)
             .map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")));
     }
     let folder = folder.create()?;
+    folder.claim(FIRST_ROUND)?;
     let interrupted = "the benchmark ends here, without a result".to_owned();
     let signals = Signals::install(*terminal, interrupted)
         .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
@@ -84,6 +85,9 @@ pub(crate) fn bench(
     bench.write(&folder)
 }
 
+/// Folder of the first round.
+const FIRST_ROUND: &str = "round-1";
+
 struct Bench<'a> {
     job: &'a Job,
     composed: &'a Composed,
@@ -100,7 +104,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn all_rounds(&mut self) -> Result<(), Failure> {
-        let first = self.plan(Path::new("round-1"))?;
+        let first = self.plan(Path::new(FIRST_ROUND))?;
         for finding in &first.findings {
             self.note(finding.clone());
         }

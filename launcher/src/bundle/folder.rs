@@ -18,7 +18,7 @@ pub struct FolderError {
 }
 
 impl FolderError {
-    fn new(path: &Path, what: impl Into<String>, remedy: &str) -> FolderError {
+    pub(super) fn new(path: &Path, what: impl Into<String>, remedy: &str) -> FolderError {
         FolderError { path: path.to_owned(), what: what.into(), remedy: remedy.to_owned() }
     }
 }
@@ -79,6 +79,25 @@ impl RunFolder {
         }
     }
 
+    /// Makes the first folder, `name`, in a run folder that was found empty. Of several processes that
+    /// found it so at most one goes on.
+    pub(crate) fn claim(&self, name: &str) -> Result<(), FolderError> {
+        let path = self.path();
+        let failed = |e: io::Error| match e.kind() {
+            io::ErrorKind::AlreadyExists => not_empty(&path),
+            _ => FolderError::new(&path, reason(&e), "choose another one"),
+        };
+        std::fs::create_dir(path.join(name)).map_err(failed)?;
+        // Another kind of run begins with another folder.
+        let entries = std::fs::read_dir(&path).map_err(failed)?;
+        let is_folder = |e: &std::fs::DirEntry| e.file_type().is_ok_and(|kind| kind.is_dir());
+        if entries.flatten().any(|entry| entry.file_name() != name && is_folder(&entry)) {
+            let _ = std::fs::remove_dir(path.join(name));
+            return Err(not_empty(&path));
+        }
+        Ok(())
+    }
+
     /// Lets `latest` beside a new folder point to it. A folder that the user named has no such
     /// link: it may lie anywhere.
     pub(crate) fn link_latest(&self) -> Option<Finding> {
@@ -123,8 +142,7 @@ fn take_over(path: &Path) -> Result<(), FolderError> {
             let mut entries =
                 std::fs::read_dir(path).map_err(|e| FolderError::new(path, reason(&e), other))?;
             if entries.next().is_some() {
-                let what = "it is not empty, and results of two runs must not be mixed";
-                return Err(FolderError::new(path, what, "name a new one, or empty it first"));
+                return Err(not_empty(path));
             }
         }
     }
@@ -132,6 +150,11 @@ fn take_over(path: &Path) -> Result<(), FolderError> {
     tempfile::tempfile_in(path)
         .map(drop)
         .map_err(|e| FolderError::new(path, format!("cannot be written to ({e})"), other))
+}
+
+fn not_empty(path: &Path) -> FolderError {
+    let what = "it is not empty, and results of two runs must not be mixed";
+    FolderError::new(path, what, "name a new one, or empty it first")
 }
 
 fn reason(error: &io::Error) -> String {

@@ -5,7 +5,7 @@ mod inputs;
 mod retention;
 mod run_record;
 
-use std::io::Write as _;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -20,6 +20,7 @@ pub use run_record::{PassRecord, PassStatus, RUN_JSON, RunRecord, SCHEMA, Tool, 
 use crate::config::{Node, yaml_with_origins};
 use crate::env::Environment;
 use crate::failure::Failure;
+use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::report::Outcome;
 use stage2_figures::text::visible;
@@ -55,16 +56,19 @@ pub(crate) struct Bundle {
 
 impl Bundle {
     /// Starts a bundle in a folder that is there and empty.
+    ///
+    /// # Errors
+    /// Another process took the folder meanwhile, or it cannot be written to.
     pub(crate) fn start(
         folder: &RunFolder,
         record: RunRecord,
         provenance: Provenance,
-    ) -> anyhow::Result<Bundle> {
+    ) -> Result<Bundle, FolderError> {
         let bundle = Bundle { dir: folder.path(), record, provenance };
-        std::fs::create_dir_all(bundle.dir.join(COLLECTOR_DIR))
-            .with_context(|| format!("{} cannot be written to", bundle.dir.display()))?;
-        bundle.save()?;
-        bundle.write_provenance()?;
+        folder.claim(COLLECTOR_DIR)?;
+        let written = bundle.save().and_then(|()| bundle.write_provenance());
+        written
+            .map_err(|e| FolderError::new(&bundle.dir, format!("{e:#}"), "choose another one"))?;
         Ok(bundle)
     }
 
@@ -117,7 +121,7 @@ impl Bundle {
             }
             Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
         }
-        self.record.files = files_of(&self.dir);
+        self.record.files = files_of(&self.dir, MAX_LISTED_FILES);
         self.save()
     }
 }
@@ -144,10 +148,9 @@ pub(crate) fn change_config(
     change: impl FnOnce(Option<&str>) -> Result<Node, Failure>,
 ) -> Result<(), Failure> {
     let path = dir.join(CONFIG_YAML);
-    let text = match std::fs::metadata(&path) {
+    let text = match files::read_text(&path, MAX_CONFIG_BYTES) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Ok(file) if file.len() > MAX_CONFIG_BYTES => Err("it is larger than 16 MiB".to_owned()),
-        _ => std::fs::read_to_string(&path).map(Some).map_err(|e| e.to_string()),
+        other => other.map(Some),
     };
     let text = text.map_err(|why| {
         let path = path.display();
@@ -166,7 +169,16 @@ pub(crate) fn change_config(
 pub(crate) fn update_after_report(dir: &Path, outcome: &Outcome) -> anyhow::Result<RunRecord> {
     let mut record = RunRecord::read(dir)?;
     apply_outcome(&mut record, outcome);
-    record.files = files_of(dir);
+    let ours = |path: &Path| {
+        outcome.files.iter().any(|file| file == path)
+            || [RUN_JSON, CONFIG_YAML].iter().any(|name| path == dir.join(name))
+    };
+    // What the user put there since stays the user's. A run that was killed has no list to go by.
+    let mut there = files_of(dir, MAX_LISTED_FILES);
+    if !record.files.is_empty() {
+        there.retain(|file| record.files.contains(file) || ours(&dir.join(file)));
+    }
+    record.files = there;
     let json = serde_json::to_string_pretty(&record).context("run.json")?;
     write_whole(&dir.join(RUN_JSON), &format!("{json}\n"))?;
     Ok(record)
@@ -183,23 +195,32 @@ fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
 
 /// Writes a file so that a reader sees the old one or the new one.
 pub(crate) fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new()
-            .prefix(".new-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .tempfile_in(dir)?;
-        file.write_all(text.as_bytes())?;
-        file.persist(path).map(drop).map_err(|e| e.error)
-    };
-    write().with_context(|| format!("{} cannot be written", path.display()))
+    stream_whole(path, &|sink| Ok(sink.write_all(text.as_bytes())?))
+        .with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// The same for what is written piece by piece. The name of the file that becomes it is a new one: in
+/// somebody else's bundle a link could lie in wait under one that is known.
+pub(crate) fn stream_whole(
+    path: &Path,
+    content: &dyn Fn(&mut dyn std::io::Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let file = tempfile::Builder::new()
+        .prefix(".new-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
+    let mut sink = BufWriter::new(file);
+    content(&mut sink)?;
+    // What could be written of it helps nobody: it goes with its handle.
+    let file = sink.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    Ok(file.persist(path).map(drop).map_err(|e| e.error)?)
 }
 
 /// More files than this are not listed (a workload may write any number into `stage1/`).
 const MAX_LISTED_FILES: usize = 10_000;
 
-/// Files under `dir`, relative to it, sorted.
-fn files_of(dir: &Path) -> Vec<String> {
+/// Files under `dir`, at most `limit`, relative to it, sorted.
+fn files_of(dir: &Path, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![dir.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -208,7 +229,7 @@ fn files_of(dir: &Path) -> Vec<String> {
             let path = entry.path();
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(path),
-                Ok(_) if found.len() < MAX_LISTED_FILES => {
+                Ok(_) if found.len() < limit => {
                     let relative = path.strip_prefix(dir).unwrap_or(&path);
                     found.push(relative.to_string_lossy().into_owned());
                 }
@@ -229,6 +250,7 @@ mod tests {
         let coverage = serde_json::json!({"attributed": 1});
         Outcome {
             files: Vec::new(),
+            read: Vec::new(),
             findings,
             coverage,
             headline: Vec::new(),

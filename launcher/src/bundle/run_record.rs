@@ -6,10 +6,14 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
+use crate::files;
 use crate::finding::Finding;
 
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";
+
+/// A larger file is no run record: the longest part is a list of 10,000 files.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// The version of the format that this program writes.
 pub const SCHEMA: u32 = 1;
@@ -151,7 +155,7 @@ impl RunRecord {
     /// No such file, or one that this program cannot read.
     pub fn read(run_dir: &Path) -> anyhow::Result<RunRecord> {
         let path = run_dir.join(RUN_JSON);
-        let text = std::fs::read(&path).with_context(|| {
+        let text = files::read(&path, MAX_BYTES).with_context(|| {
             format!("{} cannot be read; is {} a run folder?", path.display(), run_dir.display())
         })?;
         let record: RunRecord = serde_json::from_slice(&text)

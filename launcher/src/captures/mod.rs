@@ -5,19 +5,18 @@ pub(crate) mod take_in;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 
 use crate::bundle::{
     Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, PassStatus, Provenance,
     RunFolder, RunRecord,
 };
 use crate::cli::Options;
-use crate::config::{self, Config};
+use crate::config;
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::launch::{request, tell};
 use crate::report;
-use crate::run::{self, EXIT_NO_RESULT};
+use crate::run::{self, EXIT_NO_RESULT, Signals};
 use crate::terminal::Terminal;
 use take_in::{Kind, TakeIn};
 
@@ -64,17 +63,28 @@ pub(crate) fn merge(
     let mut bundle = open(&folder, config::yaml_with_origins(&tree))?;
     let mut findings: Vec<Finding> =
         without_effect(&composed.explicit_keys()).into_iter().collect();
-    let passes = take_in(captures, &settings, &dir, terminal, &mut findings);
+    let ends = format!("the merge ends here, and {} is incomplete", dir.display());
+    let signals = Signals::install(*terminal, ends)
+        .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
+    let tools = run::Imports::new(&settings, terminal, &signals);
+    let passes = take_in(captures, &tools, &dir, &mut findings);
+    findings.extend(tools.interrupted().map(run::interruption));
     for finding in &findings {
         terminal.finding(finding);
     }
-    let merged = passes.iter().any(|pass| pass.status == PassStatus::Ok);
     bundle.record.findings.extend(findings);
     bundle.record.passes = passes;
     // The reports read it, and what the captures say comes with the reports.
     let environment = environment::write(&dir, None);
-    let outcome =
+    let mut outcome =
         environment.and_then(|()| bundle.passes_ended()).and_then(|()| report::write_reports(&dir));
+    if let Ok(first) = &outcome
+        && fail_unread(&mut bundle.record.passes, &first.read)
+    {
+        // The reports say what became of the passes.
+        outcome = bundle.save().and_then(|()| report::write_reports(&dir));
+    }
+    let merged = bundle.record.passes.iter().any(|pass| pass.status == PassStatus::Ok);
     let described = outcome.as_ref().map_or(Ok(()), |outcome| {
         environment::note_tools(&mut bundle.record, outcome);
         environment::write(&dir, Some(outcome))
@@ -86,9 +96,14 @@ pub(crate) fn merge(
         terminal.error(&format!("{error:#}"));
     }
     if !merged {
-        terminal.error("none of the files could be merged: the reports are empty");
+        terminal.error("nothing could be read of any of the files: the reports are empty");
     }
-    Ok(if merged && outcome.is_ok() && closed.is_ok() { 0 } else { EXIT_NO_RESULT })
+    let complete = merged && outcome.is_ok() && closed.is_ok();
+    Ok(match tools.interrupted() {
+        Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
+        None if complete => 0,
+        None => EXIT_NO_RESULT,
+    })
 }
 
 fn open(folder: &RunFolder, config_yaml: String) -> Result<Bundle, Failure> {
@@ -99,19 +114,16 @@ fn open(folder: &RunFolder, config_yaml: String) -> Result<Bundle, Failure> {
     let inputs = Inputs::new(&command, &cwd, None);
     let record = RunRecord::new(name, inputs.argv.clone());
     let provenance = Provenance { environment: None, inputs, config_yaml };
-    Bundle::start(folder, record, provenance)
-        .map_err(|e| Failure::Usage(format!("{e:#}; choose another place with -o DIR")))
+    Ok(Bundle::start(folder, record, provenance)?)
 }
 
 /// Brings everything into the folder of the bundle; a pass for each kind says what of it.
 fn take_in(
     captures: &Captures,
-    config: &Config,
+    tools: &run::Imports<'_>,
     dir: &Path,
-    terminal: &Terminal,
     findings: &mut Vec<Finding>,
 ) -> Vec<PassRecord> {
-    let tools = run::Imports { config, terminal };
     let mut passes = Vec::new();
     for (kind, pass, files, sub) in [
         (Kind::Spool, "collect", &captures.spool, COLLECTOR_DIR),
@@ -167,6 +179,19 @@ fn pass_of(name: &str, dir: &Path, taken: &[(PathBuf, PathBuf)]) -> PassRecord {
     }
 }
 
+/// A pass whose files were taken in, and of which nothing could be read, has failed. Whether there is one.
+fn fail_unread(passes: &mut [PassRecord], read: &[&str]) -> bool {
+    let mut found = false;
+    for pass in passes {
+        if pass.status == PassStatus::Ok && !read.contains(&pass.name.as_str()) {
+            pass.status = PassStatus::Failed;
+            pass.why.push_str("; nothing of it could be read");
+            found = true;
+        }
+    }
+    found
+}
+
 /// Settings that reports do not depend on have no effect here.
 fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
     let counts = |key: &&String| {
@@ -183,11 +208,4 @@ fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
             format!("those that count are {}", EFFECTIVE.join(", ")),
         )
     })
-}
-
-/// Nobody waits for signals here: they end this program as they usually do.
-pub(crate) struct NoSignals;
-
-impl run::SignalSource for NoSignals {
-    fn deliver_to(&self, _: Option<mpsc::Sender<run::Event>>) {}
 }

@@ -162,11 +162,12 @@ impl TakeIn {
 /// # Errors
 /// Why it cannot.
 pub(crate) fn check(kind: Kind, file: &Path) -> Result<(), String> {
+    // First: what is not there has no wrong name.
+    let found = file.metadata().map_err(|e| e.to_string())?;
     let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if !kind.extensions().contains(&extension) {
         return Err(format!("its name has to end in .{}", kind.extensions().join(" or .")));
     }
-    let found = file.metadata().map_err(|e| e.to_string())?;
     if found.is_file() { Ok(()) } else { Err("it is no file".into()) }
 }
 

@@ -6,6 +6,10 @@ use std::sync::Arc;
 
 use super::error::{ConfigError, most_like, nearest};
 use super::node::{Node, Origin, Value};
+use crate::files;
+
+/// Larger files are no presets.
+const LIMIT_BYTES: u64 = 16 << 20;
 
 macro_rules! built_in {
     ($($path:literal),* $(,)?) => {
@@ -106,7 +110,7 @@ impl Presets {
     /// The file at `path` below the preset folders (`runner/stage2.yaml`).
     fn text(&self, path: &str) -> Result<Option<(Arc<str>, String)>, ConfigError> {
         if let Some(file) = self.folder.as_ref().map(|dir| dir.join(path)) {
-            match std::fs::read_to_string(&file) {
+            match files::read_text(&file, LIMIT_BYTES) {
                 Ok(text) => return Ok(Some((file.to_string_lossy().into(), text))),
                 Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound) => {}
                 Err(e) => {

@@ -20,7 +20,7 @@ mod tally;
 pub use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use stage2_spool::{Losses, Process};
+use stage2_spool::{Anchor, Losses, Process};
 
 use crate::finding::Finding;
 use devices::DeviceEntry;
@@ -121,6 +121,8 @@ pub struct ProcessCapture {
     pub faults: RangeFaults,
     /// Clock readings.
     pub anchors: u64,
+    /// The first of them: no two captures of a process have the same.
+    pub first_anchor: Option<Anchor>,
     /// Clock readings that contradict the others.
     pub anchors_ignored: u64,
     /// Why the capture ended, if it ended in order.

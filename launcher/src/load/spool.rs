@@ -41,9 +41,11 @@ fn list(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Reads `files`; the result is in their order.
+/// Number of a file, what it holds and what is wrong with it.
+type Loaded = (usize, Option<ProcessCapture>, Vec<Finding>);
+
+/// Reads `files`; the result is in their order. Of copies of one file the longest counts.
 pub fn load_files(files: &[PathBuf]) -> Capture {
-    type Loaded = (usize, Option<ProcessCapture>, Vec<Finding>);
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
     let work = || {
@@ -63,12 +65,50 @@ pub fn load_files(files: &[PathBuf]) -> Capture {
     let mut results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     results.sort_by_key(|&(index, ..)| index);
     let mut capture = Capture::default();
-    for (_, process, findings) in results {
+    for (process, findings) in without_copies(results, files) {
         capture.files_refused += u64::from(process.is_none());
         capture.processes.extend(process);
         capture.findings.extend(findings);
     }
     capture
+}
+
+/// Leaves out what another, longer file holds as well: counted twice it would be wrong without a trace.
+fn without_copies(
+    results: Vec<Loaded>,
+    files: &[PathBuf],
+) -> Vec<(Option<ProcessCapture>, Vec<Finding>)> {
+    let bytes = |index: usize| {
+        files.get(index).and_then(|path| fs::metadata(path).ok()).map_or(0, |found| found.len())
+    };
+    let mut kept: Vec<Loaded> = Vec::new();
+    for mut loaded in results {
+        let same = |other: &&mut Loaded| is_copy(other.1.as_ref(), loaded.1.as_ref());
+        let Some(before) = kept.iter_mut().find(same) else {
+            kept.push(loaded);
+            continue;
+        };
+        if bytes(loaded.0) > bytes(before.0) {
+            std::mem::swap(before, &mut loaded);
+        }
+        let name = |loaded: &Loaded| loaded.1.as_ref().map_or("", |p| p.file.as_str()).to_owned();
+        before.2.push(Finding::new(
+            Severity::Warning,
+            format!("{} is not read", name(&loaded)),
+            format!(
+                "it is a copy of {}, or of a part of it: same process, same clock",
+                name(before)
+            ),
+            "take it out of the folder",
+        ));
+    }
+    kept.into_iter().map(|(_, process, findings)| (process, findings)).collect()
+}
+
+/// Whether both are of one capture of one process. A file that does not say is no copy.
+fn is_copy(a: Option<&ProcessCapture>, b: Option<&ProcessCapture>) -> bool {
+    let identity = |p: &ProcessCapture| Some((p.process.clone()?, p.first_anchor?));
+    a.and_then(identity).is_some_and(|a| b.and_then(identity) == Some(a))
 }
 
 fn take<'f>(next: &AtomicUsize, files: &'f [PathBuf]) -> Option<(usize, &'f PathBuf)> {

@@ -302,6 +302,7 @@ impl Tally {
             undefined: self.undefined,
             faults,
             anchors: self.anchors.len() as u64,
+            first_anchor: self.anchors.first().copied(),
             anchors_ignored: clock.ignored(),
             end: self.end,
             gated,

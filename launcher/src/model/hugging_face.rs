@@ -5,7 +5,6 @@
 //! leaves open is decided as those families do and said in the assumptions; what cannot be
 //! modelled is an error, never a near guess.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -13,6 +12,7 @@ use serde_json::{Map, Value};
 use super::hugging_face_layers::{moe, sliding};
 use super::keys::{Keys, Problem};
 use super::shape::{Attention, Mla, Mlp, Shape, Vision};
+use crate::files;
 use crate::roofline::precision::Dtype;
 
 /// What a `config.json` says.
@@ -55,16 +55,7 @@ pub fn read(path: &Path) -> Result<HuggingFace, HuggingFaceError> {
 }
 
 fn text_of(path: &Path) -> Result<String, Problem> {
-    let file = std::fs::File::open(path).map_err(|e| Problem::Unreadable(e.to_string()))?;
-    let mut text = String::new();
-    file.take(SIZE_LIMIT_BYTES + 1)
-        .read_to_string(&mut text)
-        .map_err(|e| Problem::Unreadable(e.to_string()))?;
-    if text.len() as u64 > SIZE_LIMIT_BYTES {
-        let what = format!("larger than {} MiB", SIZE_LIMIT_BYTES >> 20);
-        return Err(Problem::Unreadable(what));
-    }
-    Ok(text)
+    files::read_text(path, SIZE_LIMIT_BYTES).map_err(|e| Problem::Unreadable(e.to_string()))
 }
 
 /// Reads the text of a `config.json`.

@@ -4,8 +4,6 @@
 //! stages and, from some versions on, the operators; the others have them in `operators.md`. Both lie
 //! in the run's folder or in `torch_profiler` in it. Whatever is wrong with a file costs its part.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -14,6 +12,7 @@ use stage2_figures::text::{visible, visible_path};
 pub use super::stage1_values::{MeanStd, Stage1Aggregates};
 use super::stage1_values::{Table, aggregates, operators_of_json, operators_of_markdown};
 use super::{Absence, Operators};
+use crate::files;
 use crate::finding::{Finding, Severity};
 
 /// Larger files are no files of Stage 1.
@@ -132,16 +131,7 @@ fn first_that_is_there(run_dir: &Path, name: &str) -> (PathBuf, Result<Vec<u8>, 
     let places = FOLDERS.map(|folder| run_dir.join(folder).join(name));
     let [fallback, _] = &places;
     let path = places.iter().find(|path| path.exists()).unwrap_or(fallback).clone();
-    let read = || {
-        let mut bytes = Vec::new();
-        File::open(&path)?.take(LIMIT_BYTES + 1).read_to_end(&mut bytes)?;
-        std::io::Result::Ok(bytes)
-    };
-    let bytes = match read() {
-        Ok(bytes) if bytes.len() as u64 > LIMIT_BYTES => Err("it is larger than 64 MiB".to_owned()),
-        Ok(bytes) => Ok(bytes),
-        Err(error) => Err(error.to_string()),
-    };
+    let bytes = files::read(&path, LIMIT_BYTES).map_err(|error| error.to_string());
     (path, bytes)
 }
 

@@ -113,5 +113,5 @@ fn a_folder_where_a_file_should_be_is_no_panic() {
     let folder = tempfile::tempdir().expect("folder");
     fs::create_dir(folder.path().join("metrics.json")).expect("folder");
     let found = read(folder.path());
-    assert!(found.findings[0].what.contains("directory"), "{:?}", found.findings);
+    assert!(found.findings[0].what.contains("but a folder"), "{:?}", found.findings);
 }

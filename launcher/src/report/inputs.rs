@@ -2,13 +2,12 @@
 //!
 //! Read tolerantly: what is absent or unexpected costs its own lines, and a finding says so.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::model::{Fact, PassInfo, RunInfo};
+use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::roofline::hardware::Hardware;
 use stage2_figures::text::{visible, visible_path};
@@ -92,15 +91,8 @@ fn read(
     parse: impl Fn(&[u8]) -> Result<Value, String>,
     findings: &mut Vec<Finding>,
 ) -> Value {
-    let mut bytes = Vec::new();
-    let got = File::open(run_dir.join(name))
-        .and_then(|file| file.take(LIMIT_BYTES + 1).read_to_end(&mut bytes));
-    let value = match got {
-        Err(error) => Err(error.to_string()),
-        Ok(_) if bytes.len() as u64 > LIMIT_BYTES => Err("it is larger than 16 MiB".to_owned()),
-        Ok(_) => parse(&bytes),
-    };
-    value.unwrap_or_else(|problem| {
+    let read = files::read(&run_dir.join(name), LIMIT_BYTES).map_err(|e| e.to_string());
+    read.and_then(|bytes| parse(&bytes)).unwrap_or_else(|problem| {
         findings.push(Finding::new(
             Severity::Note,
             format!("{name} cannot be used: {}", visible(problem.as_bytes())),

@@ -19,13 +19,13 @@ pub mod stakeholder_md;
 pub(crate) mod table;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR};
+use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR, stream_whole};
 use crate::finding::Finding;
 use crate::load::Capture;
 use crate::load::spool::load_folder;
@@ -38,12 +38,16 @@ use model::{DeviceRow, Report, Times};
 
 /// Folder of the spools in a run's folder.
 const COLLECTOR: &str = "collector";
+/// Name of the pass that writes them.
+const COLLECT: &str = "collect";
 
 /// What the reports of a bundle say in short.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Files that were written.
     pub files: Vec<PathBuf>,
+    /// Passes of which something could be read: `collect`, `nsys`, `ncu`.
+    pub read: Vec<&'static str>,
     /// What is missing or has to be read with care.
     pub findings: Vec<Finding>,
     /// What the reports cover.
@@ -71,16 +75,17 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     let inputs = inputs::read_inputs(run_dir);
     // Of captures that were taken elsewhere, some have none of the collector's.
     let passes = &inputs.run.passes;
-    let collected =
-        passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some("collect"));
+    let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
     let capture =
         if collected { load_folder(&run_dir.join(COLLECTOR)) } else { Capture::default() };
     let mut report = merge(capture, inputs.run, inputs.findings);
     if inputs.simulated {
         report.mark_simulated();
     }
-    add_tools(&mut report, run_dir, &inputs.hardware);
+    let mut read = add_tools(&mut report, run_dir, &inputs.hardware);
     regions::add(&mut report, run_dir, &inputs.config);
+    read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
+    read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
     let baseline = run_dir.join(BASELINE_DIR);
     let baseline = baseline.is_dir().then(|| load_folder(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
@@ -93,16 +98,25 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         tools: tools(&report),
         devices: report.devices,
         findings: report.findings,
+        read,
         simulated: report.simulated,
         files,
     })
 }
 
-/// What ncu and nsys measured, beside what the collector did, or instead of it.
-fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) {
+/// What ncu and nsys measured, beside what the collector did, or instead of it; names those of which
+/// something could be read.
+fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) -> Vec<&'static str> {
     let mut findings = Vec::new();
     let nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), &mut findings);
     let ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
+    // A database that is whole was read, also where nothing was recorded into it.
+    let rows = |t: &nsys::load::Tables| {
+        t.source != nsys::load::Source::Csv || !t.kernels.is_empty() || !t.ranges.is_empty()
+    };
+    let launches = ncu.as_ref().is_some_and(|tables| !tables.launches.is_empty());
+    let of_nsys = nsys.iter().any(rows).then_some(NSYS_DIR);
+    let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
     fallback::rows(report, &nsys, ncu.as_ref());
     let device = report.devices.iter().find_map(|device| device.name.clone());
     let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
@@ -115,6 +129,7 @@ fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) {
     }
     timeline::compare(report, &nsys);
     report.findings.extend(findings);
+    read
 }
 
 /// The versions that the captures name.
@@ -140,7 +155,7 @@ fn write_files(
     let mut files = Vec::new();
     let mut write = |name: &str, content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>| {
         let path = run_dir.join(name);
-        write_whole(&path, content).with_context(|| {
+        stream_whole(&path, content).with_context(|| {
             let shown = path.display();
             format!("{shown} cannot be written; check the space and the permissions of its folder")
         })?;
@@ -170,24 +185,6 @@ fn write_files(
         Ok(sink.write_all(report_html::report_html(report, &page, pages).as_bytes())?)
     })?;
     Ok(files)
-}
-
-/// Writes beside the file and renames: nobody ever reads half a report.
-fn write_whole(
-    path: &Path,
-    content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    let mut sink = BufWriter::new(File::create(&part)?);
-    let written = content(&mut sink).and_then(|()| Ok(sink.flush()?));
-    if let Err(error) = written {
-        // What could be written of it helps nobody; the error says why.
-        let _ = fs::remove_file(&part);
-        return Err(error);
-    }
-    Ok(fs::rename(&part, path)?)
 }
 
 /// Rows of one kernel together.

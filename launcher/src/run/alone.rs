@@ -1,8 +1,9 @@
 //! One pass by itself -> how it ended and how long it took, without a bundle that keeps a record.
 
+use std::cell::Cell;
 use std::time::Duration;
 
-use super::child::{Cause, Spawner};
+use super::child::Spawner;
 use super::{SignalSource, nsys_pass, tool};
 use crate::bundle::{PassStatus, WorkloadExit};
 use crate::finding::{Finding, Severity};
@@ -47,14 +48,14 @@ fn plain(
 ) -> Ran {
     match super::process_of(pass, spawner, signals, terminal) {
         Ok(finished) => {
-            let cause = super::cause_finding(&finished.cause, pass);
+            let causes = super::cause_findings(&finished, pass);
             Ran {
                 exit: finished.exit,
                 status: super::exit_status(&finished),
                 duration: Some(finished.duration),
-                failed: cause.as_ref().map(|finding| finding.what.clone()),
-                ended: finished.cause != Cause::Itself,
-                findings: cause.into_iter().chain(finished.findings).collect(),
+                failed: causes.first().map(|finding| finding.what.clone()),
+                ended: !causes.is_empty(),
+                findings: causes.into_iter().chain(finished.findings).collect(),
             }
         }
         Err(error) => Ran {
@@ -79,7 +80,8 @@ fn under_tool(
     let made = std::fs::create_dir_all(&folder);
     let environment = pass.environment.clone();
     let limits = pass.limits;
-    let tool = tool::Tool { spawner, signals, terminal, folder, environment, limits };
+    let interrupted = &Cell::new(None);
+    let tool = tool::Tool { spawner, signals, interrupted, terminal, folder, environment, limits };
     let done = match (&profiler.kind, made) {
         (Kind::Nsys(nsys), Ok(())) => nsys_pass::run(&tool, nsys, profiler, None),
         (_, made) => {
@@ -95,7 +97,7 @@ fn under_tool(
         status: 0,
         duration: done.duration,
         failed,
-        ended: done.interrupted,
+        ended: interrupted.get().is_some(),
         findings: done.findings,
     }
 }

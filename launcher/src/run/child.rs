@@ -87,7 +87,7 @@ pub(crate) struct Running<P> {
     /// The next thing to do if nothing happens until then.
     next: Option<(Instant, Step)>,
     cause: Cause,
-    interrupts: u32,
+    interrupted: Option<Signal>,
 }
 
 /// A process that is over.
@@ -97,6 +97,8 @@ pub(crate) struct Finished {
     pub(crate) exit: Option<WorkloadExit>,
     /// Why it ended.
     pub(crate) cause: Cause,
+    /// The first signal that it got from us or together with us, whatever ended it then.
+    pub(crate) interrupted: Option<Signal>,
     /// How long it lived.
     pub(crate) duration: Duration,
     /// What there is to say about its output.
@@ -106,12 +108,10 @@ pub(crate) struct Finished {
 /// Why a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// It wanted to.
+    /// It wanted to, or a signal asked it to.
     Itself,
     /// Its time was over.
     Timeout,
-    /// It got this signal from us or together with us.
-    Interrupted(Signal),
     /// It does not end.
     Unkillable,
 }
@@ -150,7 +150,7 @@ impl<P: Process> Spawned<P> {
             grace: limits.grace,
             next: deadline.map(|at| (at, Step::Terminate)),
             cause: Cause::Itself,
-            interrupts: 0,
+            interrupted: None,
         }
     }
 }
@@ -179,13 +179,8 @@ impl<P: Process> Running<P> {
     }
 
     fn hand_on(&mut self, signal: Signal, from_terminal: bool, terminal: &Terminal) {
-        if self.cause == Cause::Itself {
-            self.cause = Cause::Interrupted(signal);
-        }
-        if signal == Signal::SIGINT {
-            self.interrupts += 1;
-        }
-        if self.interrupts > 1 && signal == Signal::SIGINT {
+        let again = self.interrupted.replace(self.interrupted.unwrap_or(signal)).is_some();
+        if again && signal == Signal::SIGINT {
             terminal.progress("interrupted again: the workload is killed");
             self.kill();
             return;
@@ -230,21 +225,20 @@ impl<P: Process> Running<P> {
     }
 
     fn reap(self) -> Finished {
-        let duration = self.started.elapsed();
-        match self.process.reap() {
-            Ok((exit, findings)) => {
-                Finished { exit: Some(exit), cause: self.cause, duration, findings }
-            }
+        let Running { process, started, cause, interrupted, .. } = self;
+        let duration = started.elapsed();
+        let (exit, findings) = match process.reap() {
+            Ok((exit, findings)) => (Some(exit), findings),
             Err(error) => {
                 let what = "the exit status of the workload is not known";
-                let finding = Finding::new(Severity::Warning, what, error.to_string(), "");
-                Finished { exit: None, cause: self.cause, duration, findings: vec![finding] }
+                (None, vec![Finding::new(Severity::Warning, what, error.to_string(), "")])
             }
-        }
+        };
+        Finished { exit, cause, interrupted, duration, findings }
     }
 
     fn give_up(self) -> Finished {
-        let duration = self.started.elapsed();
-        Finished { exit: None, cause: Cause::Unkillable, duration, findings: Vec::new() }
+        let (duration, interrupted) = (self.started.elapsed(), self.interrupted);
+        Finished { exit: None, cause: Cause::Unkillable, interrupted, duration, findings: vec![] }
     }
 }

@@ -1,13 +1,15 @@
 //! Reports of profilers that were taken elsewhere -> their tables, by the tools of this machine.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
 use super::child::Spawner;
 use super::tool::{Tool, version_of};
-use super::{SignalSource, System, ncu_pass, nsys_pass};
-use crate::captures::NoSignals;
+use super::{SignalSource, Signals, System, ncu_pass, nsys_pass};
 use crate::config::Config;
 use crate::finding::{Finding, Severity};
 use crate::ncu::command::Files;
@@ -20,13 +22,27 @@ use crate::terminal::Terminal;
 
 /// What the tools are run with.
 pub(crate) struct Imports<'a> {
-    /// Settings.
-    pub(crate) config: &'a Config,
-    /// Who is told.
-    pub(crate) terminal: &'a Terminal,
+    config: &'a Config,
+    terminal: &'a Terminal,
+    signals: &'a Signals,
+    interrupted: Cell<Option<Signal>>,
 }
 
-impl Imports<'_> {
+impl<'a> Imports<'a> {
+    /// With these settings. Signals end the tool that runs, and no other is started then.
+    pub(crate) fn new(
+        config: &'a Config,
+        terminal: &'a Terminal,
+        signals: &'a Signals,
+    ) -> Imports<'a> {
+        Imports { config, terminal, signals, interrupted: Cell::new(None) }
+    }
+
+    /// The first signal that came while a tool ran.
+    pub(crate) fn interrupted(&self) -> Option<Signal> {
+        self.interrupted.get()
+    }
+
     /// Exports reports of Nsight Systems, in the folder that they lie in.
     pub(crate) fn nsys(&self, folder: &Path, reports: &[PathBuf], findings: &mut Vec<Finding>) {
         export_nsys(&self.tool(folder), &self.config.pipeline.nsys, reports, findings);
@@ -67,11 +83,12 @@ impl Imports<'_> {
         }
     }
 
-    fn tool(&self, folder: &Path) -> Tool<'_, System, NoSignals> {
+    fn tool(&self, folder: &Path) -> Tool<'_, System, Signals> {
         let grace = Duration::from_secs(self.config.run.kill_grace_s);
         Tool {
             spawner: &System,
-            signals: &NoSignals,
+            signals: self.signals,
+            interrupted: &self.interrupted,
             terminal: self.terminal,
             folder: folder.to_owned(),
             environment: BTreeMap::new(),

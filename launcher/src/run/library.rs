@@ -1,5 +1,7 @@
 //! Settings and the place of this program -> the collector's library.
 
+use std::io::Read as _;
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +14,9 @@ pub(crate) enum Library {
     Found(PathBuf),
     /// It is in none of these places.
     Missing(Vec<PathBuf>),
+    /// What is in its place is no library that a program of this machine can load: the loader would
+    /// leave it out, say so, and run the workload without it.
+    Unusable(PathBuf),
 }
 
 /// Looks for the library: as the configuration says, as `STAGE2_COLLECTOR` says, beside this program,
@@ -25,21 +30,56 @@ pub(crate) fn find(configured: Option<&Path>, variable: Option<&Path>, exe: &Pat
         }
     };
     match places.iter().find(|path| path.is_file()) {
-        Some(found) => Library::Found(found.clone()),
+        Some(found) if is_library(found) => Library::Found(found.clone()),
+        Some(found) => Library::Unusable(found.clone()),
         None => Library::Missing(places),
     }
 }
 
 impl Library {
-    /// What to tell when it is missing.
-    pub(crate) fn complaint(places: &[PathBuf]) -> String {
-        let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
+    /// What to tell when it cannot be used.
+    pub(crate) fn complaint(&self) -> String {
+        let problem = match self {
+            Library::Unusable(path) => {
+                format!("{} is no shared library of this machine", path.display())
+            }
+            Library::Found(path) => format!("the collector {LIBRARY} is {}", path.display()),
+            Library::Missing(places) => {
+                let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
+                let places = places.join(" and ");
+                format!("the collector {LIBRARY} is not there; looked for {places}")
+            }
+        };
         format!(
-            "the collector {LIBRARY} is not there; looked for {}; build it with `cargo build \
-             --release`, or name it with profiling.collector.library=PATH or STAGE2_COLLECTOR=PATH",
-            places.join(" and ")
+            "{problem}; build it with `cargo build --release`, or name it with \
+             profiling.collector.library=PATH or STAGE2_COLLECTOR=PATH"
         )
     }
+
+    /// Where it should be.
+    pub(crate) fn first_place(self) -> Option<PathBuf> {
+        match self {
+            Library::Found(path) | Library::Unusable(path) => Some(path),
+            Library::Missing(places) => places.into_iter().next(),
+        }
+    }
+}
+
+/// Whether a file is a shared object, of the class, byte order and machine that this program is of.
+fn is_library(path: &Path) -> bool {
+    // The start of an ELF file: magic, class, byte order, ..., type (16..18), machine (18..20).
+    const SHARED_OBJECT: [u8; 2] = 3_u16.to_ne_bytes();
+    let head = |path: &Path| {
+        let mut head = [0; 20];
+        crate::files::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+        Some(head)
+    };
+    let Some(library) = head(path) else { return false };
+    // Without /proc there is nothing to compare it with.
+    let this = head(Path::new("/proc/self/exe")).unwrap_or(library);
+    let same = |part: Range<usize>| library.get(part.clone()) == this.get(part);
+    let kind = library.get(16..18);
+    library.starts_with(b"\x7fELF") && same(0..6) && same(18..20) && kind == Some(&SHARED_OBJECT)
 }
 
 /// A link that is there as long as this lives.
@@ -112,14 +152,15 @@ mod tests {
         let make = |path: &str| {
             let path = dir.path().join(path);
             std::fs::create_dir_all(path.parent().expect("parent")).expect("folders");
-            std::fs::write(&path, "").expect("file");
+            std::fs::copy("/proc/self/exe", &path)
+                .expect("a shared object: tests are built as such");
             path
         };
         let exe = dir.path().join("bin/stage2-launch");
         std::fs::create_dir_all(dir.path().join("bin")).expect("folder");
-        let Library::Missing(places) = find(None, None, &exe) else { panic!("found nothing") };
-        assert_eq!(places.len(), 2);
-        assert!(Library::complaint(&places).contains("STAGE2_COLLECTOR"));
+        let missing = find(None, None, &exe);
+        assert!(matches!(&missing, Library::Missing(places) if places.len() == 2), "{missing:?}");
+        assert!(missing.complaint().contains("STAGE2_COLLECTOR"));
         make("lib/libstage2.so");
         assert!(
             matches!(find(None, None, &exe), Library::Found(p) if p.ends_with("lib/libstage2.so"))
@@ -128,8 +169,17 @@ mod tests {
         assert_eq!(find(None, None, &exe), Library::Found(beside));
         let named = make("x/other.so");
         assert_eq!(find(None, Some(&named), &exe), Library::Found(named.clone()));
-        assert_eq!(find(Some(&named), Some(Path::new("/no")), &exe), Library::Found(named));
-        let Library::Missing(places) = find(Some(Path::new("/no")), None, &exe) else { panic!() };
-        assert_eq!(places, [PathBuf::from("/no")], "a place that was named is the only one");
+        assert_eq!(find(Some(&named), Some(Path::new("/no")), &exe), Library::Found(named.clone()));
+        let missing = find(Some(Path::new("/no")), None, &exe);
+        assert_eq!(missing, Library::Missing(vec!["/no".into()]), "a named place is the only one");
+        let mut other = std::fs::read(&named).expect("library");
+        other[18] ^= 0x55;
+        for (name, bytes) in [("other.so", &other[..]), ("text", b"#!/bin/sh\n"), ("empty", b"")] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).expect("file");
+            let unusable = find(Some(&path), None, &exe);
+            assert_eq!(unusable, Library::Unusable(path));
+            assert!(unusable.complaint().contains("no shared library of this machine"));
+        }
     }
 }

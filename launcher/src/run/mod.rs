@@ -13,7 +13,10 @@ mod signals;
 mod tee;
 mod tool;
 
+use std::cell::Cell;
 use std::sync::mpsc;
+
+use nix::sys::signal::Signal;
 
 use crate::bundle::{Bundle, PassRecord, PassStatus, WorkloadExit, now};
 use crate::finding::{Finding, Severity};
@@ -140,15 +143,17 @@ fn run_tool(
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     };
+    let interrupted = Cell::new(None);
     let tool = tool::Tool {
         spawner,
         signals,
+        interrupted: &interrupted,
         terminal,
         folder: folder.clone(),
         environment: pass.environment.clone(),
         limits: pass.limits,
     };
-    let done = match (&profiler.kind, made) {
+    let mut done = match (&profiler.kind, made) {
         (_, Err(error)) => {
             let what = format!("{} cannot be made", folder.display());
             let finding = Finding::new(Severity::Error, what, error.to_string(), "");
@@ -160,6 +165,12 @@ fn run_tool(
             ncu_pass::run(&tool, settings, wanted, profiler, &run_dir, collect)
         }
     };
+    if let Some(signal) = interrupted.get() {
+        let finding = interruption(signal);
+        let why = [&*done.why, &*finding.what];
+        done.why = why.into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; ");
+        done.findings.push(finding);
+    }
     for finding in &done.findings {
         if !bundle.record.findings.contains(finding) {
             terminal.finding(finding);
@@ -178,7 +189,7 @@ fn run_tool(
             record.log = vec![format!("{}/log.txt", pass.name)];
         }
     });
-    let stop = done.interrupted.then(|| INTERRUPTED.to_owned());
+    let stop = interrupted.get().map(|_| INTERRUPTED.to_owned());
     Passed { exit: 0, stop }
 }
 
@@ -268,8 +279,8 @@ fn keep(
     bundle: &mut Bundle,
     terminal: &Terminal,
 ) -> Passed {
-    let finding = cause_finding(&finished.cause, pass);
-    for finding in finding.iter().chain(&finished.findings) {
+    let causes = cause_findings(&finished, pass);
+    for finding in causes.iter().chain(&finished.findings) {
         terminal.finding(finding);
         bundle.record.findings.push(finding.clone());
     }
@@ -287,9 +298,9 @@ fn keep(
         record.exit = finished.exit;
         record.duration_ms = u64::try_from(finished.duration.as_millis()).ok();
         record.log = log;
-        record.why = finding.as_ref().map(|f| f.what.clone()).unwrap_or_default();
+        record.why = causes.iter().map(|f| &*f.what).collect::<Vec<_>>().join("; ");
     });
-    let over = matches!(finished.cause, Cause::Interrupted(_) | Cause::Unkillable);
+    let over = finished.interrupted.is_some() || finished.cause == Cause::Unkillable;
     Passed { exit: exit_status(&finished), stop: over.then(|| INTERRUPTED.to_owned()) }
 }
 
@@ -301,15 +312,15 @@ fn exit_status(finished: &Finished) -> u8 {
     }
 }
 
-fn cause_finding(cause: &Cause, pass: &Pass) -> Option<Finding> {
+/// Why a process did not go on, as far as that was not its own decision.
+fn cause_findings(finished: &Finished, pass: &Pass) -> Vec<Finding> {
     let limit = pass.limits.timeout.unwrap_or_default().as_secs();
-    let kept = "what was recorded until then is kept";
-    match cause {
+    let ended = match finished.cause {
         Cause::Itself => None,
         Cause::Timeout => Some(Finding::new(
             Severity::Warning,
             format!("the workload was ended after {limit} s"),
-            kept,
+            KEPT,
             "give it more time with --timeout, or less to do",
         )),
         Cause::Unkillable => Some(Finding::new(
@@ -318,13 +329,16 @@ fn cause_finding(cause: &Cause, pass: &Pass) -> Option<Finding> {
             "it hangs in the kernel, for instance in a driver or on a network disk",
             "see `dmesg`; what was recorded until now is kept",
         )),
-        Cause::Interrupted(signal) => Some(Finding::new(
-            Severity::Note,
-            format!("the run was interrupted by {}", signal.as_str()),
-            kept,
-            "",
-        )),
-    }
+    };
+    ended.into_iter().chain(finished.interrupted.map(interruption)).collect()
+}
+
+const KEPT: &str = "what was recorded until then is kept";
+
+/// What to tell of a run that was asked to end.
+pub(crate) fn interruption(signal: Signal) -> Finding {
+    let what = format!("the run was interrupted by {}", signal.as_str());
+    Finding::new(Severity::Note, what, KEPT, "")
 }
 
 #[cfg(test)]

@@ -153,6 +153,7 @@ fn captures_of<S: Spawner, G: SignalSource>(
         let tool = Tool {
             spawner: tool.spawner,
             signals: tool.signals,
+            interrupted: tool.interrupted,
             terminal: tool.terminal,
             folder: folder.to_owned(),
             environment: tool.environment.clone(),

@@ -9,7 +9,7 @@ use super::SignalSource;
 use super::child::Spawner;
 use super::ncu_kernels::kernels_of;
 use super::ncu_regions;
-use super::tool::{Ended, Tool, ToolPass, version_of};
+use super::tool::{Ended, Tool, ToolPass, tables_cut_off, version_of};
 use crate::bundle::{COLLECTOR_DIR, PassStatus, WorkloadExit};
 use crate::finding::{Finding, Severity};
 use crate::load::spool::load_folder;
@@ -62,6 +62,13 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     }
     let selection = selection.selection;
     let available = available(tool, &ncu);
+    if tool.is_interrupted() {
+        let what = "ncu measured nothing: it was not started yet when the run was interrupted";
+        let finding = Finding::new(Severity::Note, what, "", "");
+        let mut pass = ToolPass::without(PassStatus::Skipped, finding);
+        findings.append(&mut pass.findings);
+        return ToolPass { findings, ..pass };
+    }
     let request =
         Request { settings: &ncu, version, workload: &profiler.workload, available: &available };
     if ncu.ncu_cli.replay_mode.is_range()
@@ -86,14 +93,13 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     if pass.status == PassStatus::Ok && ncu.ncu_cli.export.csv {
         import(tool, &ncu, &files, &mut findings);
     }
-    if let Some(pattern) = selection.communication_pattern().filter(|_| !pass.interrupted) {
+    if let Some(pattern) = selection.communication_pattern().filter(|_| !tool.is_interrupted()) {
         let files = ncu_files(&tool.folder, Some("communication"));
         let invocation = command::profile_communication(&request, &pattern, &filter, &files);
         let second = profiled(tool, invocation, &files, false, collect, &mut findings);
         if second.status == PassStatus::Ok && ncu.ncu_cli.export.csv {
             import(tool, &ncu, &files, &mut findings);
         }
-        pass.interrupted |= second.interrupted;
     }
     ToolPass { findings, ..pass }
 }
@@ -157,9 +163,6 @@ pub(super) fn profiled<S: Spawner, G: SignalSource>(
         Verdict::Failed => PassStatus::Failed,
     };
     let why = outcome.findings.first().map(ToString::to_string).unwrap_or_default();
-    if status == PassStatus::Planned {
-        outcome.findings.iter().for_each(|finding| tool.terminal.finding(finding));
-    }
     findings.extend(outcome.findings);
     ToolPass {
         status,
@@ -167,7 +170,6 @@ pub(super) fn profiled<S: Spawner, G: SignalSource>(
         argv: Some(invocation.argv),
         exit: ended.exit,
         duration: Some(ended.duration),
-        interrupted: ended.interrupted,
         findings: Vec::new(),
     }
 }
@@ -183,6 +185,18 @@ pub(crate) fn import<S: Spawner, G: SignalSource>(
     for invocation in imports {
         let csv = invocation.stdout.clone().unwrap_or_default();
         let ended = tool.step(&invocation.into());
+        if let Some(signal) = tool.interrupted.get()
+            && ended.exit != Some(WorkloadExit::Code(0))
+        {
+            // What it left would pass for all of it.
+            if ended.refused.is_none() {
+                let _ = std::fs::remove_file(&csv);
+            }
+            let remedy = "ncu --import FILE --page raw --csv --print-units base \
+                          --print-kernel-base mangled > raw.csv";
+            findings.push(tables_cut_off(&files.report, signal, remedy));
+            return;
+        }
         let bytes = csv.metadata().ok().map(|found| found.len());
         let said = format!("{}\n{}", ended.log, super::tool::read_from(&csv, 0));
         findings.extend(judge_import(&files.report, end_of(&ended), &said, bytes));

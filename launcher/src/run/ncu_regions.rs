@@ -52,9 +52,8 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         let (folder, environment) = (tool.folder.clone(), tool.environment.clone());
         let tool = Tool { folder, environment, limits, ..*tool };
         let pass = one(&tool, request, region, collect, findings);
-        let interrupted = pass.interrupted;
         whole = Some(together(whole, pass));
-        if interrupted {
+        if tool.is_interrupted() {
             break;
         }
     }
@@ -108,11 +107,10 @@ fn one<S: Spawner, G: SignalSource>(
 fn together(whole: Option<ToolPass>, pass: ToolPass) -> ToolPass {
     let Some(before) = whole else { return pass };
     let duration = before.duration.zip(pass.duration).map(|(a, b)| a + b);
-    let interrupted = before.interrupted || pass.interrupted;
     let mut findings = before.findings.clone();
     findings.extend(pass.findings.iter().cloned());
     let first = if before.status == PassStatus::Ok { before } else { pass };
-    ToolPass { duration: duration.or(first.duration), interrupted, findings, ..first }
+    ToolPass { duration: duration.or(first.duration), findings, ..first }
 }
 
 /// The ranges of a report, each with the ranges around it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::SignalSource;
 use super::child::Spawner;
-use super::tool::{Ended, Tool, ToolPass, other_end, version_of};
+use super::tool::{Ended, Tool, ToolPass, other_end, tables_cut_off, version_of};
 use crate::bundle::{PassStatus, WorkloadExit, write_whole};
 use crate::finding::{Finding, Severity};
 use crate::nsys::command;
@@ -57,7 +57,6 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
             argv: Some(profile.invocation.argv),
             exit: ended.exit,
             duration: Some(ended.duration),
-            interrupted: ended.interrupted,
             findings: Vec::new(),
         };
         if let Some(why) = &ended.refused {
@@ -68,7 +67,6 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         findings.extend(outcome.findings);
         match outcome.verdict {
             Verdict::NoRange { finding } if !gate_gone && !ended.interrupted => {
-                tool.terminal.finding(&finding);
                 tool.terminal.progress("nsys: once more, without the gate");
                 findings.push(finding);
                 (settings, gate_gone) = (settings.without_gate(), true);
@@ -83,12 +81,12 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
                 if gate_gone {
                     pass.why = "the capture range never came: repeated without the gate".to_owned();
                 }
-                findings.extend(other_end("nsys", collect, outcome.workload));
+                if !ended.interrupted {
+                    findings.extend(other_end("nsys", collect, outcome.workload));
+                }
                 let reports = brought_home(reports, &tool.folder, &mut findings);
                 findings.extend(environment_finding(&tool.folder));
-                if !ended.interrupted {
-                    tables(tool, nsys, version, &reports, &mut findings);
-                }
+                tables(tool, nsys, version, &reports, &mut findings);
             }
         }
         pass.findings = findings;
@@ -156,11 +154,18 @@ pub(crate) fn tables<S: Spawner, G: SignalSource>(
     for report in reports {
         let stem = report.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let sqlite = tool.folder.join(format!("{stem}.sqlite"));
-        let mut exported = false;
+        let (mut exported, mut whole) = (false, true);
         if nsys.export.sqlite {
             let ended = run((command::export(nsys, report, &sqlite), limit).into());
             match judge_tables("nsys export", &ended, &sqlite) {
                 Ok(()) => exported = true,
+                Err(_) if tool.is_interrupted() => {
+                    // What it left would pass for all of it.
+                    if ended.exit.is_some() {
+                        let _ = std::fs::remove_file(&sqlite);
+                    }
+                    whole = false;
+                }
                 Err(finding) => findings.push(finding),
             }
         }
@@ -173,8 +178,13 @@ pub(crate) fn tables<S: Spawner, G: SignalSource>(
             if let Some(wanted) = there.or(stats.files.first())
                 && let Err(finding) = judge_tables("nsys stats", &ended, wanted)
             {
-                findings.push(finding);
+                whole &= !tool.is_interrupted();
+                findings.extend(Some(finding).filter(|_| !tool.is_interrupted()));
             }
+        }
+        if let Some(signal) = tool.interrupted.get().filter(|_| !whole) {
+            findings.push(tables_cut_off(report, signal, "nsys export --type=sqlite"));
+            continue;
         }
         if nsys.export.scrub && exported {
             let clean = tool.folder.join(format!("{stem}.scrubbed.sqlite"));

@@ -104,6 +104,7 @@ struct Played {
     exit: u8,
     received: Vec<Signal>,
     record: RunRecord,
+    stop: Option<String>,
 }
 
 fn play(stage: Stage, timeout_ms: Option<u64>) -> Played {
@@ -130,7 +131,7 @@ fn play(stage: Stage, timeout_ms: Option<u64>) -> Played {
     let passed = run_passes(&plan, &mut bundle, &stage, &NoSignals, &terminal);
     let record = RunRecord::read(&run_dir).expect("run.json");
     let received = stage.received.borrow().clone();
-    Played { exit: passed.exit, received, record }
+    Played { exit: passed.exit, received, record, stop: passed.stop }
 }
 
 #[test]
@@ -174,8 +175,20 @@ fn a_second_interrupt_kills() {
     let played = play(stage(&script), None);
     assert_eq!(played.received, [Signal::SIGKILL]);
     assert_eq!(played.exit, 137);
-    let mixed = [sent(Signal::SIGTERM, false), sent(Signal::SIGINT, false), Event::Exited];
-    assert_eq!(play(stage(&mixed), None).received, [Signal::SIGTERM, Signal::SIGINT]);
+    let mixed = [sent(Signal::SIGTERM, false), sent(Signal::SIGINT, false)];
+    assert_eq!(play(stage(&mixed), None).received, [Signal::SIGTERM, Signal::SIGKILL]);
+    let other_way = [sent(Signal::SIGINT, false), sent(Signal::SIGTERM, false), Event::Exited];
+    assert_eq!(play(stage(&other_way), None).received, [Signal::SIGINT, Signal::SIGTERM]);
+}
+
+#[test]
+fn an_interrupted_run_stays_interrupted_when_its_time_runs_out() {
+    let played = play(stage(&[sent(Signal::SIGINT, false)]), Some(10));
+    assert_eq!(played.received, [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL]);
+    assert_eq!((played.exit, played.stop.as_deref()), (EXIT_TIMEOUT, Some(INTERRUPTED)));
+    let why = &played.record.passes[0].why;
+    assert!(why.contains("was ended after") && why.contains("interrupted by SIGINT"), "{why}");
+    assert_eq!(play(stage(&[]), Some(10)).stop, None);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One command of a profiler -> how it ended and what it said, kept in the folder of its pass.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
+
+use nix::sys::signal::Signal;
 
 use super::SignalSource;
 use super::child::{Cause, Spawned, Spawner};
@@ -26,6 +29,8 @@ const VERSION_LIMIT: Duration = Duration::from_secs(30);
 pub(super) struct Tool<'a, S, G> {
     pub(super) spawner: &'a S,
     pub(super) signals: &'a G,
+    /// The first signal that this program got meanwhile: nothing more is started then.
+    pub(super) interrupted: &'a Cell<Option<Signal>>,
     pub(super) terminal: &'a Terminal,
     /// Folder of the pass; it is there.
     pub(super) folder: PathBuf,
@@ -43,7 +48,7 @@ pub(super) struct Ended {
     pub(super) refused: Option<String>,
     /// It was ended because it took longer than this.
     pub(super) timed_out_after: Option<Duration>,
-    /// A signal that this program got ended it.
+    /// This program got a signal while it ran, or before.
     pub(super) interrupted: bool,
     /// How long it lived.
     pub(super) duration: Duration,
@@ -60,7 +65,6 @@ pub(super) struct ToolPass {
     pub(super) argv: Option<Vec<OsString>>,
     pub(super) exit: Option<WorkloadExit>,
     pub(super) duration: Option<Duration>,
-    pub(super) interrupted: bool,
     pub(super) findings: Vec<Finding>,
 }
 
@@ -73,7 +77,6 @@ impl ToolPass {
             argv: None,
             exit: None,
             duration: None,
-            interrupted: false,
             findings: vec![finding],
         }
     }
@@ -97,7 +100,16 @@ impl<S: Spawner, G: SignalSource> Tool<'_, S, G> {
         self.run(step, BTreeMap::new())
     }
 
+    /// Whether this program was asked to end.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted.get().is_some()
+    }
+
     fn run(&self, step: &Step, environment: BTreeMap<String, OsString>) -> Ended {
+        if let Some(signal) = self.interrupted.get() {
+            let refused = Some(format!("the run was interrupted by {}", signal.as_str()));
+            return Ended { refused, interrupted: true, ..Ended::default() };
+        }
         let log = self.folder.join("log.txt");
         let line = self.note(step, &environment, &log);
         self.terminal.detail(&format!("  {line}"));
@@ -119,15 +131,18 @@ impl<S: Spawner, G: SignalSource> Tool<'_, S, G> {
         let said = read_from(&log, start);
         match finished {
             Err(error) => Ended { refused: Some(error.to_string()), log: said, ..Ended::default() },
-            Ok(finished) => Ended {
-                exit: finished.exit,
-                refused: None,
-                timed_out_after: matches!(finished.cause, Cause::Timeout | Cause::Unkillable)
-                    .then(|| step.timeout.unwrap_or_default()),
-                interrupted: matches!(finished.cause, Cause::Interrupted(_)),
-                duration: finished.duration,
-                log: said,
-            },
+            Ok(finished) => {
+                self.interrupted.set(finished.interrupted);
+                Ended {
+                    exit: finished.exit,
+                    refused: None,
+                    timed_out_after: (finished.cause != Cause::Itself)
+                        .then(|| step.timeout.unwrap_or_default()),
+                    interrupted: finished.interrupted.is_some(),
+                    duration: finished.duration,
+                    log: said,
+                }
+            }
         }
     }
 
@@ -171,6 +186,17 @@ pub(super) fn read_from(log: &Path, start: u64) -> String {
         Ok(bytes)
     };
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+/// What to tell of a report whose tables a signal left unmade.
+pub(super) fn tables_cut_off(report: &Path, signal: Signal, remedy: &str) -> Finding {
+    let name = report.file_name().unwrap_or_default().to_string_lossy();
+    Finding::new(
+        Severity::Warning,
+        format!("tables of {name} are missing"),
+        format!("{} came before they were made; the report itself is kept", signal.as_str()),
+        format!("make them beside it with `{remedy}`, then run `stage2-launch report`"),
+    )
 }
 
 /// A workload that ended otherwise under a tool than in the collect pass.

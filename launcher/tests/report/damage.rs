@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use stage2_launch::report::{Outcome, write_reports};
-use stage2_spool::{NONE, Record};
+use stage2_spool::{NONE, RANGE_OUTSIDE, Record};
 
 use crate::build::Build;
 use crate::fixture;
@@ -68,6 +68,31 @@ fn run_files_that_make_no_sense_cost_only_their_section() {
     assert_eq!(status(&outcome), "partial");
     for part in ["run.json cannot be used", "env.json cannot be used", "report.top_n is \"many\""] {
         assert!(whats(&outcome).contains(part), "{part}: {}", whats(&outcome));
+    }
+}
+
+#[test]
+fn a_copy_of_a_spool_is_not_counted_again() {
+    let mut b = Build::process(1, "x");
+    b.anchor(1).device(0, "GPU", 1).name(1, b"decode").name(2, b"k").shape(1, 2, 1);
+    b.path(1, NONE, 1).open(1, 1, 0, 10).kernel(1, 1, 1, (20, 30)).flush();
+    b.kernel(1, 1, 1, (40, 50)).close(1, 60).end();
+    let bytes = b.bytes();
+    // The same process id, at another time.
+    let mut other = Build::process(1, "x");
+    other.anchor(2).device(0, "GPU", 1).name(2, b"k").shape(1, 2, 1);
+    other.kernel(RANGE_OUTSIDE, 1, 1, (20, 30)).end();
+    for cut in ["a.s2t", "b.s2t", "c.s2t"] {
+        let outcome = in_folder(|folder| {
+            other.save(folder, "other.s2t");
+            for name in ["a.s2t", "b.s2t", "c.s2t"] {
+                let keep = if name == cut { bytes.len() - 1 } else { bytes.len() };
+                fs::write(folder.join("collector").join(name), &bytes[..keep]).expect("copy");
+            }
+        });
+        assert_eq!(outcome.coverage["total"]["kernels"], 3, "{cut}: {}", outcome.coverage);
+        assert_eq!(outcome.coverage["total"]["torn_bytes"], 0, "{cut}: the longest counts");
+        assert_eq!(whats(&outcome).matches("is not read").count(), 2, "{}", whats(&outcome));
     }
 }
 

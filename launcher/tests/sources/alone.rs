@@ -150,7 +150,7 @@ fn the_bundle_says_what_it_was_made_of_and_nothing_of_this_machine() {
 fn what_cannot_be_read_at_all_is_no_result() {
     let place = Place::new();
     std::fs::write(place.path("x.nsys-rep"), "report").expect("file");
-    let assert = place.merge(&["--nsys", "x.nsys-rep"]).assert().success();
+    let assert = place.merge(&["--nsys", "x.nsys-rep"]).assert().code(70);
     assert.stderr(predicates::str::contains("nsys export --type=sqlite"));
     std::fs::remove_dir_all(place.path("out")).expect("bundle");
     place.merge(&["--nsys", "missing.sqlite"]).assert().code(70);

@@ -9,6 +9,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use super::{Source, Tables, load_reports};
+use crate::files;
 use crate::finding::{Finding, Severity};
 use stage2_figures::text::visible_path;
 
@@ -37,7 +38,7 @@ pub(crate) fn reports(folder: &Path, findings: &mut Vec<Finding>) -> Option<Tabl
     let mut reports: BTreeMap<String, Vec<(String, BufReader<File>)>> = BTreeMap::new();
     for path in &paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        match File::open(path) {
+        match files::open(path) {
             Ok(file) => {
                 let page = (visible_path(path), BufReader::new(file));
                 reports.entry(report_name(&name)).or_default().push(page);

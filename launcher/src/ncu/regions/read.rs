@@ -1,12 +1,12 @@
 //! The folders of regions that were measured -> their ranges as launches, each at its own place.
 
-use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use stage2_figures::text::visible_path;
 
+use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::ncu::load::{Launch, Source, load};
 use crate::ncu::nvtx::Label;
@@ -59,7 +59,7 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 }
 
 fn region(folder: &Path) -> Result<RegionFile, String> {
-    let file = File::open(folder.join(REGION_FILE)).map_err(|e| e.to_string())?;
+    let file = files::open(&folder.join(REGION_FILE)).map_err(|e| e.to_string())?;
     let region: RegionFile =
         serde_json::from_reader(file.take(LARGEST_BYTES)).map_err(|e| e.to_string())?;
     if region.stack.is_empty() {
@@ -71,7 +71,7 @@ fn region(folder: &Path) -> Result<RegionFile, String> {
 fn launches_of(folder: &Path, region: &RegionFile, findings: &mut Vec<Finding>) -> Vec<Launch> {
     let mut pages = Vec::new();
     for path in ["raw.csv", "details.csv"].map(|name| folder.join(name)) {
-        match File::open(&path) {
+        match files::open(&path) {
             Ok(file) => pages.push((visible_path(&path), BufReader::new(file))),
             // A run that failed has left none, and was told about.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -1,14 +1,14 @@
 //! The composed configuration and the workload's metrics -> typed settings; what cannot be read is
 //! left at its default, with a finding.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use stage2_figures::text::{shorten, visible};
 
+use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::model::tokens::TokenCounts;
 
@@ -76,15 +76,7 @@ pub(super) fn read_tokens(
 
 /// The file's contents; no problem is told where there is no file: many workloads write none.
 fn read_metrics(path: &Path) -> Result<Value, Option<String>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Err(None),
-        Err(error) => return Err(Some(error.to_string())),
-    };
-    let mut bytes = Vec::new();
-    file.take(LIMIT_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Some(e.to_string()))?;
-    if bytes.len() as u64 > LIMIT_BYTES {
-        return Err(Some("it is larger than 64 MiB".to_owned()));
-    }
+    let bytes = files::read(path, LIMIT_BYTES)
+        .map_err(|e| (e.kind() != ErrorKind::NotFound).then(|| e.to_string()))?;
     serde_json::from_slice(&bytes).map_err(|error| Some(error.to_string()))
 }

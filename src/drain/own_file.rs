@@ -1,0 +1,124 @@
+//! A file of ours among the descriptors of the guest, into a sink that writes to no other file.
+//!
+//! Guests close descriptors that they do not know (daemons close all), and get the number of ours
+//! for the next file that they open. So ours is out of the way of small numbers, and is looked at
+//! before each write.
+
+use std::error::Error;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+
+/// Ours get numbers from here on, where the guest's limit is not lower: above what most guests
+/// reach, and below 64, from where on the kernel's table would have to grow, which takes
+/// milliseconds in a process with threads.
+const FROM: i32 = 48;
+
+/// The file.
+pub(super) struct OwnFile {
+    /// Not closed where it has become another one.
+    file: ManuallyDrop<File>,
+    identity: (u64, u64),
+}
+
+/// The descriptor is closed, or another file by now.
+#[derive(Debug)]
+pub(super) struct Lost;
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the process closed the trace file's descriptor")
+    }
+}
+
+impl Error for Lost {}
+
+impl Lost {
+    /// Whether that is the error.
+    pub(super) fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|error| error.is::<Lost>())
+    }
+}
+
+impl OwnFile {
+    /// Moves a file that was opened just now out of the guest's way.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn new(file: File) -> io::Result<Self> {
+        let file = moved(file)?;
+        let identity = identity(&file)?;
+        Ok(OwnFile { file: ManuallyDrop::new(file), identity })
+    }
+
+    fn is_ours(&self) -> bool {
+        identity(&self.file).is_ok_and(|now| now == self.identity)
+    }
+}
+
+impl Write for OwnFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_ours() {
+            return Err(io::Error::other(Lost));
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for OwnFile {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // SAFETY: not used after this.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
+        }
+    }
+}
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    file.metadata().map(|file| (file.dev(), file.ino()))
+}
+
+/// The same file under a high number. Without room there it stays where it is, unless that is one
+/// of the three numbers that a guest writes to without having opened them.
+fn moved(file: File) -> io::Result<File> {
+    let limit = {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the place is valid; where the call fails, the limit stays 0.
+        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+        i32::try_from(limit.rlim_cur).unwrap_or(i32::MAX)
+    };
+    let high = FROM.min(limit.saturating_sub(limit / 16 + 1));
+    for from in [high.max(3), 3] {
+        // SAFETY: the file is open; the call makes a descriptor that nobody else has.
+        unsafe {
+            let number = libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, from);
+            if number >= 0 {
+                return Ok(OwnedFd::from_raw_fd(number).into());
+            }
+        }
+    }
+    let error = io::Error::last_os_error();
+    if file.as_raw_fd() > 2 { Ok(file) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_out_of_the_way_and_is_closed_with_its_owner() {
+        let own = OwnFile::new(tempfile::tempfile().expect("a file")).expect("a file of ours");
+        let number = own.file.as_raw_fd();
+        assert!(number >= FROM, "{number}");
+        drop(own);
+        let link = format!("/proc/self/fd/{number}");
+        assert!(std::fs::read_link(link).is_err(), "closed");
+    }
+}

@@ -1,0 +1,235 @@
+//! What guests do to their process: forks, descriptors, limits, scheduling, cancellation.
+
+use crate::cuda::Stream;
+use crate::hazards::{plain, wait_for_a_flush};
+use crate::nvtx::{self, client};
+
+/// The child must be left alone, whatever it does; the parent is complete.
+pub fn fork() {
+    plain();
+    // SAFETY: the child only calls what any forked child may call, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        for _ in 0..1000 {
+            client().push(b"in the child");
+            client().pop();
+        }
+        std::process::exit(0);
+    }
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    println!("child={status}");
+    client().push(b"after fork");
+    let stream = Stream::new();
+    stream.launch(5);
+    stream.synchronize();
+    client().pop();
+}
+
+/// The child becomes a guest of its own.
+pub fn fork_exec() {
+    plain();
+    let program = std::env::current_exe().expect("own path");
+    let status = std::process::Command::new(program).arg("return").status().expect("starts");
+    println!("child={status}");
+}
+
+/// A fork of which the C library knows nothing. The child uses NVTX, and exits in order.
+pub fn fork_silently() {
+    plain();
+    // SAFETY: the child only calls what it is to be tested with, and ends.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    if child == 0 {
+        let level = client().push(b"in the child");
+        // Not tracked: we are off.
+        std::process::exit(level);
+    }
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, 0) };
+    println!("child={}", libc::WEXITSTATUS(status) as i8);
+}
+
+/// The parent uses NVTX only, and the child is the one to use CUDA.
+pub fn fork_before_cuda() {
+    client().push(b"parent");
+    client().pop();
+    // SAFETY: the child only calls what any forked child may call, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        plain();
+        std::process::exit(0);
+    }
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    println!("child={status}");
+}
+
+/// Forks while NVTX waits for its tool on another thread; says whether the child would wait as well.
+pub fn fork_at_start() {
+    let tasks = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    let first = std::thread::spawn(|| client().pop());
+    // The thread that we are about to be recorded by.
+    while tasks() < 3 && !first.is_finished() {}
+    // SAFETY: the child only looks, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = i32::from(nvtx::push_would_wait());
+        // SAFETY: ends the process at once, as meant.
+        unsafe { libc::_exit(code) };
+    }
+    first.join().expect("ends");
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    println!("child={status}");
+}
+
+/// The first range of the process comes from a thread that is to be cancelled.
+pub fn cancelled() {
+    unsafe extern "C" {
+        fn pthread_cancel(thread: libc::pthread_t) -> i32;
+        fn pthread_setcancelstate(state: i32, old: *mut i32) -> i32;
+    }
+    std::thread::spawn(|| {
+        // SAFETY: the thread is this one, and comes to none of its own cancellation points before
+        // it holds the request off (1: disable), so that no frame of Rust is unwound.
+        unsafe { pthread_cancel(libc::pthread_self()) };
+        client().push(b"while cancelled");
+        client().pop();
+        let mut before = 0;
+        // SAFETY: the place is valid.
+        unsafe { pthread_setcancelstate(1, &raw mut before) };
+        println!("cancelable={}", before == 0);
+    })
+    .join()
+    .expect("ends");
+}
+
+/// May take 4 MiB more of address space when it first uses NVTX.
+pub fn little_memory() {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("statm");
+    let pages: u64 = pages.split(' ').next().and_then(|text| text.parse().ok()).expect("pages");
+    let bytes = pages * 4096 + (4 << 20);
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the struct is valid; the limit is meant.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    client().push(b"work");
+    client().pop();
+    println!("worked on");
+}
+
+/// The thread that first uses NVTX is pinned to a processor, and of a lower class than others.
+pub fn pinned() {
+    std::thread::spawn(|| {
+        // SAFETY: the places are valid and of the sizes given; 0 is this thread.
+        unsafe {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const one);
+            let plain: libc::sched_param = std::mem::zeroed();
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const plain);
+        }
+        client().pop();
+    })
+    .join()
+    .expect("ends");
+    for task in std::fs::read_dir("/proc/self/task").expect("tasks").flatten() {
+        let text = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        let is_main = task.file_name().to_str() == Some(&std::process::id().to_string());
+        if !is_main && text("comm").trim() != "stage2-drain" {
+            continue;
+        }
+        let status = text("status");
+        let allowed = status.lines().find(|line| line.starts_with("Cpus_allowed:"));
+        let class = text("stat").split(' ').nth(40).map(str::to_owned);
+        println!("{allowed:?} {class:?}");
+    }
+}
+
+/// Closes every descriptor that it does not know, as daemons do, and opens files of its own.
+pub fn close_all() {
+    plain();
+    wait_for_a_flush();
+    let highest = std::fs::read_dir("/proc/self/fd")
+        .expect("descriptors")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .max()
+        .unwrap_or(3);
+    for number in 3..=highest {
+        // SAFETY: that is the hazard.
+        unsafe { libc::close(number) };
+    }
+    let files: Vec<std::fs::File> =
+        (3..=highest).map(|_| tempfile::tempfile().expect("a file")).collect();
+    for _ in 0..5 {
+        client().push(b"more");
+        client().pop();
+        wait_for_a_flush();
+    }
+    let bytes: u64 = files.iter().map(|file| file.metadata().map_or(1, |file| file.len())).sum();
+    println!("bytes={bytes}");
+}
+
+/// Counts on getting the number that it has just closed.
+pub fn reopen() {
+    client().pop();
+    let others = (0..300)
+        .filter(|_| {
+            // SAFETY: the path is NUL-terminated, and nothing else uses standard input.
+            unsafe {
+                libc::close(0);
+                libc::open(c"/dev/zero".as_ptr(), libc::O_RDONLY) != 0
+            }
+        })
+        .count();
+    println!("others={others}");
+}
+
+/// The plain guest where no file may grow beyond 32 KiB, and much work after it.
+pub fn no_room() {
+    let limit = libc::rlimit { rlim_cur: 32 << 10, rlim_max: 32 << 10 };
+    // SAFETY: the struct is valid; the limit is meant.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    plain();
+    wait_for_a_flush();
+    let stream = Stream::new();
+    for _ in 0..20 {
+        client().push(b"more");
+        stream.launch(500);
+        stream.synchronize();
+        client().pop();
+    }
+    wait_for_a_flush();
+    println!("worked on");
+}
+
+/// No file may grow for a while, in which ranges come up that go on afterwards.
+pub fn no_room_for_a_while() {
+    let limit_files = |bytes| {
+        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: the struct is valid; the limit is meant.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    };
+    let work = |name: &[u8]| {
+        let stream = Stream::new();
+        client().push(b"outer");
+        client().push(name);
+        stream.launch(200);
+        stream.synchronize();
+        client().pop();
+        client().pop();
+        wait_for_a_flush();
+    };
+    plain();
+    wait_for_a_flush();
+    limit_files(1);
+    work(b"lost");
+    work(b"later");
+    limit_files(libc::RLIM_INFINITY);
+    wait_for_a_flush();
+    work(b"later");
+    work(b"later");
+}
