@@ -9,9 +9,17 @@ use parking_lot::Mutex;
 use crate::diag;
 
 thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
-    /// The thread is our own.
-    static OURS: Cell<bool> = const { Cell::new(false) };
+    static WHERE: Cell<Where> = const { Cell::new(Where::Guest) };
+}
+
+/// Whose code this thread runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    Guest,
+    /// One of our handlers, called by the guest.
+    Inside,
+    /// Our own thread.
+    Ours,
 }
 
 /// Where the last of these panics was that [`hush`] kept quiet.
@@ -39,7 +47,7 @@ pub fn hush() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         // Elsewhere it may be a program that we are linked into, as our tests are.
-        if ![&INSIDE, &OURS].iter().any(|here| here.try_with(Cell::get).unwrap_or(false)) {
+        if WHERE.try_with(Cell::get).unwrap_or(Where::Guest) == Where::Guest {
             return others(panic);
         }
         if let (Some(at), Some(mut place)) = (panic.location(), PLACE.try_lock()) {
@@ -56,12 +64,13 @@ pub fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Runs `body`, which is all that a thread of our own does.
+/// Runs `body`, which is all that a thread of our own does. What the guest's own code does on it (an
+/// allocator that makes NVTX ranges) is no work of the guest.
 ///
 /// # Errors
 /// The panic that ended it.
 pub fn own_thread(body: impl FnOnce()) -> Result<(), Panic> {
-    let _ = OURS.try_with(|ours| ours.set(true));
+    let _ = WHERE.try_with(|place| place.set(Where::Ours));
     stopped(body)
 }
 
@@ -77,30 +86,33 @@ fn stopped<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
 }
 
 /// As [`catch`], and gives `fallback` at once where this thread is already inside such a call
-/// (CUPTI and the driver may call NVTX themselves) or its thread-locals are gone.
-pub fn enter<T>(fallback: T, body: impl FnOnce() -> T) -> T {
-    match Inside::claim() {
-        Some(_inside) => catch(fallback, body),
-        None => fallback,
+/// (CUPTI and the driver may call NVTX themselves), which is told to `turned_away`, is our own, or
+/// its thread-locals are gone.
+pub fn enter<T>(fallback: T, turned_away: impl FnOnce(), body: impl FnOnce() -> T) -> T {
+    // `try_with`: a guest's own thread-local destructors may still push and pop ranges.
+    match WHERE.try_with(|place| (place.get(), place.set(Where::Inside)).0) {
+        Ok(Where::Guest) => {
+            let _inside = Inside;
+            catch(fallback, body)
+        }
+        Ok(Where::Inside) => {
+            turned_away();
+            fallback
+        }
+        Ok(Where::Ours) => {
+            let _ = WHERE.try_with(|place| place.set(Where::Ours));
+            fallback
+        }
+        Err(_) => fallback,
     }
 }
 
 /// Marks this thread as inside one of our handlers until dropped.
 struct Inside;
 
-impl Inside {
-    fn claim() -> Option<Self> {
-        // `try_with`: a guest's own thread-local destructors may still push and pop ranges.
-        match INSIDE.try_with(|inside| inside.replace(true)) {
-            Ok(false) => Some(Self),
-            Ok(true) | Err(_) => None,
-        }
-    }
-}
-
 impl Drop for Inside {
     fn drop(&mut self) {
-        let _ = INSIDE.try_with(|inside| inside.set(false));
+        let _ = WHERE.try_with(|place| place.set(Where::Guest));
     }
 }
 
@@ -110,8 +122,8 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_the_fallback_and_the_thread_can_enter_again() {
-        assert_eq!(enter(7, || panic!("inside")), 7);
-        assert_eq!(enter(7, || 1), 1);
+        assert_eq!(enter(7, || (), || panic!("inside")), 7);
+        assert_eq!(enter(7, || (), || 1), 1);
     }
 
     #[test]
@@ -125,7 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn a_second_entry_on_the_same_thread_is_turned_away() {
-        assert_eq!(enter(0, || enter(9, || 1)), 9);
+    fn a_second_entry_on_the_same_thread_is_turned_away_and_told() {
+        let told = Cell::new(0);
+        let tell = || told.set(told.get() + 1);
+        assert_eq!(enter(0, tell, || enter(9, tell, || 1)), 9);
+        assert_eq!((enter(0, tell, || 1), told.get()), (1, 1));
+    }
+
+    #[test]
+    fn our_own_thread_is_kept_out_silently_and_for_good() {
+        let ours = || {
+            let entered = || (0..3).any(|_| enter(false, || panic!("nothing is lost"), || true));
+            own_thread(|| assert!(!entered())).is_ok()
+        };
+        assert_eq!(std::thread::spawn(ours).join().ok(), Some(true));
     }
 }

@@ -53,6 +53,8 @@ pub struct Counters {
     pub late_switches: Counter,
     /// At the end CUPTI did not hand its records to us: 1, and how many are missing is not known.
     pub incomplete: Counter,
+    pub beyond_limits: Counter,
+    pub calls_turned_away: Counter,
     /// GPU records left out because `STAGE2_RANGES` does not ask for them.
     pub filtered: Counter,
 }
@@ -73,6 +75,8 @@ impl Counters {
             spool_bytes_unwritten: self.spool_bytes_unwritten.get(),
             aggregates_folded: self.aggregates_folded.get(),
             late_switches: self.late_switches.get(),
+            beyond_limits: self.beyond_limits.get(),
+            calls_turned_away: self.calls_turned_away.get(),
         }
     }
 }

@@ -11,6 +11,11 @@ use std::time::{Duration, Instant};
 /// 10 us, 2 ms at worst).
 const PATIENCE: Duration = Duration::from_millis(5);
 
+/// Start/end ranges that may hold collection on at a time and still end it when they end.
+const STARTED: usize = 1 << 12;
+/// Places at which one of them is looked for.
+const WINDOW: usize = 32;
+
 /// The switch.
 #[derive(Debug, Default)]
 pub struct Gate {
@@ -39,8 +44,11 @@ impl Gate {
     /// A wanted range closes; with the last one `switch(false)` is called, here or by the thread
     /// that is just switching.
     pub fn exit(&self, switch: impl Fn(bool)) {
-        self.open.fetch_sub(1, Ordering::SeqCst);
-        self.settle(&switch);
+        let count = |open: u32| open.checked_sub(1);
+        // Below 0 every range to come would switch collection off.
+        if self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count).is_ok() {
+            self.settle(&switch);
+        }
     }
 
     /// Whether a wanted range is open.
@@ -78,6 +86,39 @@ impl Gate {
     }
 }
 
+/// The ids of the start/end ranges that hold collection on, so that each closes the gate once,
+/// whatever ids the guest ends and how often. Neither allocates nor waits.
+#[derive(Debug)]
+pub struct Started(Box<[AtomicU64]>);
+
+impl Started {
+    /// None is open. `gated`: there will be some. Allocates; called once, at start.
+    pub fn new(gated: bool) -> Self {
+        let places = if gated { STARTED } else { 0 };
+        Started((0..places).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Remembers a range. `false` where there is no room: then collection stays on when it ends.
+    pub fn remember(&self, id: u64) -> bool {
+        self.replace(id, 0, id)
+    }
+
+    /// Whether a range was remembered; it is no longer.
+    pub fn forget(&self, id: u64) -> bool {
+        id != 0 && self.replace(id, id, 0)
+    }
+
+    fn replace(&self, id: u64, from: u64, to: u64) -> bool {
+        // Ids grow by two, so neighbours in time are neighbours here.
+        let first = (id >> 1) as usize;
+        (0..WINDOW.min(self.0.len())).any(|step| {
+            self.0.get(first.wrapping_add(step) % self.0.len()).is_some_and(|place| {
+                place.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            })
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +136,28 @@ mod tests {
         gate.exit(switch);
         assert_eq!(calls.load(Ordering::SeqCst), 2);
         assert_eq!(gate.turns(), 2);
+    }
+
+    #[test]
+    fn a_closing_too_many_changes_nothing() {
+        let (gate, on) = (Gate::default(), AtomicBool::new(false));
+        let switch = |to: bool| on.store(to, Ordering::SeqCst);
+        gate.exit(switch);
+        assert!(gate.enter(switch) && on.load(Ordering::SeqCst));
+        gate.exit(switch);
+        assert!(!on.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_started_range_is_ended_once_and_others_not_at_all() {
+        let started = Started::new(true);
+        let ids = || (0..STARTED as u64).map(|number| number << 1 | 1);
+        assert!(ids().all(|id| started.remember(id)));
+        assert!(!started.remember(STARTED as u64 * 2 + 7), "there is no room");
+        assert!(!started.forget(u64::MAX) && !started.forget(0));
+        assert!(ids().all(|id| started.forget(id)));
+        assert!(!ids().any(|id| started.forget(id)));
+        assert!(!Started::new(false).remember(1) && !Started::new(false).forget(1));
     }
 
     #[test]

@@ -56,7 +56,10 @@ struct Attributes<'a> {
 /// Runs `body` while we record, on a thread that is not already inside one of our handlers.
 fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
     match state::active() {
-        Some(shared) => barrier::enter(fallback, || body(shared)),
+        Some(shared) => {
+            let turned_away = || shared.counters.calls_turned_away.increment();
+            barrier::enter(fallback, turned_away, || body(shared))
+        }
         None => fallback,
     }
 }
@@ -107,6 +110,9 @@ fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
         let mut event = event(shared, What::Start, domain, attributes);
         event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(collected);
         event.want = want;
+        if collected && !shared.started.remember(event.id) {
+            shared.counters.beyond_limits.increment();
+        }
         send(shared, event, attributes.text);
         event.id
     })
@@ -121,7 +127,8 @@ fn end(domain: Handle, id: u64) {
         let mut event = event(shared, What::End, domain, Attributes::NONE);
         event.id = id;
         send(shared, event, Text::None);
-        if id & 1 == 1 {
+        // The guest may end what it never started, or twice.
+        if id & 1 == 1 && shared.started.forget(id) {
             close_gate(shared);
         }
     });

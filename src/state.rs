@@ -20,7 +20,7 @@ use stage2_spool::GpuNs;
 use crate::counters::Counters;
 use crate::event::Events;
 use crate::forks;
-use crate::gate::Gate;
+use crate::gate::{Gate, Started};
 use crate::options::Options;
 use crate::pool::{Full, Pool};
 use crate::sample::Sampler;
@@ -94,6 +94,8 @@ pub struct Shared {
     pub counters: Counters,
     /// Switches collection with `STAGE2_RANGES` and `STAGE2_SAMPLE`.
     pub gate: Gate,
+    /// The start/end ranges that the gate counts.
+    pub started: Started,
     /// Chooses the instances for `STAGE2_SAMPLE`.
     pub sampler: Sampler,
     /// When collection was switched.
@@ -120,6 +122,7 @@ impl Shared {
         Shared {
             sampler: Sampler::new(options.sample),
             switches: Switches::new(options.is_gated()),
+            started: Started::new(options.is_gated()),
             options,
             pid: std::process::id(),
             events: Events::new(),

@@ -78,7 +78,9 @@ impl Summary<'_> {
             + c.invalid_timestamps.get()
             + c.unreadable_records.get()
             + c.late_switches.get()
-            + c.incomplete.get();
+            + c.incomplete.get()
+            + c.beyond_limits.get()
+            + c.calls_turned_away.get();
         let mut line = format!(
             "{} GPU records attributed, {} unattributed, {} dropped by CUPTI, {} without valid times",
             c.attributed.get(),
@@ -95,6 +97,8 @@ impl Summary<'_> {
             ),
             (c.incomplete.get(), "reason why CUPTI's last records are missing (see above)"),
             (c.late_switches.get(), "ranges opened before collection was on"),
+            (c.beyond_limits.get(), "ranges or names beyond what is kept"),
+            (c.calls_turned_away.get(), "NVTX calls not taken in"),
             (c.unbalanced.get(), "range ends without a start"),
             (c.unclosed.get(), "ranges still open"),
             (c.names_cut.get(), "range names cut"),

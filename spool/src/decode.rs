@@ -239,6 +239,11 @@ fn graph_launch(c: &mut Cursor<'_>) -> Option<Record> {
     }))
 }
 
+/// A field that files of before do not have.
+fn later(c: &mut Cursor<'_>) -> Option<u64> {
+    if c.left() == 0 { Some(0) } else { c.u64() }
+}
+
 fn losses(c: &mut Cursor<'_>) -> Option<Record> {
     Some(Record::Losses(Losses {
         cupti_dropped: c.u64()?,
@@ -252,6 +257,8 @@ fn losses(c: &mut Cursor<'_>) -> Option<Record> {
         names_cut: c.u64()?,
         spool_bytes_unwritten: c.u64()?,
         aggregates_folded: c.u64()?,
-        late_switches: if c.left() == 0 { 0 } else { c.u64()? },
+        late_switches: later(c)?,
+        beyond_limits: later(c)?,
+        calls_turned_away: later(c)?,
     }))
 }

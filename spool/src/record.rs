@@ -356,4 +356,11 @@ pub struct Losses {
     /// Ranges that were to be collected, and opened before collection was on: GPU work at their
     /// beginning has no record. Added later: 0 where a file does not tell.
     pub late_switches: u64,
+    /// What came after the bounded tables of the collector were full, by the piece: domains,
+    /// registered strings and nodes of CUDA graphs without their names, ranges nested too deep to
+    /// be kept, start/end ranges whose end does not end collection. Added later, as above.
+    pub beyond_limits: u64,
+    /// NVTX calls that were not taken in because they came from inside another one on the same
+    /// thread, or after the guest had jumped out of one. Added later, as above.
+    pub calls_turned_away: u64,
 }

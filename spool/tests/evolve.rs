@@ -74,15 +74,19 @@ fn no_frame_is_longer_than_the_limit() {
 }
 
 #[test]
-fn losses_of_before_late_switches_were_kept_are_read() {
-    let counts = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
-    let read = read(&file(&[frame(1, &with_length(0x4c, &counts))])).unwrap();
-    let losses = match read.records.as_slice() {
-        [Record::Losses(losses)] => *losses,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!((losses.cupti_dropped, losses.aggregates_folded, losses.late_switches), (1, 11, 0));
-    assert_eq!(read.skipped, Skipped::default());
+fn losses_of_before_some_of_them_were_kept_are_read() {
+    let counts = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+    for (kept, later) in [(11, [0, 0, 0]), (12, [12, 0, 0]), (14, [12, 13, 14])] {
+        let read = read(&file(&[frame(1, &with_length(0x4c, &counts[..kept]))])).unwrap();
+        let losses = match read.records.as_slice() {
+            [Record::Losses(losses)] => *losses,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((losses.cupti_dropped, losses.aggregates_folded), (1, 11));
+        let read_later = [losses.late_switches, losses.beyond_limits, losses.calls_turned_away];
+        assert_eq!(read_later, later);
+        assert_eq!(read.skipped, Skipped::default());
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 mod cuda;
 mod hazards;
+mod hostile;
 mod nvtx;
 mod process;
 mod repeated;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::cuda::{self, Stream};
+use crate::hostile;
 use crate::nvtx::client;
 use crate::{process, repeated};
 
@@ -78,6 +79,7 @@ pub const ALL: &[(&str, fn())] = &[
         println!("{}", std::fs::read_link("/proc/self/fd/2").is_err());
     }),
     ("reopen", process::reopen),
+    ("bogus_ends", hostile::bogus_ends),
 ];
 
 /// Uses neither CUDA nor NVTX; prints its threads and open files.

@@ -71,6 +71,8 @@ fn counts(capture: &ProcessCapture) -> CoverageCounts {
         names_cut: losses.names_cut,
         late_intervals: busy.fold(0, u64::saturating_add),
         late_switches: losses.late_switches,
+        beyond_limits: losses.beyond_limits,
+        calls_turned_away: losses.calls_turned_away,
         summary_rows_folded: losses.aggregates_folded,
     }
 }
@@ -148,6 +150,8 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
         ("activity buffers refused", total.buffers_refused),
         ("range events lost", total.range_events_lost),
         ("ranges opened before collection was on", total.late_switches),
+        ("ranges or names beyond what is kept", total.beyond_limits),
+        ("NVTX calls not taken in", total.calls_turned_away),
         ("activity records incomplete or unreadable (about)", total.unreadable_records),
         ("bytes not written to the spool", total.spool_bytes_unwritten),
         ("damaged frames in spool files", total.corrupt_frames),

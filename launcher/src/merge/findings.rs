@@ -20,7 +20,7 @@ struct Check {
     remedy: &'static str,
 }
 
-const CHECKS: [Check; 14] = [
+const CHECKS: [Check; 16] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.dropped_by_cupti,
@@ -100,6 +100,22 @@ const CHECKS: [Check; 14] = [
         what: "ranges opened before collection was on",
         why: "another thread was still switching it on; GPU work at their beginning is not recorded",
         remedy: "run without STAGE2_RANGES, or name a range that is open around them",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.beyond_limits,
+        what: "ranges or names beyond what the collector keeps",
+        why: "domains, registered strings, graph nodes or nested ranges past its bounded tables are \
+              shown under names that say so, or under the range around them",
+        remedy: "register fewer strings, and close every range that is opened",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.calls_turned_away,
+        what: "NVTX calls not taken in",
+        why: "they came from inside another NVTX call of their thread (a signal handler, an \
+              annotated allocator), or their thread had jumped out of one; their ranges are missing",
+        remedy: "keep NVTX calls out of signal handlers, and handlers from jumping",
     },
     Check {
         severity: Severity::Note,

@@ -163,6 +163,8 @@ fn ending() -> Vec<Record> {
             spool_bytes_unwritten: 100_000,
             aggregates_folded: 11,
             late_switches: 12,
+            beyond_limits: 13,
+            calls_turned_away: 14,
         }),
         Record::End { reason: "exit".into() },
     ]

@@ -184,6 +184,10 @@ counts! {
     late_intervals: "late intervals",
     /// Ranges that were to be collected, and opened before collection was on.
     late_switches: "ranges opened before collection was on",
+    /// What came after the bounded tables of the collector were full.
+    beyond_limits: "ranges or names beyond what is kept",
+    /// NVTX calls from inside another one, or after the guest had jumped out of one.
+    calls_turned_away: "NVTX calls not taken in",
     /// Rows folded away in the collector's own summary (not here).
     summary_rows_folded: "rows folded in the summary at exit",
 }
