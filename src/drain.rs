@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use stage2_spool::{Copy, Device, Fill, GpuNs, GraphLaunch, Kernel, Queue, Record, Shape};
 
 use crate::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
+use crate::counters::Counters;
 use crate::decode::{self, Activity, Execution, KernelActivity};
+use crate::event::Event;
 use crate::intern::{Interner, Sink};
 use crate::pool::Full;
 use crate::ranges::{Closed, Ranges};
@@ -24,6 +26,10 @@ use output::Output;
 
 /// How long the thread sleeps at most while events may come in.
 const NAP: Duration = Duration::from_millis(10);
+
+/// Buffers that are taken at once, and how often in a row before the spool has its turn.
+const BATCH: usize = 16;
+const ROUNDS: usize = 64;
 
 /// Everything that only this thread touches.
 struct Drain {
@@ -78,16 +84,24 @@ impl Drain {
     /// Takes in what is there.
     fn take_in(&mut self) {
         self.meet_gpu();
-        if let Some(pool) = self.shared.pool.get() {
-            while let Some(full) = pool.take_full() {
-                self.take_in_events();
+        let Some(pool) = self.shared.pool.get() else { return self.take_in_events() };
+        for _ in 0..ROUNDS {
+            let full: Vec<Full> = std::iter::from_fn(|| pool.take_full()).take(BATCH).collect();
+            // After the buffers, before the events: these are all that can matter to the buffers.
+            let lost = |full: &Full| self.shared.events.lost(full.owner);
+            let lost: Vec<u32> = full.iter().map(lost).collect();
+            self.take_in_events();
+            if full.is_empty() {
+                return;
+            }
+            for (full, lost) in full.into_iter().zip(lost) {
+                self.ranges.heed_losses(full.owner, lost);
                 if let Some(tracer) = self.shared.tracer() {
                     self.take_in_buffer(tracer, &full);
                 }
                 pool.recycle(full);
             }
         }
-        self.take_in_events();
     }
 
     /// Notes what the GPU half is, or why there is none, as soon as that is known.
@@ -114,19 +128,35 @@ impl Drain {
         }
     }
 
+    /// Takes in the events that are there. Those that come meanwhile wait: guests may send them
+    /// faster than they can be taken in.
     fn take_in_events(&mut self) {
-        while let Some(event) = self.shared.events.receive() {
-            self.repair();
-            self.ranges.apply(
-                &event,
-                &mut self.names,
-                &mut self.output,
-                &self.shared.counters,
-                &mut self.closed,
-            );
-            for closed in self.closed.drain(..) {
-                self.aggregates.add_range(closed);
-            }
+        let events = &self.shared.events;
+        let late: Vec<Event> =
+            std::iter::from_fn(|| events.receive_late_end()).take(BATCH * ROUNDS).collect();
+        let ends_lost = events.take_ends_lost();
+        for _ in 0..events.waiting() {
+            let Some(event) = events.receive() else { break };
+            self.take_in_event(&event, Ranges::apply);
+        }
+        late.iter().for_each(|end| self.take_in_event(end, Ranges::apply_late));
+        if ends_lost {
+            self.ranges.lose_ends();
+        }
+    }
+
+    fn take_in_event(&mut self, event: &Event, apply: Apply) {
+        self.repair();
+        apply(
+            &mut self.ranges,
+            event,
+            &mut self.names,
+            &mut self.output,
+            &self.shared.counters,
+            &mut self.closed,
+        );
+        for closed in self.closed.drain(..) {
+            self.aggregates.add_range(closed);
         }
     }
 
@@ -354,6 +384,9 @@ impl Drain {
         summary.show();
     }
 }
+
+/// How an event gets into the ranges.
+type Apply = fn(&mut Ranges, &Event, &mut Interner, &mut Output, &Counters, &mut Vec<Closed>);
 
 /// Ranges of a piece of work, and its correlation id in full.
 type Found = (Place, u64);

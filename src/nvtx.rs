@@ -75,7 +75,8 @@ fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
         }
         let mut event = event(shared, What::Push, domain, attributes);
         (event.depth, event.want) = (step.depth, want);
-        send(shared, event, attributes.text);
+        (event.low, event.unsure) = (step.low, step.unsure);
+        step.sent(domain.number(), send(shared, event, attributes.text));
         step.pushed_level()
     })
 }
@@ -84,8 +85,8 @@ fn pop(domain: Handle) -> i32 {
     handle(NOT_TRACKED, |shared| {
         let step = thread::pop(domain.number());
         let mut event = event(shared, What::Pop, domain, Attributes::NONE);
-        event.depth = step.depth;
-        send(shared, event, Text::None);
+        (event.depth, event.low, event.unsure) = (step.depth, step.low, step.unsure);
+        step.sent(domain.number(), send(shared, event, Text::None));
         if step.gate {
             close_gate(shared);
         }
@@ -110,10 +111,12 @@ fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
         let mut event = event(shared, What::Start, domain, attributes);
         event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(collected);
         event.want = want;
+        if !send(shared, event, attributes.text) {
+            thread::lose_track();
+        }
         if collected && !shared.started.remember(event.id) {
             shared.counters.beyond_limits.increment();
         }
-        send(shared, event, attributes.text);
         event.id
     })
 }
@@ -164,7 +167,7 @@ fn register_string(text: Text<'_>) -> Handle {
         });
         let mut event =
             Event::new(What::RegisteredString, shared.events.current_thread(&shared.counters));
-        event.id = u64::from(handle.number());
+        event.string = handle.number();
         send(shared, event, text);
         handle
     })
@@ -185,16 +188,19 @@ fn event(shared: &Shared, what: What, domain: Handle, attributes: Attributes<'_>
     event.category = attributes.category;
     event.payload = attributes.payload;
     if let Text::Registered(handle) = attributes.text {
-        event.string = u64::from(handle.number());
+        event.string = handle.number();
     }
     event
 }
 
-fn send(shared: &Shared, event: Event, text: Text<'_>) {
-    text.with_bytes(|bytes| shared.events.send_with_text(event, bytes, &shared.counters));
-    if shared.events.is_half_full() {
+/// Whether the event arrives.
+fn send(shared: &Shared, event: Event, text: Text<'_>) -> bool {
+    let sent =
+        text.with_bytes(|bytes| shared.events.send_with_text(event, bytes, &shared.counters));
+    if sent.half_full {
         shared.wake_drain();
     }
+    sent.arrives
 }
 
 /// Whether collection is asked for in a range: where only some ranges are collected, by name or,

@@ -2,9 +2,11 @@
 //!
 //! Anomalies and what is done about them:
 //! - a pop or end without its push or start: counted as unbalanced, nothing else changes;
-//! - an event that was lost because the queue was full (counted there): the depth that travels
-//!   with the next push or pop of the domain shows it; ranges whose pop was lost are closed then,
-//!   a push that was lost stands as a range named `(lost)`;
+//! - an event that was lost because the queue was full (counted there): what its thread launched
+//!   since its last event that arrived is "not known", up to its next push or pop. With that
+//!   travels how deep the thread is nested, and how far up it was meanwhile: ranges that may have
+//!   been closed are closed then, those that may have been opened stand as ranges named `(lost)`.
+//!   The end of a start/end range is told late (see [`Ranges::apply_late`]);
 //! - ranges that do not nest (start/end, or push/pop of several domains): when an outer one
 //!   closes first, the inner ones go on as continuations under their new path;
 //! - more names, handles, nodes or open ranges than are kept: further ones are counted, and named
@@ -16,7 +18,7 @@ use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE};
 
 use crate::counters::Counters;
-use crate::event::{Event, Want, What};
+use crate::event::{Event, TextIs, Want, What};
 use crate::intern::{Interner, Sink};
 use crate::timeline::{Correlations, Place, Timeline};
 
@@ -33,6 +35,9 @@ const LAUNCHES: usize = 1 << 18;
 /// Every so many threads, those that came before and are in no range are put to rest.
 const THREADS: usize = 1 << 10;
 
+/// Names what was lost.
+const LOST: &[u8] = b"(lost)";
+
 /// A range that is open.
 #[derive(Clone, Copy, Debug)]
 struct Open {
@@ -43,6 +48,8 @@ struct Open {
     path: u32,
     name: u32,
     domain: u32,
+    /// It, or one around it, was lost: whether collection was asked for is not known.
+    lost: bool,
     /// The guest's id of a start/end range; `None` for push/pop.
     start_id: Option<u64>,
     want: Want,
@@ -54,6 +61,12 @@ struct Open {
 struct Thread {
     /// In the order in which they were opened.
     open: Vec<Open>,
+    /// Fence of its last event.
+    last_fence: u64,
+    /// Events were lost, and what is open is not known again.
+    unsure: bool,
+    /// An event was lost that nothing makes up for.
+    lost_track: bool,
     /// Push/pop ranges open, by domain.
     depths: Vec<(u32, u32)>,
     timeline: Timeline,
@@ -68,12 +81,16 @@ struct Slot {
     known: Option<Box<Thread>>,
     /// A fence; 0: it never was in any.
     resting_since: u64,
+    /// [`crate::event::Events::lost`] as far as it was heeded.
+    lost: u32,
 }
 
 impl Slot {
     /// Forgets all but the last change of a thread that is in no range.
     fn rest(&mut self) {
-        let at_rest = |thread: &mut Box<Thread>| thread.open.is_empty() && thread.text.is_empty();
+        let at_rest = |thread: &mut Box<Thread>| {
+            thread.open.is_empty() && !thread.unsure && thread.text.is_empty()
+        };
         if let Some(thread) = self.known.take_if(at_rest) {
             self.resting_since = thread.timeline.last_fence();
         }
@@ -106,7 +123,7 @@ pub struct Closed {
 pub struct Ranges {
     threads: Vec<Slot>,
     domains: FxHashMap<u32, u32>,
-    strings: FxHashMap<u64, u32>,
+    strings: FxHashMap<u32, u32>,
     /// Thread on which a start/end range was started.
     started_on: FxHashMap<u64, u32>,
     capture_paths: FxHashMap<u64, u32>,
@@ -153,21 +170,91 @@ impl Ranges {
         closed: &mut Vec<Closed>,
     ) {
         if event.what == What::TextPiece {
-            self.thread(event.thread).text.extend_from_slice(event.text());
+            let text = &mut self.thread(event.thread).text;
+            if event.text_is == TextIs::Here {
+                text.clear();
+            }
+            text.extend_from_slice(event.text());
             return;
         }
-        let mut text = std::mem::take(&mut self.thread(event.thread).text);
-        text.extend_from_slice(event.text());
+        self.heed_losses(event.thread, event.lost);
         let mut step = apply::Applying { ranges: self, names, sink, counters, closed };
-        step.apply(event, &text);
-        // Give the allocation back to the thread.
-        text.clear();
-        self.thread(event.thread).text = text;
+        match event.text_is {
+            TextIs::Here => step.apply(event, event.text()),
+            TextIs::Lost => step.apply(event, LOST),
+            TextIs::Continued => {
+                let mut text = std::mem::take(&mut step.ranges.thread(event.thread).text);
+                text.extend_from_slice(event.text());
+                step.apply(event, &text);
+                // Give the allocation back to the thread.
+                text.clear();
+                step.ranges.thread(event.thread).text = text;
+            }
+        }
+        if event.fence != 0 && event.what != What::Launch {
+            let fence = self.correlations.extend(event.fence);
+            let thread = self.thread(event.thread);
+            thread.last_fence = thread.last_fence.max(fence);
+        }
         if self.changes > MAX_CHANGES {
             let known = self.threads.iter_mut().filter_map(|slot| slot.known.as_mut());
             known.for_each(|thread| thread.timeline.forget_half());
             self.count_changes();
         }
+    }
+
+    /// Takes in the end of a start/end range that found no place in the queue, when everything was
+    /// applied that its thread sent before. What was opened inside that range since is not known.
+    pub fn apply_late(
+        &mut self,
+        end: &Event,
+        names: &mut Interner,
+        sink: &mut impl Sink,
+        counters: &Counters,
+        closed: &mut Vec<Closed>,
+    ) {
+        if let Some(&thread) = self.started_on.get(&end.id) {
+            let fence = if end.fence == 0 { 0 } else { self.correlations.extend(end.fence) };
+            self.doubt(thread, fence);
+        }
+        self.apply(end, names, sink, counters, closed);
+    }
+
+    /// Ends of start/end ranges were lost, nobody knows which: of threads with such ranges nothing
+    /// is known any more.
+    pub fn lose_ends(&mut self) {
+        for slot in &mut self.threads {
+            if let Some(thread) = &mut slot.known
+                && thread.open.iter().any(|open| open.start_id.is_some())
+            {
+                (thread.unsure, thread.lost_track) = (true, true);
+                thread.timeline.doubt(thread.last_fence);
+            }
+        }
+        self.count_changes();
+    }
+
+    /// `lost`: [`crate::event::Events::lost`] of a thread, after everything was applied that it
+    /// had sent when that was read. Where it lost events since the last that arrived, what it
+    /// launched since is not known.
+    pub fn heed_losses(&mut self, thread: u32, lost: u32) {
+        let slot = self.slot(thread);
+        // The count wraps.
+        if thread == 0 || lost.wrapping_sub(slot.lost) as i32 <= 0 {
+            return;
+        }
+        slot.lost = lost;
+        let known = self.thread(thread);
+        known.unsure = true;
+        let since = known.last_fence;
+        self.doubt(thread, since);
+    }
+
+    fn doubt(&mut self, thread: u32, since: u64) {
+        let timeline = &mut self.thread(thread).timeline;
+        let before = timeline.len();
+        timeline.doubt(since);
+        self.changes += self.thread(thread).timeline.len() - before;
     }
 
     /// Launches will be reported one by one. From now on only that tells where work belongs: a buffer
@@ -211,6 +298,15 @@ impl Ranges {
     }
 
     fn thread(&mut self, number: u32) -> &mut Thread {
+        let slot = self.slot(number);
+        let since = slot.resting_since;
+        slot.known.get_or_insert_with(|| {
+            let timeline = Timeline::since(since);
+            Box::new(Thread { timeline, last_fence: since, ..Thread::default() })
+        })
+    }
+
+    fn slot(&mut self, number: u32) -> &mut Slot {
         let index = number as usize;
         if index >= self.threads.len() {
             if (index + 1).is_multiple_of(THREADS) {
@@ -221,11 +317,7 @@ impl Ranges {
             }
             self.threads.resize_with(index + 1, Slot::default);
         }
-        let slot = &mut self.threads[index];
-        let since = slot.resting_since;
-        slot.known.get_or_insert_with(|| {
-            Box::new(Thread { timeline: Timeline::since(since), ..Thread::default() })
-        })
+        &mut self.threads[index]
     }
 
     fn known(&self) -> impl Iterator<Item = &Thread> {

@@ -9,6 +9,9 @@ use crate::event::Want;
 /// recorded; only its pushes and pops answer "not tracked" and it cannot gate collection.
 const DOMAINS: usize = 16;
 
+/// [`crate::event::Event::low`] where no event of the domain was lost.
+pub const NOTHING_LOST: u32 = u32::MAX;
+
 /// NVTX's answer to a push or pop whose level is not known.
 pub const NOT_TRACKED: i32 = -2;
 
@@ -20,7 +23,9 @@ thread_local! {
         State {
             number: Cell::new(0),
             fence: Cell::new(0),
-            domains: RefCell::new([Domain { id: u32::MAX, depth: 0, unit: None }; DOMAINS]),
+            domains: RefCell::new([const { Domain::FREE }; DOMAINS]),
+            domains_lost: Cell::new(0),
+            lost_track: Cell::new(false),
         }
     };
 }
@@ -29,6 +34,10 @@ struct State {
     number: Cell<u32>,
     fence: Cell<u32>,
     domains: RefCell<[Domain; DOMAINS]>,
+    /// Domains whose last event was lost.
+    domains_lost: Cell<u32>,
+    /// An event was lost that none to come can make up for.
+    lost_track: Cell<bool>,
 }
 
 /// The ranges of one NVTX domain on this thread.
@@ -38,6 +47,12 @@ struct Domain {
     depth: u32,
     /// The outermost range that collection is asked for.
     unit: Option<Unit>,
+    /// The lowest depth since the last event that arrived; [`NOTHING_LOST`] where that is this one.
+    low: u32,
+}
+
+impl Domain {
+    const FREE: Domain = Domain { id: u32::MAX, depth: 0, unit: None, low: NOTHING_LOST };
 }
 
 /// A range that collection is asked for.
@@ -94,10 +109,31 @@ pub struct Step {
     pub gate: bool,
     /// What is to be collected within the range that a push opened.
     pub want: Want,
+    /// The lowest depth of the domain since its last event that arrived, or [`NOTHING_LOST`].
+    pub low: u32,
+    /// Lost events of this thread that this one does not make up for.
+    pub unsure: bool,
+    /// Ranges of the domain that were open before and after; `None`: nobody counts them.
+    floor: Option<u32>,
 }
 
 impl Step {
-    const UNTRACKED: Step = Step { depth: None, gate: false, want: Want::Inherit };
+    const UNTRACKED: Step = Step {
+        depth: None,
+        gate: false,
+        want: Want::Inherit,
+        low: NOTHING_LOST,
+        unsure: true,
+        floor: None,
+    };
+
+    /// The event of this step was sent.
+    pub fn sent(self, domain: u32, arrives: bool) {
+        if arrives && self.low == NOTHING_LOST {
+            return;
+        }
+        let _ = STATE.try_with(|state| state.note_sent(self, domain, arrives));
+    }
 
     /// The level that NVTX wants returned: of the range that was opened or closed, from 0.
     pub fn pushed_level(self) -> i32 {
@@ -108,6 +144,37 @@ impl Step {
     pub fn popped_level(self) -> i32 {
         self.depth.map_or(NOT_TRACKED, |depth| depth as i32)
     }
+}
+
+impl State {
+    #[cold]
+    fn note_sent(&self, step: Step, domain: u32, arrives: bool) {
+        let Some(floor) = step.floor else {
+            self.lost_track.set(true);
+            return;
+        };
+        // A pop that matched nothing changed nothing, and tells nothing.
+        if step.depth.is_none() {
+            return;
+        }
+        let Ok(mut domains) = self.domains.try_borrow_mut() else { return };
+        let Some(slot) = domains.iter_mut().find(|slot| slot.id == domain) else { return };
+        let before = u32::from(slot.low != NOTHING_LOST);
+        slot.low = if arrives { NOTHING_LOST } else { slot.low.min(floor) };
+        let after = u32::from(slot.low != NOTHING_LOST);
+        self.domains_lost.set((self.domains_lost.get() + after).saturating_sub(before));
+    }
+
+    /// Lost events that one of this domain does not make up for.
+    fn is_unsure_beside(&self, slot: &Domain) -> bool {
+        let own = u32::from(slot.low != NOTHING_LOST);
+        self.domains_lost.get() > own || self.lost_track.get()
+    }
+}
+
+/// The event was lost that says that a start/end range opened on this thread: nothing to come will.
+pub fn lose_track() {
+    let _ = STATE.try_with(|state| state.lost_track.set(true));
 }
 
 /// Opens a range in `domain`. `asked`: collection is asked for inside of it; then `choose` says
@@ -121,8 +188,10 @@ pub fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
             slot.unit = Some(Unit { depth: slot.depth, collected, gate: collected });
             want = if collected { Want::Collect } else { Want::Skip };
         }
+        let floor = Some(slot.depth);
         slot.depth = slot.depth.saturating_add(1);
-        Step { depth: Some(slot.depth), gate: want == Want::Collect, want }
+        let gate = want == Want::Collect;
+        Step { depth: Some(slot.depth), gate, want, floor, ..Step::UNTRACKED }
     })
 }
 
@@ -151,11 +220,13 @@ pub fn leave_out(domain: u32) {
 /// "not tracked".
 pub fn pop(domain: u32) -> Step {
     with_domain(domain, |slot| {
-        let Some(depth) = slot.depth.checked_sub(1) else { return Step::UNTRACKED };
+        let Some(depth) = slot.depth.checked_sub(1) else {
+            return Step { floor: Some(0), ..Step::UNTRACKED };
+        };
         slot.depth = depth;
         let closed = slot.unit.take_if(|unit| unit.depth == depth);
         let gate = closed.is_some_and(|unit| unit.gate);
-        Step { depth: Some(depth), gate, want: Want::Inherit }
+        Step { depth: Some(depth), gate, floor: Some(depth), ..Step::UNTRACKED }
     })
 }
 
@@ -163,13 +234,14 @@ fn with_domain(id: u32, step: impl FnOnce(&mut Domain) -> Step) -> Step {
     STATE
         .try_with(|state| {
             let Ok(mut domains) = state.domains.try_borrow_mut() else { return Step::UNTRACKED };
-            let free = |slot: &Domain| slot.id == u32::MAX || slot.depth == 0;
+            let free = |slot: &Domain| slot.depth == 0 && slot.low == NOTHING_LOST;
             let slot = domains.iter().position(|slot| slot.id == id);
             match slot.or_else(|| domains.iter().position(free)) {
                 Some(index) => {
                     let slot = &mut domains[index];
                     slot.id = id;
-                    step(slot)
+                    let (low, unsure) = (slot.low, state.is_unsure_beside(slot));
+                    Step { low, unsure, ..step(slot) }
                 }
                 None => Step::UNTRACKED,
             }
@@ -243,6 +315,32 @@ mod tests {
         }
         assert_eq!(opened(999).pushed_level(), 0);
         pop(999);
+    }
+
+    #[test]
+    fn an_event_that_was_lost_is_made_up_for_by_the_next_of_its_domain() {
+        let sent = |step: Step, domain, arrives| {
+            step.sent(domain, arrives);
+            (step.low, step.unsure)
+        };
+        let clean = (NOTHING_LOST, false);
+        assert_eq!(sent(opened(1), 1, true), clean);
+        assert_eq!(sent(opened(1), 1, true), clean);
+        assert_eq!(sent(pop(1), 1, false), clean);
+        assert_eq!(sent(opened(1), 1, false), (1, false));
+        // Another domain does not make up for it.
+        assert_eq!(sent(opened(2), 2, true), (NOTHING_LOST, true));
+        assert_eq!(sent(opened(1), 1, true), (1, false));
+        assert_eq!(sent(pop(1), 1, true), clean);
+        assert_eq!(sent(pop(2), 2, true), clean);
+        assert_eq!(sent(pop(1), 1, true), clean);
+        assert_eq!(sent(pop(1), 1, false), clean);
+        // An unmatched pop neither does nor loses anything.
+        assert_eq!(sent(pop(1), 1, true), (0, false));
+        assert_eq!(sent(opened(1), 1, true), (0, false));
+        assert_eq!(sent(pop(1), 1, true), clean);
+        lose_track();
+        assert!(opened(1).unsure);
     }
 
     #[test]

@@ -59,6 +59,15 @@ impl Timeline {
         }
     }
 
+    /// Events were lost: what was open from `since` on is not known, up to the next change.
+    pub fn doubt(&mut self, since: u64) {
+        let first = self.changes.partition_point(|&(fence, _)| fence < since);
+        self.changes.iter_mut().skip(first).for_each(|change| change.1 = Place::UNKNOWN);
+        if self.changes.get(first).is_none_or(|&(fence, _)| fence > since) {
+            self.changes.insert(first, (since, Place::UNKNOWN));
+        }
+    }
+
     /// What was open when this thread made call `correlation`.
     pub fn at(&self, correlation: u64) -> Place {
         let after = self.changes.partition_point(|&(fence, _)| fence <= correlation);
@@ -126,6 +135,19 @@ mod tests {
         let ranges: Vec<u64> = [9, 10, 19, 20, 29, 30, 99].map(|c| timeline.at(c).range).into();
         assert_eq!(ranges, [0, 1, 1, 0, 0, 2, 2]);
         assert_eq!(timeline.now(), place(2));
+    }
+
+    #[test]
+    fn what_is_in_doubt_is_not_known_up_to_the_next_change() {
+        let mut timeline = Timeline::default();
+        (1..=4).for_each(|range| timeline.change(range * 10, place(range)));
+        timeline.doubt(25);
+        timeline.change(35, place(9));
+        let known = [19, 24, 25, 39, 40].map(|at| timeline.at(at).range);
+        assert_eq!(known, [1, 2, RANGE_UNKNOWN, RANGE_UNKNOWN, 9]);
+        timeline.doubt(40);
+        assert_eq!((timeline.now(), timeline.at(39)), (Place::UNKNOWN, Place::UNKNOWN));
+        assert_eq!(timeline.len(), 5);
     }
 
     #[test]

@@ -12,3 +12,33 @@ fn ends_of_what_was_never_started_or_has_ended_leave_collection_as_it_is() {
     assert_eq!(spool.kernels(), counts(&[("want", 53)]));
     assert_eq!(spool.losses().unbalanced, 12);
 }
+
+#[test]
+fn a_flood_of_marks_costs_marks_and_no_range() {
+    let left = Guest::new("flood_of_marks").run();
+    let spool = left.expect_quiet(0).spool();
+    assert!(spool.losses().range_events > 0, "the flood is large enough to lose something");
+    assert_eq!(spool.kernels(), counts(&[("A", 3000), ("B", 6000)]));
+}
+
+#[test]
+fn a_flood_of_ranges_makes_work_unattributed_and_none_of_it_somebody_elses() {
+    let left = Guest::new("flood_of_ranges").run();
+    let spool = left.expect_quiet(0).spool();
+    let (kernels, losses) = (spool.kernels(), spool.losses());
+    assert!(losses.range_events > 0, "the flood is large enough to lose something");
+    let of = |path: &str| kernels.get(path).copied().unwrap_or(0);
+    // Whatever is not in its range is said to be unknown, or in a range whose name was lost.
+    assert_eq!((of("A") % 10, of("B") % 20, of("(outside)")), (0, 0, 0), "{kernels:?}");
+    assert!(of("A") <= 3000 && of("B") <= 6000, "{kernels:?}");
+    assert_eq!(of("A") + of("B") + of("(unknown)") + of("(lost)"), 9000, "{kernels:?}");
+    assert_eq!(of("(unknown)") as u64, losses.unattributed);
+}
+
+#[test]
+fn the_trace_file_is_kept_up_to_date_while_events_come_faster_than_they_are_taken_in() {
+    let left = Guest::new("flood_and_kill").run();
+    let spool = left.spool();
+    assert!(spool.kernels().values().sum::<usize>() > 0);
+    assert!(spool.losses().range_events > 0);
+}

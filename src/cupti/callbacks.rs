@@ -102,8 +102,7 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
     let thread = shared.events.current_thread(&shared.counters);
     let mut event = Event::new(What::Launch, thread);
     event.fence = correlation;
-    shared.events.send(event, &shared.counters);
-    if shared.events.is_half_full() {
+    if shared.events.send(event, &shared.counters).half_full {
         shared.wake_drain();
     }
 }

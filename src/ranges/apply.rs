@@ -2,7 +2,7 @@
 
 use stage2_spool::{Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
-use super::{Closed, LAUNCHES, MAX_HANDLES, MAX_NODES, MAX_STARTED, Open, Ranges};
+use super::{Closed, LAUNCHES, LOST, MAX_HANDLES, MAX_NODES, MAX_STARTED, Open, Ranges};
 use crate::counters::Counters;
 use crate::event::{Event, Want, What};
 use crate::intern::{Interner, Sink};
@@ -30,19 +30,23 @@ impl<S: Sink> Applying<'_, S> {
                 let name = self.text_name(text);
                 if self.ranges.domains.len() < MAX_HANDLES {
                     self.ranges.domains.insert(event.domain, name);
+                } else {
+                    self.counters.beyond_limits.increment();
                 }
             }
             What::RegisteredString => {
                 let name = self.text_name(text);
                 if self.ranges.strings.len() < MAX_HANDLES {
-                    self.ranges.strings.insert(event.id, name);
+                    self.ranges.strings.insert(event.string, name);
+                } else {
+                    self.counters.beyond_limits.increment();
                 }
             }
             What::Push => {
                 let name = self.event_name(event, text);
                 self.resynchronise(event, event.depth.map(|depth| depth.saturating_sub(1)));
                 self.count_depth(event, 1);
-                self.open(event, name, None);
+                self.open(event, name, None, false);
                 self.note_change(event.thread, event.fence);
             }
             What::Pop => {
@@ -56,7 +60,10 @@ impl<S: Sink> Applying<'_, S> {
                         self.count_depth(event, -1);
                         self.close(event.thread, index, event);
                     }
-                    None => self.counters.unbalanced.increment(),
+                    None => {
+                        self.counters.unbalanced.increment();
+                        self.note_change(event.thread, event.fence);
+                    }
                 }
             }
             // A guest that never ends its ranges.
@@ -66,7 +73,7 @@ impl<S: Sink> Applying<'_, S> {
             What::Start => {
                 let name = self.event_name(event, text);
                 self.ranges.started_on.insert(event.id, event.thread);
-                self.open(event, name, Some(event.id));
+                self.open(event, name, Some(event.id), false);
                 self.note_change(event.thread, event.fence);
             }
             What::End => {
@@ -107,6 +114,8 @@ impl<S: Sink> Applying<'_, S> {
                 let path = self.ranges.thread(event.thread).timeline.now().path;
                 if path != NONE && self.ranges.capture_paths.len() < MAX_NODES {
                     self.ranges.capture_paths.insert(event.id, path);
+                } else if path != NONE {
+                    self.counters.beyond_limits.increment();
                 }
             }
             What::GraphNodeCloned => {
@@ -122,7 +131,7 @@ impl<S: Sink> Applying<'_, S> {
     }
 
     /// Opens a range on its thread; the caller notes the change.
-    fn open(&mut self, event: &Event, name: u32, start_id: Option<u64>) {
+    fn open(&mut self, event: &Event, name: u32, start_id: Option<u64>, lost: bool) {
         let domain = self.domain_name(event.domain);
         let range = self.ranges.next_range;
         self.ranges.next_range += 1;
@@ -132,6 +141,7 @@ impl<S: Sink> Applying<'_, S> {
             path: NONE,
             name,
             domain,
+            lost,
             start_id,
             want: event.want,
             event: *event,
@@ -145,6 +155,7 @@ impl<S: Sink> Applying<'_, S> {
         let parent_path = parent.map_or(NONE, |parent| parent.path);
         open.path = self.names.path(parent_path, open.name, open.domain, self.sink);
         open.want = parent.map_or(open.want, |parent| parent.want.max(open.want));
+        open.lost |= parent.is_some_and(|parent| parent.lost);
         self.sink.put(Record::RangeOpen(RangeOpen {
             range: open.range,
             path: open.path,
@@ -191,11 +202,16 @@ impl<S: Sink> Applying<'_, S> {
 
     /// What is open on `thread` is so from this fence on.
     fn note_change(&mut self, thread: u32, fence: u32) {
-        let place = self.ranges.thread(thread).open.last().map_or(Place::OUTSIDE, |open| Place {
-            range: open.range,
-            path: open.path,
-            wanted: open.want == Want::Collect,
-        });
+        let known = self.ranges.thread(thread);
+        let place = match known.open.last() {
+            _ if known.unsure => Place::UNKNOWN,
+            None => Place::OUTSIDE,
+            Some(open) => Place {
+                range: open.range,
+                path: open.path,
+                wanted: open.want == Want::Collect || open.lost,
+            },
+        };
         // No fence: CUPTI is not there yet, and everything it will number comes later.
         let fence = if fence == 0 { 0 } else { self.ranges.correlations.extend(fence) };
         let timeline = &mut self.ranges.thread(thread).timeline;
@@ -205,11 +221,15 @@ impl<S: Sink> Applying<'_, S> {
     }
 
     /// Brings the open ranges of the event's domain to `expected`, the number that was open
-    /// before the event. They only differ where events were lost.
+    /// before the event. They only differ where events were lost; then those above the lowest
+    /// depth that was reached meanwhile are not those that we know.
     fn resynchronise(&mut self, event: &Event, expected: Option<u32>) {
         let Some(expected) = expected else { return };
+        let thread = self.ranges.thread(event.thread);
+        thread.unsure = event.unsure || thread.lost_track;
         let known = self.depth(event);
-        for _ in expected..known {
+        let kept = known.min(expected).min(event.low);
+        for _ in kept..known {
             let open = &self.ranges.thread(event.thread).open;
             let same = |o: &Open| o.start_id.is_none() && o.event.domain == event.domain;
             if let Some(index) = open.iter().rposition(same) {
@@ -217,12 +237,12 @@ impl<S: Sink> Applying<'_, S> {
                 self.close(event.thread, index, event);
             }
         }
-        for _ in known..expected {
-            let name = self.text_name(b"(lost)");
+        for _ in kept..expected {
+            let name = self.text_name(LOST);
             let mut lost = *event;
             (lost.category, lost.payload, lost.want) = (0, None, Want::Inherit);
             self.count_depth(event, 1);
-            self.open(&lost, name, None);
+            self.open(&lost, name, None, true);
         }
     }
 
@@ -245,13 +265,22 @@ impl<S: Sink> Applying<'_, S> {
                 self.names.define_name(name, self.sink);
                 name
             }
-            None if event.string != 0 => self.text_name(b"(more registered strings)"),
+            None if event.string != 0 => self.forgotten(self.ranges.strings.len()),
             None => self.text_name(text),
         }
     }
 
-    fn domain_name(&self, domain: u32) -> u32 {
-        self.ranges.domains.get(&domain).copied().unwrap_or(NONE)
+    fn domain_name(&mut self, domain: u32) -> u32 {
+        match self.ranges.domains.get(&domain) {
+            Some(&name) => name,
+            None if domain == 0 => NONE,
+            None => self.forgotten(self.ranges.domains.len()),
+        }
+    }
+
+    /// The name of a handle that has none, where that many have.
+    fn forgotten(&mut self, kept: usize) -> u32 {
+        self.text_name(if kept < MAX_HANDLES { LOST } else { b"(more names than are kept)" })
     }
 
     fn text_name(&mut self, text: &[u8]) -> u32 {

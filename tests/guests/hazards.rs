@@ -80,6 +80,9 @@ pub const ALL: &[(&str, fn())] = &[
     }),
     ("reopen", process::reopen),
     ("bogus_ends", hostile::bogus_ends),
+    ("flood_of_marks", hostile::flood_of_marks),
+    ("flood_of_ranges", hostile::flood_of_ranges),
+    ("flood_and_kill", hostile::flood_and_kill),
 ];
 
 /// Uses neither CUDA nor NVTX; prints its threads and open files.

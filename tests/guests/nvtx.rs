@@ -175,6 +175,14 @@ impl Nvtx {
         self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_RangePop).map_or(-99, |f| unsafe { f() })
     }
 
+    pub fn mark(&self, name: &CStr) {
+        type F = unsafe extern "C" fn(*const c_char);
+        if let Some(f) = self.slot::<F>(&self.core, sys::NVTX_CBID_CORE_MarkA) {
+            // SAFETY: the name lives during the call.
+            unsafe { f(name.as_ptr()) };
+        }
+    }
+
     pub fn start(&self, name: &str) -> u64 {
         self.start_c(&CString::new(name).expect("no NUL"))
     }
