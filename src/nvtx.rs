@@ -76,7 +76,7 @@ fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
         let mut event = event(shared, What::Push, domain, attributes);
         (event.depth, event.want) = (step.depth, want);
         (event.low, event.unsure) = (step.low, step.unsure);
-        step.sent(domain.number(), send(shared, event, attributes.text));
+        step.sent(domain.number(), true, send(shared, event, attributes.text));
         step.pushed_level()
     })
 }
@@ -86,7 +86,7 @@ fn pop(domain: Handle) -> i32 {
         let step = thread::pop(domain.number());
         let mut event = event(shared, What::Pop, domain, Attributes::NONE);
         (event.depth, event.low, event.unsure) = (step.depth, step.low, step.unsure);
-        step.sent(domain.number(), send(shared, event, Text::None));
+        step.sent(domain.number(), false, send(shared, event, Text::None));
         if step.gate {
             close_gate(shared);
         }

@@ -113,8 +113,8 @@ pub struct Step {
     pub low: u32,
     /// Lost events of this thread that this one does not make up for.
     pub unsure: bool,
-    /// Ranges of the domain that were open before and after; `None`: nobody counts them.
-    floor: Option<u32>,
+    /// The ranges of the domain are counted here.
+    tracked: bool,
 }
 
 impl Step {
@@ -124,15 +124,27 @@ impl Step {
         want: Want::Inherit,
         low: NOTHING_LOST,
         unsure: true,
-        floor: None,
+        tracked: false,
     };
 
-    /// The event of this step was sent.
-    pub fn sent(self, domain: u32, arrives: bool) {
-        if arrives && self.low == NOTHING_LOST {
-            return;
+    /// The event of this push (else pop) was sent.
+    #[inline]
+    pub fn sent(self, domain: u32, push: bool, arrives: bool) {
+        if !arrives || self.low != NOTHING_LOST {
+            self.note_sent(domain, push, arrives);
         }
-        let _ = STATE.try_with(|state| state.note_sent(self, domain, arrives));
+    }
+
+    #[cold]
+    fn note_sent(self, domain: u32, push: bool, arrives: bool) {
+        let note = |state: &State| match self.depth {
+            // Of those that were open before, those that still are.
+            Some(depth) => state.note_sent(domain, depth - u32::from(push), arrives),
+            // A pop that matched nothing changed nothing, and tells nothing.
+            None if self.tracked => {}
+            None => state.lost_track.set(true),
+        };
+        let _ = STATE.try_with(note);
     }
 
     /// The level that NVTX wants returned: of the range that was opened or closed, from 0.
@@ -147,16 +159,7 @@ impl Step {
 }
 
 impl State {
-    #[cold]
-    fn note_sent(&self, step: Step, domain: u32, arrives: bool) {
-        let Some(floor) = step.floor else {
-            self.lost_track.set(true);
-            return;
-        };
-        // A pop that matched nothing changed nothing, and tells nothing.
-        if step.depth.is_none() {
-            return;
-        }
+    fn note_sent(&self, domain: u32, floor: u32, arrives: bool) {
         let Ok(mut domains) = self.domains.try_borrow_mut() else { return };
         let Some(slot) = domains.iter_mut().find(|slot| slot.id == domain) else { return };
         let before = u32::from(slot.low != NOTHING_LOST);
@@ -188,10 +191,9 @@ pub fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
             slot.unit = Some(Unit { depth: slot.depth, collected, gate: collected });
             want = if collected { Want::Collect } else { Want::Skip };
         }
-        let floor = Some(slot.depth);
         slot.depth = slot.depth.saturating_add(1);
         let gate = want == Want::Collect;
-        Step { depth: Some(slot.depth), gate, want, floor, ..Step::UNTRACKED }
+        Step { depth: Some(slot.depth), gate, want, ..Step::UNTRACKED }
     })
 }
 
@@ -221,12 +223,12 @@ pub fn leave_out(domain: u32) {
 pub fn pop(domain: u32) -> Step {
     with_domain(domain, |slot| {
         let Some(depth) = slot.depth.checked_sub(1) else {
-            return Step { floor: Some(0), ..Step::UNTRACKED };
+            return Step::UNTRACKED;
         };
         slot.depth = depth;
         let closed = slot.unit.take_if(|unit| unit.depth == depth);
         let gate = closed.is_some_and(|unit| unit.gate);
-        Step { depth: Some(depth), gate, floor: Some(depth), ..Step::UNTRACKED }
+        Step { depth: Some(depth), gate, ..Step::UNTRACKED }
     })
 }
 
@@ -241,7 +243,7 @@ fn with_domain(id: u32, step: impl FnOnce(&mut Domain) -> Step) -> Step {
                     let slot = &mut domains[index];
                     slot.id = id;
                     let (low, unsure) = (slot.low, state.is_unsure_beside(slot));
-                    Step { low, unsure, ..step(slot) }
+                    Step { low, unsure, tracked: true, ..step(slot) }
                 }
                 None => Step::UNTRACKED,
             }
@@ -319,26 +321,26 @@ mod tests {
 
     #[test]
     fn an_event_that_was_lost_is_made_up_for_by_the_next_of_its_domain() {
-        let sent = |step: Step, domain, arrives| {
-            step.sent(domain, arrives);
+        let push = |domain, arrives| {
+            let step = opened(domain);
+            step.sent(domain, true, arrives);
+            (step.low, step.unsure)
+        };
+        let pop = |domain, arrives| {
+            let step = pop(domain);
+            step.sent(domain, false, arrives);
             (step.low, step.unsure)
         };
         let clean = (NOTHING_LOST, false);
-        assert_eq!(sent(opened(1), 1, true), clean);
-        assert_eq!(sent(opened(1), 1, true), clean);
-        assert_eq!(sent(pop(1), 1, false), clean);
-        assert_eq!(sent(opened(1), 1, false), (1, false));
+        assert_eq!([push(1, true), push(1, true), pop(1, false)], [clean; 3]);
+        assert_eq!(push(1, false), (1, false));
         // Another domain does not make up for it.
-        assert_eq!(sent(opened(2), 2, true), (NOTHING_LOST, true));
-        assert_eq!(sent(opened(1), 1, true), (1, false));
-        assert_eq!(sent(pop(1), 1, true), clean);
-        assert_eq!(sent(pop(2), 2, true), clean);
-        assert_eq!(sent(pop(1), 1, true), clean);
-        assert_eq!(sent(pop(1), 1, false), clean);
-        // An unmatched pop neither does nor loses anything.
-        assert_eq!(sent(pop(1), 1, true), (0, false));
-        assert_eq!(sent(opened(1), 1, true), (0, false));
-        assert_eq!(sent(pop(1), 1, true), clean);
+        assert_eq!(push(2, true), (NOTHING_LOST, true));
+        assert_eq!(push(1, true), (1, false));
+        assert_eq!([pop(1, true), pop(2, true), pop(1, true), pop(1, false)], [clean; 4]);
+        // A pop that matches nothing neither does nor loses anything.
+        assert_eq!([pop(1, false), pop(1, true), push(1, true)], [(0, false); 3]);
+        assert_eq!(pop(1, true), clean);
         lose_track();
         assert!(opened(1).unsure);
     }
