@@ -28,6 +28,8 @@ const MAX_NAME_BYTES: usize = 4 << 20;
 const MORE_NAMES: &[u8] = b"(more names than are kept)";
 /// Range paths that are kept; a range beyond counts for the one around it.
 const MAX_PATHS: usize = 1 << 15;
+/// Stands for every further path at the top.
+const MORE_PATHS: &[u8] = b"(more paths than are kept)";
 /// Of a path whose text is longer than twice this, both ends of this many bytes are told: nested
 /// ranges may be thousands, with as many paths.
 const END_BYTES: usize = 512;
@@ -214,10 +216,27 @@ impl Interner {
             self.define_path(id, sink);
             return id;
         }
-        if self.path_list.len() >= MAX_PATHS && parent != NONE {
+        if self.path_list.len() >= MAX_PATHS {
             self.refused += 1;
-            return parent;
+            return if parent == NONE { self.more_paths(sink) } else { parent };
         }
+        self.new_path(key, sink)
+    }
+
+    fn more_paths(&mut self, sink: &mut impl Sink) -> u32 {
+        let name = self.name(MORE_PATHS, sink);
+        let key = Path { id: 0, parent: NONE, name, domain: NONE };
+        match self.paths.known.get(&key) {
+            Some(&id) => {
+                self.define_path(id, sink);
+                id
+            }
+            None => self.new_path(key, sink),
+        }
+    }
+
+    fn new_path(&mut self, key: Path, sink: &mut impl Sink) -> u32 {
+        let Path { parent, name, .. } = key;
         let id = self.paths.give(key, usize::MAX);
         self.path_list.push(Path { id, ..key });
         self.tops.push(if parent == NONE { id } else { self.top_of(parent) });
@@ -337,6 +356,9 @@ mod tests {
         assert!(interner.shapes.known.len() <= MAX_SHAPES);
         assert!(interner.queues.known.len() <= MAX_QUEUES);
         assert!(interner.take_refused() >= 2 * MAX_NAMES as u64 - 2);
+        let beyond = interner.path(NONE, 5, 5, &mut sink);
+        assert_eq!(interner.path(NONE, 5, 6, &mut sink), beyond);
+        assert_eq!(interner.path_list.len(), MAX_PATHS + 1);
         // A shape that was forgotten is defined anew, under a number of its own.
         let again = interner.shape(Shape { grid: [0, 1, 1], ..Shape::default() }, &mut sink);
         assert_eq!(again, 2 * MAX_NAMES as u32 + 1);
