@@ -8,7 +8,8 @@
 //!   been closed are closed then, those that may have been opened stand as ranges named `(lost)`.
 //!   The end of a start/end range is told late (see [`Ranges::apply_late`]);
 //! - ranges that do not nest (start/end, or push/pop of several domains): when an outer one
-//!   closes first, the inner ones go on as continuations under their new path;
+//!   closes first, the inner ones go on as continuations under their new path, if they are not
+//!   too many;
 //! - more names, handles, nodes or open ranges than are kept: further ones are counted, and named
 //!   for what they are. Everything kept here is bounded.
 
@@ -35,6 +36,11 @@ const LAUNCHES: usize = 1 << 18;
 /// Every so many threads, those that came before and are in no range are put to rest.
 const THREADS: usize = 1 << 10;
 
+/// Push/pop ranges of a thread that are kept; of those nested deeper only the number is.
+const MAX_OPEN: usize = 1 << 14;
+/// Ranges that go on under a new path when one around them closes. Where there are more, all keep
+/// their path for now, and what is launched meanwhile is unattributed.
+const MAX_CONTINUED: usize = 1 << 8;
 /// Names what was lost.
 const LOST: &[u8] = b"(lost)";
 
@@ -50,10 +56,20 @@ struct Open {
     domain: u32,
     /// It, or one around it, was lost: whether collection was asked for is not known.
     lost: bool,
+    /// It has closed, and is still in the paths of those opened after it.
+    gone: bool,
     /// The guest's id of a start/end range; `None` for push/pop.
     start_id: Option<u64>,
     want: Want,
     event: Event,
+}
+
+/// The push/pop ranges of one domain that are open on a thread.
+struct Depth {
+    domain: u32,
+    open: u32,
+    /// Those of them that are not kept.
+    beyond: u32,
 }
 
 /// What is known of one thread.
@@ -67,8 +83,9 @@ struct Thread {
     unsure: bool,
     /// An event was lost that nothing makes up for.
     lost_track: bool,
-    /// Push/pop ranges open, by domain.
-    depths: Vec<(u32, u32)>,
+    /// Those of them that are gone.
+    gone: usize,
+    depths: Vec<Depth>,
     timeline: Timeline,
     /// Pieces of the text of the next event.
     text: Vec<u8>,
@@ -284,16 +301,20 @@ impl Ranges {
 
     /// Ranges that are open on any thread.
     pub fn open_count(&self) -> usize {
-        self.known().map(|thread| thread.open.len()).sum()
+        let beyond =
+            |thread: &Thread| thread.depths.iter().map(|d| d.beyond as usize).sum::<usize>();
+        self.known().map(|thread| thread.open.len() - thread.gone + beyond(thread)).sum()
     }
 
     /// Paths of open ranges with the time since they were opened, ns.
     pub fn still_open(&self, now: MonoNs) -> impl Iterator<Item = Closed> + '_ {
-        self.known().flat_map(|thread| &thread.open).map(move |open| Closed {
-            path: open.path,
-            host_ns: now.since(open.event.at),
-            counts: open.first == open.range,
-            want: open.want,
+        self.known().flat_map(|thread| &thread.open).filter(|open| !open.gone).map(move |open| {
+            Closed {
+                path: open.path,
+                host_ns: now.since(open.event.at),
+                counts: open.first == open.range,
+                want: open.want,
+            }
         })
     }
 

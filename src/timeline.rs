@@ -55,6 +55,7 @@ impl Timeline {
         match self.changes.back_mut() {
             // Nothing can have been launched in between.
             Some(last) if last.0 == fence => last.1 = place,
+            Some(last) if last.1 == place => {}
             _ => self.changes.push_back((fence, place)),
         }
     }

@@ -2,7 +2,10 @@
 
 use stage2_spool::{Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
-use super::{Closed, LAUNCHES, LOST, MAX_HANDLES, MAX_NODES, MAX_STARTED, Open, Ranges};
+use super::{
+    Closed, Depth, LAUNCHES, LOST, MAX_CONTINUED, MAX_HANDLES, MAX_NODES, MAX_OPEN, MAX_STARTED,
+    Open, Ranges,
+};
 use crate::counters::Counters;
 use crate::event::{Event, Want, What};
 use crate::intern::{Interner, Sink};
@@ -45,26 +48,15 @@ impl<S: Sink> Applying<'_, S> {
             What::Push => {
                 let name = self.event_name(event, text);
                 self.resynchronise(event, event.depth.map(|depth| depth.saturating_sub(1)));
-                self.count_depth(event, 1);
-                self.open(event, name, None, false);
+                self.push(event, name, false);
                 self.note_change(event.thread, event.fence);
             }
             What::Pop => {
                 self.resynchronise(event, event.depth.map(|depth| depth.saturating_add(1)));
-                let innermost =
-                    self.ranges.thread(event.thread).open.iter().rposition(|open| {
-                        open.start_id.is_none() && open.event.domain == event.domain
-                    });
-                match innermost {
-                    Some(index) => {
-                        self.count_depth(event, -1);
-                        self.close(event.thread, index, event);
-                    }
-                    None => {
-                        self.counters.unbalanced.increment();
-                        self.note_change(event.thread, event.fence);
-                    }
+                if !self.pop(event) {
+                    self.counters.unbalanced.increment();
                 }
+                self.note_change(event.thread, event.fence);
             }
             // A guest that never ends its ranges.
             What::Start if self.ranges.started_on.len() >= MAX_STARTED => {
@@ -83,7 +75,10 @@ impl<S: Sink> Applying<'_, S> {
                     open.iter().rposition(|o| o.start_id == Some(event.id)).map(|i| (thread, i))
                 });
                 match place {
-                    Some((thread, index)) => self.close(thread, index, event),
+                    Some((thread, index)) => {
+                        self.close(thread, index, event);
+                        self.note_change(thread, event.fence);
+                    }
                     None => self.counters.unbalanced.increment(),
                 }
             }
@@ -130,6 +125,39 @@ impl<S: Sink> Applying<'_, S> {
         }
     }
 
+    /// Opens a push/pop range; the caller notes the change.
+    fn push(&mut self, event: &Event, name: u32, lost: bool) {
+        let full = self.ranges.thread(event.thread).open.len() >= MAX_OPEN;
+        let depth = self.depth(event);
+        depth.open = depth.open.saturating_add(1);
+        // The innermost ones are popped first.
+        if full || depth.beyond > 0 {
+            depth.beyond += 1;
+            self.counters.beyond_limits.increment();
+        } else {
+            self.open(event, name, None, lost);
+        }
+    }
+
+    /// Closes the innermost push/pop range of the domain; `false` where none is open. The caller
+    /// notes the change.
+    fn pop(&mut self, event: &Event) -> bool {
+        let depth = self.depth(event);
+        depth.open = depth.open.saturating_sub(1);
+        if let Some(beyond) = depth.beyond.checked_sub(1) {
+            depth.beyond = beyond;
+            return true;
+        }
+        let open = &self.ranges.thread(event.thread).open;
+        let of_domain =
+            |o: &Open| o.start_id.is_none() && o.event.domain == event.domain && !o.gone;
+        let innermost = open.iter().rposition(of_domain);
+        if let Some(index) = innermost {
+            self.close(event.thread, index, event);
+        }
+        innermost.is_some()
+    }
+
     /// Opens a range on its thread; the caller notes the change.
     fn open(&mut self, event: &Event, name: u32, start_id: Option<u64>, lost: bool) {
         let domain = self.domain_name(event.domain);
@@ -142,6 +170,7 @@ impl<S: Sink> Applying<'_, S> {
             name,
             domain,
             lost,
+            gone: false,
             start_id,
             want: event.want,
             event: *event,
@@ -175,19 +204,42 @@ impl<S: Sink> Applying<'_, S> {
     }
 
     /// Closes the open range at `index` of `thread`; those opened after it go on without it.
+    /// Too many cannot: then it stays where it is as one that is gone, until they are fewer.
     fn close(&mut self, thread: u32, index: usize, event: &Event) {
-        let mut rest = self.ranges.thread(thread).open.split_off(index);
-        for open in rest.iter().rev() {
+        let known = self.ranges.thread(thread);
+        let gone = |open: &Open| open.gone;
+        let first_gone = if known.gone == 0 { None } else { known.open.iter().position(gone) };
+        let lowest = first_gone.map_or(index, |first| first.min(index));
+        let from = if known.open.len() - lowest - known.gone <= MAX_CONTINUED {
+            lowest
+        } else if known.open.len() - index <= MAX_CONTINUED {
+            index
+        } else {
+            let Some(open) = known.open.get_mut(index) else { return };
+            open.gone = true;
+            known.gone += 1;
+            let open = *open;
+            self.counters.beyond_limits.increment();
+            return self.write_close(&open, event.at);
+        };
+        let mut rest = known.open.split_off(from);
+        known.gone -= rest.iter().filter(|open| open.gone).count();
+        while known.open.pop_if(|last| rest.len() == 1 && last.gone).is_some() {
+            known.gone -= 1;
+        }
+        for open in rest.iter().rev().filter(|open| !open.gone) {
             self.write_close(open, event.at);
         }
-        for mut open in rest.drain(..).skip(1) {
+        if let Some(open) = rest.get_mut(index - from) {
+            open.gone = true;
+        }
+        for mut open in rest.drain(..).filter(|open| !open.gone) {
             open.range = self.ranges.next_range;
             self.ranges.next_range += 1;
             open.event.at = event.at;
             open.want = open.event.want;
             self.write_open(thread, open);
         }
-        self.note_change(thread, event.fence);
     }
 
     fn write_close(&mut self, open: &Open, end: MonoNs) {
@@ -204,7 +256,7 @@ impl<S: Sink> Applying<'_, S> {
     fn note_change(&mut self, thread: u32, fence: u32) {
         let known = self.ranges.thread(thread);
         let place = match known.open.last() {
-            _ if known.unsure => Place::UNKNOWN,
+            _ if known.unsure || known.gone > 0 => Place::UNKNOWN,
             None => Place::OUTSIDE,
             Some(open) => Place {
                 range: open.range,
@@ -227,36 +279,27 @@ impl<S: Sink> Applying<'_, S> {
         let Some(expected) = expected else { return };
         let thread = self.ranges.thread(event.thread);
         thread.unsure = event.unsure || thread.lost_track;
-        let known = self.depth(event);
+        let known = self.depth(event).open;
         let kept = known.min(expected).min(event.low);
         for _ in kept..known {
-            let open = &self.ranges.thread(event.thread).open;
-            let same = |o: &Open| o.start_id.is_none() && o.event.domain == event.domain;
-            if let Some(index) = open.iter().rposition(same) {
-                self.count_depth(event, -1);
-                self.close(event.thread, index, event);
-            }
+            self.pop(event);
         }
         for _ in kept..expected {
             let name = self.text_name(LOST);
             let mut lost = *event;
             (lost.category, lost.payload, lost.want) = (0, None, Want::Inherit);
-            self.count_depth(event, 1);
-            self.open(&lost, name, None, true);
+            self.push(&lost, name, true);
         }
     }
 
-    fn depth(&mut self, event: &Event) -> u32 {
-        let depths = &self.ranges.thread(event.thread).depths;
-        depths.iter().find(|(domain, _)| *domain == event.domain).map_or(0, |&(_, depth)| depth)
-    }
-
-    fn count_depth(&mut self, event: &Event, change: i32) {
+    fn depth(&mut self, event: &Event) -> &mut Depth {
         let depths = &mut self.ranges.thread(event.thread).depths;
-        match depths.iter_mut().find(|(domain, _)| *domain == event.domain) {
-            Some((_, depth)) => *depth = depth.saturating_add_signed(change),
-            None => depths.push((event.domain, change.max(0) as u32)),
-        }
+        let known = depths.iter().position(|depth| depth.domain == event.domain);
+        let index = known.unwrap_or_else(|| {
+            depths.push(Depth { domain: event.domain, open: 0, beyond: 0 });
+            depths.len() - 1
+        });
+        &mut depths[index]
     }
 
     fn event_name(&mut self, event: &Event, text: &[u8]) -> u32 {

@@ -5,6 +5,7 @@ use stage2_spool::Record;
 use super::*;
 use crate::event::Events;
 
+mod limits;
 mod losses;
 
 /// A guest whose events are written down by hand: each call takes the next fence and time.
