@@ -84,6 +84,7 @@ impl Drain {
     /// Takes in what is there.
     fn take_in(&mut self) {
         self.meet_gpu();
+        self.spans.take_in(&self.shared.switches);
         let Some(pool) = self.shared.pool.get() else { return self.take_in_events() };
         for _ in 0..ROUNDS {
             let full: Vec<Full> = std::iter::from_fn(|| pool.take_full()).take(BATCH).collect();

@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crossbeam::queue::ArrayQueue;
 use stage2_spool::GpuNs;
 
@@ -15,17 +17,24 @@ const WAITING: usize = 1 << 13;
 const KEPT: usize = 1 << 16;
 
 /// Switches on their way from guest threads, which neither wait nor allocate.
-pub struct Switches(ArrayQueue<(bool, GpuNs)>);
+pub struct Switches {
+    waiting: ArrayQueue<(bool, GpuNs)>,
+    /// Some were forgotten.
+    overrun: AtomicBool,
+}
 
 impl Switches {
     /// No switch yet. `gated`: there will be some. Allocates; called once, at start.
     pub fn new(gated: bool) -> Self {
-        Switches(ArrayQueue::new(if gated { WAITING } else { 1 }))
+        let waiting = ArrayQueue::new(if gated { WAITING } else { 1 });
+        Switches { waiting, overrun: AtomicBool::new(false) }
     }
 
     /// Collection is about to be switched. Of too many the oldest are forgotten.
     pub fn note(&self, on: bool, at: GpuNs) {
-        self.0.force_push((on, at));
+        if self.waiting.force_push((on, at)).is_some() {
+            self.overrun.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -35,12 +44,20 @@ pub struct Spans {
     closed: VecDeque<(GpuNs, GpuNs)>,
     /// Since when it is on.
     open: Option<GpuNs>,
+    /// Switches were forgotten: nothing speaks for times that no span covers.
+    overrun: bool,
 }
 
 impl Spans {
     /// Takes in the switches that wait.
     pub fn take_in(&mut self, switches: &Switches) {
-        while let Some((on, at)) = switches.0.pop() {
+        if switches.overrun.swap(false, Ordering::AcqRel) {
+            // When it went off is among what was forgotten.
+            self.open = None;
+            self.overrun = true;
+        }
+        for _ in 0..switches.waiting.len() {
+            let Some((on, at)) = switches.waiting.pop() else { break };
             if on {
                 self.open.get_or_insert(at);
             } else if let Some(since) = self.open.take() {
@@ -56,7 +73,7 @@ impl Spans {
     /// give the time) nothing speaks against it.
     pub fn cover(&self, start: GpuNs, end: GpuNs) -> bool {
         if self.closed.is_empty() && self.open.is_none() {
-            return true;
+            return !self.overrun;
         }
         if self.open.is_some_and(|since| since <= start) {
             return true;
@@ -111,11 +128,18 @@ mod tests {
     }
 
     #[test]
-    fn more_switches_than_wait_are_survived() {
-        let queue = Switches::new(false);
-        (0..100).for_each(|i| queue.note(i % 2 == 0, GpuNs(i)));
+    fn more_switches_than_wait_leave_no_span_open_that_was_closed() {
+        let queue = Switches::new(true);
         let mut spans = Spans::default();
+        queue.note(true, GpuNs(0));
         spans.take_in(&queue);
-        assert!(spans.closed.is_empty());
+        assert!(spans.cover(GpuNs(1), GpuNs(2)));
+        // Off and on in turn; the first of them are forgotten.
+        let last = WAITING as u64 + 10;
+        (1..=last).for_each(|i| queue.note(i % 2 == 0, GpuNs(10 * i)));
+        spans.take_in(&queue);
+        assert!(!spans.cover(GpuNs(15), GpuNs(25)));
+        assert!(!spans.cover(GpuNs(10 * last - 15), GpuNs(10 * last - 5)));
+        assert!(spans.cover(GpuNs(10 * last + 1), GpuNs(10 * last + 2)));
     }
 }

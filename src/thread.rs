@@ -26,6 +26,7 @@ thread_local! {
             domains: RefCell::new([const { Domain::FREE }; DOMAINS]),
             domains_lost: Cell::new(0),
             lost_track: Cell::new(false),
+            beyond: Cell::new(0),
         }
     };
 }
@@ -38,6 +39,9 @@ struct State {
     domains_lost: Cell<u32>,
     /// An event was lost that none to come can make up for.
     lost_track: Cell<bool>,
+    /// Ranges open in domains that have no place. Until they are closed none gets one: its depth
+    /// would be counted from the middle.
+    beyond: Cell<u32>,
 }
 
 /// The ranges of one NVTX domain on this thread.
@@ -127,6 +131,17 @@ impl Step {
         tracked: false,
     };
 
+    /// Counts a range of a domain that has no place.
+    fn count_beyond(self, change: i32) -> Self {
+        if !self.tracked {
+            let count = |state: &State| {
+                state.beyond.set(state.beyond.get().saturating_add_signed(change));
+            };
+            let _ = STATE.try_with(count);
+        }
+        self
+    }
+
     /// The event of this push (else pop) was sent.
     #[inline]
     pub fn sent(self, domain: u32, push: bool, arrives: bool) {
@@ -184,7 +199,7 @@ pub fn lose_track() {
 /// whether it really is, unless a range around it on this thread has decided that already.
 pub fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
     let around = if asked { around() } else { None };
-    with_domain(domain, |slot| {
+    let step = with_domain(domain, |slot| {
         let mut want = Want::Inherit;
         if asked && slot.unit.is_none() {
             let collected = around.unwrap_or_else(choose);
@@ -194,7 +209,8 @@ pub fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
         slot.depth = slot.depth.saturating_add(1);
         let gate = want == Want::Collect;
         Step { depth: Some(slot.depth), gate, want, ..Step::UNTRACKED }
-    })
+    });
+    step.count_beyond(1)
 }
 
 /// Whether this thread is inside of a range that collection is asked for, of any domain, and
@@ -221,7 +237,7 @@ pub fn leave_out(domain: u32) {
 /// Closes the innermost range of `domain`. With none open the depth stays 0 and the answer is
 /// "not tracked".
 pub fn pop(domain: u32) -> Step {
-    with_domain(domain, |slot| {
+    let step = with_domain(domain, |slot| {
         let Some(depth) = slot.depth.checked_sub(1) else {
             return Step::UNTRACKED;
         };
@@ -229,7 +245,8 @@ pub fn pop(domain: u32) -> Step {
         let closed = slot.unit.take_if(|unit| unit.depth == depth);
         let gate = closed.is_some_and(|unit| unit.gate);
         Step { depth: Some(depth), gate, ..Step::UNTRACKED }
-    })
+    });
+    step.count_beyond(-1)
 }
 
 fn with_domain(id: u32, step: impl FnOnce(&mut Domain) -> Step) -> Step {
@@ -238,7 +255,11 @@ fn with_domain(id: u32, step: impl FnOnce(&mut Domain) -> Step) -> Step {
             let Ok(mut domains) = state.domains.try_borrow_mut() else { return Step::UNTRACKED };
             let free = |slot: &Domain| slot.depth == 0 && slot.low == NOTHING_LOST;
             let slot = domains.iter().position(|slot| slot.id == id);
-            match slot.or_else(|| domains.iter().position(free)) {
+            let new = || match state.beyond.get() {
+                0 => domains.iter().position(free),
+                _ => None,
+            };
+            match slot.or_else(new) {
                 Some(index) => {
                     let slot = &mut domains[index];
                     slot.id = id;
@@ -315,6 +336,9 @@ mod tests {
         for domain in 0..DOMAINS as u32 {
             assert_eq!(pop(100 + domain).popped_level(), 0);
         }
+        // There is room, but its outer range was opened when there was none.
+        assert_eq!(opened(999), Step::UNTRACKED);
+        assert_eq!((pop(999), pop(999)), (Step::UNTRACKED, Step::UNTRACKED));
         assert_eq!(opened(999).pushed_level(), 0);
         pop(999);
     }

@@ -105,15 +105,17 @@ impl Timeline {
 /// CUPTI's 32-bit correlation ids into numbers that never wrap.
 #[derive(Debug, Default)]
 pub struct Correlations {
-    latest: u64,
+    latest: Option<u64>,
 }
 
 impl Correlations {
-    /// The number that `id` stands for: the one nearest to the latest seen.
+    /// The number that `id` stands for: the one nearest to the latest seen. The first one may be
+    /// anywhere: other calls were numbered before.
     pub fn extend(&mut self, id: u32) -> u64 {
-        let distance = id.wrapping_sub(self.latest as u32) as i32;
-        let full = self.latest.saturating_add_signed(i64::from(distance));
-        self.latest = self.latest.max(full);
+        let latest = *self.latest.get_or_insert(u64::from(id));
+        let distance = id.wrapping_sub(latest as u32) as i32;
+        let full = latest.saturating_add_signed(i64::from(distance));
+        self.latest = Some(latest.max(full));
         full
     }
 }
@@ -161,6 +163,15 @@ mod tests {
         assert_eq!(timeline.at(55), Place::UNKNOWN);
         assert_eq!(timeline.at(60), place(6));
         assert_eq!(timeline.len(), 5);
+    }
+
+    #[test]
+    fn the_first_correlation_id_may_be_any() {
+        for first in [0, 1, (1 << 31) + 7, u32::MAX - 1] {
+            let mut correlations = Correlations::default();
+            let full = [0, 1, 2, 3].map(|step| correlations.extend(first.wrapping_add(step)));
+            assert_eq!(full, [0, 1, 2, 3].map(|step| u64::from(first) + step));
+        }
     }
 
     #[test]
