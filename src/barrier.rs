@@ -1,8 +1,10 @@
 //! Every call from the guest into us goes through here: no panic leaves, nothing re-enters.
 
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
@@ -20,6 +22,60 @@ enum Where {
     Inside,
     /// Our own thread.
     Ours,
+}
+
+/// What libc keeps [`Where`] under for each thread; [`NO_KEY`]: it is kept in [`WHERE`].
+///
+/// Where this library was not preloaded, the first use of a thread-local in a new thread allocates,
+/// and the guest's allocator may make NVTX ranges: it would be called from within itself without
+/// end. A key of libc's needs no memory.
+static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
+const NO_KEY: u32 = u32::MAX;
+/// Keys whose values glibc keeps in the thread itself; it allocates for others.
+const KEYS_WITHIN: u32 = 32;
+/// Thread-locals of what was there when the process started lie this near to libc's own data of the
+/// thread, bytes; they need no memory, and are quicker.
+const NEAR_BYTES: usize = 1 << 20;
+
+impl Where {
+    #[inline]
+    fn now() -> Option<Self> {
+        match KEY.load(Ordering::Relaxed) {
+            NO_KEY => WHERE.try_with(Cell::get).ok(),
+            // SAFETY: the key was created, and is never deleted.
+            key => Some(match unsafe { libc::pthread_getspecific(key) } as usize {
+                0 => Where::Guest,
+                1 => Where::Inside,
+                _ => Where::Ours,
+            }),
+        }
+    }
+
+    #[inline]
+    fn enter(self) {
+        match KEY.load(Ordering::Relaxed) {
+            NO_KEY => drop(WHERE.try_with(|place| place.set(self))),
+            // SAFETY: as above; the value is a number, and nobody follows it.
+            key => drop(unsafe { libc::pthread_setspecific(key, self as usize as *const c_void) }),
+        }
+    }
+}
+
+/// Has libc keep for each thread whose code it runs, where it can without allocating. Called once,
+/// at start, when no thread is in here.
+pub fn prepare() {
+    let local = WHERE.try_with(|place| std::ptr::from_ref(place) as usize).unwrap_or(0);
+    // SAFETY: pthread_self has no preconditions. Its answer is an address on Linux.
+    let thread = unsafe { libc::pthread_self() } as usize;
+    if local.abs_diff(thread) < NEAR_BYTES {
+        return;
+    }
+    let mut key = NO_KEY;
+    // SAFETY: the place is valid; without a destructor nothing is called at the end of a thread.
+    let created = unsafe { libc::pthread_key_create(&raw mut key, None) } == 0;
+    if created && key < KEYS_WITHIN {
+        KEY.store(key, Ordering::Relaxed);
+    }
 }
 
 /// Where the last of these panics was that [`hush`] kept quiet.
@@ -47,7 +103,7 @@ pub fn hush() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         // Elsewhere it may be a program that we are linked into, as our tests are.
-        if WHERE.try_with(Cell::get).unwrap_or(Where::Guest) == Where::Guest {
+        if Where::now().unwrap_or(Where::Guest) == Where::Guest {
             return others(panic);
         }
         if let (Some(at), Some(mut place)) = (panic.location(), PLACE.try_lock()) {
@@ -70,7 +126,7 @@ pub fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 /// # Errors
 /// The panic that ended it.
 pub fn own_thread(body: impl FnOnce()) -> Result<(), Panic> {
-    let _ = WHERE.try_with(|place| place.set(Where::Ours));
+    Where::Ours.enter();
     stopped(body)
 }
 
@@ -89,21 +145,18 @@ fn stopped<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
 /// (CUPTI and the driver may call NVTX themselves), which is told to `turned_away`, is our own, or
 /// its thread-locals are gone.
 pub fn enter<T>(fallback: T, turned_away: impl FnOnce(), body: impl FnOnce() -> T) -> T {
-    // `try_with`: a guest's own thread-local destructors may still push and pop ranges.
-    match WHERE.try_with(|place| (place.get(), place.set(Where::Inside)).0) {
-        Ok(Where::Guest) => {
+    match Where::now() {
+        Some(Where::Guest) => {
+            Where::Inside.enter();
             let _inside = Inside;
             catch(fallback, body)
         }
-        Ok(Where::Inside) => {
+        Some(Where::Inside) => {
             turned_away();
             fallback
         }
-        Ok(Where::Ours) => {
-            let _ = WHERE.try_with(|place| place.set(Where::Ours));
-            fallback
-        }
-        Err(_) => fallback,
+        // A guest's own thread-local destructors may still push and pop ranges.
+        Some(Where::Ours) | None => fallback,
     }
 }
 
@@ -112,7 +165,7 @@ struct Inside;
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        let _ = WHERE.try_with(|place| place.set(Where::Guest));
+        Where::Guest.enter();
     }
 }
 

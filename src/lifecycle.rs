@@ -61,6 +61,7 @@ pub fn start() -> Option<&'static Shared> {
     let shared = state::share(Shared::new(options))?;
     forks::mark();
     barrier::hush();
+    barrier::prepare();
     if let Err(error) = spawn_drain(shared) {
         diag::warn(format_args!("off: no thread can be started ({error}); nothing is recorded"));
         return None;

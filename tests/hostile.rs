@@ -3,7 +3,9 @@
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 mod common;
 
-use common::{Guest, counts};
+use std::process::Command;
+
+use common::{Guest, collector, counts};
 
 #[test]
 fn ends_of_what_was_never_started_or_has_ended_leave_collection_as_it_is() {
@@ -41,4 +43,18 @@ fn the_trace_file_is_kept_up_to_date_while_events_come_faster_than_they_are_take
     let spool = left.spool();
     assert!(spool.kernels().values().sum::<usize>() > 0);
     assert!(spool.losses().range_events > 0);
+}
+
+#[test]
+fn an_allocator_that_makes_ranges_does_not_call_itself_for_ever_where_we_were_not_preloaded() {
+    let program = std::env::current_exe().expect("own path");
+    let folder = program.parent().expect("deps").with_file_name("examples");
+    let guest = Command::new(folder.join("annotated"))
+        .env_clear()
+        .env("NVTX_INJECTION64_PATH", collector())
+        .env("STAGE2_SUMMARY", "off")
+        .output()
+        .expect("the guest starts");
+    assert!(guest.status.success(), "{guest:?}");
+    assert_eq!(guest.stdout, b"done\n");
 }

@@ -110,7 +110,7 @@ impl Table {
 }
 
 impl Nvtx {
-    fn load() -> Self {
+    pub fn load() -> Self {
         let tool = std::env::var_os("NVTX_INJECTION64_PATH").and_then(|path| {
             // SAFETY: NVTX loads whatever the variable names.
             unsafe {
