@@ -25,7 +25,7 @@ const INLINE: usize = 71;
 /// at the rate of PyTorch's own operator ranges, and the drain thread comes by every few
 /// milliseconds.
 pub const QUEUE_EVENTS: usize = 1 << 16;
-/// Places of them that are kept for ranges: marks and launches find no room there.
+/// Places of them that are kept for ranges and launches: marks find no room there.
 const FOR_RANGES: usize = QUEUE_EVENTS / 8;
 /// Places that are kept for what nothing later makes up for: start/end ranges, names of handles.
 const FOR_STARTS: usize = QUEUE_EVENTS / 16;
@@ -163,8 +163,8 @@ impl Event {
 fn kept_from(what: What) -> usize {
     match what {
         What::Start | What::End | What::Thread | What::DomainName | What::RegisteredString => 0,
-        What::Push | What::Pop => FOR_STARTS,
-        _ => FOR_RANGES,
+        What::Mark | What::TextPiece => FOR_RANGES,
+        _ => FOR_STARTS,
     }
 }
 
