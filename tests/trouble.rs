@@ -3,12 +3,9 @@
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 mod common;
 
-use std::collections::HashSet;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use common::{Guest, collector, counts, simulator};
-use stage2_spool::Record;
 
 /// Runs the plain guest and expects it to end well with one line that contains all of `parts`.
 fn off_because(guest: Guest, parts: &[&str]) {
@@ -190,93 +187,6 @@ fn a_machine_without_a_gpu_is_no_trouble_of_ours() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_costs_the_files_only() {
-    let left = Guest::new("return")
-        .env("STAGE2_OUT", "/proc/nothing/here")
-        .env("STAGE2_SUMMARY", "stderr")
-        .run();
-    assert_eq!(left.output.status.code(), Some(0));
-    let stderr = left.stderr();
-    assert!(stderr.contains("no trace file in /proc/nothing/here"), "{stderr}");
-    assert!(stderr.contains("prefill  x1"), "{stderr}");
-}
-
-#[test]
-fn a_full_disk_ends_the_trace_file_and_neither_the_guest_nor_the_table_at_exit() {
-    let started = Instant::now();
-    let left = Guest::new("no_room").env("STAGE2_SUMMARY", "stderr").run();
-    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
-    assert_eq!(left.stdout(), "worked on\n");
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-    let stderr = left.stderr();
-    let told = stderr.matches("the trace file cannot be written (File too large").count();
-    assert_eq!(told, 1, "said once: {stderr}");
-    // The table has everything.
-    for part in ["more  x20", "10207 GPU records attributed"] {
-        assert!(stderr.contains(part), "{part:?} in {stderr}");
-    }
-    // The file is readable up to its last whole frame.
-    let kernels: usize = left.spool().kernels().values().sum();
-    assert!((1..10_207).contains(&kernels), "{kernels}");
-    assert_ne!(left.spool().ending, stage2_spool::Ending::Complete);
-}
-
-#[test]
-fn after_a_full_disk_what_goes_on_is_defined_again() {
-    let left = Guest::new("no_room_for_a_while").run();
-    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
-    assert_eq!(left.stderr().matches("cannot be written").count(), 1, "{}", left.stderr());
-    let spool = left.spool();
-    assert_eq!(spool.ending, stage2_spool::Ending::Complete);
-    assert!(spool.losses().spool_bytes_unwritten > 0);
-    // Every path and name that is used has been defined before.
-    let kernels = spool.kernels();
-    assert_eq!(kernels["outer/later"], 400, "{kernels:?}");
-    assert_eq!(kernels["prefill"], 100, "{kernels:?}");
-    let (mut names, mut shapes) = (HashSet::new(), HashSet::new());
-    for record in &spool.records {
-        match record {
-            Record::Name { id, .. } => drop(names.insert(*id)),
-            Record::Shape(shape) => {
-                assert!(names.contains(&shape.name), "{shape:?}");
-                shapes.insert(shape.id);
-            }
-            Record::Kernel(kernel) => assert!(shapes.contains(&kernel.shape), "{kernel:?}"),
-            _ => {}
-        }
-    }
-}
-
-#[test]
-fn a_stderr_that_nobody_reads_before_the_end_holds_the_guest_up_for_a_bounded_time() {
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    let full = stage2::bounded::write(writer.as_fd(), &[b'x'; 1 << 20], Duration::from_millis(50));
-    assert!(full.is_err(), "the pipe is full");
-    let started = Instant::now();
-    let left = Guest::new("return")
-        .env("STAGE2_SUMMARY", "stderr")
-        .env("STAGE2_GRAPH", "edge")
-        .stderr(writer)
-        .run();
-    assert_eq!(left.output.status.code(), Some(0));
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
-    drop(reader);
-}
-
-#[test]
-fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    drop(reader);
-    let left = Guest::new("sigpipe")
-        .env("STAGE2_SUMMARY", "stderr")
-        .env("STAGE2_GRAPH", "edge")
-        .stderr(writer)
-        .run();
-    assert_eq!(left.output.status.code(), Some(0), "{:?}", left.output.status);
-}
-
-#[test]
 fn a_guest_that_may_take_little_memory_goes_on_without_us() {
     let left = Guest::new("little_memory").run();
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
@@ -294,46 +204,6 @@ fn a_forked_child_that_uses_cuda_first_is_told_why_it_is_not_recorded() {
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("is a fork of one") && stderr.contains("spawn"), "{stderr}");
     assert_eq!(left.spools.len(), 1);
-}
-
-#[test]
-fn the_trace_file_goes_into_no_file_of_the_guest() {
-    let left = Guest::new("close_all").run();
-    assert_eq!(left.stdout(), "bytes=0\n", "{}", left.stderr());
-    let stderr = left.stderr();
-    assert_eq!(stderr.lines().count(), 1, "said once: {stderr}");
-    assert!(stderr.contains("the process closed the trace file's descriptor"), "{stderr}");
-    // What was there before can be read.
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
-}
-
-#[test]
-fn the_trace_file_is_nobodys_stderr() {
-    let left = Guest::new("no_stderr").run();
-    assert_eq!(left.stdout(), "true\n", "{}", left.stderr());
-    assert_eq!(left.spool().kernels().values().sum::<usize>(), 207);
-}
-
-#[test]
-fn the_trace_file_takes_no_number_that_the_guest_closes_and_opens() {
-    for _ in 0..20 {
-        let left = Guest::new("reopen").run();
-        assert_eq!(left.stdout(), "others=0\n", "{}", left.stderr());
-    }
-}
-
-#[test]
-fn a_summary_file_that_is_a_pipe_without_a_reader_costs_one_line() {
-    let folder = tempfile::tempdir().expect("folder");
-    let path = folder.path().join("pipe");
-    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).expect("a path");
-    // SAFETY: the path is NUL-terminated.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    let left = Guest::new("return").env("STAGE2_SUMMARY", &path).run();
-    assert_eq!(left.output.status.code(), Some(0));
-    let stderr = left.stderr();
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.contains("the summary could not be written"), "{stderr}");
 }
 
 #[test]

@@ -305,7 +305,8 @@ fn gpu_off(process: &ProcessCoverage) -> Option<Finding> {
         severity: Severity::Warning,
         what: format!("{}: GPU work was not recorded: {reason}", process.file),
         why: "only its ranges are here".to_owned(),
-        remedy: "do what it says and run again; README.md (Limits) has what CUPTI needs".to_owned(),
+        remedy: "do what it says and run again; README.md and docs/limits.md have what CUPTI needs"
+            .to_owned(),
     })
 }
 

@@ -217,7 +217,7 @@ fn a_full_page() {
 fn a_page_without_any_data_has_every_section_and_says_why() {
     let page = stakeholder_md(&Stakeholder {
         run: "empty".into(),
-        kernels: Section::none("CUPTI is held by another tool", "run `stage2-launch doctor`"),
+        kernels: Section::none("CUPTI is held by another tool", "run `stage2-launch config`"),
         operators: Section::of(Vec::new(), "NVTX ranges of operators"),
         ..Stakeholder::default()
     });
