@@ -92,7 +92,10 @@ impl Override {
 }
 
 fn missing_value(word: &str) -> String {
-    format!("this is no KEY=VALUE; a command to run comes after `--`: `-- {word} ...`")
+    format!(
+        "this is no KEY=VALUE; a command to run comes after `--`: `-- {word} ...` (and one of \
+         stage2-launch itself, such as `demo`, before every KEY=VALUE)"
+    )
 }
 
 /// The key of a word that a Hydra app would read as an override, or nothing: for words that belong
