@@ -13,6 +13,8 @@ pub const AGREES_TO: f64 = 1.25;
 /// 99th percentile / minimum of the durations of a row above which its launches may be of several
 /// workloads: products of one shape stayed below 1.2, two of different shapes had 1.3.
 pub const SPREAD_MOST: f64 = 1.25;
+/// The same as a difference, ns: short kernels of one workload varied by up to 0.99 us on an H200.
+pub const SPREAD_MOST_NS: u64 = 1_000;
 /// Largest / smallest median of the rows of a stage (ranges within it) that have the same kernel and
 /// configuration, above which they may be of several workloads.
 pub const MEDIANS_MOST: f64 = 1.1;
@@ -24,8 +26,9 @@ pub fn rule() -> String {
          stand for all launches of a row where that stage is the row's, its duration under ncu is \
          no less than {FASTER_BELOW} times the row's mean (cold caches and other clocks make the same \
          work slower, not faster), the 99th percentile of the row's durations (their maximum \
-         where no percentiles are known) is at most {SPREAD_MOST} times their minimum, and the medians of such rows within the stage differ by \
-         a factor of {MEDIANS_MOST} at most. A row of another stage, or one of which the stage is \
+         where no percentiles are known) is at most {SPREAD_MOST} times their minimum or within \
+         {SPREAD_MOST_NS} ns of it, and the medians of such rows within the stage differ by a factor \
+         of {MEDIANS_MOST} at most. A row of another stage, or one of which the stage is \
          not known, needs a duration under ncu of {FASTER_BELOW} to {AGREES_TO} times its mean as \
          well. Where counters do not stand for the row, they are of the profiled launch only: no \
          rate is given, MFU by counters leaves the row out, and a bound is given in the profiled \
@@ -73,6 +76,7 @@ pub fn one_launch(evidence: &Evidence<'_>) -> Option<String> {
         });
     }
     let spread = evidence.high_ns.zip(evidence.min_ns.filter(|ns| *ns > 0));
+    let spread = spread.filter(|(high, low)| high.saturating_sub(*low) > SPREAD_MOST_NS);
     let spread = spread.map(|(high, low)| high as f64 / low as f64);
     if let Some(spread) = spread.filter(|s| evidence.calls > 1 && *s > SPREAD_MOST) {
         return Some(format!("durations of the row spread by a factor of {spread:.2}"));
@@ -121,6 +125,11 @@ mod tests {
         let both = |e: &mut Evidence<'_>| (e.min_ns, e.high_ns) = (Some(16_800), Some(21_760));
         assert_eq!(why(both), "durations of the row spread by a factor of 1.30");
         assert_eq!(why(|e| (e.min_ns, e.high_ns) = (Some(16_000), Some(20_000))), "", "1.25");
+        // A product of 5 us of two shapes, and a short kernel that varies.
+        let short = |low, high| why(|e| (e.min_ns, e.high_ns) = (Some(low), Some(high)));
+        assert_eq!(short(5_217, 7_872), "durations of the row spread by a factor of 1.51");
+        assert_eq!(short(1_600, 2_600), "");
+        assert_eq!(short(1_600, 2_601), "durations of the row spread by a factor of 1.63");
         // The same two in ranges of their own.
         let apart = why(|e| e.medians_ratio = Some(21_100.0 / 17_500.0));
         assert!(apart.contains("differ by a factor of 1.21"), "{apart}");
@@ -141,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_rule_names_its_thresholds() {
-        for number in ["0.9", "1.25", "1.1"] {
+        for number in ["0.9", "1.25", "1.1", "1000 ns"] {
             assert!(rule().contains(number), "{}", rule());
         }
     }
