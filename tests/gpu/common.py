@@ -176,6 +176,16 @@ class Generator:
         return out.logits[:, -1:].argmax(-1), out.past_key_values
 
 
+def warm_generator(options: argparse.Namespace, device: torch.device) -> Generator:
+    """Return a generator on the current stream, after its warm-up outside of all ranges."""
+    generator = Generator(
+        build(options.layers, options.hidden, device), options.prompt, stream=None
+    )
+    generator.prefill(None)
+    generator.decode(options.warmup_new, None)
+    return generator
+
+
 def default_counts(options: argparse.Namespace) -> tuple[int | None, int | None]:
     """Return the expected kernels of a prefill and of a decode step; None where unknown.
 

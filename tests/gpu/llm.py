@@ -18,10 +18,7 @@ def main() -> None:
     parser.add_argument("--steps", action="store_true", help="a range `step` per decode step")
     options = parser.parse_args()
     device = common.prepare(options)
-    model = common.build(options.layers, options.hidden, device)
-    generator = common.Generator(model, options.prompt, stream=None)
-    generator.prefill(None)
-    generator.decode(options.warmup_new, None)
+    generator = common.warm_generator(options, device)
     if options.count_with == "torch":
         count(generator, options.new, device)
     else:
