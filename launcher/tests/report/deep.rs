@@ -241,6 +241,7 @@ fn rates_beyond_the_peak_are_a_finding_and_give_no_takeaway() {
 fn warm_up_and_operators_are_set_apart() {
     let folder = tempfile::tempdir().expect("folder");
     deep(folder.path());
+    untraced(folder.path());
     let report = report(folder.path());
     assert_eq!(stage(&report, "warm_up").apart, Some(Apart::WarmUp));
     assert_eq!(stage(&report, "aten::mm").apart, Some(Apart::Operator));
@@ -253,11 +254,13 @@ fn warm_up_and_operators_are_set_apart() {
     let summary = page(folder.path(), "stakeholder_summary.md");
     let timings = summary.split("## Per-Stage Timings").nth(1).expect("section");
     let timings = timings.split("\n## ").next().expect("section");
-    assert!(!timings.contains("| `warm_up` |") && timings.contains("| `decode` |"), "{timings}");
+    assert!(!summary.contains("`warm_up` |") && timings.contains("| `decode` |"), "{summary}");
+    assert!(!summary.contains("collect | `aten::mm`"), "nor what passes cost it: {summary}");
     assert!(timings.contains("is a warm-up") && timings.contains("is an operator"), "{timings}");
     let whole = page(folder.path(), "report.md");
     assert!(whole.contains("| `warm_up` (warm-up) | 1 |"), "{whole}");
     assert!(whole.contains("| `aten::mm` (operator) | 1 |"), "{whole}");
+    assert!(whole.contains("| `warm_up` | collect | 1 |"), "{whole}");
 }
 
 #[test]

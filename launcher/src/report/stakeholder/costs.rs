@@ -22,7 +22,10 @@ pub(super) fn costs(report: &Report) -> Section<CostRow> {
         ratio: pass.ratio,
         ..CostRow::default()
     };
-    let stages = costs.stages.iter().map(of_stage);
+    let no_stage = |cost: &&StageCost| {
+        report.stages.iter().any(|row| row.stage == cost.stage && row.apart.is_some())
+    };
+    let stages = costs.stages.iter().filter(|cost| !no_stage(cost)).map(of_stage);
     let ran = costs.passes.iter().filter(|pass| pass.duration_ms.is_some());
     let rows: Vec<CostRow> = stages.chain(ran.map(of_pass)).collect();
     if rows.is_empty() {

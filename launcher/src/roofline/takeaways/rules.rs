@@ -81,6 +81,10 @@ fn digits(percent: f64) -> String {
     }
 }
 
+fn calls(count: u64) -> String {
+    format!("{count} call{}", if count == 1 { "" } else { "s" })
+}
+
 /// Classes that compilers and hand-written kernels fuse into their neighbours.
 const FUSIBLE: [KernelClass; 6] = [
     KernelClass::Elementwise,
@@ -252,10 +256,10 @@ impl Speaker<'_> {
         let which = if kernel.one_launch { " in the one launch that was profiled" } else { "" };
         let bound = kernel.bound.map(|bound| format!(", {}-bound{which}", bound.label()));
         let name = format!(
-            "{} ({}) takes {percent:.1} % of kernel time in {} calls{}{}",
+            "{} ({}) takes {percent:.1} % of kernel time in {}{}{}",
             kernel.kernel,
             kernel.class.label(),
-            kernel.calls,
+            calls(kernel.calls),
             bound.unwrap_or_default(),
             of_roof.unwrap_or_default(),
         );
@@ -295,14 +299,15 @@ impl Speaker<'_> {
             return None;
         }
         let text = format!(
-            "the longest kernel is {} ({}), {percent:.1} % of kernel time in {} calls",
+            "the longest kernel is {} ({}), {percent:.1} % of kernel time in {}",
             top.kernel,
             top.class.label(),
-            top.calls
+            calls(top.calls)
         );
         let part = self.busy_part(percent);
         let unknown = top.bound.is_none();
-        let then = "Profile it with counters (the ncu pass) to see what holds it up.";
+        let then = "Profile it with counters (the ncu pass; pipeline.ncu.stage chooses the stage) \
+                    to see what holds it up.";
         Some(self.say(Rule::TopKernel, part, text, unknown.then_some(then)))
     }
 
