@@ -142,7 +142,7 @@ fn take_in(
             }
         }
         if taken.holds_an_environment() {
-            findings.extend(run::environment_finding(&folder));
+            findings.extend(run::environment_finding(&folder, sub));
         }
         let reports = taken.for_tool();
         match kind {

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use crate::finding::Severity;
 use crate::load::Capture;
 use crate::report::model::{
-    NsysRangeRow, PassCosts, PassDuration, PassInfo, PathKind, Report, RunInfo, StageCost, StageRow,
+    NsysRangeRow, Origin, PassCosts, PassDuration, PassInfo, PathKind, Report, RunInfo, StageCost,
+    StageRow,
 };
 
 /// Names of the passes, as `run.json` has them.
@@ -62,6 +63,7 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
         .flat_map(|nsys| &nsys.ranges)
         .map(|row| (row.range.as_str(), row))
         .collect();
+    let measured_in = measured_in(report);
     let mut costs = Vec::new();
     for row in report.stages.iter().filter(|row| row.kind == PathKind::Range) {
         let Some(before) = untraced.get(row.stage.as_str()) else { continue };
@@ -72,7 +74,9 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
             cost.ratio = medians.map(|(ns, before)| ns as f64 / before as f64);
             costs.push(cost);
         };
-        against(cost(COLLECT, row));
+        if let Some(pass) = measured_in {
+            against(cost(pass, row));
+        }
         if let Some(range) = nsys.get(row.stage.as_str()) {
             against(StageCost {
                 stage: row.stage.clone(),
@@ -85,6 +89,18 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
         }
     }
     costs
+}
+
+/// The pass that the stages of the report are of; none: of one that gives them no times. Where the
+/// collector recorded no GPU work at all, they are those of the tool that stands in for it.
+fn measured_in(report: &Report) -> Option<&'static str> {
+    let stands_in =
+        |origin: Origin| report.source == origin.label() && report.coverage.gpu_records() == 0;
+    match () {
+        () if stands_in(Origin::Nsys) => Some(NSYS),
+        () if stands_in(Origin::Ncu) => None,
+        () => Some(COLLECT),
+    }
 }
 
 fn cost(pass: &str, row: &StageRow) -> StageCost {
@@ -122,12 +138,15 @@ fn notes(report: &Report, costs: &PassCosts) -> Vec<String> {
         .filter(|pass| pass.duration_ms.is_some())
         .map(|pass| pass.pass.as_str())
         .collect();
-    if report.nsys.as_ref().is_some_and(|nsys| !nsys.believed()) {
-        notes.push(
-            "Stage times of nsys are left out: its capture is not to be believed (see Nsight \
-             Systems against the collector)."
-                .to_owned(),
-        );
+    let left_out = costs.stages.iter().all(|cost| cost.pass != NSYS);
+    if let Some(nsys) = report.nsys.as_ref().filter(|nsys| left_out && !nsys.believed()) {
+        let why = match nsys.reconciliations.is_empty() {
+            true => "there is nothing to compare its capture with",
+            false => "its capture is not to be believed",
+        };
+        notes.push(format!(
+            "Stage times of nsys are left out here: {why} (see Nsight Systems against the collector)."
+        ));
     }
     if ran.contains(NCU) {
         notes.push(

@@ -266,7 +266,8 @@ impl Reconciliation {
             Belief::Lossy => (
                 Severity::Warning,
                 "its numbers are in no other table",
-                "capture less (profiling/nsys=nsys.gated), or use an nsys as new as the driver",
+                "capture less (profiling/nsys=nsys.gated, no --annotate torch-ops), or use an nsys as \
+                 new as the driver",
             ),
             Belief::Differs => (
                 Severity::Warning,

@@ -128,7 +128,7 @@ impl<'r> Sums<'r> {
 fn absence(report: &Report, settings: &OperatorSettings) -> Absence {
     let opened = report.paths.iter().any(|row| row.instances.is_some());
     let reason = match (&settings.pattern, opened) {
-        (_, false) => "the workload opened no NVTX range".to_owned(),
+        (_, false) => report.no_range().to_owned(),
         (Some(pattern), true) => {
             let pattern = String::from(pattern.clone());
             format!("the name of no range matches operators.pattern ({pattern})")

@@ -10,7 +10,7 @@ use super::child::Spawner;
 use super::imports::export_nsys;
 use super::nsys_pass::environment_finding;
 use super::tool::Tool;
-use crate::bundle::NSYS_DIR;
+use crate::bundle::{NCU_DIR, NSYS_DIR};
 use crate::captures::take_in::{Kind, TakeIn};
 use crate::finding::{Finding, Severity};
 use crate::merge::fallback::{Piece, label, of_nsys};
@@ -146,7 +146,7 @@ fn captures_of<S: Spawner, G: SignalSource>(
     let mut taken = TakeIn::new(Kind::Nsys, folder.to_owned());
     given.files.iter().for_each(|file| taken.file(file, findings));
     if taken.holds_an_environment() {
-        findings.extend(environment_finding(folder));
+        findings.extend(environment_finding(folder, &format!("{NCU_DIR}/{GIVEN_DIR}")));
     }
     let reports: Vec<PathBuf> = taken.for_tool();
     if !reports.is_empty() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::SignalSource;
 use super::child::Spawner;
 use super::tool::{Ended, Tool, ToolPass, other_end, tables_cut_off, version_of};
-use crate::bundle::{PassStatus, WorkloadExit, write_whole};
+use crate::bundle::{NSYS_DIR, PassStatus, WorkloadExit, write_whole};
 use crate::finding::{Finding, Severity};
 use crate::nsys::command;
 use crate::nsys::config::Nsys;
@@ -85,7 +85,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
                     findings.extend(other_end("nsys", collect, outcome.workload));
                 }
                 let reports = brought_home(reports, &tool.folder, &mut findings);
-                findings.extend(environment_finding(&tool.folder));
+                findings.extend(environment_finding(&tool.folder, NSYS_DIR));
                 tables(tool, nsys, version, &reports, &mut findings);
             }
         }
@@ -122,13 +122,13 @@ fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding
     reports.into_iter().map(&mut bring).collect()
 }
 
-/// Says, on the terminal and beside the reports, what they hold.
-pub(crate) fn environment_finding(folder: &Path) -> Vec<Finding> {
+/// Says, on the terminal and beside the reports, what they hold. `shown` is the folder as seen from
+/// that of the run.
+pub(crate) fn environment_finding(folder: &Path, shown: &str) -> Vec<Finding> {
     let finding = Finding::new(
         Severity::Warning,
         format!(
-            "the files of {}/ hold the environment and the arguments of every process of the machine",
-            folder.file_name().unwrap_or_default().to_string_lossy()
+            "the files of {shown}/ hold the environment and the arguments of every process of the machine"
         ),
         "nsys records them, with all passwords and tokens that are among them",
         "do not give them away; pipeline.nsys.export.scrub=true also writes run.scrubbed.sqlite, \
@@ -136,7 +136,12 @@ pub(crate) fn environment_finding(folder: &Path) -> Vec<Finding> {
     );
     let written = write_whole(&folder.join("SENSITIVE.txt"), &format!("{finding}\n"));
     let failed = written.err().map(|error| {
-        Finding::new(Severity::Note, "nsys/SENSITIVE.txt is missing", format!("{error:#}"), "")
+        Finding::new(
+            Severity::Note,
+            format!("{shown}/SENSITIVE.txt is missing"),
+            format!("{error:#}"),
+            "",
+        )
     });
     std::iter::once(finding).chain(failed).collect()
 }

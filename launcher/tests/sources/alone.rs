@@ -1,7 +1,12 @@
 //! One source alone: its numbers are the rows, and every view says whose they are.
 
+use std::fs;
 use std::path::Path;
 
+use stage2_launch::report::write_reports;
+use stage2_spool::NONE;
+
+use crate::build::Build;
 use crate::combined::spool;
 use crate::plain::{Bundle, Place, fixture, raw_page, sql, table};
 
@@ -64,8 +69,8 @@ fn a_copy_to_give_away_is_read_where_the_whole_export_is_missing_or_damaged() {
     let scrubbed = place.put("nsys/decode.sqlite.xz", "run.scrubbed.sqlite");
     let sums = sql(&scrubbed, None);
     assert_eq!(place.merged(&["--nsys", "run.scrubbed.sqlite"]).sums(None), sums);
-    std::fs::write(place.path("run.sqlite"), "no database").expect("file");
-    std::fs::remove_dir_all(place.path("out")).expect("bundle");
+    fs::write(place.path("run.sqlite"), "no database").expect("file");
+    fs::remove_dir_all(place.path("out")).expect("bundle");
     let words = ["--nsys", "run.scrubbed.sqlite", "--nsys", "run.sqlite"];
     let bundle = place.merged(&words);
     assert_eq!(bundle.sums(None), sums);
@@ -98,6 +103,34 @@ fn launches_that_ncu_profiled_are_rows_with_their_counters() {
     assert!(row["counters"]["sm_percent"].is_number(), "{row:#}");
     assert!(row["counters"]["roofline"]["duration_ratio"].is_null(), "nothing to check against");
     assert!(!row["counters"]["rules"].as_array().expect("rules").is_empty(), "both pages count");
+    for page in ["stakeholder_summary.md", "operators.md"] {
+        let text = bundle.text(page);
+        assert!(text.contains("ncu, which gives no times of ranges"), "{text}");
+        assert!(!text.contains("opened no NVTX range"), "nobody looked: {text}");
+    }
+}
+
+#[test]
+fn times_of_nsys_are_not_called_the_collectors_beside_a_baseline() {
+    let place = Place::new();
+    place.put("nsys/decode.sqlite.xz", "a.sqlite");
+    let costs = |bundle: &Bundle| {
+        let text = bundle.text("report.md");
+        let costs = text.split("## Cost of the passes").nth(1).expect("section");
+        costs.split("\n## ").next().expect("section").to_owned()
+    };
+    let bundle = place.merged(&["--nsys", "a.sqlite"]);
+    let alone = costs(&bundle);
+    assert!(alone.contains("there is nothing to compare its capture with"), "{alone}");
+    assert!(!alone.contains("not to be believed"), "nothing speaks against it: {alone}");
+    let mut b = Build::process(1, "python3");
+    b.anchor(1).name(1, b"decode").path(1, NONE, 1).open(1, 1, 0, 1_000).close(1, 9_000).end();
+    b.save(&place.path(""), "h-1.s2t");
+    fs::rename(place.path("collector"), bundle.dir.join("baseline")).expect("baseline");
+    write_reports(&bundle.dir).expect("reports");
+    let both = costs(&bundle);
+    assert!(both.contains("| `decode` | baseline | 1 | 0.008 |"), "{both}");
+    assert!(both.contains("| `decode` | nsys | 1 |") && !both.contains("collect |"), "{both}");
 }
 
 #[test]
@@ -149,10 +182,10 @@ fn the_bundle_says_what_it_was_made_of_and_nothing_of_this_machine() {
 #[test]
 fn what_cannot_be_read_at_all_is_no_result() {
     let place = Place::new();
-    std::fs::write(place.path("x.nsys-rep"), "report").expect("file");
+    fs::write(place.path("x.nsys-rep"), "report").expect("file");
     let assert = place.merge(&["--nsys", "x.nsys-rep"]).assert().code(70);
     assert.stderr(predicates::str::contains("nsys export --type=sqlite"));
-    std::fs::remove_dir_all(place.path("out")).expect("bundle");
+    fs::remove_dir_all(place.path("out")).expect("bundle");
     place.merge(&["--nsys", "missing.sqlite"]).assert().code(70);
     place.merge(&["--nsys", "x.nsys-rep", "modle.llm=x"]).assert().code(2);
 }

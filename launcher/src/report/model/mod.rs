@@ -106,6 +106,14 @@ impl Report {
         self.is_sampled() && processes.all(|process| process.meta.contains_key(META_SAMPLE))
     }
 
+    /// Why the report has no range, to be read after "none, because".
+    pub fn no_range(&self) -> &'static str {
+        match self.source == Origin::Ncu.label() {
+            true => "the rows are those of ncu, which gives no times of ranges",
+            false => "the workload opened no NVTX range",
+        }
+    }
+
     /// Marks everything as simulated, where the run says so and its files do not.
     pub fn mark_simulated(&mut self) {
         self.simulated = true;

@@ -115,7 +115,9 @@ pub(super) fn reconciliation(report: &Report) -> String {
         return out;
     };
     if nsys.reconciliations.is_empty() {
-        out.push_str("none, because the collector recorded no kernel to compare with.\n");
+        out.push_str(
+            "None, because the collector recorded no kernel that it could be compared with.\n",
+        );
     }
     for one in &nsys.reconciliations {
         out.push_str(&format!("- {}\n", plain(&one.text)));

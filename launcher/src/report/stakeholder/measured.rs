@@ -34,7 +34,7 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
     let apart = apart(ranges());
     if rows.is_empty() {
         let reason = match &apart {
-            None => "the workload opened no NVTX range".to_owned(),
+            None => report.no_range().to_owned(),
             Some(apart) => format!("no outermost range is a stage of the model ({apart})"),
         };
         return Section::none(
@@ -82,8 +82,9 @@ pub(super) fn operators(report: &Report) -> Section<OperatorRow> {
         None => {
             let rows = operators.rows.iter().take(TOP).cloned().collect();
             Section::of(rows, operators.source.clone()).with_note(
-                "Operators lie within each other: their times do not add up. operators.md has more \
-                 of them.",
+                "Sums of the whole run, with warm-ups and cold first instances: operators.md has more \
+                 of them, and each stage by itself. Operators lie within each other: their times do \
+                 not add up.",
             )
         }
     }

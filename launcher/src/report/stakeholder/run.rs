@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::in_part;
 use super::super::insight::Shown;
-use super::super::model::{DeviceRow, Fact, ModelUse, Report};
+use super::super::model::{DeviceRow, Fact, ModelUse, Origin, Report};
 use super::super::stakeholder_md::{AggregateRow, Section};
 use crate::operators::stage1::{MeanStd, Stage1Aggregates};
 use crate::roofline::class::{KernelClass, class_of};
@@ -27,7 +27,8 @@ pub(super) fn environment(report: &Report) -> Section<Fact> {
             "run the workload again to have a whole bundle",
         );
     }
-    Section::of(facts, format!("run.json, env.json and the {}", report.source))
+    let the = if report.source == Origin::Collector.label() { "the " } else { "" };
+    Section::of(facts, format!("run.json, env.json and {the}{}", report.source))
 }
 
 fn device(row: &DeviceRow) -> Fact {
