@@ -87,7 +87,13 @@ const REFUSALS: [Kind; 6] = [
 const LOST_HELPER: usize = 2;
 
 /// Lines after which the report lacks something.
-const TROUBLES: [Kind; 6] = [
+const TROUBLES: [Kind; 7] = [
+    Kind {
+        marks: &["unknown runtime api function index", "unknown driver api function index"],
+        severity: Severity::Warning,
+        what: "nsys met a call of CUDA that it does not know, and may have dropped what came with it",
+        remedy: "it is older than the workload's CUDA libraries: use an nsys as new as these",
+    },
     Kind {
         marks: &["importation succeeded with non-fatal errors"],
         severity: Severity::Warning,
@@ -173,7 +179,9 @@ impl Said {
                 && said.troubles.len() < MAX_TROUBLES
                 && !said.troubles.iter().any(|(known, _)| *known == index)
             {
-                said.troubles.push((index, shown(line)));
+                let marks = TROUBLES.get(index).map_or(&[][..], |kind| kind.marks);
+                let at = marks.iter().find_map(|mark| low.find(mark));
+                said.troubles.push((index, shown_from(line, at.unwrap_or(0))));
             }
         }
         said
@@ -230,6 +238,15 @@ fn lines(log: &str) -> impl Iterator<Item = &str> {
     log.split(['\n', '\r']).map(str::trim)
 }
 
+/// A line as it is shown, from byte `at` where that would be cut off: of what its importer throws,
+/// nsys says the cause last, behind the place in its own source, and with line ends spelled out.
+fn shown_from(line: &str, at: usize) -> String {
+    match line.get(at..).filter(|_| at > MAX_SHOWN_CHARS / 2) {
+        Some(cause) => shown(cause.trim_end_matches('"').trim_end_matches("\\n")),
+        None => shown(line),
+    }
+}
+
 fn shown(line: &str) -> String {
     match line.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((at, _)) => format!("{}...", line.get(..at).unwrap_or_default()),
@@ -260,6 +277,25 @@ mod tests {
         assert!(
             last_complaint(&long).is_some_and(|line| line.chars().count() == MAX_SHOWN_CHARS + 3)
         );
+    }
+
+    #[test]
+    fn the_call_that_an_old_nsys_does_not_know_is_shown() {
+        // As nsys 2023.4.4 wrote it beside CUDA 13; the kernels behind that call were lost.
+        let log = concat!(
+            r#"Importer error status: Importation succeeded with non-fatal errors."#,
+            "\n",
+            r#"        Value: "/dvs/p4/build/sw/devtools/Agora/Rel/CUDA12.4/QuadD/Host/Analysis/Modules/"#,
+            r#"TraceProcessEvent.cpp(45): Throw in function const string& {anonymous}::"#,
+            r#"GetAPICallbackName(bool, bool, uint32_t, const QuadDAnalysis::MoreInjection&)\nDynamic "#,
+            r#"exception type: boost::wrapexcept<QuadDCommon::InvalidArgumentException>\nstd::exception"#,
+            r#"::what: InvalidArgumentException\n[QuadDCommon::tag_message*] = "#,
+            r#"Unknown runtime API function index: 468\n""#,
+        );
+        let found = Said::in_log(log).findings();
+        assert_eq!(found.len(), 2, "{found:?}");
+        let unknown = found.iter().find(|one| one.what.contains("does not know")).expect("told");
+        assert_eq!(unknown.why, "it says: Unknown runtime API function index: 468");
     }
 
     #[test]

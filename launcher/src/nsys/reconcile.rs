@@ -266,8 +266,8 @@ impl Reconciliation {
             Belief::Lossy => (
                 Severity::Warning,
                 "its numbers are in no other table",
-                "capture less (profiling/nsys=nsys.gated, no --annotate torch-ops), or use an nsys as \
-                 new as the driver",
+                "use an nsys as new as the driver (nsys/log.txt may say what it did not know), or \
+                 capture less (profiling/nsys=nsys.gated)",
             ),
             Belief::Differs => (
                 Severity::Warning,

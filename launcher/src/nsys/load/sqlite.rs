@@ -281,8 +281,7 @@ impl Reader<'_> {
                     "about {call_numbers_missing} calls of the CUDA API are missing from their \
                      sequence, and kernels with them"
                 ),
-                "compare it with the collector, or capture less (profiling/nsys=nsys.gated, no \
-                 --annotate torch-ops)",
+                "compare it with the collector, or capture a shorter part (profiling/nsys=nsys.gated)",
             );
         }
         if without_launch > 0 {
