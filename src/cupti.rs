@@ -42,9 +42,14 @@ struct Cupti {
     refused: AtomicBool,
     /// Nothing is collected any more, whoever asks.
     shut: AtomicBool,
-    kinds: &'static [u32],
+    graph: Graph,
     facts: Vec<(&'static str, String)>,
 }
+
+/// The kinds of activity that are switched at ranges. `GRAPH_TRACE` is not one: CUPTI 13.0 ends
+/// the process in a segmentation fault when a graph that was made while it was off is launched while
+/// it is on.
+const SWITCHED: [u32; 3] = [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET];
 
 /// Finds CUPTI, subscribes and starts collecting. Called once, in the driver's initialisation.
 pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
@@ -66,7 +71,8 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
         Err(off) => {
             // Whoever comes later shall have what we cannot use, and the guest shall not pay for
             // it. A failure has nobody to go to.
-            disable(api, kinds(options.graph));
+            disable(api);
+            let _ = api.activity_disable(kind::GRAPH_TRACE);
             let _ = api.activity_disable(kind::DEVICE);
             let _ = api.unsubscribe(subscriber);
             return Err(off);
@@ -100,7 +106,7 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
         collecting: AtomicBool::new(settings.collecting),
         refused: AtomicBool::new(false),
         shut: AtomicBool::new(false),
-        kinds: kinds(options.graph),
+        graph: options.graph,
         facts,
     }))
 }
@@ -111,14 +117,6 @@ struct Settings {
     /// Collection is on all the time although only some ranges are asked for.
     is_whole: bool,
     collecting: bool,
-}
-
-/// The kinds of activity that are collected.
-fn kinds(graph: Graph) -> &'static [u32] {
-    match graph {
-        Graph::Node => &[kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
-        Graph::Graph => &[kind::GRAPH_TRACE, kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMSET],
-    }
 }
 
 /// Hands CUPTI the buffers, asks for the callbacks and, where collection is not switched at
@@ -153,6 +151,10 @@ fn configure(
     } else {
         on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
             .map_err(|error| refused("report the fence call", error))?;
+        for id in launches::REPLAYS.into_iter().filter(|_| options.is_gated()) {
+            // Without them only times of replays in switched collection are missing.
+            let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id);
+        }
     }
     for id in
         [sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED]
@@ -172,10 +174,14 @@ fn configure(
         ));
     }
     let collecting = !options.is_gated() || is_whole;
+    let refused_kind = |kind, error| refused(&format!("collect activity of kind {kind}"), error);
+    if options.graph == Graph::Graph {
+        let kind = kind::GRAPH_TRACE;
+        api.activity_enable(kind).map_err(|error| refused_kind(kind, error))?;
+    }
     if collecting {
-        enable(api, kinds(options.graph))
-            .map_err(|(kind, error)| refused(&format!("collect activity of kind {kind}"), error))?;
-    } else if by_callback {
+        enable(api).map_err(|(kind, error)| refused_kind(kind, error))?;
+    } else if by_callback && options.graph == Graph::Node {
         report_launches(api, subscriber, false);
     }
     Ok(Settings { by_callback, is_whole, collecting })
@@ -196,12 +202,12 @@ fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> b
     }
 }
 
-fn enable(api: &Api, kinds: &[u32]) -> Result<(), (u32, cupti_sys::CuptiError)> {
-    kinds.iter().try_for_each(|&kind| api.activity_enable(kind).map_err(|error| (kind, error)))
+fn enable(api: &Api) -> Result<(), (u32, cupti_sys::CuptiError)> {
+    SWITCHED.iter().try_for_each(|&kind| api.activity_enable(kind).map_err(|error| (kind, error)))
 }
 
-fn disable(api: &Api, kinds: &[u32]) {
-    for &kind in kinds {
+fn disable(api: &Api) {
+    for kind in SWITCHED {
         let _ = api.activity_disable(kind);
     }
 }
@@ -226,9 +232,10 @@ fn subscribe(api: &'static Api) -> Result<Subscriber, Off> {
 
 impl Cupti {
     /// Nobody waits here: who finds the subscription in other hands leaves it alone. It is out of
-    /// its place while CUPTI is called, so that no lock is held then.
+    /// its place while CUPTI is called, so that no lock is held then. Replays are recorded, and
+    /// have to be reported, all the time where they are recorded as wholes.
     fn report_launches(&self, on: bool) {
-        if !self.by_callback {
+        if !self.by_callback || self.graph == Graph::Graph {
             return;
         }
         let Some(mut subscriber) = self.take_subscriber() else { return };
@@ -331,7 +338,7 @@ impl Tracer for Cupti {
             self.collecting.store(true, Ordering::Release);
             // Before the first record, so that none is without its launch.
             self.report_launches(true);
-            if let Err((kind, error)) = enable(self.api, self.kinds) {
+            if let Err((kind, error)) = enable(self.api) {
                 if let Some(shared) = state::shared() {
                     shared.counters.late_switches.increment();
                 }
@@ -345,17 +352,25 @@ impl Tracer for Cupti {
             }
             if self.shut.load(Ordering::SeqCst) {
                 // Between the two looks at it.
-                disable(self.api, self.kinds);
+                disable(self.api);
             }
         } else if self.collecting.swap(false, Ordering::AcqRel) {
-            disable(self.api, self.kinds);
+            disable(self.api);
             self.report_launches(false);
+        }
+    }
+
+    fn keep_times(&self) {
+        if callbacks::take_replayed() {
+            // It takes those that are done. A failure costs only times.
+            let _ = self.api.flush_all(false);
         }
     }
 
     fn shut(&self) {
         self.shut.store(true, Ordering::SeqCst);
         self.collect(false);
+        let _ = self.api.activity_disable(kind::GRAPH_TRACE);
         if let Some(subscriber) = self.take_subscriber() {
             // A failure has nobody to go to.
             let _ = self.api.unsubscribe(subscriber);

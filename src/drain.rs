@@ -206,7 +206,8 @@ impl Drain {
                 }
             }
             Activity::Graph(graph) => {
-                let execution = &self.trusted(graph.execution, true);
+                // Never switched off, so the times are its own.
+                let execution = &graph.execution;
                 let work = Work::Graph(graph.graph);
                 let Some(at) = self.place(owner, execution, work, 0) else { return };
                 self.output.put(Record::GraphLaunch(GraphLaunch {

@@ -182,6 +182,9 @@ fn event(shared: &Shared, what: What, domain: Handle, attributes: Attributes<'_>
     // Without collection there is nothing that a fence could place.
     if !shared.options.is_gated() || shared.gate.is_open() {
         event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
+    } else if matches!(what, What::Push | What::Start) {
+        // What is launched in here goes unrecorded.
+        shared.tracer().into_iter().for_each(|tracer| tracer.keep_times());
     }
     event.at = clock::mono();
     event.domain = domain.number();

@@ -187,6 +187,19 @@ impl Buffers {
         }
     }
 
+    /// A graph is launched without being recorded: it writes its times where those of its recorded
+    /// launches stand that no record was made of yet, as CUPTI 13.0's graphs do.
+    pub(crate) fn overwrite(&self, exec_id: u32, spans: &[(u64, u64)]) {
+        self.full.lock().iter_mut().for_each(|buffer| buffer.overwrite(exec_id, spans));
+        let mut channels = self.channels.lock().clone();
+        channels.push(Arc::clone(&self.shared));
+        for channel in channels {
+            if let Some(buffer) = &mut channel.lock().current {
+                buffer.overwrite(exec_id, spans);
+            }
+        }
+    }
+
     /// Records lost since the last call.
     pub(crate) fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
@@ -304,6 +317,17 @@ impl Buffer {
                 self.write(&staged);
             } else {
                 self.staged.push_back(staged);
+            }
+        }
+    }
+
+    fn overwrite(&mut self, exec_id: u32, spans: &[(u64, u64)]) {
+        for staged in &mut self.staged {
+            let Record::Work { span, node: (id, node), .. } = &mut staged.record else { continue };
+            // The lower half of a node's id is its place.
+            if let Some(&(_, end_ns)) = spans.get(*node as u32 as usize).filter(|_| *id == exec_id) {
+                (span.end_ns, staged.end_ns) = (end_ns, end_ns);
+                self.complete_ns = self.complete_ns.max(end_ns);
             }
         }
     }

@@ -69,7 +69,7 @@ impl State {
     /// `INVALID_HANDLE` for a graph that is not there.
     pub(crate) fn instantiate(&self, graph: Handle) -> Result<Handle, u32> {
         let graph_id = id_of_graph(graph).ok_or(cuda::INVALID_HANDLE)?;
-        let exec = self.objects.instantiate(graph_id)?;
+        let exec = self.objects.instantiate(graph_id, self.is_enabled(kind::GRAPH_TRACE))?;
         let graph_exec = exec_handle(exec.id);
         let clone = graph_handle(exec.id);
         for (place, op) in exec.ops.iter().enumerate() {
@@ -107,11 +107,21 @@ impl State {
             Err(error) => return error,
         };
         if self.is_enabled(kind::GRAPH_TRACE) {
+            if !exec.traced {
+                // CUPTI 13.0 update 1 ends the process in a segmentation fault.
+                eprintln!(
+                    "stage2-sim: a graph that was made while GRAPH_TRACE was off is launched while \
+                     it is on, which crashes CUPTI"
+                );
+                std::process::abort();
+            }
             if let (Some((start_ns, _)), Some((_, end_ns))) = (spans.first(), spans.last()) {
                 let (start_ns, end_ns) = (*start_ns, *end_ns);
                 let span = Span { start_ns, end_ns, stream_id, correlation_id };
                 self.buffers.stage(Record::GraphTrace { span, graph_id: exec.id }, end_ns);
             }
+        } else if !self.is_enabled(kind::CONCURRENT_KERNEL) {
+            self.buffers.overwrite(exec.id, &spans);
         } else {
             for (place, (op, (start_ns, end_ns))) in exec.ops.iter().zip(spans).enumerate() {
                 let span = Span { start_ns, end_ns, stream_id, correlation_id };

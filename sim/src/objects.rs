@@ -44,6 +44,8 @@ pub(crate) struct Exec {
     pub(crate) id: u32,
     /// Its operations; the node id of each is its place, see [`node_id`].
     pub(crate) ops: Vec<Op>,
+    /// It was made while graphs were recorded as wholes.
+    pub(crate) traced: bool,
 }
 
 /// Everything that handles stand for.
@@ -194,14 +196,14 @@ impl Objects {
     ///
     /// # Errors
     /// `INVALID_HANDLE` for a graph that is not there, `OUT_OF_MEMORY` when there are very many.
-    pub(crate) fn instantiate(&self, graph_id: u32) -> Result<Arc<Exec>, u32> {
+    pub(crate) fn instantiate(&self, graph_id: u32, traced: bool) -> Result<Arc<Exec>, u32> {
         let mut inner = self.inner.lock();
         let ops = inner.graphs.get(&graph_id).ok_or(cuda::INVALID_HANDLE)?.clone();
         if inner.execs.len() >= LIMIT {
             return Err(cuda::OUT_OF_MEMORY);
         }
         inner.graph_ids += 1;
-        let exec = Arc::new(Exec { id: inner.graph_ids, ops });
+        let exec = Arc::new(Exec { id: inner.graph_ids, ops, traced });
         inner.execs.insert(exec.id, Arc::clone(&exec));
         Ok(exec)
     }
@@ -302,7 +304,7 @@ mod tests {
         let op = recorded().expect("data").sequences[2][0];
         let graph = objects.create_graph().expect("graph");
         assert_eq!(objects.add_node(graph, op), Ok(0));
-        let exec = objects.instantiate(graph).expect("exec");
+        let exec = objects.instantiate(graph, false).expect("exec");
         assert_eq!(objects.add_node(graph, op), Ok(1));
         assert_eq!((exec.id, exec.ops.len()), (graph + 1, 1));
         assert_eq!(id_of_node(node_handle(exec.id, 0)), Some(node_id(exec.id, 0)));

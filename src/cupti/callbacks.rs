@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::Api;
 use cupti_sys::bindings as sys;
@@ -14,6 +15,14 @@ use super::launches;
 use crate::event::{Event, What};
 use crate::state;
 use crate::{barrier, thread};
+
+/// A CUDA graph was launched while a wanted range was open.
+static REPLAYED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a CUDA graph was launched in a wanted range since the last call, where that is reported.
+pub(super) fn take_replayed() -> bool {
+    REPLAYED.swap(false, Ordering::Relaxed)
+}
 
 /// What [`on_callback`] is given as user data.
 pub(super) fn user_data(api: &'static Api) -> *mut c_void {
@@ -99,6 +108,12 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
         return;
     }
     let Some(shared) = state::active() else { return };
+    if launches::REPLAYS.contains(&id) {
+        REPLAYED.fetch_or(shared.gate.is_open(), Ordering::Relaxed);
+        if shared.tracer().is_none_or(|tracer| !tracer.reports_launches()) {
+            return;
+        }
+    }
     let thread = shared.events.current_thread(&shared.counters);
     let mut event = Event::new(What::Launch, thread);
     event.fence = correlation;

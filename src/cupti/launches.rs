@@ -7,6 +7,12 @@ pub(super) const FENCE: u32 = cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuDri
 /// `cuLaunchKernel`: without it attribution by callback is impossible.
 pub(super) const KERNEL: u32 = cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
 
+/// `cuGraphLaunch`, and the same on the per-thread default stream.
+pub(super) const REPLAYS: [u32; 2] = [
+    cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+    cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
+];
+
 const fn list<const N: usize>(spans: &[(u32, u32)]) -> [u32; N] {
     let mut ids = [0; N];
     let (mut at, mut span) = (0, 0);

@@ -48,7 +48,7 @@ def times(folder: Path) -> Iterator[tuple[bool | None, str]]:
     decode: dict[str, list[float]] = {}
     for file in sorted(folder.glob("*.out")):
         config, _, round_ = file.stem.partition("-")
-        if config == "graph" or not (document := last_document(file)):
+        if config in ("graph", "whole") or not (document := last_document(file)):
             continue
         # The first repetition of a process is cold.
         warm = [each["decode"] for each in document["host_ms"][1:]]
@@ -93,9 +93,28 @@ def records(folder: Path) -> Iterator[tuple[bool | None, str]]:
         if {f"{graph}-full", f"{graph}-sampled"} <= found.keys():
             both = found[f"{graph}-full"], found[f"{graph}-sampled"]
             yield from sampled(f"{graph}-sampled", *both, "decode")
+    for name in sorted(found):
+        if name.startswith(("graph-waited-", "whole")):
+            yield from timed(name, found[name])
     for name in sorted(name for name in found if name.startswith("unwanted-")):
         count = found[name]["coverage"]["total"]["kernels"]
         yield count == 0, f"{name}: {count} kernels recorded, expected 0"
+
+
+REPLAYS = 64
+"""Replays of graph_ranges.py, each in a range, as sampling.sh runs it."""
+
+
+def timed(name: str, metrics: dict[str, Any]) -> Iterator[tuple[bool | None, str]]:
+    """Check that all GPU work has times, and the number of replays recorded as wholes."""
+    total = metrics["coverage"]["total"]
+    untimed = total["invalid_timestamps"]
+    yield untimed == 0, f"{name}: {untimed} records without times"
+    if name.startswith("whole"):
+        # One more, in no range, is replayed first.
+        expected = {"full": REPLAYS + 1, "ranges": REPLAYS, "sampled": REPLAYS // 16}
+        wanted, found = expected[name.rpartition("-")[2]], total["graph_launches"]
+        yield found == wanted, f"{name}: {found} replays recorded, expected {wanted}"
 
 
 def sampled(

@@ -89,6 +89,15 @@ traced graph-full -- "${graph[@]}" --no-wait
 traced graph-sampled STAGE2_RANGES=decode STAGE2_SAMPLE="1/$one_in" -- "${graph[@]}" --no-wait
 traced graph-waited-full -- "${graph[@]}"
 traced graph-waited-sampled STAGE2_RANGES=decode STAGE2_SAMPLE="1/$one_in" -- "${graph[@]}"
+traced graph-waited-ranges STAGE2_RANGES=decode -- "${graph[@]}"
+
+# The same with each replay recorded as a whole. CUPTI crashes where that kind of record is switched.
+for wait in "" --no-wait; do
+  traced "whole$wait-full" STAGE2_GRAPH=graph -- "${graph[@]}" $wait
+  traced "whole$wait-ranges" STAGE2_GRAPH=graph STAGE2_RANGES=decode -- "${graph[@]}" $wait
+  traced "whole$wait-sampled" STAGE2_GRAPH=graph STAGE2_RANGES=decode STAGE2_SAMPLE="1/$one_in" \
+    -- "${graph[@]}" $wait
+done
 
 "$python" "$here/sampling.py" "$out" | tee -a "$results"
 grep -h '^stage2:' "$out"/run/*.err | sort | uniq -c | sed 's/^/NOTE the collector said: /' |

@@ -73,6 +73,30 @@ class Sampling(unittest.TestCase):
         )
         self.assertEqual(lines[-1][0], False)
 
+    def test_replays_without_times_and_a_wrong_number_of_them_fail(self):
+        def whole(untimed, launches):
+            document = metrics(0, None, 0)
+            document["coverage"]["total"] |= {
+                "invalid_timestamps": untimed,
+                "graph_launches": launches,
+            }
+            return document
+
+        lines = self.records(
+            full_1=metrics(6400, None, 640_000),
+            whole_full=whole(0, 65),
+            whole__no_wait_sampled=whole(1, 4),
+            whole_ranges=whole(0, 63),
+        )
+        failed = [text for passed, text in lines if passed is False]
+        self.assertEqual(
+            failed,
+            [
+                "whole--no-wait-sampled: 1 records without times",
+                "whole-ranges: 63 replays recorded, expected 64",
+            ],
+        )
+
     def test_times_are_compared_without_the_cold_repetition(self):
         run = self.out / "run"
         run.mkdir()
