@@ -325,7 +325,8 @@ impl Buffer {
         for staged in &mut self.staged {
             let Record::Work { span, node: (id, node), .. } = &mut staged.record else { continue };
             // The lower half of a node's id is its place.
-            if let Some(&(_, end_ns)) = spans.get(*node as u32 as usize).filter(|_| *id == exec_id) {
+            if let Some(&(_, end_ns)) = spans.get(*node as u32 as usize).filter(|_| *id == exec_id)
+            {
                 (span.end_ns, staged.end_ns) = (end_ns, end_ns);
                 self.complete_ns = self.complete_ns.max(end_ns);
             }

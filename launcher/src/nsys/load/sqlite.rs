@@ -281,7 +281,8 @@ impl Reader<'_> {
                     "about {call_numbers_missing} calls of the CUDA API are missing from their \
                      sequence, and kernels with them"
                 ),
-                "compare it with the collector, or capture a shorter part (profiling/nsys=nsys.gated)",
+                "compare it with the collector; a newer nsys, or a gate around less \
+                 (profiling/nsys=nsys.gated) may keep more",
             );
         }
         if without_launch > 0 {

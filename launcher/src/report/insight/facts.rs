@@ -15,13 +15,24 @@ use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts};
 
 /// Kernels of a stage that rules look at.
 const TOP_KERNELS: usize = 5;
+/// Work outside of ranges (loading a model, say) is looked at where it takes at least this part of
+/// the kernel time, percent.
+const OUTSIDE_PERCENT: f64 = 10.0;
 
 /// What is known.
 pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
     let verdict = &report.coverage.verdict;
     let classes: Vec<KernelClass> = report.kernel_names.iter().map(class_of).collect();
-    let looked_at = |row: &&StageRow| {
-        row.apart.is_none() && matches!(row.kind, PathKind::Range | PathKind::OutsideRanges)
+    let all_ns =
+        report.kernels.iter().fold(0, |ns: u64, row| ns.saturating_add(row.times.total_ns));
+    let is_large = |row: &StageRow| {
+        row.kernel_sum_ns.is_none_or(|ns| ns as f64 * 100.0 >= OUTSIDE_PERCENT * all_ns as f64)
+    };
+    let looked_at = |row: &&StageRow| match row.kind {
+        _ if row.apart.is_some() => false,
+        PathKind::Range => true,
+        PathKind::OutsideRanges => is_large(row),
+        _ => false,
     };
     let counted = Counted::new(report, |row| (row.stage.as_str(), row.name_index));
     let rows = Rows::of(report, used);

@@ -111,11 +111,14 @@ pub(super) fn recommendations(report: &Report) -> Section<Recommendation> {
     let given = takeaways::recommendations(&report.insight.takeaways);
     let rows: Vec<Recommendation> = given
         .into_iter()
-        .map(|(action, takeaway)| Recommendation {
-            action: action.to_owned(),
-            why: takeaway.text.clone(),
-            gain: takeaway.concerns_percent.map_or_else(String::new, |percent| {
-                format!("what concerns {} % of the time of all stages", percent1(percent))
+        .map(|given| Recommendation {
+            action: given.text.to_owned(),
+            why: match given.further {
+                0 => given.first.text.clone(),
+                further => format!("{}; and {further} more of the takeaways", given.first.text),
+            },
+            gain: given.concerns_percent.map_or_else(String::new, |percent| {
+                format!("{} % of the time of all stages", percent1(percent))
             }),
         })
         .collect();

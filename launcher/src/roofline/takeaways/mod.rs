@@ -123,16 +123,45 @@ pub fn takeaways(facts: &Facts) -> Vec<Takeaway> {
     said
 }
 
-/// What to do, first things first, each once, with the takeaway that it follows from.
-pub fn recommendations(takeaways: &[Takeaway]) -> Vec<(&str, &Takeaway)> {
-    let mut given: Vec<(&str, &Takeaway)> = Vec::new();
-    for takeaway in takeaways {
-        if let Some(text) = takeaway.recommendation.as_deref()
-            && !given.iter().any(|(said, _)| *said == text)
-        {
-            given.push((text, takeaway));
+/// Something to do, and the takeaways that call for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recommended<'t> {
+    /// What to do.
+    pub text: &'t str,
+    /// The takeaway that concerns the most time.
+    pub first: &'t Takeaway,
+    /// Further takeaways that call for the same.
+    pub further: usize,
+    /// Part of the sum of all stages' windows that they concern together, percent.
+    pub concerns_percent: Option<f64>,
+}
+
+/// What to do, each once: first what caveats call for, then what concerns the most time.
+pub fn recommendations(takeaways: &[Takeaway]) -> Vec<Recommended<'_>> {
+    let mut given: Vec<Recommended<'_>> = Vec::new();
+    for first in takeaways {
+        let Some(text) = first.recommendation.as_deref() else { continue };
+        match given.iter_mut().find(|known| known.text == text) {
+            // They are of different stages, or kernels.
+            Some(known) => {
+                known.further += 1;
+                let parts = [known.concerns_percent, first.concerns_percent];
+                known.concerns_percent =
+                    parts.into_iter().flatten().reduce(|a, b| (a + b).min(100.0));
+            }
+            None => given.push(Recommended {
+                text,
+                first,
+                further: 0,
+                concerns_percent: first.concerns_percent,
+            }),
         }
     }
+    let weight = |r: &Recommended<'_>| r.concerns_percent.unwrap_or(-1.0);
+    given.sort_by(|a, b| {
+        let caveats_first = b.first.rule.is_caveat().cmp(&a.first.rule.is_caveat());
+        caveats_first.then_with(|| weight(b).total_cmp(&weight(a)))
+    });
     given
 }
 

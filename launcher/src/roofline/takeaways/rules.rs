@@ -274,8 +274,8 @@ impl Speaker<'_> {
             && kernel.bound == Some(Bound::Latency)
         {
             let text = format!("{name}, with {occupancy:.1} % occupancy");
-            let then = "Give it more parallel work: a larger batch, split-K or split-KV variants, \
-                        other tile sizes, or fuse it with its neighbours.";
+            let then = "Give it more parallel work: a larger batch, a finer split (split-K, \
+                        split-KV), other tile sizes, or fuse it with its neighbours.";
             return Some(self.say(Rule::LowOccupancy, part, text, Some(then)));
         }
         match attainable? {

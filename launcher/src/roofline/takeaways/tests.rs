@@ -91,8 +91,8 @@ fn an_eager_decode_is_launch_bound_first() {
     assert!(fusible.contains("34.0 %") && fusible.contains("(elementwise 28.0, reduction 6.0)"));
     let concerned = said[1].concerns_percent.expect("known");
     assert!((concerned - 79.5 * 640.0 / 660.0).abs() < 1e-9, "{concerned}");
-    let first = recommendations(&said)[0];
-    assert!(first.0.contains("CUDA graphs") && first.1.rule == Rule::LaunchBound);
+    let first = &recommendations(&said)[0];
+    assert!(first.text.contains("CUDA graphs") && first.first.rule == Rule::LaunchBound);
     assert_eq!(takeaways(&Facts::default()), takeaways(&Facts::default()));
 }
 
@@ -267,10 +267,14 @@ fn every_recommendation_is_given_once_and_every_rule_has_its_words() {
     other.stage = "decode/again".into();
     let said = of(vec![eager_decode(), other]);
     let given = recommendations(&said);
-    let mut texts: Vec<&str> = given.iter().map(|(text, _)| *text).collect();
+    let mut texts: Vec<&str> = given.iter().map(|given| given.text).collect();
     texts.sort_unstable();
     texts.dedup();
     assert_eq!(texts.len(), given.len());
+    // Two stages that need the same: their parts add up.
+    let both = given.iter().find(|given| given.text.contains("CUDA graphs")).expect("given");
+    assert_eq!(both.further, 1);
+    assert!((both.concerns_percent.expect("known") - 79.5).abs() < 1e-9, "{both:?}");
     for takeaway in &said {
         assert!(
             !takeaway.rule.text().is_empty()
