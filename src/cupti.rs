@@ -151,7 +151,8 @@ fn configure(
     } else {
         on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
             .map_err(|error| refused("report the fence call", error))?;
-        for id in launches::REPLAYS.into_iter().filter(|_| options.is_gated()) {
+        let by_node = options.is_gated() && options.graph == Graph::Node;
+        for id in launches::REPLAYS.into_iter().filter(|_| by_node) {
             // Without them only times of replays in switched collection are missing.
             let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id);
         }
@@ -361,7 +362,8 @@ impl Tracer for Cupti {
     }
 
     fn keep_times(&self) {
-        if callbacks::take_replayed() {
+        // Records of whole replays are never switched off.
+        if self.graph == Graph::Node && callbacks::take_replayed() {
             // It takes those that are done. A failure costs only times.
             let _ = self.api.flush_all(false);
         }

@@ -206,8 +206,7 @@ impl Drain {
                 }
             }
             Activity::Graph(graph) => {
-                // Never switched off, so the times are its own.
-                let execution = &graph.execution;
+                let execution = &graph.execution; // Never switched off: these are its times.
                 let work = Work::Graph(graph.graph);
                 let Some(at) = self.place(owner, execution, work, 0) else { return };
                 self.output.put(Record::GraphLaunch(GraphLaunch {
