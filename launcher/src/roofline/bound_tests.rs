@@ -103,6 +103,25 @@ fn without_throughputs_the_rates_decide() {
 }
 
 #[test]
+fn of_the_profiler_and_the_undisturbed_run_the_larger_throughput_counts() {
+    let at = |memory_percent: f64| {
+        let counters = Counters {
+            sm_percent: Some(20.0),
+            memory_percent: Some(memory_percent),
+            dram_bytes: Some(4.8e9 * 0.63),
+            ..Counters::default()
+        };
+        let roof = roofline(&counters, Some(1_000_000.0), Some(&h200()));
+        (roof.bound.expect("known"), roof.bound_why.expect("a reason"))
+    };
+    // 58 % with cold caches, 63 % of the peak where nobody looked on.
+    let (bound, why) = at(58.0);
+    assert_eq!(bound, Bound::Memory);
+    assert!(why.contains("SM throughput 20.0 %, DRAM bytes/s 63.0 %"), "{why}");
+    assert!(at(90.0).1.contains("memory throughput 90.0 %"));
+}
+
+#[test]
 fn absent_inputs_give_absent_outputs() {
     let none = roofline(&Counters::default(), Some(1000.0), Some(&h200()));
     assert_eq!(none, Roofline::default());
