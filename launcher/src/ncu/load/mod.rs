@@ -69,8 +69,7 @@ where
         for page in pages {
             read_page(page, &mut read, &mut tables);
         }
-        read.unusable.tell(&mut tables.findings);
-        let mut launches: Vec<Launch> = read.launches.into_values().collect();
+        let mut launches = read.tell(&mut tables.findings);
         launches.sort_by_key(|launch| (launch.id, launch.process_id));
         all.findings.append(&mut tables.findings);
         leave_out_other_gpus(&mut launches, &tables.devices, &mut all);
@@ -113,11 +112,41 @@ fn leave_out_other_gpus(
     }
 }
 
+/// Launches of a report that are kept, at some 10 KB each: ncu replays a launch dozens of times, so
+/// that reports have thousands.
+const MAX_LAUNCHES: usize = 1 << 16;
+
 /// What the pages of a report have told so far, by process and number of the launch.
 #[derive(Default)]
 struct Launches {
     launches: BTreeMap<(u64, u64), Launch>,
+    /// Rows of further launches.
+    refused: usize,
     unusable: Unusable,
+}
+
+impl Launches {
+    /// The launch with this key, at first `new`, unless there are too many.
+    fn place(&mut self, key: (u64, u64), new: impl FnOnce() -> Launch) -> Option<&mut Launch> {
+        if self.launches.len() >= MAX_LAUNCHES && !self.launches.contains_key(&key) {
+            self.refused += 1;
+            return None;
+        }
+        Some(self.launches.entry(key).or_insert_with(new))
+    }
+
+    fn tell(self, findings: &mut Vec<Finding>) -> Vec<Launch> {
+        self.unusable.tell(findings);
+        if self.refused > 0 {
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!("ncu: only {MAX_LAUNCHES} launches of a report were read"),
+                format!("there are {} rows of further ones", self.refused),
+                "profile one launch of each configuration (--filter-mode per-launch-config)",
+            ));
+        }
+        self.launches.into_values().collect()
+    }
 }
 
 fn read_page<R: Read>(source: Source<'_, R>, read: &mut Launches, tables: &mut Tables) {
@@ -179,7 +208,6 @@ fn read_raw<R: Read>(
     tables: &mut Tables,
 ) {
     let Tables { devices, findings, .. } = tables;
-    let Launches { launches, unusable } = read;
     let metrics: Vec<(usize, String)> = page
         .header
         .iter()
@@ -205,7 +233,7 @@ fn read_raw<R: Read>(
         for (at, name) in &metrics {
             let unit = units.get(*at).map_or("", String::as_str);
             let cell = record.get(*at).unwrap_or_default();
-            if let Some(quantity) = unusable.quantity(name, unit, cell) {
+            if let Some(quantity) = read.unusable.quantity(name, unit, cell) {
                 launch.metrics.insert(name.clone(), quantity);
             }
         }
@@ -213,7 +241,8 @@ fn read_raw<R: Read>(
             let name = stage2_figures::text::visible(name.as_bytes());
             devices.entry(launch.device).or_insert(name);
         }
-        let known = launches.entry((launch.process_id, launch.id)).or_insert_with(Launch::default);
+        let key = (launch.process_id, launch.id);
+        let Some(known) = read.place(key, Launch::default) else { return };
         // What another page has told of the launch is rounded: what is exact wins.
         launch.rules = std::mem::take(&mut known.rules);
         let rounded = std::mem::take(&mut known.metrics);
@@ -230,7 +259,7 @@ fn read_raw<R: Read>(
             "import the report again",
         ));
     }
-    if units.is_empty() && !launches.is_empty() {
+    if units.is_empty() && !read.launches.is_empty() {
         findings.push(Finding::new(
             Severity::Warning,
             format!("{file} has no row of units"),
@@ -247,7 +276,6 @@ fn read_details<R: Read>(
     read: &mut Launches,
     findings: &mut Vec<Finding>,
 ) {
-    let Launches { launches, unusable } = read;
     let places = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"];
     let [Some(section), Some(name), Some(unit), Some(value)] = places.map(|name| page.column(name))
     else {
@@ -267,7 +295,8 @@ fn read_details<R: Read>(
         let cell = |at: usize| record.get(at).unwrap_or_default().trim();
         let of_rule = of_rule.map(|at| at.map_or("", cell));
         let key = (launch.process_id, launch.id);
-        let launch = launches.entry(key).or_insert(launch);
+        let quantity = read.unusable.quantity(cell(name), cell(unit), cell(value));
+        let Some(launch) = read.place(key, || launch) else { return };
         if let [rule, kind, description, speedup_kind, speedup] = of_rule
             && !rule.is_empty()
         {
@@ -275,7 +304,7 @@ fn read_details<R: Read>(
             launch.rules.push(rule);
         }
         let metric = cell(name);
-        if let Some(quantity) = unusable.quantity(metric, cell(unit), cell(value))
+        if let Some(quantity) = quantity
             && !metric.is_empty()
         {
             // The raw page, where it was read, is more exact: details round to two places.

@@ -9,7 +9,7 @@ use crate::finding::{Finding, Severity};
 
 /// Lines before the header that are looked at: output of a workload can be long, not endless.
 const PREAMBLE_LINES: usize = 200_000;
-/// Length of the longest header or preamble line, in bytes.
+/// Length of the longest header or preamble line, and of the longest record, in bytes.
 const LINE_BYTES: u64 = 16 << 20;
 
 /// The header line again, and what follows it.
@@ -73,6 +73,7 @@ impl<'a, R: Read> Page<'a, R> {
         loop {
             match self.reader.read_byte_record(&mut record) {
                 Ok(true) => {
+                    self.reader.get_mut().of_record = 0;
                     if let Some(before) = pending.take() {
                         hand_on(&before, findings);
                     }
@@ -81,7 +82,11 @@ impl<'a, R: Read> Page<'a, R> {
                 Ok(false) => break,
                 Err(error) => {
                     findings.push(unreadable(self.name, &error.to_string()));
-                    break;
+                    // Something followed it, so it is whole.
+                    if let Some(before) = pending {
+                        hand_on(&before, findings);
+                    }
+                    return;
                 }
             }
         }
@@ -144,15 +149,18 @@ fn unreadable(name: &str, why: &str) -> Finding {
     )
 }
 
-/// Remembers the last byte that went through.
+/// Remembers the last byte that went through, and bounds what one record may take: a quote that is
+/// never closed, or a line that never ends, would take the whole file.
 struct Tail<R> {
     inner: R,
     last: Option<u8>,
+    /// Bytes read since the last record.
+    of_record: u64,
 }
 
 impl<R> Tail<R> {
     fn new(inner: R) -> Tail<R> {
-        Tail { inner, last: None }
+        Tail { inner, last: None, of_record: 0 }
     }
 
     fn ends_with_newline(&self) -> bool {
@@ -162,7 +170,12 @@ impl<R> Tail<R> {
 
 impl<R: Read> Read for Tail<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.of_record > LINE_BYTES {
+            let why = format!("a record has more than {} MiB", LINE_BYTES >> 20);
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why));
+        }
         let count = self.inner.read(buffer)?;
+        self.of_record += count as u64;
         if let Some(byte) = buffer.get(..count).and_then(<[u8]>::last) {
             self.last = Some(*byte);
         }

@@ -302,3 +302,36 @@ fn no_damage_is_too_much() {
         }
     }
 }
+
+/// A raw page of `launches` launches with one metric.
+fn page_of(launches: usize) -> String {
+    let mut text = "\"ID\",\"Process ID\",\"Kernel Name\",\"Grid Size\",\"Block Size\",\"gpu__time_duration.sum\"\n\
+                    \"\",\"\",\"\",\"\",\"\",\"ns\"\n"
+        .to_owned();
+    for id in 0..launches {
+        text += &format!("\"{id}\",\"7\",\"k\",\"(1, 1, 1)\",\"(1, 1, 1)\",\"10\"\n");
+    }
+    text
+}
+
+#[test]
+fn more_launches_than_are_kept_are_told() {
+    let tables = read_text(&page_of(MAX_LAUNCHES));
+    assert_eq!((tables.launches.len(), tables.findings.len()), (MAX_LAUNCHES, 0));
+    let tables = read_text(&page_of(MAX_LAUNCHES + 3));
+    assert_eq!(tables.launches.len(), MAX_LAUNCHES);
+    let [finding] = &tables.findings[..] else { panic!("{:?}", tables.findings) };
+    assert!(finding.why.contains("3 rows of further ones"), "{finding}");
+}
+
+#[test]
+fn a_record_that_never_ends_takes_no_more_memory_than_the_longest_may() {
+    // A quote that is never closed, and 4 GB of zeros behind it: what was read before is kept.
+    let start = page_of(2) + "\"2\",\"7\",\"k";
+    let endless = start.as_bytes().chain(std::io::repeat(0).take(4 << 30));
+    let started = std::time::Instant::now();
+    let tables = load([Source { name: "x.csv", input: endless }]);
+    assert_eq!(tables.launches.len(), 2);
+    assert!(tables.findings.iter().any(|f| f.why.contains("more than 16 MiB")), "{tables:?}");
+    assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+}
