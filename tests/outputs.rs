@@ -16,8 +16,7 @@ fn a_folder_that_cannot_be_written_costs_the_files_only() {
         .env("STAGE2_OUT", "/proc/nothing/here")
         .env("STAGE2_SUMMARY", "stderr")
         .run();
-    assert_eq!(left.output.status.code(), Some(0));
-    let stderr = left.stderr();
+    let stderr = left.expect_said(0);
     assert!(stderr.contains("no trace file in /proc/nothing/here"), "{stderr}");
     assert!(stderr.contains("prefill  x1"), "{stderr}");
 }
@@ -131,8 +130,7 @@ fn a_summary_file_that_is_a_pipe_without_a_reader_costs_one_line() {
     // SAFETY: the path is NUL-terminated.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     let left = Guest::new("return").env("STAGE2_SUMMARY", &path).run();
-    assert_eq!(left.output.status.code(), Some(0));
-    let stderr = left.stderr();
+    let stderr = left.expect_said(0);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("the summary could not be written"), "{stderr}");
 }

@@ -112,8 +112,7 @@ fn a_cupti_that_refuses_to_be_switched_on_is_told_of_once_and_every_range_counts
         .env("STAGE2_RANGES", "decode_step")
         .env("STAGE2_SIM_FAULT", "enable=15")
         .run();
-    assert_eq!(left.output.status.code(), Some(0));
-    let stderr = left.stderr();
+    let stderr = left.expect_said(0);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("CUPTI refused to collect"), "{stderr}");
     assert_eq!(left.spool().losses().late_switches, 192);
@@ -163,8 +162,7 @@ fn a_last_flush_that_cupti_refuses_is_no_complete_result() {
         .env("STAGE2_SIM_FAULT", "flush=8")
         .env("STAGE2_SUMMARY", "stderr")
         .run();
-    assert_eq!(left.output.status.code(), Some(0));
-    let stderr = left.stderr();
+    let stderr = left.expect_said(0);
     assert!(stderr.contains("did not hand over its last records"), "{stderr}");
     assert!(stderr.contains("PARTIAL"), "{stderr}");
     assert!(left.spool().meta("gpu.incomplete").is_some_and(|reason| reason.contains("(8)")));

@@ -133,10 +133,15 @@ impl Left {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 
+    /// What was written to the guest's stderr. Fails unless it ended with this status.
+    pub fn expect_said(&self, code: i32) -> String {
+        assert_eq!(self.output.status.code(), Some(code), "{}", self.stderr());
+        self.stderr()
+    }
+
     /// Fails unless the guest ended with this status and nobody wrote to its stderr.
     pub fn expect_quiet(&self, code: i32) -> &Self {
-        assert_eq!(self.output.status.code(), Some(code), "{}", self.stderr());
-        assert_eq!(self.stderr(), "");
+        assert_eq!(self.expect_said(code), "");
         self
     }
 }

@@ -96,10 +96,12 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
 fn measured_in(report: &Report) -> Option<&'static str> {
     let stands_in =
         |origin: Origin| report.source == origin.label() && report.coverage.gpu_records() == 0;
-    match () {
-        () if stands_in(Origin::Nsys) => Some(NSYS),
-        () if stands_in(Origin::Ncu) => None,
-        () => Some(COLLECT),
+    if stands_in(Origin::Nsys) {
+        Some(NSYS)
+    } else if stands_in(Origin::Ncu) {
+        None
+    } else {
+        Some(COLLECT)
     }
 }
 

@@ -69,7 +69,7 @@ where
         for page in pages {
             read_page(page, &mut read, &mut tables);
         }
-        let mut launches = read.tell(&mut tables.findings);
+        let mut launches = read.finish(&mut tables.findings);
         launches.sort_by_key(|launch| (launch.id, launch.process_id));
         all.findings.append(&mut tables.findings);
         leave_out_other_gpus(&mut launches, &tables.devices, &mut all);
@@ -135,7 +135,8 @@ impl Launches {
         Some(self.launches.entry(key).or_insert_with(new))
     }
 
-    fn tell(self, findings: &mut Vec<Finding>) -> Vec<Launch> {
+    /// All of them, and what is wrong with them.
+    fn finish(self, findings: &mut Vec<Finding>) -> Vec<Launch> {
         self.unusable.tell(findings);
         if self.refused > 0 {
             findings.push(Finding::new(

@@ -139,21 +139,21 @@ pub struct Recommended<'t> {
 /// What to do, each once: first what caveats call for, then what concerns the most time.
 pub fn recommendations(takeaways: &[Takeaway]) -> Vec<Recommended<'_>> {
     let mut given: Vec<Recommended<'_>> = Vec::new();
-    for first in takeaways {
-        let Some(text) = first.recommendation.as_deref() else { continue };
+    for takeaway in takeaways {
+        let Some(text) = takeaway.recommendation.as_deref() else { continue };
         match given.iter_mut().find(|known| known.text == text) {
             // They are of different stages, or kernels.
             Some(known) => {
                 known.further += 1;
-                let parts = [known.concerns_percent, first.concerns_percent];
+                let parts = [known.concerns_percent, takeaway.concerns_percent];
                 known.concerns_percent =
                     parts.into_iter().flatten().reduce(|a, b| (a + b).min(100.0));
             }
             None => given.push(Recommended {
                 text,
-                first,
+                first: takeaway,
                 further: 0,
-                concerns_percent: first.concerns_percent,
+                concerns_percent: takeaway.concerns_percent,
             }),
         }
     }
