@@ -1,160 +1,21 @@
 //! The thread that takes in records fails: the guest works on, CUPTI is let go of, one line says why.
-//!
-//! The collector is linked in here, so that a GPU half can be given to it that fails where the test
-//! wants it to, on top of the real one and the simulated CUPTI. Each test runs this program again
-//! as the guest.
 
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 mod common;
-#[path = "guests/cuda.rs"]
-#[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]
-mod cuda;
-#[path = "guests/nvtx.rs"]
-#[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]
-mod nvtx;
 
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Spool, counts, simulator};
-use stage2::pool::Full;
-use stage2::state::{self, Phase, Tracer};
-use stage2::{cupti, lifecycle};
-use stage2_spool::{Ending, GpuNs};
-
-/// Which call of the GPU half fails.
-const FAILS: &str = "STAGE2_TEST_FAILS";
-
-/// The first work has been taken in and flushed.
-static SETTLED: AtomicBool = AtomicBool::new(false);
-
-/// The real GPU half, until one call.
-struct Failing(Box<dyn Tracer>);
-
-fn fail(here: &str) {
-    if std::env::var(FAILS).is_ok_and(|call| call == here) {
-        let none: [u8; 0] = [];
-        let missing = std::hint::black_box(7);
-        // What a programming error looks like.
-        let _ = none[missing];
-    }
-}
-
-impl Tracer for Failing {
-    fn fence(&self) -> u32 {
-        self.0.fence()
-    }
-    fn reports_launches(&self) -> bool {
-        self.0.reports_launches()
-    }
-    fn flush(&self, forced: bool) -> Result<(), String> {
-        if forced {
-            fail("last flush");
-        }
-        self.0.flush(forced)
-    }
-    fn now(&self) -> Option<GpuNs> {
-        self.0.now()
-    }
-    fn take_dropped(&self) -> u64 {
-        self.0.take_dropped()
-    }
-    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) -> u64 {
-        if SETTLED.load(Ordering::Relaxed) {
-            fail("later buffer");
-        }
-        self.0.walk(full, each)
-    }
-    fn text_at(&self, address: usize) -> &[u8] {
-        self.0.text_at(address)
-    }
-    fn collect(&self, on: bool) {
-        self.0.collect(on);
-    }
-    fn shut(&self) {
-        self.0.shut();
-    }
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        fail("facts");
-        self.0.facts()
-    }
-}
-
-fn wait_until(what: &str, met: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !met() {
-        assert!(Instant::now() < deadline, "{what} never came");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// CUPTI has one subscriber: whether another tool could be it now.
-fn cupti_is_free() -> bool {
-    type Subscribe = unsafe extern "C" fn(*mut usize, *const (), usize) -> u32;
-    extern "C" fn callback() {}
-    let mut subscriber = 0;
-    // SAFETY: the library is loaded already; the place is valid, and nothing is enabled that
-    // would call back.
-    let result = unsafe {
-        let library = libloading::Library::new(simulator()).expect("the simulator");
-        let subscribe = library.get::<Subscribe>(b"cuptiSubscribe").expect("cuptiSubscribe");
-        subscribe(&raw mut subscriber, callback as *const (), 0)
-    };
-    result == 0
-}
-
-#[test]
-#[ignore = "it is the guest of the others"]
-fn guest() {
-    let shared = lifecycle::start().expect("a start");
-    let failing = Failing(cupti::start(shared).expect("the simulated CUPTI"));
-    assert!(shared.gpu.set(Ok(Box::new(failing))).is_ok());
-    // The driver has its tool already.
-    // SAFETY: no other thread reads the environment meanwhile.
-    unsafe { std::env::remove_var("CUDA_INJECTION64_PATH") };
-    cuda::init();
-    let nvtx = nvtx::Nvtx::attached_to(stage2::inject::InitializeInjectionNvtx2);
-    let stream = cuda::Stream::new();
-    let work = |name: &[u8], kernels: u32| {
-        nvtx.push(name);
-        stream.launch(kernels);
-        stream.synchronize();
-        nvtx.pop();
-    };
-    work(b"before", 100);
-    std::thread::sleep(Duration::from_millis(300));
-    if std::env::var(FAILS).is_ok_and(|call| call == "last flush") {
-        end_well();
-    }
-    SETTLED.store(true, Ordering::Relaxed);
-    work(b"never taken in", 100);
-    wait_until("the end of the drain thread", || state::phase() == Phase::Ended);
-    wait_until("the end of the subscription", cupti_is_free);
-    let waiting = shared.events.waiting();
-    for _ in 0..200 {
-        work(b"after", 100);
-    }
-    assert_eq!(shared.events.waiting(), waiting, "nobody takes in events any more");
-    assert_eq!(shared.counters.buffers_refused.get(), 0);
-    assert!(lifecycle::start().is_none(), "off for good");
-    end_well();
-}
-
-/// Not by a return: what the test harness does at its end is no part of this.
-fn end_well() -> ! {
-    println!("worked on");
-    std::process::exit(0)
-}
+use common::{Spool, built, counts, simulator};
+use stage2_spool::Ending;
 
 /// Runs the guest; what it said, its spool, and how long it took.
 fn run(fails: &str) -> (Output, Spool, Duration) {
     let folder = tempfile::tempdir().expect("folder");
     let started = Instant::now();
-    let output = Command::new(std::env::current_exe().expect("own path"))
-        .args(["guest", "--exact", "--ignored", "--nocapture"])
+    let output = Command::new(built("failing"))
         .env_clear()
-        .env(FAILS, fails)
+        .env("STAGE2_TEST_FAILS", fails)
         .env("STAGE2_TEST_SIM", simulator())
         .env("STAGE2_CUPTI", simulator())
         .env("STAGE2_SIM_FAST", "1")
@@ -178,7 +39,7 @@ fn the_guest_works_on_and_one_line_says_why_we_are_off() {
         assert!(stdout.contains("worked on"), "{fails}: {stdout}");
         assert!(took < Duration::from_secs(4), "{fails}: {took:?}");
         assert_eq!(stderr.lines().count(), 1, "{fails}: {stderr}");
-        for part in ["stage2: off: ", "index out of bounds", "drain_fails.rs", "its last flush"] {
+        for part in ["stage2: off: ", "index out of bounds", "failing.rs", "its last flush"] {
             assert!(stderr.contains(part), "{fails}: {part:?} in {stderr}");
         }
         // What was flushed before can be read.

@@ -5,7 +5,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{Guest, Spool, collector, counts};
+use common::{Guest, Spool, built, collector, counts};
 
 #[test]
 fn ends_of_what_was_never_started_or_has_ended_leave_collection_as_it_is() {
@@ -58,9 +58,7 @@ fn the_trace_file_is_kept_up_to_date_while_events_come_faster_than_they_are_take
 
 #[test]
 fn an_allocator_that_makes_ranges_does_not_call_itself_for_ever_where_we_were_not_preloaded() {
-    let program = std::env::current_exe().expect("own path");
-    let folder = program.parent().expect("deps").with_file_name("examples");
-    let guest = Command::new(folder.join("annotated"))
+    let guest = Command::new(built("annotated"))
         .env_clear()
         .env("NVTX_INJECTION64_PATH", collector())
         .env("STAGE2_SUMMARY", "off")

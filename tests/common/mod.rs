@@ -32,7 +32,7 @@ pub struct Spool {
 }
 
 /// A file that cargo built for the tests.
-fn built(name: &str) -> PathBuf {
+pub fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("own path");
     let deps = test.parent().expect("deps");
     let folder =
