@@ -1,7 +1,7 @@
 //! Something worth knowing about a run -> what it is, why, and what to do about it.
 
 use serde::{Deserialize, Serialize};
-use stage2_figures::text::visible;
+use stage2_figures::text::{plain, visible};
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,6 +44,23 @@ impl Finding {
             why: seen(why.into()),
             remedy: seen(remedy.into()),
         }
+    }
+
+    /// As an item of a list in Markdown.
+    pub(crate) fn item(&self) -> String {
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        };
+        let mut item = format!("- **{severity}:** {}.", plain(&self.what));
+        for (label, text) in [("Why: ", &self.why), ("To do: ", &self.remedy)] {
+            if !text.is_empty() {
+                item.push_str(&format!(" {label}{}.", plain(text)));
+            }
+        }
+        item.push('\n');
+        item
     }
 }
 

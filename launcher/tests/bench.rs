@@ -32,7 +32,13 @@ echo report > "$out.nsys-rep"
 exit $code
 "#;
 
+/// A workload that opens `decode` three times.
 fn sandbox(nsys: bool) -> Sandbox {
+    sandbox_of(nsys, &[9_000_000, 3_000_000, 5_000_000])
+}
+
+/// A workload that opens `decode` for these times, ns. The recorded export of nsys has it once.
+fn sandbox_of(nsys: bool, decode_ns: &[u64]) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.executable("workload", WORKLOAD);
     std::fs::create_dir_all(sandbox.path("tools")).expect("folder");
@@ -48,9 +54,8 @@ fn sandbox(nsys: bool) -> Sandbox {
     writer.write(&Record::Anchor(Anchor { gpu: GpuNs(1), mono: MonoNs(1), wall: WallNs(1) }));
     writer.write(&Record::Name { id: 1, bytes: b"decode".to_vec() });
     writer.write(&Record::Path(Path { id: 1, parent: 0, name: 1, domain: 0 }));
-    for (range, start, ns) in
-        [(1, 1_000, 9_000_000), (2, 20_000_000, 3_000_000), (3, 30_000_000, 5_000_000)]
-    {
+    for (range, &ns) in (1..).zip(decode_ns) {
+        let start = range * 10_000_000;
         writer.write(&Record::RangeOpen(RangeOpen {
             range,
             path: 1,
@@ -98,7 +103,10 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     let assert = bench(&sandbox, &words).env("END", "3").assert().code(3);
     assert.stdout(
         contains("| whole process | untraced | 2 |")
-            .and(contains("| `decode` | nsys | 2 |"))
+            .and(contains("| `decode` | nsys |").not())
+            .and(contains(
+                "- nsys saw `decode` with other numbers of instances: 1, 1 (ranges only: 3 in every run)",
+            ))
             .and(contains("**The workload itself fails** (exit status 3)"))
             .and(contains("collector recorded no GPU work")),
     );
@@ -122,19 +130,51 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     }
     let rows = results["rows"].as_array().expect("rows");
     let decode: Vec<_> = rows.iter().filter(|row| row["stage"] == "decode").collect();
-    assert_eq!(decode.len(), 4, "{rows:#?}");
+    assert_eq!(decode.len(), 3, "{rows:#?}");
     // The first instance is cold; 3 and 5 ms are not.
     assert_eq!(decode[0]["configuration"], "ranges only");
     assert_eq!(decode[0]["runs_ns"], serde_json::json!([4_000_000, 4_000_000]));
     assert_eq!(decode[2]["median_ratio"], 1.0);
-    // What the recorded export says of its one range, in whole numbers.
-    assert_eq!(decode[3]["runs_ns"], serde_json::json!([517_030_787, 517_030_787]));
+    let left_out = serde_json::json!([{
+        "stage": "decode", "configuration": "nsys", "expected": 3, "instances": [1, 1],
+    }]);
+    assert_eq!(results["left_out"], left_out);
     assert!(common::read(&sandbox.path("b/bench.md")).contains("A/A"));
     assert!(!sandbox.path("asked").exists(), "nobody reads the tables of nsys stats");
     let left: Vec<_> = std::fs::read_dir(sandbox.path("b")).expect("folder").flatten().collect();
     // Besides the results only the log of the first run, which says why the workload fails.
     assert_eq!(left.len(), 3, "captures are not kept: {left:?}");
     assert!(sandbox.path("b/round-1/untraced").is_dir());
+}
+
+#[test]
+fn stages_under_nsys_are_compared_where_it_saw_all_of_their_instances() {
+    let sandbox = sandbox_of(true, &[500_000_000]);
+    bench(&sandbox, &["--rounds", "1", "--", "./workload"]).assert().success().stdout(
+        contains("| `decode` | nsys | 1 | 517.031 | 517.031 | 1.034 | 1.034 |")
+            .and(contains("- nsys saw").not()),
+    );
+    let results = results(&sandbox);
+    let rows = results["rows"].as_array().expect("rows");
+    let nsys = rows.iter().find(|row| row["stage"] == "decode" && row["configuration"] == "nsys");
+    // What the recorded export says of its one range.
+    assert_eq!(nsys.expect("a row")["runs_ns"], serde_json::json!([517_030_787]));
+    assert_eq!(results["left_out"], serde_json::json!([]));
+}
+
+#[test]
+fn what_nsys_says_of_its_capture_stands_under_the_table() {
+    let sandbox = sandbox(true);
+    let lossy =
+        NSYS.replace("echo report", "echo 'Unknown runtime API function index: 468'; echo report");
+    sandbox.executable("tools/nsys", &lossy);
+    let assert = bench(&sandbox, &["--rounds", "1", "--", "./workload"]).assert().success();
+    let page = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    let warning = page.lines().find(|line| line.contains("function index: 468"));
+    assert!(
+        warning.is_some_and(|line| line.starts_with("- **warning:** nsys met a call")),
+        "{page}"
+    );
 }
 
 #[test]

@@ -1,46 +1,15 @@
-//! Runs of the workload -> times of each stage, and how they compare.
-
-use std::ffi::OsString;
+//! What a run of the workload left behind -> the times of its stages.
 
 use serde::Serialize;
 
 use crate::bundle::WorkloadExit;
 use crate::finding::{Finding, Severity};
 use crate::load::spool::load_folder;
-use crate::load::stats::median;
 use crate::merge::merge;
 use crate::nsys::load::sqlite;
 use crate::plan::{NSYS_BASE, Pass};
 use crate::report::model::{PathKind, RunInfo};
 use crate::run::Ran;
-
-/// Version of the format of `bench.json`.
-const SCHEMA: u32 = 1;
-
-/// Everything that was measured: contents of `bench.json`. Times are nanoseconds.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Results {
-    /// Version of this format.
-    schema: u32,
-    /// Version of the program that wrote it.
-    stage2_version: String,
-    /// The words after `--`. Bytes that are no UTF-8 are replaced.
-    command: Vec<String>,
-    /// Rounds that were asked for.
-    pub(super) rounds: u32,
-    /// A signal or the time limit ended the benchmark before its time.
-    pub(super) cut_short: bool,
-    /// A simulated GPU took part: then no number says anything about real hardware.
-    pub(super) simulated: bool,
-    /// How the workload ends when nobody looks on.
-    pub(super) workload_exit: Option<WorkloadExit>,
-    /// What was compared.
-    pub(super) configurations: Vec<Configuration>,
-    /// The whole process, and then the stages, under each configuration.
-    pub(super) rows: Vec<Row>,
-    /// What has to be known about it.
-    pub(super) findings: Vec<Finding>,
-}
 
 /// One way to run the workload.
 #[derive(Clone, Debug, Serialize)]
@@ -55,11 +24,11 @@ pub(super) struct Configuration {
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Run {
-    round: u32,
-    exit: Option<WorkloadExit>,
+    pub(super) round: u32,
+    pub(super) exit: Option<WorkloadExit>,
     /// From the start of the process to its end.
-    duration_ns: Option<u64>,
-    stages: Vec<StageTime>,
+    pub(super) duration_ns: Option<u64>,
+    pub(super) stages: Vec<StageTime>,
     /// Records of GPU work, where it was to be recorded.
     pub(super) gpu_records: Option<u64>,
 }
@@ -75,26 +44,18 @@ pub(super) struct StageTime {
     pub(super) host_ns: u64,
 }
 
-/// A stage, or the whole process, under one configuration.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Row {
-    /// None: the whole process.
-    pub(super) stage: Option<String>,
-    pub(super) configuration: String,
-    /// Of each run that was measured.
-    pub(super) runs_ns: Vec<u64>,
-    pub(super) median_ns: u64,
-    pub(super) min_ns: u64,
-    /// Median against that of the first configuration that has the stage.
-    pub(super) median_ratio: Option<f64>,
-    /// The same of the minima.
-    pub(super) min_ratio: Option<f64>,
-}
-
 impl Configuration {
     /// Nothing measured yet; `failed` where it cannot be.
     pub(super) fn new(name: String, what: &str, failed: Option<String>) -> Self {
         Self { name, what: what.to_owned(), runs: Vec::new(), failed }
+    }
+
+    /// The runs that say something: those up to one that failed are as good as any.
+    pub(super) fn good_runs(&self) -> &[Run] {
+        match self.runs.split_last() {
+            Some((_, before)) if self.failed.is_some() => before,
+            _ => &self.runs,
+        }
     }
 }
 
@@ -174,118 +135,4 @@ pub(super) fn recorded(pass: &Pass) -> Result<Recorded, String> {
     };
     let stages = rows.filter_map(time).collect();
     Ok(Recorded { stages, simulated: report.simulated, gpu_records, findings })
-}
-
-impl Results {
-    /// Nothing measured yet.
-    pub(super) fn new(command: &[OsString], rounds: u32) -> Self {
-        Self {
-            schema: SCHEMA,
-            stage2_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-            rounds,
-            cut_short: false,
-            simulated: false,
-            workload_exit: None,
-            configurations: Vec::new(),
-            rows: Vec::new(),
-            findings: Vec::new(),
-        }
-    }
-
-    /// How the workload fails, also when nobody looks on; nothing where it goes through.
-    pub(super) fn failed_exit(&self) -> Option<WorkloadExit> {
-        self.workload_exit.filter(|exit| *exit != WorkloadExit::Code(0))
-    }
-
-    /// Makes the rows.
-    pub(super) fn compare(&mut self) {
-        let mut stages: Vec<Option<String>> = vec![None];
-        for run in self.configurations.iter().flat_map(|c| &c.runs) {
-            for StageTime { stage, .. } in &run.stages {
-                if !stages.iter().any(|known| known.as_ref() == Some(stage)) {
-                    stages.push(Some(stage.clone()));
-                }
-            }
-        }
-        self.rows.clear();
-        for stage in stages {
-            let mut first: Option<(u64, u64)> = None;
-            for configuration in &self.configurations {
-                let measured = |run: &Run| match &stage {
-                    None => run.duration_ns,
-                    Some(stage) => {
-                        let found = run.stages.iter().find(|time| time.stage == *stage);
-                        found.map(|time| time.host_ns)
-                    }
-                };
-                // The runs up to one that failed are as good as any.
-                let fine = configuration.runs.len()
-                    - usize::from(configuration.failed.is_some() && !configuration.runs.is_empty());
-                let runs_ns: Vec<u64> =
-                    configuration.runs.iter().take(fine).filter_map(measured).collect();
-                let least = runs_ns.iter().copied().min();
-                let (Some(median_ns), Some(min_ns)) = (median(&mut runs_ns.clone()), least) else {
-                    continue;
-                };
-                let basis = *first.get_or_insert((median_ns, min_ns));
-                self.rows.push(Row {
-                    stage: stage.clone(),
-                    configuration: configuration.name.clone(),
-                    runs_ns,
-                    median_ns,
-                    min_ns,
-                    median_ratio: ratio(median_ns, basis.0),
-                    min_ratio: ratio(min_ns, basis.1),
-                });
-            }
-        }
-    }
-}
-
-fn ratio(value: u64, basis: u64) -> Option<f64> {
-    (basis > 0).then(|| value as f64 / basis as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(duration_ns: u64, decode_ns: Option<u64>) -> Run {
-        let stage = |host_ns| StageTime { stage: "decode".into(), instances: Some(8), host_ns };
-        Run {
-            round: 1,
-            exit: Some(WorkloadExit::Code(0)),
-            duration_ns: Some(duration_ns),
-            stages: decode_ns.map(stage).into_iter().collect(),
-            gpu_records: None,
-        }
-    }
-
-    #[test]
-    fn every_row_is_held_against_the_first_configuration_that_has_it() {
-        let mut results = Results::new(&["x".into()], 3);
-        for (name, runs) in [
-            ("untraced", vec![run(100, None), run(300, None), run(200, None)]),
-            ("ranges only", vec![run(210, Some(10)), run(190, Some(20))]),
-            ("collector", vec![run(240, Some(30)), run(220, Some(15)), run(1, Some(1))]),
-        ] {
-            let mut configuration = Configuration::new(name.into(), "", None);
-            configuration.runs = runs;
-            results.configurations.push(configuration);
-        }
-        // Its last run failed: only the others count.
-        results.configurations[2].failed = Some("exit status 1".into());
-        results.compare();
-        let row = |at: usize| {
-            let Row { stage, median_ns, min_ns, median_ratio, min_ratio, .. } = &results.rows[at];
-            (stage.as_deref(), *median_ns, *min_ns, *median_ratio, *min_ratio)
-        };
-        assert_eq!(results.rows.len(), 5);
-        assert_eq!(row(0), (None, 200, 100, Some(1.0), Some(1.0)));
-        assert_eq!(row(1), (None, 200, 190, Some(1.0), Some(1.9)));
-        assert_eq!(row(2), (None, 230, 220, Some(1.15), Some(2.2)));
-        assert_eq!(row(3), (Some("decode"), 15, 10, Some(1.0), Some(1.0)));
-        assert_eq!(row(4), (Some("decode"), 23, 15, Some(23.0 / 15.0), Some(1.5)));
-    }
 }

@@ -4,6 +4,7 @@
 //! and untraced once more (the A/A pairs, which show how far equal runs differ); every second round
 //! the other way round.
 
+mod compare;
 mod measure;
 mod table;
 
@@ -20,15 +21,19 @@ use crate::launch::Job;
 use crate::plan::{self, Plan};
 use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, describe_exit, run_alone};
 use crate::terminal::{Terminal, print};
-use measure::{Configuration, Recorded, Results, Run};
+use compare::Results;
+use measure::{Configuration, Recorded, Run};
 
 /// Name of the configuration that all others are held against.
 const UNTRACED: &str = "untraced";
 
+/// Name of the one that stages are held against.
+const RANGES_ONLY: &str = "ranges only";
+
 /// What is compared, by the name of its pass: name in the tables, and what it is.
 const CONFIGURATIONS: [(&str, &str, &str); 4] = [
     ("untraced", UNTRACED, "the command as it is, no library of ours in it"),
-    ("baseline", "ranges only", "NVTX ranges timed by the collector, CUPTI off (STAGE2_GPU=off)"),
+    ("baseline", RANGES_ONLY, "NVTX ranges timed by the collector, CUPTI off (STAGE2_GPU=off)"),
     ("collect", "collector", "every kernel recorded and placed in its range"),
     ("nsys", "nsys", "`nsys profile` with pipeline.nsys.*; its whole time includes its report"),
 ];
@@ -171,7 +176,7 @@ impl Bench<'_> {
                 let why = "untraced, too: the times are those of a run that fails";
                 let log = pass.capture.as_ref().map(|capture| capture.log.display().to_string());
                 let remedy = format!("see {}", log.unwrap_or_default());
-                self.note(Finding::new(Severity::Warning, what, why, remedy));
+                self.terminal.finding(&Finding::new(Severity::Warning, what, why, remedy));
                 says_why = true;
             }
         }
@@ -191,7 +196,7 @@ impl Bench<'_> {
         if let Some(why) = &failed {
             let what = format!("{name}: no measurement in round {round}");
             let remedy = format!("see what is left in {}", kept.display());
-            self.note(Finding::new(Severity::Warning, what, why.clone(), remedy));
+            self.terminal.finding(&Finding::new(Severity::Warning, what, why.clone(), remedy));
         } else if !says_why && let Err(error) = std::fs::remove_dir_all(&kept) {
             self.terminal.detail(&format!("{} stays: {error}", kept.display()));
         }

@@ -1,7 +1,9 @@
 //! What was measured -> `bench.md`.
 
-use super::UNTRACED;
-use super::measure::{Configuration, Results, Row, Run};
+use super::compare::{LeftOut, Results, Row};
+use super::measure::{Configuration, Run};
+use super::{RANGES_ONLY, UNTRACED};
+use crate::finding::Finding;
 use crate::report::numbers::{ABSENT, ms3, or_absent, ratio3};
 use crate::report::table::{Align, Table};
 use crate::run::describe_exit;
@@ -60,9 +62,6 @@ pub(super) fn page(results: &Results) -> String {
         let more = names.len() + 1 - shown.len();
         page.push_str(&format!("{more} more stages are in bench.json.\n\n"));
     }
-    let staged = |name: &str| {
-        results.rows.iter().any(|row| row.stage.is_some() && row.configuration == name)
-    };
     let recorded = |of: &Configuration| of.runs.iter().any(|run| run.gpu_records.is_some());
     if names.is_empty() && results.configurations.iter().any(recorded) {
         page.push_str(
@@ -76,7 +75,8 @@ pub(super) fn page(results: &Results) -> String {
         }
         // Untraced, nobody sees ranges.
         let measured = failed.is_none() && !runs.is_empty();
-        if !names.is_empty() && measured && !name.starts_with(UNTRACED) && !staged(name) {
+        let staged = runs.iter().any(|run| !run.stages.is_empty());
+        if !names.is_empty() && measured && !name.starts_with(UNTRACED) && !staged {
             page.push_str(&format!("- {name} recorded none of the ranges\n"));
         }
         if measured && recorded_nothing(runs) {
@@ -87,8 +87,24 @@ pub(super) fn page(results: &Results) -> String {
         if let Some(why) = failed {
             page.push_str(&format!("- {name} was not measured (to the end): {}\n", code(why)));
         }
+        let of = |left_out: &&LeftOut| left_out.configuration == *name;
+        for left_out in results.left_out.iter().filter(of).take(MAX_STAGES) {
+            page.push_str(&absent(left_out));
+        }
     }
+    page.extend(results.findings.iter().map(Finding::item));
     page
+}
+
+/// Why runs have no time of a stage.
+fn absent(LeftOut { stage, configuration, expected, instances }: &LeftOut) -> String {
+    let seen: Vec<String> = instances.iter().map(u64::to_string).collect();
+    format!(
+        "- {configuration} saw {} with other numbers of instances: {} ({RANGES_ONLY}: {expected} in \
+         every run); these runs have no time of it here\n",
+        code(stage),
+        seen.join(", "),
+    )
 }
 
 /// GPU work was to be recorded, and there was none.

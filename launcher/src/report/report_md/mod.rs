@@ -12,7 +12,7 @@ use super::first_screen::first_screen;
 use super::model::Report;
 use super::numbers::count;
 use super::regions::regions_md;
-use crate::finding::Severity;
+use crate::finding::{Finding, Severity};
 use stage2_figures::text::plain;
 
 /// Rows of a table in this page; metrics.json has them all.
@@ -62,20 +62,7 @@ fn findings(report: &Report) -> String {
         out.push_str("None.\n\n");
         return out;
     }
-    for finding in &report.findings {
-        let severity = match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        };
-        out.push_str(&format!("- **{severity}:** {}.", plain(&finding.what)));
-        for (label, text) in [("Why: ", &finding.why), ("To do: ", &finding.remedy)] {
-            if !text.is_empty() {
-                out.push_str(&format!(" {label}{}.", plain(text)));
-            }
-        }
-        out.push('\n');
-    }
+    out.extend(report.findings.iter().map(Finding::item));
     out.push('\n');
     out
 }
