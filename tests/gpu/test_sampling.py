@@ -97,15 +97,33 @@ class Sampling(unittest.TestCase):
             ],
         )
 
-    def test_times_are_compared_without_the_cold_repetition(self):
+    def times(self, **decode_ms):
         run = self.out / "run"
         run.mkdir()
-        for name, decode in (("none-1-a", 100), ("sampled-1", 104), ("none-1-b", 101)):
+        for name, decode in decode_ms.items():
             host_ms = [{"decode": 900}, {"decode": decode}, {"decode": decode + 1}]
-            (run / f"{name}.out").write_text("noise\n" + json.dumps({"host_ms": host_ms}) + "\n")
-        lines = list(sampling.times(run))
-        self.assertEqual(lines[-1], (False, "sampled decode 1.040x of untraced, at most 1.03x"))
-        self.assertIn("A/A noise of untraced: minimum 1.0%", lines[-2][1])
+            file = run / f"{name.replace('_', '-')}.out"
+            file.write_text("noise\n" + json.dumps({"host_ms": host_ms}) + "\n")
+        return list(sampling.times(run))
+
+    def test_times_are_compared_without_the_cold_repetition(self):
+        for sampled, good in ((108, True), (117, False)):
+            with self.subTest(sampled=sampled):
+                self.setUp()
+                lines = self.times(none_1_a=100, sampled_1=sampled, full_1=120, none_1_b=101)
+                self.assertEqual(lines[-1][0], good)
+                share = (sampled - 100) / 20
+                self.assertIn(f"a sample costs {share:.2f} of what a full", lines[-1][1])
+                self.assertIn("A/A noise of untraced: minimum 1.0%", lines[-2][1])
+
+    def test_a_cost_within_the_noise_has_no_share(self):
+        lines = self.times(none_1_a=100, sampled_1=101, full_1=102, none_1_b=103)
+        self.assertIsNone(lines[-1][0])
+        self.assertIn("less than the noise", lines[-1][1])
+
+    def test_no_full_record_fails(self):
+        lines = self.times(none_1_a=100, sampled_1=101, none_1_b=103)
+        self.assertIs(lines[-1][0], False)
 
 
 if __name__ == "__main__":
