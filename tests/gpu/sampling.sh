@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Times an eager LLM decode untraced and with STAGE2_SAMPLE=1/16 in turn, and compares what the
-# sample says with a full record of the same workload. About 3.5 to 6 minutes.
+# sample says with a full record of the same workload. About 4 to 7 minutes.
 # Usage: sampling.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
 # Environment: PYTHON (python3), ROUNDS (3), REPS (6), STEP_TIMEOUT_S (120).
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
