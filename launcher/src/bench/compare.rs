@@ -56,8 +56,8 @@ pub(super) struct Row {
     pub(super) min_ratio: Option<f64>,
 }
 
-/// A stage that a configuration saw another number of times than it was there: its time would be
-/// that of something else.
+/// Runs of a configuration that saw a stage another number of times than it was there: what they
+/// took would be the time of something else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct LeftOut {
     pub(super) stage: String,
@@ -139,7 +139,11 @@ fn expected(configurations: &[Configuration], stage: &str) -> Option<u64> {
 
 /// Instances of a stage in a run; none where it does not say.
 fn seen(run: &Run, stage: &str) -> Option<u64> {
-    run.stages.iter().find(|time| time.stage == stage).map_or(Some(0), |time| time.instances)
+    stage_of(run, stage).map_or(Some(0), |time| time.instances)
+}
+
+fn stage_of<'r>(run: &'r Run, stage: &str) -> Option<&'r StageTime> {
+    run.stages.iter().find(|time| time.stage == stage)
 }
 
 /// What the runs of a configuration took, of a stage or (none) as a whole, and what they leave out.
@@ -157,10 +161,7 @@ fn times(
     for run in runs {
         match (seen(run, stage), expected) {
             (Some(seen), Some(expected)) if seen != expected => instances.push(seen),
-            _ => {
-                let time = run.stages.iter().find(|time| time.stage == stage);
-                runs_ns.extend(time.map(|time| time.host_ns));
-            }
+            _ => runs_ns.extend(stage_of(run, stage).map(|time| time.host_ns)),
         }
     }
     // Where no range was seen at all, as untraced, there is nothing to leave out.

@@ -227,6 +227,7 @@ impl Bench<'_> {
         ran.failed.clone().or_else(|| if is_tool { None } else { other() })
     }
 
+    /// Tells something that no other line of the page says.
     fn note(&mut self, finding: Finding) {
         if !self.results.findings.contains(&finding) {
             self.terminal.finding(&finding);
