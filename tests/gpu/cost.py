@@ -1,21 +1,32 @@
 """A program and ways to run it -> what each way costs at a launch and at the end of the process.
 
-    cost.py LIBRARY PROGRAM [KERNELS [ROUNDS]]
+    cost.py LIBRARY FLOOR PROGRAM [KERNELS [ROUNDS]]
 
-Runs PROGRAM (cost.cu) untraced, untraced again, under the collector, and under the collector that
-collects in one range only, in turn. Prints a table in Markdown: minima and medians over the rounds;
-what the two untraced ways differ by is the noise.
+Runs PROGRAM (cost.cu) untraced, untraced again, under bare CUPTI (FLOOR, floor.cpp), under the
+collector, and under the collector that collects in one range only or in none, in turn; every other
+round the other way round. Prints a table in Markdown: minima and medians over the rounds; what the
+two untraced ways differ by is the noise. Below it stands what the collector adds to a launch in the
+range over what bare CUPTI adds.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import random
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+UNTRACED, FLOOR, EVERY = "untraced", "bare CUPTI", "every kernel"
+
+DRAWS = 4000
+"""Times that processes are drawn anew, with replacement, for the interval of a quotient."""
 
 
 class Run(NamedTuple):
@@ -51,32 +62,64 @@ def run(program: Path, kernels: int, variables: dict[str, str]) -> Run:
 
 def main() -> None:
     """Run everything in turn and print the table."""
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
-    library, program = (Path(word).resolve() for word in sys.argv[1:3])
-    kernels = int(sys.argv[3]) if len(sys.argv) > 3 else 1_000_000
-    rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 5
+    library, floor, program = (Path(word).resolve() for word in sys.argv[1:4])
+    kernels = int(sys.argv[4]) if len(sys.argv) > 4 else 1_000_000
+    rounds = int(sys.argv[5]) if len(sys.argv) > 5 else 5
     collector = {"LD_PRELOAD": str(library), "STAGE2_OUT": "OUT", "STAGE2_SUMMARY": "off"}
     ways: dict[str, dict[str, str]] = {
-        "untraced": {},
+        UNTRACED: {},
         "untraced again": {},
-        "every kernel": collector,
+        FLOOR: {"CUDA_INJECTION64_PATH": str(floor)},
+        EVERY: collector,
         "range `collected` only": {**collector, "STAGE2_RANGES": "collected"},
         "no range matches": {**collector, "STAGE2_RANGES": "none-such"},
     }
     found: dict[str, list[Run]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, variables in ways.items():
-            found[name].append(run(program, kernels, variables))
+    for round_ in range(rounds):
+        for name in list(ways)[:: -1 if round_ % 2 else 1]:
+            found[name].append(run(program, kernels, ways[name]))
     print(f"{kernels} kernels a process, {rounds} rounds, minima (medians)\n")
     print("| way | ns a launch in the range | outside | ms from last kernel to end | spool MB |")
     print("|---|---|---|---|---|")
     for name, runs in found.items():
         cells = []
         for pick in (lambda r: r.in_ns, lambda r: r.out_ns, lambda r: r.exit_ms):
-            values = sorted(map(pick, runs))
-            cells.append(f"{values[0]:.1f} ({values[len(values) // 2]:.1f})")
+            values = list(map(pick, runs))
+            cells.append(f"{min(values):.1f} ({statistics.median(values):.1f})")
         print(f"| {name} | {' | '.join(cells)} | {runs[0].spool_bytes / 1e6:.2f} |")
+    launches = {name: [each.in_ns for each in runs] for name, runs in found.items()}
+    launches[UNTRACED] += launches.pop("untraced again")
+    for label, pick in (("minima", min), ("medians", statistics.median)):
+        print(f"\n({EVERY} - {UNTRACED}) / ({FLOOR} - {UNTRACED}), by {label}:", end=" ")
+        print(described(launches[UNTRACED], launches[FLOOR], launches[EVERY], pick))
+
+
+def described(
+    untraced: list[float],
+    floor: list[float],
+    collector: list[float],
+    pick: Callable[[list[float]], float],
+) -> str:
+    """Tell the quotient of two costs, and where 95 % of those of other draws of processes lie."""
+    asked = quotient(pick(untraced), pick(floor), pick(collector))
+    if asked is None:
+        return "none, for under bare CUPTI it is no slower"
+    chance = random.Random(1)
+    drawn = []
+    for _ in range(DRAWS):
+        times = (pick(chance.choices(all_, k=len(all_))) for all_ in (untraced, floor, collector))
+        found = quotient(*times)
+        drawn.append(math.inf if found is None else found)
+    drawn.sort()
+    low, high = drawn[DRAWS // 40], drawn[-DRAWS // 40 - 1]
+    return f"{asked:.2f} (95 % of {DRAWS} draws of the processes: {low:.2f} to {high:.2f})"
+
+
+def quotient(untraced: float, floor: float, collector: float) -> float | None:
+    """Divide what the collector costs by what the floor does; `None` where that costs nothing."""
+    return (collector - untraced) / (floor - untraced) if floor > untraced else None
 
 
 if __name__ == "__main__":

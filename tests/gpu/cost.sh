@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# What a launch and the end of a process cost, untraced and under the collector, in turn.
-# Needs a GPU, nvcc and Python. Usage: cost.sh LIBSTAGE2 [KERNELS [ROUNDS]]
+# What a launch and the end of a process cost, untraced, under bare CUPTI and under the collector, in turn.
+# Needs a GPU, nvcc with CUPTI beside it, and Python. Usage: cost.sh LIBSTAGE2 [KERNELS [ROUNDS]]
 set -euo pipefail
 library=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
+cupti=$cuda/extras/CUPTI
 nvcc -O2 -arch=native "$here/cost.cu" -o "$work/cost"
-python3 "$here/cost.py" "$library" "$work/cost" "${@:2}"
+nvcc -O2 -shared -Xcompiler -fPIC "$here/floor.cpp" -o "$work/floor.so" \
+  -I"$cupti/include" -L"$cupti/lib64" -lcupti -Xlinker -rpath="$cupti/lib64"
+python3 "$here/cost.py" "$library" "$work/floor.so" "$work/cost" "${@:2}"
