@@ -124,6 +124,11 @@ pub(crate) enum Command {
         #[arg(long, value_name = "N", default_value_t = 3,
               value_parser = clap::value_parser!(u32).range(1..=1000))]
         rounds: u32,
+        /// Untraced runs before the first round that are not measured: files are read and kernels
+        /// compiled for the first time in them
+        #[arg(long, value_name = "N", default_value_t = 1,
+              value_parser = clap::value_parser!(u32).range(0..=1000))]
+        warmup: u32,
         /// Settings, as for a run
         #[arg(value_name = "KEY=VALUE")]
         overrides: Vec<String>,

@@ -65,8 +65,9 @@ fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Demo { overrides }) => {
             demo::job(&options, overrides, terminal)?.launch(terminal)
         }
-        Some(Command::Bench { rounds, overrides, workload }) => {
-            bench::bench(&options, rounds, overrides, workload, terminal)
+        Some(Command::Bench { rounds, warmup, overrides, workload }) => {
+            let times = bench::Times { rounds, warmup };
+            bench::bench(&options, times, overrides, workload, terminal)
         }
         Some(Command::Report { bundle, overrides }) => {
             launch::report_again(&bundle, &options, overrides, terminal)

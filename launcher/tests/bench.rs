@@ -120,7 +120,8 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
         })
         .collect();
     // The fourth of a round is nsys, which leaves the workload alone.
-    assert_eq!(order.concat(), "urcuru".to_owned() + "urucru");
+    let warm_up = "u".to_owned();
+    assert_eq!(order.concat(), warm_up + "urcuru" + "urucru");
     let results = results(&sandbox);
     for name in
         ["untraced", "untraced again", "ranges only", "ranges only again", "collector", "nsys"]
@@ -145,6 +146,37 @@ fn everything_runs_in_turn_and_the_second_round_in_reverse() {
     // Besides the results only the log of the first run, which says why the workload fails.
     assert_eq!(left.len(), 3, "captures are not kept: {left:?}");
     assert!(sandbox.path("b/round-1/untraced").is_dir());
+}
+
+#[test]
+fn runs_before_the_rounds_are_in_no_number() {
+    // Slow and failing, as one that finds its caches empty; the others are neither.
+    const COLD: &str = "#!/bin/sh\n[ -e warm ] || { touch warm; sleep 0.4; exit 5; }\n";
+    let slow = |row: &Value| row["median_ns"].as_u64().expect("a time") >= 400_000_000;
+    let measured =
+        |warmup: &str| {
+            let sandbox = sandbox(false);
+            sandbox.executable("cold", COLD);
+            let words = ["--rounds", "1", "--warmup", warmup, "--", "./cold"];
+            let output = bench(&sandbox, &words).output().expect("stage2-launch");
+            assert!(!sandbox.path("b/warm-up").exists());
+            let results = results(&sandbox);
+            assert_eq!(results["warmup"].to_string(), warmup);
+            let rows = results["rows"].as_array().expect("rows").clone();
+            let page = common::read(&sandbox.path("b/bench.md"));
+            assert!(page.contains(&format!(
+                "Untraced warm-up runs before them, in no number here: {warmup}."
+            )));
+            (output.status.code(), rows.iter().filter(|row| slow(row)).count(), page)
+        };
+    for warmup in ["1", "2"] {
+        let (code, slow, page) = measured(warmup);
+        assert_eq!((code, slow), (Some(0), 0), "{page}");
+        assert!(!page.contains("fails"), "{page}");
+    }
+    let (code, slow, page) = measured("0");
+    assert_eq!((code, slow), (Some(5), 1), "{page}");
+    assert!(page.contains("The workload itself fails"), "{page}");
 }
 
 #[test]
@@ -182,7 +214,12 @@ fn a_configuration_that_fails_costs_its_column_only() {
     let sandbox = sandbox(false);
     let words = ["--rounds", "3", "--", "./workload"];
     let assert = bench(&sandbox, &words).env("END_TRACED", "7").assert().success();
+    let stderr = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert.stdout(contains("collector was not measured").and(contains("nsys was not measured")));
+    // What is not there is told once, and leaves nothing to look at.
+    assert_eq!(stderr.matches("nsys cannot be run").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("see what is left in").count(), 3, "{stderr}");
+    assert!(!sandbox.path("b/round-1/nsys").exists());
     let results = results(&sandbox);
     assert_eq!(runs(&results, "untraced") + runs(&results, "untraced again"), 6);
     for name in ["ranges only", "collector"] {
@@ -209,7 +246,10 @@ fn a_command_that_is_not_there_ends_as_in_a_shell() {
     bench(&sandbox, &["--", "./no-such"]).assert().code(127).stderr(contains("no-such"));
     bench(&sandbox, &["run.nonsense=1", "--", "true"]).assert().code(2);
     bench(&sandbox, &["--rounds", "0", "--", "true"]).assert().code(2);
+    bench(&sandbox, &["--warmup", "-1", "--", "true"]).assert().code(2);
     bench(&sandbox, &[]).assert().code(2).stderr(contains("no command to run"));
+    let without_warm_up = ["--warmup", "0", "--", "./no-such"];
+    bench(&self::sandbox(false), &without_warm_up).assert().code(127);
 }
 
 #[test]

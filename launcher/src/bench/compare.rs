@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use serde::Serialize;
 
-use super::RANGES_ONLY;
 use super::measure::{Configuration, Run, StageTime};
+use super::{RANGES_ONLY, Times};
 use crate::bundle::WorkloadExit;
 use crate::finding::Finding;
 use crate::load::stats::median;
@@ -24,6 +24,8 @@ pub(super) struct Results {
     command: Vec<String>,
     /// Rounds that were asked for.
     pub(super) rounds: u32,
+    /// Untraced runs before them that are in no number here.
+    pub(super) warmup: u32,
     /// A signal or the time limit ended the benchmark before its time.
     pub(super) cut_short: bool,
     /// A simulated GPU took part: then no number says anything about real hardware.
@@ -70,12 +72,13 @@ pub(super) struct LeftOut {
 
 impl Results {
     /// Nothing measured yet.
-    pub(super) fn new(command: &[OsString], rounds: u32) -> Self {
+    pub(super) fn new(command: &[OsString], Times { rounds, warmup }: Times) -> Self {
         Self {
             schema: SCHEMA,
             stage2_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             rounds,
+            warmup,
             cut_short: false,
             simulated: false,
             workload_exit: None,
@@ -196,7 +199,7 @@ mod tests {
 
     #[test]
     fn every_row_is_held_against_the_first_configuration_that_has_it() {
-        let mut results = Results::new(&["x".into()], 3);
+        let mut results = Results::new(&["x".into()], Times { rounds: 3, warmup: 1 });
         for (name, runs) in [
             ("untraced", vec![run(100, None), run(300, None), run(200, None)]),
             ("ranges only", vec![run(210, Some(10)), run(190, Some(20))]),
@@ -232,7 +235,7 @@ mod tests {
     }
 
     fn compared(configurations: &[(&str, Vec<Run>)]) -> Results {
-        let mut results = Results::new(&["x".into()], 3);
+        let mut results = Results::new(&["x".into()], Times { rounds: 3, warmup: 1 });
         for (name, runs) in configurations {
             let mut configuration = Configuration::new((*name).into(), "", None);
             configuration.runs.clone_from(runs);

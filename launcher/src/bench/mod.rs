@@ -1,8 +1,8 @@
 //! A command -> what it takes untraced and under each profiler, in turn: `bench.md` and `bench.json`.
 //!
-//! Every round runs untraced, ranges only, collector and the other profilers, and then ranges only
-//! and untraced once more (the A/A pairs, which show how far equal runs differ); every second round
-//! the other way round.
+//! Untraced runs that nobody measures come first. Every round then runs untraced, ranges only,
+//! collector and the other profilers, and then ranges only and untraced once more (the A/A pairs,
+//! which show how far equal runs differ); every second round the other way round.
 
 mod compare;
 mod measure;
@@ -18,7 +18,7 @@ use crate::config::{self, Composed};
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::launch::Job;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Pass, Plan};
 use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, describe_exit, run_alone};
 use crate::terminal::{Terminal, print};
 use compare::Results;
@@ -44,10 +44,19 @@ const TWICE: usize = 2;
 /// A configuration: index of its pass, and whether it is the second one of its kind.
 type Slot = (usize, bool);
 
-/// `stage2-launch bench`. The exit status is that of the first untraced run.
+/// How often things run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// Rounds.
+    pub(crate) rounds: u32,
+    /// Untraced runs before them that are not measured.
+    pub(crate) warmup: u32,
+}
+
+/// `stage2-launch bench`. The exit status is that of the first untraced run of the rounds.
 pub(crate) fn bench(
     options: &Options,
-    rounds: u32,
+    times: Times,
     overrides: Vec<String>,
     command: Vec<std::ffi::OsString>,
     terminal: &Terminal,
@@ -63,7 +72,11 @@ pub(crate) fn bench(
     let library = job.collector(&config, &mut findings)?;
     if job.dry_run {
         let plan = job.plan(&composed, &folder.path().join(FIRST_ROUND), library, plan::bench)?;
-        let head = format!("# {rounds} rounds of these, untraced and baseline twice each\n");
+        let Times { rounds, warmup } = times;
+        let head = format!(
+            "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
+             baseline twice each\n"
+        );
         return print(&(head + &plan::show(&plan)))
             .map(|()| 0)
             .map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")));
@@ -78,27 +91,30 @@ pub(crate) fn bench(
         composed: &composed,
         library,
         dir: folder.path(),
-        rounds,
+        times,
         signals,
         terminal,
         reference: None,
         exit: 0,
-        results: Results::new(&job.command, rounds),
+        results: Results::new(&job.command, times),
     };
     bench.results.findings = findings;
-    bench.all_rounds()?;
+    bench.all()?;
     bench.write(&folder)
 }
 
 /// Folder of the first round.
 const FIRST_ROUND: &str = "round-1";
 
+/// Folder of the runs before it.
+const WARM_UP: &str = "warm-up";
+
 struct Bench<'a> {
     job: &'a Job,
     composed: &'a Composed,
     library: PathBuf,
     dir: PathBuf,
-    rounds: u32,
+    times: Times,
     signals: Signals,
     terminal: &'a Terminal,
     /// How the workload ends when nobody looks on.
@@ -108,7 +124,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn all_rounds(&mut self) -> Result<(), Failure> {
+    fn all(&mut self) -> Result<(), Failure> {
         let first = self.plan(Path::new(FIRST_ROUND))?;
         for finding in &first.findings {
             self.note(finding.clone());
@@ -121,7 +137,14 @@ impl Bench<'_> {
             let name = if again { format!("{name} again") } else { name.to_owned() };
             self.results.configurations.push(Configuration::new(name, what, pass.skip.clone()));
         }
-        for round in 1..=self.rounds {
+        if let Some(&(at, _)) = slots.first() {
+            for nth in 1..=self.times.warmup {
+                if !self.warm_up(nth, at)? {
+                    return Ok(());
+                }
+            }
+        }
+        for round in 1..=self.times.rounds {
             let mut order = order(&slots);
             if round % 2 == 0 {
                 order.reverse();
@@ -150,26 +173,12 @@ impl Bench<'_> {
         let folder = PathBuf::from(format!("round-{round}")).join(name.replace(' ', "-"));
         let plan = self.plan(&folder)?;
         let Some(pass) = plan.passes.get(at) else { return Ok(true) };
-        if let Some(Err(error)) = plan.hook.as_ref().map(|hook| hook.write()) {
-            let what = "the workload is not annotated";
-            self.note(Finding::new(Severity::Warning, what, format!("{error:#}"), ""));
-        }
-        self.terminal.progress(&format!("[round {round} of {}] {name}", self.rounds));
-        let ran = run_alone(pass, &System, &self.signals, self.terminal);
-        for finding in &ran.findings {
-            // Of a report that is not kept.
-            if !finding.what.contains("hold the environment") {
-                self.note(finding.clone());
-            }
-        }
+        let ran = self.run(&plan, pass, &format!("round {round} of {}", self.times.rounds), &name);
         let untraced = at == 0;
         let mut says_why = false;
         if untraced && self.reference.is_none() {
+            let ran = started(&ran)?;
             (self.reference, self.exit) = (ran.exit, ran.status);
-            if ran.exit.is_none() {
-                let why = ran.failed.unwrap_or_default();
-                return Err(Failure::NotRun { text: why, exit: ran.status });
-            }
             self.results.workload_exit = ran.exit.filter(|_| !ran.ended);
             if let Some(exit) = self.results.failed_exit() {
                 let what = format!("the workload itself fails: {}", describe_exit(exit));
@@ -195,7 +204,12 @@ impl Bench<'_> {
         let kept = self.dir.join(&folder);
         if let Some(why) = &failed {
             let what = format!("{name}: no measurement in round {round}");
-            let remedy = format!("see what is left in {}", kept.display());
+            let remedy = if is_empty(&kept) {
+                let _ = std::fs::remove_dir_all(&kept);
+                String::new()
+            } else {
+                format!("see what is left in {}", kept.display())
+            };
             self.terminal.finding(&Finding::new(Severity::Warning, what, why.clone(), remedy));
         } else if !says_why && let Err(error) = std::fs::remove_dir_all(&kept) {
             self.terminal.detail(&format!("{} stays: {error}", kept.display()));
@@ -212,6 +226,44 @@ impl Bench<'_> {
             self.exit = if untraced || ran.status != 0 { ran.status } else { self.exit };
         }
         Ok(!ran.ended)
+    }
+
+    /// One run that is not measured. False: there is no sense in another one.
+    fn warm_up(&mut self, nth: u32, at: usize) -> Result<bool, Failure> {
+        let plan = self.plan(&Path::new(WARM_UP).join(nth.to_string()))?;
+        let Some(pass) = plan.passes.get(at) else { return Ok(true) };
+        let ran =
+            self.run(&plan, pass, &format!("warm-up {nth} of {}", self.times.warmup), UNTRACED);
+        started(&ran)?;
+        if ran.ended {
+            self.results.cut_short = true;
+            self.exit = ran.status;
+            return Ok(false);
+        }
+        // How it ended is told of the first untraced run that is measured.
+        let kept = self.dir.join(WARM_UP);
+        if let Err(error) = std::fs::remove_dir_all(&kept) {
+            self.terminal.detail(&format!("{} stays: {error}", kept.display()));
+        }
+        Ok(true)
+    }
+
+    /// Runs a pass of a plan by itself.
+    fn run(&mut self, plan: &Plan, pass: &Pass, turn: &str, name: &str) -> Ran {
+        if let Some(Err(error)) = plan.hook.as_ref().map(|hook| hook.write()) {
+            let what = "the workload is not annotated";
+            self.note(Finding::new(Severity::Warning, what, format!("{error:#}"), ""));
+        }
+        self.terminal.progress(&format!("[{turn}] {name}"));
+        let ran = run_alone(pass, &System, &self.signals, self.terminal);
+        for finding in &ran.findings {
+            // Of a report that is not kept; or why there is no measurement, which is told.
+            let told = ran.failed.as_ref().is_some_and(|why| *why == finding.to_string());
+            if !finding.what.contains("hold the environment") && !told {
+                self.note(finding.clone());
+            }
+        }
+        ran
     }
 
     /// Why a run says nothing.
@@ -253,6 +305,19 @@ impl Bench<'_> {
             Err(error) => Err(Failure::NoResult(format!("{error:#}; make room and run it again"))),
         }
     }
+}
+
+/// Whether there is no file in a folder, however deep.
+fn is_empty(dir: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(dir) else { return true };
+    entries.flatten().all(|e| e.file_type().is_ok_and(|t| t.is_dir()) && is_empty(&e.path()))
+}
+
+/// A run whose command could be started.
+fn started(ran: &Ran) -> Result<&Ran, Failure> {
+    let not_run =
+        || Failure::NotRun { text: ran.failed.clone().unwrap_or_default(), exit: ran.status };
+    ran.exit.is_some().then_some(ran).ok_or_else(not_run)
 }
 
 /// What is compared, in the order of the tables.
