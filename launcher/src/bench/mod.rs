@@ -309,8 +309,13 @@ impl Bench<'_> {
 
 /// Whether there is no file in a folder, however deep.
 fn is_empty(dir: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(dir) else { return true };
-    entries.flatten().all(|e| e.file_type().is_ok_and(|t| t.is_dir()) && is_empty(&e.path()))
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => entries.all(|entry| {
+            let is_dir = |e: &std::fs::DirEntry| e.file_type().is_ok_and(|t| t.is_dir());
+            entry.is_ok_and(|e| is_dir(&e) && is_empty(&e.path()))
+        }),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
 }
 
 /// A run whose command could be started.

@@ -17,10 +17,11 @@ pub(super) fn page(results: &Results) -> String {
     let mut page = String::from("# Benchmark\n\n");
     page.push_str(&format!(
         "Rounds: {}, every second one in reverse order{}. Untraced warm-up runs before them, in no \
-         number here: {}. Ratios of stages are against ranges only, those of the whole process against untraced; \"again\" is the same thing measured \
-         once more in each round (A/A): what lies within its distance from 1 is noise. A stage's \
-         time in a run is the median host time of its instances without the first. Minima bear \
-         other load on the machine better than medians.\n\n",
+         number here: {}. Ratios of stages are against ranges only, those of the whole process \
+         against untraced; \"again\" is the same thing measured once more in each round (A/A): what \
+         lies within its distance from 1 is noise. A stage's time in a run is the median host time of \
+         its instances without the first. Minima bear other load on the machine better than \
+         medians.\n\n",
         results.rounds,
         if results.cut_short { "; ended before its time" } else { "" },
         results.warmup,
