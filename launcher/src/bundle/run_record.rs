@@ -156,7 +156,12 @@ impl RunRecord {
     pub fn read(run_dir: &Path) -> anyhow::Result<RunRecord> {
         let path = run_dir.join(RUN_JSON);
         let text = files::read(&path, MAX_BYTES).with_context(|| {
-            format!("{} cannot be read; is {} a run folder?", path.display(), run_dir.display())
+            format!(
+                "{} cannot be read; is {} a run folder? (stage2-launch merge makes one of spools and \
+                 of files of nsys and ncu)",
+                path.display(),
+                run_dir.display()
+            )
         })?;
         let record: RunRecord = serde_json::from_slice(&text)
             .with_context(|| format!("{} is no run record", path.display()))?;

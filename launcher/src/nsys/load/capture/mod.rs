@@ -1,15 +1,16 @@
 //! A SQLite export -> the records that the collector would have written of the same run, tallied as
 //! its own are: whole range paths, percentiles, busy times, by the same definitions.
 //!
-//! [`work`] reads the GPU work and finds its launches, [`walk`] goes through the ranges in the order
-//! of time and places each launch, [`stack`] knows what is open on a thread, and [`process`] hands
-//! the records of each of the [`processes`] to its [`Tally`](crate::load::Tally). Ranges are streamed
-//! and never held, so that memory grows with the GPU work (40 bytes each), the distinct paths and
-//! the groups. Rows of ranges that do not come by their start are sorted by SQLite, in a temporary
-//! file.
+//! [`work`] reads the GPU work and finds its launches, [`rows`] reads the ranges on a thread of its
+//! own, [`walk`] goes through them in the order of time and places each launch, [`stack`] knows what
+//! is open on a thread, and [`process`] hands the records of each of the [`processes`] to its
+//! [`Tally`](crate::load::Tally). Ranges are streamed and never held, so that memory grows with the
+//! GPU work (40 bytes each), the distinct paths and the groups. Rows of ranges that do not come by
+//! their start are sorted by SQLite, in a temporary file.
 
 mod process;
 mod processes;
+mod rows;
 mod stack;
 mod strings;
 mod walk;
@@ -82,7 +83,7 @@ fn read_within(path: &Path, limits: Limits) -> Result<Export, Finding> {
     }
     let (mut sorted, mut nested) = (false, true);
     let walked = loop {
-        match Walk::new(&work, limits, nested).run(&database, sorted) {
+        match Walk::new(&work, limits, nested).run(path, &database, sorted) {
             Ok(walked) => break walked,
             Err(Stopped::Disorder) if !sorted => sorted = true,
             Err(Stopped::TooMany(why)) if nested => {
@@ -130,7 +131,7 @@ fn outermost_only(path: &Path, why: &str) -> Finding {
 fn unusable(path: &Path, stopped: Stopped) -> Finding {
     let what = format!("the nested ranges of {} cannot be used", path.display());
     let why = match stopped {
-        Stopped::Unreadable(error) => format!("its ranges cannot be sorted: {error}"),
+        Stopped::Unreadable(why) => format!("its ranges {why}"),
         Stopped::Disorder => "its ranges cannot be brought into the order of time".to_owned(),
         Stopped::TooMany(why) => why,
     };

@@ -1,18 +1,19 @@
 //! Rows of ranges, in the order of time, and launches -> records of ranges and of the work that was
 //! launched in them.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
-use rusqlite::Row;
-use rusqlite::types::ValueRef;
+use std::path::Path;
+
 use rustc_hash::FxHashMap;
 
-use super::super::database::{Database, integer};
+use super::super::database::Database;
 use super::super::launches::PROCESS_BITS;
-use super::super::nvtx::{COLUMNS, DOMAIN_CREATE, FILTER, TABLE, span};
 use super::Limits;
 use super::processes::Processes;
+use super::rows::{self, Event, Missing, Name, Occurrence};
 use super::stack::{Opening, Stack};
 use super::strings::Strings;
 use super::work::{Piece, Work};
@@ -30,8 +31,8 @@ pub(super) enum Stopped {
     Disorder,
     /// More than is held; of what.
     TooMany(String),
-    /// The rows could not be sorted.
-    Unreadable(rusqlite::Error),
+    /// The rows could not be read, or not be sorted; why.
+    Unreadable(String),
 }
 
 /// What came of it.
@@ -92,21 +93,25 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes through the ranges, as they come or `sorted`.
-    pub(super) fn run(mut self, database: &Database, sorted: bool) -> Result<Walked, Stopped> {
-        if let Ok(Some(table)) = database.table(TABLE)
-            && table.has("eventType")
-            && table.has("start")
-        {
-            let rest =
-                if sorted { format!("{FILTER} ORDER BY start, rowid") } else { FILTER.to_owned() };
-            let read = database.rows_until(&table, &COLUMNS, &rest, |row| self.row(database, row));
-            match read {
+    /// Goes through the ranges of a file, as they come or `sorted`. `database` is the same file.
+    pub(super) fn run(
+        mut self,
+        path: &Path,
+        database: &Database,
+        sorted: bool,
+    ) -> Result<Walked, Stopped> {
+        if let Some(table) = rows::table(database) {
+            match rows::each(path, &table, sorted, |row| self.row(database, row)) {
+                Ok(None) => {}
                 Ok(Some(stopped)) => return Err(stopped),
                 // What came before is used, and the tables say that it is not all.
-                Ok(None) => {}
-                Err(_) if !sorted => {}
-                Err(error) => return Err(Stopped::Unreadable(error)),
+                Err(Missing::Rest(_)) if !sorted => {}
+                Err(Missing::Rest(why)) => {
+                    return Err(Stopped::Unreadable(format!("cannot be sorted: {why}")));
+                }
+                Err(Missing::All(why)) => {
+                    return Err(Stopped::Unreadable(format!("cannot be read: {why}")));
+                }
             }
         }
         let end = self.end(database);
@@ -120,20 +125,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn row(&mut self, database: &Database, row: &Row<'_>) -> Flow {
-        let thread = integer(row, 3).unwrap_or(0);
-        let domain = integer(row, 4).unwrap_or(0);
-        let process = thread & PROCESS_BITS;
-        if integer(row, 2) == Some(DOMAIN_CREATE) {
+    fn row(&mut self, database: &Database, row: Occurrence<'_>) -> Flow {
+        let Occurrence { event, thread, domain, name } = row;
+        let Event::Range(start, end) = event else {
             if self.processes.domains() < self.limits.paths
-                && let Some(name) = name_text(database, row)
+                && let Some(name) = text(database, name)
             {
-                self.processes.name_domain(process, domain, name);
+                self.processes.name_domain(thread & PROCESS_BITS, domain, name.into_owned());
             }
             return Flow::Continue(());
-        }
-        // Those that are odd have been counted.
-        let Some((start, end)) = span(row) else { return Flow::Continue(()) };
+        };
         if let Some(&(_, first)) = self.batch.first() {
             if start < first.start {
                 return Flow::Break(Stopped::Disorder);
@@ -153,7 +154,8 @@ impl<'a> Walk<'a> {
             self.batch.push((thread, Opening { start, end, name, domain }));
             return Flow::Continue(());
         }
-        let name = self.name(database, row);
+        let name = self.name(database, name);
+        let process = thread & PROCESS_BITS;
         let domain =
             (domain != 0).then(|| self.processes.domain(process, domain, &mut self.strings));
         self.batch.push((thread, Opening { start, end, name, domain }));
@@ -168,23 +170,22 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn name(&mut self, database: &Database, row: &Row<'_>) -> u32 {
-        match (row.get_ref(6), integer(row, 5)) {
-            (Ok(ValueRef::Text(text)), _) => self.strings.range(text),
-            (_, Some(id)) => {
-                if let Some(&known) = self.registered.get(&id) {
-                    return known;
-                }
-                if self.registered.len() >= MAX_REGISTERED {
-                    self.registered.clear();
-                }
-                let text = name_text(database, row);
-                let name = self.strings.range(text.as_deref().unwrap_or(NO_NAME));
-                self.registered.insert(id, name);
-                name
-            }
-            _ => self.strings.exact(NO_NAME),
+    fn name(&mut self, database: &Database, name: Name<'_>) -> u32 {
+        let Name::Registered(id) = name else {
+            return match text(database, name) {
+                Some(text) => self.strings.range(&text),
+                None => self.strings.exact(NO_NAME),
+            };
+        };
+        if let Some(&known) = self.registered.get(&id) {
+            return known;
         }
+        if self.registered.len() >= MAX_REGISTERED {
+            self.registered.clear();
+        }
+        let name = self.strings.range(text(database, name).as_deref().unwrap_or(NO_NAME));
+        self.registered.insert(id, name);
+        name
     }
 
     /// Opens the ranges that begin at one time, the longest first, after what was launched before.
@@ -322,11 +323,11 @@ impl<'a> Walk<'a> {
 const OTHERS: &[u8] = b"(other ranges)";
 const NO_NAME: &[u8] = b"(no name)";
 
-/// The name in a row: in the row itself, or registered.
-fn name_text(database: &Database, row: &Row<'_>) -> Option<Vec<u8>> {
-    match (row.get_ref(6), integer(row, 5)) {
-        (Ok(ValueRef::Text(text)), _) => Some(text.to_vec()),
-        (_, Some(id)) => database.string(id).map(String::into_bytes),
-        _ => None,
+/// What a name says.
+fn text<'t>(database: &Database, name: Name<'t>) -> Option<Cow<'t, [u8]>> {
+    match name {
+        Name::Text(text) => Some(Cow::Borrowed(text)),
+        Name::Registered(id) => Some(Cow::Owned(database.string(id)?.into_bytes())),
+        Name::None => None,
     }
 }
