@@ -4,29 +4,15 @@
 // process says so and ends with status 3: such a floor would be none.
 // Build: nvcc -O2 -shared -Xcompiler -fPIC floor.cpp -o floor.so -lcupti (with the folders of CUPTI)
 #include <atomic>
-#include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 
-#include <cupti.h>
+#include "cupti_switch.h"
 
 namespace {
 
-// A buffer that comes round again was given back long before.
-constexpr unsigned kBuffers = 64;
-constexpr size_t kBytes = 1 << 20;
-
-alignas(4096) char pool[kBuffers][kBytes];
-std::atomic<unsigned> given;
 std::atomic<size_t> bytes, dropped;
 
-void CUPTIAPI request(uint8_t** buffer, size_t* size, size_t* most) {
-  *buffer = reinterpret_cast<uint8_t*>(pool[given++ % kBuffers]);
-  *size = kBytes;
-  *most = 0;
-}
-
-void CUPTIAPI complete(CUcontext context, uint32_t stream, uint8_t*, size_t, size_t valid) {
+void CUPTIAPI discard(CUcontext context, uint32_t stream, uint8_t*, size_t, size_t valid) {
   size_t lost = 0;
   bytes += valid;
   if (cuptiActivityGetNumDroppedRecords(context, stream, &lost) == CUPTI_SUCCESS) dropped += lost;
@@ -40,16 +26,12 @@ void at_exit() {
   std::_Exit(3);
 }
 
-bool done(const char* what, CUptiResult result) {
-  if (result == CUPTI_SUCCESS) return true;
-  std::fprintf(stderr, "floor: %s: CUPTI says %d\n", what, static_cast<int>(result));
-  return false;
-}
-
 }  // namespace
 
 extern "C" int InitializeInjection() {
+  using namespace cupti_switch;
   std::atexit(at_exit);
-  return done("register", cuptiActivityRegisterCallbacks(request, complete)) &&
-         done("enable", cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
+  check("register", cuptiActivityRegisterCallbacks(request, discard));
+  check("enable", cuptiActivityEnable(kKind));
+  return errors == 0;
 }
