@@ -71,7 +71,7 @@ fn flooded(noise: impl Fn() + Sync) {
 struct Crowd {
     one: libc::cpu_set_t,
     before: libc::cpu_set_t,
-    collector: Option<libc::pid_t>,
+    collector: libc::pid_t,
 }
 
 impl Crowd {
@@ -88,8 +88,9 @@ impl Crowd {
         let is_collector = |task: &std::fs::DirEntry| {
             std::fs::read_to_string(task.path().join("comm")).is_ok_and(|c| c == "stage2-drain\n")
         };
-        let task = tasks.into_iter().find(is_collector);
-        let collector = task.and_then(|task| task.file_name().to_str()?.parse().ok());
+        let task = tasks.into_iter().find(is_collector).expect("the collector's thread");
+        let collector = task.file_name().to_str().and_then(|id| id.parse().ok());
+        let collector = collector.expect("the number of a thread");
         let crowd = Crowd { one, before, collector };
         crowd.move_collector(&crowd.one);
         crowd
@@ -102,9 +103,8 @@ impl Crowd {
     }
 
     fn move_collector(&self, to: &libc::cpu_set_t) {
-        let Some(collector) = self.collector else { return };
         // SAFETY: the set is as large as is said.
-        unsafe { libc::sched_setaffinity(collector, size_of_val(to), to) };
+        unsafe { libc::sched_setaffinity(self.collector, size_of_val(to), to) };
     }
 }
 

@@ -177,7 +177,7 @@ impl Bench<'_> {
         let untraced = at == 0;
         let mut says_why = false;
         if untraced && self.reference.is_none() {
-            let ran = started(&ran)?;
+            started(&ran)?;
             (self.reference, self.exit) = (ran.exit, ran.status);
             self.results.workload_exit = ran.exit.filter(|_| !ran.ended);
             if let Some(exit) = self.results.failed_exit() {
@@ -318,11 +318,15 @@ fn is_empty(dir: &Path) -> bool {
     }
 }
 
-/// A run whose command could be started.
-fn started(ran: &Ran) -> Result<&Ran, Failure> {
-    let not_run =
-        || Failure::NotRun { text: ran.failed.clone().unwrap_or_default(), exit: ran.status };
-    ran.exit.is_some().then_some(ran).ok_or_else(not_run)
+/// Fails where the command could not be started.
+fn started(ran: &Ran) -> Result<(), Failure> {
+    match ran.exit {
+        Some(_) => Ok(()),
+        None => {
+            let text = ran.failed.clone().unwrap_or_default();
+            Err(Failure::NotRun { text, exit: ran.status })
+        }
+    }
 }
 
 /// What is compared, in the order of the tables.
