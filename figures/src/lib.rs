@@ -4,6 +4,7 @@
 //! must count, round and escape alike, and read the same settings: what they share lives here.
 #![forbid(unsafe_code)]
 
+mod domains;
 mod histogram;
 mod instance;
 mod names;
@@ -11,6 +12,7 @@ pub mod settings;
 pub mod text;
 mod union;
 
+pub use domains::{LIBRARY_DOMAINS, is_library_domain};
 pub use histogram::{ERROR_PERCENT, Histogram};
 pub use instance::{without_instance, without_instance_str};
 pub use names::{KernelName, kernel_name};
