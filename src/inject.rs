@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use cupti_sys::nvtx as sys;
 
-use crate::{barrier, diag, forks, lifecycle, nvtx};
+use crate::{barrier, diag, forks, lifecycle, nvtx, state};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
 const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
@@ -22,6 +22,7 @@ const STOOD_ASIDE: &CStr = c"STAGE2_STOOD_ASIDE";
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
+    state::set_start(lifecycle::start_child);
     forks::watch();
     let Some(own) = OwnPath::find() else { return };
     let cuda = open_door(CUDA_DOOR, &own);
