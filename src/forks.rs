@@ -72,9 +72,8 @@ const PAGE_BYTES: usize = 4096;
 fn map(kind: libc::c_int) -> Option<*mut AtomicU8> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new page of zeros at a place of the kernel's choice.
-    let page = unsafe {
-        libc::mmap(ptr::null_mut(), PAGE_BYTES, access, kind | libc::MAP_ANON, -1, 0)
-    };
+    let page =
+        unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, access, kind | libc::MAP_ANON, -1, 0) };
     (page != libc::MAP_FAILED).then_some(page.cast())
 }
 

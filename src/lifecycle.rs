@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::barrier::Panic;
+use crate::drain::Finished;
 use crate::event::{Event, QUEUE_EVENTS};
 use crate::options::Options;
-use crate::drain::Finished;
 use crate::quiet::{Blocked, Uncancelled};
 use crate::state::{self, Off, Phase, STARTING, Shared};
 use crate::{barrier, cupti, diag, drain, ends, forks, quiet};

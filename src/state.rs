@@ -137,8 +137,7 @@ pub fn start_child() -> Option<&'static Shared> {
         return None;
     }
     // SAFETY: `set_start` is the only one that stores it, and stores such a function.
-    let start =
-        unsafe { std::mem::transmute::<*mut (), fn() -> Option<&'static Shared>>(start) };
+    let start = unsafe { std::mem::transmute::<*mut (), fn() -> Option<&'static Shared>>(start) };
     start()
 }
 

@@ -114,7 +114,10 @@ fn ranges_that_were_open_at_a_fork_are_not_those_of_the_child_and_their_pops_are
     let first = number();
     assert!(first.new && first.number != mine);
     assert_eq!((opened(1).pushed_level(), pop(1).popped_level()), (0, 0));
-    assert_eq!([pop(1), pop(2), pop(1)].map(|step| (step.inherited, step.gate)), [(true, false); 3]);
+    assert_eq!(
+        [pop(1), pop(2), pop(1)].map(|step| (step.inherited, step.gate)),
+        [(true, false); 3]
+    );
     // Of those of the child itself nothing is ignored, nor of what matches nothing.
     assert!(!opened(1).unsure && !pop(1).inherited && !pop(1).inherited);
 }

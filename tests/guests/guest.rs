@@ -6,6 +6,8 @@
 #![allow(unreachable_pub, reason = "the modules are one program")]
 
 mod cuda;
+mod ends;
+mod forks;
 mod hazards;
 mod hostile;
 mod nvtx;
