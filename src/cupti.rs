@@ -138,6 +138,7 @@ fn configure(
     let pool = Pool::new(options.buffers, library::may_refuse(version)).ok_or_else(|| {
         Off("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into())
     })?;
+    diag::info(format_args!("{} KiB of address space for activity records", pool.bytes() >> 10));
     // A second start cannot happen: `lifecycle` calls this once.
     let _ = shared.pool.set(pool);
     api.register_callbacks(callbacks::request_buffer, callbacks::complete_buffer)
