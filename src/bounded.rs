@@ -38,7 +38,7 @@ pub fn write_stderr(bytes: &[u8], patience: Duration) -> io::Result<()> {
 /// As [`write_stderr`].
 pub fn write(file: BorrowedFd<'_>, bytes: &[u8], patience: Duration) -> io::Result<()> {
     let _uncancelled = Uncancelled::new();
-    quiet::without_sigpipe(|| write_pieces(file, bytes, Instant::now() + patience))
+    quiet::without_signals(|| write_pieces(file, bytes, Instant::now() + patience))
 }
 
 fn write_pieces(file: BorrowedFd<'_>, bytes: &[u8], deadline: Instant) -> io::Result<()> {

@@ -21,6 +21,7 @@ use stage2_spool::GpuNs;
 use crate::decode::{self, kind};
 use crate::options::{Attribution, Graph};
 use crate::pool::{Full, Pool};
+use crate::quiet::Blocked;
 use crate::state::{self, Off, Shared, Tracer};
 use crate::{diag, thread};
 use library::DriverGetVersion;
@@ -333,6 +334,7 @@ impl Tracer for Cupti {
         if !self.switches {
             return;
         }
+        let _blocked = Blocked::all(); // CUPTI may start threads here, which inherit the mask.
         if on {
             if self.shut.load(Ordering::SeqCst) {
                 return;

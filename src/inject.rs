@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use cupti_sys::nvtx as sys;
 
-use crate::{barrier, diag, forks, lifecycle, nvtx};
+use crate::{barrier, diag, forks, lifecycle, nvtx, stack};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
 const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn InitializeInjectionNvtx2(
         // SAFETY: the caller's contract.
         c_int::from(unsafe { nvtx::attach(get_export_table) })
     };
-    forks::survived(get_export_table, || barrier::catch(0, answer))
+    forks::survived(get_export_table, || stack::on_own(0, answer))
 }
 
 /// Called by NVTX 3.2 and later for its extensions, after the entry point above.

@@ -7,6 +7,7 @@
 
 mod crowd;
 mod cuda;
+mod delicate;
 mod hazards;
 mod hostile;
 mod nvtx;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cuda::{self, Stream};
 use crate::hostile;
 use crate::nvtx::client;
-use crate::{crowd, process, repeated};
+use crate::{crowd, delicate, process, repeated};
 
 /// Name and body.
 pub const ALL: &[(&str, fn())] = &[
@@ -72,6 +72,12 @@ pub const ALL: &[(&str, fn())] = &[
     ("cancelled", process::cancelled),
     ("little_memory", process::little_memory),
     ("little_address_space", process::little_address_space),
+    ("waits_for_a_signal", delicate::waits_for_a_signal),
+    ("keeps_its_mask", delicate::keeps_its_mask),
+    ("no_file_may_grow", delicate::no_file_may_grow),
+    ("smallest_stack", delicate::smallest_stack),
+    ("stack_use", delicate::stack_use),
+    ("filtered", delicate::filtered),
     ("pinned", process::pinned),
     ("close_all", process::close_all),
     ("no_stderr", || {
