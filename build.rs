@@ -6,4 +6,5 @@ fn main() {
     // thread and CUPTI's callbacks must never find their code gone.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libstage2.so");
+    println!("cargo:rustc-cdylib-link-arg=-static-libgcc");
 }

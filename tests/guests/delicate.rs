@@ -106,8 +106,13 @@ fn on_a_stack_of(bytes: usize, body: fn()) -> usize {
 const KILLING: [libc::c_long; 3] =
     [libc::SYS_sched_setscheduler, libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity];
 
-/// Starts us from a pinned thread under a filter that ends the process at a scheduling call.
+/// Starts us from a pinned thread under a filter that ends the process at a scheduling call. Our
+/// thread begins on one processor, then, and should be on those of the main thread.
 pub fn filtered() {
+    std::thread::spawn(under_a_filter).join().expect("ends");
+}
+
+fn under_a_filter() {
     pin_this_thread();
     let statement = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
