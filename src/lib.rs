@@ -53,3 +53,4 @@ pub mod state;
 pub mod summary;
 pub mod thread;
 pub mod timeline;
+mod unwinder;
