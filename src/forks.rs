@@ -4,7 +4,7 @@
 //! then keeps for ever: its first NVTX call would spin. There the functions are taken out that
 //! wait, as NVTX has it without a tool. What is left is the moment before NVTX calls us.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
@@ -24,9 +24,20 @@ pub fn watch() {
     // Its page is there then: a page that has to be brought while a fork copies memory is waited
     // for until the fork is over, and the child would not see what is stored there.
     ASKING.iter().for_each(|place| place.store(ptr::null_mut(), Ordering::Relaxed));
-    // SAFETY: the handler takes no lock and allocates nothing. Without memory for it forks are as
-    // they were.
-    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    // What glibc's `pthread_atfork` is made of. Named in the library itself it would keep programs of
+    // other C libraries from starting.
+    type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
+    type Handler = Option<unsafe extern "C" fn()>;
+    // SAFETY: the symbol has this type in every glibc. The handler takes no lock and allocates
+    // nothing, and stays, as this library does, which the null says. Without memory for it forks are
+    // as they were.
+    unsafe {
+        let register = libc::dlsym(libc::RTLD_DEFAULT, c"__register_atfork".as_ptr());
+        if !register.is_null() {
+            let register = transmute::<*mut c_void, Register>(register);
+            register(None, None, Some(in_child), ptr::null_mut());
+        }
+    }
 }
 
 /// Notes which process this is. Called once, at start. Where the kernel cannot do that (before
@@ -73,7 +84,7 @@ pub fn survived<T>(asks: Option<GetExportTable>, answer: impl FnOnce() -> T) -> 
     answer
 }
 
-extern "C" fn in_child() {
+unsafe extern "C" fn in_child() {
     // A child of a process that has not met us may meet us itself.
     if state::shared().is_some() || lifecycle::is_starting() {
         state::forked();

@@ -10,7 +10,7 @@ use crate::event::{Event, QUEUE_EVENTS};
 use crate::options::Options;
 use crate::quiet::{Blocked, Uncancelled};
 use crate::state::{self, Finishing, Off, Phase, Shared};
-use crate::{barrier, cupti, diag, drain, forks};
+use crate::{barrier, cupti, diag, drain, forks, scheduling};
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub fn start() -> Option<&'static Shared> {
         Phase::Idle => {}
         Phase::Stopping | Phase::Ended | Phase::Forked => return None,
     }
-    let _uncancelled = Uncancelled::new();
+    let (_uncancelled, _blocked) = (Uncancelled::new(), Blocked::all());
     let _starting = STARTING.try_lock_for(START_PATIENCE)?;
     if state::phase() == Phase::On {
         return state::shared();
@@ -90,7 +90,8 @@ pub fn is_starting() -> bool {
 
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
 pub fn start_gpu() {
-    let _uncancelled = Uncancelled::new();
+    // CUPTI's threads inherit the mask: a signal to the process must not end in one of them.
+    let (_uncancelled, _blocked) = (Uncancelled::new(), Blocked::all());
     let Some(shared) = start() else {
         if state::phase() == Phase::Forked {
             diag::warn(format_args!(
@@ -179,10 +180,9 @@ fn wait_until(patience: Duration, met: impl Fn() -> bool) -> bool {
 }
 
 fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
-    // Signals are the guest's business: they must not arrive on our thread.
     let blocked = Blocked::all();
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
-        be_ordinary();
+        scheduling::be_ordinary();
         if let Err(panic) = barrier::own_thread(|| drain::run(shared)) {
             give_up(shared, &panic);
         }
@@ -193,23 +193,6 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
     let _ = shared.drain.set(spawned?.thread().clone());
     Ok(())
-}
-
-/// The thread that starts us may be pinned, or run before all others (`SCHED_FIFO`), for the sake of
-/// its own work. Ours is scheduled like any other, on the processors of the guest's main thread:
-/// `taskset` or `numactl` of the whole guest holds for us as well.
-fn be_ordinary() {
-    // SAFETY: the places are valid and of the sizes given; 0 is this thread. A failure leaves the
-    // thread as it was.
-    unsafe {
-        let ordinary: libc::sched_param = std::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary);
-        let mut processors: libc::cpu_set_t = std::mem::zeroed();
-        let size = size_of::<libc::cpu_set_t>();
-        if libc::sched_getaffinity(libc::getpid(), size, &raw mut processors) == 0 {
-            libc::sched_setaffinity(0, size, &raw const processors);
-        }
-    }
 }
 
 /// Nobody takes in records any more: the guest shall not pay for them. What CUPTI still hands back

@@ -33,8 +33,9 @@ const MAX_HANDLES: usize = 1 << 15;
 const MAX_STARTED: usize = 1 << 14;
 /// Launches looked up by correlation id (callback attribution), a power of two: 8 MiB.
 const LAUNCHES: usize = 1 << 18;
-/// Every so many threads, those that came before and are in no range are put to rest.
-const THREADS: usize = 1 << 10;
+/// Every so many threads, those that came before and are in no range are put to rest. Half of it is
+/// more than the default pool has buffers, so that no thread is at rest whose buffer is on its way.
+const THREADS: usize = 1 << 13;
 
 /// Push/pop ranges of a thread that are kept; of those nested deeper only the number is.
 const MAX_OPEN: usize = 1 << 14;
