@@ -284,5 +284,6 @@ fn losses(c: &mut Cursor<'_>) -> Option<Record> {
         late_switches: later(c)?,
         beyond_limits: later(c)?,
         calls_turned_away: later(c)?,
+        range_fields: later(c)?,
     }))
 }
