@@ -78,7 +78,8 @@ pub unsafe extern "C" fn InitializeInjectionNvtx2(
     forks::survived(get_export_table, || stack::on_own(0, answer))
 }
 
-/// Called by NVTX 3.2 and later for its extensions, after the entry point above.
+/// Called by NVTX 3.1 and later for its extensions, after the entry point above. Always 1: with
+/// another answer some versions take every domain for disabled.
 ///
 /// # Safety
 /// `info` is what NVTX passes.
@@ -87,7 +88,8 @@ pub unsafe extern "C" fn InitializeInjectionNvtxExtension(
     info: *mut sys::nvtxExtModuleInfo_t,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    barrier::catch(0, || c_int::from(unsafe { nvtx::attach_extension(info) }))
+    barrier::catch((), || unsafe { nvtx::attach_extension(info) });
+    1
 }
 
 /// Whether this process has the C library that we are made for. A preloaded library comes into every

@@ -26,6 +26,7 @@ compile_error!("the collector reads CUPTI's and NVTX's ABI of 64-bit Linux only"
 
 pub mod aggregate;
 pub mod barrier;
+pub mod blob;
 pub mod bounded;
 pub mod clock;
 pub mod counters;
@@ -34,9 +35,11 @@ pub mod decode;
 pub mod diag;
 pub mod drain;
 pub mod event;
+pub mod fields;
 pub mod forks;
 pub mod gate;
 pub mod glob;
+pub mod handle;
 pub mod inject;
 pub mod intern;
 pub mod lifecycle;
@@ -45,6 +48,7 @@ pub mod options;
 pub mod pool;
 pub mod quiet;
 pub mod ranges;
+pub mod registry;
 pub mod sample;
 pub mod scheduling;
 pub mod spans;
