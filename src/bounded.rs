@@ -39,7 +39,7 @@ pub fn write_stderr(bytes: &[u8], patience: Duration) -> io::Result<()> {
 /// As [`write_stderr`].
 pub fn write(file: BorrowedFd<'_>, bytes: &[u8], patience: Duration) -> io::Result<()> {
     let _uncancelled = Uncancelled::new();
-    quiet::without_sigpipe(|| write_pieces(file, bytes, Instant::now() + patience))
+    quiet::without_signals(|| write_pieces(file, bytes, Instant::now() + patience))
 }
 
 fn write_pieces(file: BorrowedFd<'_>, bytes: &[u8], deadline: Instant) -> io::Result<()> {
@@ -90,12 +90,20 @@ fn has_room(file: BorrowedFd<'_>, deadline: Instant) -> bool {
     }
 }
 
-/// Another writer may have taken the room since: where the system knows how to, nothing waits.
+/// Another writer may have taken the room since: where the system knows how to, nothing waits. Not
+/// through libc: some have no such function, and a program with one of these would not start.
 fn write_piece(file: BorrowedFd<'_>, piece: &[u8], without_wait: bool) -> io::Result<usize> {
     let parts = libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
-    let flags = if without_wait { libc::RWF_NOWAIT } else { 0 };
+    let (file, parts, position) = (file.as_raw_fd(), &raw const parts, -1 as libc::c_long);
     // SAFETY: one part, which is initialised memory and only read; -1 means the file's position.
-    let taken = unsafe { libc::pwritev2(file.as_raw_fd(), &raw const parts, 1, -1, flags) };
+    let taken = unsafe {
+        if without_wait {
+            let flags = libc::RWF_NOWAIT;
+            libc::syscall(libc::SYS_pwritev2, file, parts, 1, position, position, flags)
+        } else {
+            libc::writev(file, parts, 1) as libc::c_long
+        }
+    };
     usize::try_from(taken).map_err(|_| io::Error::last_os_error())
 }
 

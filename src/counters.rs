@@ -55,6 +55,7 @@ pub struct Counters {
     pub incomplete: Counter,
     pub beyond_limits: Counter,
     pub calls_turned_away: Counter,
+    pub range_fields: Counter,
     /// GPU records left out because `STAGE2_RANGES` does not ask for them.
     pub filtered: Counter,
 }
@@ -77,6 +78,7 @@ impl Counters {
             late_switches: self.late_switches.get(),
             beyond_limits: self.beyond_limits.get(),
             calls_turned_away: self.calls_turned_away.get(),
+            range_fields: self.range_fields.get(),
         }
     }
 }

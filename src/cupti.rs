@@ -21,6 +21,7 @@ use stage2_spool::GpuNs;
 use crate::decode::{self, kind};
 use crate::options::{Attribution, Graph};
 use crate::pool::{Full, Pool};
+use crate::quiet::Blocked;
 use crate::state::{self, Off, Shared, Tracer};
 use crate::{diag, thread};
 use library::DriverGetVersion;
@@ -138,6 +139,7 @@ fn configure(
     let pool = Pool::new(options.buffers, library::may_refuse(version)).ok_or_else(|| {
         Off("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into())
     })?;
+    diag::info(format_args!("{} KiB of address space for activity records", pool.bytes() >> 10));
     // A second start cannot happen: `lifecycle` calls this once.
     let _ = shared.pool.set(pool);
     api.register_callbacks(callbacks::request_buffer, callbacks::complete_buffer)
@@ -332,6 +334,7 @@ impl Tracer for Cupti {
         if !self.switches {
             return;
         }
+        let _blocked = Blocked::all(); // CUPTI may start threads here, which inherit the mask.
         if on {
             if self.shut.load(Ordering::SeqCst) {
                 return;

@@ -6,9 +6,10 @@
 mod facts;
 mod output;
 mod own_file;
+mod pace;
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stage2_spool::{Copy, Device, Fill, GpuNs, GraphLaunch, Kernel, Queue, Record, Shape};
 
@@ -18,13 +19,14 @@ use crate::decode::{self, Activity, Execution, KernelActivity};
 use crate::event::Event;
 use crate::flush_request::FlushRequest;
 use crate::intern::{Interner, Sink};
-use crate::pool::Full;
+use crate::pool::{Full, Pool};
 use crate::ranges::{Closed, Ranges};
 use crate::spans::Spans;
 use crate::state::{self, Finishing, Phase, Shared, Tracer};
 use crate::timeline::Place;
 use crate::{clock, diag, forks, last_thread, summary};
 use output::Output;
+use pace::{Pace, Stillness};
 
 /// How long the thread sleeps at most while events may come in.
 const NAP: Duration = Duration::from_millis(10);
@@ -43,9 +45,7 @@ struct Drain {
     closed: Vec<Closed>,
     gpu_known: bool,
     spans: Spans,
-    /// [`crate::gate::Gate::turns`] at the last flush, and flushes since it changed.
-    turns: u64,
-    quiet_periods: u32,
+    still: Stillness,
     /// [`Shared::forks_after_cuda`] as the trace file has it.
     forks_noted: u64,
 }
@@ -71,8 +71,7 @@ pub fn run(shared: &'static Shared) -> Finished {
         closed: Vec::new(),
         gpu_known: false,
         spans: Spans::default(),
-        turns: 0,
-        quiet_periods: 0,
+        still: Stillness::default(),
         forks_noted: 0,
     };
     let mut request = FlushRequest::find();
@@ -82,16 +81,17 @@ pub fn run(shared: &'static Shared) -> Finished {
     // Whoever is killed soon is at least known to have run.
     drain.output.flush(&shared.counters);
     shared.ready.set();
-    let mut flush_at = Instant::now() + shared.options.flush;
+    let mut pace = Pace::new(shared.options.flush);
+    let runs_low = || shared.pool.get().is_some_and(Pool::runs_low);
     while !shared.stop.load(Ordering::Acquire) {
-        std::thread::park_timeout(NAP.min(flush_at.saturating_duration_since(Instant::now())));
+        std::thread::park_timeout(NAP.min(pace.left()));
         drain.take_in();
         let wish = request.as_mut().filter(|request| request.is_pending());
-        if wish.is_some() || Instant::now() >= flush_at {
+        if wish.is_some() || pace.is_due(runs_low()) {
             // A failure has no consequence yet: what is not handed over now comes later.
             let _ = drain.flush(false);
             wish.into_iter().for_each(FlushRequest::grant);
-            flush_at = Instant::now() + shared.options.flush;
+            pace.flushed(runs_low());
         }
         if watch.is_alone() && state::advance(Phase::On, Phase::Stopping) {
             finished = Finished::Alone;
@@ -314,19 +314,11 @@ impl Drain {
         Placed { queue, range: place.range, correlation }
     }
 
-    /// Whether CUPTI may hold records: collection is on, or was in the last two periods.
-    fn may_hold_records(&mut self) -> bool {
-        let (gate, turns) = (&self.shared.gate, self.shared.gate.turns());
-        let quiet = self.shared.options.is_gated() && !gate.is_open() && turns == self.turns;
-        self.turns = turns;
-        self.quiet_periods = if quiet { self.quiet_periods.saturating_add(1) } else { 0 };
-        self.quiet_periods < 2
-    }
-
     /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
     fn flush(&mut self, forced: bool) -> Result<(), String> {
         // A flush holds up launches for a moment: none where there is nothing to be had.
-        let worthwhile = self.may_hold_records() || forced;
+        let gated = self.shared.options.is_gated();
+        let worthwhile = self.still.may_hold_records(gated, &self.shared.gate) || forced;
         let mut done = Ok(());
         if let Some(tracer) = self.shared.tracer().filter(|_| worthwhile) {
             // What goes wrong on CUPTI's own threads fails the next call, and that one only.
@@ -337,6 +329,9 @@ impl Drain {
             self.shared.counters.cupti_dropped.add(tracer.take_dropped());
         }
         self.take_in();
+        while forced && self.shared.pool.get().is_some_and(Pool::has_full) {
+            self.take_in(); // Nobody comes by later.
+        }
         self.shared.counters.names_cut.add(self.names.take_refused());
         let tracer = self.shared.tracer();
         self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));

@@ -4,7 +4,7 @@
 //! servers end by them. So this library has functions of those names, which the preloaded one puts
 //! before the C library's. They are async-signal-safe.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -17,17 +17,18 @@ const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest that `_exit` is held up.
 const AT_ONCE_PATIENCE: Duration = Duration::from_millis(200);
 
-unsafe extern "C" {
-    /// ISO C; the `libc` crate lacks it for glibc.
-    fn at_quick_exit(handler: extern "C" fn()) -> c_int;
-}
-
 /// Has us finish at `exit` and `quick_exit`. Whoever registered a handler later runs before us.
 pub fn watch() {
-    // SAFETY: the handler may run at any time and more than once.
+    // What glibc's `at_quick_exit` is made of: see `forks::watch`.
+    type Register = unsafe extern "C" fn(extern "C" fn(), *mut c_void) -> c_int;
+    // SAFETY: the symbol has this type in every glibc. The handler may run at any time and more than
+    // once, and stays, as this library does, which the null says.
     unsafe {
         libc::atexit(at_exit);
-        at_quick_exit(at_exit);
+        let register = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_at_quick_exit".as_ptr());
+        if !register.is_null() {
+            std::mem::transmute::<*mut c_void, Register>(register)(at_exit, std::ptr::null_mut());
+        }
     }
 }
 

@@ -20,14 +20,14 @@ use crate::thread;
 /// Texts are cut here, bytes.
 pub const TEXT_LIMIT: usize = 1024;
 /// What of a text travels in one event, bytes.
-const INLINE: usize = 71;
+const INLINE: usize = 70;
 /// Events that the queue holds: 9 MiB, about a second of a guest that does nothing but ranges
 /// at the rate of PyTorch's own operator ranges, and the drain thread comes by every few
 /// milliseconds.
 pub const QUEUE_EVENTS: usize = 1 << 16;
 /// Places of them that are kept for ranges and launches: marks find no room there.
 const FOR_RANGES: usize = QUEUE_EVENTS / 8;
-/// Places that are kept for what nothing later makes up for: start/end ranges, names of handles.
+/// Places that are kept for what nothing later makes up for: start/end ranges.
 const FOR_STARTS: usize = QUEUE_EVENTS / 16;
 /// Ends of start/end ranges that are told later because even those places were taken.
 const LATE_ENDS: usize = 1 << 10;
@@ -40,12 +40,10 @@ const LOST: usize = 1 << 12;
 pub enum What {
     /// A piece of the text of this thread's next event.
     TextPiece,
+    /// A piece of the payloads ([`crate::blob`]) of this thread's next event.
+    PayloadPiece,
     /// A thread is new; `id` is its kernel thread id.
     Thread,
-    /// A domain with this text as name; `domain` is its id.
-    DomainName,
-    /// A registered string; `string` is its handle.
-    RegisteredString,
     Push,
     Pop,
     /// `id` names the range.
@@ -85,6 +83,17 @@ pub enum TextIs {
     Lost,
 }
 
+/// Where the payloads of an event are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadsAre {
+    /// There are none.
+    None,
+    /// In the pieces that were sent ahead.
+    Ahead,
+    /// A piece of them was lost, so they are not known. It is counted.
+    Lost,
+}
+
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
@@ -102,7 +111,7 @@ pub struct Event {
     pub category: u32,
     /// Range id, thread id or node id, as `what` says.
     pub id: u64,
-    /// Handle of the registered string that is its text; 0 is none.
+    /// Number of the registered string that is its text; 0 is none.
     pub string: u32,
     /// Ranges open in the domain after a push or pop; `None` where that is not tracked.
     pub depth: Option<u32>,
@@ -119,6 +128,8 @@ pub struct Event {
     pub payload: Option<Payload>,
     /// Where the text is.
     pub text_is: TextIs,
+    /// Where the payloads are that follow a schema.
+    pub payloads_are: PayloadsAre,
     text_length: u8,
     text: [u8; INLINE],
 }
@@ -142,6 +153,7 @@ impl Event {
             want: Want::Inherit,
             payload: None,
             text_is: TextIs::Here,
+            payloads_are: PayloadsAre::None,
             text_length: 0,
             text: [0; INLINE],
         }
@@ -162,8 +174,8 @@ impl Event {
 /// Places that an event finds taken.
 fn kept_from(what: What) -> usize {
     match what {
-        What::Start | What::End | What::Thread | What::DomainName | What::RegisteredString => 0,
-        What::Mark | What::TextPiece => FOR_RANGES,
+        What::Start | What::End | What::Thread => 0,
+        What::Mark | What::TextPiece | What::PayloadPiece => FOR_RANGES,
         _ => FOR_STARTS,
     }
 }
@@ -217,7 +229,8 @@ impl Events {
     fn lose(&self, event: &Event, counters: &Counters) {
         match event.what {
             // It belongs to the thread that started the range, which only the drain thread knows.
-            What::End if self.late_ends.push(*event).is_ok() => return,
+            What::End if self.push_late(event, counters) => return,
+            What::PayloadPiece => return counters.range_fields.increment(),
             What::End => self.ends_lost.store(true, Ordering::Release),
             What::Push | What::Pop | What::Start => {
                 self.lost_slot(event.thread).fetch_add(1, Ordering::Release);
@@ -225,6 +238,16 @@ impl Events {
             _ => {}
         }
         counters.range_events.increment();
+    }
+
+    /// Its payloads would be told apart from it.
+    fn push_late(&self, end: &Event, counters: &Counters) -> bool {
+        let mut end = *end;
+        if end.payloads_are == PayloadsAre::Ahead {
+            end.payloads_are = PayloadsAre::Lost;
+            counters.range_fields.increment();
+        }
+        self.late_ends.push(end).is_ok()
     }
 
     /// How many events were lost that changed what is open on a thread (or on one that it shares
@@ -260,6 +283,20 @@ impl Events {
         }
         event.set_text(last);
         self.send(event, counters)
+    }
+
+    /// Sends the payloads of `event` ahead of it, and notes in it where they are.
+    pub fn send_payloads(&self, event: &mut Event, blob: &[u8], counters: &Counters) {
+        for (index, piece) in blob.chunks(INLINE).enumerate() {
+            let mut ahead = Event::new(What::PayloadPiece, event.thread);
+            ahead.set_text(piece);
+            ahead.text_is = if index == 0 { TextIs::Here } else { TextIs::Continued };
+            if !self.send_unless(ahead, kept_from(event.what), counters).arrives {
+                event.payloads_are = PayloadsAre::Lost;
+                return;
+            }
+            event.payloads_are = PayloadsAre::Ahead;
+        }
     }
 
     /// The calling thread's number; the drain thread is told of a new one.

@@ -8,7 +8,7 @@
 //! then keeps for ever: its first NVTX call would spin. There our functions are put in place of
 //! those that wait. What is left is the moment before NVTX calls us.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
@@ -39,9 +39,20 @@ pub fn watch() {
     // for until the fork is over, and the child would not see what is stored there.
     ASKING.iter().for_each(|place| place.store(ptr::null_mut(), Ordering::Relaxed));
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    // SAFETY: the handlers take no lock and allocate nothing. Without memory for them a child is
-    // one by a fork that tells nobody.
-    unsafe { libc::pthread_atfork(None, Some(in_parent), Some(in_child)) };
+    // What glibc's `pthread_atfork` is made of. Named in the library itself it would keep programs of
+    // other C libraries from starting.
+    type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
+    type Handler = Option<unsafe extern "C" fn()>;
+    // SAFETY: the symbol has this type in every glibc. The handlers take no lock and
+    // allocate nothing, and stay, as this library does, which the null says. Without memory for them
+    // a child is one by a fork that tells nobody.
+    unsafe {
+        let register = libc::dlsym(libc::RTLD_DEFAULT, c"__register_atfork".as_ptr());
+        if !register.is_null() {
+            let register = transmute::<*mut c_void, Register>(register);
+            register(None, Some(in_parent), Some(in_child), ptr::null_mut());
+        }
+    }
 }
 
 /// Notes which process this is. Called at start. Where the kernel cannot clear a page (before
@@ -117,7 +128,7 @@ pub fn survived<T>(asks: Option<GetExportTable>, answer: impl FnOnce() -> T) -> 
     answer
 }
 
-extern "C" fn in_parent() {
+unsafe extern "C" fn in_parent() {
     if let Some(shared) = state::shared()
         && shared.cuda_seen.load(Ordering::Acquire)
     {
@@ -125,7 +136,7 @@ extern "C" fn in_parent() {
     }
 }
 
-extern "C" fn in_child() {
+unsafe extern "C" fn in_child() {
     let after_cuda = |shared: &state::Shared| shared.cuda_seen.load(Ordering::Acquire);
     AFTER_CUDA.fetch_or(state::shared().is_some_and(after_cuda), Ordering::Relaxed);
     let parent = PROCESS.swap(std::process::id(), Ordering::Relaxed);

@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use cupti_sys::nvtx as sys;
 
-use crate::{barrier, diag, forks, lifecycle, nvtx, state};
+use crate::{barrier, diag, forks, lifecycle, nvtx, stack, state};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
 const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
@@ -22,6 +22,9 @@ const STOOD_ASIDE: &CStr = c"STAGE2_STOOD_ASIDE";
 static CONSTRUCTOR: extern "C" fn() = constructor;
 
 extern "C" fn constructor() {
+    if !is_glibc() {
+        return;
+    }
     state::set_start(lifecycle::start_child);
     forks::watch();
     let Some(own) = OwnPath::find() else { return };
@@ -43,6 +46,9 @@ extern "C" fn constructor() {
 /// goes on whatever happened here.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
+    if !is_glibc() {
+        return 1;
+    }
     barrier::catch((), || {
         say_if_foreign(NVTX_DOOR, "its NVTX ranges are not seen here");
         lifecycle::start_gpu();
@@ -59,6 +65,9 @@ pub extern "C" fn InitializeInjection() -> c_int {
 pub unsafe extern "C" fn InitializeInjectionNvtx2(
     get_export_table: Option<nvtx::GetExportTable>,
 ) -> c_int {
+    if !is_glibc() {
+        return 0;
+    }
     let answer = || {
         if lifecycle::start().is_none() {
             return 0;
@@ -67,10 +76,11 @@ pub unsafe extern "C" fn InitializeInjectionNvtx2(
         // SAFETY: the caller's contract.
         c_int::from(unsafe { nvtx::attach(get_export_table) })
     };
-    forks::survived(get_export_table, || barrier::catch(0, answer))
+    forks::survived(get_export_table, || stack::on_own(0, answer))
 }
 
-/// Called by NVTX 3.2 and later for its extensions, after the entry point above.
+/// Called by NVTX 3.1 and later for its extensions, after the entry point above. Always 1: with
+/// another answer some versions take every domain for disabled.
 ///
 /// # Safety
 /// `info` is what NVTX passes.
@@ -79,7 +89,15 @@ pub unsafe extern "C" fn InitializeInjectionNvtxExtension(
     info: *mut sys::nvtxExtModuleInfo_t,
 ) -> c_int {
     // SAFETY: the caller's contract.
-    barrier::catch(0, || c_int::from(unsafe { nvtx::attach_extension(info) }))
+    barrier::catch((), || unsafe { nvtx::attach_extension(info) });
+    1
+}
+
+/// Whether this process has the C library that we are made for. A preloaded library comes into every
+/// process of a tree, also into one of musl, which is left alone: no CUDA is there to be recorded.
+fn is_glibc() -> bool {
+    // SAFETY: only looks the symbol up.
+    unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr()).is_null() }
 }
 
 /// Names this library in a variable. `false` where another tool is named there.

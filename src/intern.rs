@@ -144,6 +144,11 @@ impl Interner {
         id
     }
 
+    /// Whether a text has a number.
+    pub fn knows(&self, bytes: &[u8]) -> bool {
+        self.names.contains_key(bytes)
+    }
+
     /// Defines a name, unless that was done and is not lost.
     pub fn define_name(&mut self, id: u32, sink: &mut impl Sink) {
         let index = (id as usize).wrapping_sub(1);

@@ -9,7 +9,7 @@ use crate::event::{Event, QUEUE_EVENTS};
 use crate::options::Options;
 use crate::quiet::{Blocked, Uncancelled};
 use crate::state::{self, Off, Phase, STARTING, Shared};
-use crate::{barrier, cupti, diag, drain, ends, forks, quiet};
+use crate::{barrier, cupti, diag, drain, ends, forks, quiet, scheduling};
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
@@ -17,6 +17,7 @@ const START_PATIENCE: Duration = Duration::from_secs(2);
 /// the guest closes and opens meanwhile. All of it where the guest uses NVTX in a constructor of a
 /// library, because no thread gets going while the loader is at work.
 const OPEN_PATIENCE: Duration = Duration::from_millis(100);
+
 /// What a start needs: the queue of events, the stack of a thread, and tables that grow.
 const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
 
@@ -31,7 +32,7 @@ pub fn start() -> Option<&'static Shared> {
         Phase::Idle => {}
         Phase::Stopping | Phase::Ended | Phase::Forked => return None,
     }
-    let _uncancelled = Uncancelled::new();
+    let (_uncancelled, _blocked) = (Uncancelled::new(), Blocked::all());
     let _starting = STARTING.take(START_PATIENCE)?;
     match state::phase() {
         Phase::On => return state::shared(),
@@ -88,7 +89,8 @@ pub fn start_child() -> Option<&'static Shared> {
 
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
 pub fn start_gpu() {
-    let _uncancelled = Uncancelled::new();
+    // CUPTI's threads inherit the mask: a signal to the process must not end in one of them.
+    let (_uncancelled, _blocked) = (Uncancelled::new(), Blocked::all());
     let Some(shared) = start() else {
         if state::phase() == Phase::Forked {
             diag::warn(format_args!(
@@ -133,11 +135,9 @@ pub fn start_gpu() {
 }
 
 fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
-    // Signals are the guest's business: they must not arrive on our thread.
     let blocked = Blocked::all();
-    let of_guest = blocked.before();
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
-        be_ordinary();
+        scheduling::be_ordinary();
         let finished = barrier::own_thread(|| drain::run(shared));
         if let Err(panic) = &finished {
             give_up(shared, panic);
@@ -146,7 +146,7 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
         shared.ready.set();
         shared.done.set();
         if let Ok(Finished::Alone) = finished {
-            quiet::set_blocked(&of_guest);
+            quiet::let_requests_to_end_in();
             // SAFETY: what the C library does when the last thread of a process ends; threads of
             // CUPTI's, of which it does not know that they are not the guest's, may be left.
             unsafe { libc::exit(0) };
@@ -156,23 +156,6 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
     let _ = shared.drain.set(spawned?.thread().clone());
     Ok(())
-}
-
-/// The thread that starts us may be pinned, or run before all others (`SCHED_FIFO`), for the sake of
-/// its own work. Ours is scheduled like any other, on the processors of the guest's main thread:
-/// `taskset` or `numactl` of the whole guest holds for us as well.
-fn be_ordinary() {
-    // SAFETY: the places are valid and of the sizes given; 0 is this thread. A failure leaves the
-    // thread as it was.
-    unsafe {
-        let ordinary: libc::sched_param = std::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary);
-        let mut processors: libc::cpu_set_t = std::mem::zeroed();
-        let size = size_of::<libc::cpu_set_t>();
-        if libc::sched_getaffinity(libc::getpid(), size, &raw mut processors) == 0 {
-            libc::sched_setaffinity(0, size, &raw const processors);
-        }
-    }
 }
 
 /// Nobody takes in records any more: the guest shall not pay for them. What CUPTI still hands back

@@ -1,10 +1,12 @@
 //! NVTX calls of the guest into events: the collector is the NVTX tool itself.
 //!
 //! NVTX hands over a table of slots, once for every library of the guest that uses it, and calls
-//! what we put there. Handles for domains and registered strings are numbers of ours with the
-//! bits of the matching `STAGE2_RANGES` globs in them, so nothing is looked up later.
+//! what we put there. What the guest registers goes into a table (`registry`); everything else
+//! becomes events.
 
 mod message;
+mod payload;
+mod register;
 mod slots;
 
 pub use slots::{GetExportTable, attach, attach_extension, detach};
@@ -13,13 +15,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stage2_spool::Payload;
 
+use crate::blob::Blob;
 use crate::event::{Event, Want, What};
+use crate::handle::Handle;
 use crate::state::{self, Shared};
 use crate::thread::{self, NOT_TRACKED};
-use crate::{barrier, clock, sample};
+use crate::{barrier, clock, sample, stack};
 use message::Text;
+use payload::Payloads;
 
-/// Numbers for domains, strings and start/end ranges.
+/// Numbers for start/end ranges.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 /// The first of them that this process gave out, and not one that it was forked from.
 static FIRST: AtomicU64 = AtomicU64::new(1);
@@ -29,35 +34,14 @@ pub fn renew() {
     FIRST.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// A domain or a registered string: number and glob bits in one word that is never 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Handle(u64);
-
-impl Handle {
-    /// The default domain, and "no registered string".
-    const NULL: Handle = Handle(0);
-    const GLOB_SHIFT: u32 = 34;
-
-    fn new(number: u64, globs: u32) -> Self {
-        let number = number & ((1 << (Self::GLOB_SHIFT - 1)) - 1);
-        Handle(u64::from(globs) << Self::GLOB_SHIFT | number << 1 | 1)
-    }
-
-    fn number(self) -> u32 {
-        ((self.0 & ((1 << Self::GLOB_SHIFT) - 1)) >> 1) as u32
-    }
-
-    fn globs(self) -> u32 {
-        (self.0 >> Self::GLOB_SHIFT) as u32
-    }
-}
-
 /// What a call says about its range or mark.
 #[derive(Clone, Copy)]
 struct Attributes<'a> {
     text: Text<'a>,
     category: u32,
     payload: Option<Payload>,
+    /// Payloads that follow a schema.
+    payloads: Payloads,
 }
 
 /// Runs `body` while we record, on a thread that is not already inside one of our handlers.
@@ -75,7 +59,8 @@ fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
 /// The first call in a forked child.
 #[cold]
 fn handle_first<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
-    barrier::enter(fallback, || (), || state::start_child().map_or(fallback, body))
+    let start = || stack::on_own(None, state::start_child);
+    barrier::enter(fallback, || (), || start().map_or(fallback, body))
 }
 
 fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
@@ -90,20 +75,21 @@ fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
         let mut event = event(shared, What::Push, domain, attributes);
         (event.depth, event.want) = (step.depth, want);
         (event.low, event.unsure) = (step.low, step.unsure);
-        step.sent(domain.number(), true, send(shared, event, attributes.text));
+        step.sent(domain.number(), true, send(shared, event, attributes));
         step.pushed_level()
     })
 }
 
-fn pop(domain: Handle) -> i32 {
+fn pop(domain: Handle, payloads: Payloads) -> i32 {
     handle(NOT_TRACKED, |shared| {
         let step = thread::pop(domain.number());
         if step.inherited {
             return NOT_TRACKED;
         }
-        let mut event = event(shared, What::Pop, domain, Attributes::NONE);
+        let attributes = Attributes::of(payloads);
+        let mut event = event(shared, What::Pop, domain, attributes);
         (event.depth, event.low, event.unsure) = (step.depth, step.low, step.unsure);
-        step.sent(domain.number(), false, send(shared, event, Text::None));
+        step.sent(domain.number(), false, send(shared, event, attributes));
         if step.gate {
             close_gate(shared);
         }
@@ -128,7 +114,7 @@ fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
         let mut event = event(shared, What::Start, domain, attributes);
         event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(collected);
         event.want = want;
-        if !send(shared, event, attributes.text) {
+        if !send(shared, event, attributes) {
             thread::lose_track();
         }
         if collected && !shared.started.remember(event.id) {
@@ -138,15 +124,16 @@ fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
     })
 }
 
-fn end(domain: Handle, id: u64) {
+fn end(domain: Handle, id: u64, payloads: Payloads) {
     // 0 was given out while we did not record, numbers below FIRST by the process that forked us.
     if id == 0 || id >> 1 < FIRST.load(Ordering::Relaxed) {
         return;
     }
     handle((), |shared| {
-        let mut event = event(shared, What::End, domain, Attributes::NONE);
+        let attributes = Attributes::of(payloads);
+        let mut event = event(shared, What::End, domain, attributes);
         event.id = id;
-        send(shared, event, Text::None);
+        send(shared, event, attributes);
         // The guest may end what it never started, or twice.
         if id & 1 == 1 && shared.started.forget(id) {
             close_gate(shared);
@@ -158,40 +145,18 @@ fn mark(domain: Handle, attributes: Attributes<'_>) {
     handle((), |shared| {
         let mut event = event(shared, What::Mark, domain, attributes);
         event.fence = 0;
-        send(shared, event, attributes.text);
+        send(shared, event, attributes);
     });
 }
 
-fn create_domain(name: Text<'_>) -> Handle {
-    let fallback = Handle::new(NEXT.fetch_add(1, Ordering::Relaxed), 0);
-    handle(fallback, |shared| {
-        let handle = Handle::new(u64::from(fallback.number()), {
-            name.with_bytes(|name| shared.options.ranges.match_domain(name))
-        });
-        let mut event =
-            Event::new(What::DomainName, shared.events.current_thread(&shared.counters));
-        event.domain = handle.number();
-        send(shared, event, name);
-        handle
-    })
-}
-
-fn register_string(text: Text<'_>) -> Handle {
-    let fallback = Handle::new(NEXT.fetch_add(1, Ordering::Relaxed), 0);
-    handle(fallback, |shared| {
-        let handle = Handle::new(u64::from(fallback.number()), {
-            text.with_bytes(|text| shared.options.ranges.match_name(text))
-        });
-        let mut event =
-            Event::new(What::RegisteredString, shared.events.current_thread(&shared.counters));
-        event.string = handle.number();
-        send(shared, event, text);
-        handle
-    })
-}
-
 impl Attributes<'_> {
-    const NONE: Attributes<'static> = Attributes { text: Text::None, category: 0, payload: None };
+    const NONE: Attributes<'static> =
+        Attributes { text: Text::None, category: 0, payload: None, payloads: Payloads::NONE };
+
+    /// Nothing but payloads.
+    fn of(payloads: Payloads) -> Self {
+        Attributes { payloads, ..Self::NONE }
+    }
 }
 
 fn event(shared: &Shared, what: What, domain: Handle, attributes: Attributes<'_>) -> Event {
@@ -214,13 +179,25 @@ fn event(shared: &Shared, what: What, domain: Handle, attributes: Attributes<'_>
 }
 
 /// Whether the event arrives.
-fn send(shared: &Shared, event: Event, text: Text<'_>) -> bool {
-    let sent =
-        text.with_bytes(|bytes| shared.events.send_with_text(event, bytes, &shared.counters));
+fn send(shared: &Shared, mut event: Event, attributes: Attributes<'_>) -> bool {
+    if !attributes.payloads.are_none() {
+        send_payloads(shared, &mut event, attributes.payloads);
+    }
+    let sent = attributes
+        .text
+        .with_bytes(|bytes| shared.events.send_with_text(event, bytes, &shared.counters));
     if sent.half_full {
         shared.wake_drain();
     }
     sent.arrives
+}
+
+/// Most calls have none, and shall not pay for the room.
+#[cold]
+fn send_payloads(shared: &Shared, event: &mut Event, payloads: Payloads) {
+    let mut blob = Blob::new();
+    shared.counters.range_fields.add(payloads.copy_to(&mut blob));
+    shared.events.send_payloads(event, blob.bytes(), &shared.counters);
 }
 
 /// Whether collection is asked for in a range: where only some ranges are collected, by name or,
@@ -228,7 +205,8 @@ fn send(shared: &Shared, event: Event, text: Text<'_>) -> bool {
 fn is_asked(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
     let filter = &shared.options.ranges;
     if filter.is_everything() {
-        return shared.options.is_sampled();
+        // A library's range is no instance of anything that the program does.
+        return shared.options.is_sampled() && !domain.is_library();
     }
     let by_domain = match domain {
         Handle::NULL => filter.match_domain(b""),
@@ -270,20 +248,4 @@ fn open_gate(shared: &Shared) -> Want {
 
 fn close_gate(shared: &Shared) {
     shared.gate.exit(|on| shared.collect(on));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn handles_carry_number_and_globs_and_are_never_null() {
-        for number in [1, 77, (1 << 32) - 1] {
-            for globs in [0, 1, (1 << crate::glob::MAX_GLOBS) - 1] {
-                let handle = Handle::new(number, globs);
-                assert_ne!(handle, Handle::NULL);
-                assert_eq!((u64::from(handle.number()), handle.globs()), (number, globs));
-            }
-        }
-    }
 }

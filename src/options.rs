@@ -5,11 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stage2_figures::settings;
+use stage2_figures::settings::{self, Buffers};
 
 use crate::diag::{self, Level};
 use crate::glob::RangeFilter;
-use crate::pool::Sizes;
 
 /// Where the table of top kernels goes at exit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +57,7 @@ pub struct Options {
     /// `STAGE2_CUPTI`: the libcupti to use.
     pub cupti: Option<PathBuf>,
     /// `STAGE2_BUFFERS`.
-    pub buffers: Sizes,
+    pub buffers: Buffers,
     /// `STAGE2_FLUSH_MS`.
     pub flush: Duration,
     /// `STAGE2_LOG`.
@@ -80,7 +79,7 @@ impl Default for Options {
             sample: 1,
             graph: Graph::Node,
             cupti: None,
-            buffers: Sizes { bytes: 1 << 20, count: 24 },
+            buffers: Buffers::Within { bytes: 256 << 20 },
             flush: Duration::from_millis(1000),
             log: Level::Warn,
             attribution: Attribution::Auto,
@@ -110,7 +109,9 @@ const TABLE: &[(&str, &str, Read)] = &[
         };
         set(&mut o.graph, graph)
     }),
-    ("STAGE2_BUFFERS", settings::BUFFERS_FORM, |o, v| set(&mut o.buffers, read_buffers(v))),
+    ("STAGE2_BUFFERS", settings::BUFFERS_FORM, |o, v| {
+        set(&mut o.buffers, settings::read_buffers(v))
+    }),
     ("STAGE2_FLUSH_MS", settings::FLUSH_MS_FORM, |o, v| {
         let ms = v.parse().ok().filter(|ms| settings::FLUSH_MS.contains(ms));
         set(&mut o.flush, ms.map(Duration::from_millis))
@@ -235,10 +236,6 @@ fn read_level(text: &str) -> Option<Level> {
     }
 }
 
-fn read_buffers(text: &str) -> Option<Sizes> {
-    settings::read_buffers(text).map(|(bytes, count)| Sizes { bytes, count })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,7 +267,7 @@ mod tests {
         assert_eq!(options.sample, 16);
         assert_eq!(options.graph, Graph::Graph);
         assert_eq!(options.cupti, Some(PathBuf::from("/c.so")));
-        assert_eq!(options.buffers, Sizes { bytes: 4 << 20, count: 16 });
+        assert_eq!(options.buffers, Buffers::Sized { bytes: 4 << 20, count: 16 });
         assert_eq!(options.flush, Duration::from_millis(250));
         assert_eq!(options.attribution, Attribution::Callback);
         assert!(!options.gpu);
@@ -307,7 +304,7 @@ mod tests {
     #[test]
     fn unreadable_values_leave_the_default() {
         let defaults = Options::default();
-        for bad in ["", "x", "4M", "4M*", "*3", "4X*3", "1*9", "1M*1", "1M*99999", "99999999999G*9"]
+        for bad in ["", "x", "4X", "4M*", "*3", "4X*3", "1*9", "1M*1", "1M*99999", "99999999999G*9"]
         {
             assert_eq!(read(&[("STAGE2_BUFFERS", bad)]).buffers, defaults.buffers, "{bad}");
         }

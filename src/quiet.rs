@@ -41,25 +41,29 @@ impl Drop for Uncancelled {
     }
 }
 
+/// Signals that a thread is given for what it does itself, not for what happens to the process.
+/// Blocked, they would end the process, even where it has handlers for them.
+const SYNCHRONOUS: [c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
 /// Signals that this thread does not get while it lives.
 pub struct Blocked {
     before: libc::sigset_t,
 }
 
 impl Blocked {
-    /// All signals, for threads that are started meanwhile.
+    /// All that others send. Threads that are started meanwhile never get any: signals are the
+    /// guest's business.
     pub fn all() -> Self {
-        // SAFETY: the set is initialised by the call that it is passed to.
+        // SAFETY: the set is initialised by the call that it is passed to first.
         Self::add(unsafe {
             let mut all = std::mem::zeroed();
             libc::sigfillset(&raw mut all);
+            for signal in SYNCHRONOUS {
+                libc::sigdelset(&raw mut all, signal);
+            }
             all
         })
-    }
-
-    /// What was blocked before.
-    pub fn before(&self) -> libc::sigset_t {
-        self.before
     }
 
     fn add(set: libc::sigset_t) -> Self {
@@ -74,35 +78,57 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        set_blocked(&self.before);
+        // SAFETY: the set came from the same call.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut())
+        };
     }
 }
 
-/// Blocks these signals on this thread, and no others.
-pub fn set_blocked(signals: &libc::sigset_t) {
-    // SAFETY: the set is initialised; the old one is not asked for.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, signals, std::ptr::null_mut()) };
+/// Lets this thread get the signals that ask a process to end: no other one is left to get them.
+pub fn let_requests_to_end_in() {
+    // SAFETY: the set is initialised by the first call; the old one is not asked for.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
 }
 
-/// Runs `write`. Where it finds a pipe that nobody reads, the signal that would kill the guest for
-/// it is taken back.
-pub fn without_sigpipe<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+/// The signals that a write can be answered with, and the error that comes with each: a pipe that
+/// nobody reads, a file that has reached the limit of the process.
+const OF_WRITES: [(c_int, c_int); 2] = [(libc::SIGPIPE, libc::EPIPE), (libc::SIGXFSZ, libc::EFBIG)];
+
+/// Runs `write`. The signal that would kill the guest for where we write is taken back.
+pub fn without_signals<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     // SAFETY: both sets are initialised by the calls that they are passed to.
-    let (pipe, pending) = unsafe {
-        let (mut pipe, mut pending) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigemptyset(&raw mut pipe);
-        libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
+    let (set, pending) = unsafe {
+        let (mut set, mut pending) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&raw mut set);
+        for (signal, _) in OF_WRITES {
+            libc::sigaddset(&raw mut set, signal);
+        }
         libc::sigpending(&raw mut pending);
-        (pipe, pending)
+        (set, pending)
     };
-    // SAFETY: the set is initialised.
-    let guests = unsafe { libc::sigismember(&raw const pending, libc::SIGPIPE) } == 1;
-    let _blocked = Blocked::add(pipe);
+    let _blocked = Blocked::add(set);
     let result = write();
-    if !guests && result.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
+    let error = result.as_ref().err().and_then(io::Error::raw_os_error);
+    if let Some((signal, _)) = OF_WRITES.into_iter().find(|&(_, cause)| Some(cause) == error) {
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: set and time are initialised; the signal's details are not asked for.
-        unsafe { libc::sigtimedwait(&raw const pipe, std::ptr::null_mut(), &raw const now) };
+        // SAFETY: sets and time are initialised; the signal's details are not asked for.
+        unsafe {
+            // One that was pending before is the guest's.
+            if libc::sigismember(&raw const pending, signal) == 0 {
+                let mut ours = std::mem::zeroed();
+                libc::sigemptyset(&raw mut ours);
+                libc::sigaddset(&raw mut ours, signal);
+                libc::sigtimedwait(&raw const ours, std::ptr::null_mut(), &raw const now);
+            }
+        }
     }
     result
 }

@@ -10,31 +10,35 @@
 //! - ranges that do not nest (start/end, or push/pop of several domains): when an outer one
 //!   closes first, the inner ones go on as continuations under their new path, if they are not
 //!   too many;
-//! - more names, handles, nodes or open ranges than are kept: further ones are counted, and named
+//! - more names, nodes or open ranges than are kept: further ones are counted, and named
 //!   for what they are. Everything kept here is bounded.
 
 mod apply;
+mod names;
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE};
 
 use crate::counters::Counters;
 use crate::event::{Event, TextIs, Want, What};
+use crate::fields::definition::Definitions;
 use crate::intern::{Interner, Sink};
+use crate::registry::registry;
 use crate::timeline::{Correlations, Place, Timeline};
 
 /// Changes kept over all timelines: 8 MiB.
 const MAX_CHANGES: usize = 1 << 18;
 /// Graph nodes whose capture path is kept.
 const MAX_NODES: usize = 1 << 17;
-/// Domains, and registered strings, whose names are kept.
-const MAX_HANDLES: usize = 1 << 15;
+/// Distinct texts in fields of ranges that are kept.
+const MAX_FIELD_TEXTS: u32 = 1 << 12;
 /// Start/end ranges that may be open at a time.
 const MAX_STARTED: usize = 1 << 14;
 /// Launches looked up by correlation id (callback attribution), a power of two: 8 MiB.
 const LAUNCHES: usize = 1 << 18;
-/// Every so many threads, those that came before and are in no range are put to rest.
-const THREADS: usize = 1 << 10;
+/// Every so many threads, those that came before and are in no range are put to rest. Half of it is
+/// more than the default pool has buffers, so that no thread is at rest whose buffer is on its way.
+const THREADS: usize = 1 << 13;
 
 /// Push/pop ranges of a thread that are kept; of those nested deeper only the number is.
 const MAX_OPEN: usize = 1 << 14;
@@ -87,8 +91,9 @@ struct Thread {
     gone: usize,
     depths: Vec<Depth>,
     timeline: Timeline,
-    /// Pieces of the text of the next event.
+    /// Pieces of the text of the next event, and of its payloads.
     text: Vec<u8>,
+    payloads: Vec<u8>,
 }
 
 /// A place in the table of threads, whose numbers are never used twice.
@@ -106,7 +111,8 @@ impl Slot {
     /// Forgets all but the last change of a thread that is in no range.
     fn rest(&mut self) {
         let at_rest = |thread: &mut Box<Thread>| {
-            thread.open.is_empty() && !thread.unsure && thread.text.is_empty()
+            let on_its_way = !thread.text.is_empty() || !thread.payloads.is_empty();
+            thread.open.is_empty() && !thread.unsure && !on_its_way
         };
         if let Some(thread) = self.known.take_if(at_rest) {
             self.resting_since = thread.timeline.last_fence();
@@ -139,8 +145,12 @@ pub struct Closed {
 /// The ranges of all threads.
 pub struct Ranges {
     threads: Vec<Slot>,
-    domains: FxHashMap<u32, u32>,
-    strings: FxHashMap<u32, u32>,
+    /// Names of domains and registered strings that were met.
+    registered: FxHashMap<u32, u32>,
+    /// Schemas of payloads.
+    definitions: Definitions,
+    /// Distinct texts in fields so far.
+    field_texts: u32,
     /// Thread on which a start/end range was started.
     started_on: FxHashMap<u64, u32>,
     capture_paths: FxHashMap<u64, u32>,
@@ -164,8 +174,9 @@ impl Ranges {
     pub fn new(gated: bool) -> Self {
         Ranges {
             threads: Vec::new(),
-            domains: FxHashMap::default(),
-            strings: FxHashMap::default(),
+            registered: FxHashMap::default(),
+            definitions: Definitions::of(registry()),
+            field_texts: 0,
             started_on: FxHashMap::default(),
             capture_paths: FxHashMap::default(),
             launches: Vec::new(),
@@ -192,6 +203,14 @@ impl Ranges {
                 text.clear();
             }
             text.extend_from_slice(event.text());
+            return;
+        }
+        if event.what == What::PayloadPiece {
+            let payloads = &mut self.thread(event.thread).payloads;
+            if event.text_is == TextIs::Here {
+                payloads.clear();
+            }
+            payloads.extend_from_slice(event.text());
             return;
         }
         self.heed_losses(event.thread, event.lost);

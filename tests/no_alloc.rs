@@ -11,7 +11,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use stage2::counters::Counters;
-use stage2::pool::{Pool, Sizes};
+use stage2::pool::{Buffers, Pool};
 
 struct Counting;
 
@@ -80,7 +80,7 @@ fn ranges_marks_and_buffers_cost_no_allocation() {
     assert_eq!(count, 0, "allocations in the NVTX handlers");
 
     let counters = Counters::default();
-    let pool = Pool::new(Sizes { bytes: 64 << 10, count: 4 }, true).expect("memory");
+    let pool = Pool::new(Buffers::Sized { bytes: 64 << 10, count: 4 }, true).expect("memory");
     let count = counted(|| {
         for _ in 0..10_000 {
             let (start, _) = pool.request(1, &counters).expect("a free buffer");

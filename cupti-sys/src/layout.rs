@@ -167,6 +167,23 @@ layout!(nvtx::nvtxExtModuleSegment_t: 24 { segmentId @ 0, slotCount @ 8, functio
 
 layout!(nvtx::nvtxPayloadData_t: 24 { schemaId @ 0, size @ 8, payload @ 16, });
 
+layout!(nvtx::nvtxPayloadSchemaAttr_t: 80 {
+    fieldMask @ 0, name @ 8, type_ @ 16, flags @ 24, entries @ 32, numEntries @ 40,
+    payloadStaticSize @ 48, packAlign @ 56, schemaId @ 64, extension @ 72,
+});
+
+layout!(nvtx::nvtxPayloadSchemaEntry_t: 64 {
+    flags @ 0, type_ @ 8, name @ 16, description @ 24, arrayOrUnionDetail @ 32, offset @ 40,
+    semantics @ 48, reserved @ 56,
+});
+
+layout!(nvtx::nvtxPayloadEnumAttr_t: 56 {
+    fieldMask @ 0, name @ 8, entries @ 16, numEntries @ 24, sizeOfEnum @ 32, schemaId @ 40,
+    extension @ 48,
+});
+
+layout!(nvtx::nvtxPayloadEnum_t: 24 { name @ 0, value @ 8, isFlag @ 16, });
+
 // Ids that must never move.
 const _: () = {
     assert!(cupti::CUPTI_ACTIVITY_KIND_MEMCPY == 1 && cupti::CUPTI_ACTIVITY_KIND_MEMSET == 2);
@@ -182,5 +199,12 @@ const _: () = {
     assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch == 514);
     assert!(cupti::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz == 515);
     assert!(nvtx::NVTX_CBID_CORE_SIZE == 16 && nvtx::NVTX_CBID_CORE2_SIZE == 16);
+    assert!(nvtx::NVTX3EXT_CBID_nvtxPayloadSchemaRegister == 0);
+    assert!(nvtx::NVTX3EXT_CBID_nvtxPayloadEnumRegister == 1);
+    assert!(nvtx::NVTX3EXT_CBID_nvtxMarkPayload == 2);
+    assert!(nvtx::NVTX3EXT_CBID_nvtxRangePushPayload == 3);
+    assert!(nvtx::NVTX3EXT_CBID_nvtxRangePopPayload == 4);
+    assert!(nvtx::NVTX3EXT_CBID_nvtxRangeStartPayload == 5);
+    assert!(nvtx::NVTX3EXT_CBID_nvtxRangeEndPayload == 6);
     assert!(nvtx::NVTX3EXT_CBID_nvtxDomainIsEnabled == 7);
 };

@@ -6,6 +6,96 @@
 pub const NVTX_VERSION: u32 = 3;
 pub const NVTX_EXT_PAYLOAD_COMPATID: u32 = 260;
 pub const NVTX_EXT_PAYLOAD_MODULEID: u32 = 2;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_UNUSED: u32 = 0;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_POINTER: u32 = 2;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE: u32 = 4;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE: u32 = 8;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE: u32 = 16;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_ZERO_TERMINATED: u32 = 32;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_LENGTH_INDEX: u32 = 48;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_LENGTH_PAYLOAD_INDEX: u32 = 64;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_DEEP_COPY: u32 = 256;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_HIDE: u32 = 512;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE: u32 = 1024;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_TIMESTAMP: u32 = 2048;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_RANGE_BEGIN: u32 = 4096;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_RANGE_END: u32 = 8192;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_MARK: u32 = 12288;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_COUNTER: u32 = 16384;
+pub const NVTX_PAYLOAD_ENTRY_FLAG_IS_ARRAY: u32 = 48;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_INVALID: u32 = 0;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_CHAR: u32 = 1;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_UCHAR: u32 = 2;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_SHORT: u32 = 3;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_USHORT: u32 = 4;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_INT: u32 = 5;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_UINT: u32 = 6;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_LONG: u32 = 7;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_ULONG: u32 = 8;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_LONGLONG: u32 = 9;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_ULONGLONG: u32 = 10;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_INT8: u32 = 11;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_UINT8: u32 = 12;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_INT16: u32 = 13;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_UINT16: u32 = 14;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_INT32: u32 = 15;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_UINT32: u32 = 16;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_INT64: u32 = 17;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_UINT64: u32 = 18;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_FLOAT: u32 = 19;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE: u32 = 20;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_LONGDOUBLE: u32 = 21;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_SIZE: u32 = 22;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_ADDRESS: u32 = 23;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_WCHAR: u32 = 24;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_CHAR8: u32 = 25;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_CHAR16: u32 = 26;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_CHAR32: u32 = 27;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_INFO_ARRAY_SIZE: u32 = 28;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_BYTE: u32 = 32;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_INT128: u32 = 33;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_UINT128: u32 = 34;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_FLOAT16: u32 = 42;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_FLOAT32: u32 = 43;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_FLOAT64: u32 = 44;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_FLOAT128: u32 = 45;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_BF16: u32 = 50;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_TF32: u32 = 52;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_CATEGORY: u32 = 68;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_COLOR_ARGB: u32 = 69;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_SCOPE_ID: u32 = 70;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_PID_UINT32: u32 = 71;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_PID_UINT64: u32 = 72;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_TID_UINT32: u32 = 73;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_TID_UINT64: u32 = 74;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_CSTRING: u32 = 75;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF8: u32 = 76;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF16: u32 = 77;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF32: u32 = 78;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE: u32 = 80;
+pub const NVTX_PAYLOAD_ENTRY_TYPE_UNION_SELECTOR: u32 = 100;
+pub const NVTX_PAYLOAD_SCHEMA_TYPE_INVALID: u32 = 0;
+pub const NVTX_PAYLOAD_SCHEMA_TYPE_STATIC: u32 = 1;
+pub const NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC: u32 = 2;
+pub const NVTX_PAYLOAD_SCHEMA_TYPE_UNION: u32 = 3;
+pub const NVTX_PAYLOAD_SCHEMA_TYPE_UNION_WITH_INTERNAL_SELECTOR: u32 = 4;
+pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME: u32 = 2;
+pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE: u32 = 4;
+pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_FLAGS: u32 = 8;
+pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES: u32 = 16;
+pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES: u32 = 32;
+pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE: u32 = 64;
+pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT: u32 = 128;
+pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID: u32 = 256;
+pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_EXTENSION: u32 = 512;
+pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_NAME: u32 = 2;
+pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_ENTRIES: u32 = 4;
+pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_NUM_ENTRIES: u32 = 8;
+pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE: u32 = 16;
+pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID: u32 = 32;
+pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_EXTENSION: u32 = 64;
+pub const NVTX3EXT_CBID_nvtxPayloadSchemaRegister: u32 = 0;
+pub const NVTX3EXT_CBID_nvtxPayloadEnumRegister: u32 = 1;
 pub const NVTX3EXT_CBID_nvtxMarkPayload: u32 = 2;
 pub const NVTX3EXT_CBID_nvtxRangePushPayload: u32 = 3;
 pub const NVTX3EXT_CBID_nvtxRangePopPayload: u32 = 4;
@@ -398,6 +488,158 @@ const _: () = {
         [::std::mem::offset_of!(nvtxPayloadData_v1, payload) - 16usize];
 };
 pub type nvtxPayloadData_t = nvtxPayloadData_v1;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct nvtxSemanticsHeader_v1 {
+    pub structSize: u32,
+    pub semanticId: u16,
+    pub version: u16,
+    pub next: *const nvtxSemanticsHeader_v1,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of nvtxSemanticsHeader_v1"][::std::mem::size_of::<nvtxSemanticsHeader_v1>() - 16usize];
+    ["Alignment of nvtxSemanticsHeader_v1"]
+        [::std::mem::align_of::<nvtxSemanticsHeader_v1>() - 8usize];
+    ["Offset of field: nvtxSemanticsHeader_v1::structSize"]
+        [::std::mem::offset_of!(nvtxSemanticsHeader_v1, structSize) - 0usize];
+    ["Offset of field: nvtxSemanticsHeader_v1::semanticId"]
+        [::std::mem::offset_of!(nvtxSemanticsHeader_v1, semanticId) - 4usize];
+    ["Offset of field: nvtxSemanticsHeader_v1::version"]
+        [::std::mem::offset_of!(nvtxSemanticsHeader_v1, version) - 6usize];
+    ["Offset of field: nvtxSemanticsHeader_v1::next"]
+        [::std::mem::offset_of!(nvtxSemanticsHeader_v1, next) - 8usize];
+};
+pub type nvtxSemanticsHeader_t = nvtxSemanticsHeader_v1;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct nvtxPayloadSchemaEntry_v1 {
+    pub flags: u64,
+    pub type_: u64,
+    pub name: *const ::std::os::raw::c_char,
+    pub description: *const ::std::os::raw::c_char,
+    pub arrayOrUnionDetail: u64,
+    pub offset: u64,
+    pub semantics: *const nvtxSemanticsHeader_t,
+    pub reserved: *const ::std::os::raw::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of nvtxPayloadSchemaEntry_v1"]
+        [::std::mem::size_of::<nvtxPayloadSchemaEntry_v1>() - 64usize];
+    ["Alignment of nvtxPayloadSchemaEntry_v1"]
+        [::std::mem::align_of::<nvtxPayloadSchemaEntry_v1>() - 8usize];
+    ["Offset of field: nvtxPayloadSchemaEntry_v1::flags"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, flags) - 0usize];
+    ["Offset of field: nvtxPayloadSchemaEntry_v1::type_"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, type_) - 8usize];
+    ["Offset of field: nvtxPayloadSchemaEntry_v1::name"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, name) - 16usize];
+    ["Offset of field: nvtxPayloadSchemaEntry_v1::description"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, description) - 24usize];
+    ["Offset of field: nvtxPayloadSchemaEntry_v1::arrayOrUnionDetail"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, arrayOrUnionDetail) - 32usize];
+    ["Offset of field: nvtxPayloadSchemaEntry_v1::offset"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, offset) - 40usize];
+    ["Offset of field: nvtxPayloadSchemaEntry_v1::semantics"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, semantics) - 48usize];
+    ["Offset of field: nvtxPayloadSchemaEntry_v1::reserved"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, reserved) - 56usize];
+};
+pub type nvtxPayloadSchemaEntry_t = nvtxPayloadSchemaEntry_v1;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct nvtxPayloadSchemaAttr_v1 {
+    pub fieldMask: u64,
+    pub name: *const ::std::os::raw::c_char,
+    pub type_: u64,
+    pub flags: u64,
+    pub entries: *const nvtxPayloadSchemaEntry_t,
+    pub numEntries: usize,
+    pub payloadStaticSize: usize,
+    pub packAlign: usize,
+    pub schemaId: u64,
+    pub extension: *mut ::std::os::raw::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of nvtxPayloadSchemaAttr_v1"]
+        [::std::mem::size_of::<nvtxPayloadSchemaAttr_v1>() - 80usize];
+    ["Alignment of nvtxPayloadSchemaAttr_v1"]
+        [::std::mem::align_of::<nvtxPayloadSchemaAttr_v1>() - 8usize];
+    ["Offset of field: nvtxPayloadSchemaAttr_v1::fieldMask"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, fieldMask) - 0usize];
+    ["Offset of field: nvtxPayloadSchemaAttr_v1::name"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, name) - 8usize];
+    ["Offset of field: nvtxPayloadSchemaAttr_v1::type_"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, type_) - 16usize];
+    ["Offset of field: nvtxPayloadSchemaAttr_v1::flags"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, flags) - 24usize];
+    ["Offset of field: nvtxPayloadSchemaAttr_v1::entries"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, entries) - 32usize];
+    ["Offset of field: nvtxPayloadSchemaAttr_v1::numEntries"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, numEntries) - 40usize];
+    ["Offset of field: nvtxPayloadSchemaAttr_v1::payloadStaticSize"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, payloadStaticSize) - 48usize];
+    ["Offset of field: nvtxPayloadSchemaAttr_v1::packAlign"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, packAlign) - 56usize];
+    ["Offset of field: nvtxPayloadSchemaAttr_v1::schemaId"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, schemaId) - 64usize];
+    ["Offset of field: nvtxPayloadSchemaAttr_v1::extension"]
+        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, extension) - 72usize];
+};
+pub type nvtxPayloadSchemaAttr_t = nvtxPayloadSchemaAttr_v1;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct nvtxPayloadEnum_v1 {
+    pub name: *const ::std::os::raw::c_char,
+    pub value: u64,
+    pub isFlag: i8,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of nvtxPayloadEnum_v1"][::std::mem::size_of::<nvtxPayloadEnum_v1>() - 24usize];
+    ["Alignment of nvtxPayloadEnum_v1"][::std::mem::align_of::<nvtxPayloadEnum_v1>() - 8usize];
+    ["Offset of field: nvtxPayloadEnum_v1::name"]
+        [::std::mem::offset_of!(nvtxPayloadEnum_v1, name) - 0usize];
+    ["Offset of field: nvtxPayloadEnum_v1::value"]
+        [::std::mem::offset_of!(nvtxPayloadEnum_v1, value) - 8usize];
+    ["Offset of field: nvtxPayloadEnum_v1::isFlag"]
+        [::std::mem::offset_of!(nvtxPayloadEnum_v1, isFlag) - 16usize];
+};
+pub type nvtxPayloadEnum_t = nvtxPayloadEnum_v1;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct nvtxPayloadEnumAttr_v1 {
+    pub fieldMask: u64,
+    pub name: *const ::std::os::raw::c_char,
+    pub entries: *const nvtxPayloadEnum_t,
+    pub numEntries: usize,
+    pub sizeOfEnum: usize,
+    pub schemaId: u64,
+    pub extension: *mut ::std::os::raw::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of nvtxPayloadEnumAttr_v1"][::std::mem::size_of::<nvtxPayloadEnumAttr_v1>() - 56usize];
+    ["Alignment of nvtxPayloadEnumAttr_v1"]
+        [::std::mem::align_of::<nvtxPayloadEnumAttr_v1>() - 8usize];
+    ["Offset of field: nvtxPayloadEnumAttr_v1::fieldMask"]
+        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, fieldMask) - 0usize];
+    ["Offset of field: nvtxPayloadEnumAttr_v1::name"]
+        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, name) - 8usize];
+    ["Offset of field: nvtxPayloadEnumAttr_v1::entries"]
+        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, entries) - 16usize];
+    ["Offset of field: nvtxPayloadEnumAttr_v1::numEntries"]
+        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, numEntries) - 24usize];
+    ["Offset of field: nvtxPayloadEnumAttr_v1::sizeOfEnum"]
+        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, sizeOfEnum) - 32usize];
+    ["Offset of field: nvtxPayloadEnumAttr_v1::schemaId"]
+        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, schemaId) - 40usize];
+    ["Offset of field: nvtxPayloadEnumAttr_v1::extension"]
+        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, extension) - 48usize];
+};
+pub type nvtxPayloadEnumAttr_t = nvtxPayloadEnumAttr_v1;
 pub type NvtxExtGetExportFunction_t =
     ::std::option::Option<unsafe extern "C" fn(exportFunctionId: u32) -> isize>;
 #[repr(C)]
@@ -461,6 +703,12 @@ pub type nvtxDomainIsEnabled_impl_fntype =
     ::std::option::Option<unsafe extern "C" fn(arg1: nvtxDomainHandle_t) -> u8>;
 pub type nvtxMarkPayload_impl_fntype = ::std::option::Option<
     unsafe extern "C" fn(arg1: nvtxDomainHandle_t, arg2: *const nvtxPayloadData_t, arg3: usize),
+>;
+pub type nvtxPayloadEnumRegister_impl_fntype = ::std::option::Option<
+    unsafe extern "C" fn(arg1: nvtxDomainHandle_t, arg2: *const nvtxPayloadEnumAttr_t) -> u64,
+>;
+pub type nvtxPayloadSchemaRegister_impl_fntype = ::std::option::Option<
+    unsafe extern "C" fn(arg1: nvtxDomainHandle_t, arg2: *const nvtxPayloadSchemaAttr_t) -> u64,
 >;
 pub type nvtxRangeEndPayload_impl_fntype = ::std::option::Option<
     unsafe extern "C" fn(

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 /// `STAGE2_BUFFERS`, in words.
-pub const BUFFERS_FORM: &str =
-    "SIZE*COUNT, e.g. 1M*24, with 64K to 256M a buffer, 2 to 1024 buffers, 4G in all";
+pub const BUFFERS_FORM: &str = "bytes in all, e.g. 64M, from 1M to 4G; or SIZE*COUNT, e.g. 1M*24, with 64K to \
+     256M a buffer, 2 to 1024 buffers, 4G in all";
 /// `STAGE2_SAMPLE`, in words.
 pub const SAMPLE_FORM: &str = "1/N with N from 1 to 1000000, e.g. 1/16";
 /// `STAGE2_FLUSH_MS`, in words.
@@ -14,16 +14,44 @@ pub const FLUSH_MS: RangeInclusive<u64> = 10..=3_600_000;
 
 const BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=256 << 20;
 const BUFFER_COUNT: RangeInclusive<usize> = 2..=1024;
-const ALL_BUFFERS_BYTES: usize = 4 << 30;
+const ALL_BUFFERS_BYTES: RangeInclusive<usize> = 1 << 20..=4 << 30;
 const ONE_IN: RangeInclusive<u32> = 1..=1_000_000;
 
-/// Size of an activity buffer, bytes in whole pages of 4 KiB, and number of buffers; nothing where
-/// the text is not [`BUFFERS_FORM`].
-pub fn read_buffers(text: &str) -> Option<(usize, usize)> {
-    let (size, count) = text.split_once('*')?;
-    let (digits, unit) = match size.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
-        Some((at, _)) => size.split_at(at),
-        None => (size, ""),
+/// Memory for activity records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffers {
+    /// So many bytes in all; the collector chooses sizes and numbers.
+    Within {
+        /// Bytes of all buffers, whole pages of 4 KiB.
+        bytes: usize,
+    },
+    /// So many buffers of this size.
+    Sized {
+        /// Bytes of one buffer, whole pages of 4 KiB.
+        bytes: usize,
+        /// How many.
+        count: usize,
+    },
+}
+
+/// What `STAGE2_BUFFERS` asks for; nothing where the text is not [`BUFFERS_FORM`].
+pub fn read_buffers(text: &str) -> Option<Buffers> {
+    let Some((size, count)) = text.split_once('*') else {
+        let bytes = read_bytes(text).filter(|bytes| ALL_BUFFERS_BYTES.contains(bytes))?;
+        return Some(Buffers::Within { bytes: bytes & !4095 });
+    };
+    let (bytes, count) = (read_bytes(size)?, count.parse::<usize>().ok()?);
+    let sane = BUFFER_BYTES.contains(&bytes)
+        && BUFFER_COUNT.contains(&count)
+        && bytes.checked_mul(count).is_some_and(|total| total <= *ALL_BUFFERS_BYTES.end());
+    sane.then_some(Buffers::Sized { bytes: bytes & !4095, count })
+}
+
+/// A number of bytes with an optional unit.
+fn read_bytes(text: &str) -> Option<usize> {
+    let (digits, unit) = match text.char_indices().find(|(_, c)| !c.is_ascii_digit()) {
+        Some((at, _)) => text.split_at(at),
+        None => (text, ""),
     };
     let scale: usize = match unit {
         "" => 1,
@@ -32,12 +60,7 @@ pub fn read_buffers(text: &str) -> Option<(usize, usize)> {
         "G" | "g" => 1 << 30,
         _ => return None,
     };
-    let bytes = digits.parse::<usize>().ok()?.checked_mul(scale)?;
-    let count = count.parse::<usize>().ok()?;
-    let sane = BUFFER_BYTES.contains(&bytes)
-        && BUFFER_COUNT.contains(&count)
-        && bytes.checked_mul(count).is_some_and(|total| total <= ALL_BUFFERS_BYTES);
-    sane.then_some((bytes & !4095, count))
+    digits.parse::<usize>().ok()?.checked_mul(scale)
 }
 
 /// N of `1/N`; nothing where the text is not [`SAMPLE_FORM`].
@@ -50,11 +73,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_have_a_size_and_a_number_within_limits() {
+    fn buffers_are_bytes_in_all_or_have_a_size_and_a_number_within_limits() {
+        let sized = |bytes, count| Some(Buffers::Sized { bytes, count });
+        let within = |bytes| Some(Buffers::Within { bytes });
         for (text, expected) in [
-            ("4M*16", Some((4 << 20, 16))),
-            ("65537*2", Some((65536, 2))),
-            ("256m*16", Some((256 << 20, 16))),
+            ("4M*16", sized(4 << 20, 16)),
+            ("65537*2", sized(65536, 2)),
+            ("256m*16", sized(256 << 20, 16)),
+            ("64M", within(64 << 20)),
+            ("1048577", within(1 << 20)),
+            ("1024k", within(1 << 20)),
+            ("4G", within(4 << 30)),
+            ("1023K", None),
+            ("5G", None),
+            ("64MB", None),
+            ("-64M", None),
             ("1G*4", None),
             ("256M*17", None),
             ("63K*9", None),
@@ -63,7 +96,8 @@ mod tests {
             ("4MM*3", None),
             ("-4M*3", None),
             ("99999999999G*9", None),
-            ("4M", None),
+            ("99999999999G", None),
+            ("M", None),
             ("*3", None),
             ("", None),
         ] {

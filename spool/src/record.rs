@@ -73,6 +73,15 @@ pub enum Record {
         /// It is recorded.
         recorded: bool,
     },
+    /// Typed values that the guest gave to a range instance (NVTX payload schemas), for instance the
+    /// message size of a collective. Stands between its opening and its closing, a second time where
+    /// values came with the closing: of two values of a name the later one holds.
+    RangeFields {
+        /// [`RangeOpen::range`].
+        range: u64,
+        /// The values, in the order of the schema.
+        fields: Vec<Field>,
+    },
     /// An instantaneous NVTX mark.
     Mark(Mark),
     /// A kernel ran.
@@ -206,6 +215,28 @@ pub enum Payload {
     I64(i64),
     /// A floating-point number.
     F64(f64),
+}
+
+/// A named value of a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Field {
+    /// Its name, as the guest's schema has it: the identifier of a [`Record::Name`].
+    pub name: u32,
+    /// The value.
+    pub value: FieldValue,
+}
+
+/// What a [`Field`] holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FieldValue {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+    /// A text, or the name of an entry of an enumeration: the identifier of a [`Record::Name`].
+    Name(u32),
 }
 
 /// The opening of a range. Identifiers start at 1 and grow.
@@ -363,4 +394,6 @@ pub struct Losses {
     /// NVTX calls that were not taken in because they came from inside another one on the same
     /// thread, or after the guest had jumped out of one. Added later, as above.
     pub calls_turned_away: u64,
+    /// Fields of ranges, or payloads whole, that were left out. Added later, as above.
+    pub range_fields: u64,
 }

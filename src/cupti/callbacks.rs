@@ -38,7 +38,12 @@ pub(super) extern "C" fn request_buffer(
     let given = barrier::callback(None, || {
         let shared = state::shared()?;
         let owner = shared.events.current_thread(&shared.counters);
-        shared.pool.get()?.request(owner, &shared.counters)
+        let pool = shared.pool.get()?;
+        let given = pool.request(owner, &shared.counters);
+        if pool.runs_low() {
+            shared.wake_drain();
+        }
+        given
     });
     let (start, bytes) = given.unwrap_or((ptr::null_mut(), 0));
     if buffer.is_null() || size.is_null() || max_records.is_null() {

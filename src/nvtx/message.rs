@@ -6,6 +6,7 @@ use std::ffi::c_char;
 use cupti_sys::nvtx as sys;
 use stage2_spool::Payload;
 
+use super::payload::Payloads;
 use super::{Attributes, Handle};
 use crate::event::TEXT_LIMIT;
 
@@ -83,7 +84,7 @@ impl<'a> Text<'a> {
 ///
 /// # Safety
 /// `attributes` is null or points to attributes that live for `'a`, with the message that their
-/// type names.
+/// type names and the payloads that theirs does.
 pub(super) unsafe fn read<'a>(attributes: *const sys::nvtxEventAttributes_t) -> Attributes<'a> {
     if attributes.is_null() {
         return Attributes::NONE;
@@ -120,7 +121,16 @@ pub(super) unsafe fn read<'a>(attributes: *const sys::nvtxEventAttributes_t) -> 
             _ => None,
         }
     };
-    Attributes { text, category: attributes.category, payload }
+    let payloads = match attributes.payloadType {
+        // SAFETY: the type says that the value is where so many payloads lie, which are there until
+        // the call ends.
+        sys::NVTX_PAYLOAD_TYPE_EXTENDED => unsafe {
+            let count = usize::try_from(attributes.reserved0).unwrap_or(0);
+            Payloads::new(value.ullValue as *const sys::nvtxPayloadData_t, count)
+        },
+        _ => Payloads::NONE,
+    };
+    Attributes { text, category: attributes.category, payload, payloads }
 }
 
 #[cfg(test)]

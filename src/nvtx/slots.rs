@@ -6,8 +6,10 @@ use std::mem::transmute;
 use cupti_sys::nvtx as sys;
 
 use super::message::{self, Text};
-use super::{Attributes, Handle};
-use super::{create_domain, end, mark, pop, push, register_string, start};
+use super::payload::Payloads;
+use super::register::{create_domain, register_enumeration, register_schema, register_string};
+use super::{Attributes, Handle, end, mark, pop, push, start};
+use crate::registry::registry;
 
 /// What NVTX passes to its tool.
 pub type GetExportTable = unsafe extern "C" fn(id: u32) -> *const c_void;
@@ -22,6 +24,8 @@ type Domain = sys::nvtxDomainHandle_t;
 /// `get` is the function that NVTX passes to `InitializeInjectionNvtx2`.
 pub unsafe fn attach(get: Option<GetExportTable>) -> bool {
     let Some(get) = get else { return false };
+    // Not at a registration: there may be little time or memory then.
+    registry().prepare();
     let fill = |module, entries: &[(u32, sys::NvtxFunctionPointer)]| {
         // SAFETY: the caller's contract.
         let Some(table) = (unsafe { Table::find(get, module) }) else { return false };
@@ -79,34 +83,38 @@ impl Table {
     }
 }
 
-/// Answers the extensions: NVTX 3.2.0 asks its tool whether a domain is enabled and calls null
-/// where the tool does not know the question.
+/// Puts our functions into the slots of NVTX's payload extension, and leaves all slots that we do
+/// not know, and all other extensions, as they are.
 ///
 /// # Safety
 /// `info` is null or what NVTX passes to `InitializeInjectionNvtxExtension`.
-pub unsafe fn attach_extension(info: *mut sys::nvtxExtModuleInfo_t) -> bool {
-    const IS_ENABLED: usize = 7;
+pub unsafe fn attach_extension(info: *mut sys::nvtxExtModuleInfo_t) {
+    const SEGMENTS: usize = 16;
     if info.is_null() {
-        return false;
+        return;
     }
+    registry().prepare();
     // SAFETY: NVTX passes a complete struct whose segments each have `slotCount` slots.
     unsafe {
         let info = info.read_unaligned();
         if info.moduleId != sys::NVTX_EXT_PAYLOAD_MODULEID as u16 || info.segments.is_null() {
-            return true;
+            return;
         }
-        for index in 0..info.segmentsCount.min(16) {
-            let segment = info.segments.add(index).read_unaligned();
-            if segment.slotCount > IS_ENABLED && !segment.functionSlots.is_null() {
-                *segment.functionSlots.add(IS_ENABLED) = domain_is_enabled as *const () as isize;
+        // The module has had one segment ever since; in a further one the ids would mean others.
+        if !(1..=SEGMENTS).contains(&info.segmentsCount) {
+            return;
+        }
+        let segment = info.segments.read_unaligned();
+        if segment.functionSlots.is_null() {
+            return;
+        }
+        for (id, function) in payload() {
+            if (id as usize) < segment.slotCount {
+                *segment.functionSlots.add(id as usize) =
+                    function.map_or(0, |function| function as usize as isize);
             }
         }
     }
-    true
-}
-
-extern "C" fn domain_is_enabled(_domain: Domain) -> u8 {
-    1
 }
 
 /// A function as an NVTX slot, after its type was compared with the one that NVTX calls.
@@ -164,6 +172,47 @@ fn core2() -> [(u32, sys::NvtxFunctionPointer); 9] {
     ]
 }
 
+fn payload() -> [(u32, sys::NvtxFunctionPointer); 8] {
+    [
+        slot!(
+            NVTX3EXT_CBID_nvtxPayloadSchemaRegister,
+            schema_register,
+            nvtxPayloadSchemaRegister_impl_fntype
+        ),
+        slot!(
+            NVTX3EXT_CBID_nvtxPayloadEnumRegister,
+            enum_register,
+            nvtxPayloadEnumRegister_impl_fntype
+        ),
+        slot!(NVTX3EXT_CBID_nvtxMarkPayload, mark_payload, nvtxMarkPayload_impl_fntype),
+        slot!(
+            NVTX3EXT_CBID_nvtxRangePushPayload,
+            range_push_payload,
+            nvtxRangePushPayload_impl_fntype
+        ),
+        slot!(
+            NVTX3EXT_CBID_nvtxRangePopPayload,
+            range_pop_payload,
+            nvtxRangePopPayload_impl_fntype
+        ),
+        slot!(
+            NVTX3EXT_CBID_nvtxRangeStartPayload,
+            range_start_payload,
+            nvtxRangeStartPayload_impl_fntype
+        ),
+        slot!(
+            NVTX3EXT_CBID_nvtxRangeEndPayload,
+            range_end_payload,
+            nvtxRangeEndPayload_impl_fntype
+        ),
+        slot!(
+            NVTX3EXT_CBID_nvtxDomainIsEnabled,
+            domain_is_enabled,
+            nvtxDomainIsEnabled_impl_fntype
+        ),
+    ]
+}
+
 fn named(text: Text<'_>) -> Attributes<'_> {
     Attributes { text, ..Attributes::NONE }
 }
@@ -212,19 +261,19 @@ with_text! {
 }
 
 unsafe extern "C" fn range_end(id: u64) {
-    end(Handle::NULL, id);
+    end(Handle::NULL, id, Payloads::NONE);
 }
 
 unsafe extern "C" fn domain_range_end(domain: Domain, id: u64) {
-    end(Handle(domain as u64), id);
+    end(Handle(domain as u64), id, Payloads::NONE);
 }
 
 unsafe extern "C" fn range_pop() -> c_int {
-    pop(Handle::NULL)
+    pop(Handle::NULL, Payloads::NONE)
 }
 
 unsafe extern "C" fn domain_range_pop(domain: Domain) -> c_int {
-    pop(Handle(domain as u64))
+    pop(Handle(domain as u64), Payloads::NONE)
 }
 
 unsafe extern "C" fn domain_create_a(name: *const c_char) -> Domain {
@@ -238,17 +287,66 @@ unsafe extern "C" fn domain_create_w(name: *const sys::wchar_t) -> Domain {
 }
 
 unsafe extern "C" fn domain_register_string_a(
-    _domain: Domain,
+    domain: Domain,
     text: *const c_char,
 ) -> sys::nvtxStringHandle_t {
     // SAFETY: as above.
-    register_string(unsafe { Text::from_ascii(text) }).0 as sys::nvtxStringHandle_t
+    register_string(Handle(domain as u64), unsafe { Text::from_ascii(text) }).0
+        as sys::nvtxStringHandle_t
 }
 
 unsafe extern "C" fn domain_register_string_w(
-    _domain: Domain,
+    domain: Domain,
     text: *const sys::wchar_t,
 ) -> sys::nvtxStringHandle_t {
     // SAFETY: as above.
-    register_string(unsafe { Text::from_wide(text) }).0 as sys::nvtxStringHandle_t
+    register_string(Handle(domain as u64), unsafe { Text::from_wide(text) }).0
+        as sys::nvtxStringHandle_t
+}
+
+unsafe extern "C" fn schema_register(
+    domain: Domain,
+    attributes: *const sys::nvtxPayloadSchemaAttr_t,
+) -> u64 {
+    // SAFETY: NVTX passes the guest's pointer, valid with what it points to during this call.
+    unsafe { register_schema(Handle(domain as u64), attributes) }
+}
+
+unsafe extern "C" fn enum_register(
+    domain: Domain,
+    attributes: *const sys::nvtxPayloadEnumAttr_t,
+) -> u64 {
+    // SAFETY: as above.
+    unsafe { register_enumeration(Handle(domain as u64), attributes) }
+}
+
+type Data = *const sys::nvtxPayloadData_t;
+
+unsafe extern "C" fn mark_payload(domain: Domain, data: Data, count: usize) {
+    // SAFETY: as above.
+    mark(Handle(domain as u64), Attributes::of(unsafe { Payloads::new(data, count) }));
+}
+
+unsafe extern "C" fn range_push_payload(domain: Domain, data: Data, count: usize) -> c_int {
+    // SAFETY: as above.
+    push(Handle(domain as u64), Attributes::of(unsafe { Payloads::new(data, count) }))
+}
+
+unsafe extern "C" fn range_pop_payload(domain: Domain, data: Data, count: usize) -> c_int {
+    // SAFETY: as above.
+    pop(Handle(domain as u64), unsafe { Payloads::new(data, count) })
+}
+
+unsafe extern "C" fn range_start_payload(domain: Domain, data: Data, count: usize) -> u64 {
+    // SAFETY: as above.
+    start(Handle(domain as u64), Attributes::of(unsafe { Payloads::new(data, count) }))
+}
+
+unsafe extern "C" fn range_end_payload(domain: Domain, id: u64, data: Data, count: usize) {
+    // SAFETY: as above.
+    end(Handle(domain as u64), id, unsafe { Payloads::new(data, count) });
+}
+
+unsafe extern "C" fn domain_is_enabled(_domain: Domain) -> u8 {
+    1
 }

@@ -3,11 +3,11 @@
 use stage2_spool::{Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
 use super::{
-    Closed, Depth, LAUNCHES, LOST, MAX_CONTINUED, MAX_HANDLES, MAX_NODES, MAX_OPEN, MAX_STARTED,
-    Open, Ranges,
+    Closed, Depth, LAUNCHES, LOST, MAX_CONTINUED, MAX_NODES, MAX_OPEN, MAX_STARTED, Open, Ranges,
 };
 use crate::counters::Counters;
 use crate::event::{Event, Want, What};
+use crate::fields::Said;
 use crate::intern::{Interner, Sink};
 use crate::timeline::Place;
 
@@ -22,38 +22,33 @@ pub(super) struct Applying<'a, S> {
 
 impl<S: Sink> Applying<'_, S> {
     pub(super) fn apply(&mut self, event: &Event, text: &[u8]) {
+        let said = self.said(event);
+        let mut changed = *event;
+        let event = match said.category {
+            Some(category) => {
+                changed.category = category;
+                &changed
+            }
+            None => event,
+        };
         match event.what {
-            What::TextPiece => {}
+            What::TextPiece | What::PayloadPiece => {}
             What::Thread => self.sink.put(Record::Thread {
                 id: event.thread,
                 os_tid: event.id as u32,
                 name: text.to_vec(),
             }),
-            What::DomainName => {
-                let name = self.text_name(text);
-                if self.ranges.domains.len() < MAX_HANDLES {
-                    self.ranges.domains.insert(event.domain, name);
-                } else {
-                    self.counters.beyond_limits.increment();
-                }
-            }
-            What::RegisteredString => {
-                let name = self.text_name(text);
-                if self.ranges.strings.len() < MAX_HANDLES {
-                    self.ranges.strings.insert(event.string, name);
-                } else {
-                    self.counters.beyond_limits.increment();
-                }
-            }
             What::Push => {
-                let name = self.event_name(event, text);
+                let name = self.event_name(event, text, &said);
                 self.resynchronise(event, event.depth.map(|depth| depth.saturating_sub(1)));
-                self.push(event, name, false);
+                if let Some(range) = self.push(event, name, false) {
+                    self.put_fields(range, said);
+                }
                 self.note_change(event.thread, event.fence);
             }
             What::Pop => {
                 self.resynchronise(event, event.depth.map(|depth| depth.saturating_add(1)));
-                if !self.pop(event) {
+                if !self.pop(event, said) {
                     self.counters.unbalanced.increment();
                 }
                 self.note_change(event.thread, event.fence);
@@ -63,9 +58,10 @@ impl<S: Sink> Applying<'_, S> {
                 self.counters.range_events.increment();
             }
             What::Start => {
-                let name = self.event_name(event, text);
+                let name = self.event_name(event, text, &said);
                 self.ranges.started_on.insert(event.id, event.thread);
-                self.open(event, name, Some(event.id), false);
+                let range = self.open(event, name, Some(event.id), false);
+                self.put_fields(range, said);
                 self.note_change(event.thread, event.fence);
             }
             What::End => {
@@ -76,6 +72,7 @@ impl<S: Sink> Applying<'_, S> {
                 });
                 match place {
                     Some((thread, index)) => {
+                        self.put_last_fields(thread, index, said);
                         self.close(thread, index, event);
                         self.note_change(thread, event.fence);
                     }
@@ -83,7 +80,7 @@ impl<S: Sink> Applying<'_, S> {
                 }
             }
             What::Mark => {
-                let name = self.event_name(event, text);
+                let name = self.event_name(event, text, &said);
                 let domain = self.domain_name(event.domain);
                 self.sink.put(Record::Mark(Mark {
                     at: event.at,
@@ -125,8 +122,8 @@ impl<S: Sink> Applying<'_, S> {
         }
     }
 
-    /// Opens a push/pop range; the caller notes the change.
-    fn push(&mut self, event: &Event, name: u32, lost: bool) {
+    /// Opens a push/pop range, if it is kept; the caller notes the change.
+    fn push(&mut self, event: &Event, name: u32, lost: bool) -> Option<u64> {
         let full = self.ranges.thread(event.thread).open.len() >= MAX_OPEN;
         let depth = self.depth(event);
         depth.open = depth.open.saturating_add(1);
@@ -134,14 +131,14 @@ impl<S: Sink> Applying<'_, S> {
         if full || depth.beyond > 0 {
             depth.beyond += 1;
             self.counters.beyond_limits.increment();
-        } else {
-            self.open(event, name, None, lost);
+            return None;
         }
+        Some(self.open(event, name, None, lost))
     }
 
     /// Closes the innermost push/pop range of the domain; `false` where none is open. The caller
     /// notes the change.
-    fn pop(&mut self, event: &Event) -> bool {
+    fn pop(&mut self, event: &Event, said: Said) -> bool {
         let depth = self.depth(event);
         depth.open = depth.open.saturating_sub(1);
         if let Some(beyond) = depth.beyond.checked_sub(1) {
@@ -153,13 +150,14 @@ impl<S: Sink> Applying<'_, S> {
             |o: &Open| o.start_id.is_none() && o.event.domain == event.domain && !o.gone;
         let innermost = open.iter().rposition(of_domain);
         if let Some(index) = innermost {
+            self.put_last_fields(event.thread, index, said);
             self.close(event.thread, index, event);
         }
         innermost.is_some()
     }
 
     /// Opens a range on its thread; the caller notes the change.
-    fn open(&mut self, event: &Event, name: u32, start_id: Option<u64>, lost: bool) {
+    fn open(&mut self, event: &Event, name: u32, start_id: Option<u64>, lost: bool) -> u64 {
         let domain = self.domain_name(event.domain);
         let range = self.ranges.next_range;
         self.ranges.next_range += 1;
@@ -176,6 +174,7 @@ impl<S: Sink> Applying<'_, S> {
             event: *event,
         };
         self.write_open(event.thread, open);
+        range
     }
 
     /// Writes the opening of `open` inside what is open on `thread`, and keeps it there.
@@ -282,7 +281,7 @@ impl<S: Sink> Applying<'_, S> {
         let known = self.depth(event).open;
         let kept = known.min(expected).min(event.low);
         for _ in kept..known {
-            self.pop(event);
+            self.pop(event, Said::default());
         }
         for _ in kept..expected {
             let name = self.text_name(LOST);
@@ -300,36 +299,5 @@ impl<S: Sink> Applying<'_, S> {
             depths.len() - 1
         });
         &mut depths[index]
-    }
-
-    fn event_name(&mut self, event: &Event, text: &[u8]) -> u32 {
-        match self.ranges.strings.get(&event.string) {
-            Some(&name) => {
-                self.names.define_name(name, self.sink);
-                name
-            }
-            None if event.string != 0 => self.forgotten(self.ranges.strings.len()),
-            None => self.text_name(text),
-        }
-    }
-
-    fn domain_name(&mut self, domain: u32) -> u32 {
-        match self.ranges.domains.get(&domain) {
-            Some(&name) => name,
-            None if domain == 0 => NONE,
-            None => self.forgotten(self.ranges.domains.len()),
-        }
-    }
-
-    /// The name of a handle that has none, where that many have.
-    fn forgotten(&mut self, kept: usize) -> u32 {
-        self.text_name(if kept < MAX_HANDLES { LOST } else { b"(more names than are kept)" })
-    }
-
-    fn text_name(&mut self, text: &[u8]) -> u32 {
-        let text = stage2_figures::without_instance(text);
-        let name = self.names.name(text, self.sink);
-        self.counters.names_cut.add(self.names.take_refused());
-        name
     }
 }

@@ -155,12 +155,15 @@ fn an_inner_range_outlives_its_outer_one_under_a_path_of_its_own() {
 #[test]
 fn domains_have_stacks_of_their_own() {
     let mut guest = Guest::new();
-    guest.event(What::DomainName, 1, |e| e.domain = 5, "llm");
+    let (domain, _) = registry().add_text(crate::registry::Kind::Domain, 0, b"llm");
     guest.push(1, "default");
-    guest.event(What::Push, 1, |e| e.domain = 5, "own");
+    guest.event(What::Push, 1, |e| e.domain = domain, "own");
     let fence = guest.pop(1);
     assert_eq!(guest.path_at(1, fence + 1), "own");
-    guest.event(What::Pop, 1, |e| e.domain = 5, "");
+    let path = guest.ranges.place(1, fence + 1).0.path;
+    let named = guest.names.path_of(path).map(|path| guest.names.text(path.domain).to_vec());
+    assert_eq!(named.as_deref(), Some(&b"llm"[..]));
+    guest.event(What::Pop, 1, |e| e.domain = domain, "");
     assert_eq!(guest.ranges.open_count(), 0);
     assert_eq!(guest.counters.unbalanced.get(), 0);
 }
@@ -168,9 +171,9 @@ fn domains_have_stacks_of_their_own() {
 #[test]
 fn registered_strings_and_long_texts_name_ranges() {
     let mut guest = Guest::new();
-    guest.event(What::RegisteredString, 1, |e| e.string = 77, "registered");
+    let (string, _) = registry().add_text(crate::registry::Kind::Text, 0, b"registered");
     let long = "x".repeat(1000);
-    let first = guest.event(What::Push, 1, |e| e.string = 77, "");
+    let first = guest.event(What::Push, 1, |e| e.string = string, "");
     let second = guest.push(1, &long);
     assert_eq!(guest.path_at(1, first + 1), "registered");
     assert_eq!(guest.path_at(1, second + 1), format!("registered/{long}"));

@@ -100,10 +100,13 @@ impl Guest {
 
 /// The spools in a folder.
 pub fn spools_in(folder: &Path) -> Vec<Spool> {
+    let has_bytes = |path: &PathBuf| path.metadata().is_ok_and(|file| file.len() > 0);
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("folder")
         .map(|entry| entry.expect("entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "s2t"))
+        // Of a guest in which no file may grow there is nothing to read.
+        .filter(has_bytes)
         .collect();
     paths.sort();
     paths

@@ -9,7 +9,7 @@ use cupti_sys::record::Recorded;
 use rustc_hash::FxHashMap;
 use stage2::event::{Event, What};
 use stage2::options::{Options, Summary};
-use stage2::pool::{Full, Pool, Sizes};
+use stage2::pool::{Buffers, Full, Pool};
 use stage2::state::{Shared, Tracer};
 use stage2_spool::{GpuNs, MonoNs};
 
@@ -122,7 +122,7 @@ impl Recording {
         };
         let shared: &'static Shared = Box::leak(Box::new(Shared::new(options)));
         let count = copies * self.buffers.len();
-        let pool = Pool::new(Sizes { bytes: 8 << 20, count }, true).expect("memory");
+        let pool = Pool::new(Buffers::Sized { bytes: 8 << 20, count }, true).expect("memory");
         for (event, text) in &self.events {
             shared.events.send_with_text(*event, text.as_bytes(), &shared.counters);
         }

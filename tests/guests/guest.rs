@@ -5,7 +5,9 @@
 
 #![allow(unreachable_pub, reason = "the modules are one program")]
 
+mod crowd;
 mod cuda;
+mod delicate;
 mod ends;
 mod forks;
 mod hazards;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cuda::{self, Stream};
 use crate::nvtx::client;
-use crate::{ends, forks, hostile, process, repeated};
+use crate::{crowd, delicate, ends, forks, hostile, process, repeated};
 
 /// Name and body.
 pub const ALL: &[(&str, fn())] = &[
@@ -54,6 +54,8 @@ pub const ALL: &[(&str, fn())] = &[
     ("late_cuda", late_cuda),
     ("thread_exit", thread_exit),
     ("many_threads", many_threads),
+    ("crowd", crowd::all_at_once),
+    ("come_and_go", crowd::come_and_go),
     ("transfers", transfers),
     ("gated", gated),
     ("steps", repeated::steps),
@@ -76,6 +78,13 @@ pub const ALL: &[(&str, fn())] = &[
     }),
     ("cancelled", process::cancelled),
     ("little_memory", process::little_memory),
+    ("little_address_space", process::little_address_space),
+    ("waits_for_a_signal", delicate::waits_for_a_signal),
+    ("keeps_its_mask", delicate::keeps_its_mask),
+    ("no_file_may_grow", delicate::no_file_may_grow),
+    ("smallest_stack", delicate::smallest_stack),
+    ("stack_use", delicate::stack_use),
+    ("filtered", delicate::filtered),
     ("pinned", process::pinned),
     ("close_all", process::close_all),
     ("no_stderr", || {

@@ -33,17 +33,28 @@ pub fn cancelled() {
     .expect("ends");
 }
 
-/// May take 4 MiB more of address space when it first uses NVTX.
-pub fn little_memory() {
+/// As `ulimit -v`: so many MiB more than there are now.
+fn limit_address_space(mib: u64) {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("statm");
     let pages: u64 = pages.split(' ').next().and_then(|text| text.parse().ok()).expect("pages");
-    let bytes = pages * 4096 + (4 << 20);
+    let bytes = pages * 4096 + (mib << 20);
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: the struct is valid; the limit is meant.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+}
+
+/// May take 4 MiB more of address space when it first uses NVTX.
+pub fn little_memory() {
+    limit_address_space(4);
     client().push(b"work");
     client().pop();
     println!("worked on");
+}
+
+/// The plain guest that may take less address space than the pool of buffers would like to have.
+pub fn little_address_space() {
+    limit_address_space(240);
+    plain();
 }
 
 /// The thread that first uses NVTX is pinned to a processor, and of a lower class than others.

@@ -95,7 +95,7 @@ pub const NVTX_TYPES: &[&str] = &[
     "nvtxInitialize_impl_fntype",
     "nvtxMark(A|W|Ex)_impl_fntype",
     "nvtxName(Category|OsThread)[AW]_impl_fntype",
-    "nvtxPayloadData_t",
+    "nvtxPayload(Data|Enum|EnumAttr|SchemaAttr|SchemaEntry)_t",
     "nvtxRange(End|Pop|(Push|Start)(A|W|Ex))_impl_fntype",
     "nvtxResourceAttributes_t",
 ];
@@ -104,6 +104,8 @@ pub const NVTX_TYPES: &[&str] = &[
 pub const NVTX_FUNCTIONS: &[&str] = &[
     "nvtxDomainIsEnabled",
     "nvtxMarkPayload",
+    "nvtxPayloadEnumRegister",
+    "nvtxPayloadSchemaRegister",
     "nvtxRangeEndPayload",
     "nvtxRangePopPayload",
     "nvtxRangePushPayload",
@@ -113,8 +115,12 @@ pub const NVTX_FUNCTIONS: &[&str] = &[
 /// Constants of NVTX that are macros or ours (regular expressions).
 pub const NVTX_CONSTANTS: &[&str] = &[
     "NVTX3EXT_CBID_nvtx(DomainIsEnabled|MarkPayload)",
+    "NVTX3EXT_CBID_nvtxPayload(Enum|Schema)Register",
     "NVTX3EXT_CBID_nvtxRange(Push|Pop|Start|End)Payload",
     "NVTX_EXT_PAYLOAD_(MODULEID|COMPATID)",
+    "NVTX_PAYLOAD_ENTRY_(FLAG|TYPE)_.*",
+    "NVTX_PAYLOAD_(ENUM|SCHEMA)_ATTR_.*",
+    "NVTX_PAYLOAD_SCHEMA_TYPE_.*",
     "NVTX_PAYLOAD_TYPE_EXTENDED",
     "NVTX_PUSH_POP_NOT_TRACKED",
     "NVTX_VERSION",

@@ -43,6 +43,19 @@ fn payload() -> impl Strategy<Value = Option<Payload>> {
     ]
 }
 
+fn field() -> impl Strategy<Value = Field> {
+    let value = prop_oneof![
+        1 => id32().prop_map(FieldValue::Name),
+        3 => payload().prop_map(|payload| match payload {
+            None => FieldValue::U64(0),
+            Some(Payload::U64(value)) => FieldValue::U64(value),
+            Some(Payload::I64(value)) => FieldValue::I64(value),
+            Some(Payload::F64(value)) => FieldValue::F64(value),
+        }),
+    ];
+    (id32(), value).prop_map(|(name, value)| Field { name, value })
+}
+
 prop_compose! {
     fn process()(
         pid in id32(), ppid in id32(), host in text(), exe in text(),
@@ -131,14 +144,14 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn losses()(counts in any::<[u64; 14]>()) -> Losses {
+    fn losses()(counts in any::<[u64; 15]>()) -> Losses {
         let [cupti_dropped, buffers_refused, range_events, unattributed, invalid_timestamps,
             unreadable_records, unbalanced, unclosed, names_cut, spool_bytes_unwritten,
-            aggregates_folded, late_switches, beyond_limits, calls_turned_away] = counts;
+            aggregates_folded, late_switches, beyond_limits, calls_turned_away, range_fields] = counts;
         Losses {
             cupti_dropped, buffers_refused, range_events, unattributed, invalid_timestamps,
             unreadable_records, unbalanced, unclosed, names_cut, spool_bytes_unwritten,
-            aggregates_folded, late_switches, beyond_limits, calls_turned_away,
+            aggregates_folded, late_switches, beyond_limits, calls_turned_away, range_fields,
         }
     }
 }
@@ -172,6 +185,8 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
         losses().prop_map(Record::Losses),
         (id64(), any::<bool>())
             .prop_map(|(range, recorded)| Record::RangeSample { range, recorded }),
+        (id64(), vec(field(), 0..20))
+            .prop_map(|(range, fields)| Record::RangeFields { range, fields }),
     ]
 }
 

@@ -1,0 +1,98 @@
+//! The payloads of one NVTX call into a bounded run of bytes that travels with its event, and back.
+//!
+//! The guest's thread only copies; what the bytes mean is found out on our own thread (`fields`).
+
+/// Bytes that are kept of the payloads of one call, heads included.
+pub const BLOB_BYTES: usize = 280;
+/// Payloads of one call that are looked at.
+pub const MAX_PAYLOADS: usize = 8;
+/// In front of a payload: the identifier of its schema, and how many of its bytes follow.
+const HEAD_BYTES: usize = 8 + 2;
+
+/// The payloads of one call.
+pub struct Blob {
+    bytes: [u8; BLOB_BYTES],
+    used: usize,
+}
+
+/// One payload of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payload<'a> {
+    /// The identifier of its schema.
+    pub schema: u64,
+    /// Its bytes, as far as they were kept.
+    pub bytes: &'a [u8],
+}
+
+impl Blob {
+    /// Without payloads.
+    pub fn new() -> Self {
+        Blob { bytes: [0; BLOB_BYTES], used: 0 }
+    }
+
+    /// Bytes of a next payload that there is room for.
+    pub fn room(&self) -> usize {
+        BLOB_BYTES.saturating_sub(self.used + HEAD_BYTES)
+    }
+
+    /// Adds a payload; of its bytes as many as there is room for.
+    pub fn add(&mut self, schema: u64, bytes: &[u8]) {
+        let bytes = &bytes[..bytes.len().min(self.room())];
+        if !bytes.is_empty() {
+            self.put(&schema.to_ne_bytes());
+            self.put(&(bytes.len() as u16).to_ne_bytes());
+            self.put(bytes);
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.used + bytes.len();
+        if let Some(place) = self.bytes.get_mut(self.used..end) {
+            place.copy_from_slice(bytes);
+            self.used = end;
+        }
+    }
+
+    /// What travels.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+}
+
+impl Default for Blob {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The payloads in the bytes of a [`Blob`].
+pub fn payloads(mut blob: &[u8]) -> impl Iterator<Item = Payload<'_>> {
+    std::iter::from_fn(move || {
+        let (schema, rest) = blob.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (bytes, rest) = rest.split_at_checked(u16::from_ne_bytes(*length).into())?;
+        blob = rest;
+        Some(Payload { schema: u64::from_ne_bytes(*schema), bytes })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_come_back_in_order_and_the_last_is_cut_where_the_room_ends() {
+        let mut blob = Blob::new();
+        blob.add(1 << 24, b"abc");
+        blob.add(7, &[]);
+        blob.add(u64::MAX, &[9; 1000]);
+        blob.add(8, b"no room");
+        let kept = BLOB_BYTES - 2 * HEAD_BYTES - 3;
+        let expected = [
+            Payload { schema: 1 << 24, bytes: b"abc" },
+            Payload { schema: u64::MAX, bytes: &[9; 1000][..kept] },
+        ];
+        assert_eq!(payloads(blob.bytes()).collect::<Vec<_>>(), expected);
+        assert_eq!(payloads(&blob.bytes()[..HEAD_BYTES]).count(), 0);
+    }
+}

@@ -1,0 +1,94 @@
+//! When to ask CUPTI for what it holds: every flush period, and earlier when few buffers are left.
+//!
+//! CUPTI keeps the part-filled buffer of a thread that is idle or has ended until somebody flushes.
+//! So a guest that starts many threads would use up the pool between two periods. These flushes are
+//! not forced: a forced one also takes records of work that still runs, and these are lost.
+
+use std::time::{Duration, Instant};
+
+use crate::gate::Gate;
+
+/// The shortest time between two early flushes. A flush holds up launches for a moment.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+pub(super) struct Pace {
+    period: Duration,
+    flushed_at: Instant,
+    /// How long to wait after an early flush before the next one.
+    patience: Duration,
+}
+
+impl Pace {
+    /// The first period begins.
+    pub(super) fn new(period: Duration) -> Self {
+        Pace { period, flushed_at: Instant::now(), patience: SHORTEST.min(period) }
+    }
+
+    /// Until the period is over.
+    pub(super) fn left(&self) -> Duration {
+        self.period.saturating_sub(self.flushed_at.elapsed())
+    }
+
+    /// Whether it is time. `runs_low`: few buffers are left.
+    pub(super) fn is_due(&self, runs_low: bool) -> bool {
+        self.flushed_at.elapsed() >= if runs_low { self.patience } else { self.period }
+    }
+
+    /// A flush was done. Where it brought too little back, the buffers are in use, and flushes in
+    /// quick succession would only cost.
+    pub(super) fn flushed(&mut self, runs_low: bool) {
+        self.flushed_at = Instant::now();
+        self.patience = if runs_low { self.patience * 2 } else { SHORTEST }.min(self.period);
+    }
+}
+
+/// How long collection has been off.
+#[derive(Default)]
+pub(super) struct Stillness {
+    /// [`Gate::turns`] at the last flush, and flushes since it changed.
+    turns: u64,
+    flushes: u32,
+}
+
+impl Stillness {
+    /// Whether CUPTI may hold records: collection is on, or was in the last two periods.
+    pub(super) fn may_hold_records(&mut self, gated: bool, gate: &Gate) -> bool {
+        let turns = gate.turns();
+        let still = gated && !gate.is_open() && turns == self.turns;
+        self.turns = turns;
+        self.flushes = if still { self.flushes.saturating_add(1) } else { 0 };
+        self.flushes < 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushes_come_early_while_buffers_are_few_and_seldom_where_that_brings_none_back() {
+        let mut pace = Pace::new(Duration::from_secs(3600));
+        assert!(!pace.is_due(false) && !pace.is_due(true));
+        std::thread::sleep(SHORTEST);
+        assert!(!pace.is_due(false) && pace.is_due(true));
+        pace.flushed(true);
+        assert_eq!(pace.patience, 2 * SHORTEST);
+        std::thread::sleep(SHORTEST);
+        assert!(pace.left() < pace.period);
+        for _ in 0..50 {
+            pace.flushed(true);
+        }
+        assert_eq!(pace.patience, pace.period);
+        pace.flushed(false);
+        assert_eq!(pace.patience, SHORTEST);
+    }
+
+    #[test]
+    fn a_period_that_is_shorter_than_the_shortest_pause_holds() {
+        let mut pace = Pace::new(Duration::from_millis(1));
+        pace.flushed(true);
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(pace.is_due(false) && pace.is_due(true));
+        assert_eq!(pace.left(), Duration::ZERO);
+    }
+}
