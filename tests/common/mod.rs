@@ -1,9 +1,11 @@
 //! Runs a guest under the collector, on the simulated GPU, and reads back what it left.
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use stage2_spool::{Ending, Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Reader, Record};
 use tempfile::TempDir;
@@ -12,7 +14,11 @@ use tempfile::TempDir;
 pub struct Guest {
     folder: TempDir,
     command: Command,
+    own_stderr: bool,
 }
+
+/// No guest takes as long.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a guest left.
 pub struct Left {
@@ -71,7 +77,7 @@ impl Guest {
             .env("STAGE2_FLUSH_MS", "50")
             .env("STAGE2_SUMMARY", "off")
             .env("STAGE2_OUT", folder.path());
-        Guest { folder, command }
+        Guest { folder, command, own_stderr: false }
     }
 
     /// One word more on its command line.
@@ -95,14 +101,30 @@ impl Guest {
     /// Its stderr is this one instead of what [`Left::stderr`] tells.
     pub fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
         self.command.stderr(stderr);
+        self.own_stderr = true;
         self
     }
 
-    /// Runs it to its end.
+    /// Runs it to its end, which has to come in time, as that of its children.
     pub fn run(mut self) -> Left {
-        let started = Instant::now();
-        let output = self.command.output().expect("the guest starts");
-        assert!(started.elapsed() < Duration::from_secs(30), "the guest was held up");
+        self.command.stdin(Stdio::null()).process_group(0);
+        if !self.own_stderr {
+            self.command.stderr(Stdio::piped());
+        }
+        let guest = self.command.stdout(Stdio::piped()).spawn().expect("the guest starts");
+        let group = guest.id() as libc::pid_t;
+        let (over, is_over) = std::sync::mpsc::channel::<()>();
+        let watchdog = std::thread::spawn(move || {
+            let late = is_over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+            if late {
+                // SAFETY: the group is the guest's, which was not waited for, or its children's.
+                unsafe { libc::killpg(group, libc::SIGKILL) };
+            }
+            late
+        });
+        let output = guest.wait_with_output().expect("the guest ends");
+        drop(over);
+        assert!(!watchdog.join().expect("ends"), "the guest was held up");
         let spools = spools_in(self.folder.path());
         Left { output, spools, _folder: self.folder }
     }
