@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Between two looks, of some microseconds each.
 const PERIOD: Duration = Duration::from_millis(200);
 /// Links of a directory without entries; each thread is one more.
-const OWN_LINKS: u64 = 2;
+const OWN_LINKS: libc::nlink_t = 2;
 /// Threads of CUPTI's and the driver's that are told apart, more than were ever seen.
 const MAX_HELPERS: usize = 64;
 
@@ -31,9 +31,9 @@ impl Helpers {
         started
     }
 
-    fn alive(&self) -> u64 {
+    fn alive(&self) -> libc::nlink_t {
         let helpers = self.0.get().map(Vec::as_slice).unwrap_or_default();
-        helpers.iter().filter(|task| links(task).is_some()).count() as u64
+        helpers.iter().filter(|task| links(task).is_some()).count() as libc::nlink_t
     }
 }
 
@@ -79,12 +79,12 @@ fn has_program(link: &std::ffi::CStr) -> bool {
 }
 
 /// Links of a directory; `None` where it is not there.
-fn links(folder: &std::ffi::CStr) -> Option<u64> {
+fn links(folder: &std::ffi::CStr) -> Option<libc::nlink_t> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the path ends in NUL; the result is read only where the call filled it in.
     unsafe {
         (libc::stat(folder.as_ptr(), status.as_mut_ptr()) == 0)
-            .then(|| status.assume_init().st_nlink as u64)
+            .then(|| status.assume_init().st_nlink)
     }
 }
 

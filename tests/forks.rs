@@ -27,7 +27,7 @@ fn ranges(spool: &Spool) -> BTreeMap<String, usize> {
 }
 
 /// The children, which all ended well and left whole files.
-fn children<'a>(left: &'a Left, count: usize) -> Vec<&'a Spool> {
+fn children(left: &Left, count: usize) -> Vec<&Spool> {
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
     let stdout = left.stdout();
     assert!(stdout.lines().all(|line| line == "child=0"), "{stdout}");

@@ -173,10 +173,7 @@ fn a_cupti_that_may_deadlock_when_it_is_switched_off_stays_on_and_the_rest_is_le
 
 #[test]
 fn a_fork_within_a_sampled_step_disturbs_neither_side() {
-    let left = sampled("sampled_fork", 4)
-        .env("STAGE2_RANGES", "decode_step")
-        .env("STAGE2_LOG", "off")
-        .run();
+    let left = sampled("sampled_fork", 4).env("STAGE2_RANGES", "decode_step").run();
     let spool = complete(&left);
     // The second of four, in which it forked, and one of the next four.
     let expected = counts(&[("decode_step", 9 + 2), ("decode_step/layer", 7)]);

@@ -140,6 +140,9 @@ pub fn sampled_fork() {
     // SAFETY: the child only calls what any forked child may call, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // What is said of children after CUDA is another test's.
+        // SAFETY: the only thread.
+        unsafe { std::env::set_var("STAGE2_LOG", "off") };
         client().pop();
         for _ in 0..100 {
             client().push(b"decode_step");
