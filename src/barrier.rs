@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
@@ -61,9 +61,19 @@ impl Where {
     }
 }
 
-/// Has libc keep for each thread whose code it runs, where it can without allocating. Called once,
-/// at start, when no thread is in here.
+static PREPARED: AtomicBool = AtomicBool::new(false);
+
+/// Prepares this process, and children that it forks later, for [`enter`]. Called at start, when no
+/// thread is in here. Allocates.
 pub fn prepare() {
+    if !PREPARED.swap(true, Ordering::Relaxed) {
+        hush();
+        create_key();
+    }
+}
+
+/// Has libc keep for each thread whose code it runs, where it can without allocating.
+fn create_key() {
     let local = WHERE.try_with(|place| std::ptr::from_ref(place) as usize).unwrap_or(0);
     // SAFETY: pthread_self has no preconditions. Its answer is an address on Linux.
     let thread = unsafe { libc::pthread_self() } as usize;
@@ -98,8 +108,8 @@ impl fmt::Display for Panic {
 }
 
 /// Leaves it to whoever stops a panic, in an NVTX call or on our own thread, to tell of it in one
-/// line; by itself Rust writes three. Allocates; called once, at start.
-pub fn hush() {
+/// line; by itself Rust writes three.
+fn hush() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         // Elsewhere it may be a program that we are linked into, as our tests are.
@@ -125,7 +135,7 @@ pub fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 /// The panic that ended it.
-pub fn own_thread(body: impl FnOnce()) -> Result<(), Panic> {
+pub fn own_thread<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     Where::Ours.enter();
     stopped(body)
 }
@@ -141,6 +151,23 @@ fn stopped<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     })
 }
 
+/// As [`catch`], for a callback of CUPTI's, which also comes while this thread is in one of our
+/// handlers.
+pub fn callback<T>(fallback: T, body: impl FnOnce() -> T) -> T {
+    let _back = Where::now().map(|before| {
+        if before == Where::Guest {
+            Where::Inside.enter();
+        }
+        Back(before)
+    });
+    catch(fallback, body)
+}
+
+/// Whether this thread is in one of our handlers or callbacks, or is our own. Async-signal-safe.
+pub fn is_inside() -> bool {
+    Where::now().is_none_or(|place| place != Where::Guest)
+}
+
 /// As [`catch`], and gives `fallback` at once where this thread is already inside such a call
 /// (CUPTI and the driver may call NVTX themselves), which is told to `turned_away`, is our own, or
 /// its thread-locals are gone.
@@ -148,7 +175,7 @@ pub fn enter<T>(fallback: T, turned_away: impl FnOnce(), body: impl FnOnce() -> 
     match Where::now() {
         Some(Where::Guest) => {
             Where::Inside.enter();
-            let _inside = Inside;
+            let _back = Back(Where::Guest);
             catch(fallback, body)
         }
         Some(Where::Inside) => {
@@ -160,12 +187,12 @@ pub fn enter<T>(fallback: T, turned_away: impl FnOnce(), body: impl FnOnce() -> 
     }
 }
 
-/// Marks this thread as inside one of our handlers until dropped.
-struct Inside;
+/// Where this thread is again when this is dropped.
+struct Back(Where);
 
-impl Drop for Inside {
+impl Drop for Back {
     fn drop(&mut self) {
-        Where::Guest.enter();
+        self.0.enter();
     }
 }
 
@@ -195,6 +222,16 @@ mod tests {
         let tell = || told.set(told.get() + 1);
         assert_eq!(enter(0, tell, || enter(9, tell, || 1)), 9);
         assert_eq!((enter(0, tell, || 1), told.get()), (1, 1));
+    }
+
+    #[test]
+    fn a_callback_is_inside_and_leaves_its_thread_where_it_was() {
+        assert!(!is_inside());
+        assert!(callback(false, is_inside));
+        assert!(!is_inside());
+        let within = || callback(false, is_inside) && is_inside();
+        assert!(enter(false, || (), within));
+        assert!(!is_inside());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::futex;
 use crate::quiet::{self, Uncancelled};
 
 /// What a pipe takes as a whole, and has room for when it is ready.
@@ -56,7 +57,7 @@ fn write_pieces(file: BorrowedFd<'_>, bytes: &[u8], deadline: Instant) -> io::Re
                 io::ErrorKind::Interrupted => {}
                 // Somebody else was faster.
                 io::ErrorKind::WouldBlock if Instant::now() < deadline => {
-                    std::thread::sleep(RETRY);
+                    futex::nap(RETRY);
                 }
                 io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
                 io::ErrorKind::BrokenPipe => return Err(error),
@@ -79,7 +80,7 @@ fn has_room(file: BorrowedFd<'_>, deadline: Instant) -> bool {
         if ready > 0 {
             return true;
         }
-        if ready == 0 && left < RETRY {
+        if left < RETRY && ready <= 0 {
             return false;
         }
         if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {

@@ -3,6 +3,7 @@
 //! Order matters once: a buffer is taken first, then all events that are there. What launched the
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
+mod facts;
 mod output;
 mod own_file;
 mod pace;
@@ -16,13 +17,14 @@ use crate::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
 use crate::counters::Counters;
 use crate::decode::{self, Activity, Execution, KernelActivity};
 use crate::event::Event;
+use crate::flush_request::FlushRequest;
 use crate::intern::{Interner, Sink};
 use crate::pool::{Full, Pool};
 use crate::ranges::{Closed, Ranges};
 use crate::spans::Spans;
-use crate::state::{Finishing, Shared, Tracer};
+use crate::state::{self, Finishing, Phase, Shared, Tracer};
 use crate::timeline::Place;
-use crate::{clock, diag, summary};
+use crate::{clock, diag, forks, last_thread, summary};
 use output::Output;
 use pace::{Pace, Stillness};
 
@@ -44,10 +46,22 @@ struct Drain {
     gpu_known: bool,
     spans: Spans,
     still: Stillness,
+    /// [`Shared::forks_after_cuda`] as the trace file has it.
+    forks_noted: u64,
 }
 
-/// The body of the drain thread: works until told to stop, then finishes everything.
-pub fn run(shared: &'static Shared) {
+/// Why the drain thread has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// It was told to.
+    Told,
+    /// No thread of the guest is left: nobody else ends the process.
+    Alone,
+}
+
+/// The body of the drain thread: works until told to stop, or no thread of the guest is left, then
+/// finishes everything.
+pub fn run(shared: &'static Shared) -> Finished {
     let mut drain = Drain {
         shared,
         output: Output::open(&shared.options),
@@ -58,26 +72,34 @@ pub fn run(shared: &'static Shared) {
         gpu_known: false,
         spans: Spans::default(),
         still: Stillness::default(),
+        forks_noted: 0,
     };
-    drain.output.anchor(clock::anchor(|| None));
-    for (key, value) in shared.options.gates() {
-        drain.output.put(Record::Meta { key: key.to_owned(), value });
-    }
-    // Whoever ends by `_exit` soon is at least known to have run.
+    let mut request = FlushRequest::find();
+    let mut watch = last_thread::Watch::new(&shared.helpers);
+    let mut finished = Finished::Told;
+    drain.meet_process();
+    // Whoever is killed soon is at least known to have run.
     drain.output.flush(&shared.counters);
-    shared.ready.store(true, Ordering::Release);
+    shared.ready.set();
     let mut pace = Pace::new(shared.options.flush);
     let runs_low = || shared.pool.get().is_some_and(Pool::runs_low);
     while !shared.stop.load(Ordering::Acquire) {
         std::thread::park_timeout(NAP.min(pace.left()));
         drain.take_in();
-        if pace.is_due(runs_low()) {
+        let wish = request.as_mut().filter(|request| request.is_pending());
+        if wish.is_some() || pace.is_due(runs_low()) {
             // A failure has no consequence yet: what is not handed over now comes later.
             let _ = drain.flush(false);
+            wish.into_iter().for_each(FlushRequest::grant);
             pace.flushed(runs_low());
+        }
+        if watch.is_alone() && state::advance(Phase::On, Phase::Stopping) {
+            finished = Finished::Alone;
+            break;
         }
     }
     drain.finish();
+    finished
 }
 
 impl Drain {
@@ -101,30 +123,6 @@ impl Drain {
                     self.take_in_buffer(tracer, &full);
                 }
                 pool.recycle(full);
-            }
-        }
-    }
-
-    /// Notes what the GPU half is, or why there is none, as soon as that is known.
-    fn meet_gpu(&mut self) {
-        if self.gpu_known {
-            return;
-        }
-        let Some(gpu) = self.shared.gpu.get() else { return };
-        self.gpu_known = true;
-        match gpu {
-            Ok(tracer) => {
-                for (key, value) in tracer.facts() {
-                    self.output.put(Record::Meta { key: key.to_owned(), value });
-                }
-                self.output.anchor(clock::anchor(|| tracer.now()));
-                if tracer.reports_launches() {
-                    self.ranges.expect_launches();
-                }
-            }
-            Err(off) => {
-                let (key, value) = ("gpu.off".to_owned(), off.to_string());
-                self.output.put(Record::Meta { key, value });
             }
         }
     }
@@ -337,19 +335,12 @@ impl Drain {
         self.shared.counters.names_cut.add(self.names.take_refused());
         let tracer = self.shared.tracer();
         self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));
+        self.count_forks(forced);
         if forced {
             self.shared.finishing.store(Finishing::File as u8, Ordering::Relaxed);
         }
         self.output.flush(&self.shared.counters);
         done
-    }
-
-    /// GPU work is missing, and nobody knows how much.
-    fn say_incomplete(&mut self, reason: &str) {
-        self.shared.counters.incomplete.increment();
-        let (key, value) = ("gpu.incomplete".to_owned(), reason.to_owned());
-        self.output.put(Record::Meta { key, value });
-        diag::warn(format_args!("GPU work is missing: {reason}"));
     }
 
     /// Takes in the rest, closes the spool and shows the summary.
@@ -367,6 +358,11 @@ impl Drain {
         }
         self.output.end(counters);
         self.shared.finishing.store(Finishing::Summary as u8, Ordering::Relaxed);
+        let works_on_gpu = counters.attributed.get() + counters.unattributed.get() > 0;
+        if forks::parent().is_some() && !works_on_gpu {
+            // A prefork server has hundreds of such children.
+            return;
+        }
         let summary = summary::Summary {
             options: &self.shared.options,
             counters,

@@ -1,16 +1,20 @@
-//! Forks of the guest into children that neither hang nor record.
+//! Forks of the guest into children that neither hang nor touch what their parent records.
+//!
+//! A child by `fork` begins a new generation ([`state::renew`]): its first NVTX or CUDA call starts
+//! it as that of any process would. Its handler takes no lock, allocates nothing and starts no
+//! thread.
 //!
 //! While NVTX waits for our answer, its state is "being initialised", which a child that is forked
-//! then keeps for ever: its first NVTX call would spin. There the functions are taken out that
-//! wait, as NVTX has it without a tool. What is left is the moment before NVTX calls us.
+//! then keeps for ever: its first NVTX call would spin. There our functions are put in place of
+//! those that wait. What is left is the moment before NVTX calls us.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use crate::nvtx::{self, GetExportTable};
-use crate::{lifecycle, state};
+use crate::state;
 
 /// What the libraries passed whose NVTX waits for our answer; null is a free place.
 static ASKING: [AtomicPtr<c_void>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
@@ -18,47 +22,70 @@ static ASKING: [AtomicPtr<c_void>; 32] = [const { AtomicPtr::new(ptr::null_mut()
 /// 1 in a page that the kernel clears in every child: `clone` and `_Fork` call no handler.
 static MARK: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
 
+/// 1 in a page of all processes of the tree, once one of them has told what its children lack.
+static TOLD: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
+
+/// This process, and the one that forked it; 0 where this one came by an exec.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static PARENT: AtomicU32 = AtomicU32::new(0);
+
+/// This process was forked after CUDA was initialised.
+static AFTER_CUDA: AtomicBool = AtomicBool::new(false);
+
 /// Has forks of the guest pass by here. Called once, when the library is loaded: before a fork
 /// could be under way that misses it.
 pub fn watch() {
     // Its page is there then: a page that has to be brought while a fork copies memory is waited
     // for until the fork is over, and the child would not see what is stored there.
     ASKING.iter().for_each(|place| place.store(ptr::null_mut(), Ordering::Relaxed));
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     // What glibc's `pthread_atfork` is made of. Named in the library itself it would keep programs of
     // other C libraries from starting.
     type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
     type Handler = Option<unsafe extern "C" fn()>;
-    // SAFETY: the symbol has this type in every glibc. The handler takes no lock and allocates
-    // nothing, and stays, as this library does, which the null says. Without memory for it forks are
-    // as they were.
+    // SAFETY: the symbol has this type in every glibc. The handlers take no lock, allocate nothing,
+    // and stay, as this library does, which the null says. Without memory for them a child is one by
+    // a fork that tells nobody.
     unsafe {
         let register = libc::dlsym(libc::RTLD_DEFAULT, c"__register_atfork".as_ptr());
         if !register.is_null() {
             let register = transmute::<*mut c_void, Register>(register);
-            register(None, None, Some(in_child), ptr::null_mut());
+            register(None, Some(in_parent), Some(in_child), ptr::null_mut());
         }
     }
 }
 
-/// Notes which process this is. Called once, at start. Where the kernel cannot do that (before
+/// Notes which process this is. Called at start. Where the kernel cannot clear a page (before
 /// 4.14), [`in_silent_child`] knows of none.
 pub fn mark() {
-    const BYTES: usize = 4096;
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
+    let mark = MARK.load(Ordering::Acquire);
+    if !mark.is_null() {
+        // A forked child: the handler has done it.
+        return;
+    }
+    let Some(page) = map(libc::MAP_PRIVATE) else { return };
     // SAFETY: a new page, which is either given back here or never.
     unsafe {
-        let page = libc::mmap(ptr::null_mut(), BYTES, access, kind, -1, 0);
-        if page == libc::MAP_FAILED {
+        if libc::madvise(page.cast(), PAGE_BYTES, libc::MADV_WIPEONFORK) != 0 {
+            libc::munmap(page.cast(), PAGE_BYTES);
             return;
         }
-        if libc::madvise(page, BYTES, libc::MADV_WIPEONFORK) != 0 {
-            libc::munmap(page, BYTES);
-            return;
-        }
-        let mark: *mut AtomicU8 = page.cast();
-        (*mark).store(1, Ordering::Relaxed);
-        MARK.store(mark, Ordering::Release);
+        (*page).store(1, Ordering::Relaxed);
     }
+    MARK.store(page, Ordering::Release);
+    if let Some(page) = map(libc::MAP_SHARED) {
+        TOLD.store(page, Ordering::Release);
+    }
+}
+
+const PAGE_BYTES: usize = 4096;
+
+fn map(kind: libc::c_int) -> Option<*mut AtomicU8> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new page of zeros at a place of the kernel's choice.
+    let page =
+        unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, access, kind | libc::MAP_ANON, -1, 0) };
+    (page != libc::MAP_FAILED).then_some(page.cast())
 }
 
 /// Whether this is a child of the process that was marked. Two loads.
@@ -66,6 +93,23 @@ pub fn in_silent_child() -> bool {
     let mark = MARK.load(Ordering::Acquire);
     // SAFETY: a page that stays mapped, in children as well.
     !mark.is_null() && unsafe { (*mark).load(Ordering::Relaxed) } == 0
+}
+
+/// The process that forked this one, where there was no exec since.
+pub fn parent() -> Option<u32> {
+    Some(PARENT.load(Ordering::Relaxed)).filter(|&pid| pid != 0)
+}
+
+/// Whether this process was forked after CUDA was initialised, and so cannot use it.
+pub fn is_after_cuda() -> bool {
+    AFTER_CUDA.load(Ordering::Relaxed)
+}
+
+/// Whether this is the first call in the tree of forked processes.
+pub fn is_first_to_tell() -> bool {
+    let told = TOLD.load(Ordering::Acquire);
+    // SAFETY: a page that stays mapped, in children as well.
+    told.is_null() || unsafe { (*told).swap(1, Ordering::Relaxed) } == 0
 }
 
 /// Runs `answer`, for which NVTX waits, such that a fork meanwhile survives it. `asks` is what
@@ -84,16 +128,35 @@ pub fn survived<T>(asks: Option<GetExportTable>, answer: impl FnOnce() -> T) -> 
     answer
 }
 
+unsafe extern "C" fn in_parent() {
+    if let Some(shared) = state::shared()
+        && shared.cuda_seen.load(Ordering::Acquire)
+    {
+        shared.forks_after_cuda.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 unsafe extern "C" fn in_child() {
-    // A child of a process that has not met us may meet us itself.
-    if state::shared().is_some() || lifecycle::is_starting() {
-        state::forked();
+    let after_cuda = |shared: &state::Shared| shared.cuda_seen.load(Ordering::Acquire);
+    AFTER_CUDA.fetch_or(state::shared().is_some_and(after_cuda), Ordering::Relaxed);
+    let parent = PROCESS.swap(std::process::id(), Ordering::Relaxed);
+    PARENT.store(parent, Ordering::Relaxed);
+    state::renew();
+    nvtx::renew();
+    let mark = MARK.load(Ordering::Acquire);
+    if !mark.is_null() {
+        // SAFETY: as in `in_silent_child`.
+        unsafe { (*mark).store(1, Ordering::Relaxed) };
     }
     for place in &ASKING {
         let asks = place.swap(ptr::null_mut(), Ordering::AcqRel);
         if !asks.is_null() {
             // SAFETY: NVTX passed it, and a thread was inside its library when we were forked.
-            unsafe { nvtx::detach(transmute::<*mut c_void, GetExportTable>(asks)) };
+            unsafe {
+                let asks = transmute::<*mut c_void, GetExportTable>(asks);
+                nvtx::detach(asks);
+                nvtx::attach(Some(asks));
+            }
         }
     }
 }

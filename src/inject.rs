@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use cupti_sys::nvtx as sys;
 
-use crate::{barrier, diag, forks, lifecycle, nvtx, stack};
+use crate::{barrier, diag, forks, lifecycle, nvtx, stack, state};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
 const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
@@ -25,6 +25,7 @@ extern "C" fn constructor() {
     if !is_glibc() {
         return;
     }
+    state::set_start(|| stack::on_own(None, lifecycle::start_child));
     forks::watch();
     let Some(own) = OwnPath::find() else { return };
     let cuda = open_door(CUDA_DOOR, &own);

@@ -10,6 +10,7 @@
 //! | hop | module | turns | into |
 //! |---|---|---|---|
 //! | door | [`inject`], [`lifecycle`] | a call by the loader, the driver or NVTX | a running collector |
+//! | end | [`ends`], [`forks`] | the end of the process; a forked child | a whole trace file; a new start |
 //! | produce | [`cupti`] | CUPTI's callbacks | full buffers in the [`pool`], events |
 //! | produce | [`nvtx`] | the guest's NVTX calls | [`event`]s with a fence each |
 //! | take in | [`drain`], [`decode`] | buffer bytes | activities |
@@ -34,14 +35,18 @@ pub mod cupti;
 pub mod decode;
 pub mod diag;
 pub mod drain;
+pub mod ends;
 pub mod event;
 pub mod fields;
+pub mod flush_request;
 pub mod forks;
+pub mod futex;
 pub mod gate;
 pub mod glob;
 pub mod handle;
 pub mod inject;
 pub mod intern;
+pub mod last_thread;
 pub mod lifecycle;
 pub mod nvtx;
 pub mod options;

@@ -1,16 +1,15 @@
-//! Starts and stops the collector: the only place that moves the phase and wires the parts.
+//! Starts the collector and wires its parts, in each process and each forked child anew.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
+use std::time::Duration;
 
 use crate::barrier::Panic;
+use crate::drain::Finished;
 use crate::event::{Event, QUEUE_EVENTS};
 use crate::options::Options;
 use crate::quiet::{Blocked, Uncancelled};
-use crate::state::{self, Finishing, Off, Phase, Shared};
-use crate::{barrier, cupti, diag, drain, forks, scheduling};
+use crate::state::{self, Off, Phase, STARTING, Shared};
+use crate::{barrier, cupti, diag, drain, ends, forks, quiet, scheduling};
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
@@ -18,22 +17,19 @@ const START_PATIENCE: Duration = Duration::from_secs(2);
 /// the guest closes and opens meanwhile. All of it where the guest uses NVTX in a constructor of a
 /// library, because no thread gets going while the loader is at work.
 const OPEN_PATIENCE: Duration = Duration::from_millis(100);
-/// The longest that the end of the guest is held up.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Between two looks at what is waited for.
-const NAP: Duration = Duration::from_micros(100);
-
 /// What a start needs: the queue of events, the stack of a thread, and tables that grow.
 const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
-
-/// NVTX before CUDA 12.9 may start us from several threads at once. No callback takes it, and who
-/// finds it taken for long goes on without us.
-static STARTING: Mutex<()> = Mutex::new(());
 
 /// Starts recording, unless that was done. `None`: we are off, for good or because another
 /// thread takes too long over it.
 pub fn start() -> Option<&'static Shared> {
+    // Threads of ours inherit the mask: signals are the guest's business.
+    let (_uncancelled, blocked) = (Uncancelled::new(), Blocked::all());
+    start_blocked(&blocked.before())
+}
+
+/// As [`start`], with all signals blocked. `of_guest`: those that the guest has blocked itself.
+fn start_blocked(of_guest: &libc::sigset_t) -> Option<&'static Shared> {
     if forks::in_silent_child() {
         state::forked();
     }
@@ -42,10 +38,12 @@ pub fn start() -> Option<&'static Shared> {
         Phase::Idle => {}
         Phase::Stopping | Phase::Ended | Phase::Forked => return None,
     }
-    let (_uncancelled, _blocked) = (Uncancelled::new(), Blocked::all());
-    let _starting = STARTING.try_lock_for(START_PATIENCE)?;
-    if state::phase() == Phase::On {
-        return state::shared();
+    let _starting = STARTING.take(START_PATIENCE)?;
+    match state::phase() {
+        Phase::On => return state::shared(),
+        Phase::Idle => {}
+        // Whoever started us meanwhile failed.
+        Phase::Stopping | Phase::Ended | Phase::Forked => return None,
     }
     let options = Options::from_env();
     diag::debug(format_args!("{options:?}"));
@@ -60,16 +58,14 @@ pub fn start() -> Option<&'static Shared> {
     }
     let shared = state::share(Shared::new(options))?;
     forks::mark();
-    barrier::hush();
     barrier::prepare();
-    if let Err(error) = spawn_drain(shared) {
+    if let Err(error) = spawn_drain(shared, *of_guest) {
         diag::warn(format_args!("off: no thread can be started ({error}); nothing is recorded"));
+        state::advance(Phase::Idle, Phase::Ended);
         return None;
     }
-    wait_until(OPEN_PATIENCE, || {
-        shared.ready.load(Ordering::Acquire) || shared.done.load(Ordering::Acquire)
-    });
-    stop_at_exit();
+    shared.ready.wait(OPEN_PATIENCE);
+    ends::watch();
     state::advance(Phase::Idle, Phase::On).then_some(shared)
 }
 
@@ -83,31 +79,40 @@ fn has_room() -> bool {
     }
 }
 
-/// Whether a thread is starting us.
-pub fn is_starting() -> bool {
-    STARTING.is_locked()
+/// Starts a forked child, whose NVTX calls come to us from the first one on. Where that takes too
+/// long it is not tried again, because each call would be held up.
+pub fn start_child() -> Option<&'static Shared> {
+    let started = start();
+    if started.is_none() && state::advance(Phase::Idle, Phase::Ended) {
+        diag::warn(format_args!(
+            "off: process {} took too long to start; nothing is recorded",
+            std::process::id()
+        ));
+    }
+    started
 }
 
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
 pub fn start_gpu() {
     // CUPTI's threads inherit the mask: a signal to the process must not end in one of them.
-    let (_uncancelled, _blocked) = (Uncancelled::new(), Blocked::all());
-    let Some(shared) = start() else {
+    let (_uncancelled, blocked) = (Uncancelled::new(), Blocked::all());
+    let Some(shared) = start_blocked(&blocked.before()) else {
         if state::phase() == Phase::Forked {
             diag::warn(format_args!(
-                "GPU work of process {} is not recorded: it is a fork of one that had used NVTX or \
-                 CUDA; start it by spawn or exec instead (Python: the start method \"spawn\")",
+                "GPU work of process {} is not recorded: it was made by `clone` or `_Fork` without \
+                 the C library's `fork`; start it by fork, spawn or exec instead",
                 std::process::id()
             ));
         }
         return;
     };
-    let Some(_starting) = STARTING.try_lock_for(START_PATIENCE) else { return };
+    shared.cuda_seen.store(true, Ordering::Release);
+    let Some(_starting) = STARTING.take(START_PATIENCE) else { return };
     if shared.gpu.get().is_some() {
         return;
     }
     let gpu = if shared.options.gpu {
-        cupti::start(shared)
+        shared.helpers.note(|| cupti::start(shared))
     } else {
         Err(Off("STAGE2_GPU=off".to_owned()))
     };
@@ -118,7 +123,7 @@ pub fn start_gpu() {
         Err(_) => {}
         // CUPTI and the driver have registered their own exit handlers by now, which run before
         // those registered earlier: ours has to come first.
-        Ok(_) => stop_at_exit(),
+        Ok(_) => ends::watch(),
     }
     // The lock makes us the only one to set it.
     let _ = shared.gpu.set(gpu);
@@ -134,62 +139,23 @@ pub fn start_gpu() {
     shared.wake_drain();
 }
 
-/// Finishes: takes in what CUPTI still holds, ends the spool, shows the summary. Bounded.
-fn stop() {
-    let _uncancelled = Uncancelled::new();
-    let Some(shared) = state::shared() else { return };
-    if shared.pid != std::process::id() {
-        // A child by `clone` or `_Fork`, which call no handler: nobody there would finish.
-        state::forked();
-    }
-    if !state::advance(Phase::On, Phase::Stopping) {
-        return;
-    }
-    shared.stop.store(true, Ordering::Release);
-    shared.wake_drain();
-    if wait_until(STOP_PATIENCE, || shared.done.load(Ordering::Acquire)) {
-        state::advance(Phase::Stopping, Phase::Ended);
-        return;
-    }
-    let (what, left) = match shared.finishing.load(Ordering::Relaxed) {
-        step if step == Finishing::Records as u8 => (
-            "CUPTI",
-            "the last records and the summary are missing; the trace file holds everything up to \
-             its last flush",
-        ),
-        step if step == Finishing::File as u8 => (
-            "the trace file",
-            "its end and the summary are missing; is the disk slow, or STAGE2_OUT far away?",
-        ),
-        _ => ("the summary", "the trace file is whole"),
-    };
-    let seconds = STOP_PATIENCE.as_secs();
-    diag::warn(format_args!("{what} did not finish within {seconds} s: {left}"));
-}
-
-/// Whether a condition was met in time.
-fn wait_until(patience: Duration, met: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + patience;
-    while !met() {
-        if Instant::now() >= deadline {
-            return false;
-        }
-        std::thread::sleep(NAP);
-    }
-    true
-}
-
-fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
-    let blocked = Blocked::all();
+fn spawn_drain(shared: &'static Shared, of_guest: libc::sigset_t) -> std::io::Result<()> {
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
         scheduling::be_ordinary();
-        if let Err(panic) = barrier::own_thread(|| drain::run(shared)) {
-            give_up(shared, &panic);
+        let finished = barrier::own_thread(|| drain::run(shared));
+        if let Err(panic) = &finished {
+            give_up(shared, panic);
         }
-        // Until here the end of the guest waits, for a bounded time.
-        shared.done.store(true, Ordering::Release);
+        // A start need not wait for what will not come; the end of the guest waits until here.
+        shared.ready.set();
+        shared.done.set();
+        if let Ok(Finished::Alone) = finished {
+            quiet::set_blocked(&of_guest);
+            // SAFETY: what the C library does when the last thread of a process ends; threads of
+            // CUPTI's, of which it does not know that they are not the guest's, may be left.
+            unsafe { libc::exit(0) };
+        }
     });
-    drop(blocked);
     // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
     let _ = shared.drain.set(spawned?.thread().clone());
     Ok(())
@@ -207,13 +173,4 @@ fn give_up(shared: &Shared, panic: &Panic) {
     if let Some(tracer) = shared.tracer() {
         barrier::catch((), || tracer.shut());
     }
-}
-
-fn stop_at_exit() {
-    // SAFETY: the handler may run at any time and more than once.
-    unsafe { libc::atexit(at_exit) };
-}
-
-extern "C" fn at_exit() {
-    barrier::catch((), stop);
 }

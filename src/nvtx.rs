@@ -26,6 +26,13 @@ use payload::Payloads;
 
 /// Numbers for start/end ranges.
 static NEXT: AtomicU64 = AtomicU64::new(1);
+/// The first of them that this process gave out, and not one that it was forked from.
+static FIRST: AtomicU64 = AtomicU64::new(1);
+
+/// In a forked child: start/end ranges that are open are its parent's.
+pub fn renew() {
+    FIRST.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
+}
 
 /// What a call says about its range or mark.
 #[derive(Clone, Copy)]
@@ -44,8 +51,15 @@ fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
             let turned_away = || shared.counters.calls_turned_away.increment();
             barrier::enter(fallback, turned_away, || body(shared))
         }
+        None if state::is_new_child() => handle_first(fallback, body),
         None => fallback,
     }
+}
+
+/// The first call in a forked child.
+#[cold]
+fn handle_first<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
+    barrier::enter(fallback, || (), || state::start_child().map_or(fallback, body))
 }
 
 fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
@@ -68,6 +82,9 @@ fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
 fn pop(domain: Handle, payloads: Payloads) -> i32 {
     handle(NOT_TRACKED, |shared| {
         let step = thread::pop(domain.number());
+        if step.inherited {
+            return NOT_TRACKED;
+        }
         let attributes = Attributes::of(payloads);
         let mut event = event(shared, What::Pop, domain, attributes);
         (event.depth, event.low, event.unsure) = (step.depth, step.low, step.unsure);
@@ -107,8 +124,8 @@ fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
 }
 
 fn end(domain: Handle, id: u64, payloads: Payloads) {
-    // 0 was given out while we did not record.
-    if id == 0 {
+    // 0 was given out while we did not record, numbers below FIRST by the process that forked us.
+    if id == 0 || id >> 1 < FIRST.load(Ordering::Relaxed) {
         return;
     }
     handle((), |shared| {

@@ -66,6 +66,11 @@ impl Blocked {
         })
     }
 
+    /// What was blocked before.
+    pub fn before(&self) -> libc::sigset_t {
+        self.before
+    }
+
     fn add(set: libc::sigset_t) -> Self {
         // SAFETY: both sets are initialised: the first by the caller, the second by the call.
         unsafe {
@@ -78,11 +83,14 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: the set came from the same call.
-        unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut())
-        };
+        set_blocked(&self.before);
     }
+}
+
+/// Blocks these signals on this thread, and no others.
+pub fn set_blocked(signals: &libc::sigset_t) {
+    // SAFETY: the set is initialised; the old one is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, signals, std::ptr::null_mut()) };
 }
 
 /// The signals that a write can be answered with, and the error that comes with each: a pipe that

@@ -3,16 +3,19 @@
 //! ```text
 //!            start()               stop()                 drain thread has finished
 //!   Idle ---------------> On ------------------> Stopping ----------------------> Ended
-//!     \                    \                         \
-//!      `--------------------`-- fork(), in the child --`----> Forked (for good)
 //!   Idle, On -- the drain thread failed ---------------------------------------> Ended
+//!   any -- fork(), in the child: a new generation -----------------------------> Idle
+//!   any -- a fork that calls no handler, in the child -------------------------> Forked (for good)
 //! ```
 //!
-//! Guest threads only look at the phase and at [`Shared`]; only `lifecycle` moves the phase.
+//! Guest threads only look at the phase and at [`Shared`]; only `lifecycle`, `ends` and `forks` move
+//! the phase. A generation is what one process records. A forked child begins with the next one and
+//! leaves everything of its parent's alone: other threads may have been in the middle of it.
 
 use std::fmt;
+use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::Thread;
 
 use stage2_spool::GpuNs;
@@ -20,7 +23,9 @@ use stage2_spool::GpuNs;
 use crate::counters::Counters;
 use crate::event::Events;
 use crate::forks;
+use crate::futex::{Flag, Lock};
 use crate::gate::{Gate, Started};
+use crate::last_thread::Helpers;
 use crate::options::Options;
 use crate::pool::{Full, Pool};
 use crate::sample::Sampler;
@@ -38,12 +43,21 @@ pub enum Phase {
     Stopping = 2,
     /// Done.
     Ended = 3,
-    /// In a forked child: off until it execs.
+    /// In a child by `clone` or `_Fork`, which call no handler: off until it execs.
     Forked = 4,
 }
 
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Idle as u8);
-static SHARED: OnceLock<Shared> = OnceLock::new();
+/// Null before the start. What it points to is never freed.
+static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
+/// How many forks led from the process that loaded us to this one.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// How a forked child starts, as a `fn() -> Option<&'static Shared>`; null before the first start.
+static START: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// Held while a thread starts us: NVTX before CUDA 12.9 may do that from several threads at once. No
+/// callback takes it.
+pub static STARTING: Lock = Lock::new();
 
 /// The phase now.
 pub fn phase() -> Phase {
@@ -68,18 +82,63 @@ pub fn forked() {
 
 /// What threads share, while we record. The one check of every handler.
 pub fn active() -> Option<&'static Shared> {
-    if phase() == Phase::On && !forks::in_silent_child() { SHARED.get() } else { None }
+    if phase() == Phase::On && !forks::in_silent_child() { shared() } else { None }
 }
 
 /// What threads share, in any phase after the start.
 pub fn shared() -> Option<&'static Shared> {
-    SHARED.get()
+    // SAFETY: null, or what `share` leaked.
+    unsafe { SHARED.load(Ordering::Acquire).as_ref() }
 }
 
-/// Sets what threads share. Once; `None` if it was set before.
+/// Sets what threads share. Once a generation; `None` if it was set before.
 pub fn share(shared: Shared) -> Option<&'static Shared> {
-    SHARED.set(shared).ok()?;
-    SHARED.get()
+    let shared = Box::into_raw(Box::new(shared));
+    let null = ptr::null_mut();
+    if SHARED.compare_exchange(null, shared, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        // SAFETY: it came from a box, and nobody else has seen it.
+        drop(unsafe { Box::from_raw(shared) });
+        return None;
+    }
+    self::shared()
+}
+
+/// How many forks led from the process that loaded us to this one.
+#[inline]
+pub fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Begins a new generation: the only thread of a forked child calls it. Neither locks nor allocates.
+pub fn renew() {
+    SHARED.store(ptr::null_mut(), Ordering::Release);
+    STARTING.break_open();
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    PHASE.store(Phase::Idle as u8, Ordering::Release);
+}
+
+/// Notes how a forked child is to start.
+pub fn set_start(start: fn() -> Option<&'static Shared>) {
+    START.store(start as *mut (), Ordering::Release);
+}
+
+/// Whether this is a forked child that has not started yet, and whose parent had.
+pub fn is_new_child() -> bool {
+    phase() == Phase::Idle
+        && generation() > 0
+        && !START.load(Ordering::Acquire).is_null()
+        && !forks::in_silent_child()
+}
+
+/// Starts a forked child, as [`is_new_child`] knows it.
+pub fn start_child() -> Option<&'static Shared> {
+    let start = START.load(Ordering::Acquire);
+    if start.is_null() {
+        return None;
+    }
+    // SAFETY: `set_start` is the only one that stores it, and stores such a function.
+    let start = unsafe { std::mem::transmute::<*mut (), fn() -> Option<&'static Shared>>(start) };
+    start()
 }
 
 /// What the guest's threads, CUPTI's threads and the drain thread share.
@@ -104,16 +163,22 @@ pub struct Shared {
     pub pool: OnceLock<Pool>,
     /// The GPU half, or why there is none.
     pub gpu: OnceLock<Result<Box<dyn Tracer>, Off>>,
+    /// Threads that are not the guest's, besides ours.
+    pub helpers: Helpers,
     /// The drain thread, to wake it.
     pub drain: OnceLock<Thread>,
+    /// The driver has been initialised, or is being so.
+    pub cuda_seen: AtomicBool,
+    /// Forks since then. CUDA does not work in such children.
+    pub forks_after_cuda: AtomicU64,
     /// The drain thread has opened its file and said in it whose it is.
-    pub ready: AtomicBool,
+    pub ready: Flag,
     /// The drain thread is to finish.
     pub stop: AtomicBool,
     /// What the drain thread is about to finish ([`Finishing`]).
     pub finishing: AtomicU8,
     /// The drain thread has finished.
-    pub done: AtomicBool,
+    pub done: Flag,
 }
 
 impl Shared {
@@ -130,11 +195,14 @@ impl Shared {
             gate: Gate::default(),
             pool: OnceLock::new(),
             gpu: OnceLock::new(),
+            helpers: Helpers::default(),
             drain: OnceLock::new(),
-            ready: AtomicBool::new(false),
+            cuda_seen: AtomicBool::new(false),
+            forks_after_cuda: AtomicU64::new(0),
+            ready: Flag::default(),
             stop: AtomicBool::new(false),
             finishing: AtomicU8::new(Finishing::Records as u8),
-            done: AtomicBool::new(false),
+            done: Flag::default(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::event::Want;
+use crate::state;
 
 /// Domains for which a thread's nesting depth is tracked at once. A domain beyond that is still
 /// recorded; only its pushes and pops answer "not tracked" and it cannot gate collection.
@@ -21,17 +22,34 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 thread_local! {
     static STATE: State = const {
         State {
+            generation: Cell::new(0),
             number: Cell::new(0),
             fence: Cell::new(0),
             domains: RefCell::new([const { Domain::FREE }; DOMAINS]),
             domains_lost: Cell::new(0),
             lost_track: Cell::new(false),
             beyond: Cell::new(0),
+            inherited_beyond: Cell::new(0),
         }
     };
 }
 
+/// Gives this thread's state to `body`; what is older than the last fork was renewed before. `None`
+/// where its thread-locals are gone: it is ending.
+fn with_state<T>(body: impl FnOnce(&State) -> T) -> Option<T> {
+    let renewed = |state: &State| {
+        let generation = state::generation();
+        if state.generation.replace(generation) != generation {
+            state.renew();
+        }
+        body(state)
+    };
+    STATE.try_with(renewed).ok()
+}
+
 struct State {
+    /// [`state::generation`] when this was last used.
+    generation: Cell<u32>,
     number: Cell<u32>,
     fence: Cell<u32>,
     domains: RefCell<[Domain; DOMAINS]>,
@@ -42,6 +60,8 @@ struct State {
     /// Ranges open in domains that have no place. Until they are closed none gets one: its depth
     /// would be counted from the middle.
     beyond: Cell<u32>,
+    /// Those of them that were open when this process was forked.
+    inherited_beyond: Cell<u32>,
 }
 
 /// The ranges of one NVTX domain on this thread.
@@ -53,10 +73,17 @@ struct Domain {
     unit: Option<Unit>,
     /// The lowest depth since the last event that arrived; [`NOTHING_LOST`] where that is this one.
     low: u32,
+    /// Ranges that were open when this process was forked: outside of all that it opens itself.
+    inherited: u32,
 }
 
 impl Domain {
-    const FREE: Domain = Domain { id: u32::MAX, depth: 0, unit: None, low: NOTHING_LOST };
+    const FREE: Domain =
+        Domain { id: u32::MAX, depth: 0, unit: None, low: NOTHING_LOST, inherited: 0 };
+
+    fn is_free(&self) -> bool {
+        self.depth == 0 && self.low == NOTHING_LOST && self.inherited == 0
+    }
 }
 
 /// A range that collection is asked for.
@@ -81,16 +108,15 @@ pub struct Number {
 
 /// The calling thread's number. 0 where its thread-locals are gone: it is ending.
 pub fn number() -> Number {
-    STATE
-        .try_with(|state| match state.number.get() {
-            0 => {
-                let number = NEXT.fetch_add(1, Ordering::Relaxed);
-                state.number.set(number);
-                Number { number, new: true }
-            }
-            number => Number { number, new: false },
-        })
-        .unwrap_or(Number { number: 0, new: false })
+    with_state(|state| match state.number.get() {
+        0 => {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            state.number.set(number);
+            Number { number, new: true }
+        }
+        number => Number { number, new: false },
+    })
+    .unwrap_or(Number { number: 0, new: false })
 }
 
 /// Keeps the correlation id that CUPTI showed for the fence call of this thread.
@@ -117,6 +143,8 @@ pub struct Step {
     pub low: u32,
     /// Lost events of this thread that this one does not make up for.
     pub unsure: bool,
+    /// A pop closed a range of the process that forked this one.
+    pub inherited: bool,
     /// The ranges of the domain are counted here.
     tracked: bool,
 }
@@ -128,18 +156,33 @@ impl Step {
         want: Want::Inherit,
         low: NOTHING_LOST,
         unsure: true,
+        inherited: false,
         tracked: false,
     };
 
     /// Counts a range of a domain that has no place.
     fn count_beyond(self, change: i32) -> Self {
         if !self.tracked {
-            let count = |state: &State| {
+            let _ = with_state(|state| {
                 state.beyond.set(state.beyond.get().saturating_add_signed(change));
-            };
-            let _ = STATE.try_with(count);
+            });
         }
         self
+    }
+
+    /// Of a pop that matches no range, whether it closes one of the process that forked this one, in
+    /// a domain that had no place there.
+    fn take_inherited(self) -> Self {
+        let take = |state: &State| {
+            let left = state.inherited_beyond.get().checked_sub(1);
+            left.is_some_and(|left| {
+                state.inherited_beyond.set(left);
+                true
+            })
+        };
+        let inherited =
+            self.inherited || (self.depth.is_none() && with_state(take).unwrap_or(false));
+        Step { inherited, ..self }
     }
 
     /// The event of this push (else pop) was sent.
@@ -159,7 +202,7 @@ impl Step {
             None if self.tracked => {}
             None => state.lost_track.set(true),
         };
-        let _ = STATE.try_with(note);
+        let _ = with_state(note);
     }
 
     /// The level that NVTX wants returned: of the range that was opened or closed, from 0.
@@ -174,6 +217,23 @@ impl Step {
 }
 
 impl State {
+    /// What was open is the business of the process that forked this one.
+    #[cold]
+    fn renew(&self) {
+        self.number.set(0);
+        self.fence.set(0);
+        self.domains_lost.set(0);
+        self.lost_track.set(false);
+        let beyond = self.beyond.replace(0);
+        self.inherited_beyond.set(self.inherited_beyond.get().saturating_add(beyond));
+        // Borrowed only where a signal handler forked in the middle of a push or pop.
+        let Ok(mut domains) = self.domains.try_borrow_mut() else { return };
+        for slot in domains.iter_mut() {
+            let inherited = slot.inherited.saturating_add(slot.depth);
+            *slot = Domain { id: slot.id, inherited, ..Domain::FREE };
+        }
+    }
+
     fn note_sent(&self, domain: u32, floor: u32, arrives: bool) {
         let Ok(mut domains) = self.domains.try_borrow_mut() else { return };
         let Some(slot) = domains.iter_mut().find(|slot| slot.id == domain) else { return };
@@ -192,7 +252,7 @@ impl State {
 
 /// The event was lost that says that a start/end range opened on this thread: nothing to come will.
 pub fn lose_track() {
-    let _ = STATE.try_with(|state| state.lost_track.set(true));
+    let _ = with_state(|state| state.lost_track.set(true));
 }
 
 /// Opens a range in `domain`. `asked`: collection is asked for inside of it; then `choose` says
@@ -220,7 +280,7 @@ pub fn around() -> Option<bool> {
         let domains = state.domains.try_borrow().ok()?;
         domains.iter().filter_map(|slot| slot.unit).map(|unit| unit.collected).max()
     };
-    STATE.try_with(decided).ok().flatten()
+    with_state(decided).flatten()
 }
 
 /// Collection came too late for the range that was just opened in `domain`: it is left out, and
@@ -239,141 +299,38 @@ pub fn leave_out(domain: u32) {
 pub fn pop(domain: u32) -> Step {
     let step = with_domain(domain, |slot| {
         let Some(depth) = slot.depth.checked_sub(1) else {
-            return Step::UNTRACKED;
+            let inherited = slot.inherited > 0;
+            slot.inherited -= u32::from(inherited);
+            return Step { inherited, ..Step::UNTRACKED };
         };
         slot.depth = depth;
         let closed = slot.unit.take_if(|unit| unit.depth == depth);
         let gate = closed.is_some_and(|unit| unit.gate);
         Step { depth: Some(depth), gate, ..Step::UNTRACKED }
     });
-    step.count_beyond(-1)
+    step.count_beyond(-1).take_inherited()
 }
 
 fn with_domain(id: u32, step: impl FnOnce(&mut Domain) -> Step) -> Step {
-    STATE
-        .try_with(|state| {
-            let Ok(mut domains) = state.domains.try_borrow_mut() else { return Step::UNTRACKED };
-            let free = |slot: &Domain| slot.depth == 0 && slot.low == NOTHING_LOST;
-            let slot = domains.iter().position(|slot| slot.id == id);
-            let new = || match state.beyond.get() {
-                0 => domains.iter().position(free),
-                _ => None,
-            };
-            match slot.or_else(new) {
-                Some(index) => {
-                    let slot = &mut domains[index];
-                    slot.id = id;
-                    let (low, unsure) = (slot.low, state.is_unsure_beside(slot));
-                    Step { low, unsure, tracked: true, ..step(slot) }
-                }
-                None => Step::UNTRACKED,
+    with_state(|state| {
+        let Ok(mut domains) = state.domains.try_borrow_mut() else { return Step::UNTRACKED };
+        let slot = domains.iter().position(|slot| slot.id == id);
+        let new = || match state.beyond.get() {
+            0 => domains.iter().position(Domain::is_free),
+            _ => None,
+        };
+        match slot.or_else(new) {
+            Some(index) => {
+                let slot = &mut domains[index];
+                slot.id = id;
+                let (low, unsure) = (slot.low, state.is_unsure_beside(slot));
+                Step { low, unsure, tracked: true, ..step(slot) }
             }
-        })
-        .unwrap_or(Step::UNTRACKED)
+            None => Step::UNTRACKED,
+        }
+    })
+    .unwrap_or(Step::UNTRACKED)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn opened(domain: u32) -> Step {
-        push(domain, false, || panic!("nobody asked"))
-    }
-
-    #[test]
-    fn levels_count_from_zero_and_an_unmatched_pop_changes_nothing() {
-        assert_eq!(opened(0).pushed_level(), 0);
-        assert_eq!(opened(0).pushed_level(), 1);
-        assert_eq!(pop(0).popped_level(), 1);
-        assert_eq!(pop(0).popped_level(), 0);
-        assert_eq!(pop(0).popped_level(), NOT_TRACKED);
-        assert_eq!(opened(0).pushed_level(), 0);
-        pop(0);
-    }
-
-    #[test]
-    fn only_the_outermost_wanted_range_opens_and_closes_the_gate() {
-        assert!(!opened(1).gate);
-        assert_eq!(push(1, true, || true).want, Want::Collect);
-        let inner = push(1, true, || panic!("the outer one decides"));
-        assert_eq!((inner.gate, inner.want), (false, Want::Inherit));
-        assert!(!pop(1).gate);
-        assert!(pop(1).gate);
-        assert!(!pop(1).gate);
-    }
-
-    #[test]
-    fn a_range_left_out_of_the_sample_keeps_all_inside_of_it_out_in_every_domain() {
-        assert_eq!(around(), None);
-        let outer = push(1, true, || false);
-        assert_eq!((outer.gate, outer.want), (false, Want::Skip));
-        assert_eq!(around(), Some(false));
-        let other = push(2, true, || panic!("the range around it decides"));
-        assert_eq!((other.gate, other.want), (false, Want::Skip));
-        assert!(!pop(2).gate);
-        assert!(!pop(1).gate);
-        assert_eq!(around(), None);
-    }
-
-    #[test]
-    fn a_range_that_is_left_out_late_keeps_all_inside_of_it_out_and_still_closes_the_gate() {
-        assert!(push(1, true, || true).gate);
-        leave_out(1);
-        assert_eq!(around(), Some(false));
-        let other = push(2, true, || panic!("the range around it decides"));
-        assert_eq!((other.gate, other.want), (false, Want::Skip));
-        assert!(!pop(2).gate);
-        assert!(pop(1).gate);
-        assert_eq!(around(), None);
-    }
-
-    #[test]
-    fn more_domains_than_slots_are_untracked_not_mixed_up() {
-        for domain in 0..DOMAINS as u32 {
-            assert_eq!(opened(100 + domain).pushed_level(), 0);
-        }
-        assert_eq!(push(999, true, || true), Step::UNTRACKED);
-        for domain in 0..DOMAINS as u32 {
-            assert_eq!(pop(100 + domain).popped_level(), 0);
-        }
-        // There is room, but its outer range was opened when there was none.
-        assert_eq!(opened(999), Step::UNTRACKED);
-        assert_eq!((pop(999), pop(999)), (Step::UNTRACKED, Step::UNTRACKED));
-        assert_eq!(opened(999).pushed_level(), 0);
-        pop(999);
-    }
-
-    #[test]
-    fn an_event_that_was_lost_is_made_up_for_by_the_next_of_its_domain() {
-        let push = |domain, arrives| {
-            let step = opened(domain);
-            step.sent(domain, true, arrives);
-            (step.low, step.unsure)
-        };
-        let pop = |domain, arrives| {
-            let step = pop(domain);
-            step.sent(domain, false, arrives);
-            (step.low, step.unsure)
-        };
-        let clean = (NOTHING_LOST, false);
-        assert_eq!([push(1, true), push(1, true), pop(1, false)], [clean; 3]);
-        assert_eq!(push(1, false), (1, false));
-        // Another domain does not make up for it.
-        assert_eq!(push(2, true), (NOTHING_LOST, true));
-        assert_eq!(push(1, true), (1, false));
-        assert_eq!([pop(1, true), pop(2, true), pop(1, true), pop(1, false)], [clean; 4]);
-        // A pop that matches nothing neither does nor loses anything.
-        assert_eq!([pop(1, false), pop(1, true), push(1, true)], [(0, false); 3]);
-        assert_eq!(pop(1, true), clean);
-        lose_track();
-        assert!(opened(1).unsure);
-    }
-
-    #[test]
-    fn every_thread_has_a_number_of_its_own() {
-        let mine = number().number;
-        assert_eq!(number(), Number { number: mine, new: false });
-        let other = std::thread::spawn(number).join().map(|n| n.number);
-        assert_ne!(other.ok(), Some(mine));
-    }
-}
+mod tests;

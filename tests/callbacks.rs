@@ -66,7 +66,10 @@ fn one_thread_gets_the_same_instances_paths_and_counts_as_with_fences() {
         ("gated", &[("STAGE2_RANGES", "dec*")]),
         ("gated", &[("STAGE2_RANGES", "nothing-of-that-name")]),
         ("sampled_graph_waits", &[("STAGE2_SAMPLE", "1/16"), ("STAGE2_RANGES", step)]),
-        ("sampled_fork", &[("STAGE2_SAMPLE", "1/4"), ("STAGE2_RANGES", step)]),
+        (
+            "sampled_fork",
+            &[("STAGE2_SAMPLE", "1/4"), ("STAGE2_RANGES", step), ("STAGE2_LOG", "off")],
+        ),
         ("graph", &[("STAGE2_RANGES", "decode")]),
         ("transfers", &[("STAGE2_RANGES", "io")]),
         ("start_end", &[("STAGE2_RANGES", "request,inner")]),

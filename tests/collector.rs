@@ -17,7 +17,6 @@ fn every_kernel_is_attributed_whatever_way_the_guest_ends() {
     for (hazard, code, ending) in [
         ("return", Some(0), Ending::Complete),
         ("exit", Some(3), Ending::Complete),
-        ("_exit", Some(4), Ending::Open),
         ("kill", None, Ending::Open),
     ] {
         let left = Guest::new(hazard).run();
@@ -28,16 +27,6 @@ fn every_kernel_is_attributed_whatever_way_the_guest_ends() {
         assert_eq!(spool.ending, ending, "{hazard}");
         assert_eq!(spool.losses(), Losses::default(), "{hazard}");
     }
-}
-
-#[test]
-fn a_guest_that_ends_at_once_is_known_to_have_run() {
-    let left = Guest::new("_exit_soon").env("STAGE2_FLUSH_MS", "3600000").run();
-    let records = &left.expect_quiet(0).spool().records;
-    assert!(
-        records.iter().any(|record| matches!(record, Record::Process(process) if process.pid > 0)),
-        "{records:?}"
-    );
 }
 
 #[test]
@@ -169,17 +158,6 @@ fn with_more_launching_threads_than_buffers_every_loss_is_counted() {
 }
 
 #[test]
-fn a_forked_child_is_left_alone_and_the_parent_is_complete() {
-    let left = Guest::new("fork").run();
-    let mut expected = plain();
-    expected.insert("after fork".to_owned(), 5);
-    let spool = left.expect_quiet(0).spool();
-    assert_eq!(spool.kernels(), expected);
-    assert_eq!(left.stdout(), "child=0\n");
-    assert!(!spool.range_paths().values().any(|path| path.contains("child")));
-}
-
-#[test]
 fn our_thread_is_scheduled_as_the_main_thread_is_and_not_as_the_one_that_came_first() {
     let left = Guest::new("pinned").run();
     left.expect_quiet(0);
@@ -188,24 +166,6 @@ fn our_thread_is_scheduled_as_the_main_thread_is_and_not_as_the_one_that_came_fi
     assert_eq!(tasks.len(), 2, "{stdout}");
     assert_eq!(tasks[0], tasks[1]);
     assert!(tasks[0].contains("Cpus_allowed") && tasks[0].ends_with("Some(\"0\")"), "{stdout}");
-}
-
-#[test]
-fn a_child_by_a_fork_that_tells_nobody_is_left_alone() {
-    let started = std::time::Instant::now();
-    let left = Guest::new("fork_silently").run();
-    let spool = left.expect_quiet(0).spool();
-    assert!(started.elapsed().as_secs() < 4, "{:?}", started.elapsed());
-    // -2: NVTX's "no tool keeps track".
-    assert_eq!((left.stdout().as_str(), spool.kernels()), ("child=-2\n", plain()));
-}
-
-#[test]
-fn a_child_that_is_forked_while_we_start_is_not_left_behind() {
-    for _ in 0..5 {
-        let left = Guest::new("fork_at_start").run();
-        assert_eq!(left.expect_quiet(0).stdout(), "child=0\n");
-    }
 }
 
 #[test]

@@ -23,7 +23,13 @@ fn only_the_doors_are_exported() {
     names.sort_unstable();
     assert_eq!(
         names,
-        ["InitializeInjection", "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension"]
+        [
+            "InitializeInjection",
+            "InitializeInjectionNvtx2",
+            "InitializeInjectionNvtxExtension",
+            "_Exit",
+            "_exit"
+        ]
     );
 }
 

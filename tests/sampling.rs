@@ -173,12 +173,19 @@ fn a_cupti_that_may_deadlock_when_it_is_switched_off_stays_on_and_the_rest_is_le
 
 #[test]
 fn a_fork_within_a_sampled_step_disturbs_neither_side() {
-    let left = sampled("sampled_fork", 4).env("STAGE2_RANGES", "decode_step").run();
+    let left = sampled("sampled_fork", 4)
+        .env("STAGE2_RANGES", "decode_step")
+        .env("STAGE2_LOG", "off")
+        .run();
     let spool = complete(&left);
     // The second of four, in which it forked, and one of the next four.
     let expected = counts(&[("decode_step", 9 + 2), ("decode_step/layer", 7)]);
     assert_eq!(spool.samples(), BTreeMap::from([("decode_step".to_owned(), (8, 2))]));
     assert_eq!(spool.kernels(), expected);
+    // The child chooses among its own, of which the one that it was forked in is none.
+    let children = left.children();
+    assert_eq!((children.len(), children[0].losses()), (1, Losses::default()));
+    assert_eq!(children[0].samples(), BTreeMap::from([("decode_step".to_owned(), (100, 25))]));
 }
 
 #[test]

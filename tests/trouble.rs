@@ -195,16 +195,6 @@ fn a_guest_that_may_take_little_memory_goes_on_without_us() {
 }
 
 #[test]
-fn a_forked_child_that_uses_cuda_first_is_told_why_it_is_not_recorded() {
-    let left = Guest::new("fork_before_cuda").run();
-    assert_eq!((left.output.status.code(), left.stdout().as_str()), (Some(0), "child=0\n"));
-    let stderr = left.stderr();
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.contains("is a fork of one") && stderr.contains("spawn"), "{stderr}");
-    assert_eq!(left.spools.len(), 1);
-}
-
-#[test]
 fn a_thread_that_is_to_be_cancelled_is_not_cancelled_inside_of_us() {
     let left = Guest::new("cancelled").env("STAGE2_GRAPH", "edge").run();
     assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());

@@ -35,7 +35,7 @@ pub(super) extern "C" fn request_buffer(
     size: *mut usize,
     max_records: *mut usize,
 ) {
-    let given = barrier::catch(None, || {
+    let given = barrier::callback(None, || {
         let shared = state::shared()?;
         let owner = shared.events.current_thread(&shared.counters);
         let pool = shared.pool.get()?;
@@ -65,7 +65,7 @@ pub(super) extern "C" fn complete_buffer(
     _size: usize,
     valid: usize,
 ) {
-    barrier::catch((), || {
+    barrier::callback((), || {
         let Some(shared) = state::shared() else { return };
         if let Some(pool) = shared.pool.get().filter(|_| !buffer.is_null()) {
             pool.complete(buffer, valid, &shared.counters);
@@ -84,7 +84,7 @@ pub(super) extern "C" fn on_callback(
     if data.is_null() {
         return;
     }
-    barrier::catch((), || match domain {
+    barrier::callback((), || match domain {
         sys::CUPTI_CB_DOMAIN_DRIVER_API => {
             // SAFETY: CUPTI passes this struct in this domain, valid during the call.
             let call = unsafe { data.cast::<sys::CUpti_CallbackData>().read_unaligned() };

@@ -120,10 +120,17 @@ pub fn spools_in(folder: &Path) -> Vec<Spool> {
 }
 
 impl Left {
-    /// The only spool.
+    /// The only spool of a process that was not forked.
     pub fn spool(&self) -> &Spool {
-        assert_eq!(self.spools.len(), 1, "{}", self.stderr());
-        &self.spools[0]
+        let mut roots = self.spools.iter().filter(|spool| spool.meta("fork.of").is_none());
+        let (first, second) = (roots.next(), roots.next());
+        assert!(second.is_none(), "{}", self.stderr());
+        first.unwrap_or_else(|| panic!("no spool: {}", self.stderr()))
+    }
+
+    /// The spools of forked children.
+    pub fn children(&self) -> Vec<&Spool> {
+        self.spools.iter().filter(|spool| spool.meta("fork.of").is_some()).collect()
     }
 
     /// Standard error as text.
@@ -228,6 +235,15 @@ impl Spool {
             }
         }
         samples
+    }
+
+    /// The process that is recorded.
+    pub fn pid(&self) -> u32 {
+        let pid = self.records.iter().find_map(|record| match record {
+            Record::Process(process) => Some(process.pid),
+            _ => None,
+        });
+        pid.expect("a process")
     }
 
     /// The value of a metadata key.

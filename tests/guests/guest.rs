@@ -8,6 +8,8 @@
 mod crowd;
 mod cuda;
 mod delicate;
+mod ends;
+mod forks;
 mod hazards;
 mod hostile;
 mod nvtx;

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crate::cuda::{self, Stream};
-use crate::hostile;
 use crate::nvtx::client;
-use crate::{crowd, delicate, process, repeated};
+use crate::{crowd, delicate, ends, forks, hostile, process, repeated};
 
 /// Name and body.
 pub const ALL: &[(&str, fn())] = &[
@@ -15,28 +14,36 @@ pub const ALL: &[(&str, fn())] = &[
         plain();
         std::process::exit(3);
     }),
-    ("_exit", || {
-        plain();
-        wait_for_a_flush();
-        // SAFETY: ends the process at once, as meant.
-        unsafe { libc::_exit(4) };
-    }),
+    ("_exit", ends::at_once),
+    ("_Exit", ends::at_once_by_iso_c),
     ("_exit_soon", || {
-        client().push(b"never written");
-        // SAFETY: as above.
+        client().push(b"never closed");
+        // SAFETY: ends the process at once, as meant.
         unsafe { libc::_exit(0) };
     }),
+    ("quick_exit", ends::quick),
+    ("exit_from_a_thread", ends::from_a_thread),
+    ("child_in_the_same_memory", ends::child_in_the_same_memory),
+    ("main_ends", ends::main_ends),
+    ("main_ends_with_cuda", ends::main_ends_with_cuda),
+    ("main_ends_first", ends::main_ends_first),
+    ("interrupted", ends::interrupted),
     ("kill", || {
         plain();
         wait_for_a_flush();
         // SAFETY: kills this process, as meant.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }),
-    ("fork", process::fork),
+    ("fork_after_cuda", forks::after_cuda),
     ("fork_exec", process::fork_exec),
-    ("fork_silently", process::fork_silently),
-    ("fork_before_cuda", process::fork_before_cuda),
-    ("fork_at_start", process::fork_at_start),
+    ("fork_before_cuda", forks::before_cuda),
+    ("prefork", forks::prefork),
+    ("prefork_in_ranges", forks::prefork_in_ranges),
+    ("fork_in_a_loop", forks::in_a_loop),
+    ("fork_chain", forks::chain),
+    ("fork_among_threads", forks::among_threads),
+    ("fork_silently", forks::silently),
+    ("fork_at_start", forks::at_start),
     ("threads", threads),
     ("graph", graph),
     ("start_end", start_end),

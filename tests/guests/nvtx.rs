@@ -77,14 +77,20 @@ fn is_unanswered(slot: sys::NvtxFunctionPointer) -> bool {
     slot.is_some_and(|function| function as usize == unanswered as *const () as usize)
 }
 
-/// Whether a push would wait for the answer. For a child that was forked before it came, to which
-/// it never comes.
-pub fn push_would_wait() -> bool {
-    // SAFETY: the only thread there is; the tables stay.
+/// Pushes and pops a range before NVTX has settled. For a child that was forked before its tool
+/// answered: the answer never comes there.
+pub fn push_and_pop_unanswered() {
+    let slot = |id: u32| {
+        // SAFETY: the only thread there is; the tables stay.
+        let slot = unsafe { TABLES[0].as_ref() }.and_then(|table| table.slots[id as usize]);
+        slot.filter(|_| !is_unanswered(slot)).expect("the tool's function")
+    };
+    let (push, pop) = (slot(sys::NVTX_CBID_CORE_RangePushA), slot(sys::NVTX_CBID_CORE_RangePop));
+    // SAFETY: the tool put functions of the types that NVTX documents for the slots.
     unsafe {
-        TABLES[0]
-            .as_ref()
-            .is_none_or(|table| is_unanswered(table.slots[sys::NVTX_CBID_CORE_RangePushA as usize]))
+        let push: unsafe extern "C" fn(*const c_char) -> c_int = std::mem::transmute(push);
+        push(c"unanswered".as_ptr());
+        pop();
     }
 }
 

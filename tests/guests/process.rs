@@ -1,89 +1,14 @@
-//! What guests do to their process: forks, descriptors, limits, scheduling, cancellation.
+//! What guests do to their process: an exec, descriptors, limits, scheduling, cancellation.
 
 use crate::cuda::Stream;
 use crate::hazards::{plain, wait_for_a_flush};
-use crate::nvtx::{self, client};
-
-/// The child must be left alone, whatever it does; the parent is complete.
-pub fn fork() {
-    plain();
-    // SAFETY: the child only calls what any forked child may call, and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        for _ in 0..1000 {
-            client().push(b"in the child");
-            client().pop();
-        }
-        std::process::exit(0);
-    }
-    let mut status = 0;
-    // SAFETY: the place is valid.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
-    println!("child={status}");
-    client().push(b"after fork");
-    let stream = Stream::new();
-    stream.launch(5);
-    stream.synchronize();
-    client().pop();
-}
+use crate::nvtx::client;
 
 /// The child becomes a guest of its own.
 pub fn fork_exec() {
     plain();
     let program = std::env::current_exe().expect("own path");
     let status = std::process::Command::new(program).arg("return").status().expect("starts");
-    println!("child={status}");
-}
-
-/// A fork of which the C library knows nothing. The child uses NVTX, and exits in order.
-pub fn fork_silently() {
-    plain();
-    // SAFETY: the child only calls what it is to be tested with, and ends.
-    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
-    if child == 0 {
-        let level = client().push(b"in the child");
-        // Not tracked: we are off.
-        std::process::exit(level);
-    }
-    let mut status = 0;
-    // SAFETY: the place is valid.
-    unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, 0) };
-    println!("child={}", libc::WEXITSTATUS(status) as i8);
-}
-
-/// The parent uses NVTX only, and the child is the one to use CUDA.
-pub fn fork_before_cuda() {
-    client().push(b"parent");
-    client().pop();
-    // SAFETY: the child only calls what any forked child may call, and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        plain();
-        std::process::exit(0);
-    }
-    let mut status = 0;
-    // SAFETY: the place is valid.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
-    println!("child={status}");
-}
-
-/// Forks while NVTX waits for its tool on another thread; says whether the child would wait as well.
-pub fn fork_at_start() {
-    let tasks = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-    let first = std::thread::spawn(|| client().pop());
-    // The thread that we are about to be recorded by.
-    while tasks() < 3 && !first.is_finished() {}
-    // SAFETY: the child only looks, and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let code = i32::from(nvtx::push_would_wait());
-        // SAFETY: ends the process at once, as meant.
-        unsafe { libc::_exit(code) };
-    }
-    first.join().expect("ends");
-    let mut status = 0;
-    // SAFETY: the place is valid.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
     println!("child={status}");
 }
 

@@ -1,0 +1,77 @@
+//! What is known of the process and of its GPU half into facts of the trace file.
+
+use std::sync::atomic::Ordering;
+
+use stage2_spool::Record;
+
+use super::Drain;
+use crate::intern::Sink;
+use crate::{clock, diag, forks};
+
+impl Drain {
+    /// Notes what was asked for, and from which process this one was forked.
+    pub(super) fn meet_process(&mut self) {
+        self.output.anchor(clock::anchor(|| None));
+        for (key, value) in self.shared.options.gates() {
+            self.fact(key, value);
+        }
+        if let Some(parent) = forks::parent() {
+            self.fact("fork.of", parent.to_string());
+        }
+        if forks::is_after_cuda() {
+            let why = "its parent had initialised CUDA before the fork, and CUDA does not work in \
+                       such a process";
+            self.fact("fork.unrecorded", format!("GPU work: {why}"));
+            if self.shared.options.gpu && forks::is_first_to_tell() {
+                diag::warn(format_args!(
+                    "GPU work of process {} is not recorded: {why}; start it by spawn, or before the \
+                     parent uses CUDA; the same goes for other forks of that parent",
+                    self.shared.pid
+                ));
+            }
+        }
+    }
+
+    /// Notes what the GPU half is, or why there is none, as soon as that is known.
+    pub(super) fn meet_gpu(&mut self) {
+        if self.gpu_known {
+            return;
+        }
+        let Some(gpu) = self.shared.gpu.get() else { return };
+        self.gpu_known = true;
+        match gpu {
+            Ok(tracer) => {
+                for (key, value) in tracer.facts() {
+                    self.fact(key, value);
+                }
+                self.output.anchor(clock::anchor(|| tracer.now()));
+                if tracer.reports_launches() {
+                    self.ranges.expect_launches();
+                }
+            }
+            Err(off) => self.fact("gpu.off", off.to_string()),
+        }
+    }
+
+    /// Notes how many processes were forked that cannot use CUDA: at the first, for whoever kills
+    /// this one, and at the end.
+    pub(super) fn count_forks(&mut self, at_end: bool) {
+        let forks = self.shared.forks_after_cuda.load(Ordering::Relaxed);
+        let noted = self.forks_noted;
+        if (noted == 0 || at_end) && forks != noted {
+            self.forks_noted = forks;
+            self.fact("forks.after_cuda", forks.to_string());
+        }
+    }
+
+    /// GPU work is missing, and nobody knows how much.
+    pub(super) fn say_incomplete(&mut self, reason: &str) {
+        self.shared.counters.incomplete.increment();
+        self.fact("gpu.incomplete", reason.to_owned());
+        diag::warn(format_args!("GPU work is missing: {reason}"));
+    }
+
+    fn fact(&mut self, key: &str, value: String) {
+        self.output.put(Record::Meta { key: key.to_owned(), value });
+    }
+}

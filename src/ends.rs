@@ -1,0 +1,115 @@
+//! The ends of the process into a whole trace file: exit handlers, `quick_exit`, `_exit`, `_Exit`.
+//!
+//! `_exit` and `_Exit` run no handlers, and workers of Python's `multiprocessing` and of prefork
+//! servers end by them. So this library has functions of those names, which the preloaded one puts
+//! before the C library's. They are async-signal-safe.
+
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::quiet::Uncancelled;
+use crate::state::{self, Finishing, Phase, Shared};
+use crate::{barrier, diag};
+
+/// The longest that `exit` is held up.
+const EXIT_PATIENCE: Duration = Duration::from_secs(5);
+/// The longest that `_exit` is held up.
+const AT_ONCE_PATIENCE: Duration = Duration::from_millis(200);
+
+unsafe extern "C" {
+    /// ISO C; the `libc` crate lacks it for glibc.
+    fn at_quick_exit(handler: extern "C" fn()) -> c_int;
+}
+
+/// Has us finish at `exit` and `quick_exit`. Whoever registered a handler later runs before us.
+pub fn watch() {
+    // SAFETY: the handler may run at any time and more than once.
+    unsafe {
+        libc::atexit(at_exit);
+        at_quick_exit(at_exit);
+    }
+}
+
+extern "C" fn at_exit() {
+    barrier::catch((), finish);
+}
+
+/// Ends the process as the C library's function of that name, after the trace file was ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn _exit(status: c_int) -> ! {
+    finish_at_once();
+    loop {
+        // SAFETY: ends the process, as the caller wants.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// As [`_exit`].
+#[unsafe(no_mangle)]
+pub extern "C" fn _Exit(status: c_int) -> ! {
+    _exit(status)
+}
+
+/// Has the drain thread finish: the first to say so. Neither waits nor allocates.
+fn begin(shared: &Shared) -> bool {
+    let first = state::advance(Phase::On, Phase::Stopping);
+    if first {
+        shared.stop.store(true, Ordering::Release);
+        shared.wake_drain();
+    }
+    first
+}
+
+/// Whether this process is the one that is recorded. A child by `vfork` has its parent's memory, and
+/// one by `clone` a copy that no handler has renewed.
+fn is_process_of(shared: &Shared) -> bool {
+    // SAFETY: no preconditions. The C library's own function once remembered the answer.
+    let pid = unsafe { libc::syscall(libc::SYS_getpid) };
+    u32::try_from(pid).is_ok_and(|pid| pid == shared.pid)
+}
+
+/// Lets the drain thread take in what there is and end the trace file, for a short time. Not in a
+/// callback of CUPTI's, whose locks this thread may hold.
+fn finish_at_once() {
+    if !matches!(state::phase(), Phase::On | Phase::Stopping) {
+        return;
+    }
+    let Some(shared) = state::shared().filter(|shared| is_process_of(shared)) else { return };
+    if barrier::is_inside() {
+        return;
+    }
+    begin(shared);
+    shared.done.wait(AT_ONCE_PATIENCE);
+}
+
+/// Finishes: takes in what CUPTI still holds, ends the trace file, shows the summary. Bounded.
+fn finish() {
+    let _uncancelled = Uncancelled::new();
+    let Some(shared) = state::shared() else { return };
+    if !is_process_of(shared) {
+        // Nobody there would finish.
+        state::forked();
+    }
+    if !begin(shared) {
+        return;
+    }
+    if shared.done.wait(EXIT_PATIENCE) {
+        state::advance(Phase::Stopping, Phase::Ended);
+        return;
+    }
+    let (what, left) = match shared.finishing.load(Ordering::Relaxed) {
+        step if step == Finishing::Records as u8 => (
+            "CUPTI",
+            "the last records and the summary are missing; the trace file holds everything up to \
+             its last flush",
+        ),
+        step if step == Finishing::File as u8 => (
+            "the trace file",
+            "its end and the summary are missing; is the disk slow, or STAGE2_OUT far away?",
+        ),
+        _ => ("the summary", "the trace file is whole"),
+    };
+    let seconds = EXIT_PATIENCE.as_secs();
+    diag::warn(format_args!("{what} did not finish within {seconds} s: {left}"));
+}

@@ -1,0 +1,85 @@
+//! Every end of a process leaves a whole trace file, and comes as soon as it would without us.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Guest, counts};
+use stage2_spool::{Ending, Losses};
+
+/// No flush but the last one.
+fn guest(hazard: &str) -> Guest {
+    Guest::new(hazard).env("STAGE2_FLUSH_MS", "3600000")
+}
+
+#[test]
+fn the_trace_file_is_whole_whatever_function_ends_the_process() {
+    for hazard in ["_exit", "_Exit", "quick_exit", "exit_from_a_thread"] {
+        let left = guest(hazard).run();
+        assert_eq!(left.expect_said(4), "", "{hazard}");
+        let spool = left.spool();
+        let expected = counts(&[("(outside)", 7), ("decode", 100), ("prefill", 100)]);
+        assert_eq!(spool.kernels(), expected, "{hazard}");
+        assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+        let in_handler = spool.range_paths().values().any(|path| path == "quick handler");
+        assert_eq!(in_handler, hazard == "quick_exit");
+    }
+}
+
+#[test]
+fn a_range_that_is_open_at_the_end_is_kept_and_counted() {
+    let left = guest("_exit_soon").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(spool.losses(), Losses { unclosed: 1, ..Losses::default() });
+    assert!(spool.range_paths().values().any(|path| path == "never closed"));
+}
+
+#[test]
+fn a_cupti_that_hangs_holds_up_an_end_at_once_for_a_short_time() {
+    let started = Instant::now();
+    let left = guest("_exit").env("STAGE2_SIM_FAULT", "flush-hang=20000").run();
+    assert_eq!(left.output.status.code(), Some(4));
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert_eq!(left.spool().ending, Ending::Open);
+}
+
+#[test]
+fn a_child_in_its_parents_memory_ends_alone() {
+    let left = guest("child_in_the_same_memory").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(left.stdout(), "child=9\n");
+    assert_eq!(spool.kernels()["after"], 5);
+    assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+}
+
+#[test]
+fn a_process_whose_main_thread_ends_does_not_outlive_its_other_threads() {
+    for (hazard, kernels, said) in [
+        ("main_ends", counts(&[]), ""),
+        ("main_ends_first", counts(&[("works on", 30)]), "worked on\n"),
+        ("main_ends_with_cuda", counts(&[("(outside)", 7), ("decode", 100), ("prefill", 100)]), ""),
+    ] {
+        let started = Instant::now();
+        let left = guest(hazard).run();
+        assert!(started.elapsed() < Duration::from_secs(10), "{hazard}: {:?}", started.elapsed());
+        let spool = left.expect_quiet(0).spool();
+        assert_eq!((spool.kernels(), left.stdout().as_str()), (kernels, said), "{hazard}");
+        assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+    }
+}
+
+#[test]
+fn signals_in_quick_succession_hold_up_neither_start_nor_end() {
+    for (timer_us, slack_ms) in [("50", "0"), ("1000", "5"), ("10000", "50")] {
+        let started = Instant::now();
+        let left = guest("interrupted")
+            .env("STAGE2_TEST_TIMER_US", timer_us)
+            .env("STAGE2_TEST_SLACK_MS", slack_ms)
+            .run();
+        assert!(started.elapsed() < Duration::from_secs(10), "{timer_us}: {:?}", started.elapsed());
+        let spool = left.expect_quiet(0).spool();
+        assert_eq!(left.stdout(), "started in time: true\n", "{timer_us}");
+        assert_eq!((spool.ending, spool.range_paths().len()), (Ending::Complete, 1), "{timer_us}");
+    }
+}

@@ -1,0 +1,134 @@
+//! How guests end their process, and what they do to the clock meanwhile.
+
+use std::time::{Duration, Instant};
+
+use crate::cuda::{self, Stream};
+use crate::hazards::plain;
+use crate::nvtx::client;
+
+unsafe extern "C" {
+    fn quick_exit(status: i32) -> !;
+    #[link_name = "_Exit"]
+    fn exit_at_once(status: i32) -> !;
+}
+
+/// Right after its last kernel.
+pub fn at_once() {
+    plain();
+    // SAFETY: ends the process at once, as meant.
+    unsafe { libc::_exit(4) };
+}
+
+/// The same by another name.
+pub fn at_once_by_iso_c() {
+    plain();
+    // SAFETY: as above.
+    unsafe { exit_at_once(4) };
+}
+
+/// `quick_exit`, with a handler of its own that makes a range.
+pub fn quick() {
+    unsafe extern "C" {
+        fn at_quick_exit(handler: extern "C" fn()) -> i32;
+    }
+    extern "C" fn last() {
+        client().push(b"quick handler");
+        client().pop();
+    }
+    plain();
+    // SAFETY: the handler may run at any time; ends the process, as meant.
+    unsafe {
+        at_quick_exit(last);
+        quick_exit(4)
+    };
+}
+
+/// `exit` on a thread that is not the main one, which sleeps.
+pub fn from_a_thread() {
+    plain();
+    std::thread::spawn(|| std::process::exit(4));
+    std::thread::sleep(Duration::from_secs(20));
+}
+
+/// A child that has its parent's memory calls `_exit`; the parent goes on.
+pub fn child_in_the_same_memory() {
+    extern "C" fn end(_: *mut libc::c_void) -> i32 {
+        // SAFETY: ends the child, as CPython does after an exec that failed.
+        unsafe { libc::_exit(9) }
+    }
+    plain();
+    let mut stack = vec![0u8; 256 << 10];
+    let mut status = 0;
+    // SAFETY: the stack is the child's until it has ended, for which this call waits.
+    unsafe {
+        let top = stack.as_mut_ptr_range().end.cast();
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let child = libc::clone(end, top, flags, std::ptr::null_mut());
+        libc::waitpid(child, &raw mut status, 0);
+    }
+    println!("child={}", libc::WEXITSTATUS(status));
+    let stream = Stream::new();
+    client().push(b"after");
+    stream.launch(5);
+    stream.synchronize();
+    client().pop();
+}
+
+fn end_main() -> ! {
+    unsafe extern "C" {
+        fn pthread_exit(value: *mut libc::c_void) -> !;
+    }
+    // SAFETY: no frame above holds anything that has to be dropped.
+    unsafe { pthread_exit(std::ptr::null_mut()) }
+}
+
+/// The main thread ends after one range, the only thread of the guest.
+pub fn main_ends() {
+    client().push(b"main");
+    client().pop();
+    end_main();
+}
+
+/// The same with CUDA.
+pub fn main_ends_with_cuda() {
+    plain();
+    end_main();
+}
+
+/// The main thread ends; another one works on for a while.
+pub fn main_ends_first() {
+    cuda::init();
+    std::thread::spawn(|| {
+        let stream = Stream::new();
+        for _ in 0..10 {
+            client().push(b"works on");
+            stream.launch(3);
+            stream.synchronize();
+            client().pop();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        println!("worked on");
+    });
+    end_main();
+}
+
+/// A range and an end, while a timer interrupts every call: `STAGE2_TEST_TIMER_US` apart, with
+/// `STAGE2_TEST_SLACK_MS` of slack for those who sleep.
+pub fn interrupted() {
+    extern "C" fn nothing(_: i32) {}
+    let number = |name: &str| {
+        std::env::var(name).ok().and_then(|value| value.parse::<i64>().ok()).expect("a number")
+    };
+    let every = libc::timeval { tv_sec: 0, tv_usec: number("STAGE2_TEST_TIMER_US") };
+    let timer = libc::itimerval { it_interval: every, it_value: every };
+    let started = Instant::now();
+    // SAFETY: the handler does nothing; the places are valid.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, number("STAGE2_TEST_SLACK_MS") * 1_000_000);
+        libc::signal(libc::SIGALRM, nothing as *const () as libc::sighandler_t);
+        libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut());
+    }
+    client().push(b"interrupted");
+    client().pop();
+    println!("started in time: {}", started.elapsed() < Duration::from_secs(3));
+}

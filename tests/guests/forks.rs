@@ -1,0 +1,170 @@
+//! What guests do with `fork`: prefork servers, pools of workers, chains, forks among busy threads.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::cuda::Stream;
+use crate::hazards::plain;
+use crate::nvtx::{self, client};
+
+/// Runs `body` in a child, which ends by `_exit` right after it. Its number.
+fn child(body: impl FnOnce()) -> i32 {
+    // SAFETY: the child does what it is to be tested with, and ends.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        body();
+        // SAFETY: ends the child at once, as meant.
+        unsafe { libc::_exit(0) };
+    }
+    child
+}
+
+/// Waits for a child and prints how it ended.
+fn wait(child: i32) {
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    println!("child={status}");
+}
+
+fn range(name: &[u8]) {
+    client().push(name);
+    client().pop();
+}
+
+/// Forks within a range, after CUDA was initialised. The child leaves that range, and uses NVTX; it ends
+/// in order. Further children only exec.
+pub fn after_cuda() {
+    plain();
+    client().push(b"around the fork");
+    let started = client().start("started before the fork");
+    // SAFETY: the child does what it is to be tested with, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        client().pop();
+        client().end(started);
+        (0..1000).for_each(|_| range(b"in the child"));
+        std::process::exit(0);
+    }
+    wait(child);
+    for _ in 0..2 {
+        wait(self::child(|| {
+            let argv = [c"true".as_ptr(), std::ptr::null()];
+            // SAFETY: texts and list end as they have to.
+            unsafe { libc::execvp(argv[0], argv.as_ptr()) };
+        }));
+    }
+    let stream = Stream::new();
+    stream.launch(5);
+    stream.synchronize();
+    client().end(started);
+    client().pop();
+}
+
+/// The parent uses NVTX only, and the child is the one to use CUDA.
+pub fn before_cuda() {
+    range(b"parent");
+    // SAFETY: the child does what it is to be tested with, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        plain();
+        std::process::exit(0);
+    }
+    wait(child);
+}
+
+/// The parent uses nothing. Its children use the GPU at the same time, and end at once.
+pub fn prefork() {
+    let children: Vec<i32> = (0..4).map(|_| child(plain)).collect();
+    children.into_iter().for_each(wait);
+}
+
+/// As [`prefork`], of a parent that holds ranges open on this thread and has handles for its children.
+pub fn prefork_in_ranges() {
+    let nvtx = client();
+    let domain = nvtx.domain("server");
+    let (request, late) = (nvtx.register(domain, "request"), nvtx.register(domain, "late"));
+    nvtx.push(b"serve");
+    nvtx.push_registered(domain, late, 1);
+    let work = || {
+        nvtx.push_registered(domain, request, 2);
+        plain();
+        nvtx.pop_in(domain);
+        // Not theirs.
+        nvtx.pop();
+        nvtx.pop_in(domain);
+    };
+    let children: Vec<i32> = (0..3).map(|_| child(work)).collect();
+    children.into_iter().for_each(wait);
+    nvtx.pop_in(domain);
+    nvtx.pop();
+}
+
+/// One child after the other, between ranges of the parent. Each uses NVTX.
+pub fn in_a_loop() {
+    for _ in 0..20 {
+        range(b"parent");
+        wait(child(|| range(b"child")));
+    }
+}
+
+/// Children of children, three deep. The one in the middle uses nothing.
+pub fn chain() {
+    range(b"first");
+    wait(child(|| {
+        range(b"second");
+        let within = || {
+            let last = || {
+                range(b"fourth");
+            };
+            wait(child(last));
+        };
+        wait(child(within));
+    }));
+}
+
+/// Forks while other threads push ranges as fast as they can.
+pub fn among_threads() {
+    static OVER: AtomicBool = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !OVER.load(Ordering::Relaxed) {
+                    range(b"busy");
+                    client().end(client().start("started"));
+                }
+            });
+        }
+        for _ in 0..20 {
+            wait(child(|| (0..10).for_each(|_| range(b"child"))));
+        }
+        OVER.store(true, Ordering::Relaxed);
+    });
+}
+
+/// A fork of which the C library knows nothing. The child uses NVTX, and exits in order.
+pub fn silently() {
+    plain();
+    // SAFETY: the child only calls what it is to be tested with, and ends.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    if child == 0 {
+        let level = client().push(b"in the child");
+        // Not tracked: we are off.
+        std::process::exit(level);
+    }
+    let mut status = 0;
+    // SAFETY: the place is valid.
+    unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, 0) };
+    println!("child={}", libc::WEXITSTATUS(status) as i8);
+}
+
+/// Forks while NVTX waits for its tool on another thread. The child pushes a range.
+pub fn at_start() {
+    let tasks = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    let first = std::thread::spawn(|| client().pop());
+    // The thread that we are about to be recorded by.
+    while tasks() < 3 && !first.is_finished() {}
+    let child = child(nvtx::push_and_pop_unanswered);
+    first.join().expect("ends");
+    wait(child);
+}
