@@ -216,7 +216,7 @@ impl From<Sample> for String {
     }
 }
 
-/// `SIZE*COUNT`: size of an activity buffer, and how many there are.
+/// Memory for activity records: bytes in all, or `SIZE*COUNT` of its buffers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Buffers(String);

@@ -26,14 +26,14 @@ const CHECKS: [Check; 16] = [
         count: |c| c.dropped_by_cupti,
         what: "activity records dropped by CUPTI",
         why: "kernels are missing from every number here",
-        remedy: "give the collector more or larger buffers (STAGE2_BUFFERS, for instance 8M*32)",
+        remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
     },
     Check {
         severity: Severity::Warning,
         count: |c| c.buffers_refused,
         what: "requests for an activity buffer refused",
         why: "all buffers were full; what CUPTI dropped then, it counts itself",
-        remedy: "give the collector more or larger buffers (STAGE2_BUFFERS, for instance 8M*32)",
+        remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
     },
     Check {
         severity: Severity::Warning,
