@@ -370,6 +370,11 @@ impl Drain {
         for open in self.ranges.still_open(clock::mono()) {
             self.aggregates.add_range(open);
         }
+        for (key, count) in [("ranges.fields_left_out", counters.range_fields.get())] {
+            if count > 0 {
+                self.output.put(Record::Meta { key: key.to_owned(), value: count.to_string() });
+            }
+        }
         self.output.end(counters);
         self.shared.finishing.store(Finishing::Summary as u8, Ordering::Relaxed);
         let summary = summary::Summary {

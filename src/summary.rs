@@ -99,6 +99,7 @@ impl Summary<'_> {
             (c.late_switches.get(), "ranges opened before collection was on"),
             (c.beyond_limits.get(), "ranges or names beyond what is kept"),
             (c.calls_turned_away.get(), "NVTX calls not taken in"),
+            (c.range_fields.get(), "fields of ranges left out"),
             (c.unbalanced.get(), "range ends without a start"),
             (c.unclosed.get(), "ranges still open"),
             (c.names_cut.get(), "range names cut"),

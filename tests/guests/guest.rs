@@ -9,8 +9,10 @@ mod cuda;
 mod hazards;
 mod hostile;
 mod nvtx;
+mod payload;
 mod process;
 mod repeated;
+mod schemas;
 
 fn main() {
     let hazard = std::env::args().nth(1).unwrap_or_default();
