@@ -3,6 +3,7 @@
 //! Order matters once: a buffer is taken first, then all events that are there. What launched the
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
+mod open_at_end;
 mod output;
 mod own_file;
 
@@ -62,7 +63,7 @@ pub fn run(shared: &'static Shared) {
     };
     drain.output.anchor(clock::anchor(|| None));
     for (key, value) in shared.options.gates() {
-        drain.output.put(Record::Meta { key: key.to_owned(), value });
+        drain.output.fact(key, value);
     }
     // Whoever ends by `_exit` soon is at least known to have run.
     drain.output.flush(&shared.counters);
@@ -115,17 +116,14 @@ impl Drain {
         match gpu {
             Ok(tracer) => {
                 for (key, value) in tracer.facts() {
-                    self.output.put(Record::Meta { key: key.to_owned(), value });
+                    self.output.fact(key, value);
                 }
                 self.output.anchor(clock::anchor(|| tracer.now()));
                 if tracer.reports_launches() {
                     self.ranges.expect_launches();
                 }
             }
-            Err(off) => {
-                let (key, value) = ("gpu.off".to_owned(), off.to_string());
-                self.output.put(Record::Meta { key, value });
-            }
+            Err(off) => self.output.fact("gpu.off", off.to_string()),
         }
     }
 
@@ -352,8 +350,7 @@ impl Drain {
     /// GPU work is missing, and nobody knows how much.
     fn say_incomplete(&mut self, reason: &str) {
         self.shared.counters.incomplete.increment();
-        let (key, value) = ("gpu.incomplete".to_owned(), reason.to_owned());
-        self.output.put(Record::Meta { key, value });
+        self.output.fact("gpu.incomplete", reason.to_owned());
         diag::warn(format_args!("GPU work is missing: {reason}"));
     }
 
@@ -365,15 +362,13 @@ impl Drain {
         if let (Err(error), true) = (&flushed, holds_some) {
             self.say_incomplete(&format!("CUPTI did not hand over its last records ({error})"));
         }
+        self.output.count("ranges.fields_left_out", self.shared.counters.range_fields.get());
+        let open = open_at_end::say(&self.ranges, &self.names, &self.shared.events);
+        self.output.count("ranges.open_at_end", open);
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);
         for open in self.ranges.still_open(clock::mono()) {
             self.aggregates.add_range(open);
-        }
-        for (key, count) in [("ranges.fields_left_out", counters.range_fields.get())] {
-            if count > 0 {
-                self.output.put(Record::Meta { key: key.to_owned(), value: count.to_string() });
-            }
         }
         self.output.end(counters);
         self.shared.finishing.store(Finishing::Summary as u8, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 mod markdown;
 mod rows;
+mod shown;
 mod terminal;
 
 use std::fs::{File, OpenOptions};
@@ -19,6 +20,9 @@ use crate::intern::Interner;
 use crate::options::{Options, Summary as Target};
 use crate::state::Off;
 use crate::{bounded, diag};
+
+/// Above the ranges of libraries that are in no range of the program.
+const LIBRARIES: &str = "Ranges of libraries, in no range of the program";
 
 /// The longest that the summary waits for whoever reads it. Less than the end of the guest waits
 /// for us.

@@ -82,6 +82,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("bogus_ends", hostile::bogus_ends),
     ("nccl", schemas::nccl),
     ("popped_elsewhere", schemas::popped_elsewhere),
+    ("library_around", schemas::library_around),
     ("every_pair", schemas::every_pair),
     ("hostile_payloads", schemas::hostile_payloads),
     ("overridden", schemas::overridden),

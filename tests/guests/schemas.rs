@@ -94,11 +94,38 @@ pub fn popped_elsewhere() {
     }
 }
 
+/// Ranges of a library around those of the program, inside of them, and alone; and three ranges that
+/// stay open, one of which is the library's.
+pub fn library_around() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    let domain = nvtx.domain("NCCL");
+    let library = |name: &CStr, inside: &dyn Fn()| {
+        nvtx.push_in(domain, &attributes(name, &[]));
+        stream.launch(1);
+        inside();
+        stream.synchronize();
+        nvtx.pop_in(domain);
+    };
+    for _ in 0..4 {
+        library(c"ncclGroup", &|| {
+            nvtx.push(b"decode");
+            stream.launch(10);
+            library(c"ncclAllReduce", &|| {});
+            nvtx.pop();
+        });
+    }
+    nvtx.push_in(domain, &attributes(c"ncclWatchdog", &[]));
+    nvtx.push(b"serve");
+    nvtx.push(b"request");
+}
+
 /// Opens a range through each function that can and closes it through each that can, with one
 /// kernel inside and one after it. Prints the names of the ranges.
 pub fn every_pair() {
     cuda::init();
     let (nvtx, stream) = (client(), Stream::new());
+    assert_eq!((nvtx.extended, nvtx.is_enabled(0)), (Some(1), 1));
     for (open, opener) in nvtx.openers() {
         for (close, closer) in nvtx.closers() {
             let name = std::ffi::CString::new(format!("{open}.{close}")).expect("no NUL");
