@@ -213,7 +213,7 @@ fn names_of_every_kind_arrive_as_they_are() {
 #[test]
 fn unbalanced_ranges_are_counted() {
     let left = Guest::new("unbalanced").run();
-    let lost = left.expect_quiet(0).spool().losses();
+    let lost = left.expect_open("never closed").spool().losses();
     assert_eq!(lost, Losses { unbalanced: 2, unclosed: 1, ..Losses::default() });
     assert_eq!(left.stdout(), "level=-2\n");
 }

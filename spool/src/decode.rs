@@ -284,6 +284,5 @@ fn losses(c: &mut Cursor<'_>) -> Option<Record> {
         late_switches: later(c)?,
         beyond_limits: later(c)?,
         calls_turned_away: later(c)?,
-        range_fields: later(c)?,
     }))
 }

@@ -74,8 +74,9 @@ pub enum Record {
         recorded: bool,
     },
     /// Typed values that the guest gave to a range instance (NVTX payload schemas), for instance the
-    /// message size of a collective. Stands between its opening and its closing, a second time where
-    /// values came with the closing: of two values of a name the later one holds.
+    /// message size of a collective of NCCL. Stands between the opening and the closing of the
+    /// instance, and a second time where values came with the closing: of two values of a name the
+    /// later one holds.
     RangeFields {
         /// [`RangeOpen::range`].
         range: u64,
@@ -394,6 +395,4 @@ pub struct Losses {
     /// NVTX calls that were not taken in because they came from inside another one on the same
     /// thread, or after the guest had jumped out of one. Added later, as above.
     pub calls_turned_away: u64,
-    /// Fields of ranges, or payloads whole, that were left out. Added later, as above.
-    pub range_fields: u64,
 }

@@ -2,10 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use stage2_spool::Record;
-
 use super::Drain;
-use crate::intern::Sink;
 use crate::{clock, diag, forks};
 
 impl Drain {
@@ -13,15 +10,15 @@ impl Drain {
     pub(super) fn meet_process(&mut self) {
         self.output.anchor(clock::anchor(|| None));
         for (key, value) in self.shared.options.gates() {
-            self.fact(key, value);
+            self.output.fact(key, value);
         }
         if let Some(parent) = forks::parent() {
-            self.fact("fork.of", parent.to_string());
+            self.output.fact("fork.of", parent.to_string());
         }
         if forks::is_after_cuda() {
             let why = "its parent had initialised CUDA before the fork, and CUDA does not work in \
                        such a process";
-            self.fact("fork.unrecorded", format!("GPU work: {why}"));
+            self.output.fact("fork.unrecorded", format!("GPU work: {why}"));
             if self.shared.options.gpu && forks::is_first_to_tell() {
                 diag::warn(format_args!(
                     "GPU work of process {} is not recorded: {why}; start it by spawn, or before the \
@@ -42,14 +39,14 @@ impl Drain {
         match gpu {
             Ok(tracer) => {
                 for (key, value) in tracer.facts() {
-                    self.fact(key, value);
+                    self.output.fact(key, value);
                 }
                 self.output.anchor(clock::anchor(|| tracer.now()));
                 if tracer.reports_launches() {
                     self.ranges.expect_launches();
                 }
             }
-            Err(off) => self.fact("gpu.off", off.to_string()),
+            Err(off) => self.output.fact("gpu.off", off.to_string()),
         }
     }
 
@@ -60,18 +57,14 @@ impl Drain {
         let noted = self.forks_noted;
         if (noted == 0 || at_end) && forks != noted {
             self.forks_noted = forks;
-            self.fact("forks.after_cuda", forks.to_string());
+            self.output.fact("forks.after_cuda", forks.to_string());
         }
     }
 
     /// GPU work is missing, and nobody knows how much.
     pub(super) fn say_incomplete(&mut self, reason: &str) {
         self.shared.counters.incomplete.increment();
-        self.fact("gpu.incomplete", reason.to_owned());
+        self.output.fact("gpu.incomplete", reason.to_owned());
         diag::warn(format_args!("GPU work is missing: {reason}"));
-    }
-
-    fn fact(&mut self, key: &str, value: String) {
-        self.output.put(Record::Meta { key: key.to_owned(), value });
     }
 }

@@ -61,6 +61,17 @@ impl Output {
         self.put(Record::Anchor(anchor));
     }
 
+    pub(super) fn fact(&mut self, key: &str, value: String) {
+        self.put(Record::Meta { key: key.to_owned(), value });
+    }
+
+    /// Notes how many of something there were, if there were any.
+    pub(super) fn count(&mut self, key: &str, count: u64) {
+        if count > 0 {
+            self.fact(key, count.to_string());
+        }
+    }
+
     pub(super) fn kernel(&mut self, kernel: &Kernel) {
         if let Some(writer) = &mut self.writer {
             writer.kernel(kernel);

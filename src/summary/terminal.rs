@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::Summary;
-use super::rows::{self, PATHS, TOP, ms, percent, us};
+use super::rows::{self, PATHS, Section, TOP, ms, percent, us};
+use super::shown::Shown;
+use super::{LIBRARIES, Summary};
 use stage2_figures::text;
 
 /// Characters of a kernel name.
@@ -19,7 +20,8 @@ pub(super) fn render(summary: &Summary<'_>) -> String {
 }
 
 fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
-    let sections = rows::sections(summary);
+    let shown = Shown::of(summary.names);
+    let sections = rows::sections(summary, &shown);
     let simulated = if summary.simulated { "SIMULATED GPU, " } else { "" };
     writeln!(out, "\nstage2: {simulated}process {}", std::process::id())?;
     match summary.gpu_off {
@@ -32,7 +34,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     for part in rows::parts(summary) {
         writeln!(out, "stage2: {part}")?;
     }
-    let (gated, which) = (summary.options.is_gated(), rows::which(summary));
+    let which = rows::which(summary);
     let whole = rows::gpu_total_ns(&sections);
     for (device, busy) in rows::busy(summary) {
         write!(
@@ -46,8 +48,26 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         }
         writeln!(out)?;
     }
+    let (libraries, own): (Vec<_>, Vec<_>) =
+        sections.into_iter().partition(|section| shown.is_of_library(section.path));
+    write_sections(summary, &shown, &own, whole, out)?;
+    if !libraries.is_empty() {
+        writeln!(out, "\nstage2: {LIBRARIES}:")?;
+        write_sections(summary, &shown, &libraries, whole, out)?;
+    }
+    Ok(())
+}
+
+fn write_sections(
+    summary: &Summary<'_>,
+    shown: &Shown<'_>,
+    sections: &[Section],
+    whole: u64,
+    out: &mut String,
+) -> std::fmt::Result {
+    let gated = summary.options.is_gated();
     for section in sections.iter().take(PATHS) {
-        write!(out, "\n{}", section.title(summary))?;
+        write!(out, "\n{}", section.title(shown))?;
         if section.instances.count > 0 {
             write!(
                 out,

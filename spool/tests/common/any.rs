@@ -144,14 +144,14 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn losses()(counts in any::<[u64; 15]>()) -> Losses {
+    fn losses()(counts in any::<[u64; 14]>()) -> Losses {
         let [cupti_dropped, buffers_refused, range_events, unattributed, invalid_timestamps,
             unreadable_records, unbalanced, unclosed, names_cut, spool_bytes_unwritten,
-            aggregates_folded, late_switches, beyond_limits, calls_turned_away, range_fields] = counts;
+            aggregates_folded, late_switches, beyond_limits, calls_turned_away] = counts;
         Losses {
             cupti_dropped, buffers_refused, range_events, unattributed, invalid_timestamps,
             unreadable_records, unbalanced, unclosed, names_cut, spool_bytes_unwritten,
-            aggregates_folded, late_switches, beyond_limits, calls_turned_away, range_fields,
+            aggregates_folded, late_switches, beyond_limits, calls_turned_away,
         }
     }
 }
