@@ -5,8 +5,6 @@
 //! before the C library's. They are async-signal-safe.
 
 use std::ffi::{c_int, c_void};
-use std::mem::transmute;
-use std::ptr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -21,25 +19,20 @@ const AT_ONCE_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Has us finish at `exit` and `quick_exit`. Whoever registered a handler later runs before us.
 pub fn watch() {
-    // What glibc's `at_quick_exit` is made of. If this library named it, programs of C libraries
-    // without it could not start.
-    type Register = unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void) -> c_int;
-    // SAFETY: the symbol has this type in every glibc; the null says that this library stays. The
-    // handlers may run at any time and more than once.
+    // What glibc's `at_quick_exit` is made of: see `forks::watch`.
+    type Register = unsafe extern "C" fn(extern "C" fn(), *mut c_void) -> c_int;
+    // SAFETY: the symbol has this type in every glibc. The handler may run at any time and more than
+    // once, and stays, as this library does, which the null says.
     unsafe {
         libc::atexit(at_exit);
         let register = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_at_quick_exit".as_ptr());
         if !register.is_null() {
-            transmute::<*mut c_void, Register>(register)(at_quick_exit, ptr::null_mut());
+            std::mem::transmute::<*mut c_void, Register>(register)(at_exit, std::ptr::null_mut());
         }
     }
 }
 
 extern "C" fn at_exit() {
-    barrier::catch((), finish);
-}
-
-extern "C" fn at_quick_exit(_: *mut c_void) {
     barrier::catch((), finish);
 }
 

@@ -43,9 +43,9 @@ pub fn watch() {
     // other C libraries from starting.
     type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
     type Handler = Option<unsafe extern "C" fn()>;
-    // SAFETY: the symbol has this type in every glibc. The handlers take no lock, allocate nothing,
-    // and stay, as this library does, which the null says. Without memory for them a child is one by
-    // a fork that tells nobody.
+    // SAFETY: the symbol has this type in every glibc. The handlers take no lock and
+    // allocate nothing, and stay, as this library does, which the null says. Without memory for them
+    // a child is one by a fork that tells nobody.
     unsafe {
         let register = libc::dlsym(libc::RTLD_DEFAULT, c"__register_atfork".as_ptr());
         if !register.is_null() {

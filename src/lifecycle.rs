@@ -17,19 +17,13 @@ const START_PATIENCE: Duration = Duration::from_secs(2);
 /// the guest closes and opens meanwhile. All of it where the guest uses NVTX in a constructor of a
 /// library, because no thread gets going while the loader is at work.
 const OPEN_PATIENCE: Duration = Duration::from_millis(100);
+
 /// What a start needs: the queue of events, the stack of a thread, and tables that grow.
 const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
 
 /// Starts recording, unless that was done. `None`: we are off, for good or because another
 /// thread takes too long over it.
 pub fn start() -> Option<&'static Shared> {
-    // Threads of ours inherit the mask: signals are the guest's business.
-    let (_uncancelled, blocked) = (Uncancelled::new(), Blocked::all());
-    start_blocked(&blocked.before())
-}
-
-/// As [`start`], with all signals blocked. `of_guest`: those that the guest has blocked itself.
-fn start_blocked(of_guest: &libc::sigset_t) -> Option<&'static Shared> {
     if forks::in_silent_child() {
         state::forked();
     }
@@ -38,6 +32,7 @@ fn start_blocked(of_guest: &libc::sigset_t) -> Option<&'static Shared> {
         Phase::Idle => {}
         Phase::Stopping | Phase::Ended | Phase::Forked => return None,
     }
+    let (_uncancelled, _blocked) = (Uncancelled::new(), Blocked::all());
     let _starting = STARTING.take(START_PATIENCE)?;
     match state::phase() {
         Phase::On => return state::shared(),
@@ -59,7 +54,7 @@ fn start_blocked(of_guest: &libc::sigset_t) -> Option<&'static Shared> {
     let shared = state::share(Shared::new(options))?;
     forks::mark();
     barrier::prepare();
-    if let Err(error) = spawn_drain(shared, *of_guest) {
+    if let Err(error) = spawn_drain(shared) {
         diag::warn(format_args!("off: no thread can be started ({error}); nothing is recorded"));
         state::advance(Phase::Idle, Phase::Ended);
         return None;
@@ -95,8 +90,8 @@ pub fn start_child() -> Option<&'static Shared> {
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
 pub fn start_gpu() {
     // CUPTI's threads inherit the mask: a signal to the process must not end in one of them.
-    let (_uncancelled, blocked) = (Uncancelled::new(), Blocked::all());
-    let Some(shared) = start_blocked(&blocked.before()) else {
+    let (_uncancelled, _blocked) = (Uncancelled::new(), Blocked::all());
+    let Some(shared) = start() else {
         if state::phase() == Phase::Forked {
             diag::warn(format_args!(
                 "GPU work of process {} is not recorded: it was made by `clone` or `_Fork` without \
@@ -139,7 +134,8 @@ pub fn start_gpu() {
     shared.wake_drain();
 }
 
-fn spawn_drain(shared: &'static Shared, of_guest: libc::sigset_t) -> std::io::Result<()> {
+fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
+    let blocked = Blocked::all();
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
         scheduling::be_ordinary();
         let finished = barrier::own_thread(|| drain::run(shared));
@@ -150,12 +146,13 @@ fn spawn_drain(shared: &'static Shared, of_guest: libc::sigset_t) -> std::io::Re
         shared.ready.set();
         shared.done.set();
         if let Ok(Finished::Alone) = finished {
-            quiet::set_blocked(&of_guest);
+            quiet::let_requests_to_end_in();
             // SAFETY: what the C library does when the last thread of a process ends; threads of
             // CUPTI's, of which it does not know that they are not the guest's, may be left.
             unsafe { libc::exit(0) };
         }
     });
+    drop(blocked);
     // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
     let _ = shared.drain.set(spawned?.thread().clone());
     Ok(())

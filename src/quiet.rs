@@ -66,11 +66,6 @@ impl Blocked {
         })
     }
 
-    /// What was blocked before.
-    pub fn before(&self) -> libc::sigset_t {
-        self.before
-    }
-
     fn add(set: libc::sigset_t) -> Self {
         // SAFETY: both sets are initialised: the first by the caller, the second by the call.
         unsafe {
@@ -83,14 +78,24 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        set_blocked(&self.before);
+        // SAFETY: the set came from the same call.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut())
+        };
     }
 }
 
-/// Blocks these signals on this thread, and no others.
-pub fn set_blocked(signals: &libc::sigset_t) {
-    // SAFETY: the set is initialised; the old one is not asked for.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, signals, std::ptr::null_mut()) };
+/// Lets this thread get the signals that ask a process to end: no other one is left to get them.
+pub fn let_requests_to_end_in() {
+    // SAFETY: the set is initialised by the first call; the old one is not asked for.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
 }
 
 /// The signals that a write can be answered with, and the error that comes with each: a pipe that

@@ -57,8 +57,8 @@ fn a_cupti_that_would_end_the_guest_under_its_driver() {
             .env("STAGE2_CUPTI", &copy)
             .env("STAGE2_TEST_SIM", &copy)
     };
-    off_because(guest("13000"), &["libcupti.so.11.8", "driver 13.0", "point STAGE2_CUPTI at"]);
-    assert_eq!(guest("12080").run().expect_quiet(0).spool().kernels()["prefill"], 100);
+    off_because(guest("13000"), &["libcupti.so.11.8", "driver is 13.0", "point STAGE2_CUPTI at"]);
+    assert_eq!(guest("11080").run().expect_quiet(0).spool().kernels()["prefill"], 100);
 }
 
 #[test]

@@ -74,12 +74,24 @@ pub fn child_in_the_same_memory() {
     client().pop();
 }
 
-fn end_main() -> ! {
+/// Ends the main thread as `pthread_exit` in a C program does: from a stack of its own, because the
+/// frames of Rust's start-up let nothing unwind through them.
+fn end_main() {
     unsafe extern "C" {
         fn pthread_exit(value: *mut libc::c_void) -> !;
     }
-    // SAFETY: no frame above holds anything that has to be dropped.
-    unsafe { pthread_exit(std::ptr::null_mut()) }
+    let stack = Box::leak(vec![0u8; 256 << 10].into_boxed_slice());
+    // SAFETY: the context is initialised by the first call; its stack is never freed; the function
+    // takes one word, which is 0.
+    unsafe {
+        let mut context: libc::ucontext_t = std::mem::zeroed();
+        libc::getcontext(&raw mut context);
+        context.uc_stack.ss_sp = stack.as_mut_ptr().cast();
+        context.uc_stack.ss_size = stack.len();
+        let end = std::mem::transmute::<*const (), extern "C" fn()>(pthread_exit as *const ());
+        libc::makecontext(&raw mut context, end, 1, 0usize);
+        libc::setcontext(&raw const context);
+    }
 }
 
 /// The main thread ends after one range, the only thread of the guest.
