@@ -117,7 +117,7 @@ fn children_of_children_are_recorded_and_say_whose_they_are() {
 #[test]
 fn forks_among_threads_that_push_ranges_hang_nobody_and_mix_nothing() {
     let left = guest("fork_among_threads").run();
-    for child in children(&left, 20) {
+    for child in children(&left, 10) {
         assert_eq!(ranges(child), counts(&[("child", 10)]));
     }
     assert!(!ranges(left.spool()).contains_key("child"));
@@ -148,7 +148,8 @@ fn without_the_launcher_only_children_with_kernels_print_a_table() {
     let left = guest("fork_in_a_loop").env("STAGE2_SUMMARY", "stderr").run();
     children(&left, 20);
     assert_eq!(left.stderr().matches("no GPU work").count(), 1, "{}", left.stderr());
-    let left = guest("prefork").env("STAGE2_SUMMARY", "stderr").run();
-    children(&left, 4);
-    assert_eq!(left.stderr().matches("207 GPU records attributed").count(), 4, "{}", left.stderr());
+    // This one ends by `exit`: the table of one that ends by `_exit` is worth no long wait.
+    let left = guest("fork_before_cuda").env("STAGE2_SUMMARY", "stderr").run();
+    children(&left, 1);
+    assert_eq!(left.stderr().matches("207 GPU records attributed").count(), 1, "{}", left.stderr());
 }

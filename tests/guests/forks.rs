@@ -126,6 +126,8 @@ pub fn chain() {
 /// Forks while other threads push ranges as fast as they can.
 pub fn among_threads() {
     static OVER: AtomicBool = AtomicBool::new(false);
+    // Or the child waits for a thread that is only in its parent.
+    client();
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -135,7 +137,7 @@ pub fn among_threads() {
                 }
             });
         }
-        for _ in 0..20 {
+        for _ in 0..10 {
             wait(child(|| (0..10).for_each(|_| range(b"child"))));
         }
         OVER.store(true, Ordering::Relaxed);
