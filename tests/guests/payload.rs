@@ -7,6 +7,11 @@ use cupti_sys::nvtx as sys;
 
 use crate::nvtx::{FRESH, Nvtx};
 
+/// Opens a push/pop range of this name.
+pub type Opener<'a> = Box<dyn Fn(&CStr) + 'a>;
+/// Closes a push/pop range and gives its level.
+pub type Closer<'a> = Box<dyn Fn() -> c_int + 'a>;
+
 /// One payload of a call.
 pub fn data<T>(schema: u64, payload: &T) -> sys::nvtxPayloadData_t {
     sys::nvtxPayloadData_t {
@@ -185,9 +190,8 @@ impl Nvtx {
         unsafe { f(domain, ptr::from_ref(attributes)) }
     }
 
-    /// Opens a push/pop range (a start/end range has an id other than 0) in the default domain
-    /// through each function that can.
-    pub fn openers(&self) -> Vec<(&'static str, Box<dyn Fn(&CStr) -> u64 + '_>)> {
+    /// Opens a push/pop range in the default domain through each function that can.
+    pub fn openers(&self) -> Vec<(&'static str, Opener<'_>)> {
         use sys::*;
         type OfText = unsafe extern "C" fn(*const c_char) -> c_int;
         type OfWide = unsafe extern "C" fn(*const wchar_t) -> c_int;
@@ -197,32 +201,27 @@ impl Nvtx {
             self.function::<OfText>(false, NVTX_CBID_CORE_RangePushA).expect("a slot")(
                 name.as_ptr(),
             );
-            0
         };
         let wide = |name: &CStr| {
             let wide: Vec<i32> = name.to_bytes_with_nul().iter().map(|&c| c.into()).collect();
             let f = self.function::<OfWide>(false, NVTX_CBID_CORE_RangePushW).expect("a slot");
             // SAFETY: as above.
             unsafe { f(wide.as_ptr()) };
-            0
         };
         let extended = |name: &CStr| {
             let f =
                 self.function::<OfAttributes>(false, NVTX_CBID_CORE_RangePushEx).expect("a slot");
             // SAFETY: as above.
             unsafe { f(&attributes(name, &[])) };
-            0
         };
         let of_domain = |name: &CStr| {
             self.push_in(0, &attributes(name, &[]));
-            0
         };
         let payload = |name: &CStr| {
             let message = text_schema(self);
             let mut text = [0u8; 64];
             text[..name.count_bytes()].copy_from_slice(name.to_bytes());
             self.push_payload(0, &[data(message, &text)]);
-            0
         };
         vec![
             ("RangePushA", Box::new(plain)),
@@ -234,7 +233,7 @@ impl Nvtx {
     }
 
     /// Closes a push/pop range of the default domain through each function that can.
-    pub fn closers(&self) -> Vec<(&'static str, Box<dyn Fn() -> c_int + '_>)> {
+    pub fn closers(&self) -> Vec<(&'static str, Closer<'_>)> {
         vec![
             ("RangePop", Box::new(|| self.pop())),
             ("DomainRangePop", Box::new(|| self.pop_in(0))),
