@@ -47,4 +47,6 @@ fn registrations_are_kept_without_a_start_and_read_in_a_forked_child() {
         status
     };
     assert_eq!(libc::WEXITSTATUS(status), 7);
+    // What the child registered is its own.
+    assert_eq!(registry().get(registry().last() + 1), Found::Nothing);
 }

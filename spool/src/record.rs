@@ -20,7 +20,8 @@ pub enum Record {
     /// A fact about the capture, for instance `cupti.version` or `gpu.off` (why no GPU record is
     /// there), `sample` (`1/N`: of every N instances of a range one is recorded) or `ranges`
     /// (comma-separated globs `name[@domain]`: GPU work is recorded in ranges that match one, and
-    /// nowhere else). A later value of a key replaces the earlier one.
+    /// nowhere else), `ranges.open_at_end` (ranges of the program that were open when it ended in
+    /// order), `ranges.fields_left_out` (not kept of payloads). A later value of a key replaces the earlier one.
     Meta {
         /// What the fact is about; parts are set off by dots.
         key: String,

@@ -7,6 +7,7 @@ use crate::event::Events;
 
 mod limits;
 mod losses;
+mod payloads;
 
 /// A guest whose events are written down by hand: each call takes the next fence and time.
 struct Guest {
