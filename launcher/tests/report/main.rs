@@ -8,6 +8,7 @@ mod fixture;
 mod golden;
 mod html;
 mod insight;
+mod libraries;
 mod markdown;
 mod meaning;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]

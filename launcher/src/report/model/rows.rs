@@ -256,6 +256,13 @@ pub struct PathRow {
     pub kernel_sum_exclusive_ns: Option<u64>,
 }
 
+impl PathRow {
+    /// Whether it is a range of a library with no range of the workload around it.
+    pub fn is_of_library_alone(&self) -> bool {
+        self.kind == PathKind::OutsideRanges && self.parent.is_some()
+    }
+}
+
 /// How a kernel was launched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Launch {
