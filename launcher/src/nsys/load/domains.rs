@@ -15,6 +15,9 @@ use crate::load::libraries::LibraryDomains;
 const FILTER: &str = "WHERE eventType = 75 LIMIT 100000";
 const COLUMNS: [&str; 4] = ["globalTid", "domainId", "textId", "text"];
 
+/// Process and number of a domain, and its name by number or as it is.
+type Row = ((i64, i64), Option<i64>, Option<String>);
+
 /// Domains by process and number.
 #[derive(Debug, Default)]
 pub(super) struct Domains {
@@ -25,7 +28,7 @@ pub(super) struct Domains {
 impl Domains {
     /// Reads them. What is wrong with the table is told by whoever reads its ranges.
     pub(super) fn read(database: &Database, libraries: &LibraryDomains) -> Self {
-        let mut rows: Vec<((i64, i64), Option<i64>, Option<String>)> = Vec::new();
+        let mut rows: Vec<Row> = Vec::new();
         if let Ok(Some(table)) = database.table(TABLE)
             && table.has("eventType")
         {
