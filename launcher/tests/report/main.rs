@@ -17,3 +17,4 @@ mod nsys_export;
 mod part;
 mod processes;
 mod sums;
+mod verdicts;
