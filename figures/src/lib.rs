@@ -16,4 +16,4 @@ pub use domains::{LIBRARY_DOMAINS, is_library_domain};
 pub use histogram::{ERROR_PERCENT, Histogram};
 pub use instance::{without_instance, without_instance_str};
 pub use names::{KernelName, kernel_name};
-pub use union::{Busy, Unions, union_ns};
+pub use union::{BACK_TO_BACK_NS, Busy, Unions, union_ns};

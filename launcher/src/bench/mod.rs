@@ -18,6 +18,7 @@ use crate::config::{self, Composed};
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::launch::Job;
+use crate::load::libraries::LibraryDomains;
 use crate::plan::{self, Pass, Plan};
 use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, describe_exit, run_alone};
 use crate::terminal::{Terminal, print};
@@ -90,6 +91,7 @@ pub(crate) fn bench(
         job: &job,
         composed: &composed,
         library,
+        libraries: LibraryDomains::with(&config.report.library_domains),
         dir: folder.path(),
         times,
         signals,
@@ -113,6 +115,8 @@ struct Bench<'a> {
     job: &'a Job,
     composed: &'a Composed,
     library: PathBuf,
+    /// NVTX domains whose ranges are no stages.
+    libraries: LibraryDomains,
     dir: PathBuf,
     times: Times,
     signals: Signals,
@@ -192,7 +196,7 @@ impl Bench<'_> {
         let failed = self.failure(&ran, pass.profiler.is_some());
         let (recorded, failed) = match failed {
             Some(why) => (Recorded::default(), Some(why)),
-            None => match measure::recorded(pass) {
+            None => match measure::recorded(pass, &self.libraries) {
                 Ok(recorded) => (recorded, None),
                 Err(why) => (Recorded::default(), Some(why)),
             },

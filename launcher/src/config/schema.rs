@@ -91,6 +91,9 @@ pub struct Run {
 pub struct Report {
     /// Rows of kernels.md.
     pub top_n: usize,
+    /// Globs of NVTX domains whose ranges are those of libraries, beside the built-in list.
+    #[serde(deserialize_with = "one_or_many", default)]
+    pub library_domains: Vec<String>,
 }
 
 /// Which passes there are.

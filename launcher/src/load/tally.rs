@@ -9,14 +9,15 @@ use stage2_spool::{Anchor, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN, 
 
 use super::clock::ClockMap;
 use super::devices::Devices;
+use super::libraries::LibraryDomains;
 use super::names::Names;
 use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
 use super::shapes::Shapes;
 use super::stats::{GroupKey, Span, Stats, Work};
 use super::{
-    Captured, Counts, FileEnding, FileState, META_RANGES, META_SAMPLE, MODEL_STAGES,
-    ProcessCapture, StageCapture, Undefined,
+    Captured, Counts, FileEnding, FileState, META_OPEN_AT_END, META_RANGES, META_SAMPLE,
+    MODEL_STAGES, ProcessCapture, StageCapture, Undefined,
 };
 use stage2_figures::Unions;
 
@@ -29,6 +30,9 @@ pub struct Tally {
     names: Names,
     /// Those of the model's stages.
     model_names: HashSet<u32>,
+    libraries: LibraryDomains,
+    /// Names that are those of domains of libraries.
+    library_names: HashSet<u32>,
     devices: Devices,
     shapes: Shapes,
     paths: Paths,
@@ -75,10 +79,15 @@ struct Piece {
 }
 
 impl Tally {
+    /// Ranges of the domains in `libraries` are no stages.
+    pub fn new(libraries: LibraryDomains) -> Self {
+        Self { libraries, ..Self::default() }
+    }
+
     /// For records in which GPU work comes before `window` further ranges were opened: of several
     /// tallies side by side each takes memory for no more.
-    pub(crate) fn with_window(window: usize) -> Self {
-        Self { ranges: Ranges::with_window(window), ..Self::default() }
+    pub(crate) fn with_window(window: usize, libraries: LibraryDomains) -> Self {
+        Self { ranges: Ranges::with_window(window), libraries, ..Self::default() }
     }
 
     /// Groups of GPU work so far: memory grows with them.
@@ -141,9 +150,13 @@ impl Tally {
             Record::Name { id, bytes } => {
                 let stem = bytes.split(|byte| *byte == b'@').next().unwrap_or_default();
                 let of_model = MODEL_STAGES.contains(&stem);
+                let of_library = self.libraries.contains(&bytes);
                 self.names.define(id, bytes);
                 if of_model {
                     self.model_names.extend(self.names.find(id));
+                }
+                if of_library {
+                    self.library_names.extend(self.names.find(id));
                 }
             }
             Record::Device(device) => self.devices.describe(device),
@@ -155,9 +168,10 @@ impl Tally {
             Record::Path(path) => {
                 let name = self.name(path.name);
                 let domain = (path.domain != NONE).then(|| self.name(path.domain)).flatten();
-                let parent_known = self.paths.define(&path, name, domain);
-                let stage = self.paths.find(path.id).filter(|_| path.parent == NONE);
-                if let Some(stage) = stage
+                let library = domain.is_some_and(|name| self.library_names.contains(&name));
+                let parent_known = self.paths.define(&path, name, domain, library);
+                let outermost = |index: &PathIndex| self.paths.node(*index).parent.is_none();
+                if let Some(stage) = self.paths.find(path.id).filter(outermost)
                     && name.is_some_and(|name| self.model_names.contains(&name))
                 {
                     self.ranges.join(stage);
@@ -187,7 +201,7 @@ impl Tally {
         let Piece { span, work, .. } = piece;
         let (path, place) = self.place(piece.range);
         let device = self.devices.of_queue(piece.queue);
-        self.counts.add(work, path, span.valid());
+        self.counts.add(work, path, self.paths.node(path).top, span.valid());
         let is_kernel = matches!(work, Work::Kernel(_));
         let cold = place.is_some_and(|place| self.ranges.count(place, is_kernel, span));
         let index = self.group(GroupKey { path, work, device });
@@ -273,6 +287,11 @@ impl Tally {
         let mut groups: Vec<(GroupKey, Stats)> =
             self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
         groups.sort_by_key(|(key, _)| *key);
+        let of_user = |path: &PathIndex| self.paths.node(*path).user == Some(*path);
+        let open_at_end = path_times.iter().filter(|(path, _)| of_user(path));
+        let open_at_end = open_at_end.map(|(_, times)| times.unclosed).fold(0, u64::saturating_add);
+        let told = self.meta.get(META_OPEN_AT_END).and_then(|count| count.parse().ok());
+        let open_at_end = open_at_end.max(told.unwrap_or(0));
         let sampled = |path| path_times.get(&path).map(|times| times.sampled).unwrap_or_default();
         for (key, stats) in &mut groups {
             stats.scale(sampled(key.path));
@@ -301,6 +320,7 @@ impl Tally {
             counts: self.counts,
             undefined: self.undefined,
             faults,
+            open_at_end: if self.end.is_some() { open_at_end } else { 0 },
             anchors: self.anchors.len() as u64,
             first_anchor: self.anchors.first().copied(),
             anchors_ignored: clock.ignored(),

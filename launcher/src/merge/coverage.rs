@@ -53,6 +53,7 @@ fn counts(capture: &ProcessCapture) -> CoverageCounts {
         graph_launches: counts.graph_launches,
         attributed: counts.attributed,
         outside_ranges: counts.outside_ranges,
+        in_library_ranges: counts.in_library_ranges,
         unattributed: counts.unattributed,
         invalid_timestamps: counts.invalid_timestamps,
         dropped_by_cupti: losses.cupti_dropped,
@@ -67,6 +68,7 @@ fn counts(capture: &ProcessCapture) -> CoverageCounts {
         marks: counts.marks,
         unbalanced_range_ends: losses.unbalanced,
         unclosed_ranges: still_open.max(losses.unclosed),
+        open_at_end: capture.open_at_end,
         contradicting_ranges: capture.faults.contradicting,
         names_cut: losses.names_cut,
         late_intervals: busy.fold(0, u64::saturating_add),
@@ -96,13 +98,18 @@ fn verdict(coverage: &Coverage) -> Verdict {
     }
     if gaps.is_empty() {
         // Nobody looks outside where only ranges are asked for.
-        let outside = match coverage.processes.iter().all(ProcessCoverage::is_in_part) {
+        let in_part = coverage.processes.iter().all(ProcessCoverage::is_in_part);
+        let outside = match in_part && total.outside_ranges == 0 {
             true => String::new(),
             false => format!(", {} outside of ranges", count(total.outside_ranges)),
         };
+        let libraries = match total.in_library_ranges {
+            0 => String::new(),
+            number => format!(", {} of them in ranges of libraries", count(number)),
+        };
         let text = format!(
             "complete: every kernel record that CUPTI delivered is attributed ({} GPU records in \
-             ranges{outside}){part}",
+             ranges{outside}{libraries}){part}",
             count(total.attributed),
         );
         return Verdict { status: Status::Complete, text };
@@ -161,6 +168,7 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
         ("spool files cut short", ended(FileEnding::Torn)),
         ("spool files not readable to the end", ended(FileEnding::Unreadable)),
         ("spool files not readable at all", coverage.files_refused),
+        ("ranges of the workload open at its end", total.open_at_end),
         ("processes whose GPU work was not recorded", off),
         ("processes whose GPU work is incomplete", incomplete),
     ]

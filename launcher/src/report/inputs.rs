@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::model::{Fact, PassInfo, RunInfo};
 use crate::files;
 use crate::finding::{Finding, Severity};
+use crate::load::libraries::LibraryDomains;
 use crate::roofline::hardware::Hardware;
 use stage2_figures::text::{visible, visible_path};
 
@@ -16,6 +17,8 @@ use stage2_figures::text::{visible, visible_path};
 const LIMIT_BYTES: u64 = 16 << 20;
 /// Facts of the environment that are shown.
 const FACTS_LIMIT: usize = 40;
+/// Globs of libraries' domains; each is held against every name of a capture.
+const MAX_LIBRARIES: usize = 100;
 /// Rows of kernels.md where the configuration does not say.
 const DEFAULT_TOP: usize = 50;
 
@@ -30,6 +33,8 @@ pub(super) struct Inputs {
     pub(super) top_n: usize,
     /// What the configuration says of the GPU's peak rates.
     pub(super) hardware: Hardware,
+    /// NVTX domains of libraries.
+    pub(super) libraries: LibraryDomains,
     /// The composed configuration; null where it cannot be used.
     pub(super) config: Value,
     /// Findings of the run, and what was wrong with the files.
@@ -60,6 +65,7 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
         simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
         top_n,
         hardware: hardware(&config, &mut findings),
+        libraries: libraries(&config, &mut findings),
         config,
         findings,
     }
@@ -78,6 +84,27 @@ fn hardware(config: &Value, findings: &mut Vec<Finding>) -> Hardware {
         ));
         Hardware::default()
     })
+}
+
+fn libraries(config: &Value, findings: &mut Vec<Finding>) -> LibraryDomains {
+    let globs = match config.pointer("/report/library_domains") {
+        None | Some(Value::Null) => Some(Vec::new()),
+        Some(Value::String(glob)) => Some(vec![glob.clone()]),
+        Some(Value::Array(globs)) => {
+            globs.iter().map(|glob| glob.as_str().map(str::to_owned)).collect()
+        }
+        Some(_) => None,
+    };
+    let globs = globs.filter(|globs| globs.len() <= MAX_LIBRARIES).unwrap_or_else(|| {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "config.yaml: report.library_domains cannot be used",
+            format!("a list of at most {MAX_LIBRARIES} names or globs is needed; the built-in list counts"),
+            "correct report.library_domains and write the reports again",
+        ));
+        Vec::new()
+    });
+    LibraryDomains::with(&globs)
 }
 
 fn name_of(run_dir: &Path) -> String {

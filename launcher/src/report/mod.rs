@@ -28,7 +28,8 @@ use anyhow::Context as _;
 use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR, stream_whole};
 use crate::finding::Finding;
 use crate::load::Capture;
-use crate::load::spool::load_folder;
+use crate::load::libraries::LibraryDomains;
+use crate::load::spool::load_folder_with;
 use crate::load::stats::mean;
 use crate::merge::{counters, fallback, merge, passes, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
@@ -76,18 +77,18 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     // Of captures that were taken elsewhere, some have none of the collector's.
     let passes = &inputs.run.passes;
     let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
-    let capture =
-        if collected { load_folder(&run_dir.join(COLLECTOR)) } else { Capture::default() };
+    let load = |folder: &Path| load_folder_with(folder, &inputs.libraries);
+    let capture = if collected { load(&run_dir.join(COLLECTOR)) } else { Capture::default() };
     let mut report = merge(capture, inputs.run, inputs.findings);
     if inputs.simulated {
         report.mark_simulated();
     }
-    let mut read = add_tools(&mut report, run_dir, &inputs.hardware);
+    let mut read = add_tools(&mut report, run_dir, (&inputs.hardware, &inputs.libraries));
     regions::add(&mut report, run_dir, &inputs.config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
     let baseline = run_dir.join(BASELINE_DIR);
-    let baseline = baseline.is_dir().then(|| load_folder(&baseline));
+    let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
     let shown = insight::add(&mut report, run_dir, &inputs.config);
@@ -106,10 +107,17 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
 
 /// What ncu and nsys measured, beside what the collector did, or instead of it; names those of which
 /// something could be read.
-fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) -> Vec<&'static str> {
+fn add_tools(
+    report: &mut Report,
+    run_dir: &Path,
+    (configured, libraries): (&Hardware, &LibraryDomains),
+) -> Vec<&'static str> {
     let mut findings = Vec::new();
-    let nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), &mut findings);
-    let ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
+    let nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
+    let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
+    if let Some(tables) = &mut ncu {
+        tables.leave_out(libraries);
+    }
     // A database that is whole was read, also where nothing was recorded into it.
     let rows = |t: &nsys::load::Tables| {
         t.source != nsys::load::Source::Csv || !t.kernels.is_empty() || !t.ranges.is_empty()
@@ -117,7 +125,7 @@ fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) -> Vec<
     let launches = ncu.as_ref().is_some_and(|tables| !tables.launches.is_empty());
     let of_nsys = nsys.iter().any(rows).then_some(NSYS_DIR);
     let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
-    fallback::rows(report, &nsys, ncu.as_ref());
+    fallback::rows(report, &nsys, ncu.as_ref(), libraries);
     let device = report.devices.iter().find_map(|device| device.name.clone());
     let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
     report.peaks = resolved.peaks;

@@ -99,8 +99,18 @@ fn warm(own: &[&Instance]) -> Option<WarmRow> {
     }
     let kernels = || others.iter().flat_map(|i| &i.kernels);
     let window = |i: &&Instance| (i.start, (i.start + i.host_ns).max(work(i).map_or(0, |w| w.1)));
+    // Every gap here is short.
+    let gaps = |kernels: Vec<&Work>| {
+        let spans = || kernels.iter().filter(|k| k.ns > 0).map(|k| (k.start, k.start + k.ns));
+        let first = spans().map(|(start, _)| start).min().unwrap_or(0);
+        let last = spans().map(|(_, end)| end).max().unwrap_or(0);
+        last - first - covered(spans())
+    };
+    let all_gaps = gaps(own.iter().flat_map(|i| &i.kernels).collect());
+    let cold_gaps = gaps(cold.kernels.iter().collect());
     Some(WarmRow {
         instances: others.len() as u64,
+        gpu_short_gaps_ns: all_gaps - cold_gaps,
         gpu_window_ns: covered(others.iter().map(window)),
         gpu_busy_ns: covered(kernels().map(|k| (k.start, k.start + k.ns))),
         kernels: kernels().count() as u64,

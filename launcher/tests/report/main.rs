@@ -8,6 +8,7 @@ mod fixture;
 mod golden;
 mod html;
 mod insight;
+mod libraries;
 mod markdown;
 mod meaning;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
@@ -16,3 +17,4 @@ mod nsys_export;
 mod part;
 mod processes;
 mod sums;
+mod verdicts;

@@ -11,3 +11,4 @@ mod common;
 mod nested;
 mod plain;
 mod selection;
+mod verdicts;

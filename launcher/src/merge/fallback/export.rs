@@ -53,6 +53,7 @@ fn without_busy_times(made: &mut Report) {
         row.gpu_busy_ns = None;
         row.gpu_busy_uncertain_ns = 0;
         row.gpu_idle_ns = None;
+        row.gpu_short_gaps_ns = None;
         row.gpu_busy_percent = None;
         row.warm = None;
         row.devices.clear();

@@ -25,6 +25,8 @@ use number::number;
 use pages::Page;
 
 use crate::finding::{Finding, Severity};
+use crate::load::libraries::LibraryDomains;
+use crate::ncu::nvtx::Label;
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +41,20 @@ pub struct Tables {
     pub names_are_mangled: bool,
     /// What is wrong with the files.
     pub findings: Vec<Finding>,
+}
+
+impl Tables {
+    /// Forgets the ranges of libraries: none of them is a stage.
+    pub fn leave_out(&mut self, libraries: &LibraryDomains) {
+        let of_user = |label: &Label| {
+            label.domain.as_ref().is_none_or(|domain| !libraries.contains(domain.as_bytes()))
+        };
+        for launch in &mut self.launches {
+            launch.ranges.retain(of_user);
+            launch.start_end_ranges.retain(of_user);
+        }
+        self.kernels.iter_mut().for_each(|kernel| kernel.outermost.retain(of_user));
+    }
 }
 
 /// A page, and what to call it.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::csv_cells::{Column, column, nanoseconds, number, triple};
 use super::{Counts, Kernel, Naming, Range, RangeKernel, Source, Tables};
 use crate::finding::{Finding, Severity};
+use crate::load::libraries::LibraryDomains;
 
 /// Larger files are no summaries.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -32,6 +33,11 @@ struct KernelRow {
 /// Reads the tables of one capture. Of several tables of the kernels the one with mangled names and
 /// launch configurations is taken, so that none is counted twice.
 pub fn load(paths: &[PathBuf]) -> Tables {
+    load_with(paths, &LibraryDomains::default())
+}
+
+/// The same, with a list of libraries of one's own.
+pub fn load_with(paths: &[PathBuf], libraries: &LibraryDomains) -> Tables {
     let mut tables = Tables { source: Source::Csv, complete: true, ..Tables::default() };
     let mut summaries = Vec::new();
     for path in paths {
@@ -50,7 +56,7 @@ pub fn load(paths: &[PathBuf]) -> Tables {
         }
     }
     kernels(&mut tables, &summaries);
-    ranges(&mut tables, &summaries);
+    ranges(&mut tables, &summaries, libraries);
     tables.sort();
     tables
 }
@@ -212,7 +218,8 @@ fn kernels(tables: &mut Tables, summaries: &[Summary]) {
     }
 }
 
-fn ranges(tables: &mut Tables, summaries: &[Summary]) {
+fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &LibraryDomains) {
+    let named = |name: &str| named(name, libraries);
     let mut ranges: HashMap<String, Range> = HashMap::new();
     for summary in summaries.iter().filter(|s| s.is_ranges()) {
         for cells in &summary.rows {
@@ -259,10 +266,16 @@ fn ranges(tables: &mut Tables, summaries: &[Summary]) {
     tables.ranges = ranges.into_values().collect();
 }
 
-/// Newer versions write the default domain as an empty name before a colon. A colon elsewhere may
-/// be the range's own, and stays.
-fn named(name: &str) -> Range {
-    Range { name: name.strip_prefix(':').unwrap_or(name).to_owned(), ..Range::default() }
+/// Newer versions write the domain before a colon, and the default one as an empty name. Where it is
+/// not that of a library, a colon may be the range's own, and stays.
+fn named(name: &str, libraries: &LibraryDomains) -> Range {
+    match name.split_once(':') {
+        Some(("", name)) => Range { name: name.to_owned(), ..Range::default() },
+        Some((domain, name)) if libraries.contains(domain.as_bytes()) => {
+            Range { name: name.to_owned(), domain: Some(domain.to_owned()), ..Range::default() }
+        }
+        _ => Range { name: name.to_owned(), ..Range::default() },
+    }
 }
 
 fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
@@ -337,9 +350,10 @@ mod tests {
 
     #[test]
     fn the_default_domain_is_an_empty_name() {
-        let text = "Time (%),Total Time (ns),Instances,Style,Range\n1,5,1,PushPop,:decode\n1,6,2,StartEnd,:decode\n1,7,1,PushPop,lib:copy\n";
+        let text = "Time (%),Total Time (ns),Instances,Style,Range\n1,5,1,PushPop,:decode\n1,6,2,StartEnd,:decode\n1,7,1,PushPop,lib:copy\n1,8,1,PushPop,NCCL:ncclAllReduce\n";
         let tables = load_text(&[("n.csv", text)]);
         assert_eq!(tables.instances("decode", None), Some(3));
         assert_eq!(tables.instances("lib:copy", None), Some(1));
+        assert_eq!(tables.instances("ncclAllReduce", Some("NCCL")), Some(1));
     }
 }

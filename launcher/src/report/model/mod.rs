@@ -110,6 +110,9 @@ impl Report {
     pub fn no_range(&self) -> &'static str {
         match self.source == Origin::Ncu.label() {
             true => "the rows are those of ncu, which gives no times of ranges",
+            false if self.paths.iter().any(PathRow::is_of_library_alone) => {
+                "the workload opened no NVTX range of its own, only libraries did"
+            }
             false => "the workload opened no NVTX range",
         }
     }

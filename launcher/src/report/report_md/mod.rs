@@ -26,6 +26,7 @@ pub(super) fn report_md(report: &Report) -> String {
     out.push_str(&run::what_ran(report));
     out.push_str(&ranges::stages(report));
     out.push_str(&ranges::stages_by_device(report));
+    out.push_str(&ranges::libraries(report));
     out.push_str(&insight::utilisation(report));
     out.push_str(&costs::costs(report));
     out.push_str(&ranges::paths(report));

@@ -32,10 +32,18 @@ pub struct StageFacts {
     pub stage: String,
     /// It is the decode of a language model.
     pub decode: bool,
+    /// Why its times say nothing about another run, in a few words; with it there is no advice.
+    pub doubt: Option<String>,
     /// Union of the windows of its instances, ns.
     pub window_ns: Option<u64>,
+    /// Instances that the next three are over, where the cold ones are left out.
+    pub warm_instances: Option<u64>,
     /// Part of the window in which the GPU was idle, percent.
     pub idle_percent: Option<f64>,
+    /// Part of that idle time in gaps as short as those of one launch right behind another, percent.
+    pub short_gaps_percent: Option<f64>,
+    /// Window per kernel, us.
+    pub interval_us: Option<f64>,
     /// Kernels.
     pub kernels: Option<u64>,
     /// Mean duration of a kernel, us.
