@@ -16,6 +16,7 @@ use crate::counters::Counters;
 use crate::decode::{self, Activity, Execution, KernelActivity};
 use crate::event::Event;
 use crate::intern::{Interner, Sink};
+use crate::job::JobFacts;
 use crate::pool::Full;
 use crate::ranges::{Closed, Ranges};
 use crate::spans::Spans;
@@ -61,9 +62,8 @@ pub fn run(shared: &'static Shared) {
         quiet_periods: 0,
     };
     drain.output.anchor(clock::anchor(|| None));
-    for (key, value) in shared.options.gates() {
-        drain.output.put(Record::Meta { key: key.to_owned(), value });
-    }
+    drain.output.tell(shared.options.gates());
+    drain.output.tell(shared.job.beyond(&JobFacts::default()));
     // Whoever ends by `_exit` soon is at least known to have run.
     drain.output.flush(&shared.counters);
     shared.ready.store(true, Ordering::Release);
@@ -112,20 +112,18 @@ impl Drain {
         }
         let Some(gpu) = self.shared.gpu.get() else { return };
         self.gpu_known = true;
+        if let Some(job) = self.shared.job_at_gpu_start.get() {
+            self.output.tell(job.beyond(&self.shared.job));
+        }
         match gpu {
             Ok(tracer) => {
-                for (key, value) in tracer.facts() {
-                    self.output.put(Record::Meta { key: key.to_owned(), value });
-                }
+                self.output.tell(tracer.facts());
                 self.output.anchor(clock::anchor(|| tracer.now()));
                 if tracer.reports_launches() {
                     self.ranges.expect_launches();
                 }
             }
-            Err(off) => {
-                let (key, value) = ("gpu.off".to_owned(), off.to_string());
-                self.output.put(Record::Meta { key, value });
-            }
+            Err(off) => self.output.tell([("gpu.off", off.to_string())]),
         }
     }
 

@@ -39,6 +39,7 @@ pub mod gate;
 pub mod glob;
 pub mod inject;
 pub mod intern;
+pub mod job;
 pub mod lifecycle;
 pub mod nvtx;
 pub mod options;

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::barrier::Panic;
 use crate::event::{Event, QUEUE_EVENTS};
+use crate::job::JobFacts;
 use crate::options::Options;
 use crate::quiet::{Blocked, Uncancelled};
 use crate::state::{self, Finishing, Off, Phase, Shared};
@@ -105,6 +106,7 @@ pub fn start_gpu() {
     if shared.gpu.get().is_some() {
         return;
     }
+    let _ = shared.job_at_gpu_start.set(JobFacts::from_env());
     let gpu = if shared.options.gpu {
         cupti::start(shared)
     } else {

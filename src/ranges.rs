@@ -143,7 +143,7 @@ pub struct Ranges {
     strings: FxHashMap<u32, u32>,
     /// Thread on which a start/end range was started.
     started_on: FxHashMap<u64, u32>,
-    capture_paths: FxHashMap<u64, u32>,
+    captures: FxHashMap<u64, Place>,
     /// Reported launches by the low bits of their id; empty where none are expected.
     launches: Vec<(u64, Place)>,
     correlations: Correlations,
@@ -167,7 +167,7 @@ impl Ranges {
             domains: FxHashMap::default(),
             strings: FxHashMap::default(),
             started_on: FxHashMap::default(),
-            capture_paths: FxHashMap::default(),
+            captures: FxHashMap::default(),
             launches: Vec::new(),
             correlations: Correlations::default(),
             next_range: RANGE_OUTSIDE + 1,

@@ -164,7 +164,7 @@ impl Tally {
                 }
                 self.undefined.paths += u64::from(!parent_known);
             }
-            Record::GraphNode { node, path } => {
+            Record::GraphNode { node, path, .. } => {
                 // Path 0: captured while no range was open.
                 let index = if path == NONE { Some(OUTSIDE) } else { self.paths.find(path) };
                 self.undefined.paths += u64::from(index.is_none());
