@@ -178,6 +178,7 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         tag::LOSSES => losses(c)?,
         tag::END => Record::End { reason: c.string()? },
         tag::RANGE_SAMPLE => Record::RangeSample { range: c.u64()?, recorded: c.u64()? != 0 },
+        tag::RANGE_FIELDS => range_fields(c)?,
         _ => return Some(Decoded::Unknown),
     };
     Some(Decoded::Record(record))
@@ -239,6 +240,29 @@ fn graph_launch(c: &mut Cursor<'_>) -> Option<Record> {
         correlation: c.u64()?,
         graph: c.u32()?,
     }))
+}
+
+fn range_fields(c: &mut Cursor<'_>) -> Option<Record> {
+    let (range, count) = (c.u64()?, c.u64()?);
+    // Grown as the fields come: a count says nothing about how many there are.
+    let mut fields = Vec::new();
+    for _ in 0..count {
+        fields.extend(field(&mut Cursor::new(c.bytes()?))?);
+    }
+    Some(Record::RangeFields { range, fields })
+}
+
+/// `Some(None)`: a field of a type of a later version, which is stepped over.
+fn field(c: &mut Cursor<'_>) -> Option<Option<Field>> {
+    let name = c.u32()?;
+    let value = match c.byte()? {
+        tag::FIELD_NAME => FieldValue::Name(c.u32()?),
+        tag::PAYLOAD_U64 => FieldValue::U64(c.u64()?),
+        tag::PAYLOAD_I64 => FieldValue::I64(c.i64()?),
+        tag::PAYLOAD_F64 => FieldValue::F64(f64::from_bits(u64::from_le_bytes(c.array()?))),
+        _ => return Some(None),
+    };
+    Some(Some(Field { name, value }))
 }
 
 /// A field that files of before do not have.

@@ -1,7 +1,9 @@
 //! Records to the bytes of a block: the writing half of what `lib.rs` lays out.
 
 use crate::delta::Delta;
-use crate::record::{self, Device, Fill, Kernel, Payload, Process, RangeOpen, Record};
+use crate::record::{
+    self, Device, Field, FieldValue, Fill, Kernel, Payload, Process, RangeOpen, Record,
+};
 use crate::tag;
 use crate::varint::{put, put_bytes, put_step, zigzag};
 
@@ -159,6 +161,11 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             put_all(scratch, [*range, u64::from(*recorded)]);
             tag::RANGE_SAMPLE
         }
+        Record::RangeFields { range, fields } => {
+            put_all(scratch, [*range, fields.len() as u64]);
+            fields.iter().for_each(|field| put_field(scratch, field));
+            tag::RANGE_FIELDS
+        }
         Record::End { reason } => {
             put_bytes(scratch, reason.as_bytes());
             tag::END
@@ -253,11 +260,36 @@ fn put_payload(out: &mut Vec<u8>, payload: Option<Payload>) {
     }
 }
 
+/// A field behind its length, so that a reader can step over a type that it does not know.
+fn put_field(out: &mut Vec<u8>, field: &Field) {
+    /// The type and a value of at most 10 bytes, behind a name of at most 5.
+    const LONGEST: usize = 16;
+    let mut bytes = Vec::with_capacity(LONGEST);
+    put(&mut bytes, field.name.into());
+    match field.value {
+        FieldValue::U64(value) => put_typed(&mut bytes, Payload::U64(value)),
+        FieldValue::I64(value) => put_typed(&mut bytes, Payload::I64(value)),
+        FieldValue::F64(value) => put_typed(&mut bytes, Payload::F64(value)),
+        FieldValue::Name(name) => {
+            bytes.push(tag::FIELD_NAME);
+            put(&mut bytes, name.into());
+        }
+    }
+    put_bytes(out, &bytes);
+}
+
+fn put_typed(out: &mut Vec<u8>, value: Payload) {
+    out.push(payload_type(Some(value)));
+    put_payload(out, Some(value));
+}
+
 /// At least as many bytes as `record` takes in a block.
 pub(crate) fn length_bound(record: &Record) -> usize {
     /// The numbers of any record, tag and lengths included.
     const NUMBERS: usize = 256;
     const LENGTH: usize = 10;
+    /// A field with its length.
+    const FIELD: usize = 17;
     let strings = match record {
         Record::Process(it) => {
             let argv: usize = it.argv.iter().map(|argument| argument.len() + LENGTH).sum();
@@ -267,6 +299,7 @@ pub(crate) fn length_bound(record: &Record) -> usize {
         Record::Name { bytes, .. } => bytes.len(),
         Record::Thread { name, .. } => name.len(),
         Record::Device(it) => it.name.len(),
+        Record::RangeFields { fields, .. } => fields.len() * FIELD,
         Record::End { reason } => reason.len(),
         _ => 0,
     };

@@ -105,6 +105,7 @@
 //! | `0x4C` | [`Losses`] | |
 //! | `0x4D` | [`Record::End`] | |
 //! | `0x4E` | [`Record::RangeSample`] | recorded: 1, else 0; a reader that steps over it shows a sample unscaled, and no work where none was recorded |
+//! | `0x4F` | [`Record::RangeFields`] | the fields: their number `v`, then each as its length in bytes `v`, name `v`, type as one byte, value. Types: those of a mark's payload, and `0x10` for a name `v`; a reader steps over a field of another type, and over bytes behind the value |
 //!
 //! # Example
 //!

@@ -73,6 +73,16 @@ pub enum Record {
         /// It is recorded.
         recorded: bool,
     },
+    /// Typed values that the guest gave to a range instance (NVTX payload schemas), for instance the
+    /// message size of a collective of NCCL. Stands between the opening and the closing of the
+    /// instance, and a second time where values came with the closing: of two values of a name the
+    /// later one holds.
+    RangeFields {
+        /// [`RangeOpen::range`].
+        range: u64,
+        /// The values, in the order of the schema.
+        fields: Vec<Field>,
+    },
     /// An instantaneous NVTX mark.
     Mark(Mark),
     /// A kernel ran.
@@ -209,6 +219,28 @@ pub enum Payload {
     I64(i64),
     /// A floating-point number.
     F64(f64),
+}
+
+/// A named value of a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Field {
+    /// Its name, as the guest's schema has it: the identifier of a [`Record::Name`].
+    pub name: u32,
+    /// The value.
+    pub value: FieldValue,
+}
+
+/// What a [`Field`] holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FieldValue {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+    /// A text, or the name of an entry of an enumeration: the identifier of a [`Record::Name`].
+    Name(u32),
 }
 
 /// The opening of a range. Identifiers start at 1 and grow.

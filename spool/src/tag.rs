@@ -63,3 +63,7 @@ pub(crate) const GRAPH_NODE_RECORD: u8 = 0x4b;
 pub(crate) const LOSSES: u8 = 0x4c;
 pub(crate) const END: u8 = 0x4d;
 pub(crate) const RANGE_SAMPLE: u8 = 0x4e;
+pub(crate) const RANGE_FIELDS: u8 = 0x4f;
+
+/// Type of a field of a range: a name, as a varint. The other types are those of payloads.
+pub(crate) const FIELD_NAME: u8 = 0x10;

@@ -5,7 +5,9 @@ mod common;
 use std::io;
 
 use common::{file_header, frame, read, sample, spool};
-use stage2_spool::{Ending, GpuNs, Kernel, ReadError, Reader, Record, Skipped, file_name};
+use stage2_spool::{
+    Ending, Field, FieldValue, GpuNs, Kernel, ReadError, Reader, Record, Skipped, file_name,
+};
 
 /// `tag`, a length and `body`.
 fn with_length(tag: u8, body: &[u8]) -> Vec<u8> {
@@ -46,6 +48,49 @@ fn a_kernel_is_laid_out_as_documented() {
     let records = [Record::Kernel(first), Record::Kernel(second)];
     assert_eq!(spool([records.as_slice()]), expected);
     assert_eq!(read(&expected).unwrap().records, records);
+}
+
+#[test]
+fn fields_of_ranges_are_laid_out_as_documented() {
+    let field = |name, value| Field { name, value };
+    let fields = vec![
+        field(1, FieldValue::U64(300)),
+        field(2, FieldValue::I64(-2)),
+        field(3, FieldValue::F64(0.5)),
+        field(4, FieldValue::Name(129)),
+    ];
+    let records = [Record::RangeFields { range: 9, fields }];
+    #[rustfmt::skip]
+    let body = [
+        0x09, 0x04,
+        0x04, 0x01, 0x04, 0xac, 0x02,
+        0x03, 0x02, 0x08, 0x03,
+        0x0a, 0x03, 0x0c, 0, 0, 0, 0, 0, 0, 0xe0, 0x3f,
+        0x04, 0x04, 0x10, 0x81, 0x01,
+    ];
+    let expected = file(&[frame(1, &with_length(0x4f, &body))]);
+    assert_eq!(spool([records.as_slice()]), expected);
+    assert_eq!(read(&expected).unwrap().records, records);
+}
+
+/// A later type costs its own field only, and so do bytes behind a value.
+#[test]
+fn fields_of_a_later_type_are_stepped_over() {
+    #[rustfmt::skip]
+    let body = [
+        0x09, 0x03,
+        0x03, 0x01, 0x40, 0xff,
+        0x04, 0x02, 0x04, 0x07, 0xff,
+        0x03, 0x03, 0x10, 0x05,
+        0xff,
+    ];
+    let read = read(&file(&[frame(1, &with_length(0x4f, &body))])).unwrap();
+    let fields = vec![
+        Field { name: 2, value: FieldValue::U64(7) },
+        Field { name: 3, value: FieldValue::Name(5) },
+    ];
+    assert_eq!(read.records, [Record::RangeFields { range: 9, fields }]);
+    assert_eq!(read.skipped, Skipped::default());
 }
 
 #[test]
@@ -116,13 +161,16 @@ fn fields_that_were_added_later_are_stepped_over() {
 #[test]
 fn nonsense_in_a_sound_frame_ends_that_frame_only() {
     let good = with_length(0x4b, &[3, 2]);
-    let nonsense: [&[u8]; 6] = [
+    let nonsense: [&[u8]; 8] = [
         &[0x00],
         &[0x02],
         &[0x08],
         &[0x10, 0x80],
         &[0x43, 0x02, 0x01, 0x05],
         &[0x06, 0x02, 0x02, 0x01, 0x01, 0x20],
+        // More fields than there are, and a value that is cut.
+        &[0x4f, 0x03, 0x01, 0xff, 0x01],
+        &[0x4f, 0x05, 0x01, 0x01, 0x02, 0x01, 0x04],
     ];
     for bytes in nonsense {
         let bad = [&good[..], bytes].concat();

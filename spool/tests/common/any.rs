@@ -43,6 +43,19 @@ fn payload() -> impl Strategy<Value = Option<Payload>> {
     ]
 }
 
+fn field() -> impl Strategy<Value = Field> {
+    let value = prop_oneof![
+        1 => id32().prop_map(FieldValue::Name),
+        3 => payload().prop_map(|payload| match payload {
+            None => FieldValue::U64(0),
+            Some(Payload::U64(value)) => FieldValue::U64(value),
+            Some(Payload::I64(value)) => FieldValue::I64(value),
+            Some(Payload::F64(value)) => FieldValue::F64(value),
+        }),
+    ];
+    (id32(), value).prop_map(|(name, value)| Field { name, value })
+}
+
 prop_compose! {
     fn process()(
         pid in id32(), ppid in id32(), host in text(), exe in text(),
@@ -173,6 +186,8 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
         losses().prop_map(Record::Losses),
         (id64(), any::<bool>())
             .prop_map(|(range, recorded)| Record::RangeSample { range, recorded }),
+        (id64(), vec(field(), 0..20))
+            .prop_map(|(range, fields)| Record::RangeFields { range, fields }),
     ]
 }
 
