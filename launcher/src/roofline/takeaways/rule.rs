@@ -49,6 +49,8 @@ pub enum Rule {
     GpuIdle,
     /// The GPU is busy: kernels are what counts.
     GpuBusy,
+    /// Ranks wait for one that comes late.
+    Waiting,
     /// Communication between GPUs takes a share.
     Communication,
     /// Small kernels between the matrix products take a share.
@@ -103,9 +105,14 @@ impl Rule {
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, kernels not counted"
             ),
             Rule::GpuBusy => format!("GPU idle at most {IDLE_LOW_PERCENT} % of the window"),
-            Rule::Communication => {
-                format!("communication at least {COMMUNICATION_PERCENT} % of kernel time")
-            }
+            Rule::Waiting => format!(
+                "waiting for other ranks in matched collectives at least {COMMUNICATION_PERCENT} % of \
+                 kernel time"
+            ),
+            Rule::Communication => format!(
+                "communication, without that waiting, at least {COMMUNICATION_PERCENT} % of kernel \
+                 time"
+            ),
             Rule::Fusible => format!(
                 "elementwise, norm, rope, softmax, reduction and fill kernels together at least \
                  {FUSIBLE_PERCENT} % of kernel time"

@@ -98,14 +98,20 @@ const FUSIBLE: [KernelClass; 6] = [
 /// Classes that read the weights and the KV cache.
 const READERS: [KernelClass; 3] = [KernelClass::Gemm, KernelClass::Attention, KernelClass::Moe];
 
-struct Speaker<'a> {
-    stage: &'a StageFacts,
+pub(super) struct Speaker<'a> {
+    pub(super) stage: &'a StageFacts,
     share: Option<f64>,
 }
 
 impl Speaker<'_> {
     /// `part` is the part of the stage's window that is concerned, 0 to 1.
-    fn say(&self, rule: Rule, part: Option<f64>, text: String, then: Option<&str>) -> Takeaway {
+    pub(super) fn say(
+        &self,
+        rule: Rule,
+        part: Option<f64>,
+        text: String,
+        then: Option<&str>,
+    ) -> Takeaway {
         Takeaway {
             rule,
             stage: Some(self.stage.stage.clone()),
@@ -124,7 +130,7 @@ impl Speaker<'_> {
     }
 
     /// Part of the window that a share of kernel time is of.
-    fn busy_part(&self, percent: f64) -> Option<f64> {
+    pub(super) fn busy_part(&self, percent: f64) -> Option<f64> {
         self.idle_percent().map(|idle| (1.0 - idle / 100.0) * percent / 100.0)
     }
 
@@ -177,21 +183,13 @@ impl Speaker<'_> {
         })
     }
 
-    fn class_percent(&self, classes: &[KernelClass]) -> f64 {
+    pub(super) fn class_percent(&self, classes: &[KernelClass]) -> f64 {
         let of = self.stage.classes.iter().filter(|(class, _)| classes.contains(class));
         of.filter_map(|(_, percent)| Self::percent(Some(*percent))).sum()
     }
 
     fn classes(&self) -> Vec<Takeaway> {
-        let mut said = Vec::new();
-        let communication = self.class_percent(&[KernelClass::Communication]);
-        if communication >= COMMUNICATION_PERCENT {
-            let text = format!("communication is {communication:.1} % of kernel time");
-            let then = "Overlap communication with compute, use fewer or larger messages, or a \
-                        parallelism that sends less.";
-            let part = self.busy_part(communication);
-            said.push(self.say(Rule::Communication, part, text, Some(then)));
-        }
+        let mut said = self.communication();
         let fusible = self.class_percent(&FUSIBLE);
         if fusible >= FUSIBLE_PERCENT {
             let parts = FUSIBLE.iter().filter_map(|class| {
@@ -295,7 +293,8 @@ impl Speaker<'_> {
     fn top_kernel(&self) -> Option<Takeaway> {
         let top = self.stage.top_kernels.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
         let percent = Self::percent(Some(top.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
-        if self.kernel(top).is_some() {
+        // Of a communication kernel, part may be waiting: see `communication`.
+        if self.kernel(top).is_some() || top.class == KernelClass::Communication {
             return None;
         }
         let text = format!(
