@@ -47,6 +47,7 @@ pub mod glob;
 pub mod handle;
 pub mod inject;
 pub mod intern;
+pub mod job;
 pub mod last_thread;
 pub mod lifecycle;
 pub mod nvtx;

@@ -154,7 +154,7 @@ pub struct Ranges {
     field_texts: u32,
     /// Thread on which a start/end range was started.
     started_on: FxHashMap<u64, u32>,
-    capture_paths: FxHashMap<u64, u32>,
+    captures: FxHashMap<u64, Place>,
     /// Reported launches by the low bits of their id; empty where none are expected.
     launches: Vec<(u64, Place)>,
     correlations: Correlations,
@@ -179,7 +179,7 @@ impl Ranges {
             definitions: Definitions::of(registry()),
             field_texts: 0,
             started_on: FxHashMap::default(),
-            capture_paths: FxHashMap::default(),
+            captures: FxHashMap::default(),
             launches: Vec::new(),
             correlations: Correlations::default(),
             next_range: RANGE_OUTSIDE + 1,

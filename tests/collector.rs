@@ -94,6 +94,18 @@ fn replays_belong_to_the_range_open_at_replay_and_remember_where_they_were_captu
         .collect();
     assert_eq!(used.len(), per_replay);
     assert!(used.iter().all(|node| nodes.contains(node)), "{used:?} {nodes:?}");
+    // Each knows the very instance that it was captured in, by which a replay finds its bytes.
+    let paths = spool.range_paths();
+    let captured_in = spool.records.iter().filter_map(|record| match record {
+        Record::GraphNode { range, .. } => Some(paths[range].as_str()),
+        _ => None,
+    });
+    let captured = captured_in.fold(std::collections::BTreeMap::new(), |mut counts, path| {
+        *counts.entry(path).or_insert(0) += 1;
+        counts
+    });
+    let layers = [("capture/layer.0", 10), ("capture/layer.1", 20)];
+    assert_eq!(captured, layers.into_iter().collect());
 }
 
 #[test]

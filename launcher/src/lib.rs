@@ -24,6 +24,7 @@ pub mod ncu;
 pub mod nsys;
 pub mod operators;
 mod plan;
+mod ranks;
 pub mod report;
 pub mod roofline;
 mod run;

@@ -142,8 +142,11 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             put_all(scratch, [it.range.wrapping_add(1), it.correlation, it.graph.into()]);
             tag::GRAPH_LAUNCH
         }
-        Record::GraphNode { node, path } => {
+        Record::GraphNode { node, path, range } => {
             put_all(scratch, [*node, (*path).into()]);
+            if *range != record::RANGE_OUTSIDE {
+                put_all(scratch, [*range]);
+            }
             tag::GRAPH_NODE_RECORD
         }
         Record::Losses(it) => {

@@ -100,6 +100,9 @@ pub enum Record {
         node: u64,
         /// The ranges open at its capture.
         path: u32,
+        /// The innermost range instance open at its capture, as in [`Kernel::range`];
+        /// [`RANGE_OUTSIDE`] when it is not known. Added later: 0 in older files.
+        range: u64,
     },
     /// What was lost so far. Counters only grow; the last record holds the totals.
     Losses(Losses),

@@ -3,15 +3,15 @@
 use std::sync::atomic::Ordering;
 
 use super::Drain;
+use crate::job::JobFacts;
 use crate::{clock, diag, forks};
 
 impl Drain {
     /// Notes what was asked for, and from which process this one was forked.
     pub(super) fn meet_process(&mut self) {
         self.output.anchor(clock::anchor(|| None));
-        for (key, value) in self.shared.options.gates() {
-            self.output.fact(key, value);
-        }
+        self.output.tell(self.shared.options.gates());
+        self.output.tell(self.shared.job.beyond(&JobFacts::default()));
         if let Some(parent) = forks::parent() {
             self.output.fact("fork.of", parent.to_string());
         }
@@ -36,11 +36,12 @@ impl Drain {
         }
         let Some(gpu) = self.shared.gpu.get() else { return };
         self.gpu_known = true;
+        if let Some(job) = self.shared.job_at_gpu_start.get() {
+            self.output.tell(job.beyond(&self.shared.job));
+        }
         match gpu {
             Ok(tracer) => {
-                for (key, value) in tracer.facts() {
-                    self.output.fact(key, value);
-                }
+                self.output.tell(tracer.facts());
                 self.output.anchor(clock::anchor(|| tracer.now()));
                 if tracer.reports_launches() {
                     self.ranges.expect_launches();

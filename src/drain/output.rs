@@ -57,6 +57,13 @@ impl Output {
         output
     }
 
+    /// States facts about the capture.
+    pub(super) fn tell<K: Into<String>>(&mut self, facts: impl IntoIterator<Item = (K, String)>) {
+        for (key, value) in facts {
+            self.put(Record::Meta { key: key.into(), value });
+        }
+    }
+
     pub(super) fn anchor(&mut self, anchor: Anchor) {
         self.put(Record::Anchor(anchor));
     }

@@ -248,7 +248,7 @@ fn graph_nodes_remember_where_they_were_captured() {
         },
         "",
     );
-    assert!(guest.records.contains(&Record::GraphNode { node: 900, path: 1 }));
+    assert!(guest.records.contains(&Record::GraphNode { node: 900, path: 1, range: 1 }));
 }
 
 #[test]

@@ -52,6 +52,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("deep", deep),
     ("nvtx_only", nvtx_only),
     ("late_cuda", late_cuda),
+    ("late_rank", process::late_rank),
     ("thread_exit", thread_exit),
     ("many_threads", many_threads),
     ("crowd", crowd::all_at_once),

@@ -95,7 +95,8 @@ impl Bundle {
         let Provenance { environment, inputs, config_yaml } = &self.provenance;
         let simulated = self.record.simulated;
         if let Some(environment) = environment {
-            let marked = Environment { simulated, ..environment.clone() };
+            let processes = self.record.processes.clone();
+            let marked = Environment { simulated, processes, ..environment.clone() };
             let json = serde_json::to_string_pretty(&marked).context("env.json")?;
             write_whole(&self.dir.join("env.json"), &format!("{json}\n"))?;
         }
@@ -131,6 +132,7 @@ fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
     let new = outcome.findings.iter().filter(|finding| !record.findings.contains(finding));
     record.report_findings = new.cloned().collect();
     record.coverage = outcome.coverage.clone();
+    record.processes = outcome.processes.clone();
     record.simulated |= outcome.simulated;
 }
 
@@ -255,6 +257,7 @@ mod tests {
             coverage,
             headline: Vec::new(),
             simulated,
+            processes: Vec::new(),
             devices: Vec::new(),
             tools: BTreeMap::new(),
         }

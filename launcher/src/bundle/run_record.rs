@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files;
 use crate::finding::Finding;
+use crate::report::model::ProcessRow;
 
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";
@@ -52,6 +53,9 @@ pub struct RunRecord {
     /// What the reports found beyond that; replaced as a whole when they are written again.
     #[serde(default)]
     pub report_findings: Vec<Finding>,
+    /// Traced processes of the collect pass, with rank, host and GPU, as the report states them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessRow>,
     /// What the reports cover, as the report states it; null before there is one.
     #[serde(default)]
     pub coverage: serde_json::Value,
@@ -144,6 +148,7 @@ impl RunRecord {
             tools: BTreeMap::new(),
             findings: Vec::new(),
             report_findings: Vec::new(),
+            processes: Vec::new(),
             coverage: serde_json::Value::Null,
             files: Vec::new(),
         }

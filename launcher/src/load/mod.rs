@@ -4,11 +4,14 @@
 //! what cannot be used is counted or becomes a finding that names the file.
 
 pub mod clock;
+pub mod collectives;
 pub mod devices;
 mod ids;
 mod instances;
 pub mod libraries;
 pub mod names;
+mod nccl;
+pub mod operation;
 pub mod paths;
 pub mod ranges;
 mod roots;
@@ -24,6 +27,8 @@ use serde::{Deserialize, Serialize};
 use stage2_spool::{Anchor, Losses, Process};
 
 use crate::finding::Finding;
+use clock::ClockMap;
+use collectives::Collectives;
 use devices::DeviceEntry;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
@@ -134,6 +139,12 @@ pub struct ProcessCapture {
     pub end: Option<String>,
     /// GPU work was recorded in some ranges, or instances of them, only.
     pub gated: bool,
+    /// What it had to do with other processes.
+    pub collectives: Collectives,
+    /// Ties the clock of the GPU work to the monotonic clock.
+    pub clock: ClockMap,
+    /// Wall time less monotonic time at the middle one of the clock readings, ns.
+    pub wall_ahead_ns: Option<i64>,
 }
 
 impl ProcessCapture {

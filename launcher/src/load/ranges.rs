@@ -296,6 +296,11 @@ impl Ranges {
         root.cold
     }
 
+    /// The stage of work at `place`, and the number of its instance.
+    pub fn instance(&self, place: Place) -> Option<(PathIndex, u32)> {
+        self.roots.get(place.root).map(|root| (root.stage, root.ordinal))
+    }
+
     /// Whether [`settle`](Self::settle) is due.
     pub fn is_full(&self) -> bool {
         self.roots.is_full()

@@ -30,10 +30,12 @@ impl Default for Shapes {
 }
 
 impl Shapes {
-    /// Adds a shape. One that repeats an identifier counts from there on.
-    pub fn define(&mut self, shape: Shape, name: Option<u32>) {
-        self.by_id.insert(u64::from(shape.id), self.list.len() as u32);
+    /// Adds a shape, and gives its index. One that repeats an identifier counts from there on.
+    pub fn define(&mut self, shape: Shape, name: Option<u32>) -> u32 {
+        let index = self.list.len() as u32;
+        self.by_id.insert(u64::from(shape.id), index);
         self.list.push(ShapeEntry { shape, name, defined: true });
+        index
     }
 
     /// Index of the shape that `id` names.

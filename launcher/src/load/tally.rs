@@ -5,9 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use stage2_spool::{Anchor, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN, Record};
+use stage2_spool::{
+    Anchor, Field, FieldValue, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN, Record,
+};
 
 use super::clock::ClockMap;
+use super::collectives::{CommunicationKernel, Gather};
 use super::devices::Devices;
 use super::libraries::LibraryDomains;
 use super::names::Names;
@@ -44,6 +47,7 @@ pub struct Tally {
     stages: HashMap<PathIndex, StageUnions>,
     graph_nodes: HashMap<u64, PathIndex>,
     captured: HashMap<(PathIndex, PathIndex), Captured>,
+    collectives: Gather,
     losses: Losses,
     counts: Counts,
     undefined: Undefined,
@@ -74,6 +78,7 @@ struct Piece {
     queue: u32,
     range: u64,
     node: u64,
+    correlation: u64,
     bytes: u64,
     work: Work,
 }
@@ -103,23 +108,27 @@ impl Tally {
                 self.undefined.shapes += u64::from(shape.is_none());
                 let work = Work::Kernel(shape.unwrap_or(self.shapes.unknown()));
                 let span = Span { start: k.start.0, end: k.end.0 };
-                let (queue, range, node) = (k.queue, k.range, k.graph_node);
-                self.add(Piece { span, queue, range, node, bytes: 0, work });
+                let (queue, range, node, correlation) =
+                    (k.queue, k.range, k.graph_node, k.correlation);
+                self.add(Piece { span, queue, range, node, correlation, bytes: 0, work });
             }
             Record::Copy(c) => {
                 let span = Span { start: c.start.0, end: c.end.0 };
                 let (queue, range, node, bytes) = (c.queue, c.range, c.graph_node, c.bytes);
-                self.add(Piece { span, queue, range, node, bytes, work: Work::Copy(c.kind) });
+                let (correlation, work) = (c.correlation, Work::Copy(c.kind));
+                self.add(Piece { span, queue, range, node, correlation, bytes, work });
             }
             Record::Fill(f) => {
                 let span = Span { start: f.start.0, end: f.end.0 };
                 let (queue, range, node, bytes) = (f.queue, f.range, f.graph_node, f.bytes);
-                self.add(Piece { span, queue, range, node, bytes, work: Work::Fill });
+                let (correlation, work) = (f.correlation, Work::Fill);
+                self.add(Piece { span, queue, range, node, correlation, bytes, work });
             }
             Record::GraphLaunch(g) => {
                 let span = Span { start: g.start.0, end: g.end.0 };
                 let (queue, range, work) = (g.queue, g.range, Work::Graph(g.graph));
-                self.add(Piece { span, queue, range, node: 0, bytes: 0, work });
+                let (node, bytes, correlation) = (0, 0, g.correlation);
+                self.add(Piece { span, queue, range, node, correlation, bytes, work });
             }
             Record::RangeOpen(open) => {
                 let path = self.paths.find(open.path);
@@ -128,9 +137,14 @@ impl Tally {
                     self.ranges.settle(&ClockMap::new(&self.anchors));
                 }
                 self.ranges.open(&open, index, path.is_some(), &self.paths);
+                self.collectives.open(&open, index);
                 self.counts.ranges += u64::from(open.continues == 0);
             }
-            Record::RangeClose { range, end } => self.ranges.close(range, end),
+            Record::RangeClose { range, end } => {
+                self.collectives.close(range);
+                self.ranges.close(range, end);
+            }
+            Record::RangeFields { range, fields } => self.fields(range, &fields),
             Record::RangeSample { range, recorded } => self.ranges.sample(range, recorded),
             Record::Mark(_) => self.counts.marks += 1,
             other => self.describe(other),
@@ -151,9 +165,10 @@ impl Tally {
                 let stem = bytes.split(|byte| *byte == b'@').next().unwrap_or_default();
                 let of_model = MODEL_STAGES.contains(&stem);
                 let of_library = self.libraries.contains(&bytes);
-                self.names.define(id, bytes);
+                let index = self.names.define(id, bytes.clone());
+                self.collectives.name(index, &bytes);
                 if of_model {
-                    self.model_names.extend(self.names.find(id));
+                    self.model_names.insert(index);
                 }
                 if of_library {
                     self.library_names.extend(self.names.find(id));
@@ -163,13 +178,17 @@ impl Tally {
             Record::Queue(queue) => self.devices.queue(&queue),
             Record::Shape(shape) => {
                 let name = self.name(shape.name);
-                self.shapes.define(shape, name);
+                let index = self.shapes.define(shape, name);
+                self.collectives.shape(index, name);
             }
             Record::Path(path) => {
                 let name = self.name(path.name);
                 let domain = (path.domain != NONE).then(|| self.name(path.domain)).flatten();
                 let library = domain.is_some_and(|name| self.library_names.contains(&name));
                 let parent_known = self.paths.define(&path, name, domain, library);
+                if let Some(index) = self.paths.find(path.id) {
+                    self.collectives.path(index, name, domain);
+                }
                 let outermost = |index: &PathIndex| self.paths.node(*index).parent.is_none();
                 if let Some(stage) = self.paths.find(path.id).filter(outermost)
                     && name.is_some_and(|name| self.model_names.contains(&name))
@@ -178,7 +197,8 @@ impl Tally {
                 }
                 self.undefined.paths += u64::from(!parent_known);
             }
-            Record::GraphNode { node, path } => {
+            Record::GraphNode { node, path, range } => {
+                self.collectives.captured(node, range);
                 // Path 0: captured while no range was open.
                 let index = if path == NONE { Some(OUTSIDE) } else { self.paths.find(path) };
                 self.undefined.paths += u64::from(index.is_none());
@@ -189,6 +209,17 @@ impl Tally {
             // `Thread`: nothing in the report is per thread yet. The rest is handled in `push`.
             _ => {}
         }
+    }
+
+    fn fields(&mut self, range: u64, fields: &[Field]) {
+        let number = |value| match value {
+            FieldValue::U64(value) => Some(value),
+            FieldValue::I64(value) => u64::try_from(value).ok(),
+            FieldValue::F64(_) | FieldValue::Name(_) => None,
+        };
+        let names = &self.names;
+        let numbers = fields.iter().filter_map(|f| Some((names.find(f.name)?, number(f.value)?)));
+        self.collectives.fields(range, numbers);
     }
 
     fn name(&mut self, id: u32) -> Option<u32> {
@@ -204,6 +235,23 @@ impl Tally {
         self.counts.add(work, path, self.paths.node(path).top, span.valid());
         let is_kernel = matches!(work, Work::Kernel(_));
         let cold = place.is_some_and(|place| self.ranges.count(place, is_kernel, span));
+        if let Work::Kernel(shape) = work
+            && let Some(operation) = self.collectives.operation(shape)
+        {
+            let instance = place.and_then(|place| self.ranges.instance(place));
+            let (stage, instance) = instance.unwrap_or((self.paths.node(path).top, 0));
+            let Piece { range, node, correlation, .. } = piece;
+            self.collectives.kernel(CommunicationKernel {
+                operation,
+                span,
+                range,
+                node,
+                correlation,
+                device,
+                stage,
+                instance,
+            });
+        }
         let index = self.group(GroupKey { path, work, device });
         let Some(group) = self.stats.get_mut(index) else { return };
         group.stats.add(span, piece.bytes, piece.node != 0);
@@ -261,6 +309,7 @@ impl Tally {
     pub fn finish(mut self) -> ProcessCapture {
         self.undefined.queues = self.devices.undefined_queues;
         let clock = ClockMap::new(&self.anchors);
+        let wall_ahead_ns = wall_ahead_ns(&self.anchors);
         let ending = if self.end.is_some() { FileEnding::Complete } else { FileEnding::Open };
         let busy = self.unions.finish();
         let busy_of = |union: usize| busy.get(union).copied().unwrap_or_default();
@@ -326,8 +375,19 @@ impl Tally {
             anchors_ignored: clock.ignored(),
             end: self.end,
             gated,
+            collectives: self.collectives.finish(),
+            clock,
+            wall_ahead_ns,
         }
     }
+}
+
+/// Wall time less monotonic time at the middle one of the readings.
+fn wall_ahead_ns(anchors: &[Anchor]) -> Option<i64> {
+    let ahead = |a: &Anchor| i64::try_from(i128::from(a.wall.0) - i128::from(a.mono.0)).ok();
+    let mut all: Vec<i64> = anchors.iter().filter_map(ahead).collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
 }
 
 impl StageUnions {

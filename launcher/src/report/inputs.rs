@@ -197,7 +197,7 @@ fn shallow(value: &Value) -> Option<String> {
 fn facts(env: &Value) -> Vec<Fact> {
     let mut facts = Vec::new();
     // What describes the file, or stands elsewhere, is no fact of the environment.
-    let is_fact = |key: &str| !matches!(key, "schema" | "simulated");
+    let is_fact = |key: &str| !matches!(key, "schema" | "simulated" | "processes");
     for (key, value) in env.as_object().into_iter().flatten().filter(|(key, _)| is_fact(key)) {
         let key = visible(key.as_bytes());
         match value {

@@ -11,6 +11,7 @@ mod kernels_md;
 pub mod model;
 pub mod numbers;
 pub mod operators_md;
+mod ranks_md;
 mod regions;
 mod report_html;
 mod report_md;
@@ -35,7 +36,7 @@ use crate::merge::{counters, fallback, merge, passes, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
-use model::{DeviceRow, Report, Times};
+use model::{DeviceRow, ProcessRow, Report, Times};
 
 /// Folder of the spools in a run's folder.
 const COLLECTOR: &str = "collector";
@@ -57,6 +58,8 @@ pub struct Outcome {
     pub headline: Vec<String>,
     /// Whether the records come from a simulated GPU.
     pub simulated: bool,
+    /// Processes, as the captures describe them.
+    pub processes: Vec<ProcessRow>,
     /// GPUs, as the captures describe them.
     pub devices: Vec<DeviceRow>,
     /// Versions of the tools that recorded, as far as the captures say.
@@ -97,6 +100,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         headline: headline::headline(&report, &run_dir.join("report.md")),
         coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
         tools: tools(&report),
+        processes: report.processes,
         devices: report.devices,
         findings: report.findings,
         read,

@@ -181,7 +181,8 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
         copy().prop_map(Record::Copy),
         fill().prop_map(Record::Fill),
         graph_launch().prop_map(Record::GraphLaunch),
-        (id64(), id32()).prop_map(|(node, path)| Record::GraphNode { node, path }),
+        (id64(), id32(), prop_oneof![Just(0), id64()])
+            .prop_map(|(node, path, range)| Record::GraphNode { node, path, range }),
         losses().prop_map(Record::Losses),
         (id64(), any::<bool>())
             .prop_map(|(range, recorded)| Record::RangeSample { range, recorded }),

@@ -11,8 +11,9 @@ use crate::model::mfu::{Role, StageUtilisation};
 use crate::report::model::{
     KernelRow, ModelUse, Origin, PathKind, Report, StageKernelRow, StageRow, Status,
 };
+use crate::report::ranks_md;
 use crate::roofline::class::{KernelClass, class_of};
-use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts};
+use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts, WaitingFacts};
 
 /// Kernels of a stage that rules look at.
 const TOP_KERNELS: usize = 5;
@@ -117,6 +118,19 @@ impl<'r> Rows<'r> {
     }
 }
 
+/// Waiting for other ranks in a stage; none where no collective of it was split.
+fn waiting(report: &Report, row: &StageRow, all_ns: u64) -> Option<WaitingFacts> {
+    let of_stage = || report.ranks.collectives.iter().filter(|found| found.stage == row.stage);
+    let waiting_ns = of_stage().filter_map(|found| found.waiting_ns).reduce(u64::saturating_add)?;
+    let late = report.ranks.late.iter().find(|late| late.stage == row.stage);
+    (all_ns > 0).then(|| WaitingFacts {
+        percent: waiting_ns as f64 * 100.0 / all_ns as f64,
+        whole: report.ranks.kernels_left_out == 0
+            && of_stage().all(|found| found.unmatched.is_empty()),
+        late: late.map(ranks_md::late),
+    })
+}
+
 fn stage(
     (report, rows): (&Report, &Rows<'_>),
     row: &StageRow,
@@ -161,6 +175,7 @@ fn stage(
         mfu_busy: figure(|s| &s.mfu_busy),
         mbu_wall: figure(|s| &s.mbu_wall),
         mbu_busy: figure(|s| &s.mbu_busy),
+        waiting: waiting(report, row, all_ns),
         classes: by_class
             .into_iter()
             .filter_map(|(class, ns)| Some((class, percent(ns, all_ns)?)))

@@ -6,6 +6,7 @@
 mod costs;
 mod coverage;
 mod insight;
+mod ranks;
 mod rows;
 mod sources;
 mod tools;
@@ -18,6 +19,7 @@ use crate::load::META_SAMPLE;
 use crate::ncu::regions::RegionTable;
 pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
 pub use insight::{Insight, ModelUse, ModelWindows};
+pub use ranks::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Ranks, UnmatchedRow};
 pub use rows::{
     Apart, CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
     StageDeviceRow, StageKernelRow, StageRow, Times, WarmRow,
@@ -51,6 +53,12 @@ pub struct Report {
     pub coverage: Coverage,
     /// GPUs.
     pub devices: Vec<DeviceRow>,
+    /// Traced processes, with rank, host and GPU.
+    #[serde(default)]
+    pub processes: Vec<ProcessRow>,
+    /// What the ranks of a job did, each and together.
+    #[serde(default)]
+    pub ranks: Ranks,
     /// Outermost ranges.
     pub stages: Vec<StageRow>,
     /// Windows of the model's stages, joined; null: it has none, or nobody looked.

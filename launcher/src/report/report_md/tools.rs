@@ -43,9 +43,22 @@ pub(super) fn classes(report: &Report) -> String {
     }
     format!(
         "## Kernel classes\n\n{}Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
-         multinomial, of samplers and of the routers of experts.\n\n",
-        table.finish()
+         multinomial, of samplers and of the routers of experts.{}\n\n",
+        table.finish(),
+        waiting(report),
     )
+}
+
+/// Communication kernels spin while they wait.
+fn waiting(report: &Report) -> String {
+    let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
+    match waited.reduce(u64::saturating_add) {
+        Some(ns) => format!(
+            " Of communication, {} ms are waiting for other ranks: see Collectives.",
+            ms3(ns)
+        ),
+        None => String::new(),
+    }
 }
 
 /// The longest kernels with counters, under the roof.

@@ -3,6 +3,7 @@
 //! A rule speaks only where every number that it needs is there. The order is that of the time that
 //! is concerned, and the same facts always give the same words.
 
+mod communication;
 pub mod rule;
 mod rules;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bound::Bound;
 use super::class::KernelClass;
+pub use communication::WaitingFacts;
 pub use rule::Rule;
 
 /// What is known of a run.
@@ -64,6 +66,8 @@ pub struct StageFacts {
     pub mbu_wall: Option<f64>,
     /// MBU over GPU busy time, share.
     pub mbu_busy: Option<f64>,
+    /// Waiting for other ranks; none where no collective was matched over ranks.
+    pub waiting: Option<WaitingFacts>,
     /// Shares of the kernel classes in the sum of kernel time, percent.
     pub classes: Vec<(KernelClass, f64)>,
     /// Its longest kernels.

@@ -53,6 +53,8 @@ pub enum Rule {
     GpuIdle,
     /// The GPU is busy: kernels are what counts.
     GpuBusy,
+    /// Ranks wait for one that comes late.
+    Waiting,
     /// Communication between GPUs takes a share.
     Communication,
     /// Small kernels between the matrix products take a share.
@@ -111,12 +113,14 @@ impl Rule {
                  cold ones only, or times that a profiler inflates"
             ),
             Rule::GpuBusy => format!("GPU idle at most {IDLE_LOW_PERCENT} % of the window"),
-            Rule::Communication => {
-                format!(
-                    "kernels of communication at least {COMMUNICATION_PERCENT} % of kernel time; \
-                     waiting for other ranks is in it"
-                )
-            }
+            Rule::Waiting => format!(
+                "waiting for other ranks in matched collectives at least {COMMUNICATION_PERCENT} % of \
+                 kernel time"
+            ),
+            Rule::Communication => format!(
+                "communication, without that waiting, at least {COMMUNICATION_PERCENT} % of kernel \
+                 time"
+            ),
             Rule::Fusible => format!(
                 "elementwise, norm, rope, softmax, reduction and fill kernels together at least \
                  {FUSIBLE_PERCENT} % of kernel time"

@@ -102,18 +102,21 @@ const FUSIBLE: [KernelClass; 6] = [
 /// Classes that read the weights and the KV cache.
 const READERS: [KernelClass; 3] = [KernelClass::Gemm, KernelClass::Attention, KernelClass::Moe];
 
-/// A kernel of communication runs from its launch until the last rank has come.
-const WAITING: &str = ", which includes waiting for other ranks";
-
-struct Speaker<'a> {
-    stage: &'a StageFacts,
+pub(super) struct Speaker<'a> {
+    pub(super) stage: &'a StageFacts,
     share: Option<f64>,
 }
 
 impl Speaker<'_> {
     /// `part` is the part of the stage's window that is concerned, 0 to 1. Of times in doubt there is
     /// the number with its label: no advice, and no gain.
-    fn say(&self, rule: Rule, part: Option<f64>, text: String, then: Option<&str>) -> Takeaway {
+    pub(super) fn say(
+        &self,
+        rule: Rule,
+        part: Option<f64>,
+        text: String,
+        then: Option<&str>,
+    ) -> Takeaway {
         let then = then.filter(|_| self.stage.doubt.is_none());
         self.say_counted(rule, part, text, then)
     }
@@ -147,7 +150,7 @@ impl Speaker<'_> {
     }
 
     /// Part of the window that a share of kernel time is of.
-    fn busy_part(&self, percent: f64) -> Option<f64> {
+    pub(super) fn busy_part(&self, percent: f64) -> Option<f64> {
         self.idle_percent().map(|idle| (1.0 - idle / 100.0) * percent / 100.0)
     }
 
@@ -206,21 +209,13 @@ impl Speaker<'_> {
         })
     }
 
-    fn class_percent(&self, classes: &[KernelClass]) -> f64 {
+    pub(super) fn class_percent(&self, classes: &[KernelClass]) -> f64 {
         let of = self.stage.classes.iter().filter(|(class, _)| classes.contains(class));
         of.filter_map(|(_, percent)| Self::percent(Some(*percent))).sum()
     }
 
     fn classes(&self) -> Vec<Takeaway> {
-        let mut said = Vec::new();
-        let communication = self.class_percent(&[KernelClass::Communication]);
-        if communication >= COMMUNICATION_PERCENT {
-            let text = format!(
-                "kernels of communication are {communication:.1} % of kernel time{WAITING}"
-            );
-            // What of it is transfer is not known here, so nothing is said to be gained.
-            said.push(self.say(Rule::Communication, None, text, None));
-        }
+        let mut said = self.communication();
         let fusible = self.class_percent(&FUSIBLE);
         if fusible >= FUSIBLE_PERCENT {
             let parts = FUSIBLE.iter().filter_map(|class| {
@@ -327,7 +322,8 @@ impl Speaker<'_> {
     fn top_kernel(&self) -> Option<Takeaway> {
         let top = self.stage.top_kernels.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
         let percent = Self::percent(Some(top.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
-        if self.kernel(top).is_some() {
+        // Of a communication kernel, part may be waiting: see `communication`.
+        if self.kernel(top).is_some() || top.class == KernelClass::Communication {
             return None;
         }
         let text = format!(

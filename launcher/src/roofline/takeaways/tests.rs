@@ -21,6 +21,7 @@ fn eager_decode() -> StageFacts {
         mfu_busy: Some(0.001),
         mbu_wall: Some(0.05),
         mbu_busy: Some(0.21),
+        waiting: None,
         classes: vec![
             (KernelClass::Gemm, 50.0),
             (KernelClass::Elementwise, 28.0),
@@ -352,4 +353,39 @@ fn every_recommendation_is_given_once_and_every_rule_has_its_words() {
         );
     }
     assert!(Rule::LaunchBound.text().contains("30 %"), "{}", Rule::LaunchBound.text());
+}
+
+#[test]
+fn waiting_for_a_late_rank_is_no_communication() {
+    let with = |waiting| StageFacts {
+        stage: "decode".into(),
+        idle_percent: Some(5.0),
+        waiting,
+        classes: vec![(KernelClass::Communication, 70.0), (KernelClass::Gemm, 30.0)],
+        top_kernels: vec![kernel("ncclDevKernel_AllReduce", KernelClass::Communication, 70.0)],
+        ..StageFacts::default()
+    };
+    let late = Some("rank 1 arrives last at 4 of 32 collectives".to_owned());
+    let split = WaitingFacts { percent: 65.0, whole: true, late };
+    let said = of(vec![with(Some(split.clone()))]);
+    assert_eq!(rules(&said), [Rule::GpuBusy, Rule::Waiting], "{said:?}");
+    assert_eq!(
+        text(&said, Rule::Waiting),
+        "decode: waiting for other ranks is 65.0 % of kernel time; rank 1 arrives last at 4 of 32 \
+         collectives"
+    );
+    // The rest is what is left of communication.
+    let said = of(vec![with(Some(WaitingFacts { percent: 30.0, ..split.clone() }))]);
+    let left =
+        "decode: communication is 40.0 % of kernel time, waiting for other ranks not counted";
+    assert_eq!(text(&said, Rule::Communication), left);
+    // Where it is not known how much waiting is in it, nothing is called communication.
+    for unknown in [None, Some(WaitingFacts { percent: 0.0, whole: false, late: None })] {
+        let said = of(vec![with(unknown)]);
+        let text = text(&said, Rule::Communication);
+        assert!(
+            text.contains("how much of that is waiting for other ranks is not known"),
+            "{text}"
+        );
+    }
 }
