@@ -16,6 +16,7 @@ pub mod series;
 pub mod shapes;
 pub mod spool;
 pub mod stats;
+pub mod steps;
 mod tally;
 pub use std::collections::BTreeMap;
 
