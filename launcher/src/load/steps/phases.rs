@@ -12,8 +12,9 @@ use super::{Lead, Phase, Repeats};
 
 /// Part of a phase that whole periods make up, at least, percent.
 const COVERED_PERCENT: u64 = 95;
-/// Part of a period that may stand between two runs of one phase.
-const GAP_PART: u64 = 20;
+/// Part of a period that may stand between two runs of one phase, at most a hundredth: what stands
+/// between the layers of two steps must not join them.
+const GAP_PART: u64 = 100;
 /// Part of a request that its steps are, and of the rest that repeats in itself, at least, percent.
 const INSIDE_PERCENT: u64 = 50;
 /// Periods of a phase whose inside is looked at.
