@@ -14,11 +14,13 @@ use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
 use super::shapes::Shapes;
 use super::stats::{GroupKey, Span, Stats, Work};
+use super::steps::{GRAPH, Launch};
+use super::whole::Whole;
 use super::{
     Captured, Counts, FileEnding, FileState, META_RANGES, META_SAMPLE, MODEL_STAGES,
     ProcessCapture, StageCapture, Undefined,
 };
-use stage2_figures::Unions;
+use stage2_figures::{Unions, is_library_domain};
 
 /// Builds a [`ProcessCapture`] from records.
 #[derive(Debug, Default)]
@@ -29,6 +31,9 @@ pub struct Tally {
     names: Names,
     /// Those of the model's stages.
     model_names: HashSet<u32>,
+    /// Those of libraries' NVTX domains.
+    library_names: HashSet<u32>,
+    whole: Whole,
     devices: Devices,
     shapes: Shapes,
     paths: Paths,
@@ -70,6 +75,7 @@ struct Piece {
     queue: u32,
     range: u64,
     node: u64,
+    correlation: u64,
     bytes: u64,
     work: Work,
 }
@@ -95,26 +101,33 @@ impl Tally {
                 let work = Work::Kernel(shape.unwrap_or(self.shapes.unknown()));
                 let span = Span { start: k.start.0, end: k.end.0 };
                 let (queue, range, node) = (k.queue, k.range, k.graph_node);
-                self.add(Piece { span, queue, range, node, bytes: 0, work });
+                let correlation = k.correlation;
+                self.add(Piece { span, queue, range, node, correlation, bytes: 0, work });
             }
             Record::Copy(c) => {
                 let span = Span { start: c.start.0, end: c.end.0 };
                 let (queue, range, node, bytes) = (c.queue, c.range, c.graph_node, c.bytes);
-                self.add(Piece { span, queue, range, node, bytes, work: Work::Copy(c.kind) });
+                let (correlation, work) = (c.correlation, Work::Copy(c.kind));
+                self.add(Piece { span, queue, range, node, correlation, bytes, work });
             }
             Record::Fill(f) => {
                 let span = Span { start: f.start.0, end: f.end.0 };
                 let (queue, range, node, bytes) = (f.queue, f.range, f.graph_node, f.bytes);
-                self.add(Piece { span, queue, range, node, bytes, work: Work::Fill });
+                let (correlation, work) = (f.correlation, Work::Fill);
+                self.add(Piece { span, queue, range, node, correlation, bytes, work });
             }
             Record::GraphLaunch(g) => {
                 let span = Span { start: g.start.0, end: g.end.0 };
                 let (queue, range, work) = (g.queue, g.range, Work::Graph(g.graph));
-                self.add(Piece { span, queue, range, node: 0, bytes: 0, work });
+                let (node, correlation, bytes) = (0, g.correlation, 0);
+                self.add(Piece { span, queue, range, node, correlation, bytes, work });
             }
             Record::RangeOpen(open) => {
                 let path = self.paths.find(open.path);
                 let index = path.unwrap_or(UNDEFINED);
+                if !self.is_of_library(index) {
+                    self.whole.stop();
+                }
                 if self.ranges.is_full() {
                     self.ranges.settle(&ClockMap::new(&self.anchors));
                 }
@@ -134,6 +147,7 @@ impl Tally {
             Record::Meta { key, value } => {
                 if [META_SAMPLE, META_RANGES].contains(&key.as_str()) {
                     self.ranges.gate();
+                    self.whole.stop();
                 }
                 self.meta.insert(key, value);
             }
@@ -141,13 +155,20 @@ impl Tally {
             Record::Name { id, bytes } => {
                 let stem = bytes.split(|byte| *byte == b'@').next().unwrap_or_default();
                 let of_model = MODEL_STAGES.contains(&stem);
+                let of_library = is_library_domain(&bytes);
                 self.names.define(id, bytes);
                 if of_model {
                     self.model_names.extend(self.names.find(id));
                 }
+                if of_library {
+                    self.library_names.extend(self.names.find(id));
+                }
             }
             Record::Device(device) => self.devices.describe(device),
-            Record::Queue(queue) => self.devices.queue(&queue),
+            Record::Queue(queue) => {
+                self.devices.queue(&queue);
+                self.whole.queue(&queue);
+            }
             Record::Shape(shape) => {
                 let name = self.name(shape.name);
                 self.shapes.define(shape, name);
@@ -177,6 +198,11 @@ impl Tally {
         }
     }
 
+    /// Whether the range of this path was opened by a library, and not by the user.
+    fn is_of_library(&self, path: PathIndex) -> bool {
+        self.paths.node(path).domain.is_some_and(|domain| self.library_names.contains(&domain))
+    }
+
     fn name(&mut self, id: u32) -> Option<u32> {
         let index = self.names.find(id);
         self.undefined.names += u64::from(index.is_none());
@@ -189,6 +215,13 @@ impl Tally {
         let device = self.devices.of_queue(piece.queue);
         self.counts.add(work, path, span.valid());
         let is_kernel = matches!(work, Work::Kernel(_));
+        if self.whole.is_on() {
+            self.whole.work(span);
+            if let Some(what) = self.launched(work) {
+                let Piece { queue, correlation, node, .. } = piece;
+                self.whole.launch(Launch { what, queue, correlation, node, span });
+            }
+        }
         let cold = place.is_some_and(|place| self.ranges.count(place, is_kernel, span));
         let index = self.group(GroupKey { path, work, device });
         let Some(group) = self.stats.get_mut(index) else { return };
@@ -213,6 +246,15 @@ impl Tally {
             captured.kernels += 1;
             captured.total_ns =
                 captured.total_ns.saturating_add(if span.valid() { span.ns() } else { 0 });
+        }
+    }
+
+    /// What a launch of the process is in the sequence of its launches; nothing for a copy or a fill.
+    fn launched(&self, work: Work) -> Option<u32> {
+        match work {
+            Work::Kernel(shape) => Some(self.shapes.name(shape)),
+            Work::Graph(graph) => Some(GRAPH | graph),
+            Work::Copy(_) | Work::Fill => None,
         }
     }
 
@@ -305,6 +347,7 @@ impl Tally {
             first_anchor: self.anchors.first().copied(),
             anchors_ignored: clock.ignored(),
             end: self.end,
+            whole: self.whole.finish(&self.counts),
             gated,
         }
     }

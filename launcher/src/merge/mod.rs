@@ -13,6 +13,7 @@ pub(crate) mod passes;
 mod paths;
 mod stage_kernels;
 mod stages;
+pub(crate) mod steps;
 pub(crate) mod timeline;
 mod times;
 
@@ -59,6 +60,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let mut paths = paths::PathTotals::default();
     let mut devices = devices::DeviceTotals::default();
     let mut model_windows: Option<ModelWindows> = None;
+    let inferred_steps = steps::inferred(&capture.processes);
     for (file, process) in capture.processes.into_iter().enumerate() {
         let mapping = tables.take(file, &process);
         stages.take(&process, &mapping);
@@ -97,6 +99,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         devices: device_rows,
         stage_kernels: join.stage_kernels(&groups, &rows.names, &stage_rows),
         stages: stage_rows,
+        inferred_steps,
         model_windows,
         paths: path_rows,
         kernel_names: rows.names,

@@ -18,14 +18,12 @@ const PLACES: usize = 1 << 15;
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One launch of the sequence.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     /// What ran.
     pub(super) what: u32,
-    /// When it started, ns; 0: not known.
-    pub(super) start_ns: u64,
-    /// When it ended, ns.
-    pub(super) end_ns: u64,
+    /// When it ran.
+    pub(super) span: Span,
     /// Durations of all launches before it, ns.
     pub(super) before_ns: u64,
 }
@@ -33,8 +31,7 @@ pub(super) struct Slot {
 impl Slot {
     /// Its duration, ns; 0 where its times are not known.
     pub(super) fn ns(&self) -> u64 {
-        let span = Span { start: self.start_ns, end: self.end_ns };
-        if span.valid() { span.ns() } else { 0 }
+        if self.span.valid() { self.span.ns() } else { 0 }
     }
 }
 
@@ -140,13 +137,16 @@ pub(super) fn mixed_wide(value: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn slot(what: u32) -> Slot {
+        Slot { what, span: Span { start: 0, end: 0 }, before_ns: 0 }
+    }
+
     #[test]
     fn a_context_that_comes_again_gives_its_distance() {
         let mut history = History::default();
         let mut first = [None; CONTEXTS.len()];
         for number in 0..20_000u64 {
-            let what = (number % 700) as u32;
-            let found = history.push(Slot { what, ..Slot::default() });
+            let found = history.push(slot((number % 700) as u32));
             for (first, found) in first.iter_mut().zip(found) {
                 *first = first.or(found.filter(|&distance| distance == 700).map(|_| number));
             }
@@ -160,7 +160,7 @@ mod tests {
     fn memory_is_bounded() {
         let mut history = History::default();
         for what in 0..100_000u32 {
-            history.push(Slot { what, ..Slot::default() });
+            history.push(slot(what));
         }
         assert_eq!((history.ring.len(), history.count()), (RING, 100_000));
         assert_eq!(history.what(99_999), Some(99_999));

@@ -119,8 +119,6 @@ impl Phase {
 pub(super) struct Sequences {
     order: InOrder,
     sorted: Sorted,
-    /// A user's range was opened: nobody asks for steps.
-    off: bool,
 }
 
 /// Launches in their order.
@@ -135,17 +133,8 @@ struct Sorted {
 impl Sequences {
     /// Takes a launch.
     pub(super) fn push(&mut self, launch: Launch) {
-        if !self.off {
-            let sorted = &mut self.sorted;
-            self.order.push(launch, |launch| sorted.push(&launch));
-        }
-    }
-
-    /// Stops, and gives the memory back.
-    pub(super) fn stop(&mut self) {
-        if !self.off {
-            *self = Self { off: true, ..Self::default() };
-        }
+        let sorted = &mut self.sorted;
+        self.order.push(launch, |launch| sorted.push(&launch));
     }
 
     /// What repeats: in the sequence of the process, or else in those of its queues. Nothing where

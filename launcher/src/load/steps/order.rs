@@ -3,12 +3,14 @@
 //! A trace file is written buffer by buffer, so that launches of several threads come in pieces. A
 //! bounded window sorts them by their correlation id, which CUPTI counts up over the process.
 
+use crate::load::stats::Span;
+
 /// Launches that are held back, at least, before the oldest goes on. A buffer of a thread has some
 /// 5,000.
 const WINDOW: usize = 1 << 16;
 
 /// A kernel, or a graph that ran as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(in crate::load) struct Launch {
     /// What ran: the same number is the same kernel name.
     pub(in crate::load) what: u32,
@@ -18,10 +20,8 @@ pub(in crate::load) struct Launch {
     pub(in crate::load) correlation: u64,
     /// Node of the graph, which orders the kernels of a replay: they run in any order.
     pub(in crate::load) node: u64,
-    /// Start on the GPU clock, ns; 0 where it is not known.
-    pub(in crate::load) start_ns: u64,
-    /// End on the GPU clock, ns.
-    pub(in crate::load) end_ns: u64,
+    /// When it ran.
+    pub(in crate::load) span: Span,
 }
 
 /// Set in [`Launch::what`] of a graph that ran as a whole.
@@ -71,6 +71,10 @@ impl InOrder {
 mod tests {
     use super::*;
 
+    fn launch(correlation: u64, node: u64) -> Launch {
+        Launch { what: 0, queue: 0, correlation, node, span: Span { start: 0, end: 0 } }
+    }
+
     #[test]
     fn buffers_of_several_threads_become_one_sequence() {
         let mut order = InOrder { held: Vec::new(), window: 100 };
@@ -80,8 +84,7 @@ mod tests {
             let (thread, first) = (buffer % 2, buffer / 2 * 80);
             for at in 0..40 {
                 let correlation = first + 2 * at + thread;
-                let launch = Launch { correlation, ..Launch::default() };
-                order.push(launch, |launch| seen.push(launch.correlation));
+                order.push(launch(correlation, 0), |launch| seen.push(launch.correlation));
                 assert!(order.held.len() <= 200);
             }
         }
@@ -93,7 +96,7 @@ mod tests {
     fn kernels_of_a_replay_come_by_their_nodes() {
         let mut order = InOrder::default();
         for node in [3, 1, 2] {
-            order.push(Launch { correlation: 7, node, ..Launch::default() }, |_| ());
+            order.push(launch(7, node), |_| ());
         }
         let mut nodes = Vec::new();
         order.finish(|launch| nodes.push(launch.node));

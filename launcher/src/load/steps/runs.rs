@@ -108,13 +108,13 @@ pub(super) struct Found {
 impl Runs {
     /// Takes the next launch.
     pub(super) fn push(&mut self, launch: &Launch) {
-        let Launch { what, start_ns, end_ns, .. } = *launch;
-        let slot = Slot { what, start_ns, end_ns, before_ns: self.sum_ns };
+        let Launch { what, span, .. } = *launch;
+        let slot = Slot { what, span, before_ns: self.sum_ns };
         let distances = self.history.push(slot);
         self.sum_ns = self.sum_ns.saturating_add(slot.ns());
         self.look_back = (self.look_back + LOOK_BACK.0).min(LOOK_BACK.1);
         let number = self.history.count() - 1;
-        self.follow(number, what, start_ns);
+        self.follow(number, what, span.start);
         for distance in distances.into_iter().flatten() {
             self.consider(number, distance);
         }
@@ -168,10 +168,10 @@ impl Runs {
             self.over(over, number);
         }
         let Some(first) = self.history.get(start).copied() else { return };
-        let (next, last_ns) = (start + period, first.start_ns);
+        let (next, last_ns) = (start + period, first.span.start);
         let mut one = Followed { period, start, first, next, last_ns, times: Stats::default() };
         while one.next <= number {
-            let start_ns = self.history.get(one.next).map_or(0, |slot| slot.start_ns);
+            let start_ns = self.history.get(one.next).map_or(0, |slot| slot.span.start);
             one.pass(one.next, start_ns);
         }
         self.followed.push(one);
@@ -201,8 +201,8 @@ impl Runs {
             end,
             period,
             pattern,
-            start_ns: first.start_ns,
-            end_ns: last.end_ns,
+            start_ns: first.span.start,
+            end_ns: last.span.end,
             before_ns: (first.before_ns, last.before_ns.saturating_add(last.ns())),
         };
         let known = self.patterns.len() < PATTERNS || self.patterns.contains_key(&run.pattern);
@@ -277,15 +277,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn launch(what: u32, span: Span) -> Launch {
+        Launch { what, queue: 0, correlation: 0, node: 0, span }
+    }
+
     fn runs(whats: impl IntoIterator<Item = u32>) -> Vec<Run> {
         let mut runs = Runs::default();
         for (at, what) in (1u64..).zip(whats) {
-            runs.push(&Launch {
-                what,
-                start_ns: at * 10,
-                end_ns: at * 10 + 7,
-                ..Launch::default()
-            });
+            runs.push(&launch(what, Span { start: at * 10, end: at * 10 + 7 }));
         }
         runs.finish().runs
     }
@@ -370,7 +369,7 @@ mod tests {
             for (first, length, times) in blocks {
                 for at in 0..length * times {
                     let what = first + (at % length) as u32;
-                    runs.push(&Launch { what, ..Launch::default() });
+                    runs.push(&launch(what, Span { start: 0, end: 0 }));
                     prop_assert!(runs.followed.len() <= FOLLOWED && runs.runs.len() <= RUNS);
                     prop_assert!(runs.patterns.len() <= PATTERNS);
                 }

@@ -30,7 +30,7 @@ pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
     };
     let looked_at = |row: &&StageRow| match row.kind {
         _ if row.apart.is_some() => false,
-        PathKind::Range => true,
+        PathKind::Range | PathKind::WholeProcess => true,
         PathKind::OutsideRanges => is_large(row),
         _ => false,
     };
