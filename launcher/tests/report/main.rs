@@ -10,6 +10,7 @@ mod html;
 mod insight;
 mod markdown;
 mod meaning;
+mod no_ranges;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
 #[path = "../nsys_tables/fixture.rs"]
 mod nsys_export;

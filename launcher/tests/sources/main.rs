@@ -9,5 +9,6 @@ mod combined;
 #[path = "../common/mod.rs"]
 mod common;
 mod nested;
+mod no_ranges;
 mod plain;
 mod selection;
