@@ -23,9 +23,9 @@ fn rules(metrics: &Value, stage: &str) -> Vec<String> {
 
 /// Empties the columns of NVTX ranges in a page of ncu.
 fn without_ranges(page: &Path) {
-    let mut reader = csv::Reader::from_path(page).expect("page");
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_path(page).expect("page");
     let head = reader.headers().expect("head").clone();
-    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
     writer.write_record(&head).expect("head");
     for row in reader.records() {
         let row = row.expect("row");
