@@ -20,7 +20,9 @@ pub mod series;
 pub mod shapes;
 pub mod spool;
 pub mod stats;
+pub mod steps;
 mod tally;
+pub mod whole;
 pub use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,7 @@ use shapes::ShapeEntry;
 use stage2_figures::Busy;
 use stats::{GroupKey, Stats, Work};
 pub use tally::Tally;
+use whole::WholeProcess;
 
 /// Key under which a collector says which share of the range instances it records.
 pub(crate) const META_SAMPLE: &str = "sample";
@@ -137,6 +140,9 @@ pub struct ProcessCapture {
     pub anchors_ignored: u64,
     /// Why the capture ended, if it ended in order.
     pub end: Option<String>,
+    /// What is known of the process as one stage; nothing where the user opened ranges, where GPU work
+    /// was recorded in a part only, and where there is none.
+    pub whole: Option<WholeProcess>,
     /// GPU work was recorded in some ranges, or instances of them, only.
     pub gated: bool,
     /// What it had to do with other processes.

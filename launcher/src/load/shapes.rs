@@ -43,6 +43,12 @@ impl Shapes {
         self.by_id.get(u64::from(id))
     }
 
+    /// Number that tells the names of kernels apart; 0 where a shape has none.
+    pub fn name(&self, index: u32) -> u32 {
+        let name = self.list.get(index as usize).and_then(|entry| entry.name);
+        name.map_or(0, |name| name + 1)
+    }
+
     /// Index of the stand-in.
     pub fn unknown(&self) -> u32 {
         0

@@ -18,6 +18,8 @@ use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
 use super::shapes::Shapes;
 use super::stats::{GroupKey, Span, Stats, Work};
+use super::steps::{GRAPH, Launch};
+use super::whole::Whole;
 use super::{
     Captured, Counts, FileEnding, FileState, META_OPEN_AT_END, META_RANGES, META_SAMPLE,
     MODEL_STAGES, ProcessCapture, StageCapture, Undefined,
@@ -36,6 +38,7 @@ pub struct Tally {
     libraries: LibraryDomains,
     /// Names that are those of domains of libraries.
     library_names: HashSet<u32>,
+    whole: Whole,
     devices: Devices,
     shapes: Shapes,
     paths: Paths,
@@ -133,6 +136,9 @@ impl Tally {
             Record::RangeOpen(open) => {
                 let path = self.paths.find(open.path);
                 let index = path.unwrap_or(UNDEFINED);
+                if !self.is_of_library(index) {
+                    self.whole.stop();
+                }
                 if self.ranges.is_full() {
                     self.ranges.settle(&ClockMap::new(&self.anchors));
                 }
@@ -157,6 +163,7 @@ impl Tally {
             Record::Meta { key, value } => {
                 if [META_SAMPLE, META_RANGES].contains(&key.as_str()) {
                     self.ranges.gate();
+                    self.whole.stop();
                 }
                 self.meta.insert(key, value);
             }
@@ -171,11 +178,14 @@ impl Tally {
                     self.model_names.insert(index);
                 }
                 if of_library {
-                    self.library_names.extend(self.names.find(id));
+                    self.library_names.insert(index);
                 }
             }
             Record::Device(device) => self.devices.describe(device),
-            Record::Queue(queue) => self.devices.queue(&queue),
+            Record::Queue(queue) => {
+                self.devices.queue(&queue);
+                self.whole.queue(&queue);
+            }
             Record::Shape(shape) => {
                 let name = self.name(shape.name);
                 let index = self.shapes.define(shape, name);
@@ -222,6 +232,11 @@ impl Tally {
         self.collectives.fields(range, numbers);
     }
 
+    /// Whether the range of this path was opened by a library, and not by the user.
+    fn is_of_library(&self, path: PathIndex) -> bool {
+        self.paths.node(path).domain.is_some_and(|domain| self.library_names.contains(&domain))
+    }
+
     fn name(&mut self, id: u32) -> Option<u32> {
         let index = self.names.find(id);
         self.undefined.names += u64::from(index.is_none());
@@ -234,6 +249,13 @@ impl Tally {
         let device = self.devices.of_queue(piece.queue);
         self.counts.add(work, path, self.paths.node(path).top, span.valid());
         let is_kernel = matches!(work, Work::Kernel(_));
+        if self.whole.is_on() {
+            self.whole.work(span);
+            if let Some(what) = self.launched(work) {
+                let Piece { queue, correlation, node, .. } = piece;
+                self.whole.launch(Launch { what, queue, correlation, node, span });
+            }
+        }
         let cold = place.is_some_and(|place| self.ranges.count(place, is_kernel, span));
         if let Work::Kernel(shape) = work
             && let Some(operation) = self.collectives.operation(shape)
@@ -275,6 +297,15 @@ impl Tally {
             captured.kernels += 1;
             captured.total_ns =
                 captured.total_ns.saturating_add(if span.valid() { span.ns() } else { 0 });
+        }
+    }
+
+    /// What a launch of the process is in the sequence of its launches; nothing for a copy or a fill.
+    fn launched(&self, work: Work) -> Option<u32> {
+        match work {
+            Work::Kernel(shape) => Some(self.shapes.name(shape)),
+            Work::Graph(graph) => Some(GRAPH | graph),
+            Work::Copy(_) | Work::Fill => None,
         }
     }
 
@@ -374,6 +405,7 @@ impl Tally {
             first_anchor: self.anchors.first().copied(),
             anchors_ignored: clock.ignored(),
             end: self.end,
+            whole: self.whole.finish(&self.counts),
             gated,
             collectives: self.collectives.finish(),
             clock,

@@ -13,6 +13,7 @@ pub(crate) mod passes;
 mod paths;
 mod stage_kernels;
 mod stages;
+pub(crate) mod steps;
 pub(crate) mod timeline;
 mod times;
 
@@ -61,6 +62,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let mut devices = devices::DeviceTotals::default();
     let mut model_windows: Option<ModelWindows> = None;
     let mut together = Together::default();
+    let inferred_steps = steps::inferred(&capture.processes);
     for (file, mut process) in capture.processes.into_iter().enumerate() {
         let mapping = tables.take(file, &process);
         together.take(&mut process, |path| mapping.path(path), |device| mapping.device(device));
@@ -116,6 +118,7 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         ranks,
         stage_kernels: join.stage_kernels(&groups, &rows.names, &stage_rows),
         stages: stage_rows,
+        inferred_steps,
         model_windows,
         paths: path_rows,
         kernel_names: rows.names,

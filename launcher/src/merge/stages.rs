@@ -76,6 +76,9 @@ impl Stages {
                 let sum = stage.busy_by_device.entry(mapping.device(device)).or_default();
                 *sum = sum.saturating_add(busy.busy_ns);
             }
+            if let Some(whole) = process.whole.as_ref().filter(|whole| whole.path == path) {
+                stage.add_window(whole.window_ns);
+            }
             if let Some(times) = &captured.times {
                 stage.has_ranges = true;
                 if gpu_recorded {
@@ -157,7 +160,11 @@ impl Warm {
 impl Stage {
     fn take_windows(&mut self, times: &StageTimes) {
         self.kernels_per_instance.merge(&times.kernels_per_instance);
-        match times.window_ns {
+        self.add_window(times.window_ns);
+    }
+
+    fn add_window(&mut self, window_ns: Option<u64>) {
+        match window_ns {
             Some(ns) => self.window_ns = Some(self.window_ns.unwrap_or(0).saturating_add(ns)),
             None => self.window_missing = true,
         }

@@ -10,6 +10,8 @@ use stage2_figures::text::{shorten, visible_path};
 
 /// Stages that are shown.
 const STAGES: usize = 4;
+/// Kinds of inferred steps that are shown.
+const STEPS: usize = 3;
 /// Kernels that are shown.
 const KERNELS: usize = 3;
 /// Late ranks that are named.
@@ -38,6 +40,7 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
     if let Some(more) = stages().count().checked_sub(STAGES).filter(|&more| more > 0) {
         lines.push(format!("and {} more stages", count(more as u64)));
     }
+    lines.extend(super::steps::sentences(report, STEPS));
     let top = super::top_kernels(report, KERNELS);
     lines.extend(top.iter().enumerate().map(|(i, kernel)| {
         format!(

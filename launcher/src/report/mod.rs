@@ -17,6 +17,7 @@ mod report_html;
 mod report_md;
 mod stakeholder;
 pub mod stakeholder_md;
+mod steps;
 pub(crate) mod table;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -32,7 +33,7 @@ use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::load::stats::mean;
-use crate::merge::{counters, fallback, merge, passes, timeline};
+use crate::merge::{self, counters, fallback, merge, passes, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
@@ -94,6 +95,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
+    merge::steps::explain(&mut report);
     let shown = insight::add(&mut report, run_dir, &inputs.config);
     let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
     Ok(Outcome {

@@ -11,6 +11,7 @@ mod insight;
 mod libraries;
 mod markdown;
 mod meaning;
+mod no_ranges;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
 #[path = "../nsys_tables/fixture.rs"]
 mod nsys_export;

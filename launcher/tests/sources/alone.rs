@@ -85,7 +85,7 @@ fn tables_of_nsys_stats_give_rows_without_stages() {
     let bundle = place.merged(&["--nsys", name]);
     says(&bundle, "nsys");
     assert_eq!(bundle.sums(None), table(&fixture("nsys").join(name)));
-    assert_eq!(bundle.values("stage"), ["(not known)"]);
+    assert_eq!(bundle.values("stage"), ["(whole capture)"]);
     assert_eq!(bundle.values("grid_x"), [""], "the table has no launch configurations");
 }
 

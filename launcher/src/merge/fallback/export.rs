@@ -39,6 +39,7 @@ pub(super) fn rows(report: &mut Report, export: Export, mark: &str, whole: bool)
         report.graph_launches = made.graph_launches;
         report.devices = made.devices;
         report.stages = made.stages;
+        report.inferred_steps = made.inferred_steps;
         report.stage_kernels = made.stage_kernels;
         report.paths = made.paths;
         report.kernels = made.kernels;

@@ -35,7 +35,7 @@ pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
     };
     let looked_at = |row: &&StageRow| match row.kind {
         _ if row.apart.is_some() => false,
-        PathKind::Range => true,
+        PathKind::Range | PathKind::WholeProcess => true,
         PathKind::OutsideRanges => is_large(row),
         // Tables of nsys and ncu mostly do not know the ranges.
         PathKind::Unattributed if report.source != Origin::Collector.label() => is_large(row),

@@ -9,6 +9,7 @@ mod insight;
 mod ranks;
 mod rows;
 mod sources;
+mod steps;
 mod tools;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ pub use rows::{
 
 pub use costs::{PassCosts, PassDuration, StageCost};
 pub use sources::{Origin, Sources};
+pub use steps::{Before, InferredStepRow, InferredSteps, Resemblance};
 pub use tools::{CounterRow, NsysCapture, NsysRangeRow, NsysSection, PeakRates, RuleRow};
 
 /// Name of the model.
@@ -61,6 +63,9 @@ pub struct Report {
     pub ranks: Ranks,
     /// Outermost ranges.
     pub stages: Vec<StageRow>,
+    /// Steps that repeat in processes without ranges; null: none are certain, or there are ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inferred_steps: Option<InferredSteps>,
     /// Windows of the model's stages, joined; null: it has none, or nobody looked.
     #[serde(default)]
     pub model_windows: Option<ModelWindows>,

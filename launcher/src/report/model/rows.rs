@@ -9,6 +9,8 @@ pub enum PathKind {
     /// NVTX ranges.
     #[default]
     Range,
+    /// All work of processes whose user opened no range, or of a table that names none.
+    WholeProcess,
     /// Work that was launched while no range was open.
     OutsideRanges,
     /// Work whose launch could not be placed.

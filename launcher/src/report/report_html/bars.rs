@@ -63,7 +63,8 @@ fn group(title: &str, bars: Vec<Bar>) -> String {
 
 /// Stages of the model on one scale, as far as their windows are known.
 fn stages(report: &Report) -> Vec<Bar> {
-    let of_model = |row: &&StageRow| row.apart.is_none() && matches!(row.kind, PathKind::Range);
+    let kinds = [PathKind::Range, PathKind::WholeProcess];
+    let of_model = |row: &&StageRow| row.apart.is_none() && kinds.contains(&row.kind);
     let rows: Vec<&StageRow> = report.stages.iter().filter(of_model).take(MOST).collect();
     let longest = rows.iter().filter_map(|row| row.gpu_window_ns).max().unwrap_or(0);
     let bar = |row: &&StageRow| {

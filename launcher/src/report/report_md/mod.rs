@@ -13,6 +13,7 @@ use super::model::Report;
 use super::numbers::count;
 use super::ranks_md::{processes, ranks};
 use super::regions::regions_md;
+use super::steps::steps_md;
 use crate::finding::{Finding, Severity};
 use stage2_figures::text::plain;
 
@@ -26,6 +27,7 @@ pub(super) fn report_md(report: &Report) -> String {
     out.push_str(&insight::takeaways(report));
     out.push_str(&run::what_ran(report));
     out.push_str(&ranges::stages(report));
+    out.push_str(&steps_md(report));
     out.push_str(&ranges::stages_by_device(report));
     out.push_str(&ranges::libraries(report));
     out.push_str(&ranks(report));

@@ -46,6 +46,12 @@ pub(super) fn stages(report: &Report) -> String {
          is around. Busy time is a union: overlapping work counts once. Idle is \
          the window minus the busy time.\n\n",
     );
+    if report.stages.iter().any(|row| row.kind == PathKind::WholeProcess) {
+        out.push_str(
+            "Work without any range of the user is one stage, from its first GPU record to its \
+             last, loading and warm-up included.\n\n",
+        );
+    }
     if let Some(note) = in_part::stages(report) {
         out.push_str(&format!("{}\n\n", plain(&note)));
     }

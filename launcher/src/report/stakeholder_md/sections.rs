@@ -2,6 +2,7 @@
 
 use super::super::numbers::{ABSENT, count, ms3, ms6, or_absent, percent1};
 use super::super::operators_md::none;
+use super::super::steps::TITLE as STEPS_TITLE;
 use super::super::table::Align::{self, Left, Right};
 use super::super::table::Table;
 use super::values::{NAME_LIMIT, decimal, sentence, share_of_peak, text};
@@ -112,6 +113,15 @@ pub(super) fn stages(rows: &Section<StageTimingRow>) -> String {
             or_absent(row.within.as_deref(), name),
         ]
     })
+}
+
+/// Nothing where there are none.
+pub(super) fn steps(sentences: &[String]) -> String {
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let items: String = sentences.iter().map(|line| format!("- {}\n", sentence(line))).collect();
+    format!("## {STEPS_TITLE}\n\n{items}\n")
 }
 
 pub(super) fn costs(rows: &Section<CostRow>) -> String {
