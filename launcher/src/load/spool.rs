@@ -18,7 +18,8 @@ const MAX_PARALLEL: usize = 4;
 /// Reads every `*.s2t` of `folder`. What is wrong with a file becomes a finding that names it.
 pub fn load_folder(folder: &Path) -> Capture {
     let files = match list(folder) {
-        Ok(files) if files.is_empty() => return nothing(no_spool(folder)),
+        // What an empty folder means depends on the run: `merge::empty` says it.
+        Ok(files) if files.is_empty() => return Capture::default(),
         Ok(files) => files,
         Err(error) => return nothing(no_folder(folder, &error)),
     };
@@ -164,18 +165,6 @@ fn refused(error: &ReadError) -> Finding {
         why: "the process that wrote it is missing from every number here, in whole or in part"
             .to_owned(),
         remedy: text::visible(remedy.as_bytes()),
-    }
-}
-
-fn no_spool(folder: &Path) -> Finding {
-    Finding {
-        severity: Severity::Error,
-        what: format!("{}: no spool file (*.s2t)", text::visible_path(folder)),
-        why: "no process of the workload loaded the collector, or none used CUDA or NVTX"
-            .to_owned(),
-        remedy: "run the workload again with STAGE2_LOG=info and look for lines that begin with \
-                 `stage2:`"
-            .to_owned(),
     }
 }
 

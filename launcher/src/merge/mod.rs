@@ -4,6 +4,7 @@ pub(crate) mod counters;
 mod coverage;
 mod definitions;
 mod devices;
+pub(crate) mod empty;
 pub(crate) mod fallback;
 mod findings;
 mod intern;

@@ -30,7 +30,7 @@ use crate::finding::Finding;
 use crate::load::Capture;
 use crate::load::spool::load_folder;
 use crate::load::stats::mean;
-use crate::merge::{counters, fallback, merge, passes, timeline};
+use crate::merge::{counters, empty, fallback, merge, passes, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
@@ -52,6 +52,8 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// What the reports cover.
     pub coverage: serde_json::Value,
+    /// The same in one word.
+    pub status: model::Status,
     /// Lines for the terminal.
     pub headline: Vec<String>,
     /// Whether the records come from a simulated GPU.
@@ -86,6 +88,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     regions::add(&mut report, run_dir, &inputs.config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
+    empty::explain(&mut report, collected);
     let baseline = run_dir.join(BASELINE_DIR);
     let baseline = baseline.is_dir().then(|| load_folder(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
@@ -95,6 +98,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),
         coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
+        status: report.coverage.verdict.status,
         tools: tools(&report),
         devices: report.devices,
         findings: report.findings,

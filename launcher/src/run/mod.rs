@@ -35,7 +35,7 @@ pub(crate) use signals::Signals;
 /// Exit status when the time limit ended the workload, as GNU `timeout` gives it.
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
-/// Exit status when the profiling itself failed and left no result.
+/// Exit status when the profiling itself failed or left no result.
 pub(crate) const EXIT_NO_RESULT: u8 = 70;
 
 /// What the passes say about the exit status.
@@ -71,6 +71,7 @@ pub(crate) fn planned(pass: &Pass) -> PassRecord {
         log: Vec::new(),
         merged: std::collections::BTreeMap::new(),
         why: pass.skip.clone().unwrap_or_default(),
+        not_loaded: pass.not_loaded.clone(),
     }
 }
 
@@ -86,6 +87,9 @@ pub(crate) fn run_passes(
     let mut stop: Option<String> = None;
     for (at, pass) in plan.passes.iter().enumerate() {
         let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
+        if stop.is_none() && !bundle.dir().exists() {
+            stop = Some("the folder of the run is gone".to_owned());
+        }
         if let Some(why) = pass.skip.as_ref().or(stop.as_ref()) {
             terminal.progress(&format!("{title}: left out: {why}"));
             update(bundle, at, terminal, |record| {
@@ -217,7 +221,10 @@ fn update(
     if let Some(record) = bundle.record.passes.get_mut(at) {
         change(record);
     }
-    if let Err(error) = bundle.save() {
+    if let Err(error) = bundle.save()
+        // A folder that is gone is told once, at the end.
+        && bundle.dir().exists()
+    {
         let what = "the run record is out of date";
         let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
         terminal.finding(&finding);
