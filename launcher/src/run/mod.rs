@@ -22,6 +22,7 @@ use crate::bundle::{Bundle, PassRecord, PassStatus, WorkloadExit, now};
 use crate::finding::{Finding, Severity};
 use crate::plan::{Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
+use stage2_figures::text;
 
 pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;
@@ -91,7 +92,7 @@ pub(crate) fn run_passes(
             stop = Some("the folder of the run is gone".to_owned());
         }
         if let Some(why) = pass.skip.as_ref().or(stop.as_ref()) {
-            terminal.progress(&format!("{title}: left out: {why}"));
+            terminal.milestone(&format!("{title}: left out: {why}"));
             update(bundle, at, terminal, |record| {
                 record.status = PassStatus::Skipped;
                 record.why.clone_from(why);
@@ -123,7 +124,9 @@ pub(crate) fn run_passes(
         if let Some(record) = bundle.record.passes.get(at) {
             let seconds = record.duration_ms.map(|ms| format!(" in {:.1} s", ms as f64 / 1000.0));
             let ended = record.exit.map_or_else(|| "not started".into(), describe_exit);
-            terminal.progress(&format!("{title}: {ended}{}", seconds.unwrap_or_default()));
+            let what = text::shorten(&command_line(pass), COMMAND_LIMIT);
+            terminal
+                .milestone(&format!("{title}: {ended}{} ({what})", seconds.unwrap_or_default()));
         }
     }
     Passed { exit, stop }
@@ -196,6 +199,9 @@ fn run_tool(
     let stop = interrupted.get().map(|_| INTERRUPTED.to_owned());
     Passed { exit: 0, stop }
 }
+
+/// Characters of a command in the line of its pass.
+const COMMAND_LIMIT: usize = 80;
 
 const INTERRUPTED: &str = "the run was interrupted";
 
