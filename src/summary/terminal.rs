@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Summary;
 use super::rows::{self, PATHS, TOP, ms, percent, us};
-use stage2_figures::text;
+use stage2_figures::shorten_kernel;
 
 /// Characters of a kernel name.
 const NAME: usize = 60;
@@ -89,7 +89,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
                 percentile(50),
                 percentile(99),
                 percent(line.total_ns, whole),
-                text::shorten(&line.name, NAME),
+                shorten_kernel(&line.name, NAME),
             )?;
         }
         left_out(out, section.rows.iter().skip(TOP).map(|line| line.total_ns), "kernels")?;

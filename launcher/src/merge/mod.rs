@@ -12,6 +12,7 @@ mod kernels;
 mod labels;
 pub(crate) mod passes;
 mod paths;
+pub(crate) mod same_name;
 mod stage_kernels;
 mod stages;
 pub(crate) mod timeline;

@@ -30,11 +30,11 @@ use crate::finding::Finding;
 use crate::load::Capture;
 use crate::load::spool::load_folder;
 use crate::load::stats::mean;
-use crate::merge::{counters, empty, fallback, merge, passes, timeline};
+use crate::merge::{counters, empty, fallback, merge, passes, same_name, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
-use model::{DeviceRow, Report, Times};
+use model::{DeviceRow, Origin, Report, Times};
 
 /// Folder of the spools in a run's folder.
 const COLLECTOR: &str = "collector";
@@ -112,7 +112,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
 /// something could be read.
 fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) -> Vec<&'static str> {
     let mut findings = Vec::new();
-    let nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), &mut findings);
+    let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), &mut findings);
     let ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
     // A database that is whole was read, also where nothing was recorded into it.
     let rows = |t: &nsys::load::Tables| {
@@ -125,7 +125,11 @@ fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) -> Vec<
     let device = report.devices.iter().find_map(|device| device.name.clone());
     let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
     report.peaks = resolved.peaks;
-    if let Some(tables) = ncu {
+    if report.source == Origin::Collector.label() {
+        same_name::of_nsys(report, &mut nsys);
+    }
+    if let Some(mut tables) = ncu {
+        same_name::of_ncu(report, &mut tables);
         let peaks = report.peaks.clone();
         counters::attach(report, &tables, peaks.as_ref());
         // Without counters nothing is held against the peaks.
