@@ -155,12 +155,15 @@ impl Summary {
     /// so many instances fit into the total.
     fn adds_up(&self, cells: &[String], count: u64, total_ns: u64) -> bool {
         let (count, total) = (u128::from(count), u128::from(total_ns));
-        // Cells of larger units have three digits behind the point.
+        // Nanoseconds are exact; cells of larger units have three digits behind the point.
         let unit_ps = self.columns.iter().find_map(|column| match column {
             Column::Total(unit) => Some(u128::from(*unit)),
             _ => None,
         });
-        let rounded = count * unit_ps.unwrap_or_default().div_ceil(1_000_000).max(1) + total / 100;
+        let rounded = match unit_ps.unwrap_or_default() {
+            0..=1_000 => 0,
+            unit => count.saturating_mul(unit.div_ceil(1_000_000)).saturating_add(total / 100),
+        };
         let min = self.time(cells, |c| matches!(c, Column::Min(_))).map(u128::from);
         let max = self.time(cells, |c| matches!(c, Column::Max(_))).map(u128::from);
         min.is_none_or(|min| min.saturating_mul(count) <= total + rounded)
@@ -315,7 +318,7 @@ mod tests {
     #[test]
     fn notes_units_separators_and_ragged_rows() {
         let text = "NOTICE: Existing SQLite export found: x.sqlite\n\n ** CUDA GPU Kernel Summary:\n\n\
-            Time(%),Total Time (us),Instances,Average,Minimum,Maximum,Name\n\
+            Time(%),Total Time (us),Instances,Average,Min (us),Max (us),Name\n\
             50.0,\"1,000.5\",\"2,000\",0.5,0.4,0.6,_Z1av\n\
             25.0,10,1,10,10,10,_Z1bv,extra\n\
             25.0,oops,1,1,1,1,_Z1cv\n\
