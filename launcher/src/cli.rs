@@ -280,6 +280,37 @@ mod tests {
     }
 
     #[test]
+    fn the_examples_of_the_help_run() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let mut seen = 0;
+        for line in EXAMPLES.lines().filter(|line| line.contains("stage2-launch ")) {
+            let (before, command) = line.split_once("stage2-launch ").expect("a command");
+            if !before.trim().is_empty() && !before.starts_with("  (cd examples && ") {
+                continue;
+            }
+            let words = shlex::split(command.trim_end_matches(')')).expect("words");
+            let words = std::iter::once("stage2-launch".to_owned()).chain(words);
+            let cli = Cli::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
+            let overrides = match cli.command {
+                None => cli.overrides,
+                Some(Command::Merge { overrides, .. } | Command::Report { overrides, .. }) => {
+                    overrides
+                }
+                Some(_) => Vec::new(),
+            };
+            let request = crate::launch::request(&cli.options, overrides);
+            crate::config::compose(&request).unwrap_or_else(|e| panic!("{line}: {e}"));
+            // A module of Python is looked for where the example runs.
+            if cli.workload.iter().any(|word| word == "runner") {
+                assert!(before.contains("cd examples"), "{line}");
+                assert!(std::path::Path::new(root).join("examples/runner/__main__.py").is_file());
+            }
+            seen += 1;
+        }
+        assert_eq!(seen, 9, "all of them");
+    }
+
+    #[test]
     fn times_have_units() {
         for (text, expected) in
             [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("1500ms", 2)]
