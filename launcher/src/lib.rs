@@ -13,6 +13,7 @@ mod cli;
 pub mod config;
 mod demo;
 pub mod env;
+mod exit;
 mod failure;
 mod files;
 pub mod finding;
@@ -29,6 +30,7 @@ pub mod report;
 pub mod roofline;
 mod run;
 mod terminal;
+mod workload;
 
 use std::ffi::OsString;
 

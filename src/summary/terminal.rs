@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::rows::{self, PATHS, Section, TOP, ms, percent, us};
 use super::shown::Shown;
 use super::{LIBRARIES, Summary};
-use stage2_figures::text;
+use stage2_figures::{shorten_kernel, text};
 
 /// Characters of a kernel name.
 const NAME: usize = 60;
@@ -109,7 +109,7 @@ fn write_sections(
                 percentile(50),
                 percentile(99),
                 percent(line.total_ns, whole),
-                text::shorten(&line.name, NAME),
+                shorten_kernel(&line.name, NAME),
             )?;
         }
         left_out(out, section.rows.iter().skip(TOP).map(|line| line.total_ns), "kernels")?;

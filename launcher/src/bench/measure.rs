@@ -11,6 +11,7 @@ use crate::nsys::load::sqlite;
 use crate::plan::{NSYS_BASE, Pass};
 use crate::report::model::{PathKind, RunInfo};
 use crate::run::Ran;
+use stage2_figures::text::visible_path;
 
 /// One way to run the workload.
 #[derive(Clone, Debug, Serialize)]
@@ -107,6 +108,12 @@ pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> Result<Record
     }
     let capture = load_folder_with(folder, libraries);
     if capture.processes.is_empty() {
+        if capture.files_refused == 0 && capture.findings.is_empty() {
+            let folder = visible_path(folder);
+            return Err(format!(
+                "{folder} has no spool file (*.s2t): no process loaded the collector, or none used CUDA or NVTX"
+            ));
+        }
         let told: Vec<String> = capture.findings.iter().map(ToString::to_string).collect();
         return Err(told.join("; "));
     }

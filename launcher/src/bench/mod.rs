@@ -22,6 +22,7 @@ use crate::load::libraries::LibraryDomains;
 use crate::plan::{self, Pass, Plan};
 use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, describe_exit, run_alone};
 use crate::terminal::{Terminal, print};
+use crate::workload;
 use compare::Results;
 use measure::{Configuration, Recorded, Run};
 
@@ -82,6 +83,7 @@ pub(crate) fn bench(
             .map(|()| 0)
             .map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")));
     }
+    workload::find(job.command.first().map_or_else(Default::default, |word| word.as_os_str()))?;
     let folder = folder.create()?;
     folder.claim(FIRST_ROUND)?;
     let interrupted = "the benchmark ends here, without a result".to_owned();

@@ -24,7 +24,8 @@ pub fn load_folder(folder: &Path) -> Capture {
 /// The same, with a list of libraries of one's own.
 pub fn load_folder_with(folder: &Path, libraries: &LibraryDomains) -> Capture {
     let files = match list(folder) {
-        Ok(files) if files.is_empty() => return nothing(no_spool(folder)),
+        // What an empty folder means depends on the run: `merge::empty` says it.
+        Ok(files) if files.is_empty() => return Capture::default(),
         Ok(files) => files,
         Err(error) => return nothing(no_folder(folder, &error)),
     };
@@ -173,18 +174,6 @@ fn refused(error: &ReadError) -> Finding {
         why: "the process that wrote it is missing from every number here, in whole or in part"
             .to_owned(),
         remedy: text::visible(remedy.as_bytes()),
-    }
-}
-
-fn no_spool(folder: &Path) -> Finding {
-    Finding {
-        severity: Severity::Error,
-        what: format!("{}: no spool file (*.s2t)", text::visible_path(folder)),
-        why: "no process of the workload loaded the collector, or none used CUDA or NVTX"
-            .to_owned(),
-        remedy: "run the workload again with STAGE2_LOG=info and look for lines that begin with \
-                 `stage2:`"
-            .to_owned(),
     }
 }
 

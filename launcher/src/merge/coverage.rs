@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{META_GPU_OFF, META_INCOMPLETE, is_simulated};
+use super::{META_GPU_OFF, META_INCOMPLETE, empty, is_simulated};
 use crate::load::{Capture, FileEnding, META_SAMPLE, ProcessCapture};
-use crate::report::model::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
+use crate::report::model::{Coverage, CoverageCounts, Empty, ProcessCoverage, Status, Verdict};
 use crate::report::numbers::count;
 use stage2_figures::text::visible;
+
+/// How the verdict on a capture without GPU work begins.
+pub(super) const EMPTY: &str = "EMPTY: no GPU work was recorded";
 
 /// The coverage of a capture.
 pub(super) fn coverage(capture: &Capture) -> Coverage {
@@ -14,8 +17,12 @@ pub(super) fn coverage(capture: &Capture) -> Coverage {
     let mut total = CoverageCounts::default();
     processes.iter().for_each(|process| total.add(&process.counts));
     let files_refused = capture.files_refused;
-    let mut coverage = Coverage { verdict: Verdict::default(), total, files_refused, processes };
+    let mut coverage =
+        Coverage { verdict: Verdict::default(), empty: None, total, files_refused, processes };
     coverage.verdict = verdict(&coverage);
+    if coverage.verdict.status == Status::Empty {
+        coverage.empty = Empty::of(empty::of_capture(capture));
+    }
     coverage
 }
 
@@ -85,15 +92,12 @@ fn verdict(coverage: &Coverage) -> Verdict {
     let total = &coverage.total;
     let part = part(coverage);
     if records == 0 {
-        let mut why: Vec<String> =
-            coverage.processes.iter().filter_map(|process| process.gpu_off.clone()).collect();
-        why.sort();
-        why.dedup();
-        why.extend(gaps);
-        let text = match why.is_empty() {
-            true => format!("EMPTY: no GPU work was recorded{part}"),
-            false => format!("EMPTY: no GPU work was recorded ({}){part}", why.join("; ")),
+        // `empty::explain` adds the cause.
+        let gaps = match gaps.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", gaps.join("; ")),
         };
+        let text = format!("{EMPTY}{gaps}{part}");
         return Verdict { status: Status::Empty, text };
     }
     if gaps.is_empty() {

@@ -6,6 +6,7 @@ use super::first_screen::SIMULATED;
 use super::model::{Report, StageRow};
 use super::numbers::{count, ms3, or_absent, percent1, us3};
 use super::ranks_md;
+use stage2_figures::shorten_kernel;
 use stage2_figures::text::{shorten, visible_path};
 
 /// Stages that are shown.
@@ -49,7 +50,7 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
             or_absent(kernel.percent, percent1),
             count(kernel.calls),
             or_absent(kernel.mean_ns, us3),
-            shorten(kernel.name, NAME_LIMIT),
+            shorten_kernel(kernel.name, NAME_LIMIT),
         )
     }));
     lines.push(format!("report: {}", visible_path(report_md)));

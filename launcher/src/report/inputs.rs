@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::model::{Fact, PassInfo, RunInfo};
+use crate::bundle::RunState;
 use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
@@ -53,6 +54,7 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
     let env = read(run_dir, "env.json", json, &mut findings);
     let config = read(run_dir, "config.yaml", yaml, &mut findings);
     let top_n = top_n(&config, &mut findings);
+    findings.extend(never_closed(&run));
     findings.extend(run_findings(&run));
     Inputs {
         run: RunInfo {
@@ -143,6 +145,35 @@ fn top_n(config: &Value, findings: &mut Vec<Finding>) -> usize {
     })
 }
 
+/// What to tell of a run whose record says that its passes still run.
+fn never_closed(run: &Value) -> Option<Finding> {
+    let running = serde_json::to_value(RunState::Running).ok()?;
+    (run.get("state") == Some(&running)).then(|| {
+        let name = |pass: &Value, status: &str| {
+            (pass.get("status")?.as_str()? == status).then(|| pass.get("name").and_then(shallow))?
+        };
+        let passes = run.get("passes").and_then(Value::as_array);
+        let of = |status| passes.into_iter().flatten().filter_map(|p| name(p, status)).collect();
+        let (running, planned): (Vec<String>, Vec<String>) = (of("running"), of("planned"));
+        let during = match running.is_empty() {
+            true => "between two passes".to_owned(),
+            false => format!("during the pass {}", running.join(", ")),
+        };
+        let later = match planned.is_empty() {
+            true => String::new(),
+            false => format!("; not run: {}", planned.join(", ")),
+        };
+        Finding::new(
+            Severity::Warning,
+            "the run record was never closed",
+            format!(
+                "stage2-launch was killed {during}, or still runs: what came later is missing{later}"
+            ),
+            "run it again to have all passes",
+        )
+    })
+}
+
 fn run_findings(run: &Value) -> Vec<Finding> {
     let listed = run.get("findings").and_then(Value::as_array);
     let parse = |value: &Value| serde_json::from_value::<Finding>(value.clone()).ok();
@@ -176,6 +207,7 @@ fn passes(run: &Value) -> Vec<PassInfo> {
         exit: pass.get("exit").and_then(shallow),
         duration_ms: pass.get("duration_ms").and_then(Value::as_u64),
         why: pass.get("why").and_then(shallow).filter(|why| !why.is_empty()),
+        not_loaded: pass.get("not_loaded").and_then(shallow),
     };
     listed.into_iter().flatten().map(pass).collect()
 }

@@ -33,11 +33,11 @@ use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::load::stats::mean;
-use crate::merge::{self, counters, fallback, merge, passes, timeline};
+use crate::merge::{self, counters, empty, fallback, merge, passes, same_name, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
-use model::{DeviceRow, ProcessRow, Report, Times};
+use model::{DeviceRow, Origin, ProcessRow, Report, Times};
 
 /// Folder of the spools in a run's folder.
 const COLLECTOR: &str = "collector";
@@ -55,6 +55,8 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// What the reports cover.
     pub coverage: serde_json::Value,
+    /// The same in one word.
+    pub status: model::Status,
     /// Lines for the terminal.
     pub headline: Vec<String>,
     /// Whether the records come from a simulated GPU.
@@ -91,6 +93,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     regions::add(&mut report, run_dir, &inputs.config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
+    empty::explain(&mut report, collected);
     let baseline = run_dir.join(BASELINE_DIR);
     let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
@@ -101,6 +104,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),
         coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
+        status: report.coverage.verdict.status,
         tools: tools(&report),
         processes: report.processes,
         devices: report.devices,
@@ -119,7 +123,7 @@ fn add_tools(
     (configured, libraries): (&Hardware, &LibraryDomains),
 ) -> Vec<&'static str> {
     let mut findings = Vec::new();
-    let nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
+    let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
     let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
     if let Some(tables) = &mut ncu {
         tables.leave_out(libraries);
@@ -135,7 +139,11 @@ fn add_tools(
     let device = report.devices.iter().find_map(|device| device.name.clone());
     let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
     report.peaks = resolved.peaks;
-    if let Some(tables) = ncu {
+    if report.source == Origin::Collector.label() {
+        same_name::of_nsys(report, &mut nsys);
+    }
+    if let Some(mut tables) = ncu {
+        same_name::of_ncu(report, &mut tables);
         let peaks = report.peaks.clone();
         counters::attach(report, &tables, peaks.as_ref());
         // Without counters nothing is held against the peaks.

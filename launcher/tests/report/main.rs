@@ -4,6 +4,7 @@ mod brute_force;
 mod build;
 mod damage;
 mod deep;
+mod empty;
 mod fixture;
 mod golden;
 mod html;

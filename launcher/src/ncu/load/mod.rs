@@ -331,7 +331,7 @@ fn read_details<R: Read>(
     });
 }
 
-/// Names that are not mangled cannot be compared with those of other sources.
+/// Names that are not mangled are compared with those of other sources with more effort.
 fn check_names(tables: &mut Tables) {
     let demangled = |name: &str| name.contains(['(', '<', ' ']);
     let shown = tables.kernels.iter().find(|kernel| demangled(&kernel.key.kernel));
@@ -339,9 +339,10 @@ fn check_names(tables: &mut Tables) {
     if let Some(kernel) = shown {
         let name = stage2_figures::text::shorten(&kernel.key.kernel, 60);
         tables.findings.push(Finding::new(
-            Severity::Warning,
-            "ncu: the kernels cannot be joined with those of other sources",
-            format!("their names are demangled ({name}), and tools differ in how they do that"),
+            Severity::Note,
+            format!("ncu: names of kernels are demangled ({name})"),
+            "tools differ in how they do that: such kernels are joined with those of other sources by \
+             normalised name, grid and block, where that is unique",
             "import the report with --print-kernel-base mangled",
         ));
     }

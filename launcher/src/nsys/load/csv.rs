@@ -15,6 +15,9 @@ use crate::load::libraries::LibraryDomains;
 /// Larger files are no summaries.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
+/// More instances than this have a total: none takes less than a nanosecond.
+const MOST_UNTIMED: u128 = 1_000_000;
+
 /// One table of a file.
 #[derive(Debug)]
 struct Summary {
@@ -66,8 +69,8 @@ fn note_odd_rows(tables: &mut Tables, path: &Path, odd: u64) {
         tables.complete = false;
         tables.counts.odd_rows += odd;
         let what = format!("{odd} rows of {} cannot be used", path.display());
-        let why =
-            "they have too few cells, or cells that are no numbers; the file may be cut short";
+        let why = "they have too few cells, cells that are no numbers, or numbers that contradict each \
+                   other (shortest, mean, longest); the file may be damaged";
         tables.findings.push(Finding::new(Severity::Warning, what, why, "write the file again"));
     }
 }
@@ -148,9 +151,31 @@ impl Summary {
     fn usable(&self, cells: &[String]) -> bool {
         let counted = |c: &Column| matches!(c, Column::Instances | Column::KernelInstances);
         let count = self.columns.iter().position(counted).and_then(|i| cells.get(i));
+        let count = count.and_then(|cell| number(cell));
+        let total = self.time(cells, |c| matches!(c, Column::Total(_)));
         cells.len() >= self.columns.len()
-            && count.and_then(|cell| number(cell)).is_some()
-            && self.time(cells, |c| matches!(c, Column::Total(_))).is_some()
+            && count.zip(total).is_some_and(|(count, total)| self.adds_up(cells, count, total))
+    }
+
+    /// Whether the mean lies between the shortest and the longest, as far as these are rounded, and
+    /// so many instances fit into the total.
+    fn adds_up(&self, cells: &[String], count: u64, total_ns: u64) -> bool {
+        let (count, total) = (u128::from(count), u128::from(total_ns));
+        // Nanoseconds are exact; cells of larger units have three digits behind the point.
+        let unit_ps = self.columns.iter().find_map(|column| match column {
+            Column::Total(unit) => Some(u128::from(*unit)),
+            _ => None,
+        });
+        let rounded = match unit_ps.unwrap_or_default() {
+            0..=1_000 => 0,
+            unit => count.saturating_mul(unit.div_ceil(1_000_000)).saturating_add(total / 100),
+        };
+        let min = self.time(cells, |c| matches!(c, Column::Min(_))).map(u128::from);
+        let max = self.time(cells, |c| matches!(c, Column::Max(_))).map(u128::from);
+        min.is_none_or(|min| min.saturating_mul(count) <= total + rounded)
+            && max.is_none_or(|max| total <= max.saturating_mul(count) + rounded)
+            && (min <= max || max.is_none())
+            && count <= total.max(MOST_UNTIMED)
     }
 
     fn cell<'a>(&self, cells: &'a [String], wanted: Column) -> Option<&'a str> {
@@ -212,7 +237,8 @@ fn kernels(tables: &mut Tables, summaries: &[Summary]) {
     let nameless = tables.nameless_calls();
     if nameless > 0 {
         let what = format!("{nameless} kernels of the CSV tables have no mangled name");
-        let why = "they cannot be joined with those of other tools";
+        let why =
+            "they are joined with those of other tools by normalised names, where that is unique";
         let remedy = "write the table with them: nsys stats --report cuda_gpu_kern_sum:mangled";
         tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
     }
@@ -305,9 +331,9 @@ mod tests {
     #[test]
     fn notes_units_separators_and_ragged_rows() {
         let text = "NOTICE: Existing SQLite export found: x.sqlite\n\n ** CUDA GPU Kernel Summary:\n\n\
-            Time(%),Total Time (us),Instances,Average,Minimum,Maximum,Name\n\
-            50.0,\"1,000.5\",\"2,000\",1,1,1,_Z1av\n\
-            25.0,10,1,1,1,1,_Z1bv,extra\n\
+            Time(%),Total Time (us),Instances,Average,Min (us),Max (us),Name\n\
+            50.0,\"1,000.5\",\"2,000\",0.5,0.4,0.6,_Z1av\n\
+            25.0,10,1,10,10,10,_Z1bv,extra\n\
             25.0,oops,1,1,1,1,_Z1cv\n\
             25.0,10\n\
             Processing [x] with [y]...\n";
@@ -317,6 +343,26 @@ mod tests {
         assert_eq!((tables.counts.odd_rows, tables.complete), (2, false));
         let names: Vec<_> = tables.kernels.iter().map(|k| k.name.as_str()).collect();
         assert_eq!(names, ["_Z1av", "_Z1bv"]);
+    }
+
+    #[test]
+    fn numbers_that_contradict_each_other_are_not_taken_as_given() {
+        let rows = [
+            ("100,10,10.0,10.0,9,12", true),
+            ("100,10,10.0,10.0,13,12", false),
+            ("100,10,10.0,10.0,11,12", false),
+            ("100,10,10.0,10.0,5,9", false),
+            ("100,9000000000000000000,0,0,0,12", false),
+            ("18446744073709551615,18446744073709551615,1,1,18446744073709551615,1", false),
+            ("0,3,0,0,0,0", true),
+        ];
+        for (row, usable) in rows {
+            let text = format!("{HEAD}100.0,{row},0.0,_Z1av\n");
+            let tables = load_text(&[("k_mangled.csv", &text)]);
+            assert_eq!(tables.kernels.len(), usize::from(usable), "{row}");
+            assert_eq!((tables.counts.odd_rows, tables.complete), (u64::from(!usable), usable));
+            assert_eq!(tables.findings.is_empty(), usable, "{row}: {:?}", tables.findings);
+        }
     }
 
     #[test]

@@ -339,7 +339,7 @@ impl Reader<'_> {
             note(
                 Severity::Warning,
                 format!("{nameless} of {kernels} kernels in {file} have no mangled name"),
-                "they cannot be joined with those of other tools",
+                "they are joined with those of other tools by normalised names, where that is unique",
                 "record them with nsys 2022.4 or newer",
             );
         }

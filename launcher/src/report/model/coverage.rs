@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::Empty;
 use crate::load::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
 
 /// Coverage of a capture.
@@ -11,6 +12,9 @@ use crate::load::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
 pub struct Coverage {
     /// All of it in one line.
     pub verdict: Verdict,
+    /// Why there is no GPU work, where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty: Option<Empty>,
     /// Over all processes.
     pub total: CoverageCounts,
     /// Spool files that could not be read at all.

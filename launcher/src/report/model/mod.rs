@@ -5,6 +5,7 @@
 
 mod costs;
 mod coverage;
+mod empty;
 mod insight;
 mod ranks;
 mod rows;
@@ -19,6 +20,7 @@ use crate::finding::Finding;
 use crate::load::META_SAMPLE;
 use crate::ncu::regions::RegionTable;
 pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
+pub use empty::{Empty, EmptyCause, EmptyReason};
 pub use insight::{Insight, ModelUse, ModelWindows};
 pub use ranks::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Ranks, UnmatchedRow};
 pub use rows::{
@@ -170,6 +172,9 @@ pub struct PassInfo {
     pub duration_ms: Option<u64>,
     /// Why it failed or was left out.
     pub why: Option<String>,
+    /// Why the collector was not loaded into the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_loaded: Option<String>,
 }
 
 /// A fact and its value.

@@ -5,6 +5,7 @@ use super::super::numbers::{ms3, percent1};
 use super::super::stakeholder::class_shares;
 use super::super::stakeholder_md::{Stakeholder, TopKernelRow};
 use super::markdown::text;
+use stage2_figures::shorten_kernel;
 use stage2_figures::text::shorten;
 
 /// Bars of one kind.
@@ -91,7 +92,7 @@ fn kernel(row: &TopKernelRow) -> Option<Bar> {
         row.bound.as_ref().map(|bound| format!("{bound}-bound")),
     ];
     Some(Bar {
-        name: row.kernel.clone(),
+        name: shorten_kernel(&row.kernel, NAME_LIMIT),
         parts: vec![("busy", percent)],
         value: facts.into_iter().flatten().collect::<Vec<_>>().join(", "),
     })

@@ -8,6 +8,7 @@ use crate::report::numbers::{count, ms3, or_absent, percent1};
 use crate::report::table::Align::{Left, Right};
 use crate::report::table::Table;
 use crate::roofline::bound;
+use stage2_figures::shorten_kernel;
 use stage2_figures::text::{code, plain, shorten};
 
 /// Rows of a table here.
@@ -90,7 +91,7 @@ pub(super) fn roofline(report: &Report) -> String {
         let roof = &c.roofline;
         let scaled = |value: Option<f64>, by: f64| number(value.map(|v| v / by), 2);
         table.row([
-            code(&shorten(&row.kernel, 80)),
+            code(&shorten_kernel(&row.kernel, 80)),
             code(&row.stage),
             ms3(row.times.total_ns),
             number(c.sm_percent, 1),

@@ -12,6 +12,7 @@ use super::{
 use crate::finding::{Finding, Severity};
 use crate::operators::{Absence, OperatorRow};
 use crate::report::model::Fact;
+use stage2_figures::shorten_kernel;
 use stage2_figures::text::{code, shorten, visible};
 
 /// Rows of a table; metrics.json has them all.
@@ -211,7 +212,7 @@ pub(super) fn kernels(rows: &Section<TopKernelRow>) -> String {
     let or_text = |value: &Option<String>| or_absent(value.as_deref(), text);
     section("Top Kernels", rows, columns, |_, row| {
         [
-            name(&row.kernel),
+            code(&shorten_kernel(&visible(row.kernel.as_bytes()), NAME_LIMIT)),
             ms3(row.total_ns),
             count(row.calls),
             or_absent(row.mean_ns, ms6),
