@@ -55,10 +55,14 @@ pub fn simulator() -> PathBuf {
 impl Guest {
     /// A guest that does what the hazard says, with the collector preloaded.
     pub fn new(hazard: &str) -> Self {
+        Self::program(built("guest")).argument(hazard)
+    }
+
+    /// Another program, with the collector preloaded.
+    pub fn program(path: impl AsRef<std::ffi::OsStr>) -> Self {
         let folder = tempfile::tempdir().expect("folder");
-        let mut command = Command::new(built("guest"));
+        let mut command = Command::new(path);
         command
-            .arg(hazard)
             .env_clear()
             .env("LD_PRELOAD", collector())
             .env("STAGE2_TEST_SIM", simulator())
@@ -68,6 +72,12 @@ impl Guest {
             .env("STAGE2_SUMMARY", "off")
             .env("STAGE2_OUT", folder.path());
         Guest { folder, command }
+    }
+
+    /// One word more on its command line.
+    pub fn argument(mut self, word: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.arg(word);
+        self
     }
 
     /// Sets a variable.

@@ -38,6 +38,8 @@ pub(crate) trait Spawner {
 
 /// A process that was started and not reaped.
 pub(crate) trait Process {
+    /// Has the collectors in it bring their trace files up to date, for a bounded time.
+    fn flush(&self);
     /// Sends it a signal.
     fn signal(&self, signal: Signal) -> std::io::Result<()>;
     /// Whether a Ctrl-C of the terminal reaches it.
@@ -191,6 +193,7 @@ impl<P: Process> Running<P> {
         terminal.progress(&format!(
             "{signal}: waiting for the workload to end, then the bundle is written; Ctrl-C kills it"
         ));
+        self.process.flush();
         // The terminal has given it to the workload as well: twice would be once too often.
         if !(from_terminal && self.process.in_our_group()) {
             self.send(signal, terminal);
@@ -203,6 +206,7 @@ impl<P: Process> Running<P> {
             Some(Step::Terminate) => {
                 self.cause = Cause::Timeout;
                 terminal.progress("time is over: the workload is asked to end");
+                self.process.flush();
                 self.send(Signal::SIGTERM, terminal);
                 self.next = Instant::now().checked_add(self.grace).map(|at| (at, Step::Kill));
                 true
@@ -216,6 +220,7 @@ impl<P: Process> Running<P> {
     }
 
     fn kill(&mut self) {
+        self.process.flush();
         // Fails only when the process is over, which is what was wanted.
         let _ = self.process.signal(Signal::SIGKILL);
         self.next = Some((Instant::now() + KILL_WAIT, Step::GiveUp));

@@ -2,6 +2,7 @@
 
 mod alone;
 mod child;
+mod flush;
 mod imports;
 mod library;
 mod ncu_kernels;

@@ -14,6 +14,7 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp};
 
 use super::child::{Event, Process, SpawnError, Spawner};
+use super::flush::{self, FlushPage};
 use super::tee::Tee;
 use crate::bundle::WorkloadExit;
 use crate::finding::Finding;
@@ -31,6 +32,8 @@ pub(crate) struct Spawned {
     /// It leads a process group, which gets what it gets.
     group: bool,
     signalled: Cell<bool>,
+    /// Of a pass with the collector.
+    page: Option<FlushPage>,
 }
 
 impl Spawner for System {
@@ -52,6 +55,14 @@ impl Spawner for System {
         }
         let mut command = Command::new(program);
         command.args(arguments).envs(&pass.environment);
+        // Without a page the collectors lose the last flush period where a signal ends them.
+        let collects = pass.environment.contains_key("STAGE2_OUT");
+        let page = collects.then(FlushPage::new).and_then(Result::ok);
+        match &page {
+            Some(page) => command.env(flush::VARIABLE, page.value()),
+            // One of a launcher around this one.
+            None => command.env_remove(flush::VARIABLE),
+        };
         if let Some(cwd) = &pass.cwd {
             command.current_dir(cwd);
         }
@@ -70,7 +81,7 @@ impl Spawner for System {
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
         announce_exit(pid, events);
         let group = pass.capture.is_some();
-        Ok(Spawned { child, pid, tee, group, signalled: Cell::new(false) })
+        Ok(Spawned { child, pid, tee, group, signalled: Cell::new(false), page })
     }
 }
 
@@ -103,6 +114,12 @@ fn announce_exit(pid: Pid, events: Sender<Event>) {
 }
 
 impl Process for Spawned {
+    fn flush(&self) {
+        if let Some(page) = &self.page {
+            page.ask();
+        }
+    }
+
     fn signal(&self, signal: Signal) -> io::Result<()> {
         self.signalled.set(true);
         let sent = if self.group { killpg(self.pid, signal) } else { kill(self.pid, signal) };

@@ -20,13 +20,18 @@ use crate::terminal::Verbosity;
 struct Actor {
     events: Sender<Event>,
     received: Rc<RefCell<Vec<Signal>>>,
+    flushes: Cell<usize>,
     dies_of: Vec<Signal>,
     in_our_group: bool,
     exit: WorkloadExit,
 }
 
 impl Process for Actor {
+    fn flush(&self) {
+        self.flushes.set(self.flushes.get() + 1);
+    }
     fn signal(&self, signal: Signal) -> io::Result<()> {
+        assert!(self.flushes.get() > self.received.borrow().len(), "each after a flush");
         self.received.borrow_mut().push(signal);
         if self.dies_of.contains(&signal) {
             let _ = self.events.send(Event::Exited);
@@ -73,6 +78,7 @@ impl Spawner for Stage {
         Ok(Actor {
             events,
             received: self.received.clone(),
+            flushes: Cell::new(0),
             dies_of: self.dies_of.clone(),
             in_our_group: self.in_our_group,
             exit: self.exit,
