@@ -238,7 +238,7 @@ fn one_kernel_again_and_again_is_no_step() {
 fn a_little_loop_in_a_long_program_is_not_its_step() {
     let mut program = Program::default();
     program.run(&random(4_000, 9, 100));
-    (0..50).for_each(|_| program.run(&[1, 2, 3, 4]));
+    (0..300).for_each(|_| program.run(&[1, 2, 3, 4]));
     program.run(&random(4_000, 10, 100));
     assert!(program.repeats().is_empty());
 }
