@@ -332,9 +332,6 @@ impl Speaker<'_> {
             top.class.label(),
             calls(top.calls)
         );
-        if top.class == KernelClass::Communication {
-            return Some(self.say(Rule::TopKernel, None, format!("{text}{WAITING}"), None));
-        }
         let part = self.busy_part(percent);
         let unknown = top.bound.is_none();
         let then = "Profile it with counters (the ncu pass; pipeline.ncu.stage chooses the stage) \
