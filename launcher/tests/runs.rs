@@ -233,7 +233,7 @@ fn a_workload_that_takes_the_bundle_away_leaves_no_result() {
     let failing = format!("{script}; exit 5");
     let assert = sandbox.launch(&["--", "sh", "-c", &failing]).assert().code(5);
     let output = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert_eq!(output.matches("the folder of the run is gone").count(), 1, "{output}");
+    assert_eq!(output.matches("error: the folder of the run is gone").count(), 1, "{output}");
     for wrong in ["are kept", "bundle:", "stage2-launch report", "out of date", "cannot be made"] {
         assert!(!output.contains(wrong), "{wrong} in {output}");
     }

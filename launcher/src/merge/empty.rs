@@ -122,7 +122,7 @@ fn ranges_never_opened<'c>(
 ) -> Option<EmptyReason> {
     let (mut filters, mut opened) = (Vec::new(), false);
     for process in recording {
-        let Some(filter) = process.ranges() else { return None };
+        let filter = process.ranges()?;
         filters.push(visible(filter.as_bytes()));
         opened |= process.path_times.values().any(|times| times.sampled.instances > 0);
     }
