@@ -75,6 +75,14 @@ pub struct Instances {
 }
 
 impl Instances {
+    /// Counts further ones.
+    pub fn add(&mut self, more: &Instances) {
+        self.count = self.count.saturating_add(more.count);
+        self.asked = self.asked.saturating_add(more.asked);
+        self.recorded = self.recorded.saturating_add(more.recorded);
+        self.host_ns = self.host_ns.saturating_add(more.host_ns);
+    }
+
     /// What stands for all instances, given that only some were recorded. As it is where none
     /// was asked for or recorded (the work of a range that went on under another path).
     pub fn scaled(&self, recorded: u64) -> u64 {

@@ -55,6 +55,8 @@ pub struct Counters {
     pub incomplete: Counter,
     pub beyond_limits: Counter,
     pub calls_turned_away: Counter,
+    /// Fields of ranges, or payloads whole, that were left out: behind pointers, of kinds that are
+    /// not read, beyond what is kept, or contrary to their schema. The spool has it as a fact.
     pub range_fields: Counter,
     /// GPU records left out because `STAGE2_RANGES` does not ask for them.
     pub filtered: Counter,
@@ -78,7 +80,6 @@ impl Counters {
             late_switches: self.late_switches.get(),
             beyond_limits: self.beyond_limits.get(),
             calls_turned_away: self.calls_turned_away.get(),
-            range_fields: self.range_fields.get(),
         }
     }
 }

@@ -64,6 +64,10 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
     // the process, because it is what called us.
     let api = unsafe { Api::load(found.library) }.map_err(|error| Off(error.to_string()))?;
     let version = library::known_version(&api)?;
+    let loaded = find::process::mapped_files();
+    if let Some(off) = library::refusal(version, api.path(), cuda_version, &loaded) {
+        return Err(off);
+    }
     // CUPTI may call back for the life of the process.
     let api: &'static Api = Box::leak(Box::new(api));
     let mut subscriber = subscribe(api)?;

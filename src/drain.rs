@@ -4,6 +4,7 @@
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
 mod facts;
+mod open_at_end;
 mod output;
 mod own_file;
 mod pace;
@@ -351,6 +352,9 @@ impl Drain {
         if let (Err(error), true) = (&flushed, holds_some) {
             self.say_incomplete(&format!("CUPTI did not hand over its last records ({error})"));
         }
+        self.output.count("ranges.fields_left_out", self.shared.counters.range_fields.get());
+        let open = open_at_end::say(&self.ranges, &self.names, &self.shared.events);
+        self.output.count("ranges.open_at_end", open);
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);
         for open in self.ranges.still_open(clock::mono()) {

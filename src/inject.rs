@@ -25,7 +25,7 @@ extern "C" fn constructor() {
     if !is_glibc() {
         return;
     }
-    state::set_start(lifecycle::start_child);
+    state::set_start(|| stack::on_own(None, lifecycle::start_child));
     forks::watch();
     let Some(own) = OwnPath::find() else { return };
     let cuda = open_door(CUDA_DOOR, &own);

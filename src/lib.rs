@@ -12,9 +12,10 @@
 //! | door | [`inject`], [`lifecycle`] | a call by the loader, the driver or NVTX | a running collector |
 //! | end | [`ends`], [`forks`] | the end of the process; a forked child | a whole trace file; a new start |
 //! | produce | [`cupti`] | CUPTI's callbacks | full buffers in the [`pool`], events |
-//! | produce | [`nvtx`] | the guest's NVTX calls | [`event`]s with a fence each |
+//! | produce | [`nvtx`] | the guest's NVTX calls | [`event`]s with a fence each, [`registry`] |
 //! | take in | [`drain`], [`decode`] | buffer bytes | activities |
 //! | attribute | [`ranges`], [`timeline`] | events, correlation ids | range instances and paths |
+//! | attribute | [`fields`] | payloads, the guest's schemas | fields of range instances |
 //! | keep | [`aggregate`], [`intern`] | attributed work | bounded tables, numbers |
 //! | show | [`drain`], [`summary`] | records, tables | the spool, the table at exit |
 //!
@@ -46,6 +47,7 @@ pub mod glob;
 pub mod handle;
 pub mod inject;
 pub mod intern;
+pub mod job;
 pub mod last_thread;
 pub mod lifecycle;
 pub mod nvtx;

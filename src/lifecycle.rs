@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::barrier::Panic;
 use crate::drain::Finished;
 use crate::event::{Event, QUEUE_EVENTS};
+use crate::job::JobFacts;
 use crate::options::Options;
 use crate::quiet::{Blocked, Uncancelled};
 use crate::state::{self, Off, Phase, STARTING, Shared};
@@ -106,6 +107,7 @@ pub fn start_gpu() {
     if shared.gpu.get().is_some() {
         return;
     }
+    let _ = shared.job_at_gpu_start.set(JobFacts::from_env());
     let gpu = if shared.options.gpu {
         shared.helpers.note(|| cupti::start(shared))
     } else {

@@ -17,6 +17,7 @@ mod apply;
 mod names;
 
 use rustc_hash::FxHashMap;
+use stage2_figures::is_library_domain;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE};
 
 use crate::counters::Counters;
@@ -153,7 +154,7 @@ pub struct Ranges {
     field_texts: u32,
     /// Thread on which a start/end range was started.
     started_on: FxHashMap<u64, u32>,
-    capture_paths: FxHashMap<u64, u32>,
+    captures: FxHashMap<u64, Place>,
     /// Reported launches by the low bits of their id; empty where none are expected.
     launches: Vec<(u64, Place)>,
     correlations: Correlations,
@@ -178,7 +179,7 @@ impl Ranges {
             definitions: Definitions::of(registry()),
             field_texts: 0,
             started_on: FxHashMap::default(),
-            capture_paths: FxHashMap::default(),
+            captures: FxHashMap::default(),
             launches: Vec::new(),
             correlations: Correlations::default(),
             next_range: RANGE_OUTSIDE + 1,
@@ -335,6 +336,23 @@ impl Ranges {
                 want: open.want,
             }
         })
+    }
+
+    /// Names of the ranges of the program (not of a library) that are open on any thread. None of
+    /// a thread that lost events (`lost` as [`crate::event::Events::lost`]): they may be closed.
+    pub fn open_in_program<'a>(
+        &'a self,
+        names: &'a Interner,
+        lost: impl Fn(u32) -> u32,
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let sure = move |(number, slot): (u32, &'a Slot)| {
+            let known = slot.known.as_deref().filter(|thread| !thread.unsure);
+            known.filter(|_| slot.lost == lost(number))
+        };
+        let open = (0..).zip(&self.threads).filter_map(sure).flat_map(|thread| &thread.open);
+        let of_program =
+            |open: &&Open| !open.gone && !open.lost && !is_library_domain(names.text(open.domain));
+        open.filter(of_program).map(|open| names.text(open.name))
     }
 
     fn thread(&mut self, number: u32) -> &mut Thread {

@@ -25,6 +25,7 @@ use crate::event::Events;
 use crate::forks;
 use crate::futex::{Flag, Lock};
 use crate::gate::{Gate, Started};
+use crate::job::JobFacts;
 use crate::last_thread::Helpers;
 use crate::options::Options;
 use crate::pool::{Full, Pool};
@@ -147,6 +148,11 @@ pub struct Shared {
     pub options: Options,
     /// The process that is recorded.
     pub pid: u32,
+    /// What the environment says about its place in a job, at the start and at that of the GPU
+    /// half: some launchers set their variables in between.
+    pub job: JobFacts,
+    /// See `job`.
+    pub job_at_gpu_start: OnceLock<JobFacts>,
     /// Events from guest threads to the drain thread.
     pub events: Events,
     /// What was seen and lost.
@@ -190,6 +196,8 @@ impl Shared {
             started: Started::new(options.is_gated()),
             options,
             pid: std::process::id(),
+            job: JobFacts::from_env(),
+            job_at_gpu_start: OnceLock::new(),
             events: Events::new(),
             counters: Counters::default(),
             gate: Gate::default(),

@@ -2,6 +2,7 @@
 
 mod markdown;
 mod rows;
+mod shown;
 mod terminal;
 
 use std::fs::{File, OpenOptions};
@@ -19,6 +20,9 @@ use crate::intern::Interner;
 use crate::options::{Options, Summary as Target};
 use crate::state::Off;
 use crate::{bounded, diag};
+
+/// Above the ranges of libraries that are in no range of the program.
+const LIBRARIES: &str = "Ranges of libraries, in no range of the program";
 
 /// The longest that the summary waits for whoever reads it. Less than the end of the guest waits
 /// for us.
@@ -99,6 +103,7 @@ impl Summary<'_> {
             (c.late_switches.get(), "ranges opened before collection was on"),
             (c.beyond_limits.get(), "ranges or names beyond what is kept"),
             (c.calls_turned_away.get(), "NVTX calls not taken in"),
+            (c.range_fields.get(), "fields of ranges left out"),
             (c.unbalanced.get(), "range ends without a start"),
             (c.unclosed.get(), "ranges still open"),
             (c.names_cut.get(), "range names cut"),

@@ -63,7 +63,7 @@ fn cuptis_without_buffers_per_thread_fall_back_to_callbacks() {
 
 #[test]
 fn every_known_cupti_is_read_with_its_own_record_sizes() {
-    for version in ["11.8", "12.0", "12.4", "12.6", "12.9", "13.0", "13.1", "13.3", "13.4"] {
+    for version in ["11.8", "12.2", "12.4", "12.6", "12.9", "13.0", "13.1", "13.3", "13.4"] {
         let left = Guest::new("return").env("STAGE2_SIM_CUPTI_VERSION", version).run();
         assert_eq!(left.expect_quiet(0).spool().kernels(), plain(), "{version}");
     }
@@ -94,6 +94,18 @@ fn replays_belong_to_the_range_open_at_replay_and_remember_where_they_were_captu
         .collect();
     assert_eq!(used.len(), per_replay);
     assert!(used.iter().all(|node| nodes.contains(node)), "{used:?} {nodes:?}");
+    // Each knows the very instance that it was captured in, by which a replay finds its bytes.
+    let paths = spool.range_paths();
+    let captured_in = spool.records.iter().filter_map(|record| match record {
+        Record::GraphNode { range, .. } => Some(paths[range].as_str()),
+        _ => None,
+    });
+    let captured = captured_in.fold(std::collections::BTreeMap::new(), |mut counts, path| {
+        *counts.entry(path).or_insert(0) += 1;
+        counts
+    });
+    let layers = [("capture/layer.0", 10), ("capture/layer.1", 20)];
+    assert_eq!(captured, layers.into_iter().collect());
 }
 
 #[test]
@@ -213,7 +225,7 @@ fn names_of_every_kind_arrive_as_they_are() {
 #[test]
 fn unbalanced_ranges_are_counted() {
     let left = Guest::new("unbalanced").run();
-    let lost = left.expect_quiet(0).spool().losses();
+    let lost = left.expect_open("never closed").spool().losses();
     assert_eq!(lost, Losses { unbalanced: 2, unclosed: 1, ..Losses::default() });
     assert_eq!(left.stdout(), "level=-2\n");
 }

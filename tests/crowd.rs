@@ -38,7 +38,7 @@ fn where_all_threads_share_a_buffer_a_thousand_lose_nothing_either() {
 
 #[test]
 fn a_bound_in_bytes_holds_and_what_it_costs_is_counted() {
-    let left = guest("crowd", 64).env("STAGE2_BUFFERS", "8M").run();
+    let left = guest("crowd", 64).env("STAGE2_BUFFERS", "32M").run();
     exact(&left, &[("crowd", 2560), ("(outside)", 64)]);
 
     let left = guest("crowd", 256).env("STAGE2_BUFFERS", "1M").run();

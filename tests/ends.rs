@@ -30,7 +30,7 @@ fn the_trace_file_is_whole_whatever_function_ends_the_process() {
 #[test]
 fn a_range_that_is_open_at_the_end_is_kept_and_counted() {
     let left = guest("_exit_soon").run();
-    let spool = left.expect_quiet(0).spool();
+    let spool = left.expect_open("never closed").spool();
     assert_eq!(spool.losses(), Losses { unclosed: 1, ..Losses::default() });
     assert!(spool.range_paths().values().any(|path| path == "never closed"));
 }

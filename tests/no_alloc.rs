@@ -6,6 +6,9 @@
 #[path = "guests/nvtx.rs"]
 #[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]
 mod nvtx;
+#[path = "guests/payload.rs"]
+#[allow(dead_code, unreachable_pub, reason = "as above")]
+mod payload;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -53,7 +56,10 @@ fn ranges_marks_and_buffers_cost_no_allocation() {
         // The choice of instances is on the way of every push and start.
         std::env::set_var("STAGE2_SAMPLE", "1/4");
     }
-    let client = nvtx::Nvtx::attached_to(stage2::inject::InitializeInjectionNvtx2);
+    let mut client = nvtx::Nvtx::attached_to(stage2::inject::InitializeInjectionNvtx2);
+    assert_eq!(client.extend(stage2::inject::InitializeInjectionNvtxExtension), 1);
+    let entries = [payload::entry(18, c"size", 0), payload::entry(18, c"comm", 8)];
+    let (schema, parameters) = (client.schema(0, 0, 16, &entries), [1u64, 2]);
     let name = std::ffi::CString::new(
         "a range name that does not fit into one event, which is why \
         it travels in pieces of which each has to be copied",
@@ -75,6 +81,10 @@ fn ranges_marks_and_buffers_cost_no_allocation() {
             let string = client.register_c(domain, &name);
             client.push_registered(domain, string, 1);
             client.pop_in(domain);
+            client.schema(domain, 0, 16, &entries);
+            let payloads = [payload::data(schema, &parameters)];
+            client.push_in(0, &payload::attributes(c"reduce", &payloads));
+            client.pop_payload(0, &payloads);
         }
     });
     assert_eq!(count, 0, "allocations in the NVTX handlers");

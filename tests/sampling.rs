@@ -188,7 +188,7 @@ fn a_fork_within_a_sampled_step_disturbs_neither_side() {
 #[test]
 fn a_sampled_range_that_is_never_closed_keeps_to_itself() {
     let left = sampled("never_closed", 4).run();
-    let spool = left.expect_quiet(0).spool();
+    let spool = left.expect_open("decode_step").spool();
     assert_eq!(spool.losses(), Losses { unclosed: 1, ..Losses::default() });
     let other = spool.samples()["other"];
     assert_eq!(other, (8, 2));

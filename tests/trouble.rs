@@ -46,6 +46,22 @@ fn a_cupti_of_an_unknown_version() {
 }
 
 #[test]
+fn a_cupti_that_would_end_the_guest_under_its_driver() {
+    let folder = tempfile::tempdir().expect("folder");
+    let copy = folder.path().join("libcupti.so.11.8");
+    std::fs::copy(simulator(), &copy).expect("a copy");
+    let guest = |driver: &str| {
+        Guest::new("return")
+            .env("STAGE2_SIM_CUPTI_VERSION", "11.8")
+            .env("STAGE2_SIM_DRIVER_VERSION", driver)
+            .env("STAGE2_CUPTI", &copy)
+            .env("STAGE2_TEST_SIM", &copy)
+    };
+    off_because(guest("13000"), &["libcupti.so.11.8", "driver is 13.0", "point STAGE2_CUPTI at"]);
+    assert_eq!(guest("11080").run().expect_quiet(0).spool().kernels()["prefill"], 100);
+}
+
+#[test]
 fn a_cupti_that_is_taken() {
     let guest = Guest::new("return").env("STAGE2_SIM_FAULT", "subscribe=39");
     off_because(guest, &["MULTIPLE_SUBSCRIBERS", "39"]);

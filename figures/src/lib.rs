@@ -9,6 +9,7 @@ mod histogram;
 mod instance;
 mod names;
 pub mod settings;
+mod signature;
 pub mod text;
 mod union;
 
@@ -16,4 +17,5 @@ pub use domains::{LIBRARY_DOMAINS, is_library_domain};
 pub use histogram::{ERROR_PERCENT, Histogram};
 pub use instance::{without_instance, without_instance_str};
 pub use names::{KernelName, kernel_name};
-pub use union::{Busy, Unions, union_ns};
+pub use signature::{comparable, shorten_kernel};
+pub use union::{BACK_TO_BACK_NS, Busy, Unions, union_ns};

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::env::PROBE_GPU;
 use crate::operators::Annotation;
@@ -15,8 +15,8 @@ Examples:
       the built-in workload, on the GPU if there is one, else on a simulated one
   stage2-launch -- python infer.py --batch 4
       any program: every kernel of it, per NVTX range
-  stage2-launch workload=hydra -- python -m runner model=tiny
-      a Hydra app: its outputs go into the bundle
+  (cd examples && stage2-launch workload=hydra -- python -m runner)
+      a Hydra app, here the example of the repository: its outputs go into the bundle
   stage2-launch 'profiling.collector.ranges=[prefill,decode*]' --timeout 5m -- ./server
       only kernels inside of these ranges, and an end after five minutes
   stage2-launch merge --nsys x.sqlite --ncu raw.csv --ncu details.csv -o OUT report.top_n=20
@@ -33,7 +33,8 @@ Examples:
 The bundle is written to tmp/stage2/<time>-<pid>/, and tmp/stage2/latest points to it.
 Exit status: the workload's own (128+N when signal N ended it); 124 after --timeout; 127 and 126 for
 a command that is not there or cannot be run; 2 for wrong usage or configuration; 70 when profiling
-failed and left no result.";
+failed or recorded no GPU work (--allow-empty lets that pass), and with --fail-on partial when records
+are missing. A failing workload's own status comes before 70.";
 
 /// Runs a workload and shows every GPU kernel of it, per NVTX range
 #[derive(Debug, Parser)]
@@ -80,6 +81,12 @@ pub(crate) struct Options {
     /// Print every command and environment change, and run nothing
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
+    /// Let a run without any GPU work end with the workload's exit status, not with 70
+    #[arg(long, global = true)]
+    pub(crate) allow_empty: bool,
+    /// End with 70 also where the coverage is `partial`: records are missing
+    #[arg(long, global = true, value_name = "COVERAGE")]
+    pub(crate) fail_on: Option<FailOn>,
     /// Say more
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
@@ -96,6 +103,13 @@ pub(crate) enum Color {
     Auto,
     Always,
     Never,
+}
+
+/// A coverage that is not good enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Something is missing.
+    Partial,
 }
 
 #[derive(Debug, Subcommand)]
@@ -225,13 +239,35 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
         if error.kind() == clap::error::ErrorKind::UnknownArgument
             && !words.iter().any(|word| word == OsStr::new("--"))
         {
-            let _ = std::io::Write::write_all(
-                &mut anstream::stderr(),
-                b"\nThe command of the workload comes after `--`: stage2-launch -- COMMAND [ARG]...\n",
+            let words = words.iter().skip(1).map(crate::plan::quote).collect::<Vec<_>>().join(" ");
+            let hint = format!(
+                "\nThe command of the workload comes after `--`, e.g. stage2-launch -- {}\n",
+                crate::terminal::printable(&words)
             );
+            let _ = std::io::Write::write_all(&mut anstream::stderr(), hint.as_bytes());
         }
         u8::try_from(error.exit_code()).unwrap_or(2)
     })
+}
+
+/// What to say to `word`, which stands where settings do and is none.
+pub(crate) fn no_setting(word: &str, words: &[String]) -> String {
+    let commands = Cli::command();
+    let names = commands.get_subcommands().filter(|known| !known.is_hide_set());
+    let near = names
+        .map(|known| known.get_name())
+        .find(|name| *name != word && strsim::damerau_levenshtein(name, word) <= 2);
+    let near =
+        near.map_or_else(String::new, |name| format!(" (did you mean the subcommand `{name}`?)"));
+    let place = match commands.find_subcommand(word) {
+        Some(_) => format!(" The subcommand `{word}` comes before every KEY=VALUE."),
+        None => String::new(),
+    };
+    let command = words.join(" ");
+    format!(
+        "`{word}` is neither a subcommand nor KEY=VALUE{near}.{place} To run a program, put it after \
+         `--`: stage2-launch -- {command}"
+    )
 }
 
 #[cfg(test)]
@@ -240,8 +276,38 @@ mod tests {
 
     #[test]
     fn the_parser_is_sound() {
-        use clap::CommandFactory as _;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_examples_of_the_help_run() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let mut seen = 0;
+        for line in EXAMPLES.lines().filter(|line| line.contains("stage2-launch ")) {
+            let (before, command) = line.split_once("stage2-launch ").expect("a command");
+            if !before.trim().is_empty() && !before.starts_with("  (cd examples && ") {
+                continue;
+            }
+            let words = shlex::split(command.trim_end_matches(')')).expect("words");
+            let words = std::iter::once("stage2-launch".to_owned()).chain(words);
+            let cli = Cli::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
+            let overrides = match cli.command {
+                None => cli.overrides,
+                Some(Command::Merge { overrides, .. } | Command::Report { overrides, .. }) => {
+                    overrides
+                }
+                Some(_) => Vec::new(),
+            };
+            let request = crate::launch::request(&cli.options, overrides);
+            crate::config::compose(&request).unwrap_or_else(|e| panic!("{line}: {e}"));
+            // A module of Python is looked for where the example runs.
+            if cli.workload.iter().any(|word| word == "runner") {
+                assert!(before.contains("cd examples"), "{line}");
+                assert!(std::path::Path::new(root).join("examples/runner/__main__.py").is_file());
+            }
+            seen += 1;
+        }
+        assert_eq!(seen, 9, "all of them");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::Options;
 use crate::env::probe_gpu;
+use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::launch::{Job, request};
@@ -41,7 +42,8 @@ pub(crate) fn job(
     let config = request(options, overrides);
     let run_dir = options.run_dir.clone();
     let (dry_run, gpu, nsys_files) = (options.dry_run, Some(gpu), Vec::new());
-    Ok(Job { command, config, run_dir, dry_run, simulator, gpu, nsys_files })
+    let rules = Rules::of(options);
+    Ok(Job { command, config, run_dir, dry_run, simulator, gpu, nsys_files, rules })
 }
 
 fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {

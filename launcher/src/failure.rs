@@ -2,7 +2,9 @@
 
 use crate::bundle::FolderError;
 use crate::config::ConfigError;
+use crate::finding::{Finding, Severity};
 use crate::run::EXIT_NO_RESULT;
+use crate::workload::NotRunnable;
 
 /// What ends the program before it has a result.
 #[derive(Debug)]
@@ -31,6 +33,13 @@ impl Failure {
             Failure::Usage(text) | Failure::NoResult(text) => text,
             Failure::NotRun { text, .. } => text,
         }
+    }
+}
+
+impl From<NotRunnable> for Failure {
+    fn from(problem: NotRunnable) -> Failure {
+        let NotRunnable { exit, what, why, remedy } = problem;
+        Failure::NotRun { text: Finding::new(Severity::Error, what, why, remedy).to_string(), exit }
     }
 }
 

@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord, Tool};
 use crate::captures::take_in;
-use crate::cli::Options;
+use crate::cli::{self, Options};
 use crate::config::{self, Composed, Config, Node, Origin, Value};
 use crate::env::{self, GpuFacts};
+use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::plan::{self, Inherited, LIBRARY, Plan};
 use crate::report;
-use crate::run::{self, EXIT_NO_RESULT, Library, Signals, System};
+use crate::run::{self, Library, Signals, System};
 use crate::terminal::{Terminal, print};
+use crate::workload;
 
 /// Something to run.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(crate) struct Job {
     pub(crate) gpu: Option<GpuFacts>,
     /// `--nsys`: captures that kernels are chosen by where no pass knows them.
     pub(crate) nsys_files: Vec<PathBuf>,
+    /// What counts as a result.
+    pub(crate) rules: Rules,
 }
 
 /// A plan and what else is known before anything runs.
@@ -50,9 +54,11 @@ impl Job {
         command: Vec<OsString>,
         nsys_files: Vec<PathBuf>,
     ) -> Result<Job, Failure> {
+        if let Some(word) = overrides.iter().find(|word| !word.contains('=')).filter(is_word) {
+            return Err(Failure::Usage(cli::no_setting(word, &overrides)));
+        }
         let config = request(options, overrides);
         if command.is_empty() {
-            // A word that is no setting is more likely the command.
             config::compose(&config)?;
             let text =
                 "there is no command to run; put it after `--`: stage2-launch -- python infer.py";
@@ -63,8 +69,8 @@ impl Job {
             take_in::check(take_in::Kind::Nsys, file)
                 .map_err(|why| Failure::Usage(format!("--nsys {}: {why}", file.display())))?;
         }
-        let dry_run = options.dry_run;
-        Ok(Job { command, config, run_dir, dry_run, simulator: None, gpu: None, nsys_files })
+        let (dry_run, rules) = (options.dry_run, Rules::of(options));
+        Ok(Job { command, config, run_dir, dry_run, simulator: None, gpu: None, nsys_files, rules })
     }
 
     /// Plans, runs, reports. The exit status is the workload's as long as there is a result.
@@ -82,6 +88,7 @@ impl Job {
         let signals = Signals::install(*terminal, interrupted)
             .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
         let (keep_last, size_limit) = (prepared.keep_last, prepared.size_limit_bytes);
+        let rules = self.rules;
         let folder = prepared.folder.clone();
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
         write_hook(&plan, &mut bundle, terminal);
@@ -96,11 +103,11 @@ impl Job {
         let closed = bundle.finish(&outcome);
         let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
         tell(&bundle.record, headline, &run_dir, terminal);
-        if let Err(error) = &closed {
-            terminal.error(&format!(
-                "{error:#}; make room and run `stage2-launch report {}`",
-                run_dir.display()
-            ));
+        if let Err(error) = closed.as_ref().map_err(|error| format!("{error:#}"))
+            && run_dir.exists()
+        {
+            let again = format!("stage2-launch report {}", run_dir.display());
+            terminal.error(&format!("{error}; make room and run `{again}`"));
         }
         // Spools of which none can be read are a measurement that failed. Where there is none at all,
         // the workload may have used no GPU.
@@ -109,14 +116,16 @@ impl Job {
         });
         // A workload that failed says more by its own status than we by ours.
         let complete = outcome.is_ok() && closed.is_ok() && !lost;
+        let result = outcome.as_ref().ok().filter(|_| complete);
+        let accepted = result.is_some_and(|found| rules.objection(found.status).is_none());
         // A run without a result takes the place of none that has one.
         if let Some(keep) = keep_last
-            && complete
+            && accepted
             && bundle.record.workload_exit.is_some()
         {
             make_room(&folder, keep, &mut bundle, terminal);
         }
-        Ok(if complete || passed.exit != 0 { passed.exit } else { EXIT_NO_RESULT })
+        Ok(rules.status(passed.exit, result, terminal))
     }
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
@@ -142,6 +151,11 @@ impl Job {
         let library = self.collector(&config, &mut findings)?;
         let manifest = config.inputs.manifest.as_deref().map(Manifest::read).transpose();
         let manifest = manifest.map_err(|e| Failure::Usage(format!("{e:#}")))?;
+        if !self.dry_run {
+            // What cannot run leaves no bundle, and `latest` as it is.
+            let program = self.command.first().cloned().unwrap_or_default();
+            workload::find(&program)?;
+        }
         let folder = make(folder)?;
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
@@ -162,7 +176,9 @@ impl Job {
         make: impl FnOnce(&plan::Request<'_>) -> Plan,
     ) -> Result<Plan, Failure> {
         let (_, config) = composed.resolved(dir)?;
+        let loading = workload::loading(&self.command, &library);
         Ok(make(&plan::Request {
+            loading: &loading,
             command: &self.command,
             config: &config,
             defaults: &config::built_in()?,
@@ -295,7 +311,9 @@ pub(crate) fn tell(record: &RunRecord, headline: &[String], dir: &Path, terminal
     if record.simulated {
         terminal.result("simulated: no real GPU took part in this run");
     }
-    terminal.result(&format!("bundle: {}", dir.display()));
+    if dir.exists() {
+        terminal.result(&format!("bundle: {}", dir.display()));
+    }
 }
 
 /// `stage2-launch report`.
@@ -322,7 +340,12 @@ pub(crate) fn report_again(
     let record = bundle::update_after_report(run_dir, &outcome)
         .map_err(|e| Failure::NoResult(format!("{e:#}")))?;
     tell(&record, &outcome.headline, run_dir, terminal);
-    Ok(0)
+    Ok(Rules::of(options).status(0, Some(&outcome), terminal))
+}
+
+/// Whether a word without `=` can be a command: `~key` takes a setting out.
+fn is_word(word: &&String) -> bool {
+    !word.starts_with('~')
 }
 
 /// `stage2-launch config`.

@@ -13,6 +13,7 @@ mod cli;
 pub mod config;
 mod demo;
 pub mod env;
+mod exit;
 mod failure;
 mod files;
 pub mod finding;
@@ -24,10 +25,12 @@ pub mod ncu;
 pub mod nsys;
 pub mod operators;
 mod plan;
+mod ranks;
 pub mod report;
 pub mod roofline;
 mod run;
 mod terminal;
+mod workload;
 
 use std::ffi::OsString;
 

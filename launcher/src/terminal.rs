@@ -11,7 +11,7 @@ use crate::finding::{Finding, Severity};
 pub(crate) enum Verbosity {
     /// Errors.
     Quiet,
-    /// Warnings, the result, and on a terminal the progress.
+    /// Warnings, the result, a line for each pass, and on a terminal all progress.
     Normal,
     /// Notes, the progress everywhere, and what is run.
     Verbose,
@@ -36,6 +36,13 @@ impl Terminal {
     /// A step of long work.
     pub(crate) fn progress(&self, text: &str) {
         if self.progress {
+            line(Style::new().dimmed(), text);
+        }
+    }
+
+    /// The end of a step that may have taken long: one line for each pass, also where nobody watches.
+    pub(crate) fn milestone(&self, text: &str) {
+        if self.verbosity >= Verbosity::Normal {
             line(Style::new().dimmed(), text);
         }
     }

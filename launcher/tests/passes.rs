@@ -287,9 +287,11 @@ fn only_the_newest_bundles_are_kept() {
         names.sort();
         names
     };
-    let words = ["run.mode=light", "run.keep_last=1", "--", "no-such-program"];
+    // Only the kernel refuses it.
+    sandbox.executable("no-program", "\u{1}\u{2}\n");
+    let words = ["run.mode=light", "run.keep_last=1", "--", "./no-program"];
     let before = bundles();
-    sandbox.launch(&words).assert().code(127).stderr(contains("was deleted").not());
+    sandbox.launch(&words).assert().code(126).stderr(contains("was deleted").not());
     let after = bundles();
     assert_eq!(after.len(), 3, "what ran nothing takes nobody's place: {after:?}");
     // Listed as the user's own, also after its reports were written again.

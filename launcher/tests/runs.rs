@@ -12,7 +12,7 @@ fn output_and_exit_status_are_the_workloads() {
     let sandbox = Sandbox::new();
     let script = "cat; echo out; echo err >&2; exit 3";
     let assert = sandbox.launch(&["-q", "--", "sh", "-c", script]).write_stdin("in\n").assert();
-    assert.code(3).stdout("in\nout\n").stderr(starts_with("err\n").and(contains("no spool file")));
+    assert.code(3).stdout("in\nout\n").stderr(starts_with("err\n").and(contains("no GPU work")));
     let run = sandbox.run_json();
     assert_eq!(run["workload_exit"], json!({"code": 3}));
     assert_eq!(run["passes"][0]["status"], "ok");
@@ -64,30 +64,52 @@ fn a_workload_that_a_signal_ends_gives_128_and_its_number() {
 }
 
 #[test]
-fn what_cannot_be_run_gives_what_a_shell_gives_and_keeps_the_bundle() {
+fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
     let sandbox = Sandbox::new();
+    sandbox.launch(&["--", "true"]).assert().success();
+    let bundles = || {
+        let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("bundles").count();
+        (entries, std::fs::read_link(sandbox.path("tmp/stage2/latest")).expect("latest"))
+    };
+    let before = bundles();
+    sandbox.executable("tools/pythagoras", "#!/bin/sh\n");
     sandbox.write("text", "echo hi\n");
     sandbox.executable("lost", "#!/no/such/interpreter\n");
-    sandbox.executable("noshebang", "\u{1}\u{2}\n");
     for (command, code, parts) in [
         ("no-such-program", 127, ["no-such-program: command not found", "PATH"]),
         ("./no-such-program", 127, ["command not found", "check the path"]),
         ("sh -c true", 127, ["command not found", "no shell is between"]),
+        ("pythagroas", 127, ["command not found", "did you mean `pythagoras`?"]),
         ("", 127, ["command not found", ""]),
         ("./text", 126, ["cannot run ./text", "chmod +x"]),
         (".", 126, ["cannot run .", "folder"]),
         ("./lost", 127, ["./lost", "interpreter"]),
-        ("./noshebang", 126, ["./noshebang", "interpreter"]),
     ] {
-        let assert = sandbox.launch(&["--", command]).assert().code(code);
-        assert.stderr(contains(parts[0])).stderr(contains(parts[1]));
-        let run = sandbox.run_json();
-        assert_eq!(run["passes"][0]["status"], "failed", "{command}");
-        assert_eq!(run["findings"][0]["severity"], "error");
-        assert!(run["workload_exit"].is_null() && run["finished"].is_string());
-        for file in ["env.json", "config.yaml", "inputs.yaml"] {
-            assert!(!sandbox.read(file).is_empty(), "{command}: {file}");
-        }
+        let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
+        path.push(common::path_without_profilers());
+        let assert = sandbox.launch(&["-q", "--", command]).env("PATH", path).assert().code(code);
+        assert
+            .stderr(contains(parts[0]).and(contains(parts[1])))
+            .stderr(predicate::function(|text: &str| text.lines().count() == 1));
+        assert_eq!(bundles(), before, "{command}: no bundle, and `latest` stays");
+        let given = ["--run-dir", "given", "--", command];
+        sandbox.launch(&given).assert().code(code);
+        assert!(!sandbox.path("given").exists(), "{command}");
+    }
+}
+
+#[test]
+fn what_only_the_kernel_refuses_leaves_a_bundle_that_says_so() {
+    let sandbox = Sandbox::new();
+    sandbox.executable("noshebang", "\u{1}\u{2}\n");
+    let assert = sandbox.launch(&["--", "./noshebang"]).assert().code(126);
+    assert.stderr(contains("./noshebang").and(contains("interpreter")));
+    let run = sandbox.run_json();
+    assert_eq!(run["passes"][0]["status"], "failed");
+    assert_eq!(run["coverage"]["empty"]["cause"], "not_started");
+    assert!(run["workload_exit"].is_null() && run["finished"].is_string());
+    for file in ["env.json", "config.yaml", "inputs.yaml"] {
+        assert!(!sandbox.read(file).is_empty(), "{file}");
     }
 }
 
@@ -207,8 +229,12 @@ fn words_that_are_no_utf8_reach_the_workload() {
 fn a_workload_that_takes_the_bundle_away_leaves_no_result() {
     let sandbox = Sandbox::new();
     let script = "rm -rf \"$(dirname \"$STAGE2_OUT\")\"";
-    sandbox.launch(&["--", "sh", "-c", script]).assert().code(70).stderr(contains("run.json"));
+    sandbox.launch(&["--", "sh", "-c", script]).assert().code(70).stderr(contains("is gone"));
     let failing = format!("{script}; exit 5");
     let assert = sandbox.launch(&["--", "sh", "-c", &failing]).assert().code(5);
-    assert.stderr(contains("the reports could not be written"));
+    let output = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert_eq!(output.matches("error: the folder of the run is gone").count(), 1, "{output}");
+    for wrong in ["are kept", "bundle:", "stage2-launch report", "out of date", "cannot be made"] {
+        assert!(!output.contains(wrong), "{wrong} in {output}");
+    }
 }

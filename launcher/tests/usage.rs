@@ -53,6 +53,23 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
 }
 
 #[test]
+fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
+    let sandbox = Sandbox::new();
+    let told = |words: &[&str], parts: &[&str]| {
+        let assert = sandbox.launch_strictly(words).assert().code(2).stdout("");
+        let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(parts.iter().all(|part| text.contains(part)), "{words:?}: {text}");
+    };
+    let neither = "`foo` is neither a subcommand nor KEY=VALUE";
+    told(&["foo"], &[neither, "stage2-launch -- foo\n"]);
+    told(&["foo", "x", "run.mode=light"], &[neither, "-- foo x run.mode=light"]);
+    told(&["foo", "--", "true"], &[neither]);
+    told(&["demoo"], &["did you mean the subcommand `demo`?"]);
+    told(&["run.mode=light", "demo"], &["`demo` comes before every KEY=VALUE"]);
+    told(&["python", "-m", "runner"], &["stage2-launch -- python -m runner"]);
+}
+
+#[test]
 fn errors_in_settings_name_the_nearest_key() {
     let sandbox = Sandbox::new();
     for (setting, parts) in [

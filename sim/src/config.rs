@@ -8,6 +8,8 @@ use crate::version::{MEASURED, Version};
 
 /// CUPTI version to claim.
 pub(crate) const CUPTI_VERSION: &str = "STAGE2_SIM_CUPTI_VERSION";
+/// CUDA version of the driver to claim.
+pub(crate) const DRIVER_VERSION: &str = "STAGE2_SIM_DRIVER_VERSION";
 /// Errors to produce.
 pub(crate) const FAULT: &str = "STAGE2_SIM_FAULT";
 /// `1`: launches return at once.
@@ -17,7 +19,8 @@ pub(crate) const SEED: &str = "STAGE2_SIM_SEED";
 /// Correlation id of the first traced call.
 pub(crate) const FIRST_CORRELATION: &str = "STAGE2_SIM_FIRST_CORRELATION";
 /// Every variable that is read.
-pub(crate) const VARIABLES: [&str; 5] = [CUPTI_VERSION, FAULT, FAST, SEED, FIRST_CORRELATION];
+pub(crate) const VARIABLES: [&str; 6] =
+    [CUPTI_VERSION, DRIVER_VERSION, FAULT, FAST, SEED, FIRST_CORRELATION];
 
 const FAULT_FORMS: &str = "subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, flush=CODE, drop=N, \
                            zero-timestamps=N, late-buffers=MS, flush-hang=MS, slow-enable=MS, \
@@ -28,6 +31,8 @@ const FAULT_FORMS: &str = "subscribe=CODE, register=CODE, enable=CODE, cu-init=C
 pub(crate) struct Config {
     /// The CUPTI that is claimed.
     pub(crate) version: Version,
+    /// What cuDriverGetVersion reports: 1000 * major + 10 * minor.
+    pub(crate) driver_version: u32,
     /// Errors to produce.
     pub(crate) faults: Faults,
     /// Launches cost the caller nothing.
@@ -71,6 +76,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             version: MEASURED,
+            driver_version: MEASURED.driver_version(),
             faults: Faults::default(),
             fast: false,
             seed: 0,
@@ -94,6 +100,10 @@ impl Config {
         if let Some(text) = get(CUPTI_VERSION) {
             config.version = Version::parse(&text)?;
         }
+        config.driver_version = match get(DRIVER_VERSION) {
+            Some(text) => number(DRIVER_VERSION, &text)?,
+            None => config.version.driver_version(),
+        };
         if let Some(text) = get(FAULT) {
             config.faults = Faults::parse(&text)?;
         }

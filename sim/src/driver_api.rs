@@ -15,8 +15,6 @@ use crate::recorded::{Kernel, Op, Work, recorded};
 use crate::state::{State, state};
 use crate::{clock, inject};
 
-/// What cuDriverGetVersion reports: CUDA 13.0.
-const DRIVER_VERSION: c_int = 13_000;
 /// Duration of a copy or fill of no bytes, ns.
 const TRANSFER_SETUP_NS: u64 = 1_000;
 /// Throughput of copies between host and device, bytes per us (50 GB/s).
@@ -100,8 +98,11 @@ extern "C" fn cuInit(flags: u32) -> u32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> u32 {
-    // SAFETY: the caller's pointer, by the contract of the driver API.
-    call_early(plain(calls::DRIVER_GET_VERSION), |_, _| unsafe { put(version, DRIVER_VERSION) })
+    call_early(plain(calls::DRIVER_GET_VERSION), |_, _| {
+        let reported = c_int::try_from(state().config.driver_version).unwrap_or(c_int::MAX);
+        // SAFETY: the caller's pointer, by the contract of the driver API.
+        unsafe { put(version, reported) }
+    })
 }
 
 #[unsafe(no_mangle)]

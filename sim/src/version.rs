@@ -72,6 +72,13 @@ impl Version {
         Version { reported, toolkit }
     }
 
+    /// The CUDA version of a driver that came with it, at most the one that the behaviour was measured
+    /// on: 1000 * major + 10 * minor.
+    pub(crate) fn driver_version(&self) -> u32 {
+        let (major, minor) = self.toolkit.min(MEASURED.toolkit);
+        major * 1000 + minor * 10
+    }
+
     /// Bytes of a record of a kind, or `None` for a kind that is not simulated.
     ///
     /// Source: the structs that the headers of each toolkit declare for the kind.
@@ -125,6 +132,8 @@ mod tests {
         assert_eq!(sizes("99"), (99, some(248, 112, 104)));
         assert_eq!(sizes("99.0"), (990_001, some(248, 112, 104)));
         assert_eq!(MEASURED, Version::parse("13.0").expect("13.0"));
+        let driver = |text| Version::parse(text).expect(text).driver_version();
+        assert_eq!(["11.8", "12.4", "13.3", "99"].map(driver), [11_080, 12_040, 13_000, 13_000]);
     }
 
     #[test]

@@ -172,7 +172,9 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         }
         tag::MARK => mark(c)?,
         tag::GRAPH_LAUNCH => graph_launch(c)?,
-        tag::GRAPH_NODE_RECORD => Record::GraphNode { node: c.u64()?, path: c.u32()? },
+        tag::GRAPH_NODE_RECORD => {
+            Record::GraphNode { node: c.u64()?, path: c.u32()?, range: later(c)? }
+        }
         tag::LOSSES => losses(c)?,
         tag::END => Record::End { reason: c.string()? },
         tag::RANGE_SAMPLE => Record::RangeSample { range: c.u64()?, recorded: c.u64()? != 0 },
@@ -284,6 +286,5 @@ fn losses(c: &mut Cursor<'_>) -> Option<Record> {
         late_switches: later(c)?,
         beyond_limits: later(c)?,
         calls_turned_away: later(c)?,
-        range_fields: later(c)?,
     }))
 }

@@ -142,8 +142,11 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             put_all(scratch, [it.range.wrapping_add(1), it.correlation, it.graph.into()]);
             tag::GRAPH_LAUNCH
         }
-        Record::GraphNode { node, path } => {
+        Record::GraphNode { node, path, range } => {
             put_all(scratch, [*node, (*path).into()]);
+            if *range != record::RANGE_OUTSIDE {
+                put_all(scratch, [*range]);
+            }
             tag::GRAPH_NODE_RECORD
         }
         Record::Losses(it) => {
@@ -151,7 +154,7 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             put_all(scratch, [it.unattributed, it.invalid_timestamps, it.unreadable_records]);
             put_all(scratch, [it.unbalanced, it.unclosed, it.names_cut]);
             put_all(scratch, [it.spool_bytes_unwritten, it.aggregates_folded, it.late_switches]);
-            put_all(scratch, [it.beyond_limits, it.calls_turned_away, it.range_fields]);
+            put_all(scratch, [it.beyond_limits, it.calls_turned_away]);
             tag::LOSSES
         }
         Record::RangeSample { range, recorded } => {

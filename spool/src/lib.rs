@@ -101,7 +101,7 @@
 //! | `0x48` | [`Path`] | |
 //! | `0x49` | [`Mark`] | the payload: its type as one byte (`0x00`, `0x04`, `0x08`, `0x0C` for 0 to 3 above), then its value |
 //! | `0x4A` | [`GraphLaunch`] | the duration in place of the end; the range plus 1, modulo 2^64 |
-//! | `0x4B` | [`Record::GraphNode`] | |
+//! | `0x4B` | [`Record::GraphNode`] | the range may be absent: 0 |
 //! | `0x4C` | [`Losses`] | |
 //! | `0x4D` | [`Record::End`] | |
 //! | `0x4E` | [`Record::RangeSample`] | recorded: 1, else 0; a reader that steps over it shows a sample unscaled, and no work where none was recorded |

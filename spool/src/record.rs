@@ -20,7 +20,8 @@ pub enum Record {
     /// A fact about the capture, for instance `cupti.version` or `gpu.off` (why no GPU record is
     /// there), `sample` (`1/N`: of every N instances of a range one is recorded) or `ranges`
     /// (comma-separated globs `name[@domain]`: GPU work is recorded in ranges that match one, and
-    /// nowhere else). A later value of a key replaces the earlier one.
+    /// nowhere else), `ranges.open_at_end` (ranges of the program that were open when it ended in
+    /// order), `ranges.fields_left_out` (not kept of payloads). A later value of a key replaces the earlier one.
     Meta {
         /// What the fact is about; parts are set off by dots.
         key: String,
@@ -74,8 +75,9 @@ pub enum Record {
         recorded: bool,
     },
     /// Typed values that the guest gave to a range instance (NVTX payload schemas), for instance the
-    /// message size of a collective. Stands between its opening and its closing, a second time where
-    /// values came with the closing: of two values of a name the later one holds.
+    /// message size of a collective of NCCL. Stands between the opening and the closing of the
+    /// instance, and a second time where values came with the closing: of two values of a name the
+    /// later one holds.
     RangeFields {
         /// [`RangeOpen::range`].
         range: u64,
@@ -98,6 +100,9 @@ pub enum Record {
         node: u64,
         /// The ranges open at its capture.
         path: u32,
+        /// The innermost range instance open at its capture, as in [`Kernel::range`];
+        /// [`RANGE_OUTSIDE`] when it is not known. Added later: 0 in older files.
+        range: u64,
     },
     /// What was lost so far. Counters only grow; the last record holds the totals.
     Losses(Losses),
@@ -394,6 +399,4 @@ pub struct Losses {
     /// NVTX calls that were not taken in because they came from inside another one on the same
     /// thread, or after the guest had jumped out of one. Added later, as above.
     pub calls_turned_away: u64,
-    /// Fields of ranges, or payloads whole, that were left out. Added later, as above.
-    pub range_fields: u64,
 }

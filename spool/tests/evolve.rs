@@ -148,11 +148,11 @@ fn unknown_records_are_stepped_over_and_leave_the_deltas_alone() {
 
 #[test]
 fn fields_that_were_added_later_are_stepped_over() {
-    let graph_node = with_length(0x4b, &[3, 2, 0xff, 0xff, 0xff]);
+    let graph_node = with_length(0x4b, &[3, 2, 7, 0xff, 0xff, 0xff]);
     let anchor = with_length(0x42, &[1, 2, 3]);
     let sample = with_length(0x4e, &[9, 1, 0xff]);
     let read = read(&file(&[frame(1, &[graph_node, anchor, sample].concat())])).unwrap();
-    assert_eq!(read.records.first(), Some(&Record::GraphNode { node: 3, path: 2 }));
+    assert_eq!(read.records.first(), Some(&Record::GraphNode { node: 3, path: 2, range: 7 }));
     assert!(matches!(read.records.get(1), Some(Record::Anchor(_))));
     assert_eq!(read.records.get(2), Some(&Record::RangeSample { range: 9, recorded: true }));
     assert_eq!(read.skipped, Skipped::default());
@@ -175,7 +175,8 @@ fn nonsense_in_a_sound_frame_ends_that_frame_only() {
     for bytes in nonsense {
         let bad = [&good[..], bytes].concat();
         let read = read(&file(&[frame(1, &bad), frame(1, &good)])).unwrap();
-        let node = Record::GraphNode { node: 3, path: 2 };
+        // Older files do not say in which instance it was captured.
+        let node = Record::GraphNode { node: 3, path: 2, range: 0 };
         assert_eq!(read.records, [node.clone(), node], "{bytes:x?}");
         assert_eq!(read.skipped.corrupt_frames, 1, "{bytes:x?}");
         assert_eq!(read.end, Ending::Open);

@@ -87,7 +87,11 @@ fn memory_is_bounded() {
     let (peak, allocations) = measure(|| {
         for kernel in &kernels {
             writer.kernel(kernel);
-            writer.write(&Record::GraphNode { node: kernel.correlation, path: kernel.shape });
+            writer.write(&Record::GraphNode {
+                node: kernel.correlation,
+                path: kernel.shape,
+                range: kernel.range,
+            });
         }
         writer.flush().unwrap();
     });

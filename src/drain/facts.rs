@@ -2,26 +2,23 @@
 
 use std::sync::atomic::Ordering;
 
-use stage2_spool::Record;
-
 use super::Drain;
-use crate::intern::Sink;
+use crate::job::JobFacts;
 use crate::{clock, diag, forks};
 
 impl Drain {
     /// Notes what was asked for, and from which process this one was forked.
     pub(super) fn meet_process(&mut self) {
         self.output.anchor(clock::anchor(|| None));
-        for (key, value) in self.shared.options.gates() {
-            self.fact(key, value);
-        }
+        self.output.tell(self.shared.options.gates());
+        self.output.tell(self.shared.job.beyond(&JobFacts::default()));
         if let Some(parent) = forks::parent() {
-            self.fact("fork.of", parent.to_string());
+            self.output.fact("fork.of", parent.to_string());
         }
         if forks::is_after_cuda() {
             let why = "its parent had initialised CUDA before the fork, and CUDA does not work in \
                        such a process";
-            self.fact("fork.unrecorded", format!("GPU work: {why}"));
+            self.output.fact("fork.unrecorded", format!("GPU work: {why}"));
             if self.shared.options.gpu && forks::is_first_to_tell() {
                 diag::warn(format_args!(
                     "GPU work of process {} is not recorded: {why}; start it by spawn, or before the \
@@ -39,17 +36,18 @@ impl Drain {
         }
         let Some(gpu) = self.shared.gpu.get() else { return };
         self.gpu_known = true;
+        if let Some(job) = self.shared.job_at_gpu_start.get() {
+            self.output.tell(job.beyond(&self.shared.job));
+        }
         match gpu {
             Ok(tracer) => {
-                for (key, value) in tracer.facts() {
-                    self.fact(key, value);
-                }
+                self.output.tell(tracer.facts());
                 self.output.anchor(clock::anchor(|| tracer.now()));
                 if tracer.reports_launches() {
                     self.ranges.expect_launches();
                 }
             }
-            Err(off) => self.fact("gpu.off", off.to_string()),
+            Err(off) => self.output.fact("gpu.off", off.to_string()),
         }
     }
 
@@ -60,18 +58,14 @@ impl Drain {
         let noted = self.forks_noted;
         if (noted == 0 || at_end) && forks != noted {
             self.forks_noted = forks;
-            self.fact("forks.after_cuda", forks.to_string());
+            self.output.fact("forks.after_cuda", forks.to_string());
         }
     }
 
     /// GPU work is missing, and nobody knows how much.
     pub(super) fn say_incomplete(&mut self, reason: &str) {
         self.shared.counters.incomplete.increment();
-        self.fact("gpu.incomplete", reason.to_owned());
+        self.output.fact("gpu.incomplete", reason.to_owned());
         diag::warn(format_args!("GPU work is missing: {reason}"));
-    }
-
-    fn fact(&mut self, key: &str, value: String) {
-        self.output.put(Record::Meta { key: key.to_owned(), value });
     }
 }

@@ -57,8 +57,26 @@ impl Output {
         output
     }
 
+    /// States facts about the capture.
+    pub(super) fn tell<K: Into<String>>(&mut self, facts: impl IntoIterator<Item = (K, String)>) {
+        for (key, value) in facts {
+            self.put(Record::Meta { key: key.into(), value });
+        }
+    }
+
     pub(super) fn anchor(&mut self, anchor: Anchor) {
         self.put(Record::Anchor(anchor));
+    }
+
+    pub(super) fn fact(&mut self, key: &str, value: String) {
+        self.put(Record::Meta { key: key.to_owned(), value });
+    }
+
+    /// Notes how many of something there were, if there were any.
+    pub(super) fn count(&mut self, key: &str, count: u64) {
+        if count > 0 {
+            self.fact(key, count.to_string());
+        }
     }
 
     pub(super) fn kernel(&mut self, kernel: &Kernel) {

@@ -291,6 +291,15 @@ fn schemas_that_hold_themselves_or_one_another_end() {
     let itself: Vec<Entry> = (0..64).map(|_| of(ID)).collect();
     guest.schema(ID, dynamic, 0, 0, &itself);
     assert!(guest.call(ID, &[0; 200]).skipped > 0);
+    // A quarter of a million characters.
+    let kind = sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+    let all = |entry: fn(u64) -> Entry, inner| (0..64).map(|_| entry(inner)).collect::<Vec<_>>();
+    guest.schema(ID + 2, kind, 64, 0, &all(|_| entry(CHAR, "c"), 0));
+    for (outer, inner) in [(ID + 1, ID + 2), (ID, ID + 1)] {
+        guest.schema(outer, kind, 0, 0, &all(|kind| Entry { kind, ..Entry::default() }, inner));
+    }
+    let skipped = guest.call(ID, &[0; 200]).skipped;
+    assert!(skipped > 0 && skipped <= 2 * MAX_STEPS as u64, "{skipped}");
 }
 
 #[test]

@@ -103,10 +103,10 @@ impl<S: Sink> Applying<'_, S> {
                 }
             }
             What::GraphNodeCreated => {
-                let path = self.ranges.thread(event.thread).timeline.now().path;
-                if path != NONE && self.ranges.capture_paths.len() < MAX_NODES {
-                    self.ranges.capture_paths.insert(event.id, path);
-                } else if path != NONE {
+                let place = self.ranges.thread(event.thread).timeline.now();
+                if place.path != NONE && self.ranges.captures.len() < MAX_NODES {
+                    self.ranges.captures.insert(event.id, place);
+                } else if place.path != NONE {
                     self.counters.beyond_limits.increment();
                 }
             }
@@ -115,8 +115,8 @@ impl<S: Sink> Applying<'_, S> {
                     Some(stage2_spool::Payload::U64(node)) => node,
                     _ => return,
                 };
-                if let Some(&path) = self.ranges.capture_paths.get(&original) {
-                    self.sink.put(Record::GraphNode { node: event.id, path });
+                if let Some(&Place { path, range, .. }) = self.ranges.captures.get(&original) {
+                    self.sink.put(Record::GraphNode { node: event.id, path, range });
                 }
             }
         }

@@ -7,6 +7,7 @@ use crate::event::Events;
 
 mod limits;
 mod losses;
+mod payloads;
 
 /// A guest whose events are written down by hand: each call takes the next fence and time.
 struct Guest {
@@ -247,7 +248,7 @@ fn graph_nodes_remember_where_they_were_captured() {
         },
         "",
     );
-    assert!(guest.records.contains(&Record::GraphNode { node: 900, path: 1 }));
+    assert!(guest.records.contains(&Record::GraphNode { node: 900, path: 1, range: 1 }));
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::Summary;
-use super::rows::{self, ms, percent, us};
+use super::rows::{self, Section, ms, percent, us};
+use super::shown::Shown;
+use super::{LIBRARIES, Summary};
 use crate::aggregate::Instances;
 use stage2_figures::text;
 
@@ -39,18 +40,36 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
             rows::which(summary)
         })?;
     }
+    let shown = Shown::of(summary.names);
+    let sections = rows::sections(summary, &shown);
+    let whole = rows::gpu_total_ns(&sections);
+    let (libraries, own): (Vec<_>, Vec<_>) =
+        sections.into_iter().partition(|section| shown.is_of_library(section.path));
+    write_table(summary, &shown, own, whole, out)?;
+    if libraries.iter().any(|section| !section.rows.is_empty()) {
+        writeln!(out, "\n## {LIBRARIES}\n")?;
+        write_table(summary, &shown, libraries, whole, out)?;
+    }
+    Ok(())
+}
+
+fn write_table(
+    summary: &Summary<'_>,
+    shown: &Shown<'_>,
+    sections: Vec<Section>,
+    whole: u64,
+    out: &mut String,
+) -> std::fmt::Result {
     writeln!(
         out,
         "| kernel_name | total_ms | calls | mean_ms | device | range | % of GPU time | p50_us | p99_us |"
     )?;
     writeln!(out, "|---|--:|--:|--:|---|---|--:|--:|--:|")?;
-    let sections = rows::sections(summary);
-    let whole = rows::gpu_total_ns(&sections);
     let mut lines: Vec<_> = sections
         .into_iter()
         .filter(|section| !section.rows.is_empty())
         .flat_map(|section| {
-            let mut title = section.title(summary);
+            let mut title = section.title(shown);
             if summary.options.is_sampled() && section.instances.recorded > 0 {
                 let Instances { asked, recorded, .. } = section.instances;
                 title.push_str(&format!(" (scaled: recorded {recorded} of {asked})"));

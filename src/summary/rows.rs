@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use stage2_figures::{Busy, kernel_name, text};
 
 use super::Summary;
+use super::shown::{Shown, ShownPath};
 use crate::aggregate::{Instances, Key, Row, UNATTRIBUTED, Work};
 
 /// Kernels listed for each range path.
@@ -15,7 +16,7 @@ const TITLE: usize = 120;
 
 /// One range path with its work, heaviest first.
 pub(super) struct Section {
-    pub(super) path: u32,
+    pub(super) path: ShownPath,
     pub(super) instances: Instances,
     pub(super) total_ns: u64,
     pub(super) calls: u64,
@@ -48,16 +49,18 @@ impl Line {
 }
 
 /// Every path that has work or instances, heaviest first.
-pub(super) fn sections(summary: &Summary<'_>) -> Vec<Section> {
+pub(super) fn sections(summary: &Summary<'_>, shown: &Shown<'_>) -> Vec<Section> {
     let mut by_path: FxHashMap<u32, Section> = FxHashMap::default();
-    for (&path, &instances) in &summary.totals.instances {
-        by_path.insert(path, Section { instances, ..Section::of(path) });
+    for (&path, instances) in &summary.totals.instances {
+        let path = shown.path(path);
+        by_path.entry(path).or_insert_with(|| Section::of(path)).instances.add(instances);
     }
     // A kernel under thousands of paths is one name to be demangled.
     let mut names: FxHashMap<Work, String> = FxHashMap::default();
     for (key, row) in &summary.totals.rows {
         let name = names.entry(key.work).or_insert_with(|| work_name(summary, key)).clone();
-        let section = by_path.entry(key.path).or_insert_with(|| Section::of(key.path));
+        let path = shown.path(key.path);
+        let section = by_path.entry(path).or_insert_with(|| Section::of(path));
         section.add(name, key.device, row);
     }
     let mut sections: Vec<Section> = by_path.into_values().collect();
@@ -99,11 +102,11 @@ impl Section {
     }
 
     /// Its path as text. Made only for what is shown: paths can be thousands of ranges deep.
-    pub(super) fn title(&self, summary: &Summary<'_>) -> String {
+    pub(super) fn title(&self, shown: &Shown<'_>) -> String {
         match self.path {
             0 => "(outside ranges)".to_owned(),
             UNATTRIBUTED => "(unattributed)".to_owned(),
-            path => text::shorten(&text::visible(&summary.names.path_text(path)), TITLE),
+            path => text::shorten(&text::visible(&shown.text(path)), TITLE),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use super::Summary;
-use super::rows::{self, PATHS, TOP, ms, percent, us};
-use stage2_figures::text;
+use super::rows::{self, PATHS, Section, TOP, ms, percent, us};
+use super::shown::Shown;
+use super::{LIBRARIES, Summary};
+use stage2_figures::shorten_kernel;
 
 /// Characters of a kernel name.
 const NAME: usize = 60;
@@ -19,7 +20,8 @@ pub(super) fn render(summary: &Summary<'_>) -> String {
 }
 
 fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
-    let sections = rows::sections(summary);
+    let shown = Shown::of(summary.names);
+    let sections = rows::sections(summary, &shown);
     let simulated = if summary.simulated { "SIMULATED GPU, " } else { "" };
     writeln!(out, "\nstage2: {simulated}process {}", std::process::id())?;
     match summary.gpu_off {
@@ -32,7 +34,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     for part in rows::parts(summary) {
         writeln!(out, "stage2: {part}")?;
     }
-    let (gated, which) = (summary.options.is_gated(), rows::which(summary));
+    let which = rows::which(summary);
     let whole = rows::gpu_total_ns(&sections);
     for (device, busy) in rows::busy(summary) {
         write!(
@@ -46,8 +48,26 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         }
         writeln!(out)?;
     }
+    let (libraries, own): (Vec<_>, Vec<_>) =
+        sections.into_iter().partition(|section| shown.is_of_library(section.path));
+    write_sections(summary, &shown, &own, whole, out)?;
+    if !libraries.is_empty() {
+        writeln!(out, "\nstage2: {LIBRARIES}:")?;
+        write_sections(summary, &shown, &libraries, whole, out)?;
+    }
+    Ok(())
+}
+
+fn write_sections(
+    summary: &Summary<'_>,
+    shown: &Shown<'_>,
+    sections: &[Section],
+    whole: u64,
+    out: &mut String,
+) -> std::fmt::Result {
+    let gated = summary.options.is_gated();
     for section in sections.iter().take(PATHS) {
-        write!(out, "\n{}", section.title(summary))?;
+        write!(out, "\n{}", section.title(shown))?;
         if section.instances.count > 0 {
             write!(
                 out,
@@ -89,7 +109,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
                 percentile(50),
                 percentile(99),
                 percent(line.total_ns, whole),
-                text::shorten(&line.name, NAME),
+                shorten_kernel(&line.name, NAME),
             )?;
         }
         left_out(out, section.rows.iter().skip(TOP).map(|line| line.total_ns), "kernels")?;

@@ -26,7 +26,7 @@ pub struct Left {
     pub output: Output,
     /// Its spools, by process id.
     pub spools: Vec<Spool>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// What one spool says.
@@ -126,7 +126,7 @@ impl Guest {
         drop(over);
         assert!(!watchdog.join().expect("ends"), "the guest was held up");
         let spools = spools_in(self.folder.path());
-        Left { output, spools, _folder: self.folder }
+        Left { output, spools, folder: self.folder }
     }
 }
 
@@ -165,6 +165,11 @@ impl Left {
         self.spools.iter().filter(|spool| spool.meta("fork.of").is_some()).collect()
     }
 
+    /// The table that was written beside the spool.
+    pub fn kernels_md(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("kernels.md")).expect("kernels.md")
+    }
+
     /// Standard error as text.
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
@@ -179,6 +184,15 @@ impl Left {
     pub fn expect_said(&self, code: i32) -> String {
         assert_eq!(self.output.status.code(), Some(code), "{}", self.stderr());
         self.stderr()
+    }
+
+    /// Fails unless the guest ended in order with one range of its own open, and nobody said more.
+    pub fn expect_open(&self, name: &str) -> &Self {
+        let said = self.expect_said(0);
+        assert!(said.contains("1 range was still open") && said.contains(name), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!(self.spool().meta("ranges.open_at_end"), Some("1"));
+        self
     }
 
     /// Fails unless the guest ended with this status and nobody wrote to its stderr.

@@ -1,4 +1,7 @@
-"""One thread: prefill and decode ranges of an eager LLM, with the kernels each must hold."""
+"""One thread: prefill and decode ranges of an eager LLM, with the kernels each must hold.
+
+With --no-ranges it opens none, and says what must be inferred from the sequence of its kernels.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ def main() -> None:
     parser = common.arguments(__doc__)
     common.model_arguments(parser)
     parser.add_argument("--steps", action="store_true", help="a range `step` per decode step")
+    parser.add_argument("--no-ranges", action="store_true", help="open no range at all")
     options = parser.parse_args()
     device = common.prepare(options)
     generator = common.warm_generator(options, device)
@@ -42,12 +46,21 @@ def measure(generator: common.Generator, options: argparse.Namespace, device: to
     host_ms = []
     for _ in range(options.reps):
         start = time.perf_counter_ns()
-        generator.prefill("prefill")
+        generator.prefill(None if options.no_ranges else "prefill")
         middle = time.perf_counter_ns()
-        generator.decode(options.new, "decode", "step" if options.steps else None)
+        step_range = "step" if options.steps and not options.no_ranges else None
+        generator.decode(options.new, None if options.no_ranges else "decode", step_range)
         end = time.perf_counter_ns()
         host_ms.append({"prefill": (middle - start) / 1e6, "decode": (end - middle) / 1e6})
     prefill, step = common.default_counts(options)
+    if options.no_ranges:
+        infer = {
+            "prefill_kernels": prefill,
+            "step_kernels": step,
+            "decodes": [options.warmup_new] + options.reps * [options.new],
+        }
+        common.report("llm", device, [], new=options.new, host_ms=host_ms, infer=infer)
+        return
     expect = [
         common.expectation("prefill", options.reps, prefill),
         common.expectation("decode", options.reps, step and step * options.new),

@@ -13,8 +13,10 @@ mod forks;
 mod hazards;
 mod hostile;
 mod nvtx;
+mod payload;
 mod process;
 mod repeated;
+mod schemas;
 
 fn main() {
     let hazard = std::env::args().nth(1).unwrap_or_default();

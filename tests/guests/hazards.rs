@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cuda::{self, Stream};
 use crate::nvtx::client;
-use crate::{crowd, delicate, ends, forks, hostile, process, repeated};
+use crate::{crowd, delicate, ends, forks, hostile, process, repeated, schemas};
 
 /// Name and body.
 pub const ALL: &[(&str, fn())] = &[
@@ -52,6 +52,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("deep", deep),
     ("nvtx_only", nvtx_only),
     ("late_cuda", late_cuda),
+    ("late_rank", process::late_rank),
     ("thread_exit", thread_exit),
     ("many_threads", many_threads),
     ("crowd", crowd::all_at_once),
@@ -96,6 +97,12 @@ pub const ALL: &[(&str, fn())] = &[
     }),
     ("reopen", process::reopen),
     ("bogus_ends", hostile::bogus_ends),
+    ("nccl", schemas::nccl),
+    ("popped_elsewhere", schemas::popped_elsewhere),
+    ("library_around", schemas::library_around),
+    ("every_pair", schemas::every_pair),
+    ("hostile_payloads", schemas::hostile_payloads),
+    ("overridden", schemas::overridden),
     ("flood_of_marks", hostile::flood_of_marks),
     ("flood_of_ranges", hostile::flood_of_ranges),
     ("flood_and_kill", hostile::flood_and_kill),

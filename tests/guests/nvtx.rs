@@ -20,10 +20,22 @@ struct Table {
 pub type Initialize =
     unsafe extern "C" fn(Option<unsafe extern "C" fn(u32) -> *const c_void>) -> c_int;
 
+/// The entry point of a tool for extensions.
+type InitializeExtension = unsafe extern "C" fn(*mut sys::nvtxExtModuleInfo_t) -> c_int;
+
+/// Slots of the payload extension.
+pub const PAYLOAD_SLOTS: usize = 63;
+/// In a slot of an extension before its tool was asked.
+pub const FRESH: isize = 0;
+
 /// One NVTX-using library of the guest.
 pub struct Nvtx {
     core: Box<Table>,
     core2: Box<Table>,
+    /// The payload extension: [`FRESH`] where the tool left a slot alone.
+    pub payload: Box<[isize; PAYLOAD_SLOTS]>,
+    /// What the tool answered to the extension.
+    pub extended: Option<c_int>,
 }
 
 // SAFETY: the tables are written while `load` runs and only read afterwards.
@@ -122,15 +134,46 @@ impl Nvtx {
             unsafe {
                 let library = Library::new(path).ok()?;
                 let initialize = *library.get::<Initialize>(b"InitializeInjectionNvtx2").ok()?;
+                let name = b"InitializeInjectionNvtxExtension";
+                let extend = library.get::<InitializeExtension>(name).ok().map(|it| *it);
                 std::mem::forget(library);
-                Some(initialize)
+                Some((initialize, extend))
             }
         });
-        tool.map_or_else(|| Self::new().settled(), Self::attached_to)
+        tool.map_or_else(
+            || Self::new().settled(),
+            |(initialize, extend)| {
+                let mut client = Self::attached_to(initialize);
+                client.extended = extend.map(|extend| client.extend(extend));
+                client
+            },
+        )
+    }
+
+    /// Has a tool fill in the slots of the payload extension, as NVTX does at the first call of it.
+    pub fn extend(&mut self, extend: InitializeExtension) -> c_int {
+        let mut segment = sys::nvtxExtModuleSegment_t {
+            segmentId: 0,
+            slotCount: PAYLOAD_SLOTS,
+            functionSlots: self.payload.as_mut_ptr(),
+        };
+        let mut info = sys::nvtxExtModuleInfo_t {
+            nvtxVer: 3,
+            structSize: size_of::<sys::nvtxExtModuleInfo_t>() as u16,
+            moduleId: sys::NVTX_EXT_PAYLOAD_MODULEID as u16,
+            compatId: sys::NVTX_EXT_PAYLOAD_COMPATID as u16,
+            segmentsCount: 1,
+            segments: &raw mut segment,
+            getExportFunction: None,
+            extInfo: ptr::null(),
+        };
+        // SAFETY: the struct and its slots are there, and nobody else uses them.
+        unsafe { extend(&raw mut info) }
     }
 
     fn new() -> Self {
-        Nvtx { core: Table::new(), core2: Table::new() }
+        let payload = Box::new([FRESH; PAYLOAD_SLOTS]);
+        Nvtx { core: Table::new(), core2: Table::new(), payload, extended: None }
     }
 
     /// A client of the tool with this entry point.
@@ -155,6 +198,11 @@ impl Nvtx {
         const { assert!(size_of::<F>() == size_of::<sys::NvtxFunctionPointer>()) };
         // SAFETY: the tool put a function of the type that NVTX documents for the slot.
         table.slots[id as usize].map(|function| unsafe { std::mem::transmute_copy(&function) })
+    }
+
+    /// The function in a slot of core (`second`: core 2), if the tool put one there.
+    pub fn function<F: Copy>(&self, second: bool, id: u32) -> Option<F> {
+        self.slot(if second { &self.core2 } else { &self.core }, id)
     }
 
     pub fn push(&self, name: &[u8]) -> c_int {

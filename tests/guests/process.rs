@@ -169,3 +169,16 @@ pub fn no_room_for_a_while() {
     work(b"later");
     work(b"later");
 }
+
+/// The rank is set between the first range and the first use of the GPU, as Python's
+/// multiprocessing workers do it.
+pub fn late_rank() {
+    client().push(b"load");
+    client().pop();
+    // SAFETY: the guest has no other thread that reads the environment.
+    unsafe {
+        std::env::set_var("RANK", "1");
+        std::env::set_var("LOCAL_RANK", "1");
+    }
+    plain();
+}

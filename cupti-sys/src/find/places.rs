@@ -173,14 +173,15 @@ impl Candidate {
         Self { how, path, cuda_major }
     }
 
-    /// Smaller is better. An older CUPTI works with a newer driver; the reverse does not.
+    /// Smaller is better. An older CUPTI works with a newer driver, the less old the more surely; the
+    /// reverse does not.
     fn rank(&self, driver_cuda_major: Option<u32>) -> u32 {
         match (self.cuda_major, driver_cuda_major) {
             (_, None) => 0,
             (Some(major), Some(driver)) if major == driver => 0,
             (None, Some(_)) => 1,
-            (Some(major), Some(driver)) if major < driver => 2,
-            (Some(_), Some(_)) => 3,
+            (Some(major), Some(driver)) if major < driver => 1 + (driver - major),
+            (Some(_), Some(_)) => u32::MAX,
         }
     }
 }

@@ -168,6 +168,18 @@ fn the_driver_s_major_version_decides_before_the_place() {
 }
 
 #[test]
+fn of_older_ones_the_newest_comes_first_wherever_it_is() {
+    let tree = Tree::of(&[
+        "/p/lib/python3.11/site-packages/nvidia/cuda_cupti/lib/libcupti.so.11.8",
+        "/usr/local/cuda/lib64/libcupti.so.12",
+    ]);
+    let surroundings = Surroundings { called_as: path("/p/bin/python"), ..Surroundings::default() };
+    let found = tree.search(&surroundings, Some(13)).candidates;
+    let files = found.iter().filter(|found| found.how != How::System && found.cuda_major.is_some());
+    assert_eq!(files.map(|found| found.cuda_major).collect::<Vec<_>>(), [Some(12), Some(11)]);
+}
+
+#[test]
 fn of_several_loaded_copies_the_driver_s_version_wins() {
     let mapped =
         ["/a/libcupti.so.12", "/b/libcupti.so.13", "/c/libcuptiutil.so", "/d/libcuda.so.1"];

@@ -4,12 +4,14 @@ use serde::Serialize;
 
 use crate::bundle::WorkloadExit;
 use crate::finding::{Finding, Severity};
-use crate::load::spool::load_folder;
+use crate::load::libraries::LibraryDomains;
+use crate::load::spool::load_folder_with;
 use crate::merge::merge;
 use crate::nsys::load::sqlite;
 use crate::plan::{NSYS_BASE, Pass};
 use crate::report::model::{PathKind, RunInfo};
 use crate::run::Ran;
+use stage2_figures::text::visible_path;
 
 /// One way to run the workload.
 #[derive(Clone, Debug, Serialize)]
@@ -84,11 +86,11 @@ pub(super) struct Recorded {
 ///
 /// # Errors
 /// There is nothing to read, or the GPU work that was to be recorded is not there.
-pub(super) fn recorded(pass: &Pass) -> Result<Recorded, String> {
+pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> Result<Recorded, String> {
     let Some(folder) = pass.folders.first() else { return Ok(Recorded::default()) };
     if pass.profiler.is_some() {
         let path = folder.join(format!("{NSYS_BASE}.sqlite"));
-        let tables = sqlite::load(&path).map_err(|finding| finding.to_string())?;
+        let tables = sqlite::load_with(&path, libraries).map_err(|finding| finding.to_string())?;
         let time = |range: &crate::nsys::load::Range| {
             let only = range.host_total_ns.filter(|_| range.instances == Some(1));
             let domain = range.domain.as_ref().map_or_else(String::new, |d| format!("@{d}"));
@@ -104,8 +106,14 @@ pub(super) fn recorded(pass: &Pass) -> Result<Recorded, String> {
     if pass.outputs.is_empty() {
         return Ok(Recorded::default());
     }
-    let capture = load_folder(folder);
+    let capture = load_folder_with(folder, libraries);
     if capture.processes.is_empty() {
+        if capture.files_refused == 0 && capture.findings.is_empty() {
+            let folder = visible_path(folder);
+            return Err(format!(
+                "{folder} has no spool file (*.s2t): no process loaded the collector, or none used CUDA or NVTX"
+            ));
+        }
         let told: Vec<String> = capture.findings.iter().map(ToString::to_string).collect();
         return Err(told.join("; "));
     }

@@ -18,9 +18,11 @@ use crate::config::{self, Composed};
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::launch::Job;
+use crate::load::libraries::LibraryDomains;
 use crate::plan::{self, Pass, Plan};
 use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, describe_exit, run_alone};
 use crate::terminal::{Terminal, print};
+use crate::workload;
 use compare::Results;
 use measure::{Configuration, Recorded, Run};
 
@@ -81,6 +83,7 @@ pub(crate) fn bench(
             .map(|()| 0)
             .map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")));
     }
+    workload::find(job.command.first().map_or_else(Default::default, |word| word.as_os_str()))?;
     let folder = folder.create()?;
     folder.claim(FIRST_ROUND)?;
     let interrupted = "the benchmark ends here, without a result".to_owned();
@@ -90,6 +93,7 @@ pub(crate) fn bench(
         job: &job,
         composed: &composed,
         library,
+        libraries: LibraryDomains::with(&config.report.library_domains),
         dir: folder.path(),
         times,
         signals,
@@ -113,6 +117,8 @@ struct Bench<'a> {
     job: &'a Job,
     composed: &'a Composed,
     library: PathBuf,
+    /// NVTX domains whose ranges are no stages.
+    libraries: LibraryDomains,
     dir: PathBuf,
     times: Times,
     signals: Signals,
@@ -192,7 +198,7 @@ impl Bench<'_> {
         let failed = self.failure(&ran, pass.profiler.is_some());
         let (recorded, failed) = match failed {
             Some(why) => (Recorded::default(), Some(why)),
-            None => match measure::recorded(pass) {
+            None => match measure::recorded(pass, &self.libraries) {
                 Ok(recorded) => (recorded, None),
                 Err(why) => (Recorded::default(), Some(why)),
             },

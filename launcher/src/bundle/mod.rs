@@ -15,7 +15,9 @@ pub(crate) use folder::{RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use retention::{keep_last, too_big};
 pub(crate) use run_record::now;
-pub use run_record::{PassRecord, PassStatus, RUN_JSON, RunRecord, SCHEMA, Tool, WorkloadExit};
+pub use run_record::{
+    PassRecord, PassStatus, RUN_JSON, RunRecord, RunState, SCHEMA, Tool, WorkloadExit,
+};
 
 use crate::config::{Node, yaml_with_origins};
 use crate::env::Environment;
@@ -95,7 +97,8 @@ impl Bundle {
         let Provenance { environment, inputs, config_yaml } = &self.provenance;
         let simulated = self.record.simulated;
         if let Some(environment) = environment {
-            let marked = Environment { simulated, ..environment.clone() };
+            let processes = self.record.processes.clone();
+            let marked = Environment { simulated, processes, ..environment.clone() };
             let json = serde_json::to_string_pretty(&marked).context("env.json")?;
             write_whole(&self.dir.join("env.json"), &format!("{json}\n"))?;
         }
@@ -109,6 +112,7 @@ impl Bundle {
     /// Notes that all passes are over.
     pub(crate) fn passes_ended(&mut self) -> anyhow::Result<()> {
         self.record.finished = Some(now());
+        self.record.state = RunState::Reporting;
         self.save()
     }
 
@@ -122,6 +126,7 @@ impl Bundle {
             Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
         }
         self.record.files = files_of(&self.dir, MAX_LISTED_FILES);
+        self.record.state = RunState::Closed;
         self.save()
     }
 }
@@ -131,6 +136,7 @@ fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
     let new = outcome.findings.iter().filter(|finding| !record.findings.contains(finding));
     record.report_findings = new.cloned().collect();
     record.coverage = outcome.coverage.clone();
+    record.processes = outcome.processes.clone();
     record.simulated |= outcome.simulated;
 }
 
@@ -169,6 +175,10 @@ pub(crate) fn change_config(
 pub(crate) fn update_after_report(dir: &Path, outcome: &Outcome) -> anyhow::Result<RunRecord> {
     let mut record = RunRecord::read(dir)?;
     apply_outcome(&mut record, outcome);
+    if record.state == RunState::Reporting {
+        // Its passes were over: now the reports are there, too.
+        record.state = RunState::Closed;
+    }
     let ours = |path: &Path| {
         outcome.files.iter().any(|file| file == path)
             || [RUN_JSON, CONFIG_YAML].iter().any(|name| path == dir.join(name))
@@ -184,7 +194,22 @@ pub(crate) fn update_after_report(dir: &Path, outcome: &Outcome) -> anyhow::Resu
     Ok(record)
 }
 
+/// What to tell of a bundle whose folder is not there any more; none: it is.
+pub(crate) fn gone(dir: &Path) -> Option<Finding> {
+    (!dir.exists()).then(|| {
+        Finding::new(
+            Severity::Error,
+            format!("the folder of the run is gone: {}", dir.display()),
+            "it was deleted or moved while the run went on, and nothing of the run is kept there",
+            "run again, and leave the folder alone until the run is over",
+        )
+    })
+}
+
 fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
+    if let Some(finding) = gone(dir) {
+        return finding;
+    }
     Finding::new(
         Severity::Error,
         "the reports could not be written",
@@ -253,8 +278,10 @@ mod tests {
             read: Vec::new(),
             findings,
             coverage,
+            status: crate::report::model::Status::Complete,
             headline: Vec::new(),
             simulated,
+            processes: Vec::new(),
             devices: Vec::new(),
             tools: BTreeMap::new(),
         }

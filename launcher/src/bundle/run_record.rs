@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files;
 use crate::finding::Finding;
+use crate::report::model::ProcessRow;
 
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";
@@ -26,6 +27,9 @@ pub struct RunRecord {
     pub schema: u32,
     /// Version of the program that wrote it.
     pub stage2_version: String,
+    /// How far the run came. Records of older versions do not say.
+    #[serde(default)]
+    pub state: RunState,
     /// Name of the run: that of its folder.
     pub run_id: String,
     /// When the run started: RFC 3339, UTC.
@@ -52,12 +56,30 @@ pub struct RunRecord {
     /// What the reports found beyond that; replaced as a whole when they are written again.
     #[serde(default)]
     pub report_findings: Vec<Finding>,
+    /// Traced processes of the collect pass, with rank, host and GPU, as the report states them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessRow>,
     /// What the reports cover, as the report states it; null before there is one.
     #[serde(default)]
     pub coverage: serde_json::Value,
     /// Files of the bundle, relative to its folder.
     #[serde(default)]
     pub files: Vec<String>,
+}
+
+/// How far a run came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunState {
+    /// Its passes run, or stage2-launch was killed during one.
+    Running,
+    /// Its passes are over; the reports are being written, or that was cut off.
+    Reporting,
+    /// It ended in order, and so does this record.
+    Closed,
+    /// An older version wrote the record, which does not say.
+    #[default]
+    Unknown,
 }
 
 /// How a process ended.
@@ -100,6 +122,9 @@ pub struct PassRecord {
     /// Why it failed, was skipped or was ended; may be empty.
     #[serde(default)]
     pub why: String,
+    /// Why the program of the workload did not load the collector; none: it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_loaded: Option<String>,
 }
 
 /// How far a pass came.
@@ -135,6 +160,7 @@ impl RunRecord {
             schema: SCHEMA,
             stage2_version: env!("CARGO_PKG_VERSION").to_owned(),
             run_id,
+            state: RunState::Running,
             started: now(),
             finished: None,
             command,
@@ -144,6 +170,7 @@ impl RunRecord {
             tools: BTreeMap::new(),
             findings: Vec::new(),
             report_findings: Vec::new(),
+            processes: Vec::new(),
             coverage: serde_json::Value::Null,
             files: Vec::new(),
         }

@@ -38,6 +38,7 @@ pub(super) fn write(dir: &Path, outcome: Option<&Outcome>) -> anyhow::Result<()>
         "environment": NOT_KNOWN,
         "gpu": {"devices": devices},
         "tools": tools,
+        "processes": outcome.map(|outcome| &outcome.processes),
     });
     write_whole(&dir.join("env.json"), &format!("{environment:#}\n"))
 }

@@ -12,11 +12,12 @@ use crate::bundle::{
 };
 use crate::cli::Options;
 use crate::config;
+use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::launch::{request, tell};
 use crate::report;
-use crate::run::{self, EXIT_NO_RESULT, Signals};
+use crate::run::{self, Signals};
 use crate::terminal::Terminal;
 use take_in::{Kind, TakeIn};
 
@@ -57,6 +58,7 @@ pub(crate) fn merge(
     let composed = config::compose(&request(options, captures.overrides.clone()))?;
     let output = std::path::absolute(&captures.output)
         .map_err(|e| Failure::Usage(format!("-o {}: {e}", captures.output.display())))?;
+    check_inputs(captures)?;
     let folder = RunFolder::Given(output).create()?;
     let dir = folder.path();
     let (tree, settings) = composed.resolved(&dir)?;
@@ -98,12 +100,33 @@ pub(crate) fn merge(
     if !merged {
         terminal.error("nothing could be read of any of the files: the reports are empty");
     }
-    let complete = merged && outcome.is_ok() && closed.is_ok();
+    let result = outcome.as_ref().ok().filter(|_| merged && closed.is_ok());
     Ok(match tools.interrupted() {
         Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
-        None if complete => 0,
-        None => EXIT_NO_RESULT,
+        None => Rules::of(options).status(0, result, terminal),
     })
+}
+
+/// Fails where no file can be used, before there is a folder. One that can be used is merged without
+/// the others.
+fn check_inputs(captures: &Captures) -> Result<(), Failure> {
+    let of = |kind, files: &'_ [PathBuf]| -> Vec<Result<(), String>> {
+        let check = |file: &PathBuf| {
+            take_in::check_given(kind, file).map_err(|why| format!("{}: {why}", file.display()))
+        };
+        files.iter().map(check).collect()
+    };
+    let Captures { spool, nsys, ncu, .. } = captures;
+    let checked = [of(Kind::Spool, spool), of(Kind::Nsys, nsys), of(Kind::Ncu, ncu)].concat();
+    let problems: Vec<String> = checked.iter().filter_map(|one| one.clone().err()).collect();
+    if problems.len() < checked.len() {
+        return Ok(());
+    }
+    let text = format!(
+        "none of the captures can be merged, so there is no bundle: {}; check the names of the files",
+        problems.join("; ")
+    );
+    Err(Failure::Usage(text))
 }
 
 fn open(folder: &RunFolder, config_yaml: String) -> Result<Bundle, Failure> {
@@ -176,6 +199,7 @@ fn pass_of(name: &str, dir: &Path, taken: &[(PathBuf, PathBuf)]) -> PassRecord {
         log: Vec::new(),
         merged: taken.iter().map(|(copy, from)| (inside(copy), text(from))).collect(),
         why,
+        not_loaded: None,
     }
 }
 

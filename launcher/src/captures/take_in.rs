@@ -92,28 +92,14 @@ impl TakeIn {
         }
     }
 
-    /// Copies a file, or all files of the kind in a folder.
+    /// Copies a spool, or all spools in a folder.
     pub(crate) fn file_or_folder(&mut self, from: &Path, findings: &mut Vec<Finding>) {
         if !from.is_dir() {
             return self.file(from, findings);
         }
-        let ours = |path: &PathBuf| {
-            let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-            self.kind.extensions().contains(&extension)
-        };
-        let entries = std::fs::read_dir(from).map(|entries| {
-            entries.flatten().map(|entry| entry.path()).filter(ours).collect::<Vec<_>>()
-        });
-        match entries {
-            Ok(mut files) if !files.is_empty() => {
-                files.sort();
-                files.iter().for_each(|file| self.file(file, findings));
-            }
-            Ok(_) => {
-                let kinds = self.kind.extensions().join(" or .");
-                findings.push(unusable(from, &format!("no file in it ends in .{kinds}")));
-            }
-            Err(error) => findings.push(unusable(from, &error.to_string())),
+        match spools_in(from) {
+            Ok(files) => files.iter().for_each(|file| self.file(file, findings)),
+            Err(why) => findings.push(unusable(from, &why)),
         }
     }
 
@@ -169,6 +155,33 @@ pub(crate) fn check(kind: Kind, file: &Path) -> Result<(), String> {
         return Err(format!("its name has to end in .{}", kind.extensions().join(" or .")));
     }
     if found.is_file() { Ok(()) } else { Err("it is no file".into()) }
+}
+
+/// [`check`] for what the command line names: of spools that may be a folder of them.
+///
+/// # Errors
+/// Why it cannot be used.
+pub(crate) fn check_given(kind: Kind, path: &Path) -> Result<(), String> {
+    if kind == Kind::Spool && path.is_dir() {
+        return spools_in(path).map(drop);
+    }
+    check(kind, path)
+}
+
+/// The spools of a folder.
+fn spools_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let kinds = Kind::Spool.extensions();
+    let ours = |path: &PathBuf| {
+        kinds.contains(&path.extension().and_then(|e| e.to_str()).unwrap_or_default())
+    };
+    let entries = std::fs::read_dir(folder).map_err(|e| e.to_string())?;
+    let mut files: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(ours).collect();
+    files.sort();
+    match files.is_empty() {
+        true => Err(format!("no file in it ends in .{}", kinds.join(" or ."))),
+        false => Ok(files),
+    }
 }
 
 fn unusable(path: &Path, why: &str) -> Finding {

@@ -93,8 +93,8 @@ impl Override {
 
 fn missing_value(word: &str) -> String {
     format!(
-        "this is no KEY=VALUE; a command to run comes after `--`: `-- {word} ...` (and one of \
-         stage2-launch itself, such as `demo`, before every KEY=VALUE)"
+        "it is no KEY=VALUE. A program to run comes after `--`: stage2-launch -- {word} ...; a \
+         subcommand such as `demo` comes before every KEY=VALUE"
     )
 }
 

@@ -91,6 +91,9 @@ pub struct Run {
 pub struct Report {
     /// Rows of kernels.md.
     pub top_n: usize,
+    /// Globs of NVTX domains whose ranges are those of libraries, beside the built-in list.
+    #[serde(deserialize_with = "one_or_many", default)]
+    pub library_domains: Vec<String>,
 }
 
 /// Which passes there are.
@@ -216,7 +219,7 @@ impl From<Sample> for String {
     }
 }
 
-/// `SIZE*COUNT`: size of an activity buffer, and how many there are.
+/// Memory for activity records: bytes in all, or `SIZE*COUNT` of its buffers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Buffers(String);

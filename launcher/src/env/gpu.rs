@@ -58,6 +58,9 @@ pub(crate) const SUBCOMMAND: &str = "probe-gpu";
 /// Starting CUDA on a machine with eight GPUs and no persistence daemon takes several seconds.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// How [`GpuFacts::absent`] begins where nobody knows whether there is a GPU.
+pub(crate) const COULD_NOT_ASK: &str = "the CUDA driver could not be asked";
+
 /// Asks the driver; never fails, but may know nothing.
 pub(crate) fn probe() -> GpuFacts {
     let driver = std::fs::read_to_string("/proc/driver/nvidia/version")
@@ -71,7 +74,7 @@ pub(crate) fn probe() -> GpuFacts {
         Ok(facts) => GpuFacts { driver, ..facts },
         Err(why) => GpuFacts {
             driver,
-            absent: Some(format!("the CUDA driver could not be asked: {why}")),
+            absent: Some(format!("{COULD_NOT_ASK}: {why}")),
             ..GpuFacts::default()
         },
     }

@@ -16,10 +16,11 @@ use std::ffi::OsString;
 use serde::{Deserialize, Serialize};
 
 use crate::bundle::Tool;
+use crate::report::model::ProcessRow;
 pub(crate) use ask::ask;
 pub(crate) use cuda::print_devices;
+pub(crate) use gpu::{COULD_NOT_ASK, SUBCOMMAND as PROBE_GPU, probe as probe_gpu};
 pub use gpu::{Gpu, GpuFacts};
-pub(crate) use gpu::{SUBCOMMAND as PROBE_GPU, probe as probe_gpu};
 pub use host::Host;
 pub use python::Python;
 pub(crate) use tools::{is_executable, on_path};
@@ -41,6 +42,9 @@ pub struct Environment {
     /// The profilers on PATH, by name.
     #[serde(default)]
     pub tools: BTreeMap<String, Tool>,
+    /// Traced processes, with rank, host and GPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessRow>,
 }
 
 /// Asks the machine, the GPUs (unless that was done already), the workload's Python and the tools,
@@ -60,6 +64,7 @@ pub(crate) fn gather(command: &[OsString], gpu: Option<GpuFacts>) -> Environment
             gpu: gpu.join().unwrap_or_default(),
             python: python.join().unwrap_or_default(),
             tools: tools.join().unwrap_or_default(),
+            processes: Vec::new(),
         }
     })
 }

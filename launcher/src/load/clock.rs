@@ -47,6 +47,34 @@ impl ClockMap {
         };
         Some(GpuNs(value))
     }
+
+    /// The other way round: a time of the GPU clock on the monotonic clock.
+    pub fn mono(&self, at: GpuNs) -> Option<MonoNs> {
+        let turned = |(mono, gpu): (u64, u64)| (gpu, mono);
+        let after = self.points.partition_point(|&(_, gpu)| gpu <= at.0);
+        let before = after.checked_sub(1).and_then(|i| self.points.get(i)).copied().map(turned);
+        let value = match (before, self.points.get(after).copied().map(turned)) {
+            (Some(from), Some(to)) => between(from, to, at.0),
+            (Some(only), None) | (None, Some(only)) => offset(only, at.0),
+            (None, None) => return None,
+        };
+        Some(MonoNs(value))
+    }
+
+    /// How far an anchor lies from where its neighbours put it, at most, ns: what a time that was
+    /// converted may be off by. Of two anchors, how much their clocks drifted apart between them;
+    /// nothing where a single one leaves that open.
+    pub fn spread_ns(&self) -> Option<u64> {
+        let off = |window: &[(u64, u64)]| match *window {
+            [from, at, to] => between(from, to, at.0).abs_diff(at.1),
+            _ => 0,
+        };
+        match *self.points.as_slice() {
+            [] | [_] => None,
+            [a, b] => Some((b.0 - a.0).abs_diff(b.1 - a.1)),
+            ref all => all.windows(3).map(off).max(),
+        }
+    }
 }
 
 /// `points` hold strictly growing values, so that the divisor is not zero.
@@ -103,6 +131,24 @@ mod tests {
         let map = map(&[(100, 1_000), (200, 900), (300, 1_200), (300, 1_300)]);
         assert_eq!(map.ignored(), 2);
         assert_eq!(at(&map, 200), Some(1_100));
+    }
+
+    #[test]
+    fn times_of_the_gpu_come_back_to_the_monotonic_clock() {
+        let map = map(&[(100, 1_100), (200, 1_300), (300, 1_400)]);
+        for mono in [50, 100, 150, 200, 250, 300, 360] {
+            let gpu = map.gpu(MonoNs(mono)).expect("tied");
+            assert_eq!(map.mono(gpu), Some(MonoNs(mono)));
+        }
+        assert_eq!(ClockMap::default().mono(GpuNs(7)), None);
+    }
+
+    #[test]
+    fn the_spread_is_what_anchors_contradict_each_other_by() {
+        assert_eq!(map(&[(100, 1_100), (200, 1_200), (300, 1_300)]).spread_ns(), Some(0));
+        assert_eq!(map(&[(100, 1_100), (200, 1_206), (300, 1_300)]).spread_ns(), Some(6));
+        assert_eq!(map(&[(100, 1_100), (200, 1_203)]).spread_ns(), Some(3));
+        assert_eq!(map(&[(100, 1_100)]).spread_ns(), None);
     }
 
     #[test]

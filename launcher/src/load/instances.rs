@@ -13,11 +13,14 @@ use super::paths::PathIndex;
 const WINDOW: usize = 1 << 22;
 const NONE: PathIndex = PathIndex::MAX;
 
+/// Stands for no outermost instance: only ranges of libraries are around.
+pub(super) const NO_ROOT: u32 = u32::MAX;
+
 /// Where work of an instance belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: PathIndex,
-    /// Number of the outermost instance around it.
+    /// Number of the outermost instance of the user around it, or [`NO_ROOT`].
     pub(super) root: u32,
 }
 

@@ -4,10 +4,14 @@
 //! what cannot be used is counted or becomes a finding that names the file.
 
 pub mod clock;
+pub mod collectives;
 pub mod devices;
 mod ids;
 mod instances;
+pub mod libraries;
 pub mod names;
+mod nccl;
+pub mod operation;
 pub mod paths;
 pub mod ranges;
 mod roots;
@@ -16,13 +20,17 @@ pub mod series;
 pub mod shapes;
 pub mod spool;
 pub mod stats;
+pub mod steps;
 mod tally;
+pub mod whole;
 pub use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use stage2_spool::{Anchor, Losses, Process};
 
 use crate::finding::Finding;
+use clock::ClockMap;
+use collectives::Collectives;
 use devices::DeviceEntry;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
@@ -30,9 +38,12 @@ use shapes::ShapeEntry;
 use stage2_figures::Busy;
 use stats::{GroupKey, Stats, Work};
 pub use tally::Tally;
+use whole::WholeProcess;
 
 /// Key under which a collector says which share of the range instances it records.
 pub(crate) const META_SAMPLE: &str = "sample";
+/// Key under which a collector says how many ranges of the user were open at a normal end.
+const META_OPEN_AT_END: &str = "ranges.open_at_end";
 /// Key under which a collector says which ranges it records GPU work in, and nowhere else.
 pub(crate) const META_RANGES: &str = "ranges";
 
@@ -119,6 +130,8 @@ pub struct ProcessCapture {
     pub undefined: Undefined,
     /// Ranges that contradict each other.
     pub faults: RangeFaults,
+    /// Ranges of the user that were still open when the process ended normally.
+    pub open_at_end: u64,
     /// Clock readings.
     pub anchors: u64,
     /// The first of them: no two captures of a process have the same.
@@ -127,8 +140,17 @@ pub struct ProcessCapture {
     pub anchors_ignored: u64,
     /// Why the capture ended, if it ended in order.
     pub end: Option<String>,
+    /// What is known of the process as one stage; nothing where the user opened ranges, where GPU work
+    /// was recorded in a part only, and where there is none.
+    pub whole: Option<WholeProcess>,
     /// GPU work was recorded in some ranges, or instances of them, only.
     pub gated: bool,
+    /// What it had to do with other processes.
+    pub collectives: Collectives,
+    /// Ties the clock of the GPU work to the monotonic clock.
+    pub clock: ClockMap,
+    /// Wall time less monotonic time at the middle one of the clock readings, ns.
+    pub wall_ahead_ns: Option<i64>,
 }
 
 impl ProcessCapture {
@@ -180,8 +202,10 @@ pub struct Counts {
     pub graph_launches: u64,
     /// GPU work (any of the above) placed in a range.
     pub attributed: u64,
-    /// GPU work launched while no range was open.
+    /// GPU work launched while no range of the user was open.
     pub outside_ranges: u64,
+    /// The part of that which was launched in a range of a library.
+    pub in_library_ranges: u64,
     /// GPU work whose launch could not be placed.
     pub unattributed: u64,
     /// GPU work without valid timestamps: counted, not timed.
@@ -199,15 +223,19 @@ impl Counts {
         [kernels, copies, fills, graph_launches].into_iter().fold(0, u64::saturating_add)
     }
 
-    fn add(&mut self, work: Work, path: PathIndex, timed: bool) {
+    /// `stage` is the outermost node around `path`.
+    fn add(&mut self, work: Work, path: PathIndex, stage: PathIndex, timed: bool) {
         match work {
             Work::Kernel(_) => self.kernels += 1,
             Work::Copy(_) => self.copies += 1,
             Work::Fill => self.fills += 1,
             Work::Graph(_) => self.graph_launches += 1,
         }
-        match path {
-            OUTSIDE => self.outside_ranges += 1,
+        match stage {
+            OUTSIDE => {
+                self.outside_ranges += 1;
+                self.in_library_ranges += u64::from(path != OUTSIDE);
+            }
             UNATTRIBUTED => self.unattributed += 1,
             _ => self.attributed += 1,
         }

@@ -10,11 +10,12 @@ pub struct Names {
 }
 
 impl Names {
-    /// Adds a string. One that repeats an identifier counts from there on.
-    pub fn define(&mut self, id: u32, bytes: Vec<u8>) {
+    /// Adds a string, and gives its index. One that repeats an identifier counts from there on.
+    pub fn define(&mut self, id: u32, bytes: Vec<u8>) -> u32 {
         let fresh = self.by_bytes.len() as u32;
         let index = *self.by_bytes.entry(bytes).or_insert(fresh);
         self.by_id.insert(id, index);
+        index
     }
 
     /// Index of the string that `id` names.

@@ -1,8 +1,9 @@
 //! Range records -> instances, and how long each stage and path was open.
 //!
 //! An instance is one opening of a range. Work is placed by the instance it was launched in and
-//! counted for the outermost instance around it. A record that continues an instance under
-//! another path adds time to that path, but is no instance of it. Memory is bounded by the open
+//! counted for the outermost instance of the user around it: a range of a library is no stage, even
+//! where it is open around everything. A record that continues an instance under another path adds
+//! time to that path, but is no instance of it. Memory is bounded by the open
 //! ranges, the paths and the windows of [`instances`](super::instances) and
 //! [`roots`](super::roots), not by the number of instances.
 
@@ -12,7 +13,7 @@ use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen};
 
 use super::clock::ClockMap;
-use super::instances::{Entry, Instances};
+use super::instances::{Entry, Instances, NO_ROOT};
 use super::paths::{PathIndex, Paths};
 pub use super::roots::{JoinedWindows, StageTimes, WarmTimes};
 use super::roots::{OPEN, Roots};
@@ -108,19 +109,36 @@ impl Ranges {
         self.faults.undefined += u64::from(!defined);
         let counted = record.continues == 0;
         if !counted {
+            if let Some(open) = self.same_path(record.continues, path) {
+                self.continued.insert(record.continues, record.range);
+                return self.insert(record.range, open);
+            }
             self.go_on(record);
         }
-        let stage = paths.node(path).top;
+        let node = paths.node(path);
         let start = record.start.0.min(OPEN - 1);
-        let around = self.root_around(record, stage);
         let sampled = self.open.get(&record.parent).and_then(|open| open.sampled);
+        let around = match node.user {
+            Some(_) => self.root_around(record, node.top),
+            None => Some(NO_ROOT),
+        };
         let is_root = around.is_none();
-        let root = around.unwrap_or_else(|| self.roots.open(stage, start, counted, sampled));
+        let root = around.unwrap_or_else(|| self.roots.open(node.top, start, counted, sampled));
         self.paths.entry(path).or_default().times.instances += u64::from(counted);
-        let twice = self.known.get(record.range).is_some();
-        self.known.insert(record.range, Entry { path, root });
-        let open = Open { start, path, root, is_root, counted, sampled };
-        if let Some(lost) = self.open.insert(record.range, open) {
+        self.insert(record.range, Open { start, path, root, is_root, counted, sampled });
+    }
+
+    /// Takes out an open instance that goes on under its own path, as one does that loses a range
+    /// of a library around it: for the reader of a report nothing happened to it.
+    fn same_path(&mut self, range: u64, path: PathIndex) -> Option<Open> {
+        self.open.get(&range).filter(|open| open.path == path)?;
+        self.open.remove(&range)
+    }
+
+    fn insert(&mut self, range: u64, open: Open) {
+        let twice = self.known.get(range).is_some();
+        self.known.insert(range, Entry { path: open.path, root: open.root });
+        if let Some(lost) = self.open.insert(range, open) {
             self.never_closed(&lost);
         }
         self.faults.contradicting += u64::from(twice);
@@ -156,13 +174,16 @@ impl Ranges {
         }
     }
 
-    /// The root of the range that `record` was opened in, if that is of the same stage.
+    /// The root of the range that `record` was opened in, if it has one of the same stage.
     fn root_around(&mut self, record: &RangeOpen, stage: PathIndex) -> Option<u32> {
         if record.parent == RANGE_OUTSIDE {
             return None;
         }
         let around = self.open.get(&record.parent).map(|open| open.root);
         let around = around.or_else(|| Some(self.known.get(record.parent)?.root));
+        if around == Some(NO_ROOT) {
+            return None;
+        }
         match around.and_then(|root| Some((root, self.roots.get(root)?.stage))) {
             Some((root, its_stage)) if its_stage == stage => return Some(root),
             Some(_) => self.faults.contradicting += 1,
@@ -261,14 +282,23 @@ impl Ranges {
             Some(Entry { path, root }) => (path, root),
             None => self.open.get(&range).map(|open| (open.path, open.root))?,
         };
-        self.roots.get(root).map(|_| Place { path, root })
+        (root == NO_ROOT || self.roots.get(root).is_some()).then_some(Place { path, root })
     }
 
-    /// Counts work for the outermost instance around it; whether that is the first of its stage.
+    /// Counts work for the outermost instance around it, if there is one; whether that is the first
+    /// of its stage.
     pub fn count(&mut self, place: Place, kernel: bool, span: Span) -> bool {
+        if place.root == NO_ROOT {
+            return false;
+        }
         let Some(root) = self.roots.get_mut(place.root) else { return false };
         root.count(kernel, span);
         root.cold
+    }
+
+    /// The stage of work at `place`, and the number of its instance.
+    pub fn instance(&self, place: Place) -> Option<(PathIndex, u32)> {
+        self.roots.get(place.root).map(|root| (root.stage, root.ordinal))
     }
 
     /// Whether [`settle`](Self::settle) is due.
@@ -318,7 +348,7 @@ mod tests {
     fn a_million_instances_are_kept_as_distributions() {
         let (mut ranges, paths) = (Ranges::default(), Paths::default());
         for range in 1..=(EXACT_TIMES as u64 + 10_000) {
-            let (path, ns) = ((range % 3) as PathIndex, 1_000 + range % 1_000);
+            let (path, ns) = ((1 + range % 2) as PathIndex, 1_000 + range % 1_000);
             let start = MonoNs(range * 10_000);
             let open = RangeOpen {
                 range,

@@ -67,6 +67,8 @@ pub(super) struct Root {
     pub(super) sampled: Option<bool>,
     /// The first instance of its stage in the file.
     pub(super) cold: bool,
+    /// Its number among the instances of its stage, from 0 on.
+    pub(super) ordinal: u32,
     kernels: u64,
     first_ns: u64,
     last_ns: u64,
@@ -95,7 +97,8 @@ pub(super) struct Roots {
 /// What is known of a stage so far.
 #[derive(Debug, Default)]
 struct Stage {
-    started: bool,
+    /// Instances that were opened.
+    opened: u32,
     kernels_per_instance: Series,
     /// The windows; nothing before the first.
     windows: Option<usize>,
@@ -146,11 +149,14 @@ impl Roots {
         sampled: Option<bool>,
     ) -> u32 {
         let known = self.stages.entry(stage).or_default();
-        let cold = counted && !known.started;
-        known.started |= counted;
+        let cold = counted && known.opened == 0;
+        // One that goes on under another path belongs to the instance before.
+        let ordinal = if counted { known.opened } else { known.opened.saturating_sub(1) };
+        known.opened = known.opened.saturating_add(counted.into());
         let (kernels, first_ns, last_ns) = (0, u64::MAX, 0);
         let end = OPEN;
-        let root = Root { stage, start, end, counted, sampled, cold, kernels, first_ns, last_ns };
+        let root =
+            Root { stage, start, end, counted, sampled, cold, ordinal, kernels, first_ns, last_ns };
         self.latest.push(root);
         self.base.wrapping_add((self.latest.len() - 1) as u32)
     }

@@ -30,15 +30,23 @@ impl Default for Shapes {
 }
 
 impl Shapes {
-    /// Adds a shape. One that repeats an identifier counts from there on.
-    pub fn define(&mut self, shape: Shape, name: Option<u32>) {
-        self.by_id.insert(u64::from(shape.id), self.list.len() as u32);
+    /// Adds a shape, and gives its index. One that repeats an identifier counts from there on.
+    pub fn define(&mut self, shape: Shape, name: Option<u32>) -> u32 {
+        let index = self.list.len() as u32;
+        self.by_id.insert(u64::from(shape.id), index);
         self.list.push(ShapeEntry { shape, name, defined: true });
+        index
     }
 
     /// Index of the shape that `id` names.
     pub fn find(&self, id: u32) -> Option<u32> {
         self.by_id.get(u64::from(id))
+    }
+
+    /// Number that tells the names of kernels apart; 0 where a shape has none.
+    pub fn name(&self, index: u32) -> u32 {
+        let name = self.list.get(index as usize).and_then(|entry| entry.name);
+        name.map_or(0, |name| name + 1)
     }
 
     /// Index of the stand-in.

@@ -8,6 +8,7 @@ use std::thread;
 
 use stage2_spool::{Ending, ReadError, Reader};
 
+use super::libraries::LibraryDomains;
 use super::{Capture, FileEnding, ProcessCapture, Tally};
 use crate::finding::{Finding, Severity};
 use stage2_figures::text;
@@ -17,12 +18,18 @@ const MAX_PARALLEL: usize = 4;
 
 /// Reads every `*.s2t` of `folder`. What is wrong with a file becomes a finding that names it.
 pub fn load_folder(folder: &Path) -> Capture {
+    load_folder_with(folder, &LibraryDomains::default())
+}
+
+/// The same, with a list of libraries of one's own.
+pub fn load_folder_with(folder: &Path, libraries: &LibraryDomains) -> Capture {
     let files = match list(folder) {
-        Ok(files) if files.is_empty() => return nothing(no_spool(folder)),
+        // What an empty folder means depends on the run: `merge::empty` says it.
+        Ok(files) if files.is_empty() => return Capture::default(),
         Ok(files) => files,
         Err(error) => return nothing(no_folder(folder, &error)),
     };
-    load_files(&files)
+    load_files(&files, libraries)
 }
 
 fn nothing(finding: Finding) -> Capture {
@@ -45,12 +52,12 @@ fn list(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 type Loaded = (usize, Option<ProcessCapture>, Vec<Finding>);
 
 /// Reads `files`; the result is in their order. Of copies of one file the longest counts.
-pub fn load_files(files: &[PathBuf]) -> Capture {
+pub fn load_files(files: &[PathBuf], libraries: &LibraryDomains) -> Capture {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
     let work = || {
         while let Some((index, path)) = take(&next, files) {
-            let (process, findings) = load_file(path);
+            let (process, findings) = load_file(path, libraries);
             // A poisoned lock still guards a whole list: an entry is added in one step.
             let mut results = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             results.push((index, process, findings));
@@ -117,12 +124,15 @@ fn take<'f>(next: &AtomicUsize, files: &'f [PathBuf]) -> Option<(usize, &'f Path
 }
 
 /// Reads one file.
-pub fn load_file(path: &Path) -> (Option<ProcessCapture>, Vec<Finding>) {
+pub fn load_file(
+    path: &Path,
+    libraries: &LibraryDomains,
+) -> (Option<ProcessCapture>, Vec<Finding>) {
     let mut reader = match Reader::open(path) {
         Ok(reader) => reader,
         Err(error) => return (None, vec![refused(&error)]),
     };
-    let mut tally = Tally::default();
+    let mut tally = Tally::new(libraries.clone());
     let mut findings = Vec::new();
     for record in reader.by_ref() {
         match record {
@@ -164,18 +174,6 @@ fn refused(error: &ReadError) -> Finding {
         why: "the process that wrote it is missing from every number here, in whole or in part"
             .to_owned(),
         remedy: text::visible(remedy.as_bytes()),
-    }
-}
-
-fn no_spool(folder: &Path) -> Finding {
-    Finding {
-        severity: Severity::Error,
-        what: format!("{}: no spool file (*.s2t)", text::visible_path(folder)),
-        why: "no process of the workload loaded the collector, or none used CUDA or NVTX"
-            .to_owned(),
-        remedy: "run the workload again with STAGE2_LOG=info and look for lines that begin with \
-                 `stage2:`"
-            .to_owned(),
     }
 }
 

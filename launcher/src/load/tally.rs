@@ -5,18 +5,24 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use stage2_spool::{Anchor, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN, Record};
+use stage2_spool::{
+    Anchor, Field, FieldValue, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN, Record,
+};
 
 use super::clock::ClockMap;
+use super::collectives::{CommunicationKernel, Gather};
 use super::devices::Devices;
+use super::libraries::LibraryDomains;
 use super::names::Names;
 use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
 use super::shapes::Shapes;
 use super::stats::{GroupKey, Span, Stats, Work};
+use super::steps::{GRAPH, Launch};
+use super::whole::Whole;
 use super::{
-    Captured, Counts, FileEnding, FileState, META_RANGES, META_SAMPLE, MODEL_STAGES,
-    ProcessCapture, StageCapture, Undefined,
+    Captured, Counts, FileEnding, FileState, META_OPEN_AT_END, META_RANGES, META_SAMPLE,
+    MODEL_STAGES, ProcessCapture, StageCapture, Undefined,
 };
 use stage2_figures::Unions;
 
@@ -29,6 +35,10 @@ pub struct Tally {
     names: Names,
     /// Those of the model's stages.
     model_names: HashSet<u32>,
+    libraries: LibraryDomains,
+    /// Names that are those of domains of libraries.
+    library_names: HashSet<u32>,
+    whole: Whole,
     devices: Devices,
     shapes: Shapes,
     paths: Paths,
@@ -40,6 +50,7 @@ pub struct Tally {
     stages: HashMap<PathIndex, StageUnions>,
     graph_nodes: HashMap<u64, PathIndex>,
     captured: HashMap<(PathIndex, PathIndex), Captured>,
+    collectives: Gather,
     losses: Losses,
     counts: Counts,
     undefined: Undefined,
@@ -70,15 +81,21 @@ struct Piece {
     queue: u32,
     range: u64,
     node: u64,
+    correlation: u64,
     bytes: u64,
     work: Work,
 }
 
 impl Tally {
+    /// Ranges of the domains in `libraries` are no stages.
+    pub fn new(libraries: LibraryDomains) -> Self {
+        Self { libraries, ..Self::default() }
+    }
+
     /// For records in which GPU work comes before `window` further ranges were opened: of several
     /// tallies side by side each takes memory for no more.
-    pub(crate) fn with_window(window: usize) -> Self {
-        Self { ranges: Ranges::with_window(window), ..Self::default() }
+    pub(crate) fn with_window(window: usize, libraries: LibraryDomains) -> Self {
+        Self { ranges: Ranges::with_window(window), libraries, ..Self::default() }
     }
 
     /// Groups of GPU work so far: memory grows with them.
@@ -94,34 +111,46 @@ impl Tally {
                 self.undefined.shapes += u64::from(shape.is_none());
                 let work = Work::Kernel(shape.unwrap_or(self.shapes.unknown()));
                 let span = Span { start: k.start.0, end: k.end.0 };
-                let (queue, range, node) = (k.queue, k.range, k.graph_node);
-                self.add(Piece { span, queue, range, node, bytes: 0, work });
+                let (queue, range, node, correlation) =
+                    (k.queue, k.range, k.graph_node, k.correlation);
+                self.add(Piece { span, queue, range, node, correlation, bytes: 0, work });
             }
             Record::Copy(c) => {
                 let span = Span { start: c.start.0, end: c.end.0 };
                 let (queue, range, node, bytes) = (c.queue, c.range, c.graph_node, c.bytes);
-                self.add(Piece { span, queue, range, node, bytes, work: Work::Copy(c.kind) });
+                let (correlation, work) = (c.correlation, Work::Copy(c.kind));
+                self.add(Piece { span, queue, range, node, correlation, bytes, work });
             }
             Record::Fill(f) => {
                 let span = Span { start: f.start.0, end: f.end.0 };
                 let (queue, range, node, bytes) = (f.queue, f.range, f.graph_node, f.bytes);
-                self.add(Piece { span, queue, range, node, bytes, work: Work::Fill });
+                let (correlation, work) = (f.correlation, Work::Fill);
+                self.add(Piece { span, queue, range, node, correlation, bytes, work });
             }
             Record::GraphLaunch(g) => {
                 let span = Span { start: g.start.0, end: g.end.0 };
                 let (queue, range, work) = (g.queue, g.range, Work::Graph(g.graph));
-                self.add(Piece { span, queue, range, node: 0, bytes: 0, work });
+                let (node, bytes, correlation) = (0, 0, g.correlation);
+                self.add(Piece { span, queue, range, node, correlation, bytes, work });
             }
             Record::RangeOpen(open) => {
                 let path = self.paths.find(open.path);
                 let index = path.unwrap_or(UNDEFINED);
+                if !self.is_of_library(index) {
+                    self.whole.stop();
+                }
                 if self.ranges.is_full() {
                     self.ranges.settle(&ClockMap::new(&self.anchors));
                 }
                 self.ranges.open(&open, index, path.is_some(), &self.paths);
+                self.collectives.open(&open, index);
                 self.counts.ranges += u64::from(open.continues == 0);
             }
-            Record::RangeClose { range, end } => self.ranges.close(range, end),
+            Record::RangeClose { range, end } => {
+                self.collectives.close(range);
+                self.ranges.close(range, end);
+            }
+            Record::RangeFields { range, fields } => self.fields(range, &fields),
             Record::RangeSample { range, recorded } => self.ranges.sample(range, recorded),
             Record::Mark(_) => self.counts.marks += 1,
             other => self.describe(other),
@@ -134,6 +163,7 @@ impl Tally {
             Record::Meta { key, value } => {
                 if [META_SAMPLE, META_RANGES].contains(&key.as_str()) {
                     self.ranges.gate();
+                    self.whole.stop();
                 }
                 self.meta.insert(key, value);
             }
@@ -141,30 +171,44 @@ impl Tally {
             Record::Name { id, bytes } => {
                 let stem = bytes.split(|byte| *byte == b'@').next().unwrap_or_default();
                 let of_model = MODEL_STAGES.contains(&stem);
-                self.names.define(id, bytes);
+                let of_library = self.libraries.contains(&bytes);
+                let index = self.names.define(id, bytes.clone());
+                self.collectives.name(index, &bytes);
                 if of_model {
-                    self.model_names.extend(self.names.find(id));
+                    self.model_names.insert(index);
+                }
+                if of_library {
+                    self.library_names.insert(index);
                 }
             }
             Record::Device(device) => self.devices.describe(device),
-            Record::Queue(queue) => self.devices.queue(&queue),
+            Record::Queue(queue) => {
+                self.devices.queue(&queue);
+                self.whole.queue(&queue);
+            }
             Record::Shape(shape) => {
                 let name = self.name(shape.name);
-                self.shapes.define(shape, name);
+                let index = self.shapes.define(shape, name);
+                self.collectives.shape(index, name);
             }
             Record::Path(path) => {
                 let name = self.name(path.name);
                 let domain = (path.domain != NONE).then(|| self.name(path.domain)).flatten();
-                let parent_known = self.paths.define(&path, name, domain);
-                let stage = self.paths.find(path.id).filter(|_| path.parent == NONE);
-                if let Some(stage) = stage
+                let library = domain.is_some_and(|name| self.library_names.contains(&name));
+                let parent_known = self.paths.define(&path, name, domain, library);
+                if let Some(index) = self.paths.find(path.id) {
+                    self.collectives.path(index, name, domain);
+                }
+                let outermost = |index: &PathIndex| self.paths.node(*index).parent.is_none();
+                if let Some(stage) = self.paths.find(path.id).filter(outermost)
                     && name.is_some_and(|name| self.model_names.contains(&name))
                 {
                     self.ranges.join(stage);
                 }
                 self.undefined.paths += u64::from(!parent_known);
             }
-            Record::GraphNode { node, path } => {
+            Record::GraphNode { node, path, range } => {
+                self.collectives.captured(node, range);
                 // Path 0: captured while no range was open.
                 let index = if path == NONE { Some(OUTSIDE) } else { self.paths.find(path) };
                 self.undefined.paths += u64::from(index.is_none());
@@ -177,6 +221,22 @@ impl Tally {
         }
     }
 
+    fn fields(&mut self, range: u64, fields: &[Field]) {
+        let number = |value| match value {
+            FieldValue::U64(value) => Some(value),
+            FieldValue::I64(value) => u64::try_from(value).ok(),
+            FieldValue::F64(_) | FieldValue::Name(_) => None,
+        };
+        let names = &self.names;
+        let numbers = fields.iter().filter_map(|f| Some((names.find(f.name)?, number(f.value)?)));
+        self.collectives.fields(range, numbers);
+    }
+
+    /// Whether the range of this path was opened by a library, and not by the user.
+    fn is_of_library(&self, path: PathIndex) -> bool {
+        self.paths.node(path).domain.is_some_and(|domain| self.library_names.contains(&domain))
+    }
+
     fn name(&mut self, id: u32) -> Option<u32> {
         let index = self.names.find(id);
         self.undefined.names += u64::from(index.is_none());
@@ -187,9 +247,33 @@ impl Tally {
         let Piece { span, work, .. } = piece;
         let (path, place) = self.place(piece.range);
         let device = self.devices.of_queue(piece.queue);
-        self.counts.add(work, path, span.valid());
+        self.counts.add(work, path, self.paths.node(path).top, span.valid());
         let is_kernel = matches!(work, Work::Kernel(_));
+        if self.whole.is_on() {
+            self.whole.work(span);
+            if let Some(what) = self.launched(work) {
+                let Piece { queue, correlation, node, .. } = piece;
+                self.whole.launch(Launch { what, queue, correlation, node, span });
+            }
+        }
         let cold = place.is_some_and(|place| self.ranges.count(place, is_kernel, span));
+        if let Work::Kernel(shape) = work
+            && let Some(operation) = self.collectives.operation(shape)
+        {
+            let instance = place.and_then(|place| self.ranges.instance(place));
+            let (stage, instance) = instance.unwrap_or((self.paths.node(path).top, 0));
+            let Piece { range, node, correlation, .. } = piece;
+            self.collectives.kernel(CommunicationKernel {
+                operation,
+                span,
+                range,
+                node,
+                correlation,
+                device,
+                stage,
+                instance,
+            });
+        }
         let index = self.group(GroupKey { path, work, device });
         let Some(group) = self.stats.get_mut(index) else { return };
         group.stats.add(span, piece.bytes, piece.node != 0);
@@ -213,6 +297,15 @@ impl Tally {
             captured.kernels += 1;
             captured.total_ns =
                 captured.total_ns.saturating_add(if span.valid() { span.ns() } else { 0 });
+        }
+    }
+
+    /// What a launch of the process is in the sequence of its launches; nothing for a copy or a fill.
+    fn launched(&self, work: Work) -> Option<u32> {
+        match work {
+            Work::Kernel(shape) => Some(self.shapes.name(shape)),
+            Work::Graph(graph) => Some(GRAPH | graph),
+            Work::Copy(_) | Work::Fill => None,
         }
     }
 
@@ -247,6 +340,7 @@ impl Tally {
     pub fn finish(mut self) -> ProcessCapture {
         self.undefined.queues = self.devices.undefined_queues;
         let clock = ClockMap::new(&self.anchors);
+        let wall_ahead_ns = wall_ahead_ns(&self.anchors);
         let ending = if self.end.is_some() { FileEnding::Complete } else { FileEnding::Open };
         let busy = self.unions.finish();
         let busy_of = |union: usize| busy.get(union).copied().unwrap_or_default();
@@ -273,6 +367,11 @@ impl Tally {
         let mut groups: Vec<(GroupKey, Stats)> =
             self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
         groups.sort_by_key(|(key, _)| *key);
+        let of_user = |path: &PathIndex| self.paths.node(*path).user == Some(*path);
+        let open_at_end = path_times.iter().filter(|(path, _)| of_user(path));
+        let open_at_end = open_at_end.map(|(_, times)| times.unclosed).fold(0, u64::saturating_add);
+        let told = self.meta.get(META_OPEN_AT_END).and_then(|count| count.parse().ok());
+        let open_at_end = open_at_end.max(told.unwrap_or(0));
         let sampled = |path| path_times.get(&path).map(|times| times.sampled).unwrap_or_default();
         for (key, stats) in &mut groups {
             stats.scale(sampled(key.path));
@@ -301,13 +400,26 @@ impl Tally {
             counts: self.counts,
             undefined: self.undefined,
             faults,
+            open_at_end: if self.end.is_some() { open_at_end } else { 0 },
             anchors: self.anchors.len() as u64,
             first_anchor: self.anchors.first().copied(),
             anchors_ignored: clock.ignored(),
             end: self.end,
+            whole: self.whole.finish(&self.counts),
             gated,
+            collectives: self.collectives.finish(),
+            clock,
+            wall_ahead_ns,
         }
     }
+}
+
+/// Wall time less monotonic time at the middle one of the readings.
+fn wall_ahead_ns(anchors: &[Anchor]) -> Option<i64> {
+    let ahead = |a: &Anchor| i64::try_from(i128::from(a.wall.0) - i128::from(a.mono.0)).ok();
+    let mut all: Vec<i64> = anchors.iter().filter_map(ahead).collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
 }
 
 impl StageUnions {

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{META_GPU_OFF, META_INCOMPLETE, is_simulated};
+use super::{META_GPU_OFF, META_INCOMPLETE, empty, is_simulated};
 use crate::load::{Capture, FileEnding, META_SAMPLE, ProcessCapture};
-use crate::report::model::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
+use crate::report::model::{Coverage, CoverageCounts, Empty, ProcessCoverage, Status, Verdict};
 use crate::report::numbers::count;
 use stage2_figures::text::visible;
+
+/// How the verdict on a capture without GPU work begins.
+pub(super) const EMPTY: &str = "EMPTY: no GPU work was recorded";
 
 /// The coverage of a capture.
 pub(super) fn coverage(capture: &Capture) -> Coverage {
@@ -14,8 +17,12 @@ pub(super) fn coverage(capture: &Capture) -> Coverage {
     let mut total = CoverageCounts::default();
     processes.iter().for_each(|process| total.add(&process.counts));
     let files_refused = capture.files_refused;
-    let mut coverage = Coverage { verdict: Verdict::default(), total, files_refused, processes };
+    let mut coverage =
+        Coverage { verdict: Verdict::default(), empty: None, total, files_refused, processes };
     coverage.verdict = verdict(&coverage);
+    if coverage.verdict.status == Status::Empty {
+        coverage.empty = Empty::of(empty::of_capture(capture));
+    }
     coverage
 }
 
@@ -53,6 +60,7 @@ fn counts(capture: &ProcessCapture) -> CoverageCounts {
         graph_launches: counts.graph_launches,
         attributed: counts.attributed,
         outside_ranges: counts.outside_ranges,
+        in_library_ranges: counts.in_library_ranges,
         unattributed: counts.unattributed,
         invalid_timestamps: counts.invalid_timestamps,
         dropped_by_cupti: losses.cupti_dropped,
@@ -67,6 +75,7 @@ fn counts(capture: &ProcessCapture) -> CoverageCounts {
         marks: counts.marks,
         unbalanced_range_ends: losses.unbalanced,
         unclosed_ranges: still_open.max(losses.unclosed),
+        open_at_end: capture.open_at_end,
         contradicting_ranges: capture.faults.contradicting,
         names_cut: losses.names_cut,
         late_intervals: busy.fold(0, u64::saturating_add),
@@ -83,26 +92,28 @@ fn verdict(coverage: &Coverage) -> Verdict {
     let total = &coverage.total;
     let part = part(coverage);
     if records == 0 {
-        let mut why: Vec<String> =
-            coverage.processes.iter().filter_map(|process| process.gpu_off.clone()).collect();
-        why.sort();
-        why.dedup();
-        why.extend(gaps);
-        let text = match why.is_empty() {
-            true => format!("EMPTY: no GPU work was recorded{part}"),
-            false => format!("EMPTY: no GPU work was recorded ({}){part}", why.join("; ")),
+        // `empty::explain` adds the cause.
+        let gaps = match gaps.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", gaps.join("; ")),
         };
+        let text = format!("{EMPTY}{gaps}{part}");
         return Verdict { status: Status::Empty, text };
     }
     if gaps.is_empty() {
         // Nobody looks outside where only ranges are asked for.
-        let outside = match coverage.processes.iter().all(ProcessCoverage::is_in_part) {
+        let in_part = coverage.processes.iter().all(ProcessCoverage::is_in_part);
+        let outside = match in_part && total.outside_ranges == 0 {
             true => String::new(),
             false => format!(", {} outside of ranges", count(total.outside_ranges)),
         };
+        let libraries = match total.in_library_ranges {
+            0 => String::new(),
+            number => format!(", {} of them in ranges of libraries", count(number)),
+        };
         let text = format!(
             "complete: every kernel record that CUPTI delivered is attributed ({} GPU records in \
-             ranges{outside}){part}",
+             ranges{outside}{libraries}){part}",
             count(total.attributed),
         );
         return Verdict { status: Status::Complete, text };
@@ -161,6 +172,7 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
         ("spool files cut short", ended(FileEnding::Torn)),
         ("spool files not readable to the end", ended(FileEnding::Unreadable)),
         ("spool files not readable at all", coverage.files_refused),
+        ("ranges of the workload open at its end", total.open_at_end),
         ("processes whose GPU work was not recorded", off),
         ("processes whose GPU work is incomplete", incomplete),
     ]

@@ -24,9 +24,12 @@ pub(super) fn definitions() -> Vec<Definition> {
         ),
         (
             "stage",
-            "The outermost NVTX range that was open on the launching thread at launch. Work that \
-             was launched while none was open stands under (outside ranges), work whose launch \
-             could not be placed under (unattributed).",
+            "The outermost NVTX range of the workload that was open on the launching thread at \
+             launch. Ranges of libraries (domains such as NCCL, TSL, CCCL or cuBLAS; \
+             report.library_domains adds to them) are never stages and never around a range of the \
+             workload: they stand within its ranges. Work that was launched while no range of the \
+             workload was open stands under (outside ranges), work whose launch could not be placed \
+             under (unattributed).",
         ),
         (
             "instance",

@@ -16,6 +16,7 @@ pub(crate) use self::pieces::{Piece, of_nsys};
 use super::kernels::distinct;
 use super::times::percent;
 use crate::finding::{Finding, Severity};
+use crate::load::libraries::LibraryDomains;
 use crate::load::stats::mean;
 use crate::ncu::load::Tables as NcuTables;
 use crate::nsys::load::{Range, Source, Tables, capture};
@@ -33,13 +34,18 @@ const TOP_PER_STAGE: usize = 10;
 
 /// Adds the rows, where the collector has none and another tool has some. Of several captures of
 /// nsys, `nsys` has the one to prefer first.
-pub(crate) fn rows(report: &mut Report, nsys: &[Tables], ncu: Option<&NcuTables>) {
+pub(crate) fn rows(
+    report: &mut Report,
+    nsys: &[Tables],
+    ncu: Option<&NcuTables>,
+    libraries: &LibraryDomains,
+) {
     if !report.kernels.is_empty() {
         return;
     }
     if let Some(tables) = nsys.iter().find(|tables| !tables.kernels.is_empty()) {
         let doubts = doubts(tables);
-        of_capture(report, tables, doubts.is_none());
+        of_capture(report, tables, doubts.is_none(), libraries);
         told(report, Origin::Nsys, doubts);
         report.findings.extend(several(nsys, tables));
     } else if let Some(tables) = ncu {
@@ -53,9 +59,9 @@ pub(crate) fn rows(report: &mut Report, nsys: &[Tables], ncu: Option<&NcuTables>
 
 /// The rows of a capture of nsys: of its SQLite as the collector's, of its tables what they say.
 /// What lost records (it is not `whole`) says nothing about idle time.
-fn of_capture(report: &mut Report, tables: &Tables, whole: bool) {
+fn of_capture(report: &mut Report, tables: &Tables, whole: bool, libraries: &LibraryDomains) {
     if let (Source::Sqlite, Some(file)) = (tables.source, tables.files.first()) {
-        match capture::read(file) {
+        match capture::read(file, libraries) {
             Ok(export) => {
                 let mark = make_room(report, Origin::Nsys);
                 return export::rows(report, export, mark, whole);

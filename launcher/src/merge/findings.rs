@@ -20,20 +20,20 @@ struct Check {
     remedy: &'static str,
 }
 
-const CHECKS: [Check; 16] = [
+const CHECKS: [Check; 17] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.dropped_by_cupti,
         what: "activity records dropped by CUPTI",
         why: "kernels are missing from every number here",
-        remedy: "give the collector more or larger buffers (STAGE2_BUFFERS, for instance 8M*32)",
+        remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
     },
     Check {
         severity: Severity::Warning,
         count: |c| c.buffers_refused,
         what: "requests for an activity buffer refused",
         why: "all buffers were full; what CUPTI dropped then, it counts itself",
-        remedy: "give the collector more or larger buffers (STAGE2_BUFFERS, for instance 8M*32)",
+        remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
     },
     Check {
         severity: Severity::Warning,
@@ -125,11 +125,20 @@ const CHECKS: [Check; 16] = [
         remedy: "check the pushes and pops of the workload",
     },
     Check {
+        severity: Severity::Warning,
+        count: |c| c.open_at_end,
+        what: "ranges of the workload still open at the normal end of their process",
+        why: "what they enclose is larger than what the workload meant, other ranges may lie in them \
+              by mistake, and their time on the host is not known",
+        remedy: "close every range; look for a push without its pop, or an early return between them",
+    },
+    Check {
         severity: Severity::Note,
-        count: |c| c.unclosed_ranges,
+        // Those above are told of already.
+        count: |c| c.unclosed_ranges.saturating_sub(c.open_at_end),
         what: "ranges never closed",
         why: "they have no host time; their GPU work is counted",
-        remedy: "close every range before the process ends",
+        remedy: "let the process end by itself; a library may leave its own ranges open",
     },
     Check {
         severity: Severity::Note,

@@ -9,6 +9,9 @@ use crate::load::paths::{OUTSIDE, PathIndex, UNATTRIBUTED, UNDEFINED};
 use crate::report::model::PathKind;
 use stage2_figures::text;
 
+/// Stands for the whole of each process whose user opened no range.
+const WHOLE: u32 = 3;
+
 /// A range name under its parents, of the whole run.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
@@ -100,6 +103,7 @@ impl Default for Tables {
             (OUTSIDE, PathKind::OutsideRanges, "(outside ranges)"),
             (UNATTRIBUTED, PathKind::Unattributed, "(unattributed)"),
             (UNDEFINED, PathKind::Undefined, "(undefined range)"),
+            (WHOLE, PathKind::WholeProcess, "(whole process)"),
         ];
         let node = |(top, kind, name): (u32, PathKind, &str)| {
             let name = name.to_owned();
@@ -131,6 +135,8 @@ impl Tables {
     fn take_paths(&mut self, process: &ProcessCapture) -> Vec<u32> {
         let bytes = |name: Option<u32>| name.and_then(|i| process.names.get(i as usize)).cloned();
         let mut mapped: Vec<u32> = vec![OUTSIDE, UNATTRIBUTED, UNDEFINED];
+        let whole = process.whole.as_ref().and_then(|whole| mapped.get_mut(whole.path as usize));
+        whole.into_iter().for_each(|path| *path = WHOLE);
         for node in process.paths.iter().skip(mapped.len()) {
             let parent = node.parent.and_then(|p| mapped.get(p as usize)).copied();
             let key = (parent, bytes(node.name), bytes(node.domain));

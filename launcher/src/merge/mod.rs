@@ -4,6 +4,7 @@ pub(crate) mod counters;
 mod coverage;
 mod definitions;
 mod devices;
+pub(crate) mod empty;
 pub(crate) mod fallback;
 mod findings;
 mod intern;
@@ -11,8 +12,10 @@ mod kernels;
 mod labels;
 pub(crate) mod passes;
 mod paths;
+pub(crate) mod same_name;
 mod stage_kernels;
 mod stages;
+pub(crate) mod steps;
 pub(crate) mod timeline;
 mod times;
 
@@ -21,6 +24,7 @@ use std::collections::HashMap;
 use crate::finding::Finding;
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::load::{Capture, Captured, ProcessCapture};
+use crate::ranks::{self, Together};
 use crate::report::model::{
     CaptureRow, Insight, ModelWindows, Origin, PassCosts, Report, RunInfo, SCHEMA, SCHEMA_VERSION,
 };
@@ -59,8 +63,11 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let mut paths = paths::PathTotals::default();
     let mut devices = devices::DeviceTotals::default();
     let mut model_windows: Option<ModelWindows> = None;
-    for (file, process) in capture.processes.into_iter().enumerate() {
+    let mut together = Together::default();
+    let inferred_steps = steps::inferred(&capture.processes);
+    for (file, mut process) in capture.processes.into_iter().enumerate() {
         let mapping = tables.take(file, &process);
+        together.take(&mut process, |path| mapping.path(path), |device| mapping.device(device));
         stages.take(&process, &mapping);
         paths.take(&process, &mapping);
         devices.take(&process, &mapping);
@@ -84,9 +91,23 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let (path_rows, row_of_path) = paths.rows(&groups, &tables, &labels);
     let join = kernels::Join { tables: &tables, labels: &labels, row_of_path: &row_of_path };
     let rows = join.rows(&groups, &graphs, &files);
-    let stage_rows = stages.rows(&groups, &tables, &labels, &devices.shared());
+    let shared = devices.shared();
+    let stage_rows = stages.rows(&groups, &tables, &labels, &shared);
     let device_rows = devices.rows(&groups, &tables, &labels);
-    let findings = [findings, findings::of_devices(&device_rows)].concat();
+    let places: HashMap<&str, usize> =
+        stage_rows.iter().enumerate().map(|(at, row)| (row.stage.as_str(), at)).collect();
+    let (processes, ranks, of_ranks) = together.finish(&ranks::Labels {
+        stage: &|path| {
+            let stage = labels.stage(path);
+            (stage.to_owned(), places.get(stage).copied().unwrap_or(usize::MAX))
+        },
+        device: &|device| {
+            let uuid = device_rows.get(device as usize).and_then(|row| row.uuid.clone());
+            (labels.device(device).to_owned(), uuid)
+        },
+        is_shared: &|device| shared.contains(&device),
+    });
+    let findings = [findings, findings::of_devices(&device_rows), of_ranks].concat();
     Report {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
@@ -95,8 +116,11 @@ pub fn merge(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         simulated: coverage.processes.iter().any(|process| process.simulated),
         run,
         devices: device_rows,
+        processes,
+        ranks,
         stage_kernels: join.stage_kernels(&groups, &rows.names, &stage_rows),
         stages: stage_rows,
+        inferred_steps,
         model_windows,
         paths: path_rows,
         kernel_names: rows.names,
@@ -155,7 +179,7 @@ fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels) -> Ve
 }
 
 /// Whether no GPU work of a process means that there was none, as against that nobody looked.
-fn gpu_recorded(process: &ProcessCapture) -> bool {
+pub(crate) fn gpu_recorded(process: &ProcessCapture) -> bool {
     process.counts.gpu_records() > 0 || !process.meta.contains_key(META_GPU_OFF)
 }
 

@@ -33,6 +33,7 @@ struct Stage {
     has_ranges: bool,
     kernels_per_instance: Series,
     busy_ns: u64,
+    short_gaps_ns: u64,
     late_ns: u64,
     busy_by_device: BTreeMap<u32, u64>,
     warm: Warm,
@@ -43,6 +44,7 @@ struct Stage {
 struct Warm {
     times: WarmTimes,
     busy_ns: u64,
+    short_gaps_ns: u64,
     /// A process could not tell its first instance apart.
     missing: bool,
 }
@@ -68,10 +70,14 @@ impl Stages {
             let stage = self.stages.entry(mapping.path(path)).or_default();
             stage.gpu_recorded |= gpu_recorded;
             stage.busy_ns = stage.busy_ns.saturating_add(captured.busy.busy_ns);
+            stage.short_gaps_ns = stage.short_gaps_ns.saturating_add(captured.busy.short_gaps_ns);
             stage.late_ns = stage.late_ns.saturating_add(captured.busy.late_ns);
             for (&device, busy) in &captured.by_device {
                 let sum = stage.busy_by_device.entry(mapping.device(device)).or_default();
                 *sum = sum.saturating_add(busy.busy_ns);
+            }
+            if let Some(whole) = process.whole.as_ref().filter(|whole| whole.path == path) {
+                stage.add_window(whole.window_ns);
             }
             if let Some(times) = &captured.times {
                 stage.has_ranges = true;
@@ -109,6 +115,7 @@ impl Stages {
                 row.recorded_instances = row.recorded_instances.filter(|_| some_recorded);
                 if on_shared {
                     (row.gpu_idle_ns, row.gpu_busy_percent) = (None, None);
+                    row.gpu_short_gaps_ns = None;
                 }
                 row
             })
@@ -133,20 +140,31 @@ impl Warm {
         // The work of the first instance overlaps no other's: that was looked at.
         let busy_ns = stage.busy.busy_ns.saturating_sub(stage.cold_busy.busy_ns);
         self.busy_ns = self.busy_ns.saturating_add(busy_ns);
+        let (all, cold) = (stage.busy.short_gaps_ns, stage.cold_busy.short_gaps_ns);
+        self.short_gaps_ns = self.short_gaps_ns.saturating_add(all.saturating_sub(cold));
     }
 
     fn row(&self) -> Option<WarmRow> {
         let WarmTimes { instances, window_ns, kernels } = self.times;
         let known = !self.missing && instances > 0;
-        let gpu_busy_ns = self.busy_ns;
-        known.then_some(WarmRow { instances, gpu_window_ns: window_ns, gpu_busy_ns, kernels })
+        known.then_some(WarmRow {
+            instances,
+            gpu_window_ns: window_ns,
+            gpu_busy_ns: self.busy_ns,
+            gpu_short_gaps_ns: self.short_gaps_ns,
+            kernels,
+        })
     }
 }
 
 impl Stage {
     fn take_windows(&mut self, times: &StageTimes) {
         self.kernels_per_instance.merge(&times.kernels_per_instance);
-        match times.window_ns {
+        self.add_window(times.window_ns);
+    }
+
+    fn add_window(&mut self, window_ns: Option<u64>) {
+        match window_ns {
             Some(ns) => self.window_ns = Some(self.window_ns.unwrap_or(0).saturating_add(ns)),
             None => self.window_missing = true,
         }
@@ -199,6 +217,8 @@ impl Stage {
             gpu_busy_ns: known(self.busy_ns),
             gpu_busy_uncertain_ns: self.late_ns,
             gpu_idle_ns: window_ns.map(|window| window.saturating_sub(self.busy_ns)),
+            gpu_short_gaps_ns: window_ns
+                .map(|window| window.saturating_sub(self.busy_ns).min(self.short_gaps_ns)),
             gpu_busy_percent: window_ns.and_then(|window| percent(self.busy_ns, window)),
             kernels: known(all.kernels),
             kernels_per_instance_min: per_instance.min(),

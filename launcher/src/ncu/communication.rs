@@ -20,6 +20,11 @@ const MARKS: &[&str] = &[
     "crossdevicereduce",
     "sendrecv",
     "multimem",
+    "symmmem",
+    "symmetricmemory",
+    "internode",
+    "intranode",
+    "moea2a",
 ];
 
 /// Whether a kernel of this name, mangled or not, talks to other GPUs.

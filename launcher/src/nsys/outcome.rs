@@ -65,7 +65,7 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// Exit of the workload; none where nsys ended it or the status is nsys's own.
     pub workload: Option<WorkloadExit>,
-    /// nsys failed in a way that it does not fail in always: the same command may well work.
+    /// nsys failed, and nothing says that it always will: the same command may well work.
     pub transient: bool,
     /// What else should be known.
     pub findings: Vec<Finding>,
@@ -102,6 +102,14 @@ impl Files {
         files.elsewhere = reports;
         files.raw = files.raw.or_else(|| raw.into_iter().next());
         files
+    }
+}
+
+impl Files {
+    /// What a failed run left at the expected place, and another run would be taken for.
+    pub fn useless(&self) -> Vec<PathBuf> {
+        let empty = self.reports.iter().filter(|(_, bytes)| *bytes == 0);
+        empty.chain(&self.raw).map(|(path, _)| path.clone()).collect()
     }
 }
 
@@ -142,7 +150,9 @@ pub fn judge(nsys: &Nsys, ended: &Ended) -> Outcome {
         findings.retain(|finding| !finding.what.starts_with(TIME_LIMIT));
     }
     let failed = matches!(&verdict, Verdict::Failed { .. });
-    let transient = failed && ended.timed_out_after.is_none() && said.may_pass();
+    // Of refusals the cause is known, and it stays.
+    let stays = refusal(ended, &said).is_some() && !said.may_pass();
+    let transient = failed && ended.timed_out_after.is_none() && !stays;
     Outcome { transient, workload: workload_exit(nsys, ended, &said, &verdict), verdict, findings }
 }
 
@@ -159,7 +169,7 @@ fn without_report(nsys: &Nsys, ended: &Ended, said: &Said, empty: &[&(PathBuf, u
             || "the capture is not there any more".to_owned(),
             |(raw, bytes)| format!("the raw capture is {} ({bytes} bytes)", raw.display()),
         );
-        let says = said.import_failed.clone().unwrap_or_else(|| "its log does not say why".into());
+        let says = said.import_failed.clone().unwrap_or_else(|| quoted(&ended.log));
         return failed(Finding::new(
             Severity::Error,
             format!("nsys did not turn its capture into a report: {left}"),
@@ -169,23 +179,30 @@ fn without_report(nsys: &Nsys, ended: &Ended, said: &Said, empty: &[&(PathBuf, u
         ));
     }
     if !empty.is_empty() {
-        return failed(empty_report(empty, Severity::Error));
+        let finding = empty_report(empty, Severity::Error);
+        let why = format!("{}; {}", finding.why, quoted(&ended.log));
+        return failed(Finding { why, ..finding });
     }
     if nsys.gated() && !said.range_started {
         return Verdict::NoRange { finding: no_range(nsys, ended) };
     }
-    let (what, why) = if nsys.gated() {
-        ("nsys saw the capture range, but wrote no report", "its log does not say why")
-    } else {
-        ("nsys wrote no report", "its log does not say why")
+    let what = match nsys.gated() {
+        true => "nsys saw the capture range, but wrote no report",
+        false => "nsys wrote no report",
     };
     let status = exit_text(ended.exit);
     failed(Finding::new(
         Severity::Error,
         format!("{what} ({status})"),
-        why,
+        quoted(&ended.log),
         "read the log of the nsys pass; `nsys status --environment` checks the machine",
     ))
+}
+
+/// The line of the log that most likely says why.
+fn quoted(log: &str) -> String {
+    messages::last_complaint(log)
+        .map_or_else(|| "its log is empty".to_owned(), |line| format!("its log says: {line}"))
 }
 
 /// Why nsys did nothing. With the status 0 such a line was the workload's own.

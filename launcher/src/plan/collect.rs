@@ -10,6 +10,7 @@ use super::{Capture, DOORS, Limits, Link, Pass, Request};
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR};
 use crate::config::{Collector, Config, hydra_key};
 use crate::finding::{Finding, Severity};
+use crate::workload::Loading;
 
 /// Name of the collector's file.
 pub(crate) const LIBRARY: &str = "libstage2.so";
@@ -65,11 +66,15 @@ fn under_collector(
     let link = link_for_preload(&request.library, request.inherited.pid);
     let preload = link.as_ref().map_or(&request.library, |link| &link.at);
     let (mut environment, kept) = collector_environment(request, &folder, findings);
-    environment
-        .insert("LD_PRELOAD".into(), prepend(preload, request.inherited.ld_preload.as_deref()));
+    let Loading { preload: preloads, doors: has_doors, ref not_loaded, .. } = *request.loading;
+    if preloads {
+        environment
+            .insert("LD_PRELOAD".into(), prepend(preload, request.inherited.ld_preload.as_deref()));
+    }
     // The collector opens these doors itself, in its constructor. Those of the workload's libraries
     // may run before it, and use NVTX or CUDA.
-    for door in DOORS.into_iter().filter(|door| !request.inherited.doors.contains(door)) {
+    let free = |door: &&str| has_doors && !request.inherited.doors.contains(door);
+    for door in DOORS.into_iter().filter(free) {
         environment.insert(door.into(), preload.into());
     }
     Pass {
@@ -80,6 +85,7 @@ fn under_collector(
         folders: vec![folder],
         link,
         limits: limits(request.config),
+        not_loaded: not_loaded.clone(),
         ..Pass::default()
     }
 }
@@ -120,13 +126,17 @@ fn link_for_preload(library: &Path, pid: u32) -> Option<Link> {
         .then(|| Link { target: library.to_owned(), at })
 }
 
+/// The library before those of the user, but for the runtime of AddressSanitizer, which has to be the
+/// first.
 fn prepend(library: &Path, others: Option<&OsStr>) -> OsString {
-    let mut value = library.as_os_str().to_owned();
-    if let Some(others) = others.filter(|others| !others.is_empty()) {
-        value.push(":");
-        value.push(others);
-    }
-    value
+    let library = library.as_os_str();
+    let Some(others) = others.filter(|others| !others.is_empty()) else {
+        return library.to_owned();
+    };
+    let text = others.to_string_lossy();
+    let has_asan = text.contains("libasan") || text.contains("libclang_rt.asan");
+    let order = if has_asan { [others, library] } else { [library, others] };
+    order.join(OsStr::new(":"))
 }
 
 /// The variables that are set, and those of the user that are kept.

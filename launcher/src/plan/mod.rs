@@ -24,6 +24,7 @@ pub(crate) use tool::{Given, Kind, Profiler, Step};
 use crate::config::{Config, Mode};
 use crate::finding::{Finding, Severity};
 use crate::operators::hook::{self, HOOK_DIR, Hook};
+use crate::workload::Loading;
 
 /// What a run does.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +69,8 @@ pub(crate) struct Pass {
     pub(crate) profiler: Option<Profiler>,
     /// Why the pass is left out.
     pub(crate) skip: Option<String>,
+    /// Why the program of the workload does not load the collector.
+    pub(crate) not_loaded: Option<String>,
 }
 
 /// Files that get the output of a process.
@@ -170,6 +173,8 @@ pub(crate) struct Request<'a> {
     pub(crate) simulator: Option<PathBuf>,
     /// Captures of nsys that kernels are chosen by where no pass knows them.
     pub(crate) nsys_files: &'a [PathBuf],
+    /// How the workload loads the collector.
+    pub(crate) loading: &'a Loading,
 }
 
 /// Makes the plan.
@@ -185,6 +190,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         passes.push(collect::baseline(request));
     }
     passes.push(collect::pass(request, &mut findings));
+    findings.extend(request.loading.finding.clone());
     if run.mode == Mode::Deep {
         passes.extend(nsys::pass(request));
         passes.extend(ncu::pass(request));

@@ -35,6 +35,7 @@ fn case(overrides: &[&str]) -> Case {
 impl Case {
     fn plan(&self) -> Plan {
         plan(&Request {
+            loading: &crate::workload::Loading::default(),
             command: &self.command,
             config: &self.config,
             defaults: &self.defaults,

@@ -1,6 +1,7 @@
 //! What every Markdown file says before anything else: title, simulated or not, coverage.
 
 use super::model::Report;
+use super::ranks_md;
 use stage2_figures::text::plain;
 
 /// What a simulated device means for the numbers.
@@ -14,5 +15,8 @@ pub(super) fn first_screen(title: &str, report: &Report) -> String {
         out.push_str(&format!("> **{SIMULATED}**\n\n"));
     }
     out.push_str(&format!("**Coverage:** {}.\n\n", plain(&report.coverage.verdict.text)));
+    if let Some(ranks) = ranks_md::head(report) {
+        out.push_str(&format!("**Ranks:** {}.\n\n", plain(&ranks)));
+    }
     out
 }

@@ -5,12 +5,18 @@ use std::path::Path;
 use super::first_screen::SIMULATED;
 use super::model::{Report, StageRow};
 use super::numbers::{count, ms3, or_absent, percent1, us3};
+use super::ranks_md;
+use stage2_figures::shorten_kernel;
 use stage2_figures::text::{shorten, visible_path};
 
 /// Stages that are shown.
 const STAGES: usize = 4;
+/// Kinds of inferred steps that are shown.
+const STEPS: usize = 3;
 /// Kernels that are shown.
 const KERNELS: usize = 3;
+/// Late ranks that are named.
+const LATE: usize = 2;
 /// Characters of a name.
 const NAME_LIMIT: usize = 60;
 
@@ -22,12 +28,20 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
     }
     lines.push(format!("coverage: {}", report.coverage.verdict.text));
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
+    if ranks_md::is_job(report) {
+        lines.push(format!("ranks: {}", ranks_md::seen(report)));
+    }
+    let late = report.ranks.late.iter().take(LATE);
+    lines.extend(
+        late.map(|row| format!("{}: {}", shorten(&row.stage, NAME_LIMIT), ranks_md::late(row))),
+    );
     // Counts of a sample are scaled to all instances; busy time is that of the recorded ones.
     let of = if report.is_sampled() { " in the sample" } else { "" };
     lines.extend(stages().take(STAGES).map(|row| stage(row, of)));
     if let Some(more) = stages().count().checked_sub(STAGES).filter(|&more| more > 0) {
         lines.push(format!("and {} more stages", count(more as u64)));
     }
+    lines.extend(super::steps::sentences(report, STEPS));
     let top = super::top_kernels(report, KERNELS);
     lines.extend(top.iter().enumerate().map(|(i, kernel)| {
         format!(
@@ -36,7 +50,7 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
             or_absent(kernel.percent, percent1),
             count(kernel.calls),
             or_absent(kernel.mean_ns, us3),
-            shorten(kernel.name, NAME_LIMIT),
+            shorten_kernel(kernel.name, NAME_LIMIT),
         )
     }));
     lines.push(format!("report: {}", visible_path(report_md)));

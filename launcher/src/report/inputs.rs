@@ -7,8 +7,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::model::{Fact, PassInfo, RunInfo};
+use crate::bundle::RunState;
 use crate::files;
 use crate::finding::{Finding, Severity};
+use crate::load::libraries::LibraryDomains;
 use crate::roofline::hardware::Hardware;
 use stage2_figures::text::{visible, visible_path};
 
@@ -16,6 +18,8 @@ use stage2_figures::text::{visible, visible_path};
 const LIMIT_BYTES: u64 = 16 << 20;
 /// Facts of the environment that are shown.
 const FACTS_LIMIT: usize = 40;
+/// Globs of libraries' domains; each is held against every name of a capture.
+const MAX_LIBRARIES: usize = 100;
 /// Rows of kernels.md where the configuration does not say.
 const DEFAULT_TOP: usize = 50;
 
@@ -30,6 +34,8 @@ pub(super) struct Inputs {
     pub(super) top_n: usize,
     /// What the configuration says of the GPU's peak rates.
     pub(super) hardware: Hardware,
+    /// NVTX domains of libraries.
+    pub(super) libraries: LibraryDomains,
     /// The composed configuration; null where it cannot be used.
     pub(super) config: Value,
     /// Findings of the run, and what was wrong with the files.
@@ -48,6 +54,7 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
     let env = read(run_dir, "env.json", json, &mut findings);
     let config = read(run_dir, "config.yaml", yaml, &mut findings);
     let top_n = top_n(&config, &mut findings);
+    findings.extend(never_closed(&run));
     findings.extend(run_findings(&run));
     Inputs {
         run: RunInfo {
@@ -60,6 +67,7 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
         simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
         top_n,
         hardware: hardware(&config, &mut findings),
+        libraries: libraries(&config, &mut findings),
         config,
         findings,
     }
@@ -78,6 +86,27 @@ fn hardware(config: &Value, findings: &mut Vec<Finding>) -> Hardware {
         ));
         Hardware::default()
     })
+}
+
+fn libraries(config: &Value, findings: &mut Vec<Finding>) -> LibraryDomains {
+    let globs = match config.pointer("/report/library_domains") {
+        None | Some(Value::Null) => Some(Vec::new()),
+        Some(Value::String(glob)) => Some(vec![glob.clone()]),
+        Some(Value::Array(globs)) => {
+            globs.iter().map(|glob| glob.as_str().map(str::to_owned)).collect()
+        }
+        Some(_) => None,
+    };
+    let globs = globs.filter(|globs| globs.len() <= MAX_LIBRARIES).unwrap_or_else(|| {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "config.yaml: report.library_domains cannot be used",
+            format!("a list of at most {MAX_LIBRARIES} names or globs is needed; the built-in list counts"),
+            "correct report.library_domains and write the reports again",
+        ));
+        Vec::new()
+    });
+    LibraryDomains::with(&globs)
 }
 
 fn name_of(run_dir: &Path) -> String {
@@ -116,6 +145,35 @@ fn top_n(config: &Value, findings: &mut Vec<Finding>) -> usize {
     })
 }
 
+/// What to tell of a run whose record says that its passes still run.
+fn never_closed(run: &Value) -> Option<Finding> {
+    let running = serde_json::to_value(RunState::Running).ok()?;
+    (run.get("state") == Some(&running)).then(|| {
+        let name = |pass: &Value, status: &str| {
+            (pass.get("status")?.as_str()? == status).then(|| pass.get("name").and_then(shallow))?
+        };
+        let passes = run.get("passes").and_then(Value::as_array);
+        let of = |status| passes.into_iter().flatten().filter_map(|p| name(p, status)).collect();
+        let (running, planned): (Vec<String>, Vec<String>) = (of("running"), of("planned"));
+        let during = match running.is_empty() {
+            true => "between two passes".to_owned(),
+            false => format!("during the pass {}", running.join(", ")),
+        };
+        let later = match planned.is_empty() {
+            true => String::new(),
+            false => format!("; not run: {}", planned.join(", ")),
+        };
+        Finding::new(
+            Severity::Warning,
+            "the run record was never closed",
+            format!(
+                "stage2-launch was killed {during}, or still runs: what came later is missing{later}"
+            ),
+            "run it again to have all passes",
+        )
+    })
+}
+
 fn run_findings(run: &Value) -> Vec<Finding> {
     let listed = run.get("findings").and_then(Value::as_array);
     let parse = |value: &Value| serde_json::from_value::<Finding>(value.clone()).ok();
@@ -149,6 +207,7 @@ fn passes(run: &Value) -> Vec<PassInfo> {
         exit: pass.get("exit").and_then(shallow),
         duration_ms: pass.get("duration_ms").and_then(Value::as_u64),
         why: pass.get("why").and_then(shallow).filter(|why| !why.is_empty()),
+        not_loaded: pass.get("not_loaded").and_then(shallow),
     };
     listed.into_iter().flatten().map(pass).collect()
 }
@@ -170,7 +229,7 @@ fn shallow(value: &Value) -> Option<String> {
 fn facts(env: &Value) -> Vec<Fact> {
     let mut facts = Vec::new();
     // What describes the file, or stands elsewhere, is no fact of the environment.
-    let is_fact = |key: &str| !matches!(key, "schema" | "simulated");
+    let is_fact = |key: &str| !matches!(key, "schema" | "simulated" | "processes");
     for (key, value) in env.as_object().into_iter().flatten().filter(|(key, _)| is_fact(key)) {
         let key = visible(key.as_bytes());
         match value {

@@ -1,11 +1,12 @@
 //! Kernel rows -> `kernels.csv`: every row, names in full, integers in nanoseconds.
 
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
 use super::model::{Origin, Report};
 use stage2_figures::text::csv_field;
 
-const COLUMNS: [&str; 50] = [
+const COLUMNS: [&str; 52] = [
     "kernel_name",
     "mangled_name",
     "total_ns",
@@ -55,6 +56,8 @@ const COLUMNS: [&str; 50] = [
     "counters_source",
     "counters_stage",
     "counters_of_one_launch",
+    "host",
+    "ranks",
     "simulated",
 ];
 
@@ -65,6 +68,14 @@ const COLUMNS: [&str; 50] = [
 pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> {
     let mut writer = csv::Writer::from_writer(sink);
     writer.write_record(COLUMNS)?;
+    let hosts: HashMap<&str, &str> = report
+        .devices
+        .iter()
+        .filter_map(|row| Some((row.device.as_str(), row.host.as_deref()?)))
+        .collect();
+    let ranks = ranks_by_device(report);
+    let host = |device: &str| csv_field(hosts.get(device).copied().unwrap_or_default());
+    let ranks = |device: &str| ranks.get(device).cloned().unwrap_or_default();
     for row in &report.kernels {
         let name = report.kernel_names.get(row.name_index);
         let name = |part: fn(&stage2_figures::KernelName) -> &str| csv_field(name.map_or("", part));
@@ -132,9 +143,24 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
             row.sources.counters.map_or("", Origin::label).to_owned(),
             text(|c| c.profiled_in.as_deref()),
             text(|c| c.one_launch.as_deref()),
+            host(&row.device),
+            ranks(&row.device),
             row.simulated.to_string(),
         ])?;
     }
     writer.flush()?;
     Ok(())
+}
+
+/// Ranks that used each GPU, as `0 1`.
+fn ranks_by_device(report: &Report) -> HashMap<&str, String> {
+    let mut ranks: HashMap<&str, BTreeSet<u64>> = HashMap::new();
+    for process in report.processes.iter().filter(|process| !process.inherited_rank) {
+        for device in &process.devices {
+            ranks.entry(device).or_default().extend(process.rank);
+        }
+    }
+    let joined =
+        |ranks: BTreeSet<u64>| ranks.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+    ranks.into_iter().map(|(device, ranks)| (device, joined(ranks))).collect()
 }

@@ -11,11 +11,13 @@ mod kernels_md;
 pub mod model;
 pub mod numbers;
 pub mod operators_md;
+mod ranks_md;
 mod regions;
 mod report_html;
 mod report_md;
 mod stakeholder;
 pub mod stakeholder_md;
+mod steps;
 pub(crate) mod table;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,13 +30,14 @@ use anyhow::Context as _;
 use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR, stream_whole};
 use crate::finding::Finding;
 use crate::load::Capture;
-use crate::load::spool::load_folder;
+use crate::load::libraries::LibraryDomains;
+use crate::load::spool::load_folder_with;
 use crate::load::stats::mean;
-use crate::merge::{counters, fallback, merge, passes, timeline};
+use crate::merge::{self, counters, empty, fallback, merge, passes, same_name, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
-use model::{DeviceRow, Report, Times};
+use model::{DeviceRow, Origin, ProcessRow, Report, Times};
 
 /// Folder of the spools in a run's folder.
 const COLLECTOR: &str = "collector";
@@ -52,10 +55,14 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// What the reports cover.
     pub coverage: serde_json::Value,
+    /// The same in one word.
+    pub status: model::Status,
     /// Lines for the terminal.
     pub headline: Vec<String>,
     /// Whether the records come from a simulated GPU.
     pub simulated: bool,
+    /// Processes, as the captures describe them.
+    pub processes: Vec<ProcessRow>,
     /// GPUs, as the captures describe them.
     pub devices: Vec<DeviceRow>,
     /// Versions of the tools that recorded, as far as the captures say.
@@ -76,26 +83,30 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     // Of captures that were taken elsewhere, some have none of the collector's.
     let passes = &inputs.run.passes;
     let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
-    let capture =
-        if collected { load_folder(&run_dir.join(COLLECTOR)) } else { Capture::default() };
+    let load = |folder: &Path| load_folder_with(folder, &inputs.libraries);
+    let capture = if collected { load(&run_dir.join(COLLECTOR)) } else { Capture::default() };
     let mut report = merge(capture, inputs.run, inputs.findings);
     if inputs.simulated {
         report.mark_simulated();
     }
-    let mut read = add_tools(&mut report, run_dir, &inputs.hardware);
+    let mut read = add_tools(&mut report, run_dir, (&inputs.hardware, &inputs.libraries));
     regions::add(&mut report, run_dir, &inputs.config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
+    empty::explain(&mut report, collected);
     let baseline = run_dir.join(BASELINE_DIR);
-    let baseline = baseline.is_dir().then(|| load_folder(&baseline));
+    let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
+    merge::steps::explain(&mut report);
     let shown = insight::add(&mut report, run_dir, &inputs.config);
     let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),
         coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
+        status: report.coverage.verdict.status,
         tools: tools(&report),
+        processes: report.processes,
         devices: report.devices,
         findings: report.findings,
         read,
@@ -106,10 +117,17 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
 
 /// What ncu and nsys measured, beside what the collector did, or instead of it; names those of which
 /// something could be read.
-fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) -> Vec<&'static str> {
+fn add_tools(
+    report: &mut Report,
+    run_dir: &Path,
+    (configured, libraries): (&Hardware, &LibraryDomains),
+) -> Vec<&'static str> {
     let mut findings = Vec::new();
-    let nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), &mut findings);
-    let ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
+    let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
+    let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
+    if let Some(tables) = &mut ncu {
+        tables.leave_out(libraries);
+    }
     // A database that is whole was read, also where nothing was recorded into it.
     let rows = |t: &nsys::load::Tables| {
         t.source != nsys::load::Source::Csv || !t.kernels.is_empty() || !t.ranges.is_empty()
@@ -117,11 +135,15 @@ fn add_tools(report: &mut Report, run_dir: &Path, configured: &Hardware) -> Vec<
     let launches = ncu.as_ref().is_some_and(|tables| !tables.launches.is_empty());
     let of_nsys = nsys.iter().any(rows).then_some(NSYS_DIR);
     let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
-    fallback::rows(report, &nsys, ncu.as_ref());
+    fallback::rows(report, &nsys, ncu.as_ref(), libraries);
     let device = report.devices.iter().find_map(|device| device.name.clone());
     let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
     report.peaks = resolved.peaks;
-    if let Some(tables) = ncu {
+    if report.source == Origin::Collector.label() {
+        same_name::of_nsys(report, &mut nsys);
+    }
+    if let Some(mut tables) = ncu {
+        same_name::of_ncu(report, &mut tables);
         let peaks = report.peaks.clone();
         counters::attach(report, &tables, peaks.as_ref());
         // Without counters nothing is held against the peaks.

@@ -38,6 +38,14 @@ impl Table {
         self.rows += 1;
     }
 
+    /// Adds a row of as many cells as there are columns.
+    pub(crate) fn cells(&mut self, cells: impl Iterator<Item = String>) {
+        let cells: Vec<String> = cells.collect();
+        debug_assert_eq!(cells.len(), self.columns, "a row has a cell for every column");
+        self.line(cells.iter().map(String::as_str));
+        self.rows += 1;
+    }
+
     /// Whether no row was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0

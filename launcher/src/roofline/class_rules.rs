@@ -39,7 +39,7 @@ pub(super) const RULES: &[Rule] = &[
     anywhere(KernelClass::Communication, &[
         "nccl*", "rccl*", "nvshmem*", "deep ep", "all reduce*", "allreduce*", "all gather*",
         "allgather*", "reduce scatter*", "reducescatter*", "all to all*", "alltoall*",
-        "cross device reduce*", "multimem*", "internode", "intranode", "mscclpp*", "symm mem",
+        "cross device reduce*", "multimem*", "internode", "intranode", "mscclpp*", "symm mem", "symmetric memory",
         "send recv", "moe a2a*",
     ]),
     // PyTorch's own kernels name a functor among their arguments: what they do decides.

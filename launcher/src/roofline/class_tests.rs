@@ -206,6 +206,16 @@ const KNOWN: &[(&str, KernelClass)] = &[
     ),
     ("void deep_ep::internode_ll::dispatch<true, 3, 10, 7168>(void*)", Communication),
     ("multimem_all_reduce_kernel", Communication),
+    ("void c10d::symmetric_memory::two_shot_all_reduce_kernel<c10::BFloat16, 8>()", Communication),
+    ("one_shot_all_reduce_kernel", Communication),
+    ("void vllm::cross_device_reduce_2stage<half, 8>(vllm::RankData*)", Communication),
+    ("nvshmemi_transfer_rma_nbi", Communication),
+    ("void deep_ep::intranode::combine<__nv_bfloat16, 8, 768>(void*)", Communication),
+    (
+        "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<1>()",
+        Communication,
+    ),
+    ("void tensorrt_llm::kernels::oneShotAllReduceKernel<__nv_bfloat16, 8>()", Communication),
     (
         "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(at::cuda::detail::TensorInfo<float const, unsigned int>)",
         Selection,

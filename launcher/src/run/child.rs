@@ -12,6 +12,7 @@ use crate::bundle::WorkloadExit;
 use crate::finding::{Finding, Severity};
 use crate::plan::{Limits, Pass};
 use crate::terminal::Terminal;
+use crate::workload::NotRunnable;
 
 /// What can happen while a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +65,16 @@ impl SpawnError {
         SpawnError { exit, what: what.into(), why: why.into(), remedy: String::new() }
     }
 
-    /// With what to do next.
-    pub(crate) fn remedy(self, remedy: impl Into<String>) -> SpawnError {
-        SpawnError { remedy: remedy.into(), ..self }
-    }
-
     /// As the bundle shows it.
     pub(crate) fn finding(&self) -> Finding {
         Finding::new(Severity::Error, &*self.what, &*self.why, &*self.remedy)
+    }
+}
+
+impl From<NotRunnable> for SpawnError {
+    fn from(problem: NotRunnable) -> SpawnError {
+        let NotRunnable { exit, what, why, remedy } = problem;
+        SpawnError { exit, what, why, remedy }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::bundle::{Bundle, PassRecord, PassStatus, WorkloadExit, now};
 use crate::finding::{Finding, Severity};
 use crate::plan::{Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
+use stage2_figures::text;
 
 pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;
@@ -36,7 +37,7 @@ pub(crate) use signals::Signals;
 /// Exit status when the time limit ended the workload, as GNU `timeout` gives it.
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
-/// Exit status when the profiling itself failed and left no result.
+/// Exit status when the profiling itself failed or left no result.
 pub(crate) const EXIT_NO_RESULT: u8 = 70;
 
 /// What the passes say about the exit status.
@@ -72,6 +73,7 @@ pub(crate) fn planned(pass: &Pass) -> PassRecord {
         log: Vec::new(),
         merged: std::collections::BTreeMap::new(),
         why: pass.skip.clone().unwrap_or_default(),
+        not_loaded: pass.not_loaded.clone(),
     }
 }
 
@@ -87,8 +89,11 @@ pub(crate) fn run_passes(
     let mut stop: Option<String> = None;
     for (at, pass) in plan.passes.iter().enumerate() {
         let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
+        if stop.is_none() && !bundle.dir().exists() {
+            stop = Some("the folder of the run is gone".to_owned());
+        }
         if let Some(why) = pass.skip.as_ref().or(stop.as_ref()) {
-            terminal.progress(&format!("{title}: left out: {why}"));
+            terminal.milestone(&format!("{title}: left out: {why}"));
             update(bundle, at, terminal, |record| {
                 record.status = PassStatus::Skipped;
                 record.why.clone_from(why);
@@ -120,7 +125,9 @@ pub(crate) fn run_passes(
         if let Some(record) = bundle.record.passes.get(at) {
             let seconds = record.duration_ms.map(|ms| format!(" in {:.1} s", ms as f64 / 1000.0));
             let ended = record.exit.map_or_else(|| "not started".into(), describe_exit);
-            terminal.progress(&format!("{title}: {ended}{}", seconds.unwrap_or_default()));
+            let what = text::shorten(&command_line(pass), COMMAND_LIMIT);
+            terminal
+                .milestone(&format!("{title}: {ended}{} ({what})", seconds.unwrap_or_default()));
         }
     }
     Passed { exit, stop }
@@ -194,6 +201,9 @@ fn run_tool(
     Passed { exit: 0, stop }
 }
 
+/// Characters of a command in the line of its pass.
+const COMMAND_LIMIT: usize = 80;
+
 const INTERRUPTED: &str = "the run was interrupted";
 
 fn command_line(pass: &Pass) -> String {
@@ -218,7 +228,10 @@ fn update(
     if let Some(record) = bundle.record.passes.get_mut(at) {
         change(record);
     }
-    if let Err(error) = bundle.save() {
+    if let Err(error) = bundle.save()
+        // A folder that is gone is told once, at the end.
+        && bundle.dir().exists()
+    {
         let what = "the run record is out of date";
         let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
         terminal.finding(&finding);

@@ -13,6 +13,7 @@ use super::tool::Tool;
 use crate::bundle::{NCU_DIR, NSYS_DIR};
 use crate::captures::take_in::{Kind, TakeIn};
 use crate::finding::{Finding, Severity};
+use crate::load::libraries::LibraryDomains;
 use crate::merge::fallback::{Piece, label, of_nsys};
 use crate::ncu::config::Ncu;
 use crate::ncu::nvtx::Label;
@@ -112,8 +113,9 @@ fn known<S: Spawner, G: SignalSource>(
         findings.extend(not_needed(given, "the collect pass"));
         return known;
     }
+    let libraries = LibraryDomains::with(&given.library_domains);
     // What is wrong with the nsys pass is told by the reports.
-    let of_run = captures(&run_dir.join(NSYS_DIR), &mut Vec::new());
+    let of_run = captures(&run_dir.join(NSYS_DIR), &libraries, &mut Vec::new());
     let known = Known::of_captures(&of_run, ncu, "the nsys pass of this run", findings);
     if !known.rows.is_empty() {
         findings.extend(not_needed(given, "the nsys pass"));
@@ -161,7 +163,7 @@ fn captures_of<S: Spawner, G: SignalSource>(
         };
         export_nsys(&tool, &given.nsys, &reports, findings);
     }
-    captures(folder, findings)
+    captures(folder, &LibraryDomains::with(&given.library_domains), findings)
 }
 
 impl Known {

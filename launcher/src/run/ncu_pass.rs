@@ -12,7 +12,8 @@ use super::ncu_regions;
 use super::tool::{Ended, Tool, ToolPass, tables_cut_off, version_of};
 use crate::bundle::{COLLECTOR_DIR, PassStatus, WorkloadExit};
 use crate::finding::{Finding, Severity};
-use crate::load::spool::load_folder;
+use crate::load::libraries::LibraryDomains;
+use crate::load::spool::load_folder_with;
 use crate::merge::merge;
 use crate::ncu::available::Available;
 use crate::ncu::command::{self, Files, Filter, Invocation, Request};
@@ -47,7 +48,8 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     }
     let mut ncu = ncu.clone();
     // What is wrong with the spools is told by the reports.
-    let spools = load_folder(&run_dir.join(COLLECTOR_DIR));
+    let libraries = LibraryDomains::with(&given.library_domains);
+    let spools = load_folder_with(&run_dir.join(COLLECTOR_DIR), &libraries);
     let collected = merge(spools, RunInfo::default(), Vec::new());
     let source = (&collected, run_dir);
     let selection = kernels_of(tool, source, &mut ncu, (stage_is_explicit, given), &mut findings);

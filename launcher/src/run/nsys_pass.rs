@@ -41,6 +41,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     let base = tool.folder.join(NSYS_BASE);
     let mut settings = nsys.clone();
     let mut gate_gone = false;
+    let mut first_failure: Option<String> = None;
     loop {
         let profile = match command::profile(&settings, version, &profiler.workload, &base) {
             Ok(profile) => profile,
@@ -63,6 +64,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
             return ToolPass::without(PassStatus::Failed, outcome::missing(nsys, why));
         }
         let files = Files::find(&base, &ended.log);
+        let left_over = files.useless();
         let outcome = judge(&settings, &outcome_of(&ended, files));
         findings.extend(outcome.findings);
         match outcome.verdict {
@@ -72,14 +74,31 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
                 (settings, gate_gone) = (settings.without_gate(), true);
                 continue;
             }
+            Verdict::Failed { finding }
+                if outcome.transient && first_failure.is_none() && !ended.interrupted =>
+            {
+                tool.terminal.milestone(&format!("nsys failed, and is run once more: {finding}"));
+                let ours = left_over.iter().filter(|file| file.starts_with(&tool.folder));
+                ours.for_each(|file| drop(std::fs::remove_file(file)));
+                first_failure = Some(finding.to_string());
+                continue;
+            }
             Verdict::NoRange { finding } | Verdict::Failed { finding } => {
                 pass.status = PassStatus::Failed;
+                let finding = match first_failure.is_some() {
+                    true => Finding { what: format!("{} (tried twice)", finding.what), ..finding },
+                    false => finding,
+                };
                 pass.why = finding.to_string();
                 findings.push(finding);
             }
             Verdict::Ok { reports } => {
                 if gate_gone {
                     pass.why = "the capture range never came: repeated without the gate".to_owned();
+                }
+                if let Some(why) = &first_failure {
+                    let what = "nsys failed at first: the report is of its second run";
+                    findings.push(Finding::new(Severity::Note, what, why, ""));
                 }
                 if !ended.interrupted {
                     findings.extend(other_end("nsys", collect, outcome.workload));

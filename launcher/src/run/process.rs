@@ -17,9 +17,9 @@ use super::child::{Event, Process, SpawnError, Spawner};
 use super::flush::{self, FlushPage};
 use super::tee::Tee;
 use crate::bundle::WorkloadExit;
-use crate::env::{is_executable, on_path};
 use crate::finding::Finding;
 use crate::plan::{Capture, Pass};
+use crate::workload::why_not_started;
 
 /// Starts real processes.
 pub(crate) struct System;
@@ -75,7 +75,8 @@ impl Spawner for System {
         } else if pass.tee.is_some() {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
-        let mut child = command.spawn().map_err(|error| explain(Path::new(program), &error))?;
+        let mut child =
+            command.spawn().map_err(|error| why_not_started(Path::new(program), &error))?;
         let tee = pass.tee.as_ref().map(|files| Tee::start(&mut child, files));
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
         announce_exit(pid, events);
@@ -144,57 +145,4 @@ impl Process for Spawned {
         };
         Ok((exit, findings))
     }
-}
-
-/// What a shell would say, and what it would exit with.
-fn explain(program: &Path, error: &io::Error) -> SpawnError {
-    let name = program.display();
-    let plain = !program.as_os_str().as_encoded_bytes().contains(&b'/');
-    let found = if plain { on_path(&program.to_string_lossy()) } else { Some(program.to_owned()) };
-    let found = found.filter(|path| path.exists());
-    let cannot = |why: &str| SpawnError::new(126, format!("cannot run {name}"), why);
-    match (error.kind(), found) {
-        (io::ErrorKind::NotFound, Some(script)) => SpawnError::new(
-            127,
-            format!("cannot run {}", script.display()),
-            "the interpreter that its first line names, or the loader that it needs, is not there",
-        )
-        .remedy(
-            "look at its first line with `head -1`, or give the interpreter: -- INTERPRETER FILE",
-        ),
-        (io::ErrorKind::NotFound, None) if program.to_string_lossy().contains(' ') => {
-            not_found(program).remedy(
-                "it is one word with spaces in it: leave the quotes out, or use `-- sh -c '...'`; \
-                 no shell is between",
-            )
-        }
-        (io::ErrorKind::NotFound, None) if plain => not_found(program)
-            .remedy("check the spelling, put its folder into PATH, or give its path"),
-        (io::ErrorKind::NotFound, None) => not_found(program).remedy("check the path"),
-        (io::ErrorKind::PermissionDenied, found) => {
-            let path = found.unwrap_or_else(|| PathBuf::from(program));
-            if path.is_dir() {
-                return cannot("it is a folder").remedy("give a program in it");
-            }
-            let why =
-                if is_executable(&path) { "permission denied" } else { "it is not executable" };
-            cannot(why).remedy(format!(
-                "`chmod +x {0}`, or give its interpreter, e.g. -- python {0}",
-                path.display()
-            ))
-        }
-        _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => {
-            cannot("it is no program for this machine, and its first line is no #!")
-                .remedy("give its interpreter, e.g. -- sh FILE")
-        }
-        _ => cannot(&error.to_string()),
-    }
-}
-
-fn not_found(program: &Path) -> SpawnError {
-    SpawnError::new(
-        127,
-        format!("{}: command not found", program.display()),
-        "there is no such program",
-    )
 }

@@ -46,14 +46,29 @@ impl Sandbox {
         path
     }
 
-    /// stage2-launch in the sandbox.
+    /// stage2-launch in the sandbox. Its workloads use no GPU, so it is told to allow that.
     pub(crate) fn launch(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = assert_cmd::Command::from_std(self.std_launch(words));
         command.timeout(Duration::from_secs(60));
         command
     }
 
+    /// The same, with the exit status that a user gets.
+    pub(crate) fn launch_strictly(&self, words: &[&str]) -> assert_cmd::Command {
+        let mut command = assert_cmd::Command::from_std(self.plain_launch(words));
+        command.timeout(Duration::from_secs(60));
+        command
+    }
+
     pub(crate) fn std_launch(&self, words: &[&str]) -> Command {
+        match words {
+            // Nothing at all and a lone `--` print the usage.
+            [] | ["--"] => self.plain_launch(words),
+            _ => self.plain_launch(&[&["--allow-empty"], words].concat()),
+        }
+    }
+
+    fn plain_launch(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
         command.args(words).current_dir(self.dir.path());
         for (name, _) in std::env::vars_os() {

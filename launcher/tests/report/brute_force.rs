@@ -99,8 +99,18 @@ fn warm(own: &[&Instance]) -> Option<WarmRow> {
     }
     let kernels = || others.iter().flat_map(|i| &i.kernels);
     let window = |i: &&Instance| (i.start, (i.start + i.host_ns).max(work(i).map_or(0, |w| w.1)));
+    // Every gap here is short.
+    let gaps = |kernels: Vec<&Work>| {
+        let spans = || kernels.iter().filter(|k| k.ns > 0).map(|k| (k.start, k.start + k.ns));
+        let first = spans().map(|(start, _)| start).min().unwrap_or(0);
+        let last = spans().map(|(_, end)| end).max().unwrap_or(0);
+        last - first - covered(spans())
+    };
+    let all_gaps = gaps(own.iter().flat_map(|i| &i.kernels).collect());
+    let cold_gaps = gaps(cold.kernels.iter().collect());
     Some(WarmRow {
         instances: others.len() as u64,
+        gpu_short_gaps_ns: all_gaps - cold_gaps,
         gpu_window_ns: covered(others.iter().map(window)),
         gpu_busy_ns: covered(kernels().map(|k| (k.start, k.start + k.ns))),
         kernels: kernels().count() as u64,
@@ -150,6 +160,32 @@ fn check_stage(report: &Report, instances: &[Instance], stage: usize) {
 /// (path, grid, device) to (calls, total, min, max).
 type Groups = BTreeMap<(String, u32, String), (u64, u64, u64, u64)>;
 
+/// Rows of work outside of ranges, and of work whose launch could not be placed. Without any range
+/// one of them is the whole process.
+fn stand_ins(instances: &[Instance], loose: &[Work]) -> (&'static str, &'static str) {
+    let outside = loose.iter().any(|k| k.nested);
+    match instances.is_empty() {
+        true if outside => ("(whole process)", "(unattributed)"),
+        true => ("(outside ranges)", "(whole process)"),
+        false => ("(outside ranges)", "(unattributed)"),
+    }
+}
+
+fn check_whole_process(report: &Report, instances: &[Instance], loose: &[Work]) {
+    let whole = report.stages.iter().find(|row| row.stage == "(whole process)");
+    assert_eq!(whole.is_some(), instances.is_empty() && !loose.is_empty());
+    let Some(row) = whole else { return };
+    // With work in both places neither is the whole of it.
+    let all = loose.iter().all(|k| k.nested == loose[0].nested).then_some(loose);
+    let first = all.and_then(|all| all.iter().map(|k| k.start).min());
+    let last = all.and_then(|all| all.iter().map(|k| k.start + k.ns).max());
+    let window = last.zip(first).map(|(last, first)| last - first);
+    let busy = all.map(|all| covered(all.iter().map(|k| (k.start, k.start + k.ns))));
+    assert_eq!(row.gpu_window_ns, window);
+    assert_eq!(row.gpu_idle_ns, window.zip(busy).map(|(window, busy)| window - busy));
+    assert!(busy.is_none_or(|busy| row.gpu_busy_ns == Some(busy)));
+}
+
 fn expected_groups(instances: &[Instance], loose: &[Work]) -> Groups {
     let in_ranges = instances.iter().flat_map(|i| {
         let stage = STAGES[i.stage];
@@ -157,9 +193,9 @@ fn expected_groups(instances: &[Instance], loose: &[Work]) -> Groups {
             .iter()
             .map(move |k| (if k.nested { format!("{stage}/layer") } else { stage.into() }, k))
     });
-    let outside = loose
-        .iter()
-        .map(|k| (if k.nested { "(outside ranges)" } else { "(unattributed)" }.to_owned(), k));
+    let (outside, unattributed) = stand_ins(instances, loose);
+    let outside =
+        loose.iter().map(|k| (if k.nested { outside } else { unattributed }.to_owned(), k));
     let mut groups = Groups::new();
     for (path, k) in in_ranges.chain(outside) {
         let device = ["0 A", "1 B"][k.device as usize].to_owned();
@@ -194,6 +230,7 @@ proptest! {
             check_stage(&report, &instances, stage);
         }
         prop_assert_eq!(groups(&report), expected_groups(&instances, &loose));
+        check_whole_process(&report, &instances, &loose);
         for device in 0..2u32 {
             let all = instances.iter().flat_map(|i| &i.kernels).chain(&loose);
             let busy = covered(all.filter(|k| k.device == device).map(|k| (k.start, k.start + k.ns)));

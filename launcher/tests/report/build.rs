@@ -100,6 +100,11 @@ impl Build {
         self.add(Record::Path(RangePath { id, parent, name, domain: NONE }))
     }
 
+    /// A path in a domain.
+    pub(crate) fn path_in(&mut self, id: u32, parent: u32, name: u32, domain: u32) -> &mut Self {
+        self.add(Record::Path(RangePath { id, parent, name, domain }))
+    }
+
     pub(crate) fn open(&mut self, range: u64, path: u32, parent: u64, start: u64) -> &mut Self {
         self.continues(range, path, parent, start, 0)
     }

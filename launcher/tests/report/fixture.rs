@@ -75,7 +75,7 @@ fn full() -> Build {
     b.close(1, 50_000);
     // Decode: four instances, the first one cold, on two devices; one has one kernel more.
     let node = 1 << 33 | 5;
-    b.add(Record::GraphNode { node, path: 4 });
+    b.add(Record::GraphNode { node, path: 4, range: 0 });
     for (i, start) in [(0, 100_000), (1, 200_000), (2, 230_000), (3, 260_000)] {
         let range = 10 + i;
         b.open(range, 3, 0, start);

@@ -107,6 +107,7 @@ fn the_shape_of_run_json_is_as_expected() {
     record.workload_exit = Some(WorkloadExit::Code(0));
     record.stage2_version = "VERSION".into();
     record.passes.push(PassRecord {
+        not_loaded: None,
         name: "collect".into(),
         argv: vec!["python".into()],
         environment: [("STAGE2_OUT".to_owned(), "collector".to_owned())].into(),

@@ -4,15 +4,19 @@ mod brute_force;
 mod build;
 mod damage;
 mod deep;
+mod empty;
 mod fixture;
 mod golden;
 mod html;
 mod insight;
+mod libraries;
 mod markdown;
 mod meaning;
+mod no_ranges;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
 #[path = "../nsys_tables/fixture.rs"]
 mod nsys_export;
 mod part;
 mod processes;
 mod sums;
+mod verdicts;

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use stage2_launch::load::{Capture, Tally};
 use stage2_launch::merge::merge;
-use stage2_launch::report::model::{Report, RunInfo, StageRow};
+use stage2_launch::report::model::{EmptyCause, Report, RunInfo, StageRow};
 use stage2_launch::report::write_reports;
 use stage2_spool::NONE;
 
@@ -118,7 +118,9 @@ fn what_nobody_looked_at_is_absent_not_zero() {
     let row = stage(&report, "a");
     assert_eq!((row.kernels, row.gpu_busy_ns, row.kernel_sum_ns), (None, None, None));
     assert_eq!(report.paths[0].kernels_inclusive, None);
-    assert_eq!(report.coverage.verdict.text, "EMPTY: no GPU work was recorded (no libcupti)");
+    assert_eq!(report.coverage.verdict.text, "EMPTY: no GPU work was recorded");
+    let empty = report.coverage.empty.expect("a cause").first;
+    assert!(empty.cause == EmptyCause::CuptiOff && empty.why.contains("no libcupti"), "{empty:?}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn tables_of_nsys_stats_give_rows_without_stages() {
     let bundle = place.merged(&["--nsys", name]);
     says(&bundle, "nsys");
     assert_eq!(bundle.sums(None), table(&fixture("nsys").join(name)));
-    assert_eq!(bundle.values("stage"), ["(not known)"]);
+    assert_eq!(bundle.values("stage"), ["(whole capture)"]);
     assert_eq!(bundle.values("grid_x"), [""], "the table has no launch configurations");
 }
 
@@ -186,6 +186,6 @@ fn what_cannot_be_read_at_all_is_no_result() {
     let assert = place.merge(&["--nsys", "x.nsys-rep"]).assert().code(70);
     assert.stderr(predicates::str::contains("nsys export --type=sqlite"));
     fs::remove_dir_all(place.path("out")).expect("bundle");
-    place.merge(&["--nsys", "missing.sqlite"]).assert().code(70);
+    place.merge(&["--nsys", "missing.sqlite"]).assert().code(2);
     place.merge(&["--nsys", "x.nsys-rep", "modle.llm=x"]).assert().code(2);
 }

@@ -276,3 +276,35 @@ fn what_the_collector_saw_without_kernels_keeps_its_own_stages() {
         assert_eq!((devices.len(), &devices[0]["kernels"]), (1, &5_552.into()), "the same GPU");
     }
 }
+
+#[test]
+fn demangled_names_find_their_kernels_and_it_is_said() {
+    let place = Place::new();
+    let nsys = place.put("nsys/decode.sqlite.xz", "decode.sqlite");
+    spool(&place, &nsys);
+    // The same capture as a table with nsys's own demangled names.
+    let table = "decode_cuda_gpu_kern_sum.csv";
+    place.put(&format!("nsys/{table}"), table);
+    let bundle = place.merged(&["--spool", "spools", "--nsys", table]);
+    let metrics = bundle.json("metrics.json");
+    let compared = &metrics["nsys"]["reconciliations"][0];
+    assert_eq!(compared["belief"], "agrees", "{}", compared["text"]);
+    assert_eq!(compared["overall"]["nsys_calls"], 5_552);
+    assert_eq!(
+        (&compared["missing_in_nsys"], &compared["missing_in_collector"]),
+        (&0.into(), &0.into())
+    );
+    assert!(bundle.text("report.md").contains("joined by their normalised names"));
+    // And the kernels that ncu profiled of this workload, as ncu demangles them.
+    fs::remove_dir_all(place.path("out")).expect("bundle");
+    place.put("ncu/decode.raw.csv.xz", "raw.csv");
+    let bundle = place.merged(&["--spool", "spools", "--ncu", "raw.csv"]);
+    let counted: Vec<String> = bundle
+        .rows()
+        .iter()
+        .filter(|row| row["counters_source"] == "ncu" && row["mangled_name"].starts_with("_Z"))
+        .map(|row| row["mangled_name"].clone())
+        .collect();
+    assert_eq!(counted.len(), 10, "{}", bundle.text("report.md"));
+    assert!(bundle.text("report.md").contains("demangled names of ncu were joined"));
+}

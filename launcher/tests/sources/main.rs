@@ -9,5 +9,7 @@ mod combined;
 #[path = "../common/mod.rs"]
 mod common;
 mod nested;
+mod no_ranges;
 mod plain;
 mod selection;
+mod verdicts;

@@ -51,7 +51,14 @@ impl Place {
         command
     }
 
-    /// The same, which has to go well.
+    /// Another command on what is there.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stage2-launch"));
+        command.args(words).current_dir(self.dir.path()).env("PATH", "/nowhere");
+        command
+    }
+
+    /// A merge that has to go well.
     pub(crate) fn merged(&self, words: &[&str]) -> Bundle {
         let output = self.merge(words).assert().success().get_output().clone();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

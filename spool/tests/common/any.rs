@@ -144,14 +144,14 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn losses()(counts in any::<[u64; 15]>()) -> Losses {
+    fn losses()(counts in any::<[u64; 14]>()) -> Losses {
         let [cupti_dropped, buffers_refused, range_events, unattributed, invalid_timestamps,
             unreadable_records, unbalanced, unclosed, names_cut, spool_bytes_unwritten,
-            aggregates_folded, late_switches, beyond_limits, calls_turned_away, range_fields] = counts;
+            aggregates_folded, late_switches, beyond_limits, calls_turned_away] = counts;
         Losses {
             cupti_dropped, buffers_refused, range_events, unattributed, invalid_timestamps,
             unreadable_records, unbalanced, unclosed, names_cut, spool_bytes_unwritten,
-            aggregates_folded, late_switches, beyond_limits, calls_turned_away, range_fields,
+            aggregates_folded, late_switches, beyond_limits, calls_turned_away,
         }
     }
 }
@@ -181,7 +181,8 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
         copy().prop_map(Record::Copy),
         fill().prop_map(Record::Fill),
         graph_launch().prop_map(Record::GraphLaunch),
-        (id64(), id32()).prop_map(|(node, path)| Record::GraphNode { node, path }),
+        (id64(), id32(), prop_oneof![Just(0), id64()])
+            .prop_map(|(node, path, range)| Record::GraphNode { node, path, range }),
         losses().prop_map(Record::Losses),
         (id64(), any::<bool>())
             .prop_map(|(range, recorded)| Record::RangeSample { range, recorded }),

@@ -144,7 +144,7 @@ fn work() -> Vec<Record> {
             correlation: 1_040,
             graph: 7,
         }),
-        Record::GraphNode { node: (7 << 32) + 3, path: 2 },
+        Record::GraphNode { node: (7 << 32) + 3, path: 2, range: 0 },
     ]
 }
 

@@ -39,6 +39,7 @@ pub(super) fn rows(report: &mut Report, export: Export, mark: &str, whole: bool)
         report.graph_launches = made.graph_launches;
         report.devices = made.devices;
         report.stages = made.stages;
+        report.inferred_steps = made.inferred_steps;
         report.stage_kernels = made.stage_kernels;
         report.paths = made.paths;
         report.kernels = made.kernels;
@@ -53,6 +54,7 @@ fn without_busy_times(made: &mut Report) {
         row.gpu_busy_ns = None;
         row.gpu_busy_uncertain_ns = 0;
         row.gpu_idle_ns = None;
+        row.gpu_short_gaps_ns = None;
         row.gpu_busy_percent = None;
         row.warm = None;
         row.devices.clear();

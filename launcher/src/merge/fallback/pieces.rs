@@ -13,6 +13,8 @@ use crate::report::model::{PathKind, Times};
 const NOT_KNOWN: &str = "(not known)";
 /// The same, outside of all ranges.
 const OUTSIDE: &str = "(outside ranges)";
+/// All that was captured, where no range is known at all.
+const WHOLE: &str = "(whole capture)";
 /// Durations of a launch under ncu.
 const DURATIONS: [&str; 2] = ["gpu__time_duration.sum", "gpu__time_duration.avg"];
 
@@ -78,6 +80,7 @@ pub(crate) fn of_nsys(tables: &Tables) -> Vec<Piece> {
     // Kernels whose launch is not in the file may have been in any range.
     let outside = tables.source == Source::Sqlite && tables.counts.without_launch == 0;
     let (stage, kind) = match outside {
+        _ if tables.ranges.is_empty() => (WHOLE, PathKind::WholeProcess),
         true => (OUTSIDE, PathKind::OutsideRanges),
         false => (NOT_KNOWN, PathKind::Unattributed),
     };
@@ -90,6 +93,7 @@ pub(crate) fn of_nsys(tables: &Tables) -> Vec<Piece> {
 /// The launches that ncu profiled. Profiled ranges are no kernels.
 pub(super) fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
     let mut pieces: BTreeMap<(Key, String), Times> = BTreeMap::new();
+    let no_range = tables.launches.iter().all(|launch| launch.ranges.is_empty());
     for launch in tables.launches.iter().filter(|launch| !launch.is_range()) {
         let key = Key {
             kernel: launch.kernel.clone(),
@@ -115,6 +119,7 @@ pub(super) fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
         let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);
         times.mean_ns = mean(times.total_ns, timed);
         let (stage, kind) = match stage.is_empty() {
+            true if no_range => (WHOLE.to_owned(), PathKind::WholeProcess),
             true => (NOT_KNOWN.to_owned(), PathKind::Unattributed),
             false => (stage, PathKind::Range),
         };

@@ -25,6 +25,8 @@ use number::number;
 use pages::Page;
 
 use crate::finding::{Finding, Severity};
+use crate::load::libraries::LibraryDomains;
+use crate::ncu::nvtx::Label;
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +41,20 @@ pub struct Tables {
     pub names_are_mangled: bool,
     /// What is wrong with the files.
     pub findings: Vec<Finding>,
+}
+
+impl Tables {
+    /// Forgets the ranges of libraries: none of them is a stage.
+    pub fn leave_out(&mut self, libraries: &LibraryDomains) {
+        let of_user = |label: &Label| {
+            label.domain.as_ref().is_none_or(|domain| !libraries.contains(domain.as_bytes()))
+        };
+        for launch in &mut self.launches {
+            launch.ranges.retain(of_user);
+            launch.start_end_ranges.retain(of_user);
+        }
+        self.kernels.iter_mut().for_each(|kernel| kernel.outermost.retain(of_user));
+    }
 }
 
 /// A page, and what to call it.
@@ -315,7 +331,7 @@ fn read_details<R: Read>(
     });
 }
 
-/// Names that are not mangled cannot be compared with those of other sources.
+/// Names that are not mangled are compared with those of other sources with more effort.
 fn check_names(tables: &mut Tables) {
     let demangled = |name: &str| name.contains(['(', '<', ' ']);
     let shown = tables.kernels.iter().find(|kernel| demangled(&kernel.key.kernel));
@@ -323,9 +339,10 @@ fn check_names(tables: &mut Tables) {
     if let Some(kernel) = shown {
         let name = stage2_figures::text::shorten(&kernel.key.kernel, 60);
         tables.findings.push(Finding::new(
-            Severity::Warning,
-            "ncu: the kernels cannot be joined with those of other sources",
-            format!("their names are demangled ({name}), and tools differ in how they do that"),
+            Severity::Note,
+            format!("ncu: names of kernels are demangled ({name})"),
+            "tools differ in how they do that: such kernels are joined with those of other sources by \
+             normalised name, grid and block, where that is unique",
             "import the report with --print-kernel-base mangled",
         ));
     }

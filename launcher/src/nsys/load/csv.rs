@@ -10,9 +10,13 @@ use std::path::{Path, PathBuf};
 use super::csv_cells::{Column, column, nanoseconds, number, triple};
 use super::{Counts, Kernel, Naming, Range, RangeKernel, Source, Tables};
 use crate::finding::{Finding, Severity};
+use crate::load::libraries::LibraryDomains;
 
 /// Larger files are no summaries.
 const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// More instances than this have a total: none takes less than a nanosecond.
+const MOST_UNTIMED: u128 = 1_000_000;
 
 /// One table of a file.
 #[derive(Debug)]
@@ -32,6 +36,11 @@ struct KernelRow {
 /// Reads the tables of one capture. Of several tables of the kernels the one with mangled names and
 /// launch configurations is taken, so that none is counted twice.
 pub fn load(paths: &[PathBuf]) -> Tables {
+    load_with(paths, &LibraryDomains::default())
+}
+
+/// The same, with a list of libraries of one's own.
+pub fn load_with(paths: &[PathBuf], libraries: &LibraryDomains) -> Tables {
     let mut tables = Tables { source: Source::Csv, complete: true, ..Tables::default() };
     let mut summaries = Vec::new();
     for path in paths {
@@ -50,7 +59,7 @@ pub fn load(paths: &[PathBuf]) -> Tables {
         }
     }
     kernels(&mut tables, &summaries);
-    ranges(&mut tables, &summaries);
+    ranges(&mut tables, &summaries, libraries);
     tables.sort();
     tables
 }
@@ -60,8 +69,8 @@ fn note_odd_rows(tables: &mut Tables, path: &Path, odd: u64) {
         tables.complete = false;
         tables.counts.odd_rows += odd;
         let what = format!("{odd} rows of {} cannot be used", path.display());
-        let why =
-            "they have too few cells, or cells that are no numbers; the file may be cut short";
+        let why = "they have too few cells, cells that are no numbers, or numbers that contradict each \
+                   other (shortest, mean, longest); the file may be damaged";
         tables.findings.push(Finding::new(Severity::Warning, what, why, "write the file again"));
     }
 }
@@ -142,9 +151,31 @@ impl Summary {
     fn usable(&self, cells: &[String]) -> bool {
         let counted = |c: &Column| matches!(c, Column::Instances | Column::KernelInstances);
         let count = self.columns.iter().position(counted).and_then(|i| cells.get(i));
+        let count = count.and_then(|cell| number(cell));
+        let total = self.time(cells, |c| matches!(c, Column::Total(_)));
         cells.len() >= self.columns.len()
-            && count.and_then(|cell| number(cell)).is_some()
-            && self.time(cells, |c| matches!(c, Column::Total(_))).is_some()
+            && count.zip(total).is_some_and(|(count, total)| self.adds_up(cells, count, total))
+    }
+
+    /// Whether the mean lies between the shortest and the longest, as far as these are rounded, and
+    /// so many instances fit into the total.
+    fn adds_up(&self, cells: &[String], count: u64, total_ns: u64) -> bool {
+        let (count, total) = (u128::from(count), u128::from(total_ns));
+        // Nanoseconds are exact; cells of larger units have three digits behind the point.
+        let unit_ps = self.columns.iter().find_map(|column| match column {
+            Column::Total(unit) => Some(u128::from(*unit)),
+            _ => None,
+        });
+        let rounded = match unit_ps.unwrap_or_default() {
+            0..=1_000 => 0,
+            unit => count.saturating_mul(unit.div_ceil(1_000_000)).saturating_add(total / 100),
+        };
+        let min = self.time(cells, |c| matches!(c, Column::Min(_))).map(u128::from);
+        let max = self.time(cells, |c| matches!(c, Column::Max(_))).map(u128::from);
+        min.is_none_or(|min| min.saturating_mul(count) <= total + rounded)
+            && max.is_none_or(|max| total <= max.saturating_mul(count) + rounded)
+            && (min <= max || max.is_none())
+            && count <= total.max(MOST_UNTIMED)
     }
 
     fn cell<'a>(&self, cells: &'a [String], wanted: Column) -> Option<&'a str> {
@@ -206,13 +237,15 @@ fn kernels(tables: &mut Tables, summaries: &[Summary]) {
     let nameless = tables.nameless_calls();
     if nameless > 0 {
         let what = format!("{nameless} kernels of the CSV tables have no mangled name");
-        let why = "they cannot be joined with those of other tools";
+        let why =
+            "they are joined with those of other tools by normalised names, where that is unique";
         let remedy = "write the table with them: nsys stats --report cuda_gpu_kern_sum:mangled";
         tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
     }
 }
 
-fn ranges(tables: &mut Tables, summaries: &[Summary]) {
+fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &LibraryDomains) {
+    let named = |name: &str| named(name, libraries);
     let mut ranges: HashMap<String, Range> = HashMap::new();
     for summary in summaries.iter().filter(|s| s.is_ranges()) {
         for cells in &summary.rows {
@@ -259,10 +292,16 @@ fn ranges(tables: &mut Tables, summaries: &[Summary]) {
     tables.ranges = ranges.into_values().collect();
 }
 
-/// Newer versions write the default domain as an empty name before a colon. A colon elsewhere may
-/// be the range's own, and stays.
-fn named(name: &str) -> Range {
-    Range { name: name.strip_prefix(':').unwrap_or(name).to_owned(), ..Range::default() }
+/// Newer versions write the domain before a colon, and the default one as an empty name. Where it is
+/// not that of a library, a colon may be the range's own, and stays.
+fn named(name: &str, libraries: &LibraryDomains) -> Range {
+    match name.split_once(':') {
+        Some(("", name)) => Range { name: name.to_owned(), ..Range::default() },
+        Some((domain, name)) if libraries.contains(domain.as_bytes()) => {
+            Range { name: name.to_owned(), domain: Some(domain.to_owned()), ..Range::default() }
+        }
+        _ => Range { name: name.to_owned(), ..Range::default() },
+    }
 }
 
 fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
@@ -292,9 +331,9 @@ mod tests {
     #[test]
     fn notes_units_separators_and_ragged_rows() {
         let text = "NOTICE: Existing SQLite export found: x.sqlite\n\n ** CUDA GPU Kernel Summary:\n\n\
-            Time(%),Total Time (us),Instances,Average,Minimum,Maximum,Name\n\
-            50.0,\"1,000.5\",\"2,000\",1,1,1,_Z1av\n\
-            25.0,10,1,1,1,1,_Z1bv,extra\n\
+            Time(%),Total Time (us),Instances,Average,Min (us),Max (us),Name\n\
+            50.0,\"1,000.5\",\"2,000\",0.5,0.4,0.6,_Z1av\n\
+            25.0,10,1,10,10,10,_Z1bv,extra\n\
             25.0,oops,1,1,1,1,_Z1cv\n\
             25.0,10\n\
             Processing [x] with [y]...\n";
@@ -304,6 +343,26 @@ mod tests {
         assert_eq!((tables.counts.odd_rows, tables.complete), (2, false));
         let names: Vec<_> = tables.kernels.iter().map(|k| k.name.as_str()).collect();
         assert_eq!(names, ["_Z1av", "_Z1bv"]);
+    }
+
+    #[test]
+    fn numbers_that_contradict_each_other_are_not_taken_as_given() {
+        let rows = [
+            ("100,10,10.0,10.0,9,12", true),
+            ("100,10,10.0,10.0,13,12", false),
+            ("100,10,10.0,10.0,11,12", false),
+            ("100,10,10.0,10.0,5,9", false),
+            ("100,9000000000000000000,0,0,0,12", false),
+            ("18446744073709551615,18446744073709551615,1,1,18446744073709551615,1", false),
+            ("0,3,0,0,0,0", true),
+        ];
+        for (row, usable) in rows {
+            let text = format!("{HEAD}100.0,{row},0.0,_Z1av\n");
+            let tables = load_text(&[("k_mangled.csv", &text)]);
+            assert_eq!(tables.kernels.len(), usize::from(usable), "{row}");
+            assert_eq!((tables.counts.odd_rows, tables.complete), (u64::from(!usable), usable));
+            assert_eq!(tables.findings.is_empty(), usable, "{row}: {:?}", tables.findings);
+        }
     }
 
     #[test]
@@ -337,9 +396,10 @@ mod tests {
 
     #[test]
     fn the_default_domain_is_an_empty_name() {
-        let text = "Time (%),Total Time (ns),Instances,Style,Range\n1,5,1,PushPop,:decode\n1,6,2,StartEnd,:decode\n1,7,1,PushPop,lib:copy\n";
+        let text = "Time (%),Total Time (ns),Instances,Style,Range\n1,5,1,PushPop,:decode\n1,6,2,StartEnd,:decode\n1,7,1,PushPop,lib:copy\n1,8,1,PushPop,NCCL:ncclAllReduce\n";
         let tables = load_text(&[("n.csv", text)]);
         assert_eq!(tables.instances("decode", None), Some(3));
         assert_eq!(tables.instances("lib:copy", None), Some(1));
+        assert_eq!(tables.instances("ncclAllReduce", Some("NCCL")), Some(1));
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Source, Tables, csv, sqlite};
 use crate::finding::{Finding, Severity};
+use crate::load::libraries::LibraryDomains;
 use stage2_figures::text::visible_path;
 
 /// Where the name of the capture ends in the name of a table of `nsys stats`.
@@ -29,7 +30,11 @@ pub(crate) fn capture_name(file_name: &str) -> &str {
 }
 
 /// Reads every capture: its SQLite export, whole before scrubbed, else its CSV tables.
-pub(crate) fn captures(folder: &Path, findings: &mut Vec<Finding>) -> Vec<Tables> {
+pub(crate) fn captures(
+    folder: &Path,
+    libraries: &LibraryDomains,
+    findings: &mut Vec<Finding>,
+) -> Vec<Tables> {
     let mut databases: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let mut tables: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for path in files(folder, findings) {
@@ -46,7 +51,7 @@ pub(crate) fn captures(folder: &Path, findings: &mut Vec<Finding>) -> Vec<Tables
     for (name, mut paths) in databases {
         // The whole export has the shortest name.
         paths.sort_by_key(|path| path.as_os_str().len());
-        let loaded = paths.iter().find_map(|path| match sqlite::load(path) {
+        let loaded = paths.iter().find_map(|path| match sqlite::load_with(path, libraries) {
             Ok(tables) => Some(tables),
             Err(finding) => {
                 findings.push(finding);
@@ -71,7 +76,7 @@ pub(crate) fn captures(folder: &Path, findings: &mut Vec<Finding>) -> Vec<Tables
                 format!("by their name they are of the capture {database}, whose SQLite is read"),
                 "give them another name if they are of another capture",
             )),
-            None => captures.push(csv::load(&paths)),
+            None => captures.push(csv::load_with(&paths, libraries)),
         }
     }
     captures.sort_by_key(|c| {

@@ -16,6 +16,7 @@ pub(crate) mod capture;
 pub mod csv;
 mod csv_cells;
 pub(in crate::nsys) mod database;
+mod domains;
 pub(crate) mod folder;
 mod kernels;
 mod launches;
@@ -52,7 +53,8 @@ pub struct Tables {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// `nsys export --type sqlite`. Ranges are the outermost of their thread.
+    /// `nsys export --type sqlite`. Ranges are the outermost of their thread, those of libraries
+    /// left out.
     #[default]
     Sqlite,
     /// `nsys stats --format csv`. Ranges of any depth, each with the kernels of those inside it.

@@ -1,10 +1,15 @@
-//! Rows of the NVTX table -> the outermost ranges of every thread, and their names.
+//! Rows of the NVTX table -> the outermost ranges of every thread, and their names. Ranges of
+//! libraries are left out: they are no stages, even where they are open around everything.
+
+use std::borrow::Cow;
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use rustc_hash::FxHashMap;
 
 use super::database::{Database, Table, integer, text};
+use super::domains::Domains;
+use super::launches::PROCESS_BITS;
 use super::spans::{OPEN, Span, Spans};
 use super::{Counts, Range};
 use crate::load::stats::median;
@@ -12,11 +17,10 @@ use crate::load::stats::median;
 /// Name of the table.
 pub(super) const TABLE: &str = "NVTX_EVENTS";
 
-/// Numbers of the kinds of rows that are read.
+/// Number of the kind of rows of push/pop ranges.
 const PUSH_POP: i64 = 59;
-pub(super) const DOMAIN_CREATE: i64 = 75;
-/// Rows of those kinds.
-pub(super) const FILTER: &str = "WHERE eventType IN (59, 60, 70, 71, 75)";
+/// Rows of ranges.
+pub(super) const FILTER: &str = "WHERE eventType IN (59, 60, 70, 71)";
 
 /// Outermost ranges held in memory, at most (24 bytes each).
 const MAX_HELD: usize = 12_000_000;
@@ -42,7 +46,7 @@ pub(super) struct Ranges {
     threads: FxHashMap<i64, Spans>,
     by_label: FxHashMap<Label, u32>,
     labels: Vec<Label>,
-    domains: FxHashMap<(i64, i64), LabelName>,
+    domains: Domains,
     held: usize,
     /// Ranges that were not taken because there are too many.
     pub(super) beyond_limit: u64,
@@ -53,6 +57,11 @@ pub(super) const COLUMNS: [&str; 8] =
     ["start", "end", "eventType", "globalTid", "domainId", "textId", "text", "endGlobalTid"];
 
 impl Ranges {
+    /// No range yet.
+    pub(super) fn new(domains: Domains) -> Self {
+        Self { domains, ..Self::default() }
+    }
+
     /// Reads the table. An error ends the reading; what came before it is kept.
     pub(super) fn read(
         &mut self,
@@ -68,10 +77,6 @@ impl Ranges {
     fn add(&mut self, row: &Row<'_>, counts: &mut Counts) {
         let (kind, thread) = (integer(row, 2), integer(row, 3).unwrap_or(0));
         let domain = integer(row, 4).unwrap_or(0);
-        if kind == Some(DOMAIN_CREATE) {
-            self.domains.entry((process(thread), domain)).or_insert_with(|| name(row));
-            return;
-        }
         counts.nvtx_ranges += 1;
         let Some((start, end)) = span(row) else {
             counts.odd_rows += 1;
@@ -79,6 +84,9 @@ impl Ranges {
         };
         if kind != Some(PUSH_POP) && integer(row, 7).is_some_and(|other| other != thread) {
             counts.cross_thread_ranges += 1;
+        }
+        if self.domains.is_library(thread, domain) {
+            return;
         }
         let spans = self.threads.entry(thread).or_default();
         // Most ranges end here, before their name is looked at.
@@ -120,10 +128,7 @@ impl Ranges {
         let mut by_name: FxHashMap<(String, Option<String>), usize> = FxHashMap::default();
         let mut of_label = |label: &Label| {
             let name = resolve(&label.name).unwrap_or_else(|| "(no name)".into());
-            let known = self.domains.get(&(label.process, label.domain)).and_then(resolve);
-            let domain = known
-                .filter(|domain| !domain.is_empty())
-                .or_else(|| (label.domain != 0).then(|| format!("domain {}", label.domain)));
+            let domain = self.domains.name(label.process, label.domain).map(Cow::into_owned);
             *by_name.entry((name.clone(), domain.clone())).or_insert_with(|| {
                 let (instances, host_total_ns) = (Some(0), Some(0));
                 ranges.push(Range { name, domain, instances, host_total_ns, ..Range::default() });
@@ -177,7 +182,7 @@ pub(super) fn span(row: &Row<'_>) -> Option<(i64, i64)> {
 
 /// The process in a global thread number.
 fn process(thread: i64) -> i64 {
-    thread >> 24
+    thread & PROCESS_BITS
 }
 
 /// Registered strings are numbers, others stand in the row.

@@ -5,11 +5,13 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::database::{Database, integer, text};
+use super::domains::Domains;
 use super::kernels::{self, Kernels};
 use super::launches::{self, Launches};
 use super::nvtx::{self, Ranges};
 use super::{Counts, Kernel, Naming, RangeKernel, Source, Tables};
 use crate::finding::{Finding, Severity};
+use crate::load::libraries::LibraryDomains;
 
 /// Texts of an export that are shown, at most.
 const MAX_DIAGNOSTICS: usize = 8;
@@ -21,8 +23,16 @@ const MAX_SHOWN_CHARS: usize = 300;
 /// # Errors
 /// The file cannot be read at all.
 pub fn load(path: &Path) -> Result<Tables, Finding> {
+    load_with(path, &LibraryDomains::default())
+}
+
+/// The same, with a list of libraries of one's own.
+///
+/// # Errors
+/// The file cannot be read at all.
+pub fn load_with(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> {
     let database = open(path)?;
-    let mut reader = Reader { path, database: &database, tables: Tables::default() };
+    let mut reader = Reader { path, libraries, database: &database, tables: Tables::default() };
     reader.tables.files.push(path.to_owned());
     reader.tables.source = Source::Sqlite;
     reader.tables.complete = true;
@@ -42,15 +52,16 @@ pub(super) fn open(path: &Path) -> Result<Database, Finding> {
     })
 }
 
-fn read_ranges(path: &Path) -> Result<(Ranges, Tables), Finding> {
+fn read_ranges(path: &Path, libraries: &LibraryDomains) -> Result<(Ranges, Tables), Finding> {
     let database = open(path)?;
     let tables = Tables { complete: true, ..Tables::default() };
-    let mut reader = Reader { path, database: &database, tables };
+    let mut reader = Reader { path, libraries, database: &database, tables };
     Ok((reader.ranges(), reader.tables))
 }
 
 struct Reader<'a> {
     path: &'a Path,
+    libraries: &'a LibraryDomains,
     database: &'a Database,
     tables: Tables,
 }
@@ -112,9 +123,9 @@ impl Reader<'_> {
         let (mut kernels, mut launches) = (Kernels::default(), Launches::default());
         // The ranges have a connection and a thread of their own: their table is the largest, and
         // nothing of it is needed before the end.
-        let path = self.path;
+        let (path, libraries) = (self.path, self.libraries);
         let (ranges, range_tables) = std::thread::scope(|scope| {
-            let reading = scope.spawn(|| read_ranges(path));
+            let reading = scope.spawn(|| read_ranges(path, libraries));
             self.kernels(&mut kernels, &mut launches);
             self.launches(&mut launches);
             self.graphs();
@@ -184,7 +195,7 @@ impl Reader<'_> {
     }
 
     fn ranges(&mut self) -> Ranges {
-        let mut ranges = Ranges::default();
+        let mut ranges = Ranges::new(Domains::read(self.database, self.libraries));
         let Some(table) = self.table(
             nvtx::TABLE,
             "it holds no NVTX ranges: the workload opened none, or NVTX was not traced",
@@ -328,7 +339,7 @@ impl Reader<'_> {
             note(
                 Severity::Warning,
                 format!("{nameless} of {kernels} kernels in {file} have no mangled name"),
-                "they cannot be joined with those of other tools",
+                "they are joined with those of other tools by normalised names, where that is unique",
                 "record them with nsys 2022.4 or newer",
             );
         }

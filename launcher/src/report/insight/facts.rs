@@ -3,21 +3,26 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::counted::Counted;
-use super::over::whole_window_ns;
+use super::doubt::doubt;
+use super::over::{is_warm, over, whole_window_ns};
 use super::utilisation::role;
 use crate::model::figure::Figure;
 use crate::model::mfu::{Role, StageUtilisation};
 use crate::report::model::{
     KernelRow, ModelUse, Origin, PathKind, Report, StageKernelRow, StageRow, Status,
 };
+use crate::report::ranks_md;
 use crate::roofline::class::{KernelClass, class_of};
-use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts};
+use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts, WaitingFacts};
 
 /// Kernels of a stage that rules look at.
 const TOP_KERNELS: usize = 5;
 /// Work outside of ranges (loading a model, say) is looked at where it takes at least this part of
 /// the kernel time, percent.
 const OUTSIDE_PERCENT: f64 = 10.0;
+
+/// Stands for all kernels of tables that do not know the ranges.
+const WHOLE: &str = "the whole capture";
 
 /// What is known.
 pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
@@ -30,8 +35,10 @@ pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
     };
     let looked_at = |row: &&StageRow| match row.kind {
         _ if row.apart.is_some() => false,
-        PathKind::Range => true,
+        PathKind::Range | PathKind::WholeProcess => true,
         PathKind::OutsideRanges => is_large(row),
+        // Tables of nsys and ncu mostly do not know the ranges.
+        PathKind::Unattributed if report.source != Origin::Collector.label() => is_large(row),
         _ => false,
     };
     let counted = Counted::new(report, |row| (row.stage.as_str(), row.name_index));
@@ -50,6 +57,40 @@ pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
             .filter(looked_at)
             .map(|row| stage((report, &rows), row, &classes, &counted, used))
             .collect(),
+    }
+}
+
+/// How long a stage left the GPU idle, and what for.
+struct Idle {
+    warm_instances: Option<u64>,
+    percent: Option<f64>,
+    short_gaps_percent: Option<f64>,
+    interval_us: Option<f64>,
+    kernels: Option<u64>,
+}
+
+/// Over the warm instances where they are known: a cold one can be most of all windows.
+fn idle(report: &Report, row: &StageRow) -> Idle {
+    let over = over(report, row);
+    let warm = row.warm.filter(|_| is_warm(report, row));
+    let idle_ns = over.window_ns.zip(over.busy_ns).map(|(all, busy)| all.saturating_sub(busy));
+    let part = |part: u64, of: u64| (of > 0).then(|| part as f64 * 100.0 / of as f64);
+    let of_row = row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0));
+    let of_window = || part(idle_ns?, over.window_ns?);
+    let short_gaps_ns = warm.map(|warm| warm.gpu_short_gaps_ns).or(row.gpu_short_gaps_ns);
+    let kernels = over.kernels.or(row.kernels);
+    Idle {
+        warm_instances: warm.map(|warm| warm.instances),
+        // Absent where the row does not know it: another process may have used the GPU.
+        percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
+        short_gaps_percent: short_gaps_ns
+            .zip(idle_ns)
+            .and_then(|(short, idle)| part(short.min(idle), idle)),
+        interval_us: over
+            .window_ns
+            .zip(over.kernels.filter(|kernels| *kernels > 0))
+            .map(|(window_ns, kernels)| window_ns as f64 / 1e3 / kernels as f64),
+        kernels,
     }
 }
 
@@ -77,6 +118,19 @@ impl<'r> Rows<'r> {
     }
 }
 
+/// Waiting for other ranks in a stage; none where no collective of it was split.
+fn waiting(report: &Report, row: &StageRow, all_ns: u64) -> Option<WaitingFacts> {
+    let of_stage = || report.ranks.collectives.iter().filter(|found| found.stage == row.stage);
+    let waiting_ns = of_stage().filter_map(|found| found.waiting_ns).reduce(u64::saturating_add)?;
+    let late = report.ranks.late.iter().find(|late| late.stage == row.stage);
+    (all_ns > 0).then(|| WaitingFacts {
+        percent: waiting_ns as f64 * 100.0 / all_ns as f64,
+        whole: report.ranks.kernels_left_out == 0
+            && of_stage().all(|found| found.unmatched.is_empty()),
+        late: late.map(ranks_md::late),
+    })
+}
+
 fn stage(
     (report, rows): (&Report, &Rows<'_>),
     row: &StageRow,
@@ -98,12 +152,20 @@ fn stage(
     let top = rows.longest.get(row.stage.as_str()).into_iter().flatten();
     let numbers = rows.numbers.get(row.stage.as_str());
     let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
+    let idle = idle(report, row);
     StageFacts {
-        stage: row.stage.clone(),
+        stage: match row.kind {
+            PathKind::Unattributed => WHOLE.to_owned(),
+            _ => row.stage.clone(),
+        },
         decode: role(row) == Role::Decode,
+        doubt: doubt(report, row),
         window_ns: whole_window_ns(report, row),
-        idle_percent: row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0)),
-        kernels: row.kernels,
+        warm_instances: idle.warm_instances,
+        idle_percent: idle.percent,
+        short_gaps_percent: idle.short_gaps_percent,
+        interval_us: idle.interval_us,
+        kernels: idle.kernels,
         kernel_mean_us: row.kernel_mean_ns.map(|ns| ns as f64 / 1e3),
         graph_percent: percent(graph_calls, calls),
         kernels_per_token: figure(|s| &s.kernels_per_token),
@@ -113,6 +175,7 @@ fn stage(
         mfu_busy: figure(|s| &s.mfu_busy),
         mbu_wall: figure(|s| &s.mbu_wall),
         mbu_busy: figure(|s| &s.mbu_busy),
+        waiting: waiting(report, row, all_ns),
         classes: by_class
             .into_iter()
             .filter_map(|(class, ns)| Some((class, percent(ns, all_ns)?)))

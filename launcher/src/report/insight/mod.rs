@@ -2,6 +2,7 @@
 
 mod apart;
 pub(super) mod counted;
+mod doubt;
 mod facts;
 mod over;
 mod settings;

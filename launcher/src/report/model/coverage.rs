@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::Empty;
 use crate::load::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
 
 /// Coverage of a capture.
@@ -11,6 +12,9 @@ use crate::load::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
 pub struct Coverage {
     /// All of it in one line.
     pub verdict: Verdict,
+    /// Why there is no GPU work, where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty: Option<Empty>,
     /// Over all processes.
     pub total: CoverageCounts,
     /// Spool files that could not be read at all.
@@ -116,6 +120,7 @@ macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident: $label:literal,)*) => {
         /// Counts of what was recorded and of what is missing.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
         pub struct CoverageCounts {
             $($(#[$doc])* pub $name: u64,)*
         }
@@ -145,8 +150,10 @@ counts! {
     graph_launches: "graph launches",
     /// GPU records placed in a range.
     attributed: "GPU records in a range",
-    /// GPU records launched while no range was open.
+    /// GPU records launched while no range of the workload was open.
     outside_ranges: "GPU records outside of ranges",
+    /// The part of those that was launched in a range of a library (NCCL, cuBLAS, ...).
+    in_library_ranges: "GPU records in ranges of libraries alone",
     /// GPU records whose launch could not be placed.
     unattributed: "GPU records unattributed",
     /// GPU records without valid timestamps: counted, not timed.
@@ -176,6 +183,8 @@ counts! {
     unbalanced_range_ends: "unbalanced range ends",
     /// Ranges still open when the capture ended.
     unclosed_ranges: "unclosed ranges",
+    /// Ranges of the workload (not of libraries) still open when its process ended normally.
+    open_at_end: "ranges of the workload open at its end",
     /// Ranges that contradict each other in the file.
     contradicting_ranges: "contradicting range records",
     /// Range names that were cut at the collector's length limit.

@@ -5,9 +5,12 @@
 
 mod costs;
 mod coverage;
+mod empty;
 mod insight;
+mod ranks;
 mod rows;
 mod sources;
+mod steps;
 mod tools;
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +20,9 @@ use crate::finding::Finding;
 use crate::load::META_SAMPLE;
 use crate::ncu::regions::RegionTable;
 pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
+pub use empty::{Empty, EmptyCause, EmptyReason};
 pub use insight::{Insight, ModelUse, ModelWindows};
+pub use ranks::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Ranks, UnmatchedRow};
 pub use rows::{
     Apart, CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
     StageDeviceRow, StageKernelRow, StageRow, Times, WarmRow,
@@ -25,6 +30,7 @@ pub use rows::{
 
 pub use costs::{PassCosts, PassDuration, StageCost};
 pub use sources::{Origin, Sources};
+pub use steps::{Before, InferredStepRow, InferredSteps, Resemblance};
 pub use tools::{CounterRow, NsysCapture, NsysRangeRow, NsysSection, PeakRates, RuleRow};
 
 /// Name of the model.
@@ -51,8 +57,17 @@ pub struct Report {
     pub coverage: Coverage,
     /// GPUs.
     pub devices: Vec<DeviceRow>,
+    /// Traced processes, with rank, host and GPU.
+    #[serde(default)]
+    pub processes: Vec<ProcessRow>,
+    /// What the ranks of a job did, each and together.
+    #[serde(default)]
+    pub ranks: Ranks,
     /// Outermost ranges.
     pub stages: Vec<StageRow>,
+    /// Steps that repeat in processes without ranges; null: none are certain, or there are ranges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inferred_steps: Option<InferredSteps>,
     /// Windows of the model's stages, joined; null: it has none, or nobody looked.
     #[serde(default)]
     pub model_windows: Option<ModelWindows>,
@@ -110,6 +125,9 @@ impl Report {
     pub fn no_range(&self) -> &'static str {
         match self.source == Origin::Ncu.label() {
             true => "the rows are those of ncu, which gives no times of ranges",
+            false if self.paths.iter().any(PathRow::is_of_library_alone) => {
+                "the workload opened no NVTX range of its own, only libraries did"
+            }
             false => "the workload opened no NVTX range",
         }
     }
@@ -154,6 +172,9 @@ pub struct PassInfo {
     pub duration_ms: Option<u64>,
     /// Why it failed or was left out.
     pub why: Option<String>,
+    /// Why the collector was not loaded into the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_loaded: Option<String>,
 }
 
 /// A fact and its value.

@@ -9,6 +9,8 @@ pub enum PathKind {
     /// NVTX ranges.
     #[default]
     Range,
+    /// All work of processes whose user opened no range, or of a table that names none.
+    WholeProcess,
     /// Work that was launched while no range was open.
     OutsideRanges,
     /// Work whose launch could not be placed.
@@ -133,6 +135,10 @@ pub struct StageRow {
     pub gpu_busy_uncertain_ns: u64,
     /// Window minus busy time, ns; null where other processes may have filled it.
     pub gpu_idle_ns: Option<u64>,
+    /// Idle time in gaps as short as those of one launch right behind another (50 us), ns; null:
+    /// nobody looked.
+    #[serde(default)]
+    pub gpu_short_gaps_ns: Option<u64>,
     /// Busy time in percent of the window; null as the idle time.
     pub gpu_busy_percent: Option<f64>,
     /// Kernels.
@@ -173,6 +179,9 @@ pub struct WarmRow {
     pub gpu_window_ns: u64,
     /// Time in which any GPU work of theirs ran (union within a process, summed), ns.
     pub gpu_busy_ns: u64,
+    /// Idle time in short gaps, ns, as that of the stage.
+    #[serde(default)]
+    pub gpu_short_gaps_ns: u64,
     /// Kernels.
     pub kernels: u64,
 }
@@ -254,6 +263,13 @@ pub struct PathRow {
     pub kernel_sum_inclusive_ns: Option<u64>,
     /// Sum of the durations of the latter, ns.
     pub kernel_sum_exclusive_ns: Option<u64>,
+}
+
+impl PathRow {
+    /// Whether it is a range of a library with no range of the workload around it.
+    pub fn is_of_library_alone(&self) -> bool {
+        self.kind == PathKind::OutsideRanges && self.parent.is_some()
+    }
 }
 
 /// How a kernel was launched.

@@ -5,6 +5,7 @@ use super::super::numbers::{ms3, percent1};
 use super::super::stakeholder::class_shares;
 use super::super::stakeholder_md::{Stakeholder, TopKernelRow};
 use super::markdown::text;
+use stage2_figures::shorten_kernel;
 use stage2_figures::text::shorten;
 
 /// Bars of one kind.
@@ -63,7 +64,8 @@ fn group(title: &str, bars: Vec<Bar>) -> String {
 
 /// Stages of the model on one scale, as far as their windows are known.
 fn stages(report: &Report) -> Vec<Bar> {
-    let of_model = |row: &&StageRow| row.apart.is_none() && matches!(row.kind, PathKind::Range);
+    let kinds = [PathKind::Range, PathKind::WholeProcess];
+    let of_model = |row: &&StageRow| row.apart.is_none() && kinds.contains(&row.kind);
     let rows: Vec<&StageRow> = report.stages.iter().filter(of_model).take(MOST).collect();
     let longest = rows.iter().filter_map(|row| row.gpu_window_ns).max().unwrap_or(0);
     let bar = |row: &&StageRow| {
@@ -90,7 +92,7 @@ fn kernel(row: &TopKernelRow) -> Option<Bar> {
         row.bound.as_ref().map(|bound| format!("{bound}-bound")),
     ];
     Some(Bar {
-        name: row.kernel.clone(),
+        name: shorten_kernel(&row.kernel, NAME_LIMIT),
         parts: vec![("busy", percent)],
         value: facts.into_iter().flatten().collect::<Vec<_>>().join(", "),
     })

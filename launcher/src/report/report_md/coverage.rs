@@ -60,7 +60,7 @@ fn processes(report: &Report) -> String {
         ]);
     }
     let more = left_out(processes.len(), ROWS, "metrics.json");
-    format!("### Processes\n\n{}{more}", table.finish())
+    format!("### Coverage of each process\n\n{}{more}", table.finish())
 }
 
 fn who(process: &ProcessCoverage) -> String {
@@ -88,7 +88,8 @@ fn ending(process: &ProcessCoverage) -> &'static str {
 fn meta(report: &Report) -> String {
     let mut facts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for process in &report.coverage.processes {
-        for (key, value) in &process.meta {
+        // What the environment says stands in the table of processes.
+        for (key, value) in process.meta.iter().filter(|(key, _)| !key.starts_with("env.")) {
             *facts.entry((key, value)).or_default() += 1;
         }
     }

@@ -11,7 +11,9 @@ mod work;
 use super::first_screen::first_screen;
 use super::model::Report;
 use super::numbers::count;
+use super::ranks_md::{processes, ranks};
 use super::regions::regions_md;
+use super::steps::steps_md;
 use crate::finding::{Finding, Severity};
 use stage2_figures::text::plain;
 
@@ -25,7 +27,10 @@ pub(super) fn report_md(report: &Report) -> String {
     out.push_str(&insight::takeaways(report));
     out.push_str(&run::what_ran(report));
     out.push_str(&ranges::stages(report));
+    out.push_str(&steps_md(report));
     out.push_str(&ranges::stages_by_device(report));
+    out.push_str(&ranges::libraries(report));
+    out.push_str(&ranks(report));
     out.push_str(&insight::utilisation(report));
     out.push_str(&costs::costs(report));
     out.push_str(&ranges::paths(report));
@@ -39,6 +44,7 @@ pub(super) fn report_md(report: &Report) -> String {
     out.push_str(&work::graphs(report));
     out.push_str(&work::captures(report));
     out.push_str(&run::devices(report));
+    out.push_str(&processes(report));
     out.push_str(&coverage::coverage(report));
     out.push_str(&findings(report));
     out.push_str(&definitions(report));

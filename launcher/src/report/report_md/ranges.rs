@@ -1,7 +1,7 @@
 //! Stages and range paths.
 
 use super::super::in_part;
-use super::super::model::{PathRow, Report, StageRow};
+use super::super::model::{PathKind, PathRow, Report, StageRow};
 use super::super::numbers::{count, ms3, or_absent, percent1, us3};
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
@@ -40,12 +40,18 @@ pub(super) fn stages(report: &Report) -> String {
     out.push_str(&table.finish());
     out.push_str(&left_out(report.stages.len(), ROWS, "metrics.json"));
     out.push_str(
-        "A stage is an outermost range. Its first instance is cold and stands by itself; the \
+        "A stage is an outermost range of the workload. Its first instance is cold and stands by itself; the \
          median, the mean and the standard deviation (of a sample) are over the others. A range that \
          is marked is no stage of the model: it warms up, or it is an operator that no other range \
          is around. Busy time is a union: overlapping work counts once. Idle is \
          the window minus the busy time.\n\n",
     );
+    if report.stages.iter().any(|row| row.kind == PathKind::WholeProcess) {
+        out.push_str(
+            "Work without any range of the user is one stage, from its first GPU record to its \
+             last, loading and warm-up included.\n\n",
+        );
+    }
     if let Some(note) = in_part::stages(report) {
         out.push_str(&format!("{}\n\n", plain(&note)));
     }
@@ -126,8 +132,38 @@ pub(super) fn paths(report: &Report) -> String {
     if report.paths.is_empty() {
         return "## Ranges\n\nNone, because no range was opened.\n\n".to_owned();
     }
+    let rows = report.paths.iter().filter(|row| !row.is_of_library_alone());
+    format!(
+        "## Ranges\n\n{}Inclusive counts a range and those within it, exclusive the range \
+         alone.\n\n",
+        path_table("range path", rows),
+    )
+}
+
+/// Ranges of libraries with none of the workload around them; nothing where there are none.
+pub(super) fn libraries(report: &Report) -> String {
+    let mut rows = report.paths.iter().filter(|row| row.is_of_library_alone()).peekable();
+    if rows.peek().is_none() {
+        return String::new();
+    }
+    let (title, advice) = match report.paths.iter().any(|row| row.kind == PathKind::Range) {
+        true => ("Ranges of libraries, outside of the workload's ranges", ""),
+        false => (
+            "Ranges of libraries only: the workload opened none of its own",
+            " Put NVTX ranges around the phases of the workload to have stages.",
+        ),
+    };
+    format!(
+        "## {title}\n\n{}Libraries open these for themselves. No range of the workload was open around \
+         them, so they are no stages: their work is a part of (outside ranges).{advice} \
+         report.library_domains adds NVTX domains to the list of libraries.\n\n",
+        path_table("range of a library", rows),
+    )
+}
+
+fn path_table<'r>(title: &'static str, rows: impl Iterator<Item = &'r PathRow>) -> String {
     let mut table = Table::new(&[
-        ("range path", Left),
+        (title, Left),
         ("instances", Right),
         ("host_total_ms", Right),
         ("host_first_ms (cold)", Right),
@@ -137,15 +173,9 @@ pub(super) fn paths(report: &Report) -> String {
         ("kernel_sum_ms inclusive", Right),
         ("kernel_sum_ms exclusive", Right),
     ]);
-    for row in report.paths.iter().take(ROWS) {
-        add_path(&mut table, row);
-    }
-    format!(
-        "## Ranges\n\n{}{}Inclusive counts a range and those within it, exclusive the range \
-         alone.\n\n",
-        table.finish(),
-        left_out(report.paths.len(), ROWS, "metrics.json"),
-    )
+    let rows: Vec<&PathRow> = rows.collect();
+    rows.iter().take(ROWS).for_each(|row| add_path(&mut table, row));
+    format!("{}{}", table.finish(), left_out(rows.len(), ROWS, "metrics.json"))
 }
 
 /// Says of how many instances the numbers come, where it is not all.

@@ -8,6 +8,7 @@ use crate::report::numbers::{count, ms3, or_absent, percent1};
 use crate::report::table::Align::{Left, Right};
 use crate::report::table::Table;
 use crate::roofline::bound;
+use stage2_figures::shorten_kernel;
 use stage2_figures::text::{code, plain, shorten};
 
 /// Rows of a table here.
@@ -43,9 +44,22 @@ pub(super) fn classes(report: &Report) -> String {
     }
     format!(
         "## Kernel classes\n\n{}Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
-         multinomial, of samplers and of the routers of experts.\n\n",
-        table.finish()
+         multinomial, of samplers and of the routers of experts.{}\n\n",
+        table.finish(),
+        waiting(report),
     )
+}
+
+/// Communication kernels spin while they wait.
+fn waiting(report: &Report) -> String {
+    let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
+    match waited.reduce(u64::saturating_add) {
+        Some(ns) => format!(
+            " Of communication, {} ms are waiting for other ranks: see Collectives.",
+            ms3(ns)
+        ),
+        None => String::new(),
+    }
 }
 
 /// The longest kernels with counters, under the roof.
@@ -77,7 +91,7 @@ pub(super) fn roofline(report: &Report) -> String {
         let roof = &c.roofline;
         let scaled = |value: Option<f64>, by: f64| number(value.map(|v| v / by), 2);
         table.row([
-            code(&shorten(&row.kernel, 80)),
+            code(&shorten_kernel(&row.kernel, 80)),
             code(&row.stage),
             ms3(row.times.total_ns),
             number(c.sm_percent, 1),

@@ -29,7 +29,8 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
         gpu_idle_percent: row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0)),
         kernels: row.kernels,
     };
-    let ranges = || report.stages.iter().filter(|row| row.kind == PathKind::Range);
+    let kinds = [PathKind::Range, PathKind::WholeProcess];
+    let ranges = || report.stages.iter().filter(|row| kinds.contains(&row.kind));
     let rows: Vec<StageTimingRow> = ranges().filter(|row| row.apart.is_none()).map(row).collect();
     let apart = apart(ranges());
     if rows.is_empty() {
@@ -50,6 +51,14 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
         "A stage is an outermost range. Its first instance, of each process, is cold and stands \
          apart: mean, standard deviation (of a sample) and median are over the others.",
     );
+    let section = match report.stages.iter().find(|row| row.kind == PathKind::WholeProcess) {
+        Some(row) => section.with_note(format!(
+            "{} stands for work without any range of the user: from its first GPU record to its \
+             last, loading and warm-up included.",
+            row.stage
+        )),
+        None => section,
+    };
     let section = match in_part::stages(report) {
         Some(note) => section.with_note(note),
         None => section,

@@ -13,6 +13,9 @@ use super::operators_md::operators_md;
 use super::stakeholder_md::Stakeholder;
 use crate::operators::Operators;
 
+/// Kinds of inferred steps that are shown.
+const STEPS: usize = 8;
+
 /// The page of operators.
 pub(super) fn operators(report: &Report, shown: &Shown) -> String {
     let nothing = Operators::default();
@@ -29,6 +32,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Stakeholder {
         environment: run::environment(report),
         aggregates: run::aggregates(report, shown),
         stages: measured::stages(report),
+        steps: super::steps::sentences(report, STEPS),
         costs: costs::costs(report),
         mfu: meaning::mfu(report),
         operators: measured::operators(report),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::super::in_part;
 use super::super::insight::Shown;
 use super::super::model::{DeviceRow, Fact, ModelUse, Origin, Report};
+use super::super::ranks_md;
 use super::super::stakeholder_md::{AggregateRow, Section};
 use crate::operators::stage1::{MeanStd, Stage1Aggregates};
 use crate::roofline::class::{KernelClass, class_of};
@@ -16,6 +17,7 @@ pub(super) fn environment(report: &Report) -> Section<Fact> {
     facts.extend(run.command.as_ref().map(|words| fact("command", words.join(" "))));
     facts.extend(run.started.as_ref().map(|started| fact("started", started.clone())));
     facts.extend(report.devices.iter().map(device));
+    facts.extend(ranks_md::head(report).map(|ranks| fact("ranks", ranks)));
     let used = report.insight.utilisation.as_ref();
     facts.extend(used.and_then(|u| u.model_name.clone()).map(|name| fact("model", name)));
     let peaks = used.and_then(ModelUse::peak_source);
@@ -68,6 +70,12 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
     for (class, percent) in class_shares(report) {
         rows.push(total(&format!("Kernel class {}", class.label()), "% of kernel time", percent));
     }
+    let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
+    rows.extend(
+        waited.reduce(u64::saturating_add).map(|ns| {
+            total("Communication kernels, waiting for other ranks", "ms", ns as f64 / 1e6)
+        }),
+    );
     let used = report.insight.utilisation.as_ref();
     let rate = used.and_then(|used| used.numbers.model.generated_tokens_per_s.value());
     rows.extend(rate.map(|rate| total("Generated tokens (instances as for MFU)", "1/s", rate)));

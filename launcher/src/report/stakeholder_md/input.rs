@@ -22,6 +22,9 @@ pub struct Stakeholder {
     pub aggregates: Section<AggregateRow>,
     /// How long each stage took.
     pub stages: Section<StageTimingRow>,
+    /// Steps that no range names, a sentence each.
+    #[serde(default)]
+    pub steps: Vec<String>,
     /// What the passes cost.
     pub costs: Section<CostRow>,
     /// How much of the GPU's peak was used.

@@ -1,7 +1,8 @@
 //! What a run showed -> `stakeholder_summary.md`: the page for those who decide and do not profile.
 //!
 //! A view: every number is computed elsewhere and comes in a [`Stakeholder`]. All sections are always
-//! there, in the same order; one without data says why.
+//! there, in the same order; one without data says why. Only inferred steps are left out where there
+//! are none.
 
 mod input;
 mod sections;
@@ -29,6 +30,7 @@ pub fn stakeholder_md(page: &Stakeholder) -> String {
     out.push_str(&sections::environment(&page.environment));
     out.push_str(&sections::aggregates(&page.aggregates));
     out.push_str(&sections::stages(&page.stages));
+    out.push_str(&sections::steps(&page.steps));
     out.push_str(&sections::costs(&page.costs));
     out.push_str(&sections::mfu(&page.mfu));
     out.push_str(&sections::operators(&page.operators));

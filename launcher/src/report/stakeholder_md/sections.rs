@@ -2,6 +2,7 @@
 
 use super::super::numbers::{ABSENT, count, ms3, ms6, or_absent, percent1};
 use super::super::operators_md::none;
+use super::super::steps::TITLE as STEPS_TITLE;
 use super::super::table::Align::{self, Left, Right};
 use super::super::table::Table;
 use super::values::{NAME_LIMIT, decimal, sentence, share_of_peak, text};
@@ -11,6 +12,7 @@ use super::{
 use crate::finding::{Finding, Severity};
 use crate::operators::{Absence, OperatorRow};
 use crate::report::model::Fact;
+use stage2_figures::shorten_kernel;
 use stage2_figures::text::{code, shorten, visible};
 
 /// Rows of a table; metrics.json has them all.
@@ -114,6 +116,15 @@ pub(super) fn stages(rows: &Section<StageTimingRow>) -> String {
     })
 }
 
+/// Nothing where there are none.
+pub(super) fn steps(sentences: &[String]) -> String {
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let items: String = sentences.iter().map(|line| format!("- {}\n", sentence(line))).collect();
+    format!("## {STEPS_TITLE}\n\n{items}\n")
+}
+
 pub(super) fn costs(rows: &Section<CostRow>) -> String {
     let columns = [
         ("Pass", Left),
@@ -201,7 +212,7 @@ pub(super) fn kernels(rows: &Section<TopKernelRow>) -> String {
     let or_text = |value: &Option<String>| or_absent(value.as_deref(), text);
     section("Top Kernels", rows, columns, |_, row| {
         [
-            name(&row.kernel),
+            code(&shorten_kernel(&visible(row.kernel.as_bytes()), NAME_LIMIT)),
             ms3(row.total_ns),
             count(row.calls),
             or_absent(row.mean_ns, ms6),

@@ -3,6 +3,7 @@
 use super::super::numbers::{count, ms3, percent1};
 use super::values::{NAME_LIMIT, sentence};
 use super::{Section, StageTimingRow, Stakeholder, TopKernelRow};
+use stage2_figures::shorten_kernel;
 use stage2_figures::text::{code_in_text, shorten, visible};
 
 /// Sentences at the most.
@@ -44,7 +45,9 @@ fn top_kernel(page: &Stakeholder) -> String {
             let share =
                 share.map_or_else(String::new, |share| format!(" ({} % of all)", percent1(share)));
             let (calls, ms) = (count(*calls), ms3(*total_ns));
-            format!("The longest kernel is {}: {ms} ms{share} in {calls} calls.", name(kernel))
+            let kernel = shorten_kernel(&visible(kernel.as_bytes()), NAME_LIMIT);
+            let kernel = code_in_text(&kernel);
+            format!("The longest kernel is {kernel}: {ms} ms{share} in {calls} calls.")
         }
         None => absent("There are no kernels", &page.kernels),
     }

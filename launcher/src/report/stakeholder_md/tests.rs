@@ -87,6 +87,7 @@ fn full(hostile: &str) -> Stakeholder {
             "collector",
         )
         .with_note("vision lies within prefill and is not added to it"),
+        steps: Vec::new(),
         costs: Section::of(
             vec![
                 CostRow {
@@ -224,6 +225,17 @@ fn a_page_without_any_data_has_every_section_and_says_why() {
     compare("stakeholder_empty.md", &page);
     assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 0));
     assert_eq!(page.matches("None, because ").count(), 10);
+}
+
+#[test]
+fn inferred_steps_are_a_section_where_there_are_some() {
+    let title = "## Inferred steps";
+    assert!(!stakeholder_md(&full("")).contains(title));
+    let steps = vec!["inferred: 3 steps of <b>4</b> kernels | all".to_owned()];
+    let page = stakeholder_md(&Stakeholder { steps, ..full("") });
+    let (headings, _) = structure(&page);
+    assert!(headings.iter().any(|heading| heading == "Inferred steps"), "{headings:?}");
+    assert!(page.contains("- inferred: 3 steps of") && !page.contains("<b>"), "{page}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! A rule speaks only where every number that it needs is there. The order is that of the time that
 //! is concerned, and the same facts always give the same words.
 
+mod communication;
 pub mod rule;
 mod rules;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bound::Bound;
 use super::class::KernelClass;
+pub use communication::WaitingFacts;
 pub use rule::Rule;
 
 /// What is known of a run.
@@ -32,10 +34,18 @@ pub struct StageFacts {
     pub stage: String,
     /// It is the decode of a language model.
     pub decode: bool,
+    /// Why its times say nothing about another run, in a few words; with it there is no advice.
+    pub doubt: Option<String>,
     /// Union of the windows of its instances, ns.
     pub window_ns: Option<u64>,
+    /// Instances that the next three are over, where the cold ones are left out.
+    pub warm_instances: Option<u64>,
     /// Part of the window in which the GPU was idle, percent.
     pub idle_percent: Option<f64>,
+    /// Part of that idle time in gaps as short as those of one launch right behind another, percent.
+    pub short_gaps_percent: Option<f64>,
+    /// Window per kernel, us.
+    pub interval_us: Option<f64>,
     /// Kernels.
     pub kernels: Option<u64>,
     /// Mean duration of a kernel, us.
@@ -56,6 +66,8 @@ pub struct StageFacts {
     pub mbu_wall: Option<f64>,
     /// MBU over GPU busy time, share.
     pub mbu_busy: Option<f64>,
+    /// Waiting for other ranks; none where no collective was matched over ranks.
+    pub waiting: Option<WaitingFacts>,
     /// Shares of the kernel classes in the sum of kernel time, percent.
     pub classes: Vec<(KernelClass, f64)>,
     /// Its longest kernels.

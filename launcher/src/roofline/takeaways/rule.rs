@@ -1,6 +1,7 @@
 //! The rules of takeaways: when each speaks, with its thresholds.
 
 use serde::{Deserialize, Serialize};
+use stage2_figures::BACK_TO_BACK_NS;
 
 /// Idle time of the GPU from which on a stage waits for the host, percent of its window.
 pub const IDLE_HIGH_PERCENT: f64 = 30.0;
@@ -8,8 +9,11 @@ pub const IDLE_HIGH_PERCENT: f64 = 30.0;
 pub const IDLE_LOW_PERCENT: f64 = 10.0;
 /// Mean duration up to which kernels are short, us: about what a launch costs the host.
 pub const SHORT_KERNEL_US: f64 = 10.0;
-/// Window per kernel up to which launches follow each other without other work between, us.
-pub const LAUNCH_INTERVAL_US: f64 = 50.0;
+/// Part of the idle time in gaps of launches right behind each other from which on launching itself
+/// is what takes the time, percent.
+pub const BACK_TO_BACK_PERCENT: f64 = 50.0;
+/// Instances from which on times are more than chance.
+pub const ENOUGH_INSTANCES: u64 = 3;
 /// Kernels launched by graphs from which on a stage uses CUDA graphs, percent.
 pub const GRAPHS_USED_PERCENT: f64 = 50.0;
 /// Share of all windows from which on a stage is where the time goes, percent.
@@ -43,12 +47,14 @@ pub enum Rule {
     DominantStage,
     /// The host cannot launch kernels as fast as the GPU runs them.
     LaunchBound,
-    /// The GPU waits for something else than launches.
+    /// The host does not keep the GPU fed; records of kernels do not say what it does.
     HostGaps,
     /// The GPU waits, and it is not known for what.
     GpuIdle,
     /// The GPU is busy: kernels are what counts.
     GpuBusy,
+    /// Ranks wait for one that comes late.
+    Waiting,
     /// Communication between GPUs takes a share.
     Communication,
     /// Small kernels between the matrix products take a share.
@@ -93,19 +99,28 @@ impl Rule {
             }
             Rule::LaunchBound => format!(
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, mean kernel at most \
-                 {SHORT_KERNEL_US} us, window per kernel at most {LAUNCH_INTERVAL_US} us, fewer than \
-                 {GRAPHS_USED_PERCENT} % of the kernels from CUDA graphs"
+                 {SHORT_KERNEL_US} us, at least {BACK_TO_BACK_PERCENT} % of the idle time in gaps of at \
+                 most {} us, as launches right behind each other leave, fewer than \
+                 {GRAPHS_USED_PERCENT} % of the kernels from CUDA graphs",
+                BACK_TO_BACK_NS / 1000
             ),
             Rule::HostGaps => format!(
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and not launch-bound"
             ),
             Rule::GpuIdle => format!(
-                "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, kernels not counted"
+                "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and it is not known why: \
+                 kernels are not counted, or there are fewer than {ENOUGH_INSTANCES} instances, or \
+                 cold ones only, or times that a profiler inflates"
             ),
             Rule::GpuBusy => format!("GPU idle at most {IDLE_LOW_PERCENT} % of the window"),
-            Rule::Communication => {
-                format!("communication at least {COMMUNICATION_PERCENT} % of kernel time")
-            }
+            Rule::Waiting => format!(
+                "waiting for other ranks in matched collectives at least {COMMUNICATION_PERCENT} % of \
+                 kernel time"
+            ),
+            Rule::Communication => format!(
+                "communication, without that waiting, at least {COMMUNICATION_PERCENT} % of kernel \
+                 time"
+            ),
             Rule::Fusible => format!(
                 "elementwise, norm, rope, softmax, reduction and fill kernels together at least \
                  {FUSIBLE_PERCENT} % of kernel time"

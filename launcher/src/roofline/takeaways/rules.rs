@@ -81,8 +81,12 @@ fn digits(percent: f64) -> String {
     }
 }
 
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
 fn calls(count: u64) -> String {
-    format!("{count} call{}", if count == 1 { "" } else { "s" })
+    format!("{count} call{}", plural(count))
 }
 
 /// Classes that compilers and hand-written kernels fuse into their neighbours.
@@ -98,20 +102,42 @@ const FUSIBLE: [KernelClass; 6] = [
 /// Classes that read the weights and the KV cache.
 const READERS: [KernelClass; 3] = [KernelClass::Gemm, KernelClass::Attention, KernelClass::Moe];
 
-struct Speaker<'a> {
-    stage: &'a StageFacts,
+pub(super) struct Speaker<'a> {
+    pub(super) stage: &'a StageFacts,
     share: Option<f64>,
 }
 
 impl Speaker<'_> {
-    /// `part` is the part of the stage's window that is concerned, 0 to 1.
-    fn say(&self, rule: Rule, part: Option<f64>, text: String, then: Option<&str>) -> Takeaway {
+    /// `part` is the part of the stage's window that is concerned, 0 to 1. Of times in doubt there is
+    /// the number with its label: no advice, and no gain.
+    pub(super) fn say(
+        &self,
+        rule: Rule,
+        part: Option<f64>,
+        text: String,
+        then: Option<&str>,
+    ) -> Takeaway {
+        let then = then.filter(|_| self.stage.doubt.is_none());
+        self.say_counted(rule, part, text, then)
+    }
+
+    /// The same of counters, which hold for a kernel whatever the times of its stage are worth.
+    fn say_counted(
+        &self,
+        rule: Rule,
+        part: Option<f64>,
+        text: String,
+        then: Option<&str>,
+    ) -> Takeaway {
+        let doubt = self.stage.doubt.as_ref();
+        let label = doubt.map_or_else(String::new, |doubt| format!(" ({doubt})"));
+        let gain = self.share.zip(part).map(|(share, part)| share * part * 100.0);
         Takeaway {
             rule,
             stage: Some(self.stage.stage.clone()),
-            text: format!("{}: {text}", self.stage.stage),
+            text: format!("{}: {text}{label}", self.stage.stage),
             recommendation: then.map(str::to_owned),
-            concerns_percent: self.share.zip(part).map(|(share, part)| share * part * 100.0),
+            concerns_percent: gain.filter(|_| doubt.is_none()),
         }
     }
 
@@ -124,7 +150,7 @@ impl Speaker<'_> {
     }
 
     /// Part of the window that a share of kernel time is of.
-    fn busy_part(&self, percent: f64) -> Option<f64> {
+    pub(super) fn busy_part(&self, percent: f64) -> Option<f64> {
         self.idle_percent().map(|idle| (1.0 - idle / 100.0) * percent / 100.0)
     }
 
@@ -143,55 +169,53 @@ impl Speaker<'_> {
     fn idle(&self) -> Option<Takeaway> {
         let idle = self.idle_percent()?;
         let part = Some(idle / 100.0);
+        let warm = self.stage.warm_instances;
+        let of = warm.map_or_else(String::new, |n| format!(" of {n} warm instance{}", plural(n)));
         if idle <= IDLE_LOW_PERCENT {
-            let text = format!("the GPU is busy {:.1} % of the window", 100.0 - idle);
+            let text = format!("the GPU is busy {:.1} % of the window{of}", 100.0 - idle);
             return Some(self.say(Rule::GpuBusy, Some(1.0 - idle / 100.0), text, None));
         }
         if idle < IDLE_HIGH_PERCENT {
             return None;
         }
-        let waits = format!("the GPU is idle {idle:.1} % of the window");
-        let counted = self.stage.kernels.filter(|k| *k > 0).zip(self.stage.window_ns);
-        let Some(((kernels, window_ns), mean_us)) = counted.zip(self.stage.kernel_mean_us) else {
+        let waits = format!("the GPU is idle {idle:.1} % of the window{of}");
+        let counted = self.stage.kernels.filter(|k| *k > 0).zip(self.stage.interval_us);
+        let Some(((kernels, interval_us), mean_us)) = counted.zip(self.stage.kernel_mean_us) else {
             return Some(self.say(Rule::GpuIdle, part, waits, None));
         };
-        let interval_us = window_ns as f64 / 1000.0 / kernels as f64;
         let per_token = self.stage.kernels_per_token.map(|k| format!(", {k:.0} per token"));
         let numbers = format!(
             "{waits}: {kernels} kernels{}, {mean_us:.1} us each, one every {interval_us:.1} us",
             per_token.unwrap_or_default()
         );
+        if self.stage.doubt.is_some() {
+            return Some(self.say(Rule::GpuIdle, part, numbers, None));
+        }
         let graphs = Self::percent(self.stage.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
-        let short = mean_us <= SHORT_KERNEL_US && interval_us <= LAUNCH_INTERVAL_US;
-        Some(if short && !graphs {
+        let short_gaps = Self::percent(self.stage.short_gaps_percent);
+        let back_to_back = short_gaps.is_some_and(|percent| percent >= BACK_TO_BACK_PERCENT);
+        Some(if mean_us <= SHORT_KERNEL_US && back_to_back && !graphs {
             let text = format!("{numbers}; the host cannot launch them as fast as they run");
             let then = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or \
                         the serving engine's own), then fusion, then a larger batch.";
             self.say(Rule::LaunchBound, part, text, Some(then))
         } else {
             let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
-            let text = format!("{numbers}{by_graphs}; it waits for something else than launches");
-            let then = "Look on the host for what the GPU waits for: synchronisation (.item(), \
-                        .cpu(), stop tests at each step), tokenisation, sampling, data copies.";
+            let text = format!("{numbers}{by_graphs}; the host does not keep the GPU fed");
+            let then = "Find out what the host does between launches, which records of kernels do \
+                        not show: a profiler of Python (py-spy) or of the system (perf), nsys with \
+                        --trace=cuda,nvtx,osrt, or a range for every operator (--annotate torch-ops).";
             self.say(Rule::HostGaps, part, text, Some(then))
         })
     }
 
-    fn class_percent(&self, classes: &[KernelClass]) -> f64 {
+    pub(super) fn class_percent(&self, classes: &[KernelClass]) -> f64 {
         let of = self.stage.classes.iter().filter(|(class, _)| classes.contains(class));
         of.filter_map(|(_, percent)| Self::percent(Some(*percent))).sum()
     }
 
     fn classes(&self) -> Vec<Takeaway> {
-        let mut said = Vec::new();
-        let communication = self.class_percent(&[KernelClass::Communication]);
-        if communication >= COMMUNICATION_PERCENT {
-            let text = format!("communication is {communication:.1} % of kernel time");
-            let then = "Overlap communication with compute, use fewer or larger messages, or a \
-                        parallelism that sends less.";
-            let part = self.busy_part(communication);
-            said.push(self.say(Rule::Communication, part, text, Some(then)));
-        }
+        let mut said = self.communication();
         let fusible = self.class_percent(&FUSIBLE);
         if fusible >= FUSIBLE_PERCENT {
             let parts = FUSIBLE.iter().filter_map(|class| {
@@ -247,6 +271,9 @@ impl Speaker<'_> {
     }
 
     fn kernel(&self, kernel: &KernelFacts) -> Option<Takeaway> {
+        if kernel.class == KernelClass::Communication {
+            return None;
+        }
         let percent = Self::percent(Some(kernel.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
         let part = self.busy_part(percent);
         // What is beyond the peak is told as a finding, and nothing follows from it.
@@ -267,7 +294,7 @@ impl Speaker<'_> {
         if self.stage.decode && product && kernel.bound == Some(Bound::Memory) {
             let then = "Move fewer bytes per token through the weights: quantisation, or a larger \
                         batch that reads them once for more tokens.";
-            return Some(self.say(Rule::MemoryBoundProduct, part, name, Some(then)));
+            return Some(self.say_counted(Rule::MemoryBoundProduct, part, name, Some(then)));
         }
         let occupancy = Self::percent(kernel.achieved_occupancy_percent);
         if let Some(occupancy) = occupancy.filter(|o| *o < LOW_OCCUPANCY_PERCENT)
@@ -276,18 +303,18 @@ impl Speaker<'_> {
             let text = format!("{name}, with {occupancy:.1} % occupancy");
             let then = "Give it more parallel work: a larger batch, a finer split (split-K, \
                         split-KV), other tile sizes, or fuse it with its neighbours.";
-            return Some(self.say(Rule::LowOccupancy, part, text, Some(then)));
+            return Some(self.say_counted(Rule::LowOccupancy, part, text, Some(then)));
         }
         match attainable? {
             share if share >= NEAR_ROOF_SHARE => {
                 let then = "Near its roof only less work helps: a lower precision, fewer \
                             operations or bytes.";
-                Some(self.say(Rule::NearRoof, part, name, Some(then)))
+                Some(self.say_counted(Rule::NearRoof, part, name, Some(then)))
             }
             _ => {
                 let then = "Far from its roof: try another implementation or library version, \
                             other shapes (padding to multiples of 64), or fusion.";
-                Some(self.say(Rule::FarFromRoof, part, name, Some(then)))
+                Some(self.say_counted(Rule::FarFromRoof, part, name, Some(then)))
             }
         }
     }
@@ -295,7 +322,8 @@ impl Speaker<'_> {
     fn top_kernel(&self) -> Option<Takeaway> {
         let top = self.stage.top_kernels.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
         let percent = Self::percent(Some(top.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
-        if self.kernel(top).is_some() {
+        // Of a communication kernel, part may be waiting: see `communication`.
+        if self.kernel(top).is_some() || top.class == KernelClass::Communication {
             return None;
         }
         let text = format!(

@@ -5,8 +5,12 @@ fn eager_decode() -> StageFacts {
     StageFacts {
         stage: "decode".into(),
         decode: true,
+        doubt: None,
         window_ns: Some(640_000_000),
+        warm_instances: None,
         idle_percent: Some(79.5),
+        short_gaps_percent: Some(93.0),
+        interval_us: Some(14.4),
         kernels: Some(44_416),
         kernel_mean_us: Some(2.6),
         graph_percent: Some(0.0),
@@ -17,6 +21,7 @@ fn eager_decode() -> StageFacts {
         mfu_busy: Some(0.001),
         mbu_wall: Some(0.05),
         mbu_busy: Some(0.21),
+        waiting: None,
         classes: vec![
             (KernelClass::Gemm, 50.0),
             (KernelClass::Elementwise, 28.0),
@@ -103,6 +108,8 @@ fn idle_time_has_three_readings_and_busy_time_one() {
             stage: "s".into(),
             window_ns: Some(1_000_000_000),
             idle_percent: Some(50.0),
+            short_gaps_percent: Some(50.0),
+            interval_us: Some(20.0),
             kernels: Some(50_000),
             kernel_mean_us: Some(10.0),
             ..StageFacts::default()
@@ -112,7 +119,10 @@ fn idle_time_has_three_readings_and_busy_time_one() {
     };
     assert_eq!(idle(|_| ()), [Rule::LaunchBound]);
     assert_eq!(idle(|s| s.kernel_mean_us = Some(10.1)), [Rule::HostGaps]);
-    assert_eq!(idle(|s| s.kernels = Some(10_000)), [Rule::HostGaps]);
+    assert_eq!(idle(|s| s.short_gaps_percent = Some(49.9)), [Rule::HostGaps]);
+    assert_eq!(idle(|s| s.short_gaps_percent = None), [Rule::HostGaps]);
+    assert_eq!(idle(|s| s.interval_us = None), [Rule::GpuIdle]);
+    assert_eq!(idle(|s| s.doubt = Some("x".into())), [Rule::GpuIdle]);
     assert_eq!(idle(|s| s.graph_percent = Some(50.0)), [Rule::HostGaps]);
     assert_eq!(idle(|s| s.kernels = None), [Rule::GpuIdle]);
     assert_eq!(idle(|s| s.kernels = Some(0)), [Rule::GpuIdle]);
@@ -120,6 +130,67 @@ fn idle_time_has_three_readings_and_busy_time_one() {
     assert_eq!(idle(|s| s.idle_percent = Some(10.0)), [Rule::GpuBusy]);
     assert_eq!(idle(|s| s.idle_percent = Some(f64::NAN)), [Rule::Nothing]);
     assert_eq!(idle(|s| s.idle_percent = Some(400.0)), [Rule::Nothing]);
+}
+
+/// Eager `generate()` of Hugging Face on a busy machine: it does nothing but launch.
+#[test]
+fn a_host_that_does_not_feed_the_gpu_is_not_said_to_wait_for_something_else() {
+    let said = of(vec![StageFacts {
+        idle_percent: Some(97.0),
+        short_gaps_percent: Some(31.0),
+        interval_us: Some(66.6),
+        kernel_mean_us: Some(2.0),
+        warm_instances: Some(19),
+        ..eager_decode()
+    }]);
+    let gaps = said.iter().find(|takeaway| takeaway.rule == Rule::HostGaps).expect("spoken");
+    for words in ["97.0 % of the window of 19 warm instances", "every 66.6 us", "keep the GPU fed"]
+    {
+        assert!(gaps.text.contains(words), "{words}: {}", gaps.text);
+    }
+    let advice = gaps.recommendation.as_deref().unwrap_or_default();
+    assert!(advice.contains("py-spy") && advice.contains("--annotate torch-ops"), "{advice}");
+    let all = format!("{said:?}");
+    for guess in ["something else", ".item()", "tokenis", "synchronis"] {
+        assert!(!all.contains(guess), "{guess}: {all}");
+    }
+}
+
+#[test]
+fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
+    let doubt = Some("one instance, a cold one: no ground for advice".to_owned());
+    let mut counted = kernel("k", KernelClass::Gemm, 40.0);
+    (counted.bound, counted.attainable_share) = (Some(Bound::Compute), Some(0.1));
+    let stage = StageFacts { doubt, decode: false, ..eager_decode() };
+    let said = of(vec![StageFacts { top_kernels: vec![counted], ..stage.clone() }]);
+    assert!(said.iter().all(|t| t.text.ends_with("no ground for advice)")), "{said:?}");
+    assert!(said.iter().all(|t| t.concerns_percent.is_none()), "{said:?}");
+    assert!(text(&said, Rule::GpuIdle).contains("idle 79.5 %"), "{said:?}");
+    // What counters say of a kernel does not depend on the times of its stage.
+    let advised: Vec<Rule> =
+        said.iter().filter(|t| t.recommendation.is_some()).map(|t| t.rule).collect();
+    assert_eq!(advised, [Rule::FarFromRoof]);
+    assert_eq!(recommendations(&of(vec![stage])), []);
+}
+
+#[test]
+fn waiting_for_other_ranks_is_no_communication_to_be_optimised() {
+    let mut reduce = kernel("AllReduce", KernelClass::Communication, 74.0);
+    (reduce.bound, reduce.attainable_share) = (Some(Bound::Latency), Some(0.1));
+    let said = of(vec![StageFacts {
+        stage: "decode".into(),
+        window_ns: Some(1_000_000),
+        idle_percent: Some(20.0),
+        classes: vec![(KernelClass::Communication, 74.0)],
+        top_kernels: vec![reduce],
+        ..StageFacts::default()
+    }]);
+    assert_eq!(rules(&said), [Rule::Communication, Rule::TopKernel]);
+    for takeaway in &said {
+        assert!(takeaway.text.contains("74.0 % of kernel time"), "{takeaway:?}");
+        assert!(takeaway.text.ends_with("which includes waiting for other ranks"), "{takeaway:?}");
+        assert_eq!((&takeaway.recommendation, takeaway.concerns_percent), (&None, None));
+    }
 }
 
 #[test]
@@ -282,4 +353,39 @@ fn every_recommendation_is_given_once_and_every_rule_has_its_words() {
         );
     }
     assert!(Rule::LaunchBound.text().contains("30 %"), "{}", Rule::LaunchBound.text());
+}
+
+#[test]
+fn waiting_for_a_late_rank_is_no_communication() {
+    let with = |waiting| StageFacts {
+        stage: "decode".into(),
+        idle_percent: Some(5.0),
+        waiting,
+        classes: vec![(KernelClass::Communication, 70.0), (KernelClass::Gemm, 30.0)],
+        top_kernels: vec![kernel("ncclDevKernel_AllReduce", KernelClass::Communication, 70.0)],
+        ..StageFacts::default()
+    };
+    let late = Some("rank 1 arrives last at 4 of 32 collectives".to_owned());
+    let split = WaitingFacts { percent: 65.0, whole: true, late };
+    let said = of(vec![with(Some(split.clone()))]);
+    assert_eq!(rules(&said), [Rule::GpuBusy, Rule::Waiting], "{said:?}");
+    assert_eq!(
+        text(&said, Rule::Waiting),
+        "decode: waiting for other ranks is 65.0 % of kernel time; rank 1 arrives last at 4 of 32 \
+         collectives"
+    );
+    // The rest is what is left of communication.
+    let said = of(vec![with(Some(WaitingFacts { percent: 30.0, ..split.clone() }))]);
+    let left =
+        "decode: communication is 40.0 % of kernel time, waiting for other ranks not counted";
+    assert_eq!(text(&said, Rule::Communication), left);
+    // Where it is not known how much waiting is in it, nothing is called communication.
+    for unknown in [None, Some(WaitingFacts { percent: 0.0, whole: false, late: None })] {
+        let said = of(vec![with(unknown)]);
+        let text = text(&said, Rule::Communication);
+        assert!(
+            text.contains("how much of that is waiting for other ranks is not known"),
+            "{text}"
+        );
+    }
 }

@@ -18,8 +18,11 @@ mod work;
 
 use std::path::Path;
 
+use super::domains::Domains;
 use crate::finding::{Finding, Severity};
 use crate::load::Capture;
+use crate::load::libraries::LibraryDomains;
+use processes::Processes;
 use walk::{Stopped, Walk, Walked};
 use work::Work;
 
@@ -68,11 +71,11 @@ impl Default for Limits {
 ///
 /// # Errors
 /// The file cannot be read at all, or its ranges cannot be brought into the order of time.
-pub(crate) fn read(path: &Path) -> Result<Export, Finding> {
-    read_within(path, Limits::default())
+pub(crate) fn read(path: &Path, libraries: &LibraryDomains) -> Result<Export, Finding> {
+    read_within(path, libraries, Limits::default())
 }
 
-fn read_within(path: &Path, limits: Limits) -> Result<Export, Finding> {
+fn read_within(path: &Path, libraries: &LibraryDomains, limits: Limits) -> Result<Export, Finding> {
     let database = super::sqlite::open(path)?;
     let mut findings = Vec::new();
     let mut work = Work::default();
@@ -83,7 +86,9 @@ fn read_within(path: &Path, limits: Limits) -> Result<Export, Finding> {
     }
     let (mut sorted, mut nested) = (false, true);
     let walked = loop {
-        match Walk::new(&work, limits, nested).run(path, &database, sorted) {
+        let domains = Domains::read(&database, libraries);
+        let processes = Processes::new(domains, libraries.clone());
+        match Walk::new(&work, processes, limits, nested).run(path, &database, sorted) {
             Ok(walked) => break walked,
             Err(Stopped::Disorder) if !sorted => sorted = true,
             Err(Stopped::TooMany(why)) if nested => {
@@ -122,7 +127,7 @@ fn outermost_only(path: &Path, why: &str) -> Finding {
         "kernels of {} are placed in the outermost ranges of their threads",
         path.display()
     );
-    let why = format!("{why}; ranges within others are in no table");
+    let why = format!("{why}; ranges within others, and those of libraries, are in no table");
     let remedy =
         "open fewer kinds of ranges, or capture a shorter part (profiling/nsys=nsys.gated)";
     Finding::new(Severity::Warning, what, why, remedy)

@@ -6,6 +6,7 @@ use stage2_spool::{Anchor, Device, GpuNs, MonoNs, NONE, Path, Queue, RangeOpen, 
 use super::ZERO_NS;
 use super::strings::Strings;
 use super::work::{Piece, Work};
+use crate::load::libraries::LibraryDomains;
 use crate::load::{ProcessCapture, Tally};
 
 /// GPU work comes at its launch, and so before any further range is opened.
@@ -41,8 +42,8 @@ fn kernel_name(number: u32) -> u32 {
 }
 
 impl Process {
-    pub(super) fn new() -> Self {
-        let mut tally = Tally::with_window(WINDOW);
+    pub(super) fn new(libraries: LibraryDomains) -> Self {
+        let mut tally = Tally::with_window(WINDOW, libraries);
         // One clock has all times.
         let zero = shifted(0);
         let anchor = Anchor { gpu: GpuNs(zero), mono: MonoNs(zero), wall: WallNs(0) };

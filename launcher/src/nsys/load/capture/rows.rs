@@ -11,7 +11,7 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use super::super::database::{Database, Table, integer};
-use super::super::nvtx::{COLUMNS, DOMAIN_CREATE, FILTER, TABLE, span};
+use super::super::nvtx::{COLUMNS, FILTER, TABLE, span};
 
 /// Rows of a batch, at most, and bytes of its texts before it is handed over.
 const ROWS: usize = 4096;
@@ -29,19 +29,11 @@ pub(super) enum Name<'t> {
     None,
 }
 
-/// What a row is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    /// A domain gets its name.
-    Domain,
-    /// A range, with start and end, ns.
-    Range(i64, i64),
-}
-
-/// A row. Rows that are odd are left out: the tables count them.
+/// A range. Rows that are odd are left out: the tables count them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Occurrence<'t> {
-    pub(super) event: Event,
+    /// Start and end, ns.
+    pub(super) span: (i64, i64),
     pub(super) thread: i64,
     pub(super) domain: i64,
     pub(super) name: Name<'t>,
@@ -118,7 +110,7 @@ struct Batch {
 }
 
 struct Held {
-    event: Event,
+    span: (i64, i64),
     thread: i64,
     domain: i64,
     name: HeldName,
@@ -133,11 +125,7 @@ enum HeldName {
 
 impl Batch {
     fn push(&mut self, row: &Row<'_>) {
-        let event = match (integer(row, 2), span(row)) {
-            (Some(DOMAIN_CREATE), _) => Event::Domain,
-            (_, Some((start, end))) => Event::Range(start, end),
-            (_, None) => return,
-        };
+        let Some(span) = span(row) else { return };
         let name = match (row.get_ref(6), integer(row, 5)) {
             (Ok(ValueRef::Text(text)), _) => {
                 self.texts.extend_from_slice(text);
@@ -147,12 +135,12 @@ impl Batch {
             _ => HeldName::None,
         };
         let (thread, domain) = (integer(row, 3).unwrap_or(0), integer(row, 4).unwrap_or(0));
-        self.rows.push(Held { event, thread, domain, name });
+        self.rows.push(Held { span, thread, domain, name });
     }
 
     fn each<B>(&self, take: &mut impl FnMut(Occurrence<'_>) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut texts = self.texts.as_slice();
-        for &Held { event, thread, domain, ref name } in &self.rows {
+        for &Held { span, thread, domain, ref name } in &self.rows {
             let name = match *name {
                 HeldName::Text(len) => {
                     let (text, rest) = texts.split_at_checked(len).unwrap_or_default();
@@ -162,7 +150,7 @@ impl Batch {
                 HeldName::Registered(id) => Name::Registered(id),
                 HeldName::None => Name::None,
             };
-            take(Occurrence { event, thread, domain, name })?;
+            take(Occurrence { span, thread, domain, name })?;
         }
         ControlFlow::Continue(())
     }
@@ -218,8 +206,8 @@ mod tests {
                     1 => Name::Registered(number as i64),
                     _ => Name::None,
                 };
-                let event = Event::Range(number as i64, number as i64 + 5);
-                assert_eq!(row, Occurrence { event, thread: 7, domain: 3, name });
+                let span = (number as i64, number as i64 + 5);
+                assert_eq!(row, Occurrence { span, thread: 7, domain: 3, name });
                 ControlFlow::<()>::Continue(())
             });
             assert!(matches!(all, Ok(None)), "{all:?}");

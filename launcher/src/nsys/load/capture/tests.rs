@@ -60,7 +60,8 @@ pub(super) fn range(thread: i64, name: &str, start: i64, end: Option<i64>) -> St
 /// The report of an export with the rows of `sql`, and what was found on the way.
 pub(super) fn report_within(sql: &str, limits: Limits) -> (Report, Vec<Finding>) {
     let dir = tempfile::tempdir().expect("folder");
-    let export = read_within(&export(dir.path(), sql), limits).expect("export");
+    let export =
+        read_within(&export(dir.path(), sql), &LibraryDomains::default(), limits).expect("export");
     let findings = export.capture.findings.clone();
     (merge(export.capture, RunInfo::default(), Vec::new()), findings)
 }
@@ -158,6 +159,55 @@ fn names_domains_and_ranges_without_end() {
     let expected = expected.map(|(path, counts)| (path.to_owned(), counts));
     assert_eq!(by_path(&report), BTreeMap::from(expected));
     assert_eq!(report.stages[0].unclosed, Some(1));
+}
+
+#[test]
+fn ranges_of_libraries_are_no_stages_however_they_nest() {
+    let nvtx = |rest: &str| format!("INSERT INTO NVTX_EVENTS VALUES ({rest});");
+    let sql = [
+        nvtx(&format!("0, 900, 59, 'ncclCommInitRank', {MAIN}, NULL, NULL, 3")),
+        range(MAIN, "decode", 100, Some(200)),
+        nvtx(&format!("120, 180, 59, 'ncclAllReduce', {MAIN}, NULL, NULL, 3")),
+        range(MAIN, "layer", 140, Some(160)),
+        range(MAIN, "decode", 300, Some(420)),
+        // Behind its first use.
+        nvtx(&format!("40, NULL, 75, 'NCCL', {MAIN}, NULL, NULL, 3")),
+        kernel(PROCESS, 1, 10, 20) + &call(MAIN, 1, 5),
+        kernel(PROCESS, 2, 130, 140) + &call(MAIN, 2, 130),
+        kernel(PROCESS, 3, 150, 160) + &call(MAIN, 3, 150),
+        kernel(PROCESS, 4, 330, 340) + &call(MAIN, 4, 310),
+    ]
+    .concat();
+    let (expected, stages) = (
+        [
+            ("(outside ranges)/ncclCommInitRank@NCCL", (1, 1)),
+            ("decode", (2, 1)),
+            ("decode/layer", (1, 1)),
+            ("decode/ncclAllReduce@NCCL", (1, 1)),
+        ]
+        .map(|(path, counts)| (path.to_owned(), counts)),
+        |report: &Report| {
+            let row = |row: &crate::report::model::StageRow| {
+                (row.stage.clone(), row.host_total_ns, row.gpu_window_ns, row.kernels)
+            };
+            report.stages.iter().map(row).collect::<Vec<_>>()
+        },
+    );
+    let whole = report(&sql);
+    assert_eq!(by_path(&whole), BTreeMap::from(expected));
+    let of_user = [
+        ("decode".to_owned(), Some(220), Some(220), Some(3)),
+        ("(outside ranges)".to_owned(), None, None, Some(1)),
+    ];
+    assert_eq!(stages(&whole), of_user);
+    // Where only outermost ranges are followed, those of the user are.
+    let (outermost, _) = report_within(&sql, Limits { paths: 3, ..Limits::default() });
+    assert_eq!(stages(&outermost), of_user);
+    let dir = tempfile::tempdir().expect("folder");
+    let tables = crate::nsys::load::sqlite::load(&export(dir.path(), &sql)).expect("tables");
+    let names: Vec<_> = tables.ranges.iter().map(|r| (r.name.as_str(), r.instances)).collect();
+    assert_eq!(names, [("decode", Some(2))]);
+    assert_eq!((tables.counts.in_ranges, tables.counts.outside_ranges), (3, 1));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::super::database::Database;
 use super::super::launches::PROCESS_BITS;
 use super::Limits;
 use super::processes::Processes;
-use super::rows::{self, Event, Missing, Name, Occurrence};
+use super::rows::{self, Missing, Name, Occurrence};
 use super::stack::{Opening, Stack};
 use super::strings::Strings;
 use super::work::{Piece, Work};
@@ -72,14 +72,14 @@ pub(super) struct Walk<'a> {
 type Flow = ControlFlow<Stopped>;
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(work: &'a Work, limits: Limits, nested: bool) -> Self {
+    pub(super) fn new(work: &'a Work, processes: Processes, limits: Limits, nested: bool) -> Self {
         Self {
             work,
             limits,
             nested,
             strings: Strings::default(),
             registered: FxHashMap::default(),
-            processes: Processes::default(),
+            processes,
             threads: FxHashMap::default(),
             many_threads: MANY_THREADS,
             batch: Vec::new(),
@@ -126,15 +126,7 @@ impl<'a> Walk<'a> {
     }
 
     fn row(&mut self, database: &Database, row: Occurrence<'_>) -> Flow {
-        let Occurrence { event, thread, domain, name } = row;
-        let Event::Range(start, end) = event else {
-            if self.processes.domains() < self.limits.paths
-                && let Some(name) = text(database, name)
-            {
-                self.processes.name_domain(thread & PROCESS_BITS, domain, name.into_owned());
-            }
-            return Flow::Continue(());
-        };
+        let Occurrence { span: (start, end), thread, domain, name } = row;
         if let Some(&(_, first)) = self.batch.first() {
             if start < first.start {
                 return Flow::Break(Stopped::Disorder);
@@ -143,8 +135,12 @@ impl<'a> Walk<'a> {
                 self.open_batch()?;
             }
         }
-        if !self.nested && self.threads.get(&thread).is_some_and(|t| t.stack.holds(end)) {
-            return Flow::Continue(());
+        if !self.nested {
+            // What a library has open around a range of the user would hide that.
+            let of_library = self.processes.domains().is_library(thread, domain);
+            if of_library || self.threads.get(&thread).is_some_and(|t| t.stack.holds(end)) {
+                return Flow::Continue(());
+            }
         }
         let limit = if self.nested { self.limits.paths } else { self.limits.stages };
         if self.strings.len() >= limit || self.paths >= limit {
@@ -155,9 +151,9 @@ impl<'a> Walk<'a> {
             return Flow::Continue(());
         }
         let name = self.name(database, name);
-        let process = thread & PROCESS_BITS;
-        let domain =
-            (domain != 0).then(|| self.processes.domain(process, domain, &mut self.strings));
+        let Walk { processes, strings, .. } = &mut *self;
+        let domain = processes.domains().name(thread, domain);
+        let domain = domain.map(|domain| strings.exact(domain.as_bytes()));
         self.batch.push((thread, Opening { start, end, name, domain }));
         Flow::Continue(())
     }

@@ -1,0 +1,351 @@
+//! Ranges of NCCL, their fields and communication kernels -> one [`Call`] for each collective that
+//! a process took part in, in bounded memory.
+//!
+//! A kernel that was launched in the range of a collective carries that collective's fields. Calls
+//! between `ncclGroupStart` and `ncclGroupEnd` launch their kernels at the end: those carry what the
+//! group asked for together. Kernels of graph replays carry what was open at the capture of their
+//! node. A communication kernel without such a range is a call of its own, known by its name alone.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use rustc_hash::FxHashMap;
+use stage2_spool::{RANGE_OUTSIDE, RangeOpen};
+
+use super::nccl::{Asked, Group, Kind, Says, kind_of, says_of};
+use super::operation::Operation;
+use super::paths::PathIndex;
+use super::stats::Span;
+use crate::ncu::communication::is_communication;
+
+/// Calls that are kept of a process; further ones are counted.
+pub const MAX_CALLS: usize = 1 << 18;
+/// Ranges of NCCL whose kernels may still come.
+const MAX_RANGES: usize = 1 << 18;
+/// Ranges that nodes of graphs were captured in, and those nodes.
+const MAX_CAPTURES: usize = 1 << 17;
+/// Communicators of a process.
+const MAX_COMMUNICATORS: usize = 1 << 12;
+/// NVTX domain of NCCL.
+const NCCL: &[u8] = b"NCCL";
+
+/// A collective (or send, receive, group of them) as one process took part in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// What it is.
+    pub operation: Operation,
+    /// Hash of its communicator; nothing where no field says it.
+    pub communicator: Option<u64>,
+    /// Size of its messages, bytes; nothing where no field says it.
+    pub bytes: Option<u64>,
+    /// Operations that were asked for: more than one in a group.
+    pub operations: u32,
+    /// Its kernels; all of their times are known.
+    pub kernels: u32,
+    /// Index of the device in the file.
+    pub device: u32,
+    /// Start of its first kernel, on the GPU clock, ns.
+    pub start_ns: u64,
+    /// End of its last kernel, on the GPU clock, ns.
+    pub end_ns: u64,
+    /// Stage that it was launched in.
+    pub stage: PathIndex,
+    /// Number of the instance of that stage.
+    pub instance: u32,
+    /// A graph replay launched it.
+    pub replayed: bool,
+}
+
+/// A communicator that the process is a member of, as its set-up says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Communicator {
+    /// Its hash.
+    pub hash: u64,
+    /// Its members, where that is said.
+    pub members: Option<u64>,
+    /// Which of them this process is, where that is said.
+    pub rank: Option<u64>,
+}
+
+/// What a process had to do with others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collectives {
+    /// Calls, in the order of the file.
+    pub calls: Vec<Call>,
+    /// Kernels of calls beyond those that are kept.
+    pub beyond: u64,
+    /// Communication kernels without valid times, in no call.
+    pub untimed: u64,
+    /// Communicators whose hash is known.
+    pub communicators: Vec<Communicator>,
+    /// Ranges in which a communicator was made.
+    pub communicators_made: u64,
+}
+
+/// A range of NCCL, or one within it.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    kind: Kind,
+    thread: u32,
+    /// The range whose call its kernels belong to: itself, or one around it.
+    owner: u64,
+    asked: Asked,
+    members: Option<u64>,
+    rank: Option<u64>,
+    /// Its first call.
+    call: Option<u32>,
+}
+
+/// A communication kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CommunicationKernel {
+    pub(super) operation: Operation,
+    pub(super) span: Span,
+    pub(super) range: u64,
+    pub(super) node: u64,
+    pub(super) correlation: u64,
+    pub(super) device: u32,
+    pub(super) stage: PathIndex,
+    pub(super) instance: u32,
+}
+
+/// Gathers the calls of one file.
+#[derive(Debug, Default)]
+pub(super) struct Gather {
+    kinds_by_name: HashMap<u32, Kind>,
+    nccl: HashSet<u32>,
+    says: HashMap<u32, Says>,
+    /// Names of communication kernels, and shapes of these.
+    communicate: HashMap<u32, Operation>,
+    shapes: FxHashMap<u32, Operation>,
+    kinds: HashMap<PathIndex, Kind>,
+    known: FxHashMap<u64, Known>,
+    /// Identifiers in `known`, oldest first.
+    order: VecDeque<u64>,
+    groups: HashMap<u32, Group>,
+    captures: HashMap<u64, Asked>,
+    nodes: HashMap<u64, u64>,
+    /// (range, correlation of a replay, device) -> its call.
+    by_range: FxHashMap<(u64, u64, u32), u32>,
+    found: Collectives,
+}
+
+impl Gather {
+    /// A string of the file, at `index`.
+    pub(super) fn name(&mut self, index: u32, bytes: &[u8]) {
+        if let Some(kind) = kind_of(bytes) {
+            self.kinds_by_name.insert(index, kind);
+        }
+        if bytes.eq_ignore_ascii_case(NCCL) {
+            self.nccl.insert(index);
+        }
+        if let Some(says) = says_of(bytes) {
+            self.says.insert(index, says);
+        }
+        if is_communication(bytes) {
+            self.communicate.insert(index, Operation::of_kernel(bytes));
+        }
+    }
+
+    /// A kernel with its launch configuration, and its name.
+    pub(super) fn shape(&mut self, shape: u32, name: Option<u32>) {
+        let operation = name.and_then(|name| self.communicate.get(&name));
+        if let Some(&operation) = operation {
+            self.shapes.insert(shape, operation);
+        }
+    }
+
+    /// What a kernel of this shape does, if it talks to other GPUs.
+    pub(super) fn operation(&self, shape: u32) -> Option<Operation> {
+        if self.shapes.is_empty() { None } else { self.shapes.get(&shape).copied() }
+    }
+
+    /// A path whose innermost range has this name and domain.
+    pub(super) fn path(&mut self, path: PathIndex, name: Option<u32>, domain: Option<u32>) {
+        let of_nccl = domain.is_some_and(|domain| self.nccl.contains(&domain));
+        let kind = name.filter(|_| of_nccl).and_then(|name| self.kinds_by_name.get(&name));
+        if let Some(&kind) = kind {
+            self.kinds.insert(path, kind);
+        }
+    }
+
+    /// A range opened.
+    pub(super) fn open(&mut self, open: &RangeOpen, path: PathIndex) {
+        if self.kinds.is_empty() {
+            return;
+        }
+        if open.continues != 0 {
+            if let Some(&known) = self.known.get(&open.continues) {
+                self.insert(open.range, known);
+            }
+            return;
+        }
+        // Within a call, everything belongs to that call.
+        let around = (open.parent != RANGE_OUTSIDE).then(|| self.known.get(&open.parent)).flatten();
+        let around = around.filter(|known| known.kind != Kind::GroupStart);
+        if let Some(&known) = around {
+            self.insert(open.range, known);
+            return;
+        }
+        let Some(&kind) = self.kinds.get(&path) else { return };
+        let mut asked = Asked { operations: 1, ..Asked::default() };
+        match kind {
+            Kind::Operation(operation) => asked.operation = operation,
+            Kind::GroupStart => {
+                self.groups.entry(open.thread).or_default().start();
+            }
+            Kind::GroupEnd => asked = self.end_group(open.thread).unwrap_or_default(),
+            Kind::SetUp => self.found.communicators_made += 1,
+        }
+        let (thread, owner) = (open.thread, open.range);
+        let known = Known { kind, thread, owner, asked, members: None, rank: None, call: None };
+        self.insert(open.range, known);
+    }
+
+    /// What the group that ends here asked for; nothing where another is around it.
+    fn end_group(&mut self, thread: u32) -> Option<Asked> {
+        let group = self.groups.get_mut(&thread)?;
+        if !group.end() {
+            return None;
+        }
+        self.groups.remove(&thread)?.asked(|hash| self.members(hash))
+    }
+
+    fn members(&self, hash: u64) -> Option<u64> {
+        self.found.communicators.iter().find(|known| known.hash == hash)?.members
+    }
+
+    fn insert(&mut self, range: u64, known: Known) {
+        if self.order.len() >= MAX_RANGES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.order.push_back(range);
+        self.known.insert(range, known);
+    }
+
+    /// Fields of a range: the index of a name, and the number.
+    pub(super) fn fields(&mut self, range: u64, fields: impl Iterator<Item = (u32, u64)>) {
+        let Some(known) = self.known.get_mut(&range).filter(|known| known.owner == range) else {
+            return;
+        };
+        for (name, value) in fields {
+            match self.says.get(&name) {
+                Some(Says::Bytes) => known.asked.bytes = Some(value),
+                // 0 stands for no communicator.
+                Some(Says::Communicator) => {
+                    known.asked.communicator = Some(value).filter(|&hash| hash != 0);
+                }
+                Some(Says::Members) => known.members = Some(value),
+                Some(Says::Rank) => known.rank = Some(value),
+                None => {}
+            }
+        }
+        let Known { asked, call, .. } = *known;
+        // Fields that came with the closing: a kernel may be there already.
+        let call = call.and_then(|call| self.found.calls.get_mut(call as usize));
+        if let Some(call) = call.filter(|call| call.operations <= 1) {
+            (call.communicator, call.bytes) = (asked.communicator, asked.bytes);
+        }
+    }
+
+    /// A range closed: its fields are whole.
+    pub(super) fn close(&mut self, range: u64) {
+        if self.known.is_empty() {
+            return;
+        }
+        let Some(&known) = self.known.get(&range).filter(|known| known.owner == range) else {
+            return;
+        };
+        match known.kind {
+            Kind::Operation(operation) => {
+                if let Some(group) = self.groups.get_mut(&known.thread) {
+                    group.add(operation, known.asked);
+                }
+            }
+            Kind::SetUp => self.set_up(known),
+            Kind::GroupStart | Kind::GroupEnd => {}
+        }
+    }
+
+    fn set_up(&mut self, known: Known) {
+        let Some(hash) = known.asked.communicator else { return };
+        let all = &mut self.found.communicators;
+        let Known { members, rank, .. } = known;
+        if all.len() < MAX_COMMUNICATORS && all.iter().all(|known| known.hash != hash) {
+            all.push(Communicator { hash, members, rank });
+        }
+    }
+
+    /// `node` of a graph was captured while `range` was open.
+    pub(super) fn captured(&mut self, node: u64, range: u64) {
+        if let Some(known) = self.known.get(&range)
+            && self.nodes.len() < MAX_CAPTURES
+            && matches!(known.kind, Kind::Operation(_) | Kind::GroupEnd)
+        {
+            let (owner, asked) = (known.owner, known.asked);
+            self.captures.insert(owner, asked);
+            self.nodes.insert(node, owner);
+        }
+    }
+
+    /// A communication kernel ran.
+    pub(super) fn kernel(&mut self, kernel: CommunicationKernel) {
+        let CommunicationKernel { span, node, device, .. } = kernel;
+        if !span.valid() {
+            self.found.untimed += 1;
+            return;
+        }
+        let (owner, replay) = match node {
+            0 => (self.known.get(&kernel.range).map(|known| known.owner), 0),
+            node => (self.nodes.get(&node).copied(), kernel.correlation),
+        };
+        let key = owner.map(|owner| (owner, replay, device));
+        let begun = key.and_then(|key| self.by_range.get(&key)).copied();
+        if let Some(call) = begun.and_then(|call| self.found.calls.get_mut(call as usize)) {
+            call.kernels = call.kernels.saturating_add(1);
+            call.start_ns = call.start_ns.min(span.start);
+            call.end_ns = call.end_ns.max(span.end);
+            return;
+        }
+        if self.found.calls.len() >= MAX_CALLS {
+            self.found.beyond += 1;
+            return;
+        }
+        let at = self.found.calls.len() as u32;
+        let asked = match node {
+            0 => owner.and_then(|owner| self.known.get_mut(&owner)).map(|known| {
+                known.call.get_or_insert(at);
+                known.asked
+            }),
+            _ => owner.and_then(|owner| self.captures.get(&owner)).copied(),
+        };
+        if let Some(key) = key {
+            self.by_range.insert(key, at);
+        }
+        let asked = asked.unwrap_or(Asked { operations: 1, ..Asked::default() });
+        let named = asked.operation != Operation::Other;
+        self.found.calls.push(Call {
+            operation: if named { asked.operation } else { kernel.operation },
+            communicator: asked.communicator,
+            bytes: asked.bytes,
+            operations: asked.operations.max(1),
+            kernels: 1,
+            device,
+            start_ns: span.start,
+            end_ns: span.end,
+            stage: kernel.stage,
+            instance: kernel.instance,
+            replayed: node != 0,
+        });
+    }
+
+    /// All calls.
+    pub(super) fn finish(self) -> Collectives {
+        self.found
+    }
+}
+
+#[cfg(test)]
+#[path = "collectives_tests.rs"]
+mod tests;

@@ -1,0 +1,379 @@
+//! A sequence of launches -> stretches in which it repeats itself with one period.
+//!
+//! A few candidates for a period are followed at a time: as long as each launch is the one a period
+//! before, the run goes on. Memory does not grow with the sequence: of very many runs the longest
+//! are kept, and of equally long ones the first.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::history::{History, Slot, mixed, mixed_wide};
+use super::order::{Launch, is_graph};
+use crate::load::stats::{Span, Stats};
+
+/// Periods that a run must hold to count.
+pub(super) const PERIODS: u64 = 5;
+/// Periods of a run that goes on with a pattern that had as many as that before: an odd step parts it.
+const PIECE: u64 = 2;
+/// Candidates that are followed at a time.
+const FOLLOWED: usize = 8;
+/// Launches that must match a period before for it to be a candidate.
+const CONTEXT: u64 = 8;
+/// Runs that are kept before the shorter half is dropped.
+const RUNS: usize = 1 << 15;
+/// Distinct periods whose times are kept.
+const PATTERNS: usize = 1 << 10;
+/// Comparisons that looking back may take, for each launch, and saved up at most.
+const LOOK_BACK: (u64, u64) = (8, 1 << 20);
+
+/// A stretch in which each launch is the one a period before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Number of its first launch.
+    pub(super) start: u64,
+    /// Number behind its last one; the last period may be a part.
+    pub(super) end: u64,
+    /// Launches of a period.
+    pub(super) period: u64,
+    /// What its period consists of, wherever it begins.
+    pub(super) pattern: u64,
+    /// Start of the first launch, ns; 0: not known.
+    pub(super) start_ns: u64,
+    /// End of the last launch of the last whole period, ns; 0: not known.
+    pub(super) end_ns: u64,
+    /// Durations of all launches before the first, and before the one behind the last whole period.
+    pub(super) before_ns: (u64, u64),
+}
+
+impl Run {
+    /// Whole periods.
+    pub(super) fn periods(&self) -> u64 {
+        (self.end - self.start) / self.period
+    }
+
+    /// Number behind the last whole period.
+    pub(super) fn whole_end(&self) -> u64 {
+        self.start + self.periods() * self.period
+    }
+}
+
+/// All periods of one pattern.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pattern {
+    /// From the start of a period to the start of the next in the same run.
+    pub(super) times: Stats,
+    /// Launches of a period that are whole graphs.
+    pub(super) graphs: u64,
+}
+
+/// A candidate that is followed.
+#[derive(Clone, Debug)]
+struct Followed {
+    period: u64,
+    /// First launch of the run.
+    start: u64,
+    first: Slot,
+    /// Where the next period begins.
+    next: u64,
+    /// Where the last one did, ns.
+    last_ns: u64,
+    times: Stats,
+}
+
+/// Finds the runs of one sequence.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runs {
+    history: History,
+    followed: Vec<Followed>,
+    sum_ns: u64,
+    look_back: u64,
+    runs: Vec<Run>,
+    patterns: HashMap<u64, Pattern>,
+    longest_dropped: u64,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Launches of the whole sequence.
+    pub(super) launches: u64,
+    /// Runs, by their start; of runs with the same start the longest first.
+    pub(super) runs: Vec<Run>,
+    /// Their patterns.
+    pub(super) patterns: HashMap<u64, Pattern>,
+    /// Launches of the longest run that was dropped because there are too many; 0: none was.
+    pub(super) longest_dropped: u64,
+}
+
+impl Runs {
+    /// Takes the next launch.
+    pub(super) fn push(&mut self, launch: &Launch) {
+        let Launch { what, span, .. } = *launch;
+        let slot = Slot { what, span, before_ns: self.sum_ns };
+        let distances = self.history.push(slot);
+        self.sum_ns = self.sum_ns.saturating_add(slot.ns());
+        self.look_back = (self.look_back + LOOK_BACK.0).min(LOOK_BACK.1);
+        let number = self.history.count() - 1;
+        self.follow(number, what, span.start);
+        for distance in distances.into_iter().flatten() {
+            self.consider(number, distance);
+        }
+    }
+
+    fn follow(&mut self, number: u64, what: u32, start_ns: u64) {
+        let mut at = 0;
+        while let Some(one) = self.followed.get_mut(at) {
+            if self.history.what(number - one.period) == Some(what) {
+                one.pass(number, start_ns);
+                at += 1;
+            } else {
+                let over = self.followed.swap_remove(at);
+                self.over(over, number);
+            }
+        }
+    }
+
+    /// Follows `period`, if it is one so far and none that is followed says the same.
+    fn consider(&mut self, number: u64, period: u64) {
+        if self.followed.iter().any(|one| one.period == period) {
+            return;
+        }
+        let history = &self.history;
+        let mut matched = 0;
+        while matched < self.look_back.min(number + 1) {
+            let (now, before) = (number - matched, (number - matched).checked_sub(period));
+            let before = before.and_then(|before| history.what(before));
+            if before.is_none() || history.what(now) != before {
+                break;
+            }
+            matched += 1;
+        }
+        self.look_back -= matched;
+        if matched < CONTEXT {
+            return;
+        }
+        let start = number + 1 - matched - period;
+        let same = |one: &Followed| period.is_multiple_of(one.period) && one.start <= start;
+        if self.followed.iter().any(same) {
+            return;
+        }
+        if self.followed.len() >= FOLLOWED {
+            let matched_by = |one: &Followed| number - one.start - one.period;
+            let all = self.followed.iter().enumerate();
+            let Some((at, shortest)) = all.min_by_key(|(_, one)| matched_by(one)) else { return };
+            if matched_by(shortest) >= matched {
+                return;
+            }
+            let over = self.followed.swap_remove(at);
+            self.over(over, number);
+        }
+        let Some(first) = self.history.get(start).copied() else { return };
+        let (next, last_ns) = (start + period, first.span.start);
+        let mut one = Followed { period, start, first, next, last_ns, times: Stats::default() };
+        while one.next <= number {
+            let start_ns = self.history.get(one.next).map_or(0, |slot| slot.span.start);
+            one.pass(one.next, start_ns);
+        }
+        self.followed.push(one);
+    }
+
+    /// Keeps a run that ended in front of the launch `end`.
+    fn over(&mut self, one: Followed, end: u64) {
+        let Followed { period, start, first, times, .. } = one;
+        let periods = (end - start) / period;
+        // One kernel again and again is no step.
+        if periods < PIECE || period < 2 {
+            return;
+        }
+        let whats: Option<Vec<u32>> =
+            (end - period..end).map(|number| self.history.what(number)).collect();
+        let last = self.history.get(start + periods * period - 1).copied();
+        let Some((whats, last)) = whats.zip(last) else { return };
+        if !is_primitive(&whats) {
+            return;
+        }
+        let pattern = pattern_of(&whats);
+        if periods < PERIODS && !self.patterns.contains_key(&pattern) {
+            return;
+        }
+        let run = Run {
+            start,
+            end,
+            period,
+            pattern,
+            start_ns: first.span.start,
+            end_ns: last.span.end,
+            before_ns: (first.before_ns, last.before_ns.saturating_add(last.ns())),
+        };
+        let known = self.patterns.len() < PATTERNS || self.patterns.contains_key(&run.pattern);
+        if known {
+            let pattern = self.patterns.entry(run.pattern).or_default();
+            pattern.times.merge(&times);
+            pattern.graphs = whats.iter().filter(|&&what| is_graph(what)).count() as u64;
+        }
+        if self.runs.len() >= RUNS {
+            self.runs.sort_unstable_by_key(|run| (Reverse(run.end - run.start), run.start));
+            let dropped = self.runs.drain(RUNS / 2..).next();
+            let longest = dropped.map_or(0, |run| run.end - run.start);
+            self.longest_dropped = self.longest_dropped.max(longest);
+        }
+        self.runs.push(run);
+    }
+
+    /// Everything that was found.
+    pub(super) fn finish(mut self) -> Found {
+        let launches = self.history.count();
+        for one in std::mem::take(&mut self.followed) {
+            self.over(one, launches);
+        }
+        self.runs.sort_unstable_by_key(|run| (run.start, Reverse(run.end), run.period));
+        let Self { runs, patterns, longest_dropped, .. } = self;
+        Found { launches, runs, patterns, longest_dropped }
+    }
+}
+
+impl Followed {
+    /// Goes on by the launch `number`.
+    fn pass(&mut self, number: u64, start_ns: u64) {
+        if number == self.next {
+            self.times.add(Span { start: self.last_ns, end: start_ns }, 0, false);
+            self.last_ns = start_ns;
+            self.next += self.period;
+        }
+    }
+}
+
+/// Whether no shorter period makes up this one.
+fn is_primitive(whats: &[u32]) -> bool {
+    // The longest border of each beginning, as Knuth, Morris and Pratt search with it.
+    let mut borders: Vec<usize> = vec![0; whats.len()];
+    let mut border = 0;
+    for at in 1..whats.len() {
+        while border > 0 && whats.get(border) != whats.get(at) {
+            border = borders.get(border - 1).copied().unwrap_or(0);
+        }
+        border += usize::from(whats.get(border) == whats.get(at));
+        if let Some(slot) = borders.get_mut(at) {
+            *slot = border;
+        }
+    }
+    let shortest = whats.len() - border;
+    shortest == whats.len() || !whats.len().is_multiple_of(shortest)
+}
+
+/// The same for every rotation of a period: a sum over its neighbours.
+fn pattern_of(whats: &[u32]) -> u64 {
+    let after = |at: usize, by: usize| {
+        let what = whats.get((at + by) % whats.len()).copied().unwrap_or(0);
+        mixed(what).rotate_left(by as u32 * 16)
+    };
+    let hash =
+        |at: usize| mixed_wide((0..4).fold(0, |sum: u64, by| sum.wrapping_add(after(at, by))));
+    (0..whats.len()).map(hash).fold(whats.len() as u64, u64::wrapping_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn launch(what: u32, span: Span) -> Launch {
+        Launch { what, queue: 0, correlation: 0, node: 0, span }
+    }
+
+    fn runs(whats: impl IntoIterator<Item = u32>) -> Vec<Run> {
+        let mut runs = Runs::default();
+        for (at, what) in (1u64..).zip(whats) {
+            runs.push(&launch(what, Span { start: at * 10, end: at * 10 + 7 }));
+        }
+        runs.finish().runs
+    }
+
+    fn is_period_of(whats: &[u32], run: &Run) -> bool {
+        let (start, period) = (run.start as usize, run.period as usize);
+        (start + period..run.end as usize).all(|at| whats[at] == whats[at - period])
+    }
+
+    #[test]
+    fn a_run_is_as_long_as_its_period_holds() {
+        let step = (0..50u32).map(|at| at * 7 % 50);
+        let whats: Vec<u32> =
+            (100..130).chain(std::iter::repeat_n(step, 9).flatten()).chain(200..230).collect();
+        let found = runs(whats.iter().copied());
+        let [run] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((run.start, run.end, run.period, run.periods()), (30, 480, 50, 9));
+        assert_eq!((run.start_ns, run.end_ns), (310, 4_807));
+        assert_eq!(run.before_ns, (30 * 7, 480 * 7));
+    }
+
+    #[test]
+    fn one_kernel_again_and_again_is_no_run_and_takes_no_time() {
+        assert_eq!(runs(std::iter::repeat_n(3, 1_000_000)), []);
+    }
+
+    #[test]
+    fn four_periods_are_too_few() {
+        let whats =
+            |periods: u32| (0..10).chain((0..periods * 30).map(|at| 100 + at % 30)).chain(0..10);
+        assert_eq!(runs(whats(4)), []);
+        assert_eq!(runs(whats(5)).len(), 1);
+    }
+
+    #[test]
+    fn a_pattern_is_the_same_wherever_it_begins() {
+        let whats: Vec<u32> = (0..40).map(|at| at * at % 23).collect();
+        for by in 1..40 {
+            let mut other = whats.clone();
+            other.rotate_left(by);
+            assert_eq!(pattern_of(&other), pattern_of(&whats));
+        }
+        let mut other = whats.clone();
+        other.swap(3, 4);
+        assert_ne!(pattern_of(&other), pattern_of(&whats));
+        assert!(is_primitive(&[1, 2, 1]) && is_primitive(&[1, 2]));
+        assert!(!is_primitive(&[1, 2, 1, 2]) && !is_primitive(&[4, 4, 4]));
+    }
+
+    proptest! {
+        /// Layers inside of steps, by any lengths: every run holds, and the steps are found by
+        /// their smallest period.
+        #[test]
+        fn every_run_holds_and_a_step_is_found(
+            layer in prop::collection::vec(0u32..6, 2..12),
+            layers in 1usize..9,
+            head in prop::collection::vec(6u32..12, 1..9),
+            steps in 5usize..12,
+            before in prop::collection::vec(12u32..40, 0..60),
+        ) {
+            let step: Vec<u32> =
+                head.iter().copied().chain(layer.repeat(layers)).collect();
+            let whats: Vec<u32> =
+                before.iter().copied().chain(step.repeat(steps)).chain([99]).collect();
+            let found = runs(whats.iter().copied());
+            for run in &found {
+                prop_assert!(is_period_of(&whats, run), "{run:?}");
+                prop_assert!(run.periods() >= PIECE && run.period > 1);
+            }
+            prop_assert!(
+                found.iter().any(|run| run.period == step.len() as u64
+                    && run.periods() == steps as u64),
+                "{found:?} of {} x {}", step.len(), steps
+            );
+        }
+
+        #[test]
+        fn whatever_comes_memory_is_bounded(
+            blocks in prop::collection::vec((0u32..4, 1usize..6, 5usize..12), 0..400),
+        ) {
+            let mut runs = Runs::default();
+            for (first, length, times) in blocks {
+                for at in 0..length * times {
+                    let what = first + (at % length) as u32;
+                    runs.push(&launch(what, Span { start: 0, end: 0 }));
+                    prop_assert!(runs.followed.len() <= FOLLOWED && runs.runs.len() <= RUNS);
+                    prop_assert!(runs.patterns.len() <= PATTERNS);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Rows of the NVTX table that name domains -> the name of each, and which of them are libraries'.
+//!
+//! They are read before the ranges, because a name may stand behind the first range of its domain.
+
+use std::borrow::Cow;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::database::{Database, integer, text};
+use super::launches::PROCESS_BITS;
+use super::nvtx::TABLE;
+use crate::load::libraries::LibraryDomains;
+
+/// The rows, and how many of them are looked at.
+const FILTER: &str = "WHERE eventType = 75 LIMIT 100000";
+const COLUMNS: [&str; 4] = ["globalTid", "domainId", "textId", "text"];
+
+/// Process and number of a domain, and its name by number or as it is.
+type Row = ((i64, i64), Option<i64>, Option<String>);
+
+/// Domains by process and number.
+#[derive(Debug, Default)]
+pub(super) struct Domains {
+    names: FxHashMap<(i64, i64), String>,
+    libraries: FxHashSet<(i64, i64)>,
+}
+
+impl Domains {
+    /// Reads them. What is wrong with the table is told by whoever reads its ranges.
+    pub(super) fn read(database: &Database, libraries: &LibraryDomains) -> Self {
+        let mut rows: Vec<Row> = Vec::new();
+        if let Ok(Some(table)) = database.table(TABLE)
+            && table.has("eventType")
+        {
+            let _ = database.rows(&table, &COLUMNS, FILTER, |row| {
+                let process = integer(row, 0).unwrap_or(0) & PROCESS_BITS;
+                let domain = integer(row, 1).unwrap_or(0);
+                rows.push(((process, domain), integer(row, 2), text(row, 3)));
+            });
+        }
+        let mut read = Self::default();
+        for (key, id, text) in rows {
+            // The first name counts.
+            if read.names.contains_key(&key) {
+                continue;
+            }
+            let name = text.or_else(|| database.string(id?)).filter(|name| !name.is_empty());
+            if let Some(name) = name {
+                if libraries.contains(name.as_bytes()) {
+                    read.libraries.insert(key);
+                }
+                read.names.insert(key, name);
+            }
+        }
+        read
+    }
+
+    /// The name of a domain, or its number where it has none; nothing for the default domain.
+    pub(super) fn name(&self, thread: i64, domain: i64) -> Option<Cow<'_, str>> {
+        if domain == 0 {
+            return None;
+        }
+        let known = self.names.get(&(thread & PROCESS_BITS, domain));
+        Some(known.map_or_else(|| format!("domain {domain}").into(), |name| name.as_str().into()))
+    }
+
+    /// Whether it is that of a library.
+    pub(super) fn is_library(&self, thread: i64, domain: i64) -> bool {
+        self.libraries.contains(&(thread & PROCESS_BITS, domain))
+    }
+}

@@ -1,0 +1,109 @@
+//! Collectives of all processes, by identifiers of the run and on one clock.
+
+use std::collections::BTreeMap;
+
+use crate::load::ProcessCapture;
+use crate::load::collectives::{Call, Communicator};
+use crate::load::paths::PathIndex;
+use stage2_spool::GpuNs;
+
+/// A capture whose clocks are tied once does not say how far they drift: then arrivals are taken to
+/// be off by this much, ns.
+const UNKNOWN_SPREAD_NS: u64 = 100_000;
+/// Reading two clocks takes about this long, ns.
+const READING_NS: u64 = 1_000;
+
+/// A GPU of a process: what takes part in a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Member {
+    /// Index of the process.
+    pub(super) process: u32,
+    /// Index of the device in its file.
+    pub(super) device: u32,
+}
+
+/// The calls of one process.
+#[derive(Debug, Default)]
+pub(super) struct ProcessCalls {
+    /// With stages of the whole run; times on the clock of `host`, ns.
+    pub(super) calls: Vec<Call>,
+    pub(super) communicators: Vec<Communicator>,
+    pub(super) communicators_made: u64,
+    /// Number of its host.
+    pub(super) host: usize,
+    /// What times of this process may be off by, ns.
+    pub(super) error_ns: u64,
+    /// Only some instances of ranges were recorded.
+    pub(super) gated: bool,
+}
+
+/// A call: index of its process, and its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CallId {
+    pub(super) process: u32,
+    pub(super) call: u32,
+}
+
+/// All calls of the run.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    pub(super) processes: Vec<ProcessCalls>,
+    hosts: BTreeMap<Option<String>, usize>,
+}
+
+impl Calls {
+    /// Takes the calls of `process`. Calls whose times cannot be put on the clock of the host are
+    /// left out; their number is returned.
+    pub(super) fn take(
+        &mut self,
+        process: &mut ProcessCapture,
+        stage: impl Fn(PathIndex) -> u32,
+    ) -> u64 {
+        let found = std::mem::take(&mut process.collectives);
+        let next = self.hosts.len();
+        let host = process.process.as_ref().map(|p| p.host.clone());
+        let host = *self.hosts.entry(host).or_insert(next);
+        let clock = &process.clock;
+        let all = found.calls.len();
+        let on_host = |mut call: Call| {
+            let end_ns = clock.mono(GpuNs(call.end_ns))?.0;
+            call.start_ns = clock.mono(GpuNs(call.start_ns))?.0.min(end_ns);
+            call.end_ns = end_ns;
+            call.stage = stage(call.stage);
+            Some(call)
+        };
+        let calls: Vec<Call> = found.calls.into_iter().filter_map(on_host).collect();
+        let left_out = (all - calls.len()) as u64;
+        self.processes.push(ProcessCalls {
+            calls,
+            communicators: found.communicators,
+            communicators_made: found.communicators_made,
+            host,
+            error_ns: clock.spread_ns().unwrap_or(UNKNOWN_SPREAD_NS).max(READING_NS),
+            gated: process.gated,
+        });
+        left_out
+    }
+
+    /// A call.
+    pub(super) fn get(&self, id: CallId) -> Option<&Call> {
+        self.processes.get(id.process as usize)?.calls.get(id.call as usize)
+    }
+
+    /// Number of the host of a process.
+    pub(super) fn host(&self, process: u32) -> usize {
+        self.processes.get(process as usize).map_or(0, |process| process.host)
+    }
+
+    /// Who made a call.
+    pub(super) fn member(&self, id: CallId) -> Option<Member> {
+        Some(Member { process: id.process, device: self.get(id)?.device })
+    }
+
+    /// All calls.
+    pub(super) fn ids(&self) -> impl Iterator<Item = (CallId, &Call)> {
+        (0..).zip(&self.processes).flat_map(|(process, of)| {
+            (0..).zip(&of.calls).map(move |(call, it)| (CallId { process, call }, it))
+        })
+    }
+}

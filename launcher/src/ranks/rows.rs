@@ -1,0 +1,186 @@
+//! Split collectives and calls without a match -> the rows of each stage.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::calls::{CallId, Calls, Member};
+use super::matching::Matching;
+use super::split::Collectives;
+use crate::load::operation::Operation;
+use crate::report::model::{CollectiveRow, LateRow, UnmatchedRow};
+
+/// Who a member is, in words and by its rank.
+pub(super) struct Who {
+    pub(super) who: String,
+    pub(super) file: String,
+    pub(super) rank: Option<u64>,
+}
+
+type RowKey = (u32, Operation, Option<u64>);
+
+/// Sums of a [`CollectiveRow`].
+#[derive(Default)]
+struct Sums {
+    members: BTreeSet<Member>,
+    row: CollectiveRow,
+    bus_bytes: f64,
+    bus_ns: u64,
+    bus_unknown: bool,
+    unmatched: BTreeMap<usize, u64>,
+}
+
+/// Collectives of each stage, longest time first within a stage.
+pub(super) fn collective_rows(
+    calls: &Calls,
+    matching: &Matching,
+    found: &Collectives,
+    stage: impl Fn(u32) -> String,
+) -> Vec<(u32, CollectiveRow)> {
+    let key = |id: CallId| calls.get(id).map(|c| (c.stage, c.operation, c.communicator));
+    let mut sums: BTreeMap<RowKey, Sums> = BTreeMap::new();
+    for (id, call) in calls.ids() {
+        let Some(key) = key(id) else { continue };
+        let sum = sums.entry(key).or_default();
+        sum.members.extend(calls.member(id));
+        let row = &mut sum.row;
+        row.calls += 1;
+        row.replayed_calls += u64::from(call.replayed);
+        row.time_ns = row.time_ns.saturating_add(call.end_ns - call.start_ns);
+        match call.bytes {
+            None => row.calls_without_bytes += 1,
+            Some(bytes) => {
+                row.bytes_min = Some(row.bytes_min.map_or(bytes, |least| least.min(bytes)));
+                row.bytes_max = row.bytes_max.max(Some(bytes));
+                row.bytes_total = Some(row.bytes_total.unwrap_or(0).saturating_add(bytes));
+            }
+        }
+    }
+    for split in &found.split {
+        let ids = || split.members.iter().map(|&(id, ..)| id);
+        for &(id, waiting_ns, transfer_ns) in &split.members {
+            let Some(sum) = key(id).and_then(|key| sums.get_mut(&key)) else { continue };
+            let row = &mut sum.row;
+            row.matched_calls += 1;
+            let plus = |sum: Option<u64>, ns| Some(sum.unwrap_or(0).saturating_add(ns));
+            row.waiting_ns = plus(row.waiting_ns, waiting_ns);
+            row.transfer_ns = plus(row.transfer_ns, transfer_ns);
+        }
+        let Some(sum) = ids().next().and_then(key).and_then(|key| sums.get_mut(&key)) else {
+            continue;
+        };
+        match bus_bytes(calls, ids()) {
+            Some(bytes) => {
+                sum.bus_bytes += bytes;
+                sum.bus_ns = sum.bus_ns.saturating_add(split.last_needed_ns);
+            }
+            None => sum.bus_unknown = true,
+        }
+    }
+    for id in found.whole.iter().flatten() {
+        if let Some(sum) = key(*id).and_then(|key| sums.get_mut(&key)) {
+            sum.row.matched_calls += 1;
+        }
+    }
+    for &(id, reason) in &matching.unmatched {
+        if let Some(sum) = key(id).and_then(|key| sums.get_mut(&key)) {
+            *sum.unmatched.entry(reason).or_default() += 1;
+        }
+    }
+    let finish = |((path, operation, communicator), sum): (RowKey, Sums)| {
+        let bus_known = !sum.bus_unknown && sum.bus_ns > 0 && sum.bus_bytes > 0.0;
+        let why = |reason: usize| matching.reasons.get(reason).cloned().unwrap_or_default();
+        let unmatched = sum.unmatched.into_iter();
+        let row = CollectiveRow {
+            stage: stage(path),
+            operation,
+            communicator: communicator.map(|hash| format!("{hash:016x}")),
+            members: sum.members.len() as u64,
+            bus_gb_per_s: bus_known.then(|| sum.bus_bytes / sum.bus_ns as f64),
+            unmatched: unmatched
+                .map(|(reason, calls)| UnmatchedRow { calls, why: why(reason) })
+                .collect(),
+            ..sum.row
+        };
+        (path, row)
+    };
+    let mut rows: Vec<(u32, CollectiveRow)> = sums.into_iter().map(finish).collect();
+    rows.sort_by_key(|(_, row)| Reverse(row.time_ns));
+    rows
+}
+
+/// Bytes that a collective moves over the links of each member; nothing where members differ in
+/// what they say of its size.
+fn bus_bytes(calls: &Calls, ids: impl Iterator<Item = CallId> + Clone) -> Option<f64> {
+    let members = ids.clone().count() as u64;
+    let mut of_set = ids.filter_map(|id| calls.get(id));
+    let first = of_set.next()?;
+    let bytes = first.bytes?;
+    if of_set.any(|call| call.bytes != Some(bytes)) {
+        return None;
+    }
+    Some(bytes as f64 * first.operation.bus_factor(members)?)
+}
+
+/// Who came late, by stage: the latest first within a stage.
+pub(super) fn late_rows(
+    calls: &Calls,
+    found: &Collectives,
+    stage: impl Fn(u32) -> String,
+    who: impl Fn(Member) -> Who,
+) -> Vec<(u32, LateRow)> {
+    let place = |id: CallId| Some((calls.get(id)?.stage, calls.member(id)?));
+    let mut took_part: BTreeMap<(u32, Member), u64> = BTreeMap::new();
+    let mut late: BTreeMap<(u32, Member), Vec<u64>> = BTreeMap::new();
+    for split in &found.split {
+        for &(id, ..) in &split.members {
+            if let Some(place) = place(id) {
+                *took_part.entry(place).or_default() += 1;
+            }
+        }
+        if split.late_ns > split.error_ns
+            && let Some(place) = split.last.and_then(place)
+        {
+            late.entry(place).or_default().push(split.late_ns);
+        }
+    }
+    let row = |((path, member), mut late): ((u32, Member), Vec<u64>)| {
+        late.sort_unstable_by(|a, b| b.cmp(a));
+        let total = late.iter().fold(0u64, |sum, &ns| sum.saturating_add(ns));
+        let mut left = total / 2;
+        let half = late.iter().find(|&&ns| {
+            let reached = ns >= left;
+            left = left.saturating_sub(ns);
+            reached
+        });
+        let typical = half.copied().unwrap_or(0);
+        let Who { who, file, rank } = who(member);
+        let row = LateRow {
+            stage: stage(path),
+            who,
+            file,
+            rank,
+            collectives: took_part.get(&(path, member)).copied().unwrap_or(0),
+            late_collectives: late.len() as u64,
+            late_total_ns: total,
+            late_typical_ns: typical,
+            late_typical_collectives: late.iter().filter(|&&ns| ns >= typical / 2).count() as u64,
+            late_max_ns: late.first().copied().unwrap_or(0),
+        };
+        (path, row)
+    };
+    let mut rows: Vec<(u32, LateRow)> = late.into_iter().map(row).collect();
+    rows.sort_by_key(|(_, row)| Reverse(row.late_total_ns));
+    rows
+}
+
+/// Time that each member waited and transferred in each stage, ns.
+pub(super) fn shares(calls: &Calls, found: &Collectives) -> BTreeMap<(u32, u32), (u64, u64)> {
+    let mut shares: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    for &(id, waiting_ns, transfer_ns) in found.split.iter().flat_map(|split| &split.members) {
+        let Some(call) = calls.get(id) else { continue };
+        let sum = shares.entry((call.stage, id.process)).or_default();
+        sum.0 = sum.0.saturating_add(waiting_ns);
+        sum.1 = sum.1.saturating_add(transfer_ns);
+    }
+    shares
+}

@@ -1,0 +1,71 @@
+//! A stage -> why its times are no ground for advice, in the words of the label that they get.
+
+use crate::report::model::{Origin, PathKind, Report, StageRow};
+use crate::roofline::takeaways::rule::ENOUGH_INSTANCES;
+
+/// Why nothing should be advised from the times of a stage; nothing where they can be relied on.
+pub(super) fn doubt(report: &Report, row: &StageRow) -> Option<String> {
+    let reasons: Vec<&str> =
+        [few_instances(report, row), under_a_profiler(report)].into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| format!("{}: no ground for advice", reasons.join(", ")))
+}
+
+/// Times of a first instance hold what happens once (compilation, allocation, caches).
+fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
+    let all = row.instances.filter(|&all| all > 0 && row.kind == PathKind::Range)?;
+    let ours = report.source == Origin::Collector.label();
+    let taken = row.recorded_instances.filter(|&taken| ours && taken < all);
+    match taken.unwrap_or(all) {
+        0 => None,
+        1 if taken.is_some() => Some("one recorded instance"),
+        1 => Some("one instance, a cold one"),
+        few if few < ENOUGH_INSTANCES => Some("two instances, the first of them cold"),
+        _ if row.host_warm_instances == Some(0) => {
+            Some("no instance but the first, cold one of each process")
+        }
+        _ => None,
+    }
+}
+
+/// What a profiler costs the host is in the times that it gives.
+fn under_a_profiler(report: &Report) -> Option<&'static str> {
+    if report.source == Origin::Nsys.label() {
+        Some("under nsys, which slows the host down")
+    } else if report.source == Origin::Ncu.label() {
+        Some("launches that ncu replayed")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label(source: Origin, change: fn(&mut StageRow)) -> String {
+        let report = Report { source: source.label().to_owned(), ..Report::default() };
+        let mut row =
+            StageRow { instances: Some(20), host_warm_instances: Some(19), ..StageRow::default() };
+        change(&mut row);
+        doubt(&report, &row).unwrap_or_default()
+    }
+
+    #[test]
+    fn few_cold_or_inflated_instances_are_in_doubt() {
+        let ours = |change| label(Origin::Collector, change);
+        assert_eq!(ours(|_| ()), "");
+        assert_eq!(ours(|row| row.instances = Some(3)), "");
+        assert_eq!(ours(|row| row.instances = None), "");
+        assert_eq!(ours(|row| row.kind = PathKind::OutsideRanges), "");
+        assert_eq!(ours(|row| row.recorded_instances = Some(4)), "");
+        let said = ours(|row| row.instances = Some(1));
+        assert_eq!(said, "one instance, a cold one: no ground for advice");
+        assert!(ours(|row| row.instances = Some(2)).starts_with("two instances"));
+        assert!(ours(|row| row.recorded_instances = Some(1)).starts_with("one recorded"));
+        assert!(ours(|row| row.host_warm_instances = Some(0)).contains("cold one of each process"));
+        assert!(label(Origin::Nsys, |_| ()).contains("under nsys"));
+        assert!(label(Origin::Ncu, |_| ()).contains("ncu replayed"));
+        let both = label(Origin::Nsys, |row| row.instances = Some(1));
+        assert!(both.contains("a cold one, under nsys"), "{both}");
+    }
+}

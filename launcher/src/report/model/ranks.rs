@@ -1,0 +1,162 @@
+//! Processes with their ranks, hosts and GPUs, and what the ranks did together.
+
+use serde::{Deserialize, Serialize};
+
+use crate::load::operation::Operation;
+
+/// A traced process and its place in the job. Null: not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessRow {
+    /// Its trace file.
+    pub file: String,
+    /// Process id, in its own namespace.
+    pub pid: Option<u32>,
+    /// Rank in its job.
+    pub rank: Option<u64>,
+    /// Rank among the processes of its host.
+    pub local_rank: Option<u64>,
+    /// Ranks of its job, as it was told.
+    pub world_size: Option<u64>,
+    /// Who told it.
+    pub rank_source: Option<String>,
+    /// Another process has the rank, and this one inherited its variables.
+    pub inherited_rank: bool,
+    /// Host name.
+    pub host: Option<String>,
+    /// GPUs that it used: [`super::DeviceRow::device`].
+    pub devices: Vec<String>,
+    /// UUIDs of these.
+    pub device_uuids: Vec<String>,
+    /// GPUs that it may see, as `CUDA_VISIBLE_DEVICES` says.
+    pub visible_devices: Option<String>,
+    /// Kernels.
+    pub kernels: u64,
+    /// Process id of the parent that it was forked from.
+    pub forked_from: Option<String>,
+}
+
+/// What the ranks of a job did together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ranks {
+    /// Different ranks that were recorded.
+    pub seen: u64,
+    /// Ranks of the job, as its processes were told; null: none was told.
+    pub expected: Option<u64>,
+    /// Hosts with a rank.
+    pub hosts: u64,
+    /// How far arrivals of two ranks may be off against each other, ns; null: nothing was compared.
+    pub clock_error_ns: Option<u64>,
+    /// Each rank in each stage: stages in the order of the report, the slowest rank first.
+    pub stages: Vec<RankStageRow>,
+    /// Collectives of each stage, by operation and communicator.
+    pub collectives: Vec<CollectiveRow>,
+    /// Ranks that others waited for, by stage, the latest first.
+    pub late: Vec<LateRow>,
+    /// Communication kernels that are in no collective, because their times are not known, or
+    /// because more were recorded than are kept.
+    pub kernels_left_out: u64,
+}
+
+/// A stage in one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankStageRow {
+    /// [`super::StageRow::stage`].
+    pub stage: String,
+    /// Who, in words: `rank 3`, or a process id.
+    pub who: String,
+    /// [`ProcessRow::file`].
+    pub file: String,
+    /// Rank.
+    pub rank: Option<u64>,
+    /// Times that the stage was opened.
+    pub instances: u64,
+    /// Host time of all closed instances, ns.
+    pub host_total_ns: Option<u64>,
+    /// Median host time without the first instance, ns.
+    pub host_warm_median_ns: Option<u64>,
+    /// Time in which any of its GPUs worked for the stage, ns.
+    pub gpu_busy_ns: Option<u64>,
+    /// Window minus busy time, ns; null where other processes may have filled it.
+    pub gpu_idle_ns: Option<u64>,
+    /// Kernels.
+    pub kernels: Option<u64>,
+    /// Sum of the durations of communication kernels, waiting included, ns.
+    pub communication_ns: Option<u64>,
+    /// Time in collectives before their last member arrived, ns; null: no collective of it was
+    /// matched.
+    pub waiting_ns: Option<u64>,
+    /// Time in these from that arrival on, ns.
+    pub transfer_ns: Option<u64>,
+}
+
+/// Collectives of one operation and communicator in a stage. Times and bytes are sums over ranks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CollectiveRow {
+    /// [`super::StageRow::stage`].
+    pub stage: String,
+    /// What it is.
+    pub operation: Operation,
+    /// Hash of the communicator, hexadecimal; null: not known.
+    pub communicator: Option<String>,
+    /// Members of the communicator that were recorded.
+    pub members: u64,
+    /// Calls, over all members.
+    pub calls: u64,
+    /// Calls that graph replays made.
+    pub replayed_calls: u64,
+    /// Calls whose size is not known.
+    pub calls_without_bytes: u64,
+    /// Bytes of the smallest call.
+    pub bytes_min: Option<u64>,
+    /// Bytes of the largest call.
+    pub bytes_max: Option<u64>,
+    /// Bytes of all calls whose size is known.
+    pub bytes_total: Option<u64>,
+    /// From the start of the first kernel of a call to the end of its last, summed, ns.
+    pub time_ns: u64,
+    /// Calls that were matched over all members.
+    pub matched_calls: u64,
+    /// Of the time of matched calls: from the arrival of the last member on, ns; null: not split.
+    pub transfer_ns: Option<u64>,
+    /// Of the time of matched calls: before that arrival, ns; null: not split.
+    pub waiting_ns: Option<u64>,
+    /// Bus bandwidth as NCCL's tests define it, over the time from the last arrival to the last
+    /// end, GB/s (1e9); null where not all bytes and members are known.
+    pub bus_gb_per_s: Option<f64>,
+    /// Calls that were not matched, and why.
+    pub unmatched: Vec<UnmatchedRow>,
+}
+
+/// Calls that could not be matched over ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnmatchedRow {
+    /// Calls.
+    pub calls: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// A rank that others waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateRow {
+    /// [`super::StageRow::stage`].
+    pub stage: String,
+    /// Who, in words.
+    pub who: String,
+    /// [`ProcessRow::file`].
+    pub file: String,
+    /// Rank.
+    pub rank: Option<u64>,
+    /// Collectives of the stage that it took part in, matched and split.
+    pub collectives: u64,
+    /// Those that it was the last to arrive at, by more than the clock error.
+    pub late_collectives: u64,
+    /// How late it was there, behind the median of the others, summed, ns.
+    pub late_total_ns: u64,
+    /// Half of that sum comes from arrivals that were at least this late, ns.
+    pub late_typical_ns: u64,
+    /// Arrivals at least half as late as that.
+    pub late_typical_collectives: u64,
+    /// The latest, ns.
+    pub late_max_ns: u64,
+}

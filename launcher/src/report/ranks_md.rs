@@ -1,0 +1,287 @@
+//! Ranks -> their sections of `report.md`, and one line for the head of every page.
+
+use super::model::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Report};
+use super::numbers::{count, ms3, or_absent, ratio3, us3};
+use super::table::Align::{self, Left, Right};
+use super::table::Table;
+use stage2_figures::text::{code, plain, shorten};
+
+/// Rows of a table; metrics.json has them all.
+const ROWS: usize = 200;
+/// Ranks that the head of a page names.
+const NAMED: usize = 8;
+/// Late ranks that are named in a sentence.
+const LATE_NAMED: usize = 8;
+/// Characters of a range's name.
+const NAME_LIMIT: usize = 120;
+
+/// Whether the run is a job of several ranks.
+pub(super) fn is_job(report: &Report) -> bool {
+    report.ranks.seen > 1 || report.ranks.expected.is_some_and(|expected| expected > 1)
+}
+
+/// `2 of 2 seen, on 1 host`.
+pub(super) fn seen(report: &Report) -> String {
+    let ranks = &report.ranks;
+    let of = ranks.expected.map_or_else(String::new, |all| format!(" of {}", count(all)));
+    let hosts = if ranks.hosts == 1 { "host" } else { "hosts" };
+    format!("{}{of} seen, on {} {hosts}", count(ranks.seen), count(ranks.hosts))
+}
+
+/// The same with where each of them ran; nothing where there are no ranks.
+pub(super) fn head(report: &Report) -> Option<String> {
+    if !is_job(report) {
+        return None;
+    }
+    let mut rows: Vec<&ProcessRow> =
+        report.processes.iter().filter(|row| row.rank.is_some() && !row.inherited_rank).collect();
+    rows.sort_by_key(|row| row.rank);
+    let place = |row: &&ProcessRow| {
+        let gpus = if row.devices.is_empty() { "no GPU".into() } else { row.devices.join(" + ") };
+        let host = row.host.as_deref().unwrap_or("a host that is not known");
+        format!("rank {} on {host}, {gpus}", row.rank.unwrap_or_default())
+    };
+    let named: Vec<String> = rows.iter().take(NAMED).map(place).collect();
+    let more = rows.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Some(format!("{}: {}{more}", seen(report), named.join("; ")))
+}
+
+/// Who is late in a stage, in a sentence without its end.
+pub(super) fn late(row: &LateRow) -> String {
+    format!(
+        "{} arrives last at {} of {} collectives by typically {} ms (at most {} ms, {} ms in all)",
+        row.who,
+        count(row.late_typical_collectives),
+        count(row.collectives),
+        ms3(row.late_typical_ns),
+        ms3(row.late_max_ns),
+        ms3(row.late_total_ns),
+    )
+}
+
+/// Ranks, and their collectives.
+pub(super) fn ranks(report: &Report) -> String {
+    let mut out = String::new();
+    if is_job(report) {
+        out.push_str(&format!("## Ranks\n\nRanks: {}.\n\n", plain(&seen(report))));
+    } else if !report.ranks.stages.is_empty() {
+        out.push_str("## Processes by stage\n\n");
+    }
+    out.push_str(&late_ranks(report));
+    out.push_str(&stages(&report.ranks.stages));
+    out.push_str(&collectives(report));
+    out
+}
+
+fn late_ranks(report: &Report) -> String {
+    let mut out = String::new();
+    for row in report.ranks.late.iter().take(LATE_NAMED) {
+        out.push_str(&format!("- {}: {}.\n", code(&row.stage), plain(&late(row))));
+    }
+    let Some(error_ns) = report.ranks.clock_error_ns else { return out };
+    if report.ranks.late.is_empty() {
+        out.push_str("- No rank was late by more than the error of the clocks.\n");
+    }
+    if report.ranks.late.len() > LATE_NAMED {
+        out.push_str("- More stand in metrics.json.\n");
+    }
+    let hosts = if report.ranks.hosts > 1 {
+        "Hosts share no clock: theirs are tied by the collectives in which no member can end before \
+         the last has started."
+    } else {
+        "The ranks share the clock of their host."
+    };
+    out.push_str(&format!(
+        "\nTimes of different ranks are comparable within {} us; lateness below that is not named. \
+         {hosts} A rank arrives at a collective when its communication kernel starts; it is late \
+         by what it arrives after the median of the others.\n\n",
+        us3(error_ns)
+    ));
+    out
+}
+
+/// A column that is left out where no row has a value.
+struct Column<'r, T> {
+    name: &'static str,
+    align: Align,
+    cell: &'r dyn Fn(&T) -> Option<String>,
+}
+
+fn table<T>(rows: &[T], columns: &[Column<'_, T>]) -> String {
+    let shown = rows.get(..rows.len().min(ROWS)).unwrap_or(rows);
+    let columns: Vec<&Column<'_, T>> =
+        columns.iter().filter(|c| shown.iter().any(|row| (c.cell)(row).is_some())).collect();
+    let head: Vec<(&str, Align)> = columns.iter().map(|c| (c.name, c.align)).collect();
+    let mut table = Table::new(&head);
+    for row in shown {
+        table.cells(columns.iter().map(|c| or_absent((c.cell)(row), |text| text)));
+    }
+    let more = rows.len() - shown.len();
+    let more = match more {
+        0 => String::new(),
+        more => format!("{} more rows stand in metrics.json.\n\n", count(more as u64)),
+    };
+    format!("{}{more}", table.finish())
+}
+
+fn column<'r, T>(
+    name: &'static str,
+    align: Align,
+    cell: &'r dyn Fn(&T) -> Option<String>,
+) -> Column<'r, T> {
+    Column { name, align, cell }
+}
+
+fn name(text: &str) -> String {
+    code(&shorten(text, NAME_LIMIT))
+}
+
+fn stages(rows: &[RankStageRow]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let table = table(
+        rows,
+        &[
+            column("stage", Left, &|row: &RankStageRow| Some(name(&row.stage))),
+            column("who", Left, &|row| Some(plain(&row.who))),
+            column("instances", Right, &|row| Some(row.instances.to_string())),
+            column("host_total_ms", Right, &|row| row.host_total_ns.map(ms3)),
+            column("host_median_ms (without first)", Right, &|row| {
+                row.host_warm_median_ns.map(ms3)
+            }),
+            column("gpu_busy_ms", Right, &|row| row.gpu_busy_ns.map(ms3)),
+            column("gpu_idle_ms", Right, &|row| row.gpu_idle_ns.map(ms3)),
+            column("kernels", Right, &|row| row.kernels.map(|kernels| kernels.to_string())),
+            column("communication_ms (waiting included)", Right, &|row| {
+                row.communication_ns.filter(|&ns| ns > 0).map(ms3)
+            }),
+            column("waiting_ms", Right, &|row| row.waiting_ns.map(ms3)),
+            column("transfer_ms", Right, &|row| row.transfer_ns.map(ms3)),
+        ],
+    );
+    format!(
+        "{table}The slowest first in each stage: the one that waited least for the others, where \
+         that is known, and else the one with the longest host time.\n\n"
+    )
+}
+
+fn collectives(report: &Report) -> String {
+    let rows = &report.ranks.collectives;
+    if rows.is_empty() {
+        return String::new();
+    }
+    let table = table(
+        rows,
+        &[
+            column("stage", Left, &|row: &CollectiveRow| Some(name(&row.stage))),
+            column("operation", Left, &|row| Some(row.operation.label().to_owned())),
+            column("communicator", Left, &|row| row.communicator.as_deref().map(code)),
+            column("members seen", Right, &|row| Some(row.members.to_string())),
+            column("calls", Right, &|row| Some(row.calls.to_string())),
+            column("of graph replays", Right, &|row| {
+                (row.replayed_calls > 0).then(|| row.replayed_calls.to_string())
+            }),
+            column("bytes per call", Right, &bytes_per_call),
+            column("bytes in all", Right, &|row| row.bytes_total.map(|bytes| bytes.to_string())),
+            column("time_ms", Right, &|row| Some(ms3(row.time_ns))),
+            column("transfer_ms", Right, &|row| row.transfer_ns.map(ms3)),
+            column("waiting_ms", Right, &|row| row.waiting_ns.map(ms3)),
+            column("bus_GB/s", Right, &|row| row.bus_gb_per_s.map(ratio3)),
+            column("not matched", Right, &|row| {
+                let calls = row.unmatched.iter().fold(0u64, |sum, u| sum.saturating_add(u.calls));
+                (calls > 0).then(|| calls.to_string())
+            }),
+        ],
+    );
+    let mut out = format!(
+        "## Collectives\n\n{table}Calls, bytes and times are sums over the members; `time_ms` runs \
+         from the start of a call's first kernel to the end of its last. Where all members were \
+         recorded, it splits into waiting (before the last member arrived) and transfer (from then \
+         on); operations that need not wait for all members are not split. `bus_GB/s` is as NCCL's \
+         tests define it (1e9 bytes), over the time from the last arrival to the last end. Bytes \
+         are the sizes that NCCL states of its messages: of AllGather, ReduceScatter and AllToAll \
+         those of one member's part.\n\n"
+    );
+    out.push_str(&notes(rows));
+    out
+}
+
+fn bytes_per_call(row: &CollectiveRow) -> Option<String> {
+    match (row.bytes_min?, row.bytes_max?) {
+        (least, most) if least == most => Some(least.to_string()),
+        (least, most) => Some(format!("{least} to {most}")),
+    }
+}
+
+/// What the numbers are not.
+fn notes(rows: &[CollectiveRow]) -> String {
+    let mut out = String::new();
+    for row in rows.iter().take(ROWS) {
+        for unmatched in &row.unmatched {
+            out.push_str(&format!(
+                "- {} in {}: {} calls are not matched, because {}.\n",
+                row.operation.label(),
+                name(&row.stage),
+                count(unmatched.calls),
+                plain(&unmatched.why)
+            ));
+        }
+    }
+    if rows.iter().any(|row| row.replayed_calls > 0) {
+        out.push_str(
+            "- Calls of graph replays take operation, bytes and communicator from the range open at \
+             their capture; where that was before the start of the collector, only the name of the \
+             kernel is known.\n",
+        );
+    }
+    let without = rows.iter().fold(0u64, |sum, row| sum.saturating_add(row.calls_without_bytes));
+    if without > 0 {
+        out.push_str(&format!(
+            "- Of {} calls the size is not known: NCCL before 2.26 does not state it, and kernels \
+             of other libraries have no range that does.\n",
+            count(without)
+        ));
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
+}
+
+/// Who ran where; nothing for one process.
+pub(super) fn processes(report: &Report) -> String {
+    if report.processes.len() < 2 {
+        return String::new();
+    }
+    let table = table(
+        &report.processes,
+        &[
+            column("rank", Right, &|row: &ProcessRow| {
+                let rank = row.rank?;
+                Some(if row.inherited_rank { format!("({rank})") } else { rank.to_string() })
+            }),
+            column("local rank", Right, &|row| row.local_rank.map(|rank| rank.to_string())),
+            column("pid", Right, &|row| row.pid.map(|pid| pid.to_string())),
+            column("host", Left, &|row| row.host.as_deref().map(plain)),
+            column("GPU", Left, &|row| joined(&row.devices)),
+            column("GPU uuid", Left, &|row| joined(&row.device_uuids)),
+            column("kernels", Right, &|row| Some(row.kernels.to_string())),
+            column("forked from", Right, &|row| row.forked_from.as_deref().map(plain)),
+            column("CUDA_VISIBLE_DEVICES", Left, &|row| row.visible_devices.as_deref().map(plain)),
+            column("file", Left, &|row| Some(code(&row.file))),
+        ],
+    );
+    let inherited = if report.processes.iter().any(|row| row.inherited_rank) {
+        "A rank in parentheses is inherited: another process with the same variables does the \
+         work.\n\n"
+    } else {
+        ""
+    };
+    format!("## Processes\n\n{table}{inherited}")
+}
+
+fn joined(texts: &[String]) -> Option<String> {
+    (!texts.is_empty()).then(|| plain(&texts.join(" + ")))
+}

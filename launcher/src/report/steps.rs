@@ -1,0 +1,130 @@
+//! Inferred steps -> a sentence each, and their table in report.md.
+
+use super::model::{Before, InferredStepRow, InferredSteps, Report};
+use super::numbers::{count, ms3, or_absent, percent1};
+use super::table::Align::{Left, Right};
+use super::table::Table;
+use stage2_figures::text::{plain, shorten};
+
+/// Heading of the section.
+pub(super) const TITLE: &str = "Inferred steps";
+/// Rows of the table; metrics.json has them all.
+const ROWS: usize = 64;
+/// Characters of a file or a stream.
+const NAME_LIMIT: usize = 80;
+
+/// What the table means, in words.
+const MEANING: &str = "No range names these steps: the same kernels come again in the same order. A \
+    step lasts from its first kernel to the first of the next. Decode-like steps follow kernels that \
+    do not repeat and that take longer than a step (prefill-like): steps of training or of \
+    diffusion can look the same, and where a model runs once its layers can. How many tokens a step \
+    has cannot be told. To have stages, open NVTX ranges, or use --annotate prefill-decode";
+
+/// One sentence for each kind of step, up to `limit`, with the label; not escaped.
+pub(super) fn sentences(report: &Report, limit: usize) -> Vec<String> {
+    let Some(steps) = &report.inferred_steps else { return Vec::new() };
+    let several = steps.rows.len() > 1;
+    let mut lines: Vec<String> =
+        steps.rows.iter().take(limit).map(|row| sentence(steps, row, several)).collect();
+    if let Some(more) = steps.rows.len().checked_sub(limit).filter(|&more| more > 0) {
+        lines.push(format!("{} more kinds of steps stand in metrics.json", count(more as u64)));
+    }
+    lines
+}
+
+fn sentence(steps: &InferredSteps, row: &InferredStepRow, several: bool) -> String {
+    let process = row.pid.filter(|_| several).map(|pid| format!("process {pid}, "));
+    let stream = row.stream.as_ref().map(|stream| format!("{stream}, "));
+    let at_least = if row.at_least { "at least " } else { "" };
+    let phases = match row.phases {
+        1 => String::new(),
+        phases => format!(" in {} phases", count(phases)),
+    };
+    let p50 = row.step_p50_ns.map_or_else(String::new, |ns| format!(", p50 {} ms", ms3(ns)));
+    let p99 = row.step_p99_ns.map_or_else(String::new, |ns| format!(", p99 {} ms", ms3(ns)));
+    let before = row.before.as_ref().filter(|before| before.prefill_like);
+    let before = before.map_or_else(String::new, |before| format!("; {}", prefill_like(before)));
+    format!(
+        "{}: {}{}{}: {at_least}{} steps of {}{phases}{p50}{p99}{before}",
+        steps.label,
+        process.unwrap_or_default(),
+        stream.unwrap_or_default(),
+        row.resembles.label(),
+        count(row.steps),
+        launches(row),
+    )
+}
+
+/// `694 kernels`, `3 kernels and 1 graph`.
+fn launches(row: &InferredStepRow) -> String {
+    let kernels = format!("{} kernels", count(row.kernels_per_step));
+    match row.graphs_per_step {
+        0 => kernels,
+        graphs => format!("{kernels} and {} whole graphs", count(graphs)),
+    }
+}
+
+fn prefill_like(before: &Before) -> String {
+    let kernels = or_absent(before.kernels_median, count);
+    match before.from_program_start {
+        true => format!("prefill-like: the {kernels} kernels from the program's start on"),
+        false => format!("prefill-like: the {kernels} kernels (median) before a phase"),
+    }
+}
+
+/// The section of report.md; nothing where no step is certain.
+pub(super) fn steps_md(report: &Report) -> String {
+    let Some(steps) = &report.inferred_steps else { return String::new() };
+    let mut table = Table::new(&[
+        ("process", Left),
+        ("stream", Left),
+        ("looks", Left),
+        ("steps", Right),
+        ("phases", Right),
+        ("steps per phase (median)", Right),
+        ("kernels per step", Right),
+        ("step_p50_ms", Right),
+        ("step_p99_ms", Right),
+        ("kernel_sum_per_step_ms", Right),
+        ("share of the sequence (%)", Right),
+        ("kernels before a phase, min / median / max", Right),
+        ("their kernel_sum_ms (median)", Right),
+    ]);
+    for row in steps.rows.iter().take(ROWS) {
+        table.row([
+            row.pid.map_or_else(|| plain(&shorten(&row.file, NAME_LIMIT)), |pid| pid.to_string()),
+            row.stream
+                .as_deref()
+                .map_or_else(|| "all".to_owned(), |stream| plain(&shorten(stream, NAME_LIMIT))),
+            row.resembles.label().to_owned(),
+            format!("{}{}", if row.at_least { "at least " } else { "" }, row.steps),
+            row.phases.to_string(),
+            or_absent(row.steps_per_phase_median, |steps| steps.to_string()),
+            match row.graphs_per_step {
+                0 => row.kernels_per_step.to_string(),
+                graphs => format!("{} + {graphs} graphs", row.kernels_per_step),
+            },
+            or_absent(row.step_p50_ns, ms3),
+            or_absent(row.step_p99_ns, ms3),
+            or_absent(row.kernel_sum_per_step_ns, ms3),
+            or_absent(row.sequence_percent, percent1),
+            or_absent(row.before.as_ref(), before),
+            or_absent(row.before.as_ref().and_then(|b| b.kernel_sum_median_ns), ms3),
+        ]);
+    }
+    let more = steps.rows.len().saturating_sub(ROWS);
+    let more = match more {
+        0 => String::new(),
+        more => format!("{} more rows stand in metrics.json.\n\n", count(more as u64)),
+    };
+    let label = plain(&steps.label);
+    format!("## {TITLE}\n\nThese are {label}.\n\n{}{more}{}.\n\n", table.finish(), plain(MEANING))
+}
+
+fn before(before: &Before) -> String {
+    let kernels = [before.kernels_min, before.kernels_median, before.kernels_max];
+    let kernels = kernels.map(|value| or_absent(value, |value| value.to_string())).join(" / ");
+    let like = if before.prefill_like { " (prefill-like)" } else { "" };
+    let start = if before.from_program_start { " (from the start)" } else { "" };
+    format!("{kernels}{like}{start}")
+}

@@ -1,0 +1,152 @@
+//! The first word of a command -> the file that runs, or what a shell would say.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use super::elf::{self, File};
+use crate::env::{is_executable, on_path};
+
+/// Why a program does not run, and the exit status that a shell gives for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotRunnable {
+    /// 127: not found; 126: found, and cannot be run.
+    pub(crate) exit: u8,
+    /// What is wrong.
+    pub(crate) what: String,
+    /// Why.
+    pub(crate) why: String,
+    /// What to do next.
+    pub(crate) remedy: String,
+}
+
+impl NotRunnable {
+    fn new(exit: u8, what: String, why: &str, remedy: String) -> NotRunnable {
+        NotRunnable { exit, what, why: why.to_owned(), remedy }
+    }
+}
+
+/// Programs on PATH that are looked at for one with a similar name.
+const MOST_COMPARED: usize = 20_000;
+
+/// Finds the file that the word `program` runs, as `execvp` does.
+///
+/// # Errors
+/// What is certain to fail. What the kernel alone can judge (formats, permissions of others) is left
+/// to the start of the process.
+pub(crate) fn find(program: &OsStr) -> Result<PathBuf, NotRunnable> {
+    let path = located(program)?;
+    let interpreter = match elf::look(&path) {
+        File::Script(words) => words.first().map(PathBuf::from),
+        File::Elf(elf) => elf.interpreter,
+        File::Elf32 | File::Other => None,
+    };
+    match interpreter {
+        Some(interpreter) if !interpreter.exists() => Err(no_interpreter(&path, &interpreter)),
+        _ => Ok(path),
+    }
+}
+
+fn located(program: &OsStr) -> Result<PathBuf, NotRunnable> {
+    let path = Path::new(program);
+    if program.as_bytes().contains(&b'/') || program == "." || program == ".." {
+        return match path.metadata() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(not_found(path)),
+            Err(_) => Ok(path.to_owned()),
+            Ok(_) if is_executable(path) => Ok(path.to_owned()),
+            Ok(_) => Err(not_executable(path)),
+        };
+    }
+    if let Some(found) = program.to_str().and_then(on_path) {
+        return Ok(found);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut files = std::env::split_paths(&folders).map(|folder| folder.join(program));
+    match files.find(|file| !program.is_empty() && file.is_file()) {
+        Some(file) => Err(not_executable(&file)),
+        None => Err(not_found(path)),
+    }
+}
+
+/// What the failure to start `program` means.
+pub(crate) fn why_not_started(program: &Path, error: &io::Error) -> NotRunnable {
+    if let Err(known) = find(program.as_os_str()) {
+        return known;
+    }
+    let what = format!("cannot run {}", program.display());
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let remedy = format!("check the permissions of {} and its folders", program.display());
+            NotRunnable::new(126, what, "permission denied", remedy)
+        }
+        _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => NotRunnable::new(
+            126,
+            what,
+            "it is no program for this machine, and its first line is no #!",
+            "give its interpreter, e.g. -- sh FILE".to_owned(),
+        ),
+        _ => NotRunnable::new(126, what, &error.to_string(), String::new()),
+    }
+}
+
+fn no_interpreter(path: &Path, interpreter: &Path) -> NotRunnable {
+    let why = format!("its interpreter or loader {} is not there", interpreter.display());
+    let remedy = "install it, correct the first line of the script, or give the interpreter: \
+                  -- INTERPRETER FILE";
+    NotRunnable::new(127, format!("cannot run {}", path.display()), &why, remedy.to_owned())
+}
+
+fn not_executable(path: &Path) -> NotRunnable {
+    let what = format!("cannot run {}", path.display());
+    if path.is_dir() {
+        let remedy = "give a program in it".to_owned();
+        return NotRunnable::new(126, what, "it is a folder", remedy);
+    }
+    let remedy =
+        format!("`chmod +x {0}`, or give its interpreter, e.g. -- python {0}", path.display());
+    NotRunnable::new(126, what, "it is not executable", remedy)
+}
+
+fn not_found(program: &Path) -> NotRunnable {
+    let bytes = program.as_os_str().as_bytes();
+    let remedy = if bytes.contains(&b' ') {
+        "it is one word with spaces in it: leave the quotes out, or use `-- sh -c '...'`; no shell \
+         is between"
+            .to_owned()
+    } else if bytes.contains(&b'/') {
+        "check the path".to_owned()
+    } else {
+        let near = program.to_str().and_then(similar);
+        let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? Else "));
+        format!("{near}check the spelling, put its folder into PATH, or give its path")
+    };
+    let what = format!("{}: command not found", program.display());
+    NotRunnable::new(127, what, "there is no such program", remedy)
+}
+
+/// The program on PATH whose name is most like `name`.
+fn similar(name: &str) -> Option<String> {
+    let length = name.chars().count();
+    let limit = if length <= 4 { 1 } else { 2 };
+    let folders = std::env::var_os("PATH")?;
+    let entries = std::env::split_paths(&folders).filter_map(|folder| folder.read_dir().ok());
+    let mut best: Option<(usize, String)> = None;
+    for entry in entries.flatten().flatten().take(MOST_COMPARED) {
+        let Ok(other) = entry.file_name().into_string() else { continue };
+        if other.chars().count().abs_diff(length) > limit || length < 2 {
+            continue;
+        }
+        let distance = strsim::damerau_levenshtein(name, &other);
+        let candidate = (distance, other);
+        if distance <= limit
+            && best.as_ref().is_none_or(|best| candidate < *best)
+            && is_executable(&entry.path())
+        {
+            best = Some(candidate);
+        }
+    }
+    best.map(|(_, name)| name)
+}

@@ -1,0 +1,8 @@
+//! The command of the workload -> the program that will run, and whether it can load the collector.
+
+mod elf;
+mod find;
+mod loading;
+
+pub(crate) use find::{NotRunnable, find, why_not_started};
+pub(crate) use loading::{Loading, loading};

@@ -1,0 +1,97 @@
+//! An nsys that fails: it is run once more where that may help, and its own words are told.
+
+mod common;
+
+use common::Sandbox;
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+
+/// Runs the workload and fails: always, or the first time only.
+const NSYS: &str = r#"#!/bin/sh
+case "$1" in
+--version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
+export|stats)
+  for word; do case "$word" in --output=*) : > "${word#--output=}";; esac; done; exit 0;;
+esac
+for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
+while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
+"$@"
+echo "workload says goodbye"
+if [ "$FAKE" = always ] || { [ "$FAKE" = once ] && [ ! -e failed ]; }; then
+  touch failed
+  : > "$out.nsys-rep"; echo raw > "$out.qdstrm"
+  [ -n "$EMPTY" ] || rm "$out.nsys-rep" "$out.qdstrm"
+  echo "$SAYS" >&2
+  exit 1
+fi
+echo report > "$out.nsys-rep"
+"#;
+
+fn launch(fake: &str, says: &str, empty: bool) -> (Sandbox, assert_cmd::assert::Assert) {
+    let sandbox = Sandbox::new();
+    sandbox.executable("tools/nsys", NSYS);
+    let words = ["pipeline.ncu.enable=false", "--", "sh", "-c", "echo ran >> count"];
+    let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
+    path.push(common::path_without_profilers());
+    let mut command = sandbox.launch(&words);
+    command.env("PATH", path).env("FAKE", fake).env("SAYS", says);
+    if empty {
+        command.env("EMPTY", "1");
+    }
+    let assert = command.assert().success();
+    (sandbox, assert)
+}
+
+fn pass(sandbox: &Sandbox) -> (Value, usize) {
+    let run = sandbox.run_json();
+    let passes = run["passes"].as_array().expect("passes");
+    let nsys = passes.iter().find(|pass| pass["name"] == "nsys").cloned().expect("nsys");
+    (nsys, common::read(&sandbox.path("count")).lines().count())
+}
+
+#[test]
+fn a_failure_is_tried_once_more_and_quoted() {
+    let says = "FATAL ERROR: the frobnicator is busy";
+    let (sandbox, assert) = launch("once", says, true);
+    assert.stderr(contains("is run once more").and(contains(says)));
+    let (nsys, runs) = pass(&sandbox);
+    assert_eq!((nsys["status"].as_str(), runs), (Some("ok"), 3), "collect, and nsys twice");
+    let findings = sandbox.run_json()["findings"].to_string();
+    assert!(findings.contains("the report is of its second run"), "{findings}");
+    assert!(!sandbox.path("tmp/stage2/latest/nsys/run.qdstrm").exists(), "nothing is left over");
+
+    let (sandbox, assert) = launch("always", says, false);
+    assert.stderr(contains(says).and(contains("tried twice")));
+    let (nsys, runs) = pass(&sandbox);
+    assert_eq!((nsys["status"].as_str(), runs), (Some("failed"), 3), "no third time");
+    assert!(nsys["why"].as_str().is_some_and(|why| why.contains(says)), "{nsys}");
+    assert!(sandbox.read("report.md").contains("frobnicator"));
+}
+
+#[test]
+fn what_fails_for_a_reason_that_stays_is_not_tried_again() {
+    for says in ["Illegal --trace argument 'x'", "write failed: No space left on device"] {
+        let (sandbox, assert) = launch("always", says, false);
+        assert.stderr(contains(says).and(contains("tried twice").not()));
+        assert_eq!(pass(&sandbox).1, 2, "{says}");
+    }
+    let (sandbox, assert) = launch("never", "", false);
+    assert.stderr(contains("once more").not());
+    assert_eq!(pass(&sandbox).1, 2);
+}
+
+#[test]
+fn every_pass_has_one_line_that_says_how_long_it_took() {
+    let (sandbox, assert) = launch("never", "", false);
+    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    for (number, name) in [(1, "collect"), (2, "nsys")] {
+        let start = format!("stage2-launch: [{number}/2] {name}: exit status 0 in ");
+        let lines: Vec<&str> = told.lines().filter(|line| line.starts_with(&start)).collect();
+        assert_eq!(lines.len(), 1, "{told}");
+        assert!(lines[0].contains("echo ran"), "{told}");
+    }
+    assert!(told.lines().all(|line| line.chars().count() < 800));
+    let quiet = sandbox.launch(&["-q", "--", "true"]).assert().success();
+    assert!(!String::from_utf8_lossy(&quiet.get_output().stderr).contains("collect"));
+}

@@ -1,0 +1,148 @@
+//! One rank comes late: it is named, its lateness is right, and waiting is no communication.
+
+use stage2_launch::load::operation::Operation;
+use stage2_launch::report::model::Report;
+
+use crate::job::{ALL_REDUCE, MS, Rank, US, report};
+
+const BYTES: u64 = 16_384;
+const HASH: u64 = 0xfeed;
+/// Every so many steps rank 1 sleeps for so long.
+const EVERY: u64 = 8;
+const SLEEP: u64 = 4 * MS;
+const STEPS: u64 = 32;
+const TRANSFER: u64 = 20 * US;
+
+/// Steps of 1 ms: a product of 100 us and an AllReduce whose transfer takes 20 us; every eighth step
+/// rank 1 is 4 ms late.
+fn captured(hash: Option<u64>) -> [Rank; 2] {
+    [0u32, 1].map(|rank| {
+        let mut one = Rank::new(rank, 2);
+        if let Some(hash) = hash {
+            one.communicator(hash, 2, rank.into());
+        }
+        let mut start = MS;
+        for step in 0..STEPS {
+            let sleep = if step % EVERY == 7 { SLEEP } else { 0 };
+            let own = if rank == 1 { sleep } else { 0 };
+            one.decode(start).gemm((start + 10 * US + own, start + 110 * US + own));
+            let (from, to) = (start + 110 * US + own, start + 110 * US + sleep + TRANSFER);
+            one.collective(ALL_REDUCE, Some(BYTES), hash, (from, to));
+            one.done(to + 10 * US);
+            start += MS + sleep;
+        }
+        one
+    })
+}
+
+fn expect_late_rank(report: &Report) {
+    let late = &report.ranks.late;
+    assert_eq!(late.len(), 1, "{late:?}");
+    assert_eq!((late[0].stage.as_str(), late[0].who.as_str()), ("decode", "rank 1"));
+    assert_eq!((late[0].collectives, late[0].late_collectives), (STEPS, STEPS / EVERY));
+    assert_eq!((late[0].late_typical_ns, late[0].late_max_ns), (SLEEP, SLEEP));
+    assert_eq!(late[0].late_total_ns, SLEEP * STEPS / EVERY);
+}
+
+#[test]
+fn the_late_rank_is_named_and_waiting_is_told_from_transfer() {
+    let (report, page) = report(&mut captured(Some(HASH)));
+    expect_late_rank(&report);
+    let ranks = &report.ranks;
+    assert_eq!((ranks.seen, ranks.expected, ranks.hosts), (2, Some(2), 1));
+    assert_eq!(ranks.clock_error_ns, Some(2 * US), "twice the reading of a clock");
+
+    let row = &ranks.collectives[0];
+    assert_eq!(ranks.collectives.len(), 1, "{:?}", ranks.collectives);
+    assert_eq!((row.operation, row.members), (Operation::AllReduce, 2));
+    assert_eq!((row.calls, row.matched_calls), (2 * STEPS, 2 * STEPS));
+    assert_eq!((row.bytes_min, row.bytes_max), (Some(BYTES), Some(BYTES)));
+    assert_eq!(row.bytes_total, Some(2 * STEPS * BYTES));
+    assert_eq!(row.waiting_ns, Some(SLEEP * STEPS / EVERY));
+    assert_eq!(row.transfer_ns, Some(2 * STEPS * TRANSFER));
+    assert_eq!(row.time_ns, row.waiting_ns.unwrap() + row.transfer_ns.unwrap());
+    // Of two members each moves the message once, in 20 us.
+    let bus = row.bus_gb_per_s.expect("all is known");
+    assert!((bus - BYTES as f64 / TRANSFER as f64).abs() < 1e-9, "{bus}");
+
+    // The slowest first: rank 1 never waited.
+    let told: Vec<_> = ranks.stages.iter().map(|row| (row.who.as_str(), row.waiting_ns)).collect();
+    assert_eq!(told, [("rank 1", Some(0)), ("rank 0", Some(SLEEP * STEPS / EVERY))]);
+    let slow = &ranks.stages[0];
+    assert_eq!((slow.instances, slow.kernels), (STEPS, Some(2 * STEPS)));
+    assert_eq!(slow.communication_ns, Some(STEPS * TRANSFER));
+
+    let text = page("report.md");
+    for part in ["2 of 2", "rank 1", "4.000"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn without_a_hash_the_nth_call_of_a_stage_instance_is_the_same_one() {
+    let (report, _) = report(&mut captured(None));
+    expect_late_rank(&report);
+    assert_eq!(report.ranks.collectives[0].communicator, None);
+}
+
+#[test]
+fn no_takeaway_calls_waiting_communication() {
+    let (report, page) = report(&mut captured(Some(HASH)));
+    // 16 ms of waiting, 6.4 of products, 1.28 of transfer: 5.4 % are communication.
+    let said: Vec<&str> = report.insight.takeaways.iter().map(|t| t.text.as_str()).collect();
+    assert!(!said.iter().any(|text| text.contains("communication is")), "{said:?}");
+    let waiting = said.iter().find(|text| text.contains("waiting for other ranks"));
+    let waiting = waiting.expect("it is said what the time is");
+    for part in ["67.6 %", "rank 1", "4.000 ms", "4 of 32"] {
+        assert!(waiting.contains(part), "{part} in {waiting}");
+    }
+    let classes = page("report.md");
+    assert!(classes.contains("waiting"), "{classes}");
+}
+
+#[test]
+fn every_artifact_says_which_rank_ran_where() {
+    let (_, page) = report(&mut captured(Some(HASH)));
+    let place = "rank 1 on node-1, 1 NVIDIA H200";
+    for name in ["report.md", "kernels.md", "operators.md", "stakeholder_summary.md", "report.html"]
+    {
+        let text = page(name);
+        assert!(text.contains("2 of 2 seen") && text.contains(place), "{name}: {text}");
+    }
+    let table = page("kernels.csv");
+    let mut lines = table.lines();
+    let head: Vec<&str> = lines.next().expect("a head").split(',').collect();
+    let column = |name: &str| head.iter().rev().position(|&column| column == name).expect(name);
+    for line in lines {
+        // Names hold commas: counted from the end.
+        let cells: Vec<&str> = line.rsplit(',').collect();
+        let rank = if line.contains("1 NVIDIA H200") { "1" } else { "0" };
+        assert_eq!((cells[column("ranks")], cells[column("host")]), (rank, "node-1"), "{line}");
+    }
+}
+
+#[test]
+fn run_json_and_env_json_of_merged_captures_say_it_too() {
+    let folder = tempfile::tempdir().expect("folder");
+    captured(Some(HASH)).iter_mut().for_each(|rank| rank.save(folder.path()));
+    let out = folder.path().join("out");
+    assert_cmd::Command::new(env!("CARGO_BIN_EXE_stage2-launch"))
+        .arg("merge")
+        .arg("--spool")
+        .arg(folder.path().join("collector"))
+        .arg("-o")
+        .arg(&out)
+        .assert()
+        .success()
+        .stderr(predicates::str::contains("rank 1 arrives last at 4 of 32 collectives"));
+    for name in ["run.json", "env.json"] {
+        let text = std::fs::read_to_string(out.join(name)).expect(name);
+        let file: serde_json::Value = serde_json::from_str(&text).expect(name);
+        let row = &file["processes"][1];
+        assert_eq!(
+            (&row["rank"], &row["host"], &row["devices"][0]),
+            (&1.into(), &"node-1".into(), &"1 NVIDIA H200".into()),
+            "{name}"
+        );
+    }
+}

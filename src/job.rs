@@ -1,0 +1,127 @@
+//! The variables by which job launchers number their processes, into facts for the trace file.
+//!
+//! Only the names listed here are ever read, and only values of the expected form are kept: no
+//! secret can get into a capture this way. They are read on the guest's thread that starts us, where
+//! the start reads its own variables: our thread never looks at an environment that the guest may
+//! be changing.
+
+use std::ffi::OsString;
+
+/// Longest list of GPUs that is kept: 16 of them by their UUIDs, with commas.
+const GPUS_BYTES: usize = 16 * 41;
+/// The GPUs that the process may see.
+const GPUS: &str = "CUDA_VISIBLE_DEVICES";
+
+/// Variables that hold a number.
+const NUMBERS: [&str; 18] = [
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMIX_RANK",
+    "MPI_LOCALRANKID",
+    "MV2_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "MV2_COMM_WORLD_SIZE",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NTASKS",
+];
+
+/// What the environment said about this process's place in its job at one moment.
+#[derive(Default)]
+pub struct JobFacts {
+    numbers: [Option<u64>; NUMBERS.len()],
+    gpus: String,
+}
+
+impl JobFacts {
+    /// Reads the environment. Allocates: call it only in a start.
+    pub fn from_env() -> Self {
+        Self::read(|name| std::env::var_os(name))
+    }
+
+    fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let text = |name| variable(name).and_then(|value| value.into_string().ok());
+        let number = |name| {
+            let text = text(name)?;
+            let digits = text.trim();
+            let fits = (1..=10).contains(&digits.len())
+                && digits.bytes().all(|byte| byte.is_ascii_digit());
+            digits.parse().ok().filter(|_| fits)
+        };
+        let of_gpus = |c: char| c.is_ascii_alphanumeric() || ",-/. ".contains(c);
+        let gpus = text(GPUS).filter(|list| list.len() <= GPUS_BYTES && list.chars().all(of_gpus));
+        Self { numbers: NUMBERS.map(number), gpus: gpus.unwrap_or_default() }
+    }
+
+    /// The facts that `earlier` does not state in the same way, as key and value.
+    pub fn beyond(&self, earlier: &JobFacts) -> Vec<(String, String)> {
+        let numbers = NUMBERS.iter().zip(self.numbers).zip(earlier.numbers);
+        let changed = numbers.filter(|&((_, now), before)| now != before);
+        let numbers = changed.filter_map(|((name, now), _)| Some((*name, now?.to_string())));
+        let has_gpus = !self.gpus.is_empty() && self.gpus != earlier.gpus;
+        let gpus = has_gpus.then(|| (GPUS, self.gpus.clone()));
+        numbers.chain(gpus).map(|(name, value)| (format!("env.{name}"), value)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(pairs: &[(&str, &str)]) -> JobFacts {
+        JobFacts::read(|name| {
+            pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).into())
+        })
+    }
+
+    fn listed(facts: &JobFacts) -> Vec<(String, String)> {
+        facts.beyond(&JobFacts::default())
+    }
+
+    #[test]
+    fn only_known_names_and_values_of_the_expected_form_are_kept() {
+        let long = "0,".repeat(GPUS_BYTES);
+        let facts = facts(&[
+            ("RANK", " 3\n"),
+            ("WORLD_SIZE", "four"),
+            ("LOCAL_RANK", "-1"),
+            ("PMI_RANK", "12345678901"),
+            ("SLURM_PROCID", ""),
+            ("HF_TOKEN", "hf_secret"),
+            ("PMIX_RANK", "token=hf_secret"),
+            ("CUDA_VISIBLE_DEVICES", &long),
+        ]);
+        assert_eq!(listed(&facts), [("env.RANK".into(), "3".into())]);
+    }
+
+    #[test]
+    fn gpus_may_be_indices_or_uuids() {
+        for good in ["0", "2,3", "GPU-8a3f0c1e-1111-2222-3333-444455556666,1", "MIG-1/2/0"] {
+            let facts = facts(&[("CUDA_VISIBLE_DEVICES", good)]);
+            assert_eq!(
+                listed(&facts),
+                [("env.CUDA_VISIBLE_DEVICES".into(), good.into())],
+                "{good}"
+            );
+        }
+        assert_eq!(listed(&facts(&[("CUDA_VISIBLE_DEVICES", "$(id)\u{7f}")])), []);
+    }
+
+    #[test]
+    fn a_later_look_tells_only_what_is_new() {
+        let early = facts(&[("RANK", "0"), ("WORLD_SIZE", "2")]);
+        let late = facts(&[("RANK", "1"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "1")]);
+        assert_eq!(
+            late.beyond(&early),
+            [("env.RANK".into(), "1".into()), ("env.LOCAL_RANK".into(), "1".into())]
+        );
+    }
+}
