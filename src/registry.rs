@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 /// Entries that are kept.
 pub const MAX_ENTRIES: usize = 1 << 16;
 /// Bytes of all entries that are kept.
-const MAX_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 4 << 20;
 const SLOT_BYTES: usize = size_of::<AtomicU32>();
 const MAP_BYTES: usize = MAX_ENTRIES * SLOT_BYTES + MAX_BYTES;
 

@@ -13,7 +13,7 @@ fn resident_kib(guest: Guest) -> u64 {
 }
 
 #[test]
-fn at_most_64_mb_more_than_without_it() {
+fn at_most_68_mb_more_than_without_it() {
     let alone = resident_kib(Guest::new("hoard").without("LD_PRELOAD"));
     for attribution in ["fence", "callback"] {
         let guest = Guest::new("hoard")
@@ -21,6 +21,6 @@ fn at_most_64_mb_more_than_without_it() {
             .env("STAGE2_SUMMARY", "/dev/null");
         let traced = resident_kib(guest);
         println!("{attribution}: {traced} KiB, alone {alone} KiB");
-        assert!(traced < alone + 64 * 1000, "{traced} KiB against {alone} KiB");
+        assert!(traced < alone + 68 * 1000, "{traced} KiB against {alone} KiB");
     }
 }

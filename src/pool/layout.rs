@@ -14,10 +14,11 @@ const MEDIUM_BYTES: usize = 256 << 10;
 pub(super) const SMALL_BYTES: usize = 64 << 10;
 /// Small buffers beside those that were asked for by size and number.
 pub(super) const BESIDE: usize = 64;
-/// Of a bound in bytes, the share of the large buffers, and that of the medium ones: 48 MiB each of
-/// the default's 256. The other 160 MiB are 2,560 small ones: 1,000 threads hold one each, and as
-/// many again may wait to be read after a flush, which takes them from all threads at once.
-const SHARE: (usize, usize) = (3, 16);
+/// Of a bound in bytes, the shares of the large and of the medium buffers: 32 and 48 MiB of the
+/// default's 256. The other 176 MiB are 2,816 small ones: 1,000 threads hold one each, and as many
+/// again may wait to be read after a flush, which takes them from all threads at once.
+const LARGE_SHARE: (usize, usize) = (2, 16);
+const MEDIUM_SHARE: (usize, usize) = (3, 16);
 
 /// Buffers of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,9 @@ impl Layout {
         let sizes = match asked {
             Buffers::Sized { bytes, count } => vec![(bytes, count), (SMALL_BYTES, BESIDE)],
             Buffers::Within { bytes } => {
-                let share = bytes / SHARE.1 * SHARE.0;
-                let (large, medium) = (share / LARGE_BYTES, share / MEDIUM_BYTES);
+                let share = |(part, of): (usize, usize)| bytes / of * part;
+                let large = share(LARGE_SHARE) / LARGE_BYTES;
+                let medium = share(MEDIUM_SHARE) / MEDIUM_BYTES;
                 let rest = bytes - large * LARGE_BYTES - medium * MEDIUM_BYTES;
                 let small = (SMALL_BYTES, rest / SMALL_BYTES);
                 vec![(LARGE_BYTES, large), (MEDIUM_BYTES, medium), small]
@@ -100,7 +102,7 @@ mod tests {
             assert!(layout.0.is_sorted_by(|a, b| a.bytes > b.bytes), "{layout:?}");
         }
         let Layout(classes) = Layout::new(Buffers::Within { bytes: 256 << 20 });
-        assert_eq!(classes.iter().map(|class| class.count).collect::<Vec<_>>(), [48, 192, 2560]);
+        assert_eq!(classes.iter().map(|class| class.count).collect::<Vec<_>>(), [32, 192, 2816]);
         let Layout(least) = Layout::new(Buffers::Within { bytes: 1 << 20 });
         assert_eq!(least.iter().map(|class| class.count).collect::<Vec<_>>(), [0, 0, 16]);
     }

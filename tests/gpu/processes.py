@@ -130,13 +130,17 @@ def os_exit(options: argparse.Namespace) -> None:
 
 
 def main_leaves(options: argparse.Namespace) -> None:
-    """End the main thread by `pthread_exit` while another one works; the process ends after it."""
+    """End the main thread by `pthread_exit` while another one works, and then exits.
+
+    It has to: threads of the CUDA driver would keep the process for ever, with a profiler or without.
+    """
     need_gpu()
     libc = ctypes.CDLL(None)
 
     def rest() -> None:
         work("other", options.ranges)
         report("main-leaves", ["other"], options.ranges)
+        libc.exit(0)
 
     threading.Thread(target=rest).start()
     libc.pthread_exit(None)

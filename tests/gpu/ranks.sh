@@ -3,7 +3,7 @@
 # kernels of each rank and stage against torch.profiler, the bytes of messages against the tensors,
 # and that the sleeping rank is named with how late it came.
 # Usage: ranks.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
-# Environment: PYTHON (python3), RANKS (2), SLEEP_MS (4), SLEEP_RANK (1), STEP_TIMEOUT_S (120).
+# Environment: PYTHON (python3), RANKS (2), SLEEP_MS (10), SLEEP_RANK (1), STEP_TIMEOUT_S (120).
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of GPUs), 1 when something failed, 2 for bad usage.
 set -uo pipefail
@@ -85,7 +85,7 @@ both() {
 }
 
 both plain
-both sleeps --sleep-ms "${SLEEP_MS:-4}" --sleep-rank "${SLEEP_RANK:-1}"
+both sleeps --sleep-ms "${SLEEP_MS:-10}" --sleep-rank "${SLEEP_RANK:-1}"
 
 passed=$(grep -c '^PASS' "$results")
 failed=$(grep -c '^FAIL' "$results")

@@ -11,11 +11,10 @@ use crate::report::numbers::count;
 use stage2_figures::text::visible;
 
 use super::META_GPU_OFF;
+use super::children::{self, META_UNRECORDED};
 
 /// Meta key that a process has once its GPU half has started.
 const META_CUPTI: &str = "cupti.version";
-/// Meta keys under which a collector says that children of its process were not recorded.
-const META_CHILDREN: [&str; 2] = ["fork.unrecorded", "forks.after_cuda"];
 /// Reasons of one kind that are quoted.
 const QUOTED: usize = 3;
 
@@ -46,7 +45,14 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
             "do what it says and run again; docs/limits.md has what CUPTI needs",
         ));
     }
-    let children = distinct(processes, &META_CHILDREN);
+    let mut children = distinct(processes, &[META_UNRECORDED]);
+    let after_cuda = children::after_cuda(processes);
+    if after_cuda > 0 {
+        children.push(format!(
+            "{} were forked after their parent had initialised CUDA, which does not work in them",
+            count(after_cuda)
+        ));
+    }
     if !children.is_empty() {
         reasons.push(reason(
             EmptyCause::ChildrenNotRecorded,

@@ -1,6 +1,6 @@
 //! Coverage of all processes -> findings: what is missing, why, and what to do about it.
 
-use super::META_INCOMPLETE;
+use super::{META_INCOMPLETE, children};
 use crate::finding::{Finding, Severity};
 use crate::load::sampling::Sampled;
 use crate::load::{FileEnding, ProcessCapture};
@@ -169,6 +169,7 @@ pub(super) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> 
     findings.extend(clocks(captures));
     findings.extend(filters(captures));
     findings.extend(samples(captures));
+    findings.extend(children::findings(captures));
     findings.extend(when(
         Severity::Warning,
         captures.iter().filter(|c| c.process.is_none()).map(|c| c.file.as_str()),

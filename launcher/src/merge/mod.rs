@@ -1,5 +1,6 @@
 //! The captures of all processes of a run -> one [`Report`]: a pure join, by content.
 
+mod children;
 pub(crate) mod counters;
 mod coverage;
 mod definitions;

@@ -2,6 +2,7 @@
 
 mod brute_force;
 mod build;
+mod children;
 mod damage;
 mod deep;
 mod empty;

@@ -51,7 +51,7 @@ fn tables_without_stages_get_numbers_of_the_whole_capture() {
     let bundle = place.merged(&["--nsys", "decode_cuda_gpu_kern_sum.csv"]);
     numbers_without_advice(&bundle, "under nsys");
     let text = format!("{:?}", said(&bundle));
-    assert!(text.contains("the whole capture: "), "{text}");
+    assert!(text.contains("(whole capture): "), "{text}");
 }
 
 #[test]
@@ -69,9 +69,9 @@ fn what_is_a_library_can_be_said_when_the_reports_are_written() {
     };
     let bundle =
         place.merged(&["--spool", "run/collector", "report.library_domains=[other,'VLLM.*']"]);
-    assert_eq!(stages(&bundle), ["(outside ranges)"]);
+    assert_eq!(stages(&bundle), ["(whole process)"]);
     place.command(&["report", "out", "report.library_domains=[]"]).assert().success();
     assert_eq!(stages(&bundle), ["execute@vllm.worker"]);
     place.command(&["report", "out", "report.library_domains=vllm.worker"]).assert().success();
-    assert_eq!(stages(&bundle), ["(outside ranges)"]);
+    assert_eq!(stages(&bundle), ["(whole process)"]);
 }

@@ -268,7 +268,8 @@ pub struct PathRow {
 impl PathRow {
     /// Whether it is a range of a library with no range of the workload around it.
     pub fn is_of_library_alone(&self) -> bool {
-        self.kind == PathKind::OutsideRanges && self.parent.is_some()
+        let outside = matches!(self.kind, PathKind::OutsideRanges | PathKind::WholeProcess);
+        outside && self.parent.is_some()
     }
 }
 

@@ -146,16 +146,17 @@ pub(super) fn libraries(report: &Report) -> String {
     if rows.peek().is_none() {
         return String::new();
     }
-    let (title, advice) = match report.paths.iter().any(|row| row.kind == PathKind::Range) {
-        true => ("Ranges of libraries, outside of the workload's ranges", ""),
+    let (title, whole, advice) = match report.paths.iter().any(|row| row.kind == PathKind::Range) {
+        true => ("Ranges of libraries, outside of the workload's ranges", "(outside ranges)", ""),
         false => (
             "Ranges of libraries only: the workload opened none of its own",
+            "(whole process)",
             " Put NVTX ranges around the phases of the workload to have stages.",
         ),
     };
     format!(
         "## {title}\n\n{}Libraries open these for themselves. No range of the workload was open around \
-         them, so they are no stages: their work is a part of (outside ranges).{advice} \
+         them, so they are no stages: their work is a part of {whole}.{advice} \
          report.library_domains adds NVTX domains to the list of libraries.\n\n",
         path_table("range of a library", rows),
     )

@@ -53,9 +53,10 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
     );
     let section = match report.stages.iter().find(|row| row.kind == PathKind::WholeProcess) {
         Some(row) => section.with_note(format!(
-            "{} stands for work without any range of the user: from its first GPU record to its \
-             last, loading and warm-up included.",
-            row.stage
+            "{} stands for all work, because {}: from its first GPU record to its last, loading and \
+             warm-up included.",
+            row.stage,
+            report.no_range()
         )),
         None => section,
     };

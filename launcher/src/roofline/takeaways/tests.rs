@@ -185,11 +185,12 @@ fn waiting_for_other_ranks_is_no_communication_to_be_optimised() {
         top_kernels: vec![reduce],
         ..StageFacts::default()
     }]);
-    assert_eq!(rules(&said), [Rule::Communication, Rule::TopKernel]);
+    assert_eq!(rules(&said), [Rule::Communication]);
     for takeaway in &said {
         assert!(takeaway.text.contains("74.0 % of kernel time"), "{takeaway:?}");
-        assert!(takeaway.text.ends_with("which includes waiting for other ranks"), "{takeaway:?}");
-        assert_eq!((&takeaway.recommendation, takeaway.concerns_percent), (&None, None));
+        assert!(takeaway.text.contains("which includes waiting for other ranks"), "{takeaway:?}");
+        // What of it is transfer is not known, so no gain is promised.
+        assert_eq!(takeaway.concerns_percent, None);
     }
 }
 
@@ -383,9 +384,6 @@ fn waiting_for_a_late_rank_is_no_communication() {
     for unknown in [None, Some(WaitingFacts { percent: 0.0, whole: false, late: None })] {
         let said = of(vec![with(unknown)]);
         let text = text(&said, Rule::Communication);
-        assert!(
-            text.contains("how much of that is waiting for other ranks is not known"),
-            "{text}"
-        );
+        assert!(text.ends_with("waiting for other ranks: how much is not known"), "{text}");
     }
 }
