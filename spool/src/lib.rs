@@ -137,6 +137,7 @@ mod read;
 mod record;
 mod tag;
 mod time;
+mod value;
 mod varint;
 mod write;
 

@@ -4,6 +4,7 @@
 //! identifier stands before every record that uses it.
 
 use crate::time::{GpuNs, MonoNs, WallNs};
+pub use crate::value::{Field, FieldValue, Payload};
 
 /// The `range` of GPU work that was launched while no range was open on its thread.
 pub const RANGE_OUTSIDE: u64 = 0;
@@ -209,39 +210,6 @@ pub struct Path {
     pub name: u32,
     /// Name of its NVTX domain; [`NONE`] for the default domain.
     pub domain: u32,
-}
-
-/// A value that the guest attached to an NVTX range or mark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Payload {
-    /// An unsigned integer.
-    U64(u64),
-    /// A signed integer.
-    I64(i64),
-    /// A floating-point number.
-    F64(f64),
-}
-
-/// A named value of a range.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Field {
-    /// Its name, as the guest's schema has it: the identifier of a [`Record::Name`].
-    pub name: u32,
-    /// The value.
-    pub value: FieldValue,
-}
-
-/// What a [`Field`] holds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FieldValue {
-    /// An unsigned integer.
-    U64(u64),
-    /// A signed integer.
-    I64(i64),
-    /// A floating-point number.
-    F64(f64),
-    /// A text, or the name of an entry of an enumeration: the identifier of a [`Record::Name`].
-    Name(u32),
 }
 
 /// The opening of a range. Identifiers start at 1 and grow.

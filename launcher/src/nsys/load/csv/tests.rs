@@ -1,0 +1,84 @@
+//! Tables of `nsys stats`, as they are and as they should not be.
+
+use super::*;
+
+fn load_text(files: &[(&str, &str)]) -> Tables {
+    let dir = tempfile::tempdir().expect("folder");
+    let write = |(name, text): &(&str, &str)| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("file");
+        path
+    };
+    load(&files.iter().map(write).collect::<Vec<_>>())
+}
+
+const HEAD: &str =
+    "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n";
+
+#[test]
+fn notes_units_separators_and_ragged_rows() {
+    let text = "NOTICE: Existing SQLite export found: x.sqlite\n\n ** CUDA GPU Kernel Summary:\n\n\
+        Time(%),Total Time (us),Instances,Average,Min (us),Max (us),Name\n\
+        50.0,\"1,000.5\",\"2,000\",0.5,0.4,0.6,_Z1av\n\
+        25.0,10,1,10,10,10,_Z1bv,extra\n\
+        25.0,oops,1,1,1,1,_Z1cv\n\
+        25.0,10\n\
+        Processing [x] with [y]...\n";
+    let tables = load_text(&[("k_mangled.csv", text)]);
+    assert_eq!(tables.counts.kernels, 2001);
+    assert_eq!(tables.counts.kernel_total_ns, 1_010_500);
+    assert_eq!((tables.counts.odd_rows, tables.complete), (2, false));
+    let names: Vec<_> = tables.kernels.iter().map(|k| k.name.as_str()).collect();
+    assert_eq!(names, ["_Z1av", "_Z1bv"]);
+}
+
+#[test]
+fn numbers_that_contradict_each_other_are_not_taken_as_given() {
+    let rows = [
+        ("100,10,10.0,10.0,9,12", true),
+        ("100,10,10.0,10.0,13,12", false),
+        ("100,10,10.0,10.0,11,12", false),
+        ("100,10,10.0,10.0,5,9", false),
+        ("100,9000000000000000000,0,0,0,12", false),
+        ("18446744073709551615,18446744073709551615,1,1,18446744073709551615,1", false),
+        ("0,3,0,0,0,0", true),
+    ];
+    for (row, usable) in rows {
+        let text = format!("{HEAD}100.0,{row},0.0,_Z1av\n");
+        let tables = load_text(&[("k_mangled.csv", &text)]);
+        assert_eq!(tables.kernels.len(), usize::from(usable), "{row}");
+        assert_eq!((tables.counts.odd_rows, tables.complete), (u64::from(!usable), usable));
+        assert_eq!(tables.findings.is_empty(), usable, "{row}: {:?}", tables.findings);
+    }
+}
+
+#[test]
+fn a_kernel_in_two_tables_is_counted_once_from_the_better_one() {
+    let plain = format!("{HEAD}100.0,10,2,5,5,5,5,0,\"void a<int>(int)\"\n");
+    let mangled = format!("{HEAD}100.0,10,2,5,5,5,5,0,_Z1aIiEvi\n");
+    let tables = load_text(&[("k_gpukernsum.csv", &plain), ("k_gpukernsum_mangled.csv", &mangled)]);
+    assert_eq!((tables.counts.kernels, tables.nameless_calls()), (2, 0));
+    assert!(tables.findings.is_empty(), "{:?}", tables.findings);
+    let alone = load_text(&[("k_gpukernsum.csv", &plain)]);
+    assert_eq!((alone.nameless_calls(), alone.totals().len()), (2, 0));
+    assert!(alone.findings.iter().any(|f| f.remedy.contains(":mangled")), "{:?}", alone.findings);
+}
+
+#[test]
+fn files_without_a_table_say_what_is_in_them() {
+    let skipped = "SKIPPED: run.sqlite does not contain CUDA kernel data.\n";
+    let tables = load_text(&[("a.csv", ""), ("b.csv", skipped), ("c.csv", "\u{0}\u{1}\"")]);
+    assert_eq!((tables.complete, tables.findings.len()), (false, 3));
+    assert!(tables.findings.iter().any(|f| f.why.contains("does not contain CUDA kernel data")));
+    assert!(!load(&["/no/such.csv".into()]).complete);
+    assert!(!load(&["/tmp".into()]).complete);
+}
+
+#[test]
+fn the_default_domain_is_an_empty_name() {
+    let text = "Time (%),Total Time (ns),Instances,Style,Range\n1,5,1,PushPop,:decode\n1,6,2,StartEnd,:decode\n1,7,1,PushPop,lib:copy\n1,8,1,PushPop,NCCL:ncclAllReduce\n";
+    let tables = load_text(&[("n.csv", text)]);
+    assert_eq!(tables.instances("decode", None), Some(3));
+    assert_eq!(tables.instances("lib:copy", None), Some(1));
+    assert_eq!(tables.instances("ncclAllReduce", Some("NCCL")), Some(1));
+}
