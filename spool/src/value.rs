@@ -14,7 +14,7 @@ pub enum Payload {
 /// A named value of a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
-    /// Its name, as the guest's schema has it: the identifier of a [`Record::Name`].
+    /// Its name, as the guest's schema has it: the identifier of a [`Record::Name`](crate::Record::Name).
     pub name: u32,
     /// The value.
     pub value: FieldValue,
@@ -29,6 +29,6 @@ pub enum FieldValue {
     I64(i64),
     /// A floating-point number.
     F64(f64),
-    /// A text, or the name of an entry of an enumeration: the identifier of a [`Record::Name`].
+    /// A text, or the name of an entry of an enumeration: the identifier of a [`Record::Name`](crate::Record::Name).
     Name(u32),
 }

@@ -92,7 +92,8 @@ def collectives_of(
     yield sizes == size, f"{stage}: messages of {sizes} bytes, expected {size}"
     matched = sum(row["matched_calls"] for row in of_stage)
     whys = sorted({each["why"] for row in of_stage for each in row["unmatched"]})
-    yield matched == expected, f"{stage}: {matched} of {expected} calls matched {whys or ''}".strip()
+    text = f"{stage}: {matched} of {expected} calls matched {whys or ''}"
+    yield matched == expected, text.strip()
     for row in of_stage:
         waiting, transfer = row["waiting_ns"] or 0, row["transfer_ns"] or 0
         whole = waiting + transfer == row["time_ns"]

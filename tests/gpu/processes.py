@@ -132,7 +132,7 @@ def os_exit(options: argparse.Namespace) -> None:
 def main_leaves(options: argparse.Namespace) -> None:
     """End the main thread by `pthread_exit` while another one works, and then exits.
 
-    It has to: threads of the CUDA driver would keep the process for ever, with a profiler or without.
+    It has to: threads of the CUDA driver would keep the process for ever, profiled or not.
     """
     need_gpu()
     libc = ctypes.CDLL(None)

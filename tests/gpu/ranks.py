@@ -110,7 +110,9 @@ class Mlp:
             values = torch.randn(rows, columns, device=device, dtype=torch.bfloat16)
             return values / rows**0.5
 
-        self._layers = [(weights(hidden, part), weights(part, hidden)) for _ in range(options.layers)]
+        self._layers = [
+            (weights(hidden, part), weights(part, hidden)) for _ in range(options.layers)
+        ]
         most = max(options.prompt, options.batch)
         self._inputs = torch.randn(most, hidden, device=device, dtype=torch.bfloat16)
 
@@ -122,9 +124,7 @@ class Mlp:
             dist.all_reduce(values)
 
 
-def decode(
-    model: Mlp, options: argparse.Namespace, sleep_s: float, sleeps: list[float]
-) -> None:
+def decode(model: Mlp, options: argparse.Namespace, sleep_s: float, sleeps: list[float]) -> None:
     """Launch the steps; sleep before one in eight where this rank is to."""
     for step in range(options.steps):
         if sleep_s and step % EVERY == EVERY // 2:

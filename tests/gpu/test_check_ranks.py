@@ -20,9 +20,7 @@ def noted(rank, sleeps=0):
 def bundle():
     sizes = {"prefill": 64, "decode": 8}
     return {
-        "stages": [
-            {"stage": stage, "kind": "range"} for stage in ("warmup", "prefill", "decode")
-        ],
+        "stages": [{"stage": stage, "kind": "range"} for stage in ("warmup", "prefill", "decode")],
         "ranks": {
             "seen": 2,
             "expected": 2,

@@ -12,7 +12,7 @@ WORKERS = 3
 
 
 def work(_number: int) -> None:
-    """Launches ten recorded kernels in this process."""
+    """Launch ten recorded kernels in this process."""
     cuda = ctypes.CDLL(os.environ["STAGE2_TEST_SIM"])
     context, stream = ctypes.c_size_t(), ctypes.c_size_t()
     results = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)]
@@ -25,7 +25,7 @@ def work(_number: int) -> None:
 
 
 def main(method: str) -> None:
-    """Runs the workers, one after the other ended or all at once."""
+    """Run the workers, one after the other ended or all at once."""
     if method == "os.fork":
         for number in range(WORKERS):
             child = os.fork()
