@@ -5,8 +5,9 @@ use crate::roofline::takeaways::rule::ENOUGH_INSTANCES;
 
 /// Why nothing should be advised from the times of a stage; nothing where they can be relied on.
 pub(super) fn doubt(report: &Report, row: &StageRow) -> Option<String> {
-    let reasons: Vec<&str> =
-        [few_instances(report, row), under_a_profiler(report)].into_iter().flatten().collect();
+    let reasons =
+        [few_instances(report, row), mostly_no_steps(report, row), under_a_profiler(report)];
+    let reasons: Vec<&str> = reasons.into_iter().flatten().collect();
     (!reasons.is_empty()).then(|| format!("{}: no ground for advice", reasons.join(", ")))
 }
 
@@ -27,6 +28,17 @@ fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
     }
 }
 
+/// A process without ranges is one window, with loading and warm-up in it. Advice needs steps that
+/// repeat, and that most of the window is made of.
+fn mostly_no_steps(report: &Report, row: &StageRow) -> Option<&'static str> {
+    let window_ns = row.gpu_window_ns.filter(|_| row.kind == PathKind::WholeProcess)?;
+    let Some(steps) = &report.inferred_steps else {
+        return Some("one window, with loading and warm-up in it, and no steps are known");
+    };
+    let in_steps = steps.rows.iter().map(|row| row.window_ns).fold(0, u64::saturating_add);
+    (in_steps < window_ns / 2).then_some("most of the window lies outside of the inferred steps")
+}
+
 /// What a profiler costs the host is in the times that it gives.
 fn under_a_profiler(report: &Report) -> Option<&'static str> {
     if report.source == Origin::Nsys.label() {
@@ -41,6 +53,7 @@ fn under_a_profiler(report: &Report) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::model::{InferredStepRow, InferredSteps};
 
     fn label(source: Origin, change: fn(&mut StageRow)) -> String {
         let report = Report { source: source.label().to_owned(), ..Report::default() };
@@ -48,6 +61,24 @@ mod tests {
             StageRow { instances: Some(20), host_warm_instances: Some(19), ..StageRow::default() };
         change(&mut row);
         doubt(&report, &row).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_process_without_ranges_is_in_doubt_where_its_window_is_not_made_of_steps() {
+        let with = |in_steps: Option<u64>| {
+            let rows = |window_ns| vec![InferredStepRow { window_ns, ..Default::default() }; 2];
+            let report = Report {
+                source: Origin::Collector.label().to_owned(),
+                inferred_steps: in_steps.map(|ns| InferredSteps::of(rows(ns))),
+                ..Report::default()
+            };
+            let kind = PathKind::WholeProcess;
+            let row = StageRow { kind, gpu_window_ns: Some(1000), ..StageRow::default() };
+            doubt(&report, &row).unwrap_or_default()
+        };
+        assert!(with(None).contains("no steps are known"));
+        assert!(with(Some(249)).contains("outside of the inferred steps"));
+        assert_eq!(with(Some(250)), "");
     }
 
     #[test]
