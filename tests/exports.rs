@@ -8,7 +8,7 @@ use std::process::Command;
 fn dynamic(arguments: &[&str]) -> Option<String> {
     let output = Command::new(arguments[0]).args(&arguments[1..]).arg(common::collector()).output();
     let Ok(output) = output else {
-        eprintln!("SKIPPED: {} is not installed", arguments[0]);
+        common::skipped(&format!("{} is not installed", arguments[0]));
         return None;
     };
     assert!(output.status.success());

@@ -7,7 +7,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{collector, simulator, spools_in};
+use common::{collector, simulator, skipped, spools_in};
 use tempfile::TempDir;
 
 /// Starts a thread, throws a process away, and ends with a status of its own.
@@ -81,7 +81,7 @@ fn build(folder: &TempDir, compiler: &[&str], source: &str) -> Option<PathBuf> {
         .output()
         .is_ok_and(|output| output.status.success());
     if !built {
-        eprintln!("SKIPPED: {} cannot build it here", compiler.join(" "));
+        skipped(&format!("{} builds no program here", compiler.join(" ")));
     }
     built.then_some(program)
 }

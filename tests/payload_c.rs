@@ -8,7 +8,7 @@ mod common;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{collector, spools_in};
+use common::{collector, skipped, spools_in};
 use stage2_spool::{FieldValue, RANGE_OUTSIDE, Record};
 
 /// A folder with the headers.
@@ -22,8 +22,7 @@ fn include() -> Option<PathBuf> {
 #[test]
 fn a_c_program_with_nvidias_headers_is_read_as_it_is_meant() {
     let Some(include) = include() else {
-        eprintln!("skipped: no nvtx3/nvToolsExtPayload.h; set STAGE2_TEST_NVTX_INCLUDE");
-        return;
+        return skipped("no nvtx3/nvToolsExtPayload.h; set STAGE2_TEST_NVTX_INCLUDE");
     };
     let folder = tempfile::tempdir().expect("folder");
     let program = folder.path().join("payload");
@@ -33,7 +32,7 @@ fn a_c_program_with_nvidias_headers_is_read_as_it_is_meant() {
     command.arg("-I").arg(include).arg(source).arg("-o").arg(&program).arg("-ldl");
     match command.status() {
         Ok(status) => assert!(status.success(), "{source} does not compile"),
-        Err(error) => return eprintln!("skipped: no C compiler ({error})"),
+        Err(error) => return skipped(&format!("no C compiler ({error})")),
     }
     let output = Command::new(&program)
         .env_clear()

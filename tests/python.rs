@@ -19,8 +19,7 @@ fn python() -> Option<String> {
 #[test]
 fn workers_of_every_kind_have_whole_trace_files() {
     let Some(python) = python() else {
-        eprintln!("SKIPPED: python3 is not installed");
-        return;
+        return common::skipped("python3 is not installed");
     };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/workers.py");
     for (method, forked) in [("os.fork", 3), ("fork", 3), ("forkserver", 3), ("spawn", 0)] {

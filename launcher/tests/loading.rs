@@ -36,7 +36,7 @@ fn compile(sandbox: &Sandbox, name: &str, compiler: &[&str]) -> Option<PathBuf> 
     command.args(&compiler[1..]).arg(&source).arg("-o").arg(&program);
     let built = command.output().is_ok_and(|output| output.status.success());
     if !built {
-        eprintln!("SKIPPED: {} makes no program here", compiler.join(" "));
+        common::skipped(&format!("{} builds no program here", compiler.join(" ")));
     }
     built.then_some(program)
 }
