@@ -1,6 +1,6 @@
 //! Which NVTX domains belong to libraries, whose ranges are never stages of the user's program.
 
-/// Domains in which CUDA libraries and frameworks open ranges of their own.
+/// NVTX domains of CUDA libraries and frameworks.
 pub const LIBRARY_DOMAINS: &[&str] = &[
     "NCCL",
     "TSL",

@@ -58,7 +58,7 @@ pub(crate) const SUBCOMMAND: &str = "probe-gpu";
 /// Starting CUDA on a machine with eight GPUs and no persistence daemon takes several seconds.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How [`GpuFacts::absent`] begins where nobody knows whether there is a GPU.
+/// The start of [`GpuFacts::absent`] if the driver could not be queried: a GPU may be there.
 pub(crate) const COULD_NOT_ASK: &str = "the CUDA driver could not be asked";
 
 /// Asks the driver; never fails, but may know nothing.

@@ -77,7 +77,7 @@ pub struct Collectives {
     pub untimed: u64,
     /// Communicators whose hash is known.
     pub communicators: Vec<Communicator>,
-    /// Ranges in which a communicator was made.
+    /// NVTX ranges of the calls that create a communicator.
     pub communicators_made: u64,
 }
 
@@ -232,7 +232,7 @@ impl Gather {
         for (name, value) in fields {
             match self.says.get(&name) {
                 Some(Says::Bytes) => known.asked.bytes = Some(value),
-                // 0 stands for no communicator.
+                // A hash of 0 means no communicator.
                 Some(Says::Communicator) => {
                     known.asked.communicator = Some(value).filter(|&hash| hash != 0);
                 }

@@ -42,7 +42,7 @@ use whole::WholeProcess;
 
 /// Key under which a collector says which share of the range instances it records.
 pub(crate) const META_SAMPLE: &str = "sample";
-/// Key under which a collector says how many ranges of the user were open at a normal end.
+/// Meta key: the number of user ranges still open when the process ended normally.
 const META_OPEN_AT_END: &str = "ranges.open_at_end";
 /// Key under which a collector says which ranges it records GPU work in, and nowhere else.
 pub(crate) const META_RANGES: &str = "ranges";
@@ -204,7 +204,7 @@ pub struct Counts {
     pub attributed: u64,
     /// GPU work launched while no range of the user was open.
     pub outside_ranges: u64,
-    /// The part of that which was launched in a range of a library.
+    /// Of these, the work launched inside a library's range.
     pub in_library_ranges: u64,
     /// GPU work whose launch could not be placed.
     pub unattributed: u64,

@@ -1,7 +1,7 @@
 //! Path records -> a tree of range names that is safe to walk.
 //!
-//! A file has the ranges as they were nested. The tree has the nesting that reports show, in which
-//! ranges of libraries (NCCL's, say) are never a stage and never around a range of the user:
+//! The trace file keeps the nesting in which ranges were opened. The tree holds the nesting that
+//! reports show: a library range (NCCL's, say) is never a stage and never the parent of a user range:
 //!
 //! | as opened           | in the tree                           |
 //! |---------------------|---------------------------------------|
