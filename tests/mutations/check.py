@@ -1,0 +1,175 @@
+"""Break one promise at a time, and expect the test that guards it to fail.
+
+Each `*.patch` beside this file breaks one promise of the project. Its first lines say which, and
+which command tests it:
+
+    promise: what no longer holds once the patch is applied
+    test: cargo test --locked -p stage2 --test crowd -- buffers
+
+This script copies the last commit into a worktree below `target/mutations`. It runs every test
+command there on the unbroken code, where it must pass. Then it applies the patches one by one. A
+mutation is caught if the code still compiles and the test reports a failure.
+
+    python3 tests/mutations/check.py              all of them
+    python3 tests/mutations/check.py fork ends    those whose names contain one of the words
+    python3 tests/mutations/check.py --applies    only whether each patch still applies
+
+The exit status is 1 if a patch does not apply, a test fails on the unbroken code, or a mutation
+survives.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+WORK = ROOT / "target" / "mutations"
+TREE = WORK / "tree"
+# Of Rust's test harness, and of Python's unittest.
+FAILED = re.compile(r"^test result: FAILED|^FAILED \(", re.MULTILINE)
+TIME_LIMIT_S = 900
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One patch: what it breaks, and the shell command of the test that has to notice."""
+
+    path: Path
+    promise: str
+    test: str
+
+    @property
+    def name(self) -> str:
+        """The name of the patch without its ending."""
+        return self.path.stem
+
+
+def read(path: Path) -> Mutation:
+    """Read the head of a patch; raise `ValueError` where a line is missing."""
+    head = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith(("diff ", "--- ")):
+            break
+        key, colon, value = line.partition(":")
+        if colon:
+            head[key.strip()] = value.strip()
+    for key in ("promise", "test"):
+        if not head.get(key):
+            raise ValueError(f"{path}: the line `{key}: ...` is missing before the diff")
+    return Mutation(path, head["promise"], head["test"])
+
+
+def git(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run git and return what it said; never raise."""
+    return subprocess.run(["git", *words], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def applies(mutation: Mutation, tree: Path) -> bool:
+    """Say whether the patch applies to a tree, and print git's reason where it does not."""
+    said = git("apply", "--check", str(mutation.path), cwd=tree)
+    if said.returncode:
+        print(f"STALE    {mutation.name}: {said.stderr.strip()}")
+    return said.returncode == 0
+
+
+def fresh_tree() -> None:
+    """Put the last commit into the worktree, whatever an interrupted run left there."""
+    if (TREE / ".git").exists():
+        git("reset", "--hard", "--quiet", cwd=TREE)
+        head = git("rev-parse", "HEAD").stdout.strip()
+        said = git("checkout", "--detach", "--force", "--quiet", head, cwd=TREE)
+    else:
+        git("worktree", "prune")
+        said = git("worktree", "add", "--detach", "--force", str(TREE), "HEAD")
+    if said.returncode:
+        sys.exit(f"cannot make the worktree {TREE}: {said.stderr.strip()}")
+
+
+def run_test(command: str, log: Path) -> tuple[int, str]:
+    """Run a test command in the worktree; return its exit status (-1: too late) and its output."""
+    environment = os.environ | {
+        "CARGO_TARGET_DIR": str(WORK / "build"),
+        "CARGO_TERM_COLOR": "never",
+    }
+    with log.open("w", encoding="utf-8") as out:
+        child = subprocess.Popen(
+            ["bash", "-c", command], cwd=TREE, env=environment, stdout=out, stderr=out
+        )
+        try:
+            status = child.wait(TIME_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            status = -1
+    return status, log.read_text(encoding="utf-8", errors="replace")
+
+
+def sound(commands: Iterable[str]) -> bool:
+    """Run each test command on the unbroken code, and say whether all of them pass."""
+    good = True
+    for number, command in enumerate(commands):
+        log = WORK / f"unbroken-{number}.log"
+        status, said = run_test(command, log)
+        ran = re.findall(r"^test result: ok\. (\d+) passed|^Ran (\d+) test", said, re.MULTILINE)
+        if status or not any(int(one or other) for one, other in ran):
+            print(f"UNSOUND  fails or runs no test on the unbroken code: {command} ({log})")
+            good = False
+    return good
+
+
+def caught(mutation: Mutation) -> bool:
+    """Apply one patch, run its test, take the patch back; say whether the test noticed."""
+    log = WORK / f"{mutation.name}.log"
+    began = time.monotonic()
+    said = git("apply", str(mutation.path), cwd=TREE)
+    if said.returncode:
+        print(f"STALE    {mutation.name}: {said.stderr.strip()}")
+        return False
+    try:
+        status, output = run_test(mutation.test, log)
+    finally:
+        git("checkout", "--quiet", "--", ".", cwd=TREE)
+        git("clean", "-fdq", cwd=TREE)
+    noticed = status != 0 and FAILED.search(output) is not None
+    word = "caught  " if noticed else "SURVIVED" if status == 0 else "NO TEST "
+    print(f"{word} {mutation.name}, {time.monotonic() - began:.0f} s: {mutation.promise}")
+    if not noticed:
+        print(f"         see {log}")
+    return noticed
+
+
+def main() -> int:
+    """Check the chosen mutations; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("words", nargs="*", help="only mutations whose name contains one of these")
+    parser.add_argument("--applies", action="store_true", help="run no test")
+    chosen = parser.parse_args()
+    try:
+        mutations = [read(path) for path in sorted(HERE.glob("*.patch"))]
+    except ValueError as problem:
+        sys.exit(str(problem))
+    if chosen.words:
+        mutations = [one for one in mutations if any(word in one.name for word in chosen.words)]
+    if not mutations:
+        sys.exit(f"no mutation in {HERE} has such a name")
+    if chosen.applies:
+        fine = [applies(one, ROOT) for one in mutations]
+        print(f"{sum(fine)} of {len(fine)} patches apply")
+        return 0 if all(fine) else 1
+    WORK.mkdir(parents=True, exist_ok=True)
+    fresh_tree()
+    good = sound(dict.fromkeys(one.test for one in mutations))
+    held = [caught(one) for one in mutations]
+    print(f"{sum(held)} of {len(held)} mutations were caught")
+    return 0 if good and all(held) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
