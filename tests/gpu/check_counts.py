@@ -8,44 +8,17 @@ count is exactly the expected one, 1 when one is not, 2 when a file cannot be re
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-Line = tuple[bool | None, str]
-"""Passed (None: cannot be said), and what was checked."""
+import verdicts
+from verdicts import Line
 
 
 def main() -> int:
     """Compare and print."""
-    if len(sys.argv) != 3:
-        print(__doc__, file=sys.stderr)
-        return 2
-    metrics_file, output_file = Path(sys.argv[1]), Path(sys.argv[2])
-    if metrics_file.is_dir():
-        metrics_file /= "metrics.json"
-    try:
-        metrics = json.loads(metrics_file.read_text(encoding="utf-8"))
-        workload = last_document(output_file.read_text(encoding="utf-8"))
-        lines = list(compare(metrics, workload))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        print(f"ERROR {metrics_file}, {output_file}: {type(error).__name__}: {error}")
-        return 2
-    for passed, text in lines:
-        print({True: "PASS", False: "FAIL", None: "NOTE"}[passed], text)
-    return int(any(passed is False for passed, _ in lines))
-
-
-def last_document(text: str) -> dict[str, Any]:
-    """Return the last line that is a JSON object with expectations."""
-    for line in reversed(text.splitlines()):
-        if line.startswith("{"):
-            document = json.loads(line)
-            if "expect" in document:
-                return document
-    raise ValueError("no JSON line with `expect`")
+    return verdicts.check_bundle(__doc__, compare)
 
 
 def compare(metrics: dict[str, Any], workload: dict[str, Any]) -> Iterator[Line]:

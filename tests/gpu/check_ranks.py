@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-Line = tuple[bool, str]
-"""Passed, and what was checked."""
+import verdicts
+from verdicts import Line
 
 TOLERANCE = 0.1
 """How far the lateness that was found may be from the sleep."""
@@ -26,19 +26,12 @@ STAGES = ("prefill", "decode")
 
 def main() -> int:
     """Compare and print."""
-    if len(sys.argv) != 4:
-        print(__doc__, file=sys.stderr)
-        return 2
-    try:
-        bundle, counted, ran = (Path(argument) for argument in sys.argv[1:])
-        metrics = json.loads((bundle / "metrics.json").read_text(encoding="utf-8"))
-        lines = list(compare(metrics, ranks_in(counted), ranks_in(ran)))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        print(f"ERROR {' '.join(sys.argv[1:])}: {type(error).__name__}: {error}")
-        return 2
-    for passed, text in lines:
-        print("PASS" if passed else "FAIL", text)
-    return int(not all(passed for passed, _ in lines))
+
+    def read(paths: list[Path]) -> Iterator[Line]:
+        bundle, counted, ran = paths
+        return compare(verdicts.metrics_of(bundle), ranks_in(counted), ranks_in(ran))
+
+    return verdicts.compared(__doc__, 3, read)
 
 
 def ranks_in(folder: Path) -> dict[int, dict[str, Any]]:

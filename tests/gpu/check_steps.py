@@ -8,13 +8,12 @@ is the expected one, 1 when one is not, 2 when a file cannot be read.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from check_counts import last_document
+import verdicts
+from verdicts import Line
 
 PERIODS = 5
 """Steps that a decode needs to be a phase."""
@@ -22,25 +21,10 @@ PERIODS = 5
 
 def main() -> int:
     """Compare and print."""
-    if len(sys.argv) != 3:
-        print(__doc__, file=sys.stderr)
-        return 2
-    metrics_file, output_file = Path(sys.argv[1]), Path(sys.argv[2])
-    if metrics_file.is_dir():
-        metrics_file /= "metrics.json"
-    try:
-        metrics = json.loads(metrics_file.read_text(encoding="utf-8"))
-        workload = last_document(output_file.read_text(encoding="utf-8"))
-        lines = list(compare(metrics, workload["infer"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        print(f"ERROR {metrics_file}, {output_file}: {type(error).__name__}: {error}")
-        return 2
-    for passed, text in lines:
-        print("PASS" if passed else "FAIL", text)
-    return int(not all(passed for passed, _ in lines))
+    return verdicts.check_bundle(__doc__, lambda metrics, said: compare(metrics, said["infer"]))
 
 
-def compare(metrics: dict[str, Any], expected: dict[str, Any]) -> Iterator[tuple[bool, str]]:
+def compare(metrics: dict[str, Any], expected: dict[str, Any]) -> Iterator[Line]:
     """Compare the one row of steps with what the workload did."""
     stages = [row["stage"] for row in metrics["stages"] if row["kernels"]]
     yield stages == ["(whole process)"], f"the process is one stage: {stages}"

@@ -12,10 +12,8 @@ import argparse
 import json
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 try:
@@ -206,24 +204,6 @@ def expectation(path: str, instances: int, kernels_per_instance: int | None) -> 
         "kernels": total,
         "kernels_per_instance": kernels_per_instance,
     }
-
-
-def count_kernels(work: Callable[[], object]) -> int:
-    """Run `work` and return how many kernels torch.profiler saw, on all threads and streams."""
-    from torch.profiler import ProfilerActivity, profile
-
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]):  # Its first start is slow and may miss some.
-        torch.zeros(1, device="cuda")
-        torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-        work()
-        torch.cuda.synchronize()
-    with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(trace))
-        events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
-    return sum(event.get("cat") == "kernel" for event in events)
 
 
 def report(workload: str, device: torch.device, expect: list[dict[str, Any]], **more: Any) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 import common
+from count import count_kernels
 
 
 def main() -> None:
@@ -36,8 +37,8 @@ def main() -> None:
         replays = min(options.replays, 20)
         # The graph must be made while the profiler looks on: of a graph that is older, CUPTI
         # reports the copies as kernels. What the capture itself launches is taken off again.
-        capturing = common.count_kernels(lambda: capture(model, device))
-        total = common.count_kernels(lambda: replay(capture(model, device), replays)) - capturing
+        capturing = count_kernels(lambda: capture(model, device))
+        total = count_kernels(lambda: replay(capture(model, device), replays)) - capturing
         kernels = total // replays if total % replays == 0 else total / replays
         more = {"counted_by": "torch.profiler", "replay_kernels": kernels}
     else:

@@ -12,6 +12,7 @@ import time
 import torch
 
 import common
+from count import count_kernels
 
 
 def main() -> None:
@@ -31,8 +32,8 @@ def main() -> None:
 
 def count(generator: common.Generator, new: int, device: torch.device) -> None:
     """Report the kernels of one prefill and of a decode step."""
-    prefill = common.count_kernels(lambda: generator.prefill(None))
-    decode = common.count_kernels(lambda: generator.decode(new, None))
+    prefill = count_kernels(lambda: generator.prefill(None))
+    decode = count_kernels(lambda: generator.decode(new, None))
     if decode % new:
         sys.exit(f"{decode} kernels in {new} decode steps: the steps are not alike, use --new 1")
     step = decode // new

@@ -12,7 +12,6 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -22,6 +21,8 @@ from typing import Any
 try:
     import torch
     import torch.distributed as dist
+
+    from count import count_kernels
 except ImportError as error:
     sys.exit(f"{error}; run: python -m pip install torch")
 
@@ -55,7 +56,7 @@ def main() -> None:
             dist.barrier()
             torch.cuda.synchronize()
             if options.count_with:
-                kernels[name] = count_kernels(stage)
+                kernels[name] = count_kernels(stage, dist.barrier)
                 continue
             with nvtx(name):
                 stage()
@@ -138,24 +139,6 @@ def decode(model: Mlp, options: argparse.Namespace, sleep_s: float, sleeps: list
 def nvtx(name: str) -> Any:
     """Return a range."""
     return torch.cuda.nvtx.range(name) if torch.cuda.is_available() else nullcontext()
-
-
-def count_kernels(stage: Callable[[], None]) -> int:
-    """Return the number of kernels that a stage launches, as torch.profiler records them."""
-    activities = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities):  # Its first start may miss some.
-        torch.zeros(1, device="cuda")
-        torch.cuda.synchronize()
-    dist.barrier()
-    torch.cuda.synchronize()
-    with torch.profiler.profile(activities=activities) as profiler:
-        stage()
-        torch.cuda.synchronize()
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(file))
-        events = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
-    return sum(event.get("cat") == "kernel" for event in events)
 
 
 if __name__ == "__main__":

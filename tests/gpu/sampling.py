@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import verdicts
+
 TIME_LIMIT = 1.03
 """Sampled over untraced decode, both the minimum of all repetitions."""
 
@@ -40,11 +42,7 @@ def main() -> int:
         print(__doc__, file=sys.stderr)
         return 2
     out = Path(sys.argv[1])
-    failed = False
-    for passed, text in [*times(out / "run"), *records(out / "merge")]:
-        print({True: "PASS", False: "FAIL", None: "NOTE"}[passed], text)
-        failed |= passed is False
-    return int(failed)
+    return verdicts.show([*times(out / "run"), *records(out / "merge")])
 
 
 def times(folder: Path) -> Iterator[tuple[bool | None, str]]:

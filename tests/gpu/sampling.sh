@@ -6,65 +6,28 @@
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
 set -uo pipefail
-
-if [ $# -ne 3 ]; then
-  sed -n '2,7s/^# //p' "$0" >&2
-  exit 2
-fi
-for file in "$1" "$2"; do
-  [ -f "$file" ] || { echo "$0: no file $file; build it with cargo build --release" >&2; exit 2; }
-done
-here=$(cd "$(dirname "$0")" && pwd) || exit 2
-collector=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-launch=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
-mkdir -p "$3" || exit 2
-out=$(cd "$3" && pwd)
-if [ -n "$(ls -A "$out")" ]; then
-  echo "$0: $out is not empty; give a new folder" >&2
-  exit 2
-fi
-python=${PYTHON:-python3}
-limit_s=${STEP_TIMEOUT_S:-120}
+. "$(dirname "$0")/head.sh"
+begin 120 "$@"
+need "torch, transformers"
 rounds=${ROUNDS:-3}
 one_in=16
-results=$out/results.txt
-: >"$results"
-mkdir "$out/run" "$out/spool" "$out/merge"
-
-say() { echo "$*" | tee -a "$results"; }
-
-if ! "$python" -c 'import torch, transformers' 2>"$out/import.log"; then
-  say "SKIP no torch or transformers for $python: $(tail -1 "$out/import.log")"
-  exit 0
-fi
-if ! "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
-  say "SKIP no GPU"
-  exit 0
-fi
-unset LD_PRELOAD CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH
 
 # run NAME [VARIABLE=VALUE]... -- COMMAND...: keeps run/NAME.out and run/NAME.err.
 run() {
-  local name=$1 settings=() status
+  local name=$1 settings=()
   shift
   while [ "$1" != -- ]; do
     settings+=("$1")
     shift
   done
   shift
-  timeout --kill-after=15 "$limit_s" env ${settings[@]+"${settings[@]}"} "$@" \
-    >"$out/run/$name.out" 2>"$out/run/$name.err"
-  status=$?
-  [ "$status" -eq 0 ] || say "FAIL $name: exit status $status: $(tail -1 "$out/run/$name.err")"
-  return "$status"
+  limited "run/$name" env ${settings[@]+"${settings[@]}"} "$@"
 }
 
 # traced NAME [VARIABLE=VALUE]... -- COMMAND...: the same under the collector, with a bundle.
 traced() {
-  local name=$1
   run "$1" LD_PRELOAD="$collector" STAGE2_OUT="$out/spool/$1" STAGE2_SUMMARY=off "${@:2}" &&
-    { "$launch" merge --spool "$out/spool/$name" -o "$out/merge/$name" >"$out/merge/$name.log" 2>&1 ||
-      say "FAIL $name: no bundle: $(tail -1 "$out/merge/$name.log")"; }
+    limited "merge/$1" "$launch" merge --spool "$out/spool/$1" -o "$out/merge/$1"
 }
 
 # Every decode step is a range `step`, also where nobody looks on; the GPU is waited for at the end
@@ -102,7 +65,4 @@ done
 "$python" "$here/sampling.py" "$out" | tee -a "$results"
 grep -h '^stage2:' "$out"/run/*.err | sort | uniq -c | sed 's/^/NOTE the collector said: /' |
   tee -a "$results"
-passed=$(grep -c '^PASS' "$results")
-failed=$(grep -c '^FAIL' "$results")
-say "DONE $passed passed, $failed failed; everything is in $out"
-[ "$failed" -eq 0 ]
+finish

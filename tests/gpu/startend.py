@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 import common
+from count import count_kernels
 
 JOB, AFTER_JOB, WORKER = 5, 3, 7
 """Kernels in the range `job`, of the same thread after its end, and of the other thread."""
@@ -41,7 +42,7 @@ def main() -> None:
     reps, more = options.reps, {}
     per_rep = JOB + AFTER_JOB + WORKER + OUTER + INNER + ALONE
     if options.count_with == "torch":
-        kernels = common.count_kernels(measure)
+        kernels = count_kernels(measure)
         more = {"counted_by": "torch.profiler", "kernels": kernels}
     else:
         measure()

@@ -13,6 +13,7 @@ import threading
 import torch
 
 import common
+from count import count_kernels
 
 
 def main() -> None:
@@ -34,7 +35,7 @@ def main() -> None:
     workers = Workers(generators, options)
     total = None
     if options.count_with == "torch":
-        total = common.count_kernels(workers.measure)
+        total = count_kernels(workers.measure)
     else:
         workers.measure()
     workers.finish()

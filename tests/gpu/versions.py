@@ -16,6 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import verdicts
+from verdicts import Line
+
 CASES = ("eager", "threads", "crowd", "graph", "sample")
 
 OFF = "stage2: GPU work is not recorded: "
@@ -29,9 +32,6 @@ LOSSES = (
     "unreadable_records",
     "invalid_timestamps",
 )
-
-Line = tuple[bool | None, str]
-"""Passed (None: no promise), and what was seen."""
 
 
 def main() -> int:
@@ -52,15 +52,12 @@ def main() -> int:
         rows.append([given, version(folder), *(word(passed, text) for _, passed, text in answers)])
     if not rows:
         lines.append((False, "no run to look at"))
-    for passed, text in lines:
-        print({True: "PASS", False: "FAIL", None: "NOTE"}[passed], text)
+    status = verdicts.show(lines)
     print(f"\n| given | version, driver | {' | '.join(CASES)} |")
     print("|---" * (len(CASES) + 2) + "|")
     for row in rows:
         print(f"| {' | '.join(row)} |")
-    failed = sum(passed is False for passed, _ in lines)
-    print(f"\nDONE {len(lines) - failed} passed, {failed} failed; everything is in {out}")
-    return int(failed > 0)
+    return status
 
 
 def number(folder: Path) -> int:

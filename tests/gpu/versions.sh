@@ -2,40 +2,26 @@
 # Runs the demo workload, which loads the driver and no framework, under the collector with each of
 # several CUPTIs: eager launches, threads, many threads, graphs, and a sample. Each run has to hold
 # exactly the kernels that the workload launched, or say why GPU work is not recorded; none may crash.
-# Usage: versions.sh PATH_TO_libstage2.so PATH_TO_stage2-launch PATH_TO_stage2-demo OUTDIR LIBCUPTI...
+# Usage: versions.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR PATH_TO_stage2-demo LIBCUPTI...
 # A LIBCUPTI is a file, or a folder that holds one (that of a wheel nvidia-cuda-cupti-cu11, -cu12 or
 # nvidia-cuda-cupti). Environment: PYTHON (python3), STEP_TIMEOUT_S (60), DEVICE (gpu; simulated tries
 # the script out, with libstage2_sim.so as LIBCUPTI).
 # Prints PASS, FAIL and NOTE lines and a row for each CUPTI, and keeps everything in OUTDIR. Exit
 # status: 0 when nothing failed, also for lack of a GPU, 1 when something failed, 2 for bad usage.
 set -uo pipefail
-
-if [ $# -lt 5 ]; then
-  sed -n '2,10s/^# //p' "$0" >&2
-  exit 2
-fi
-for file in "$1" "$2" "$3"; do
-  [ -f "$file" ] || { echo "$0: no file $file; build it with cargo build --release" >&2; exit 2; }
-done
-here=$(cd "$(dirname "$0")" && pwd) || exit 2
-collector=$(realpath "$1") launch=$(realpath "$2") demo=$(realpath "$3")
-mkdir -p "$4" || exit 2
-out=$(cd "$4" && pwd)
-if [ -n "$(ls -A "$out")" ]; then
-  echo "$0: $out is not empty; give a new folder" >&2
-  exit 2
-fi
+. "$(dirname "$0")/head.sh"
+[ $# -ge 5 ] || usage
+demo=$(realpath "$4")
+begin 60 "$@"
 shift 4
-python=${PYTHON:-python3}
-limit_s=${STEP_TIMEOUT_S:-60}
 device=${DEVICE:-gpu}
-unset LD_PRELOAD CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH STAGE2_RANGES STAGE2_SAMPLE
+unset STAGE2_RANGES STAGE2_SAMPLE
 
 timeout "$limit_s" "$demo" --device "$device" --rounds 1 >"$out/alone.out" 2>"$out/alone.err"
 case $? in
   0) ;;
-  3) echo "SKIP no GPU: $(tail -1 "$out/alone.err")"; exit 0 ;;
-  *) echo "FAIL the workload alone: $(tail -1 "$out/alone.err")"; exit 1 ;;
+  3) say "SKIP no GPU: $(tail -1 "$out/alone.err")"; exit 0 ;;
+  *) say "FAIL the workload alone: $(tail -1 "$out/alone.err")"; exit 1 ;;
 esac
 
 # case_of NAME: the options of the workload, and the variables of the collector.
@@ -49,15 +35,15 @@ case_of() {
   esac
 }
 
-number=0
+count=0
 for given in "$@"; do
   library=$given
   if [ -d "$given" ]; then
     library=$(find "$given" -name 'libcupti.so*' | sort | head -1)
   fi
-  number=$((number + 1))
-  folder=$out/$number
-  mkdir "$folder"
+  count=$((count + 1))
+  folder=$out/cupti/$count
+  mkdir -p "$folder"
   printf '%s\n' "$given" >"$folder/given"
   if [ ! -f "$library" ]; then
     echo "no libcupti in $given" >"$folder/missing"
@@ -76,4 +62,5 @@ for given in "$@"; do
   done
 done
 
-"$python" "$here/versions.py" "$out" | tee "$out/results.txt"
+"$python" "$here/versions.py" "$out/cupti" | tee -a "$results"
+finish
