@@ -8,6 +8,7 @@
 set -uo pipefail
 . "$(dirname "$0")/head.sh"
 begin 90 "$@"
+need torch
 cases=${CASES:-fork-untouched fork-with-ranges fork-then-parent forkserver spawn prefork os-exit main-leaves threads}
 
 for case in $cases; do

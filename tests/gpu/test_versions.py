@@ -81,6 +81,12 @@ class Versions(unittest.TestCase):
         self.assertEqual(status, 0, text)
         self.assertIn("PASS cupti-1 graph: off, as it says: CUPTI 18 of CUDA 11", text)
 
+    def test_collection_that_is_off_for_another_reason_fails(self):
+        self.run_of(self.cupti(), "graph", {}, said=versions.OFF + "no CUPTI was found\n")
+        status, text = self.main()
+        self.assertEqual(status, 1, text)
+        self.assertIn("FAIL cupti-1 graph: off: no CUPTI was found", text)
+
     def test_what_is_wrong_is_named(self):
         for document, part in (
             (metrics(step=239), "decode/step has 239 kernels, expected 240"),

@@ -21,6 +21,7 @@ survives.
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -99,13 +100,19 @@ def run_test(command: str, log: Path) -> tuple[int, str]:
         "CARGO_TERM_COLOR": "never",
     }
     with log.open("w", encoding="utf-8") as out:
+        # A session of its own: the time limit ends cargo, the test and its guests as well.
         child = subprocess.Popen(
-            ["bash", "-c", command], cwd=TREE, env=environment, stdout=out, stderr=out
+            ["bash", "-c", command],
+            cwd=TREE,
+            env=environment,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
         )
         try:
             status = child.wait(TIME_LIMIT_S)
         except subprocess.TimeoutExpired:
-            child.kill()
+            os.killpg(child.pid, signal.SIGKILL)
             child.wait()
             status = -1
     return status, log.read_text(encoding="utf-8", errors="replace")
@@ -158,7 +165,8 @@ def main() -> int:
     if chosen.words:
         mutations = [one for one in mutations if any(word in one.name for word in chosen.words)]
     if not mutations:
-        sys.exit(f"no mutation in {HERE} has such a name")
+        named = f" whose name contains {' or '.join(chosen.words)}" if chosen.words else ""
+        sys.exit(f"{HERE} holds no *.patch{named}")
     if chosen.applies:
         fine = [applies(one, ROOT) for one in mutations]
         print(f"{sum(fine)} of {len(fine)} patches apply")
