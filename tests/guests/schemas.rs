@@ -258,6 +258,7 @@ pub fn hostile_payloads() {
         given(STATIC + 99, 4, at),
         given(u64::MAX, 4, at),
         given(long, 2, at),
+        given(long, 4, at),
         given(long, 1 << 20, edge),
         given(long, usize::MAX - 1, edge),
         given(sys::NVTX_PAYLOAD_ENTRY_TYPE_CSTRING.into(), usize::MAX, edge),
