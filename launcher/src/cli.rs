@@ -1,13 +1,16 @@
 //! Words of the command line -> what the user wants.
 
+mod hints;
+
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::env::PROBE_GPU;
 use crate::operators::Annotation;
 use crate::terminal::Verbosity;
+pub(crate) use hints::{is_setting, no_setting};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,8 +58,8 @@ pub(crate) struct Cli {
     /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,
-    /// Capture of Nsight Systems (.sqlite, .nsys-rep or .csv) that the kernels for ncu are chosen by,
-    /// where no pass knows them; may be repeated
+    /// Choose kernels for ncu from this nsys capture (.sqlite, .nsys-rep or .csv) if no pass recorded
+    /// any; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) nsys: Vec<PathBuf>,
     /// The workload: a command and its arguments, taken as they are (no shell)
@@ -81,10 +84,10 @@ pub(crate) struct Options {
     /// Print every command and environment change, and run nothing
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
-    /// Let a run without any GPU work end with the workload's exit status, not with 70
+    /// Exit with the workload's status even if no GPU work was recorded
     #[arg(long, global = true)]
     pub(crate) allow_empty: bool,
-    /// End with 70 also where the coverage is `partial`: records are missing
+    /// Also exit with 70 if coverage is partial (records are missing)
     #[arg(long, global = true, value_name = "COVERAGE")]
     pub(crate) fail_on: Option<FailOn>,
     /// Say more
@@ -127,8 +130,8 @@ pub(crate) enum Command {
         // Not `run_dir`: the parser would take it for the option of that name.
         #[arg(value_name = "RUN_DIR")]
         bundle: PathBuf,
-        /// Settings of the reports that are to be others than the run's: model, hardware, operators,
-        /// report, stage1; the bundle keeps them
+        /// Report settings to override: model, hardware, operators, report, stage1; the bundle keeps
+        /// them
         #[arg(value_name = "KEY=VALUE")]
         overrides: Vec<String>,
     },
@@ -238,40 +241,19 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
         let _ = error.print();
         if error.kind() == clap::error::ErrorKind::UnknownArgument
             && !words.iter().any(|word| word == OsStr::new("--"))
+            && let Some(hint) = hints::place_of_command(words.get(1..).unwrap_or_default())
         {
-            let words = words.iter().skip(1).map(crate::plan::quote).collect::<Vec<_>>().join(" ");
-            let hint = format!(
-                "\nThe command of the workload comes after `--`, e.g. stage2-launch -- {}\n",
-                crate::terminal::printable(&words)
-            );
+            let hint = format!("\n{}\n", crate::terminal::printable(&hint));
             let _ = std::io::Write::write_all(&mut anstream::stderr(), hint.as_bytes());
         }
         u8::try_from(error.exit_code()).unwrap_or(2)
     })
 }
 
-/// What to say to `word`, which stands where settings do and is none.
-pub(crate) fn no_setting(word: &str, words: &[String]) -> String {
-    let commands = Cli::command();
-    let names = commands.get_subcommands().filter(|known| !known.is_hide_set());
-    let near = names
-        .map(|known| known.get_name())
-        .find(|name| *name != word && strsim::damerau_levenshtein(name, word) <= 2);
-    let near =
-        near.map_or_else(String::new, |name| format!(" (did you mean the subcommand `{name}`?)"));
-    let place = match commands.find_subcommand(word) {
-        Some(_) => format!(" The subcommand `{word}` comes before every KEY=VALUE."),
-        None => String::new(),
-    };
-    let command = words.join(" ");
-    format!(
-        "`{word}` is neither a subcommand nor KEY=VALUE{near}.{place} To run a program, put it after \
-         `--`: stage2-launch -- {command}"
-    )
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]

@@ -54,8 +54,8 @@ impl Job {
         command: Vec<OsString>,
         nsys_files: Vec<PathBuf>,
     ) -> Result<Job, Failure> {
-        if let Some(word) = overrides.iter().find(|word| !word.contains('=')).filter(is_word) {
-            return Err(Failure::Usage(cli::no_setting(word, &overrides)));
+        if let Some(at) = overrides.iter().position(|word| !cli::is_setting(word)) {
+            return Err(Failure::Usage(cli::no_setting(at, &overrides, &command)));
         }
         let config = request(options, overrides);
         if command.is_empty() {
@@ -341,11 +341,6 @@ pub(crate) fn report_again(
         .map_err(|e| Failure::NoResult(format!("{e:#}")))?;
     tell(&record, &outcome.headline, run_dir, terminal);
     Ok(Rules::of(options).status(0, Some(&outcome), terminal))
-}
-
-/// Whether a word without `=` can be a command: `~key` takes a setting out.
-fn is_word(word: &&String) -> bool {
-    !word.starts_with('~')
 }
 
 /// `stage2-launch config`.

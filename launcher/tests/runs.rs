@@ -32,7 +32,7 @@ fn the_bundle_says_what_it_was() {
     let library = sandbox.path("libstage2.so").display().to_string();
     assert_eq!(environment["LD_PRELOAD"], json!(library));
     assert!(environment["STAGE2_OUT"].as_str().is_some_and(|out| out.ends_with("/collector")));
-    assert_eq!(environment.as_object().map(|map| map.len()), Some(6));
+    assert_eq!(environment.as_object().map(|map| map.len()), Some(7));
     assert_eq!(run["tools"]["collector"]["path"], json!(library));
     for file in ["run.json", "env.json", "config.yaml", "inputs.yaml"] {
         assert!(!sandbox.read(file).contains("hunter2"), "{file} holds the environment");
@@ -75,6 +75,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
     sandbox.executable("tools/pythagoras", "#!/bin/sh\n");
     sandbox.write("text", "echo hi\n");
     sandbox.executable("lost", "#!/no/such/interpreter\n");
+    sandbox.executable("windows", "#!/bin/sh\r\ntrue\r\n");
     for (command, code, parts) in [
         ("no-such-program", 127, ["no-such-program: command not found", "PATH"]),
         ("./no-such-program", 127, ["command not found", "check the path"]),
@@ -84,6 +85,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         ("./text", 126, ["cannot run ./text", "chmod +x"]),
         (".", 126, ["cannot run .", "folder"]),
         ("./lost", 127, ["./lost", "interpreter"]),
+        ("./windows", 127, [r#""/bin/sh\r" is not there"#, "line ends of Windows"]),
     ] {
         let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
         path.push(common::path_without_profilers());
@@ -96,6 +98,20 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         sandbox.launch(&given).assert().code(code);
         assert!(!sandbox.path("given").exists(), "{command}");
     }
+}
+
+#[test]
+fn programs_are_found_without_a_path_and_by_names_that_are_no_utf8() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.launch(&["run.mode=light", "--", "ls"]);
+    command.env_remove("PATH").assert().success();
+    let name = std::ffi::OsString::from_vec(b"b\xffn".to_vec());
+    let script = sandbox.executable("script", "#!/bin/sh\nexit 3\n");
+    std::fs::create_dir(sandbox.path("bin")).expect("folder");
+    std::fs::rename(script, sandbox.path("bin").join(&name)).expect("file");
+    let mut command = sandbox.launch(&["run.mode=light", "--"]);
+    command.arg(&name).env("PATH", sandbox.path("bin")).assert().code(3);
 }
 
 #[test]

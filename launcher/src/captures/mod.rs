@@ -123,7 +123,7 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
         return Ok(());
     }
     let text = format!(
-        "none of the captures can be merged, so there is no bundle: {}; check the names of the files",
+        "no capture can be merged, so no bundle was made: {}; check the file names",
         problems.join("; ")
     );
     Err(Failure::Usage(text))

@@ -23,7 +23,7 @@ pub(crate) use gpu::{COULD_NOT_ASK, SUBCOMMAND as PROBE_GPU, probe as probe_gpu}
 pub use gpu::{Gpu, GpuFacts};
 pub use host::Host;
 pub use python::Python;
-pub(crate) use tools::{is_executable, on_path};
+pub(crate) use tools::{is_executable, on_path, path_folders};
 
 /// Contents of `env.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

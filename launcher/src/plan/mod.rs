@@ -73,6 +73,17 @@ pub(crate) struct Pass {
     pub(crate) not_loaded: Option<String>,
 }
 
+/// Names the page of memory through which collectors are asked to flush, as `PATH:NONCE`. Its value is
+/// known when the process starts.
+pub(crate) const FLUSH_PAGE: &str = "STAGE2_FLUSH_PAGE";
+
+impl Pass {
+    /// Whether the process gets [`FLUSH_PAGE`]: it loads the collector.
+    pub(crate) fn has_flush_page(&self) -> bool {
+        self.environment.contains_key("STAGE2_OUT")
+    }
+}
+
 /// Files that get the output of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Capture {

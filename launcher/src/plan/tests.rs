@@ -193,6 +193,7 @@ fn a_simulator_takes_the_place_of_cupti() {
         " python x.py\n",
         "SIGTERM after 3 s",
         "stdout.log",
+        "# set when the process starts: STAGE2_FLUSH_PAGE=/proc/PID/fd/N:NONCE\n",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

@@ -46,7 +46,7 @@ fn plain(
     signals: &impl SignalSource,
     terminal: &Terminal,
 ) -> Ran {
-    match super::process_of(pass, spawner, signals, terminal) {
+    match super::process_of(pass, spawner, signals, terminal, |_| ()) {
         Ok(finished) => {
             let causes = super::cause_findings(&finished, pass);
             Ran {

@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// Names the page to the collectors, as `PATH:NONCE`.
-pub(crate) const VARIABLE: &str = "STAGE2_FLUSH_PAGE";
 const PAGE_BYTES: u64 = 4096;
 /// Where the numbers stand in the page, after the nonce.
 const WISHES: u64 = 8;
@@ -46,7 +44,7 @@ impl FlushPage {
         Ok(FlushPage { file, nonce })
     }
 
-    /// The value of [`VARIABLE`]. The descriptor itself is not handed down: programs may count
+    /// The value of [`crate::plan::FLUSH_PAGE`]. The descriptor itself is not handed down: programs may count
     /// theirs.
     pub(crate) fn value(&self) -> OsString {
         let (pid, fd) = (std::process::id(), self.file.as_raw_fd());

@@ -15,15 +15,15 @@ mod tee;
 mod tool;
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::sync::mpsc;
 
 use nix::sys::signal::Signal;
 
 use crate::bundle::{Bundle, PassRecord, PassStatus, WorkloadExit, now};
 use crate::finding::{Finding, Severity};
-use crate::plan::{Kind, Pass, Plan, Profiler};
+use crate::plan::{FLUSH_PAGE, Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
-use stage2_figures::text;
 
 pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;
@@ -125,9 +125,8 @@ pub(crate) fn run_passes(
         if let Some(record) = bundle.record.passes.get(at) {
             let seconds = record.duration_ms.map(|ms| format!(" in {:.1} s", ms as f64 / 1000.0));
             let ended = record.exit.map_or_else(|| "not started".into(), describe_exit);
-            let what = text::shorten(&command_line(pass), COMMAND_LIMIT);
-            terminal
-                .milestone(&format!("{title}: {ended}{} ({what})", seconds.unwrap_or_default()));
+            // Without the command: this line also reaches logs of CI, and commands hold secrets.
+            terminal.milestone(&format!("{title}: {ended}{}", seconds.unwrap_or_default()));
         }
     }
     Passed { exit, stop }
@@ -201,9 +200,6 @@ fn run_tool(
     Passed { exit: 0, stop }
 }
 
-/// Characters of a command in the line of its pass.
-const COMMAND_LIMIT: usize = 80;
-
 const INTERRUPTED: &str = "the run was interrupted";
 
 fn command_line(pass: &Pass) -> String {
@@ -246,7 +242,15 @@ fn run_pass(
     signals: &impl SignalSource,
     terminal: &Terminal,
 ) -> Passed {
-    match process_of(pass, spawner, signals, terminal) {
+    let started = |page: Option<OsString>| {
+        let Some(page) = page else { return };
+        let page = page.to_string_lossy().into_owned();
+        terminal.detail(&format!("  {FLUSH_PAGE}={page}"));
+        update(bundle, at, terminal, |record| {
+            record.environment.insert(FLUSH_PAGE.to_owned(), page);
+        });
+    };
+    match process_of(pass, spawner, signals, terminal, started) {
         Ok(finished) => keep(pass, at, finished, bundle, terminal),
         Err(error) => {
             let finding = error.finding();
@@ -264,12 +268,14 @@ fn run_pass(
     }
 }
 
-/// Runs the process of a pass to its end.
+/// Runs the process of a pass to its end. `started` gets what the plan could not know of its
+/// environment: the value of [`FLUSH_PAGE`].
 fn process_of(
     pass: &Pass,
     spawner: &impl Spawner,
     signals: &impl SignalSource,
     terminal: &Terminal,
+    started: impl FnOnce(Option<OsString>),
 ) -> Result<Finished, child::SpawnError> {
     let (sender, events) = mpsc::channel();
     signals.deliver_to(Some(sender.clone()));
@@ -278,8 +284,9 @@ fn process_of(
             child::SpawnError::new(EXIT_NO_RESULT, "the collector cannot be linked", why)
         })
         .and_then(|_link| {
-            let running = Spawned::start(spawner, pass, sender)?.supervise(pass.limits);
-            Ok(running.finish(&events, terminal))
+            let spawned = Spawned::start(spawner, pass, sender)?;
+            started(spawned.flush_page());
+            Ok(spawned.supervise(pass.limits).finish(&events, terminal))
         });
     signals.deliver_to(None);
     ended

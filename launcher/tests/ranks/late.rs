@@ -103,7 +103,7 @@ fn no_takeaway_calls_waiting_communication() {
 #[test]
 fn every_artifact_says_which_rank_ran_where() {
     let (_, page) = report(&mut captured(Some(HASH)));
-    let place = "rank 1 on node-1, 1 NVIDIA H200";
+    let place = "rank 1 on node-1, GPU 1 (NVIDIA H200)";
     for name in ["report.md", "kernels.md", "operators.md", "stakeholder_summary.md", "report.html"]
     {
         let text = page(name);

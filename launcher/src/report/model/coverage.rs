@@ -183,8 +183,8 @@ counts! {
     unbalanced_range_ends: "unbalanced range ends",
     /// Ranges still open when the capture ended.
     unclosed_ranges: "unclosed ranges",
-    /// Ranges of the workload (not of libraries) still open when its process ended normally.
-    open_at_end: "ranges of the workload open at its end",
+    /// The workload's ranges (not those of libraries) still open when its process ended normally.
+    open_at_end: "the workload's ranges open at its end",
     /// Ranges that contradict each other in the file.
     contradicting_ranges: "contradicting range records",
     /// Range names that were cut at the collector's length limit.
