@@ -135,7 +135,7 @@ fn run_json_and_env_json_of_merged_captures_say_it_too() {
         .assert()
         .success()
         .stderr(predicates::str::contains("rank 1 arrives last at 4 of 32 collectives"));
-    for name in ["run.json", "env.json"] {
+    for name in ["run.json", "env.json", "metrics.json"] {
         let text = std::fs::read_to_string(out.join(name)).expect(name);
         let file: serde_json::Value = serde_json::from_str(&text).expect(name);
         let row = &file["processes"][1];
@@ -144,5 +144,7 @@ fn run_json_and_env_json_of_merged_captures_say_it_too() {
             (&1.into(), &"node-1".into(), &"1 NVIDIA H200".into()),
             "{name}"
         );
+        // LOCAL_RANK and WORLD_SIZE.
+        assert_eq!((&row["local_rank"], &row["world_size"]), (&1.into(), &2.into()), "{name}");
     }
 }
