@@ -92,7 +92,10 @@ mod tests {
         page.file.write_all_at(&1u32.to_ne_bytes(), WATCHERS).expect("memory");
         let started = Instant::now();
         page.ask();
+        // A machine that is busy wakes a thread late, so the upper bound is loose; the limit itself
+        // is compared as it is.
         assert!((PATIENCE..PATIENCE * 20).contains(&started.elapsed()), "{:?}", started.elapsed());
+        assert!(PATIENCE <= Duration::from_millis(200), "a signal is not held back longer");
         assert!(page.file.set_len(0).is_err(), "sealed");
     }
 }
