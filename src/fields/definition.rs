@@ -112,7 +112,7 @@ impl Definitions {
 
     /// Takes in what was registered since the last time.
     fn look(&mut self) {
-        let last = self.registry.last().min(crate::registry::MAX_ENTRIES as u32);
+        let last = self.registry.last();
         let missing = std::mem::take(&mut self.missing);
         for number in missing.into_iter().chain(self.seen + 1..=last) {
             match self.registry.get(number) {
