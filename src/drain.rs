@@ -75,7 +75,7 @@ pub fn run(shared: &'static Shared) -> Finished {
         still: Stillness::default(),
         forks_noted: 0,
     };
-    let mut request = FlushRequest::find();
+    let mut request = shared.flush_page.as_deref().and_then(FlushRequest::find);
     let mut watch = last_thread::Watch::new(&shared.helpers);
     let mut finished = Finished::Told;
     drain.meet_process();
