@@ -88,11 +88,8 @@ fn finish_at_once() {
 fn finish() {
     let _uncancelled = Uncancelled::new();
     let Some(shared) = state::shared() else { return };
-    if !is_process_of(shared) {
-        // Nobody there would finish.
-        state::forked();
-    }
-    if !begin(shared) {
+    // Another one has no thread that would finish; what it stored, its parent might read.
+    if !is_process_of(shared) || !begin(shared) {
         return;
     }
     if shared.done.wait(EXIT_PATIENCE) {
