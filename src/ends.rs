@@ -1,4 +1,4 @@
-//! The ends of the process into a whole trace file: exit handlers, `quick_exit`, `_exit`, `_Exit`.
+//! Ends the trace file at every end of the process: exit handlers, `quick_exit`, `_exit`, `_Exit`.
 //!
 //! `_exit` and `_Exit` run no handlers, and workers of Python's `multiprocessing` and of prefork
 //! servers end by them. So this library has functions of those names, which the preloaded one puts

@@ -164,7 +164,7 @@ mod tests {
             let _blocked = Blocked::all();
             helpers.note(|| {
                 scope.spawn(|| {
-                    quiet::let_requests_to_end_in();
+                    quiet::unblock_termination_signals();
                     tell.send((false, own())).expect("heard");
                     waits()
                 });

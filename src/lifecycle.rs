@@ -150,7 +150,7 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
         shared.ready.set();
         shared.done.set();
         if let Ok(Finished::Alone) = finished {
-            quiet::let_requests_to_end_in();
+            quiet::unblock_termination_signals();
             // Where this is the last thread, the C library ends the process when it returns. It
             // does not know of threads of CUPTI's that they are not the guest's.
             if shared.helpers.any_alive() {

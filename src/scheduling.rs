@@ -1,4 +1,4 @@
-//! Our thread into one that is scheduled like any other, on the processors of the main thread.
+//! Gives our thread ordinary scheduling, on the main thread's processors.
 //!
 //! The thread that starts us may be pinned, or run before all others (`SCHED_FIFO`), for the sake of
 //! its own work; ours inherits both. `taskset`, `numactl` or `chrt --idle` of the whole guest holds for

@@ -16,7 +16,7 @@ use crate::registry::{Entry as Registered, Found, Kind, Registry};
 pub const STATIC_IDS: u64 = 1 << 24;
 /// The first identifier that we give out; above it the number of the registration.
 pub const DYNAMIC_IDS: u64 = 1 << 32;
-/// Entries of a schema, and of an enumeration, that are kept.
+/// Entries of a schema that are kept.
 pub const MAX_ENTRIES: usize = 64;
 /// Entries of an enumeration that are kept.
 pub const MAX_VALUES: usize = 256;
