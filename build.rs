@@ -31,16 +31,34 @@ fn substitutes() -> Option<PathBuf> {
         return None;
     }
     let folder = Path::new(&variable("OUT_DIR")?).join("substitutes");
-    fs::create_dir_all(&folder).ok()?;
-    fs::copy(library("libgcc_eh.a")?, folder.join("libgcc_s.a")).ok()?;
+    match substitute_in(&folder) {
+        Ok(()) => Some(folder),
+        Err(problem) => {
+            println!(
+                "cargo:warning={problem}: libstage2.so will need more than libc.so.6, and dynamic \
+                 musl programs will not start with it preloaded; install the C compiler gcc with \
+                 its static libgcc_eh.a"
+            );
+            None
+        }
+    }
+}
+
+/// Makes the libraries in `folder`; says what failed.
+fn substitute_in(folder: &Path) -> Result<(), String> {
+    let cannot_write = |error| format!("{} cannot be written ({error})", folder.display());
+    fs::create_dir_all(folder).map_err(cannot_write)?;
+    let unwinder = library("libgcc_eh.a").ok_or("libgcc_eh.a not found")?;
+    fs::copy(unwinder, folder.join("libgcc_s.a")).map_err(cannot_write)?;
+    let libc = library("libc.so").ok_or("libc.so not found")?;
     // Where it is no script it names no loader.
-    if let Ok(script) = fs::read_to_string(library("libc.so")?)
+    if let Ok(script) = fs::read_to_string(libc)
         && let Some((before, behind)) = script.split_once("AS_NEEDED")
         && let Some((_, after)) = behind.split_once(')')
     {
-        fs::write(folder.join("libc.so"), format!("{before}{after}")).ok()?;
+        fs::write(folder.join("libc.so"), format!("{before}{after}")).map_err(cannot_write)?;
     }
-    Some(folder)
+    Ok(())
 }
 
 /// The path of a library that the C compiler links with.

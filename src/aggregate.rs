@@ -98,11 +98,12 @@ impl Instances {
 /// The tables.
 pub struct Aggregates {
     row_of: FxHashMap<Key, u32>,
-    rows: Vec<(Key, Row, [usize; 2])>,
+    /// Each with the union of its device.
+    rows: Vec<(Key, Row, usize)>,
     instances: FxHashMap<u32, Instances>,
     unions: Unions,
-    /// (top of path or `None` for everything, device) to its union.
-    union_of: FxHashMap<(Option<u32>, u32), usize>,
+    /// By device.
+    union_of: FxHashMap<u32, usize>,
 }
 
 impl Default for Aggregates {
@@ -122,13 +123,13 @@ impl Default for Aggregates {
 pub type Ran = Option<(u64, u64)>;
 
 impl Aggregates {
-    /// Counts a piece of work. `top`: the outermost part of its path.
-    pub fn add(&mut self, key: Key, top: u32, ran: Ran, bytes: u64, counters: &Counters) {
+    /// Counts a piece of work.
+    pub fn add(&mut self, key: Key, ran: Ran, bytes: u64, counters: &Counters) {
         let index = match self.row_of.get(&key) {
             Some(&index) => index,
-            None => self.new_row(key, top, counters),
+            None => self.new_row(key, counters),
         };
-        let Some((_, row, unions)) = self.rows.get_mut(index as usize) else { return };
+        let Some((_, row, union)) = self.rows.get_mut(index as usize) else { return };
         row.calls += 1;
         row.bytes = row.bytes.saturating_add(bytes);
         let Some((start, end)) = ran else { return };
@@ -138,13 +139,11 @@ impl Aggregates {
         row.timed += 1;
         row.total_ns = row.total_ns.saturating_add(duration);
         row.histogram.add(duration);
-        for &mut union in unions {
-            self.unions.add(union, start, end);
-        }
+        self.unions.add(*union, start, end);
     }
 
     /// The row of a key that has none yet.
-    fn new_row(&mut self, key: Key, top: u32, counters: &Counters) -> u32 {
+    fn new_row(&mut self, key: Key, counters: &Counters) -> u32 {
         let key = if self.rows.len() < MAX_ROWS {
             key
         } else {
@@ -156,16 +155,10 @@ impl Aggregates {
         if let Some(&index) = self.row_of.get(&key) {
             return index;
         }
-        let unions = [None, Some(top)].map(|part| {
-            // The sum over all is exact whatever happens; stages are bounded.
-            if self.union_of.len() >= MAX_ROWS && part.is_some() {
-                return usize::MAX;
-            }
-            *self.union_of.entry((part, key.device)).or_insert_with(|| self.unions.create())
-        });
+        let union = *self.union_of.entry(key.device).or_insert_with(|| self.unions.create());
         let index = self.rows.len() as u32;
         self.row_of.insert(key, index);
-        self.rows.push((key, Row::default(), unions));
+        self.rows.push((key, Row::default(), union));
         index
     }
 
@@ -201,8 +194,8 @@ pub struct Totals {
     pub rows: Vec<(Key, Row)>,
     /// Instances by path.
     pub instances: FxHashMap<u32, Instances>,
-    /// Time in which a GPU was busy, by (top of path, or `None` for everything) and device.
-    pub busy: FxHashMap<(Option<u32>, u32), Busy>,
+    /// Time in which a GPU was busy, by device.
+    pub busy: FxHashMap<u32, Busy>,
 }
 
 #[cfg(test)]
@@ -217,21 +210,20 @@ mod tests {
     fn calls_times_and_busy_time() {
         let (mut aggregates, counters) = (Aggregates::default(), Counters::default());
         for ran in [Some((10, 20)), Some((15, 30)), None, Some((40, 41))] {
-            aggregates.add(key(1, 1), 1, ran, 0, &counters);
+            aggregates.add(key(1, 1), ran, 0, &counters);
         }
         let totals = aggregates.finish();
         let (_, row) = &totals.rows[0];
         assert_eq!((row.calls, row.timed, row.total_ns), (4, 3, 26));
         assert_eq!((row.min_ns, row.max_ns), (1, 15));
-        assert_eq!(totals.busy[&(None, 0)].busy_ns, 21);
-        assert_eq!(totals.busy[&(Some(1), 0)].busy_ns, 21);
+        assert_eq!(totals.busy[&0].busy_ns, 21);
     }
 
     #[test]
     fn rows_are_bounded_and_what_is_folded_is_counted_and_kept_in_the_sums() {
         let (mut aggregates, counters) = (Aggregates::default(), Counters::default());
         for name in 0..MAX_ROWS as u32 + 10 {
-            aggregates.add(key(1, name), 1, Some((0, 5)), 0, &counters);
+            aggregates.add(key(1, name), Some((0, 5)), 0, &counters);
         }
         assert_eq!(counters.aggregates_folded.get(), 10);
         let totals = aggregates.finish();

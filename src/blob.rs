@@ -8,6 +8,8 @@ pub const BLOB_BYTES: usize = 280;
 pub const MAX_PAYLOADS: usize = 8;
 /// In front of a payload: the identifier of its schema, and how many of its bytes follow.
 const HEAD_BYTES: usize = 8 + 2;
+/// In the length of a payload: there were more bytes.
+const CUT: u16 = 1 << 15;
 
 /// The payloads of one call.
 pub struct Blob {
@@ -22,6 +24,8 @@ pub struct Payload<'a> {
     pub schema: u64,
     /// Its bytes, as far as they were kept.
     pub bytes: &'a [u8],
+    /// There were more.
+    pub is_cut: bool,
 }
 
 impl Blob {
@@ -37,11 +41,12 @@ impl Blob {
 
     /// Adds a payload; of its bytes as many as there is room for.
     pub fn add(&mut self, schema: u64, bytes: &[u8]) {
-        let bytes = &bytes[..bytes.len().min(self.room())];
-        if !bytes.is_empty() {
+        let kept = &bytes[..bytes.len().min(self.room())];
+        if !kept.is_empty() {
+            let cut = if kept.len() < bytes.len() { CUT } else { 0 };
             self.put(&schema.to_ne_bytes());
-            self.put(&(bytes.len() as u16).to_ne_bytes());
-            self.put(bytes);
+            self.put(&(kept.len() as u16 | cut).to_ne_bytes());
+            self.put(kept);
         }
     }
 
@@ -70,9 +75,10 @@ pub fn payloads(mut blob: &[u8]) -> impl Iterator<Item = Payload<'_>> {
     std::iter::from_fn(move || {
         let (schema, rest) = blob.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
-        let (bytes, rest) = rest.split_at_checked(u16::from_ne_bytes(*length).into())?;
+        let length = u16::from_ne_bytes(*length);
+        let (bytes, rest) = rest.split_at_checked((length & !CUT).into())?;
         blob = rest;
-        Some(Payload { schema: u64::from_ne_bytes(*schema), bytes })
+        Some(Payload { schema: u64::from_ne_bytes(*schema), bytes, is_cut: length & CUT != 0 })
     })
 }
 
@@ -89,8 +95,8 @@ mod tests {
         blob.add(8, b"no room");
         let kept = BLOB_BYTES - 2 * HEAD_BYTES - 3;
         let expected = [
-            Payload { schema: 1 << 24, bytes: b"abc" },
-            Payload { schema: u64::MAX, bytes: &[9; 1000][..kept] },
+            Payload { schema: 1 << 24, bytes: b"abc", is_cut: false },
+            Payload { schema: u64::MAX, bytes: &[9; 1000][..kept], is_cut: true },
         ];
         assert_eq!(payloads(blob.bytes()).collect::<Vec<_>>(), expected);
         assert_eq!(payloads(&blob.bytes()[..HEAD_BYTES]).count(), 0);

@@ -55,7 +55,7 @@ pub struct Counters {
     pub incomplete: Counter,
     pub beyond_limits: Counter,
     pub calls_turned_away: Counter,
-    /// Fields of ranges, or payloads whole, that were left out: behind pointers, of kinds that are
+    /// Payload fields, or whole payloads, that were left out: behind pointers, of kinds that are
     /// not read, beyond what is kept, or contrary to their schema. The spool has it as a fact.
     pub range_fields: Counter,
     /// GPU records left out because `STAGE2_RANGES` does not ask for them.

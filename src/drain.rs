@@ -75,7 +75,7 @@ pub fn run(shared: &'static Shared) -> Finished {
         still: Stillness::default(),
         forks_noted: 0,
     };
-    let mut request = FlushRequest::find();
+    let mut request = shared.flush_page.as_deref().and_then(FlushRequest::find);
     let mut watch = last_thread::Watch::new(&shared.helpers);
     let mut finished = Finished::Told;
     drain.meet_process();
@@ -303,12 +303,9 @@ impl Drain {
             counters.invalid_timestamps.increment();
         }
         if self.shared.options.shows_summary() {
-            let (path, top) = match place {
-                Place::UNKNOWN => (UNATTRIBUTED, UNATTRIBUTED),
-                place => (place.path, self.names.top_of(place.path)),
-            };
+            let path = if place == Place::UNKNOWN { UNATTRIBUTED } else { place.path };
             let key = Key { path, work, device: ran.device };
-            self.aggregates.add(key, top, timed, bytes, counters);
+            self.aggregates.add(key, timed, bytes, counters);
         }
         let queue = Queue { id: 0, device: ran.device, context: ran.context, stream: ran.stream };
         let queue = self.names.queue(queue, &mut self.output);

@@ -1,4 +1,4 @@
-//! The ends of the process into a whole trace file: exit handlers, `quick_exit`, `_exit`, `_Exit`.
+//! Ends the trace file at every end of the process: exit handlers, `quick_exit`, `_exit`, `_Exit`.
 //!
 //! `_exit` and `_Exit` run no handlers, and workers of Python's `multiprocessing` and of prefork
 //! servers end by them. So this library has functions of those names, which the preloaded one puts
@@ -88,11 +88,8 @@ fn finish_at_once() {
 fn finish() {
     let _uncancelled = Uncancelled::new();
     let Some(shared) = state::shared() else { return };
-    if !is_process_of(shared) {
-        // Nobody there would finish.
-        state::forked();
-    }
-    if !begin(shared) {
+    // Another one has no thread that would finish; what it stored, its parent might read.
+    if !is_process_of(shared) || !begin(shared) {
         return;
     }
     if shared.done.wait(EXIT_PATIENCE) {

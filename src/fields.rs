@@ -33,7 +33,7 @@ const OFFSETS: u64 = (sys::NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE
     | sys::NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE) as u64;
 /// Of the flags of an entry: whether it is the message, a time, or neither.
 const ROLE: u64 = 3 << 10;
-/// Payloads that are bytes for other payloads, and payloads that are only bytes.
+/// Schema id of a payload that other payloads refer to.
 const REFERENCED: u64 = 1022;
 
 /// A value of a field.
@@ -62,7 +62,7 @@ pub struct Said {
     pub category: Option<u32>,
     /// The name of the first schema that has one.
     pub schema: Vec<u8>,
-    /// Entries and payloads that were left out.
+    /// Entries and payloads that were left out or cut.
     pub skipped: u64,
 }
 
@@ -116,10 +116,16 @@ impl Reader<'_> {
                 None => self.said.skipped += 1,
             }
         } else if text_unit(payload.schema) == Some(1) {
-            self.keep(b"payload", Some(text(bytes)));
+            let value = text(bytes);
+            // Of what follows the NUL nothing is missed.
+            let is_cut = payload.is_cut && !bytes.contains(&0);
+            let is_counted = matches!(&value, Value::Text(text) if text.len() > MAX_TEXT);
+            self.said.skipped += u64::from(is_cut && !is_counted);
+            self.keep(b"payload", Some(value));
         } else {
             // Arrays are not kept.
-            let one = basic(payload.schema).filter(|basic| bytes.len() / basic.bytes == 1);
+            let is_one = |basic: &Basic| bytes.len() / basic.bytes == 1 && !payload.is_cut;
+            let one = basic(payload.schema).filter(is_one);
             let value = one.and_then(|basic| basic.value(bytes.get(..basic.bytes)?));
             self.keep(b"payload", value);
         }
@@ -273,7 +279,7 @@ impl Reader<'_> {
             Some(value @ (Value::Text(_) | Value::Registered(_)))
                 if entry.flags & ROLE == message =>
             {
-                self.said.message = Some(value);
+                self.said.message = Some(self.shortened(value));
             }
             Some(Value::U64(category)) if is(entry.kind, sys::NVTX_PAYLOAD_ENTRY_TYPE_CATEGORY) => {
                 self.said.category = u32::try_from(category).ok();
@@ -288,10 +294,22 @@ impl Reader<'_> {
     fn keep(&mut self, name: &[u8], value: Option<Value>) {
         match value {
             Some(value) if self.said.fields.len() < MAX_FIELDS => {
+                let value = self.shortened(value);
                 self.said.fields.push((name.to_vec(), value));
             }
             _ => self.said.skipped += 1,
         }
+    }
+
+    /// The value with as much of a text as is kept.
+    fn shortened(&mut self, mut value: Value) -> Value {
+        if let Value::Text(text) = &mut value
+            && text.len() > MAX_TEXT
+        {
+            text.truncate(MAX_TEXT);
+            self.said.skipped += 1;
+        }
+        value
     }
 }
 
@@ -335,10 +353,10 @@ impl Enumeration {
     }
 }
 
-/// A text up to its NUL, cut.
+/// A text up to its NUL.
 fn text(bytes: &[u8]) -> Value {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    Value::Text(bytes[..end.min(MAX_TEXT)].to_vec())
+    Value::Text(bytes[..end].to_vec())
 }
 
 fn is(kind: u64, of: u32) -> bool {

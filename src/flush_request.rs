@@ -4,7 +4,7 @@
 //! It is a page of memory that all processes of a run share, named in a variable as
 //! `PATH:NONCE`. It cannot shrink (a seal), so that no look at it ever fails.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -29,6 +29,12 @@ struct Page {
     granted: AtomicU32,
 }
 
+/// What the launcher says about its page. For a start only: our thread never looks at an environment
+/// that the guest may be changing.
+pub fn variable() -> Option<OsString> {
+    std::env::var_os(VARIABLE)
+}
+
 /// This process looks for wishes until it is dropped.
 pub struct FlushRequest {
     page: &'static Page,
@@ -36,13 +42,9 @@ pub struct FlushRequest {
 }
 
 impl FlushRequest {
-    /// Finds the page. `None` where no launcher offers one: nothing is lost but the last flush period
-    /// of a process that a signal ends.
-    pub fn find() -> Option<Self> {
-        Self::read(&std::env::var_os(VARIABLE)?)
-    }
-
-    fn read(value: &OsStr) -> Option<Self> {
+    /// Finds the page that the [`variable`] names. `None` where no launcher offers one: nothing is
+    /// lost but the last flush period of a process that a signal ends.
+    pub fn find(value: &OsStr) -> Option<Self> {
         let bytes = value.as_bytes();
         let colon = bytes.iter().rposition(|&byte| byte == b':')?;
         let nonce = std::str::from_utf8(bytes.get(colon + 1..)?).ok()?.parse::<u64>().ok()?;
@@ -120,7 +122,7 @@ mod tests {
     }
 
     fn find(file: &File, nonce: u64) -> Option<FlushRequest> {
-        FlushRequest::read(OsStr::new(&format!("/proc/self/fd/{}:{nonce}", file.as_raw_fd())))
+        FlushRequest::find(OsStr::new(&format!("/proc/self/fd/{}:{nonce}", file.as_raw_fd())))
     }
 
     fn numbers(file: &File) -> [u32; 3] {
@@ -149,9 +151,9 @@ mod tests {
         assert!(find(&page(libc::F_SEAL_SHRINK), 8).is_none(), "another one");
         let plain = tempfile::NamedTempFile::new().expect("a file");
         for value in ["", "7", "/nonexistent:7", "/dev/zero:0", "/proc/self/fd/1:x"] {
-            assert!(FlushRequest::read(OsStr::new(value)).is_none(), "{value}");
+            assert!(FlushRequest::find(OsStr::new(value)).is_none(), "{value}");
         }
         let value = format!("{}:0", plain.path().display());
-        assert!(FlushRequest::read(OsStr::new(&value)).is_none());
+        assert!(FlushRequest::find(OsStr::new(&value)).is_none());
     }
 }

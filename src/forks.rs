@@ -32,8 +32,8 @@ static PARENT: AtomicU32 = AtomicU32::new(0);
 /// This process was forked after CUDA was initialised.
 static AFTER_CUDA: AtomicBool = AtomicBool::new(false);
 
-/// Has forks of the guest pass by here. Called once, when the library is loaded: before a fork
-/// could be under way that misses it.
+/// Registers the fork handlers. Called once, when the library is loaded, so that no fork can already
+/// be under way and miss them.
 pub fn watch() {
     // Its page is there then: a page that has to be brought while a fork copies memory is waited
     // for until the fork is over, and the child would not see what is stored there.

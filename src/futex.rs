@@ -6,7 +6,7 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Something that happens once. Setting it and waiting for it are async-signal-safe.
 #[derive(Debug, Default)]
@@ -90,22 +90,21 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A point in time.
-struct Deadline(Instant, libc::timespec);
+/// A point in time of the monotonic clock.
+struct Deadline(libc::timespec);
 
 impl Deadline {
     fn after(patience: Duration) -> Self {
-        let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `at` is a valid place; the call cannot fail for this clock.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
+        let mut at = now();
         let ns = at.tv_nsec + libc::c_long::from(patience.subsec_nanos() as i32);
         at.tv_sec += patience.as_secs() as libc::time_t + ns / 1_000_000_000;
         at.tv_nsec = ns % 1_000_000_000;
-        Deadline(Instant::now() + patience, at)
+        Deadline(at)
     }
 
     fn is_over(&self) -> bool {
-        Instant::now() >= self.0
+        let now = now();
+        (now.tv_sec, now.tv_nsec) >= (self.0.tv_sec, self.0.tv_nsec)
     }
 
     /// Sleeps until the deadline, a signal, or a wake-up, while the word has the value.
@@ -115,11 +114,18 @@ impl Deadline {
         // SAFETY: the word and the time are alive during the call. Whatever it returns, the caller
         // looks at the word and the clock again.
         unsafe {
-            let at = &raw const self.1;
+            let at = &raw const self.0;
             let any = libc::FUTEX_BITSET_MATCH_ANY;
             libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, at, none, any);
         }
     }
+}
+
+fn now() -> libc::timespec {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid place; the call cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now
 }
 
 fn wake() -> libc::c_int {
@@ -128,6 +134,8 @@ fn wake() -> libc::c_int {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]

@@ -7,7 +7,6 @@ use std::hash::Hash;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
-use stage2_figures::is_library_domain;
 use stage2_spool::{NONE, Path, Queue, Record, Shape};
 
 /// Takes the records of a spool in order.
@@ -76,10 +75,6 @@ pub struct Interner {
     queues: Numbers<Queue>,
     paths: Numbers<Path>,
     path_list: Vec<Path>,
-    /// The outermost part of each path that is the program's, else the outermost.
-    tops: Vec<u32>,
-    /// Whether the innermost part of each path is a library's.
-    library: Vec<bool>,
     /// Bytes of each path's text.
     lengths: Vec<u32>,
     /// The outermost part of each path whose text has [`END_BYTES`]; 0 for none.
@@ -106,8 +101,6 @@ impl Interner {
             queues: Numbers::new(),
             paths: Numbers::new(),
             path_list: Vec::new(),
-            tops: Vec::new(),
-            library: Vec::new(),
             lengths: Vec::new(),
             heads: Vec::new(),
             last_queue: Queue::default(),
@@ -245,15 +238,9 @@ impl Interner {
     }
 
     fn new_path(&mut self, key: Path, sink: &mut impl Sink) -> u32 {
-        let Path { parent, name, domain, .. } = key;
+        let Path { parent, name, .. } = key;
         let id = self.paths.give(key, usize::MAX);
         self.path_list.push(Path { id, ..key });
-        let library = domain != NONE && is_library_domain(self.text(domain));
-        // A library's range around it is no part of the program.
-        let top = self.top_of(parent);
-        let is_top = parent == NONE || !library && self.is_library_top(top);
-        self.tops.push(if is_top { id } else { top });
-        self.library.push(library);
         let own = self.text(name).len() as u32;
         let length = of_path(&self.lengths, parent).map_or(own, |n| n.saturating_add(1 + own));
         self.lengths.push(length);
@@ -290,16 +277,6 @@ impl Interner {
     /// What [`Interner::path`] numbered.
     pub fn path_of(&self, id: u32) -> Option<&Path> {
         self.path_list.get((id as usize).checked_sub(1)?)
-    }
-
-    /// The outermost part of a path that is the program's; where all are a library's, the
-    /// outermost; 0 for none.
-    pub fn top_of(&self, path: u32) -> u32 {
-        of_path(&self.tops, path).unwrap_or(path)
-    }
-
-    fn is_library_top(&self, top: u32) -> bool {
-        (top as usize).checked_sub(1).and_then(|i| self.library.get(i)) == Some(&true)
     }
 
     /// A path as text, its parts joined by `/`; a long one without its middle. Not escaped.

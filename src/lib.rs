@@ -19,7 +19,8 @@
 //! | keep | [`aggregate`], [`intern`] | attributed work | bounded tables, numbers |
 //! | show | [`drain`], [`summary`] | records, tables | the spool, the table at exit |
 //!
-//! Producers and transformers do not know each other; [`state`] holds all static state.
+//! Producers and transformers do not know each other; [`state`] holds the phase and everything that is
+//! recorded; the other statics are process-wide switches beside their only users.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

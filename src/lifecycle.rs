@@ -81,7 +81,9 @@ pub fn start_child() -> Option<&'static Shared> {
     let started = start();
     if started.is_none() && state::advance(Phase::Idle, Phase::Ended) {
         diag::warn(format_args!(
-            "off: process {} took too long to start; nothing is recorded",
+            "off: the collector did not start within {} s in forked process {}; nothing is recorded \
+             there. Use the start method spawn, or report this.",
+            START_PATIENCE.as_secs(),
             std::process::id()
         ));
     }
@@ -136,8 +138,8 @@ pub fn start_gpu() {
     shared.wake_drain();
 }
 
+/// The caller has all signals blocked, which the thread inherits.
 fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
-    let blocked = Blocked::all();
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
         scheduling::be_ordinary();
         let finished = barrier::own_thread(|| drain::run(shared));
@@ -148,13 +150,15 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
         shared.ready.set();
         shared.done.set();
         if let Ok(Finished::Alone) = finished {
-            quiet::let_requests_to_end_in();
-            // SAFETY: what the C library does when the last thread of a process ends; threads of
-            // CUPTI's, of which it does not know that they are not the guest's, may be left.
-            unsafe { libc::exit(0) };
+            quiet::unblock_termination_signals();
+            // Where this is the last thread, the C library ends the process when it returns. It
+            // does not know of threads of CUPTI's that they are not the guest's.
+            if shared.helpers.any_alive() {
+                // SAFETY: what the C library does when the last thread of a process ends.
+                unsafe { libc::exit(0) };
+            }
         }
     });
-    drop(blocked);
     // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
     let _ = shared.drain.set(spawned?.thread().clone());
     Ok(())

@@ -20,7 +20,7 @@ use crate::event::{Event, Want, What};
 use crate::handle::Handle;
 use crate::state::{self, Shared};
 use crate::thread::{self, NOT_TRACKED};
-use crate::{barrier, clock, sample, stack};
+use crate::{barrier, clock, sample};
 use message::Text;
 use payload::Payloads;
 
@@ -59,8 +59,7 @@ fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
 /// The first call in a forked child.
 #[cold]
 fn handle_first<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
-    let start = || stack::on_own(None, state::start_child);
-    barrier::enter(fallback, || (), || start().map_or(fallback, body))
+    barrier::enter(fallback, || (), || state::start_child().map_or(fallback, body))
 }
 
 fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {

@@ -172,10 +172,9 @@ impl Pool {
         left < self.pooled / LOW
     }
 
-    /// Bytes of address space, without those of the extra buffers.
+    /// Bytes of address space, with those of the extra buffers.
     pub fn bytes(&self) -> usize {
-        let end = self.pooled.checked_sub(1).and_then(|last| self.extent(last as u32));
-        end.map_or(0, |(start, size)| start as usize + size - self.start as usize)
+        self.layout.bytes()
     }
 
     /// The oldest buffer that CUPTI handed back.

@@ -1,4 +1,4 @@
-//! A thread of the guest that runs our code into one that does not notice: signals, cancellation.
+//! Keeps signals and cancellation away from a guest thread while it runs our code.
 
 use std::ffi::c_int;
 use std::io;
@@ -86,7 +86,7 @@ impl Drop for Blocked {
 }
 
 /// Lets this thread get the signals that ask a process to end: no other one is left to get them.
-pub fn let_requests_to_end_in() {
+pub fn unblock_termination_signals() {
     // SAFETY: the set is initialised by the first call; the old one is not asked for.
     unsafe {
         let mut set = std::mem::zeroed();

@@ -14,6 +14,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 pub const MAX_ENTRIES: usize = 1 << 16;
 /// Bytes of all entries that are kept.
 const MAX_BYTES: usize = 4 << 20;
+/// Entries and bytes that texts may take up: a guest may register one for each request, and what
+/// domains and schemas say, all else is read by.
+const MAX_ENTRIES_FOR_TEXTS: usize = MAX_ENTRIES / 4 * 3;
+const MAX_BYTES_FOR_TEXTS: usize = MAX_BYTES / 4 * 3;
 const SLOT_BYTES: usize = size_of::<AtomicU32>();
 const MAP_BYTES: usize = MAX_ENTRIES * SLOT_BYTES + MAX_BYTES;
 
@@ -73,7 +77,10 @@ pub enum Found {
 /// The table.
 pub struct Registry {
     map: AtomicPtr<u8>,
+    /// Numbers of places that were given out.
     next: AtomicU32,
+    /// Numbers without a place that were given out, behind those with one.
+    placeless: AtomicU32,
     used: AtomicU32,
 }
 
@@ -83,6 +90,7 @@ impl Registry {
         Registry {
             map: AtomicPtr::new(ptr::null_mut()),
             next: AtomicU32::new(0),
+            placeless: AtomicU32::new(0),
             used: AtomicU32::new(0),
         }
     }
@@ -141,16 +149,18 @@ impl Registry {
         fill: impl FnOnce(&mut Place<'_>),
     ) -> (u32, bool) {
         self.prepare();
-        // Beyond the last number all entries share it: it has no place in the table.
-        let one_more = |next: u32| next.checked_add(1);
-        let number = self
-            .next
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
-            .map_or(u32::MAX, |before| before + 1);
-        let Some(slot) = self.slots().get(number as usize - 1) else { return (number, false) };
+        let (max_entries, max_bytes) = match kind {
+            Kind::Text => (MAX_ENTRIES_FOR_TEXTS, MAX_BYTES_FOR_TEXTS),
+            Kind::Domain | Kind::Schema | Kind::Enumeration => (MAX_ENTRIES, MAX_BYTES),
+        };
+        let one_more = |next: u32| (next < max_entries as u32).then_some(next + 1);
+        let place = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        let Ok(index) = place else { return (self.placeless_number(), false) };
+        let number = index + 1;
+        let Some(slot) = self.slots().get(index as usize) else { return (number, false) };
         let needed = HEAD_BYTES.saturating_add(length);
         let take = |used: u32| {
-            let end = (used as usize).checked_add(needed).filter(|&end| end <= MAX_BYTES)?;
+            let end = (used as usize).checked_add(needed).filter(|&end| end <= max_bytes)?;
             Some(end as u32)
         };
         let Ok(start) = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else {
@@ -168,12 +178,26 @@ impl Registry {
         (number, true)
     }
 
+    /// A number for what has no place in the table. Beyond the last number all share it.
+    fn placeless_number(&self) -> u32 {
+        let last = u32::MAX - MAX_ENTRIES as u32;
+        let one_more = |count: u32| (count < last).then_some(count + 1);
+        let before = self.placeless.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        before.map_or(u32::MAX, |before| MAX_ENTRIES as u32 + 1 + before)
+    }
+
+    /// Whether a number is one without a place that was given out.
+    fn is_placeless(&self, number: u32) -> bool {
+        let index = number.checked_sub(MAX_ENTRIES as u32 + 1);
+        index.is_some_and(|index| index < self.placeless.load(Ordering::Acquire))
+    }
+
     /// Adds a text.
     pub fn add_text(&self, kind: Kind, domain: u32, text: &[u8]) -> (u32, bool) {
         self.add(kind, domain, 0, text.len(), |place| place.put(text))
     }
 
-    /// Numbers that were given out so far: 1 to this one.
+    /// Numbers of places that were given out so far: 1 to this one.
     pub fn last(&self) -> u32 {
         self.next.load(Ordering::Acquire)
     }
@@ -185,7 +209,9 @@ impl Registry {
             Some(EMPTY) => return Found::Nothing,
             Some(REFUSED) => return Found::Refused,
             Some(start) => start as usize - 1,
-            None if (1..=self.last()).contains(&number) => return Found::Refused,
+            None if (1..=self.last()).contains(&number) || self.is_placeless(number) => {
+                return Found::Refused;
+            }
             None => return Found::Nothing,
         };
         let bytes = self.bytes();
@@ -271,22 +297,41 @@ mod tests {
     #[test]
     fn a_full_table_refuses_says_so_and_keeps_what_it_has() {
         let registry = Registry::new();
-        assert_eq!(registry.add_text(Kind::Text, 0, b"first"), (1, true));
-        assert_eq!(registry.add_text(Kind::Text, 0, &vec![7; MAX_BYTES]), (2, false));
+        let add = |text: &[u8]| registry.add_text(Kind::Domain, 0, text);
+        assert_eq!(add(b"first"), (1, true));
+        assert_eq!(add(&vec![7; MAX_BYTES]), (2, false));
         assert_eq!(registry.get(2), Found::Refused);
         for number in 3..=MAX_ENTRIES as u32 {
-            assert_eq!(registry.add_text(Kind::Text, 0, b"x"), (number, true));
+            assert_eq!(add(b"x"), (number, true));
         }
         let beyond = MAX_ENTRIES as u32 + 1;
-        assert_eq!(registry.add_text(Kind::Text, 0, b"x"), (beyond, false));
+        assert_eq!(add(b"x"), (beyond, false));
         assert_eq!(
             (registry.get(beyond), registry.get(beyond + 1)),
             (Found::Refused, Found::Nothing)
         );
         assert_eq!(text_of(&registry, 1).as_deref(), Some(&b"first"[..]));
-        registry.next.store(u32::MAX - 1, Ordering::Relaxed);
-        let last = [0, 1].map(|_| registry.add_text(Kind::Text, 0, b"x"));
-        assert_eq!(last, [(u32::MAX, false); 2]);
+        registry.placeless.store(u32::MAX - MAX_ENTRIES as u32 - 1, Ordering::Relaxed);
+        assert_eq!([add(b"x"), add(b"x")], [(u32::MAX, false); 2]);
+        assert_eq!(registry.get(u32::MAX), Found::Refused);
+    }
+
+    #[test]
+    fn texts_leave_room_for_domains_and_schemas() {
+        let many = Registry::new();
+        let of_many = (0..2 * MAX_ENTRIES).filter(|_| many.add_text(Kind::Text, 0, b"x").1).count();
+        let few = Registry::new();
+        let long = vec![7; 1 << 10];
+        let of_few = (0..8 << 10).filter(|_| few.add_text(Kind::Text, 0, &long).1).count();
+        assert_eq!(of_many, MAX_ENTRIES_FOR_TEXTS);
+        assert_eq!(of_few, MAX_BYTES_FOR_TEXTS / (HEAD_BYTES + long.len()));
+        for registry in [many, few] {
+            let (number, kept) = registry.add_text(Kind::Domain, 0, b"NCCL");
+            assert!(kept);
+            assert_eq!(text_of(&registry, number).as_deref(), Some(&b"NCCL"[..]));
+            assert!(registry.add(Kind::Schema, number, 0, 4, |place| place.put(b"abcd")).1);
+            assert_eq!(registry.get(number + 2), Found::Nothing);
+        }
     }
 
     #[test]

@@ -1,12 +1,14 @@
-//! Our thread into one that is scheduled like any other, on the processors of the main thread.
+//! Gives our thread ordinary scheduling, on the main thread's processors.
 //!
 //! The thread that starts us may be pinned, or run before all others (`SCHED_FIFO`), for the sake of
-//! its own work; ours inherits both. `taskset` or `numactl` of the whole guest holds for us as well.
+//! its own work; ours inherits both. `taskset`, `numactl` or `chrt --idle` of the whole guest holds for
+//! us as well, but nothing that goes before all others.
 //!
 //! A guest may have a seccomp filter that ends the process at a scheduling call. So no such call is
 //! made where nothing has to change, or under a filter of the guest's own: then our thread stays as
 //! it began. The filter of a container, which its first process has as well, only refuses.
 
+use std::ffi::c_int;
 use std::fs;
 
 use crate::diag;
@@ -15,15 +17,17 @@ use crate::diag;
 pub fn be_ordinary() {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let (own, main) = (text("/proc/thread-self/status"), text("/proc/self/status"));
-    let class = !is_ordinary_class(&text("/proc/thread-self/stat"));
+    let class_now = class(&text("/proc/thread-self/stat"));
+    let class = class(&text("/proc/self/stat")).map(below_real_time);
+    let class = class.filter(|_| class != class_now);
     let processors = field(&own, "Cpus_allowed:") != field(&main, "Cpus_allowed:");
-    if !class && !processors {
+    if class.is_none() && !processors {
         return;
     }
     if may_kill(&own, || text("/proc/1/status")) {
         diag::info(format_args!(
-            "our thread keeps the scheduling of the thread that came first: the process has a \
-             seccomp filter"
+            "The collector's thread keeps the scheduling of the thread that started it: changing it \
+             could make the guest's seccomp filter end the process."
         ));
         return;
     }
@@ -31,12 +35,12 @@ pub fn be_ordinary() {
 }
 
 /// A failure leaves the thread as it was.
-fn change(class: bool, processors: bool) {
+fn change(class: Option<c_int>, processors: bool) {
     // SAFETY: the places are valid and of the sizes given; 0 is this thread.
     unsafe {
-        if class {
-            let ordinary: libc::sched_param = std::mem::zeroed();
-            libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary);
+        if let Some(class) = class {
+            let parameters: libc::sched_param = std::mem::zeroed();
+            libc::sched_setscheduler(0, class, &raw const parameters);
         }
         if processors {
             let mut main: libc::cpu_set_t = std::mem::zeroed();
@@ -54,9 +58,17 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Of a `stat` file: the policy is the 41st field; the name, the second one, may hold anything.
-fn is_ordinary_class(stat: &str) -> bool {
-    let behind = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    behind.split_whitespace().nth(38) == Some("0")
+fn class(stat: &str) -> Option<c_int> {
+    let (_, behind) = stat.rsplit_once(')')?;
+    behind.split_whitespace().nth(38)?.parse().ok()
+}
+
+/// A class, or the ordinary one where it goes before all others.
+fn below_real_time(class: c_int) -> c_int {
+    match class {
+        libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE => libc::SCHED_OTHER,
+        class => class,
+    }
 }
 
 /// Whether a seccomp filter may end the process for a scheduling call.
@@ -91,9 +103,15 @@ mod tests {
     #[test]
     fn the_class_is_found_behind_any_name() {
         let stat = |policy| format!("7 (a) b) (c) S{} {policy} 0 0", " 1".repeat(37));
-        assert!(is_ordinary_class(&stat(0)));
-        assert!(!is_ordinary_class(&stat(1)));
-        assert!(!is_ordinary_class(""));
-        assert!(is_ordinary_class(&fs::read_to_string("/proc/thread-self/stat").expect("stat")));
+        assert_eq!([class(&stat(0)), class(&stat(5)), class("")], [Some(0), Some(5), None]);
+        let own = fs::read_to_string("/proc/thread-self/stat").expect("stat");
+        assert_eq!(class(&own), Some(0));
+    }
+
+    #[test]
+    fn our_thread_goes_before_nobody() {
+        let classes = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE];
+        assert_eq!(classes.map(below_real_time), classes);
+        assert_eq!([1, 2, 6].map(below_real_time), [libc::SCHED_OTHER; 3]);
     }
 }

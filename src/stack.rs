@@ -1,4 +1,4 @@
-//! A thread of the guest that may have little stack left into one that has enough for a start.
+//! Runs a closure on a stack of our own, for guest threads that have little left.
 //!
 //! A start reads the environment, resolves paths and makes a thread: more than the smallest stack
 //! that a thread may have (16 KiB) holds beside what the guest does on it.

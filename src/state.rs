@@ -1,4 +1,5 @@
-//! The one place with static state: which phase we are in, and what all threads share.
+//! Which phase we are in, and everything that is recorded. Other statics are process-wide switches
+//! beside their only users.
 //!
 //! ```text
 //!            start()               stop()                 drain thread has finished
@@ -12,6 +13,7 @@
 //! the phase. A generation is what one process records. A forked child begins with the next one and
 //! leaves everything of its parent's alone: other threads may have been in the middle of it.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
@@ -22,9 +24,11 @@ use stage2_spool::GpuNs;
 
 use crate::counters::Counters;
 use crate::event::Events;
+use crate::flush_request;
 use crate::forks;
 use crate::futex::{Flag, Lock};
 use crate::gate::{Gate, Started};
+use crate::glob::RangeFilter;
 use crate::job::JobFacts;
 use crate::last_thread::Helpers;
 use crate::options::Options;
@@ -53,7 +57,11 @@ static PHASE: AtomicU8 = AtomicU8::new(Phase::Idle as u8);
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
 /// How many forks led from the process that loaded us to this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
-/// How a forked child starts, as a `fn() -> Option<&'static Shared>`; null before the first start.
+/// The ranges that the last start in this process, or in one that it was forked from, was asked for:
+/// what a forked child registers before it starts has to be matched as well.
+static RANGES: AtomicPtr<RangeFilter> = AtomicPtr::new(ptr::null_mut());
+/// How a forked child starts, as a `fn() -> Option<&'static Shared>`; null until the constructor has
+/// run.
 static START: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 /// Held while a thread starts us: NVTX before CUDA 12.9 may do that from several threads at once. No
@@ -101,7 +109,15 @@ pub fn share(shared: Shared) -> Option<&'static Shared> {
         drop(unsafe { Box::from_raw(shared) });
         return None;
     }
-    self::shared()
+    let shared = self::shared()?;
+    RANGES.store((&raw const shared.options.ranges).cast_mut(), Ordering::Release);
+    Some(shared)
+}
+
+/// The ranges that were asked for. A forked child has those of its parent before its own start.
+pub fn range_filter() -> Option<&'static RangeFilter> {
+    // SAFETY: null, or a part of what `share` leaked; nobody changes it.
+    unsafe { RANGES.load(Ordering::Acquire).as_ref() }
 }
 
 /// How many forks led from the process that loaded us to this one.
@@ -123,7 +139,7 @@ pub fn set_start(start: fn() -> Option<&'static Shared>) {
     START.store(start as *mut (), Ordering::Release);
 }
 
-/// Whether this is a forked child that has not started yet, and whose parent had.
+/// Whether this is a forked child that has not started yet.
 pub fn is_new_child() -> bool {
     phase() == Phase::Idle
         && generation() > 0
@@ -153,6 +169,8 @@ pub struct Shared {
     pub job: JobFacts,
     /// See `job`.
     pub job_at_gpu_start: OnceLock<JobFacts>,
+    /// Where the launcher asks for flushes, as the environment said at the start.
+    pub flush_page: Option<OsString>,
     /// Events from guest threads to the drain thread.
     pub events: Events,
     /// What was seen and lost.
@@ -198,6 +216,7 @@ impl Shared {
             pid: std::process::id(),
             job: JobFacts::from_env(),
             job_at_gpu_start: OnceLock::new(),
+            flush_page: flush_request::variable(),
             events: Events::new(),
             counters: Counters::default(),
             gate: Gate::default(),

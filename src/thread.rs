@@ -308,7 +308,10 @@ pub fn pop(domain: u32) -> Step {
         let gate = closed.is_some_and(|unit| unit.gate);
         Step { depth: Some(depth), gate, ..Step::UNTRACKED }
     });
-    step.count_beyond(-1).take_inherited()
+    // With ranges of its own open there, it closes one of those: they are within the inherited ones.
+    let closes_own = !step.tracked && with_state(|state| state.beyond.get() > 0) == Some(true);
+    let step = step.count_beyond(-1);
+    if closes_own { step } else { step.take_inherited() }
 }
 
 fn with_domain(id: u32, step: impl FnOnce(&mut Domain) -> Step) -> Step {

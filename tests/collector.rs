@@ -181,6 +181,16 @@ fn our_thread_is_scheduled_as_the_main_thread_is_and_not_as_the_one_that_came_fi
 }
 
 #[test]
+fn our_thread_is_of_the_main_threads_class_where_that_may_wait() {
+    let left = Guest::new("idle_class").run();
+    let stdout = left.expect_quiet(0).stdout();
+    let tasks: Vec<&str> = stdout.lines().collect();
+    assert_eq!(tasks.len(), 2, "{stdout}");
+    assert_eq!(tasks[0], tasks[1]);
+    assert!(tasks[0].ends_with("Some(\"5\")"), "SCHED_IDLE: {stdout}");
+}
+
+#[test]
 fn a_child_that_execs_writes_a_spool_of_its_own() {
     let left = Guest::new("fork_exec").run();
     left.expect_quiet(0);

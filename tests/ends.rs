@@ -3,6 +3,7 @@
 #[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 mod common;
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Guest, counts};
@@ -54,6 +55,15 @@ fn a_child_in_its_parents_memory_ends_alone() {
 }
 
 #[test]
+fn a_child_in_its_parents_memory_that_runs_the_exit_handlers_ends_alone() {
+    let left = guest("exit_in_the_same_memory").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(left.stdout(), "child=9\n");
+    assert_eq!(spool.kernels()["after"], 5);
+    assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+}
+
+#[test]
 fn a_process_whose_main_thread_ends_does_not_outlive_its_other_threads() {
     for (hazard, kernels, said) in [
         ("main_ends", counts(&[]), ""),
@@ -67,6 +77,27 @@ fn a_process_whose_main_thread_ends_does_not_outlive_its_other_threads() {
         assert_eq!((spool.kernels(), left.stdout().as_str()), (kernels, said), "{hazard}");
         assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
     }
+}
+
+#[test]
+fn a_thread_that_starts_beside_cupti_is_the_guests_and_outlives_the_main_thread() {
+    let left = guest("main_ends_beside_a_start").env("STAGE2_SIM_FAULT", "slow-enable=700").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!(left.stdout(), "worked on, started in time: true\n");
+    assert_eq!((spool.ending, spool.losses()), (Ending::Complete, Losses::default()));
+}
+
+#[test]
+fn a_process_in_a_pid_namespace_that_sees_the_outer_proc_lives_on() {
+    let arguments = ["-Urpf", "--"];
+    let allowed = Command::new("unshare").args(arguments).arg("true").output();
+    if !allowed.as_ref().is_ok_and(|output| output.status.success()) {
+        return common::not_allowed(&format!("no user namespaces here: {allowed:?}"));
+    }
+    let unshare = arguments.iter().fold(Guest::program("unshare"), Guest::argument);
+    let left = unshare.argument(common::built("guest")).argument("lives_on").run();
+    let spool = left.expect_quiet(0).spool();
+    assert_eq!((left.stdout().as_str(), spool.ending), ("worked on\n", Ending::Complete));
 }
 
 #[test]

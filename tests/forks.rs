@@ -100,6 +100,13 @@ fn children_that_are_forked_one_after_the_other_each_have_a_file() {
 }
 
 #[test]
+fn what_a_child_registers_before_its_first_range_matches_the_filter() {
+    let left = guest("fork_registers").env("STAGE2_RANGES", "decode@llm").run();
+    assert_eq!(left.stderr(), "");
+    assert_eq!(children(&left, 1)[0].kernels(), counts(&[("decode", 5)]));
+}
+
+#[test]
 fn children_of_children_are_recorded_and_say_whose_they_are() {
     let left = guest("fork_chain").run();
     let (root, children) = (left.spool(), children(&left, 2));

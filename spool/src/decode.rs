@@ -265,7 +265,7 @@ fn field(c: &mut Cursor<'_>) -> Option<Option<Field>> {
     Some(Some(Field { name, value }))
 }
 
-/// A field that files of before do not have.
+/// A field that older files lack.
 fn later(c: &mut Cursor<'_>) -> Option<u64> {
     if c.left() == 0 { Some(0) } else { c.u64() }
 }

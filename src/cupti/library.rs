@@ -73,7 +73,7 @@ const NUMBER_OF_11_8: u32 = 18;
 
 /// Why this CUPTI must not be used in this process, if so. `loaded`: the libraries of the process.
 pub(super) fn refusal(version: u32, file: &Path, driver: c_int, loaded: &[PathBuf]) -> Option<Off> {
-    let safe = toolkit_at_least(version, file) >= (12, 0) || driver < KERNEL_HANDLES_SINCE;
+    let safe = !may_be_of_cuda_11(version, file) || driver < KERNEL_HANDLES_SINCE;
     if safe || has_runtimes_of_cuda_11_only(loaded) {
         return None;
     }
@@ -103,11 +103,11 @@ fn runtime_major(file: &Path) -> Option<u32> {
     Some(version.split('.').find_map(|part| part.parse().ok()).unwrap_or(0))
 }
 
-/// The oldest CUDA version that a CUPTI may be of. Where its number leaves that open its file name
-/// tells: a major version (`libcupti.so.12`), or a year and a release (11.8: `libcupti.so.2022.3.0`).
-fn toolkit_at_least(version: u32, file: &Path) -> (u32, u32) {
+/// Whether a CUPTI may be of CUDA 11. Where its number leaves that open its file name tells: a major
+/// version (`libcupti.so.12`), or a year and a release (11.8: `libcupti.so.2022.3.0`).
+fn may_be_of_cuda_11(version: u32, file: &Path) -> bool {
     if version > NUMBER_OF_11_8 {
-        return (12, 2);
+        return false;
     }
     let real = file.canonicalize();
     let is_12 = |path: &Path| {
@@ -117,7 +117,7 @@ fn toolkit_at_least(version: u32, file: &Path) -> (u32, u32) {
         Some(if first < 100 { first >= 12 } else { (first, numbers.next()?) >= (2022, 4) })
     };
     let says = is_12(file).or_else(|| is_12(real.as_deref().ok()?));
-    if says == Some(true) { (12, 0) } else { (11, 8) }
+    says != Some(true)
 }
 
 /// The version, where it is one that can be read here.

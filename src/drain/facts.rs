@@ -21,8 +21,9 @@ impl Drain {
             self.output.fact("fork.unrecorded", format!("GPU work: {why}"));
             if self.shared.options.gpu && forks::is_first_to_tell() {
                 diag::warn(format_args!(
-                    "GPU work of process {} is not recorded: {why}; start it by spawn, or before the \
-                     parent uses CUDA; the same goes for other forks of that parent",
+                    "GPU work of process {} is not recorded: {why}; start it with `spawn`, or fork it \
+                     before the parent uses CUDA. This applies to every fork of that parent and is \
+                     said once.",
                     self.shared.pid
                 ));
             }

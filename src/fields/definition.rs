@@ -16,7 +16,7 @@ use crate::registry::{Entry as Registered, Found, Kind, Registry};
 pub const STATIC_IDS: u64 = 1 << 24;
 /// The first identifier that we give out; above it the number of the registration.
 pub const DYNAMIC_IDS: u64 = 1 << 32;
-/// Entries of a schema, and of an enumeration, that are kept.
+/// Entries of a schema that are kept.
 pub const MAX_ENTRIES: usize = 64;
 /// Entries of an enumeration that are kept.
 pub const MAX_VALUES: usize = 256;
@@ -112,7 +112,7 @@ impl Definitions {
 
     /// Takes in what was registered since the last time.
     fn look(&mut self) {
-        let last = self.registry.last().min(crate::registry::MAX_ENTRIES as u32);
+        let last = self.registry.last();
         let missing = std::mem::take(&mut self.missing);
         for number in missing.into_iter().chain(self.seen + 1..=last) {
             match self.registry.get(number) {

@@ -332,3 +332,40 @@ fn any_bytes_as_payloads_and_registrations_are_survived() {
         let _ = read(&bytes, 1, &mut guest.definitions);
     }
 }
+
+#[test]
+fn texts_that_are_cut_are_counted_once() {
+    let mut guest = Guest::new();
+    let long = vec![b'a'; 1000];
+    let of_text = |text: &[u8], skipped: u64, said: &Said| {
+        assert_eq!(fields(said), [("payload", Value::Text(text.to_vec()))]);
+        assert_eq!(said.skipped, skipped, "{} bytes", text.len());
+    };
+    of_text(&long[..MAX_TEXT], 1, &guest.call(CSTRING.into(), &long));
+    of_text(&long[..MAX_TEXT], 1, &guest.call(CSTRING.into(), &long[..MAX_TEXT + 1]));
+    of_text(&long[..MAX_TEXT], 0, &guest.call(CSTRING.into(), &long[..MAX_TEXT]));
+    // One that finds less room because of another payload before it.
+    let mut blob = Blob::new();
+    blob.add(SIZE.into(), &[0; 8]);
+    blob.add(REFERENCED, &[0; 100]);
+    let room = blob.room();
+    blob.add(CSTRING.into(), &long);
+    let said = read(blob.bytes(), 1, &mut guest.definitions);
+    assert_eq!((said.skipped, &said.fields[1].1), (1, &Value::Text(long[..room].to_vec())));
+    // A message, too.
+    let message = u64::from(sys::NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE) | FIXED_ARRAY;
+    guest.of_static(&[array(message, 260, entry(CHAR, "name"))]);
+    let said = guest.call(ID, &long[..260]);
+    assert_eq!((said.skipped, said.message), (1, Some(Value::Text(long[..MAX_TEXT].to_vec()))));
+}
+
+#[test]
+fn an_array_is_not_taken_for_one_value_because_it_was_cut() {
+    let mut guest = Guest::new();
+    let mut blob = Blob::new();
+    blob.add(REFERENCED, &[0; 250]);
+    assert_eq!(blob.room(), 10);
+    blob.add(SIZE.into(), &[0; 16]);
+    let said = read(blob.bytes(), 1, &mut guest.definitions);
+    assert_eq!((said.skipped, said.fields), (1, Vec::new()));
+}

@@ -17,7 +17,7 @@ use crate::{barrier, state};
 pub(super) fn create_domain(name: Text<'_>) -> Handle {
     barrier::catch(Handle::NULL, || {
         name.with_bytes(|name| {
-            let globs = state::shared().map_or(0, |s| s.options.ranges.match_domain(name));
+            let globs = state::range_filter().map_or(0, |ranges| ranges.match_domain(name));
             let library = stage2_figures::is_library_domain(name);
             Handle::new(add_text(Kind::Domain, 0, name), globs, library)
         })
@@ -27,7 +27,7 @@ pub(super) fn create_domain(name: Text<'_>) -> Handle {
 pub(super) fn register_string(domain: Handle, text: Text<'_>) -> Handle {
     barrier::catch(Handle::NULL, || {
         text.with_bytes(|text| {
-            let globs = state::shared().map_or(0, |s| s.options.ranges.match_name(text));
+            let globs = state::range_filter().map_or(0, |ranges| ranges.match_name(text));
             Handle::new(add_text(Kind::Text, domain.number(), text), globs, false)
         })
     })

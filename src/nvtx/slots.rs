@@ -89,7 +89,6 @@ impl Table {
 /// # Safety
 /// `info` is null or what NVTX passes to `InitializeInjectionNvtxExtension`.
 pub unsafe fn attach_extension(info: *mut sys::nvtxExtModuleInfo_t) {
-    const SEGMENTS: usize = 16;
     if info.is_null() {
         return;
     }
@@ -100,8 +99,8 @@ pub unsafe fn attach_extension(info: *mut sys::nvtxExtModuleInfo_t) {
         if info.moduleId != sys::NVTX_EXT_PAYLOAD_MODULEID as u16 || info.segments.is_null() {
             return;
         }
-        // The module has had one segment ever since; in a further one the ids would mean others.
-        if !(1..=SEGMENTS).contains(&info.segmentsCount) {
+        // The module has one segment in every version; in a further one the ids would mean others.
+        if info.segmentsCount == 0 {
             return;
         }
         let segment = info.segments.read_unaligned();

@@ -116,6 +116,8 @@ fn the_first_threads_get_large_buffers_and_a_thousand_get_one_each_within_the_bo
     let asked = Buffers::Within { bytes: 128 << 20 };
     let (pool, counters) = (Pool::new(asked, true).unwrap(), Counters::default());
     assert_eq!(pool.bytes(), 128 << 20);
+    let with_extras = Pool::new(asked, false).unwrap().bytes();
+    assert_eq!(with_extras, (128 << 20) + EXTRA_COUNT * SMALL_BYTES);
     let sizes: Vec<usize> =
         (1..=1000).map(|thread| pool.request(thread, &counters).unwrap().1).collect();
     assert_eq!([sizes[0], sizes[24], sizes[999]], [1 << 20, 256 << 10, 64 << 10]);

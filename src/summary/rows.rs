@@ -142,13 +142,8 @@ fn work_name(summary: &Summary<'_>, key: &Key) -> String {
 
 /// Busy time of each device, by number.
 pub(super) fn busy(summary: &Summary<'_>) -> Vec<(u32, Busy)> {
-    let mut devices: Vec<(u32, Busy)> = summary
-        .totals
-        .busy
-        .iter()
-        .filter(|((part, _), _)| part.is_none())
-        .map(|(&(_, device), &busy)| (device, busy))
-        .collect();
+    let busy = summary.totals.busy.iter();
+    let mut devices: Vec<(u32, Busy)> = busy.map(|(&device, &busy)| (device, busy)).collect();
     devices.sort_by_key(|&(device, _)| device);
     devices
 }

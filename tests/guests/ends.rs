@@ -1,5 +1,6 @@
 //! How guests end their process, and what they do to the clock meanwhile.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::cuda::{self, Stream};
@@ -56,6 +57,22 @@ pub fn child_in_the_same_memory() {
         // SAFETY: ends the child, as CPython does after an exec that failed.
         unsafe { libc::_exit(9) }
     }
+    beside_a_child(end);
+}
+
+/// The same with `exit`. The child uses up the exit handlers, so the parent ends by `_exit`.
+pub fn exit_in_the_same_memory() {
+    extern "C" fn end(_: *mut libc::c_void) -> i32 {
+        // SAFETY: ends the child, as a wrong program does after an exec that failed.
+        unsafe { libc::exit(9) }
+    }
+    beside_a_child(end);
+    // SAFETY: ends the process at once, as meant.
+    unsafe { libc::_exit(0) };
+}
+
+/// Works, lets a child that has this process's memory call `end`, and works on.
+fn beside_a_child(end: extern "C" fn(*mut libc::c_void) -> i32) {
     plain();
     let mut stack = vec![0u8; 256 << 10];
     let mut status = 0;
@@ -122,6 +139,41 @@ pub fn main_ends_first() {
         println!("worked on");
     });
     end_main();
+}
+
+/// The main thread ends; another one works on, which was started while CUPTI was being started.
+pub fn main_ends_beside_a_start() {
+    static CUDA_IS_THERE: AtomicBool = AtomicBool::new(false);
+    let has_our_thread = || {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("tasks");
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+        tasks.flatten().any(|task| name(task).is_ok_and(|name| name.trim() == "stage2-drain"))
+    };
+    std::thread::spawn(|| {
+        cuda::init();
+        CUDA_IS_THERE.store(true, Ordering::Release);
+    });
+    while !has_our_thread() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // CUPTI's start follows at once, and `slow-enable` makes it last.
+    std::thread::sleep(Duration::from_millis(100));
+    let in_time = !CUDA_IS_THERE.load(Ordering::Acquire);
+    std::thread::spawn(move || {
+        while !CUDA_IS_THERE.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        println!("worked on, started in time: {in_time}");
+    });
+    end_main();
+}
+
+/// Works for a second after its last range.
+pub fn lives_on() {
+    plain();
+    std::thread::sleep(Duration::from_secs(1));
+    println!("worked on");
 }
 
 /// A range and an end, while a timer interrupts every call: `STAGE2_TEST_TIMER_US` apart, with

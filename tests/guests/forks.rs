@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cuda::Stream;
+use crate::cuda::{self, Stream};
 use crate::hazards::plain;
 use crate::nvtx::{self, client};
 
@@ -106,6 +106,22 @@ pub fn in_a_loop() {
         range(b"parent");
         wait(child(|| range(b"child")));
     }
+}
+
+/// A child that makes a domain and registers a string before its first range.
+pub fn registers() {
+    range(b"parent");
+    wait(child(|| {
+        let domain = client().domain("llm");
+        let decode = client().register(domain, "decode");
+        cuda::init();
+        let stream = Stream::new();
+        client().push_registered(domain, decode, 1);
+        stream.launch(5);
+        client().pop_in(domain);
+        stream.launch(3);
+        stream.synchronize();
+    }));
 }
 
 /// Children of children, three deep. The one in the middle uses nothing.

@@ -24,9 +24,12 @@ pub const ALL: &[(&str, fn())] = &[
     ("quick_exit", ends::quick),
     ("exit_from_a_thread", ends::from_a_thread),
     ("child_in_the_same_memory", ends::child_in_the_same_memory),
+    ("exit_in_the_same_memory", ends::exit_in_the_same_memory),
     ("main_ends", ends::main_ends),
     ("main_ends_with_cuda", ends::main_ends_with_cuda),
     ("main_ends_first", ends::main_ends_first),
+    ("main_ends_beside_a_start", ends::main_ends_beside_a_start),
+    ("lives_on", ends::lives_on),
     ("interrupted", ends::interrupted),
     ("kill", || {
         plain();
@@ -40,6 +43,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("prefork", forks::prefork),
     ("prefork_in_ranges", forks::prefork_in_ranges),
     ("fork_in_a_loop", forks::in_a_loop),
+    ("fork_registers", forks::registers),
     ("fork_chain", forks::chain),
     ("fork_among_threads", forks::among_threads),
     ("fork_silently", forks::silently),
@@ -87,6 +91,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("stack_use", delicate::stack_use),
     ("filtered", delicate::filtered),
     ("pinned", process::pinned),
+    ("idle_class", process::idle_class),
     ("close_all", process::close_all),
     ("no_stderr", || {
         // SAFETY: the number is nobody's then.

@@ -72,6 +72,22 @@ pub fn pinned() {
     })
     .join()
     .expect("ends");
+    print_scheduling();
+}
+
+/// The whole guest is of the class for what may wait, as under `chrt -i 0`.
+pub fn idle_class() {
+    // SAFETY: the place is valid; 0 is this thread.
+    unsafe {
+        let plain: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const plain);
+    }
+    client().pop();
+    print_scheduling();
+}
+
+/// Prints processors and class of the main thread, and of ours.
+fn print_scheduling() {
     for task in std::fs::read_dir("/proc/self/task").expect("tasks").flatten() {
         let text = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
         let is_main = task.file_name().to_str() == Some(&std::process::id().to_string());

@@ -51,8 +51,9 @@ impl FlushPage {
         format!("/proc/{pid}/fd/{fd}:{}", self.nonce).into()
     }
 
-    /// Asks all collectors to flush, and waits until they have, for a short time. A collector that
-    /// was killed is waited for in vain.
+    /// Asks all collectors to flush, and waits until they have, for a short time. A collector whose
+    /// process was killed, crashed or became another program by an exec is waited for in vain, at
+    /// each signal.
     pub(crate) fn ask(&self) {
         // Memory of our own: a failure would be a bug, and costs the last flush period at most.
         let _ = self.try_ask();

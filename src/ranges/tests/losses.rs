@@ -123,11 +123,3 @@ fn pieces_of_a_text_whose_event_was_lost_do_not_get_into_another() {
     let lost = guest.event(What::Push, 1, |e| e.text_is = TextIs::Lost, "");
     assert_eq!(guest.path_at(1, lost + 1), format!("short/{}/(lost)", long("b")));
 }
-
-#[test]
-fn a_handle_whose_name_was_lost_is_named_so() {
-    let mut guest = Guest::new();
-    let at = guest.event(What::Push, 1, |e| (e.string, e.domain) = (9, 5), "");
-    assert_eq!(guest.path_at(1, at + 1), "(lost)");
-    assert!(guest.records.iter().any(|r| matches!(r, Record::Path(path) if path.domain != 0)));
-}
