@@ -16,13 +16,18 @@ const NSYS: &str = "nsys";
 const NCU: &str = "ncu";
 /// `status` of a pass that ran through.
 const RAN: &str = "ok";
+/// That of one in which the workload failed.
+const FAILED: &str = "workload_failed";
 
 /// Adds the costs. `baseline` is the capture of the untraced pass, none where it left no folder;
 /// `wanted` is what the configuration says of it.
 pub(crate) fn add(report: &mut Report, baseline: Option<Capture>, wanted: Option<bool>) {
     let mut costs = PassCosts { passes: durations(&report.run.passes), ..PassCosts::default() };
     let untraced = baseline.map(|capture| super::merge(capture, RunInfo::default(), Vec::new()));
-    let rows: &[StageRow] = untraced.as_ref().map_or(&[], |untraced| &untraced.stages);
+    let rows: &[StageRow] = match untraced.as_ref().filter(|_| !baseline_failed(report)) {
+        Some(untraced) => &untraced.stages,
+        None => &[],
+    };
     costs.stages = stages(report, rows);
     if costs.stages.is_empty() {
         let recorded = !rows.is_empty();
@@ -40,6 +45,12 @@ pub(crate) fn add(report: &mut Report, baseline: Option<Capture>, wanted: Option
         finding.what = format!("baseline pass: {}", finding.what);
         report.findings.push(finding);
     }
+}
+
+/// Whether the workload failed in the baseline pass: its stages are of other work then.
+fn baseline_failed(report: &Report) -> bool {
+    let baseline = report.run.passes.iter().find(|pass| pass.name.as_deref() == Some(BASELINE));
+    baseline.and_then(|pass| pass.status.as_deref()) == Some(FAILED)
 }
 
 fn durations(passes: &[PassInfo]) -> Vec<PassDuration> {

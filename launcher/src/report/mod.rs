@@ -19,6 +19,7 @@ mod stakeholder;
 pub mod stakeholder_md;
 mod steps;
 pub(crate) mod table;
+mod workload_end;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -94,6 +95,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
     empty::explain(&mut report, collected);
+    workload_end::explain(&mut report);
     let baseline = run_dir.join(BASELINE_DIR);
     let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
