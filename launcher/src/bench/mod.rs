@@ -6,6 +6,7 @@
 
 mod compare;
 mod measure;
+mod overhead;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -31,6 +32,9 @@ const UNTRACED: &str = "untraced";
 
 /// Name of the one that stages are held against.
 const RANGES_ONLY: &str = "ranges only";
+
+/// What follows the name of a configuration that a round measures once more.
+const AGAIN: &str = " again";
 
 /// What is compared, by the name of its pass: name in the tables, and what it is.
 const CONFIGURATIONS: [(&str, &str, &str); 4] = [
@@ -145,7 +149,7 @@ impl Bench<'_> {
             let Some(pass) = first.passes.get(at) else { continue };
             let known = CONFIGURATIONS.iter().find(|(name, ..)| *name == pass.name);
             let (_, name, what) = known.copied().unwrap_or((pass.name, pass.name, ""));
-            let name = if again { format!("{name} again") } else { name.to_owned() };
+            let name = if again { format!("{name}{AGAIN}") } else { name.to_owned() };
             self.results.configurations.push(Configuration::new(name, what, pass.skip.clone()));
         }
         if let Some(&(at, _)) = slots.first() {
@@ -300,6 +304,9 @@ impl Bench<'_> {
     fn write(mut self, folder: &RunFolder) -> Result<u8, Failure> {
         let dir = folder.path();
         self.results.compare();
+        for finding in overhead::findings(&self.results) {
+            self.note(finding);
+        }
         let page = table::page(&self.results);
         let written = serde_json::to_string_pretty(&self.results)
             .context("bench.json")

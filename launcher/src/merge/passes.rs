@@ -10,9 +10,9 @@ use crate::report::model::{
 };
 
 /// Names of the passes, as `run.json` has them.
-const BASELINE: &str = "baseline";
-const COLLECT: &str = "collect";
-const NSYS: &str = "nsys";
+pub(super) const BASELINE: &str = "baseline";
+pub(super) const COLLECT: &str = "collect";
+pub(super) const NSYS: &str = "nsys";
 const NCU: &str = "ncu";
 /// `status` of a pass that ran through.
 const RAN: &str = "ok";
@@ -94,6 +94,8 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
                 pass: NSYS.to_owned(),
                 instances: range.instances,
                 host_total_ns: range.host_total_ns,
+                host_warm_instances: None,
+                host_warm_std_ns: None,
                 host_warm_median_ns: range.host_warm_median_ns,
                 ratio: None,
             });
@@ -122,6 +124,8 @@ fn cost(pass: &str, row: &StageRow) -> StageCost {
         pass: pass.to_owned(),
         instances: row.instances,
         host_total_ns: row.host_total_ns,
+        host_warm_instances: row.host_warm_instances,
+        host_warm_std_ns: row.host_warm_std_ns,
         host_warm_median_ns: row.host_warm_median_ns,
         ratio: None,
     }
@@ -139,7 +143,7 @@ fn absence(passes: &[PassInfo], wanted: Option<bool>, recorded: bool) -> String 
         }
         (Some(_), _) => "the baseline pass left no range in a file that can be read".to_owned(),
         (None, Some(false)) => "run.baseline is false".to_owned(),
-        (None, _) => "no baseline pass is on record (run.baseline=true runs one)".to_owned(),
+        (None, _) => "no baseline pass is on record".to_owned(),
     }
 }
 
@@ -160,6 +164,14 @@ fn notes(report: &Report, costs: &PassCosts) -> Vec<String> {
         notes.push(format!(
             "Stage times of nsys are left out here: {why} (see Nsight Systems against the collector)."
         ));
+    }
+    if ran.contains(BASELINE) {
+        notes.push(
+            "The baseline pass runs first, while caches of files and kernels are cold: ratios of whole \
+             passes understate what a profiler costs. Medians of stages leave the first instance out. \
+             stage2-launch bench repeats every pass and shows the noise."
+                .to_owned(),
+        );
     }
     if ran.contains(NCU) {
         notes.push(

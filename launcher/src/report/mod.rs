@@ -34,7 +34,7 @@ use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::load::stats::mean;
-use crate::merge::{self, counters, empty, fallback, merge, passes, same_name, timeline};
+use crate::merge::{self, counters, empty, fallback, merge, overhead, passes, same_name, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
@@ -102,6 +102,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     passes::add(&mut report, baseline, wanted);
     merge::steps::explain(&mut report);
     let shown = insight::add(&mut report, run_dir, &inputs.config);
+    overhead::explain(&mut report);
     let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),

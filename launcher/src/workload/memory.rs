@@ -35,7 +35,7 @@ pub(crate) fn out_of_memory(exit: Option<WorkloadExit>, said: &str) -> Option<St
     let found = found.or_else(|| last(&OF_HOST).map(|line| ("the machine", line)));
     if let Some((whose, line)) = found {
         let line = shorten(&visible(line.trim().as_bytes()), LINE_LIMIT);
-        return Some(format!("the memory of {whose} ran out; it wrote: {line}"));
+        return Some(format!("the memory of {whose} ran out; it wrote \"{line}\""));
     }
     matches!(exit, Some(WorkloadExit::Signal(9) | WorkloadExit::Code(KILLED))).then(|| {
         "the kernel's out-of-memory killer, for stage2-launch sent no SIGKILL (see `dmesg`, or \
@@ -61,7 +61,7 @@ mod tests {
         ] {
             let said = format!("loading\n{line}\nmore\n");
             let cause = out_of_memory(FAILED, &said).unwrap_or_default();
-            assert_eq!(cause, format!("the memory of {whose} ran out; it wrote: {line}"));
+            assert_eq!(cause, format!("the memory of {whose} ran out; it wrote \"{line}\""));
         }
     }
 
