@@ -57,7 +57,7 @@ fn of_pass(report: &Report, pass: &str) -> Option<Finding> {
         more => format!(" and {} more", count(more as u64)),
     };
     let disturbed = match (certain, pass) {
-        (false, _) => "; this may be noise",
+        (false, _) => "",
         (true, NSYS) if !shown => "; only its timeline is of that slower run",
         (true, _) => "; host and idle times hold that, kernels are timed by the GPU itself",
     };
@@ -110,7 +110,8 @@ fn replays_graphs(report: &Report, stage: &str) -> bool {
 
 impl Slow<'_> {
     fn in_short(&self) -> String {
-        format!("{} {} times", self.traced.stage, ratio3(self.ratio))
+        let doubt = if self.is_certain() { "" } else { " (may be noise)" };
+        format!("{} {} times{doubt}", self.traced.stage, ratio3(self.ratio))
     }
 
     /// Whether the difference stands out of the spread of the instances.
@@ -191,7 +192,7 @@ mod tests {
             let found = told(report(COLLECT, 140, warm, std_us));
             let [finding] = &found[..] else { panic!("{found:?}") };
             assert_eq!(finding.severity, Severity::Note, "{warm} {std_us}");
-            assert!(finding.why.ends_with("this may be noise"), "{finding}");
+            assert!(finding.what.ends_with("decode 1.400 times (may be noise)"), "{finding}");
         }
     }
 
