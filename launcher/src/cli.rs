@@ -36,8 +36,9 @@ Examples:
 The bundle is written to tmp/stage2/<time>-<pid>/, and tmp/stage2/latest points to it.
 Exit status: the workload's own (128+N when signal N ended it); 124 after --timeout; 127 and 126 for
 a command that is not there or cannot be run; 2 for wrong usage or configuration; 70 when profiling
-failed or recorded no GPU work (--allow-empty lets that pass), and with --fail-on partial when records
-are missing. A failing workload's own status comes before 70.";
+failed or recorded no GPU work (--allow-empty lets that pass), with --fail-on partial when records
+are missing, and with --require PASS,... when one of these passes gave nothing. A failing workload's own
+status comes before 70; nsys and ncu do not run after it, unless --keep-going says so.";
 
 /// Runs a workload and shows every GPU kernel of it, per NVTX range
 #[derive(Debug, Parser)]
@@ -90,6 +91,12 @@ pub(crate) struct Options {
     /// Also exit with 70 if coverage is partial (records are missing)
     #[arg(long, global = true, value_name = "COVERAGE")]
     pub(crate) fail_on: Option<FailOn>,
+    /// Run the passes of nsys and ncu also after the workload failed under the collector
+    #[arg(long, global = true)]
+    pub(crate) keep_going: bool,
+    /// End with 70 also where one of these passes is not there, was left out or failed
+    #[arg(long, global = true, value_name = "PASS,...", value_delimiter = ',')]
+    pub(crate) require: Vec<RequiredPass>,
     /// Say more
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
@@ -106,6 +113,31 @@ pub(crate) enum Color {
     Auto,
     Always,
     Never,
+}
+
+/// A pass that can be asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RequiredPass {
+    /// The ranges without CUPTI (run.baseline=true).
+    Baseline,
+    /// The collector.
+    Collect,
+    /// Nsight Systems.
+    Nsys,
+    /// Nsight Compute.
+    Ncu,
+}
+
+impl RequiredPass {
+    /// Its name in a plan and in `run.json`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RequiredPass::Baseline => "baseline",
+            RequiredPass::Collect => "collect",
+            RequiredPass::Nsys => "nsys",
+            RequiredPass::Ncu => "ncu",
+        }
+    }
 }
 
 /// A coverage that is not good enough.
@@ -189,6 +221,7 @@ impl Options {
             || self.run_dir.is_some()
             || self.timeout.is_some()
             || !self.annotate.is_empty()
+            || self.keep_going
     }
 
     pub(crate) fn verbosity(&self) -> Verbosity {

@@ -15,7 +15,8 @@ fn output_and_exit_status_are_the_workloads() {
     assert.code(3).stdout("in\nout\n").stderr(starts_with("err\n").and(contains("no GPU work")));
     let run = sandbox.run_json();
     assert_eq!(run["workload_exit"], json!({"code": 3}));
-    assert_eq!(run["passes"][0]["status"], "ok");
+    assert_eq!(run["passes"][0]["status"], "workload_failed");
+    assert_eq!(run["passes"][0]["why"], "the workload failed: exit status 3");
     assert_eq!(run["command"], json!(["sh", "-c", script]));
     assert!(run["finished"].is_string() && run["passes"][0]["duration_ms"].is_u64());
 }
@@ -59,7 +60,19 @@ fn a_workload_that_a_signal_ends_gives_128_and_its_number() {
     for (signal, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11)] {
         let script = format!("ulimit -c 0; kill -{signal} $$");
         sandbox.launch(&["--", "sh", "-c", &script]).assert().code(128 + number);
-        assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": number}));
+        let run = sandbox.run_json();
+        assert_eq!(run["workload_exit"], json!({"signal": number}));
+        let ended = format!("the workload failed: ended by SIG{signal}");
+        assert_eq!(
+            (&run["passes"][0]["status"], &run["passes"][0]["why"]),
+            (&json!("workload_failed"), &json!(ended))
+        );
+        for page in ["stakeholder_summary.md", "report.md", "report.html"] {
+            let text = sandbox.read(page);
+            let head: String =
+                text.chars().take(text.find("Coverage:").expect("coverage")).collect();
+            assert!(head.contains(&ended), "{page}: {head}");
+        }
     }
 }
 
@@ -135,6 +148,7 @@ fn time_runs_out() {
     let assert = sandbox.launch(&["--timeout", "1", "--", "sh", "-c", "exec sleep 60"]).assert();
     assert.code(124).stderr(contains("ended after 1 s"));
     assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": 15}));
+    assert_eq!(sandbox.run_json()["passes"][0]["status"], "timed_out");
     let stubborn = "trap '' TERM; while :; do sleep 0.1; done";
     let words = ["run.timeout_s=1", "run.kill_grace_s=0", "--", "sh", "-c", stubborn];
     sandbox.launch(&words).assert().code(124);

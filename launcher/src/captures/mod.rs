@@ -47,8 +47,8 @@ pub(crate) fn merge(
     terminal: &Terminal,
 ) -> Result<u8, Failure> {
     if options.runs_something() {
-        let text = "`merge` takes no --dry-run, --run-dir, --timeout or --annotate: it runs no \
-                    workload; its folder is named with -o DIR";
+        let text = "`merge` takes no --dry-run, --run-dir, --timeout, --annotate or --keep-going: it \
+                    runs no workload; its folder is named with -o DIR";
         return Err(Failure::Usage(text.into()));
     }
     if captures.spool.is_empty() && captures.nsys.is_empty() && captures.ncu.is_empty() {
@@ -103,7 +103,7 @@ pub(crate) fn merge(
     let result = outcome.as_ref().ok().filter(|_| merged && closed.is_ok());
     Ok(match tools.interrupted() {
         Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
-        None => Rules::of(options).status(0, result, terminal),
+        None => Rules::of(options).status(0, result, &bundle.record.passes, terminal),
     })
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) passes: Vec<Pass>,
     /// What makes a Python workload mark more ranges.
     pub(crate) hook: Option<Hook>,
+    /// Whether passes also follow a collect pass in which the workload failed.
+    pub(crate) keep_going: bool,
     /// What has to be known about them.
     pub(crate) findings: Vec<Finding>,
 }
@@ -184,6 +186,8 @@ pub(crate) struct Request<'a> {
     pub(crate) simulator: Option<PathBuf>,
     /// Captures of nsys that kernels are chosen by where no pass knows them.
     pub(crate) nsys_files: &'a [PathBuf],
+    /// `--keep-going`.
+    pub(crate) keep_going: bool,
     /// How the workload loads the collector.
     pub(crate) loading: &'a Loading,
 }
@@ -219,7 +223,8 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         let variables = hook.iter().flat_map(|hook| hook.environment.clone());
         pass.environment.extend(variables);
     }
-    Plan { run_dir: request.run_dir.clone(), passes, hook, findings }
+    let keep_going = request.keep_going;
+    Plan { run_dir: request.run_dir.clone(), passes, hook, keep_going, findings }
 }
 
 #[cfg(test)]

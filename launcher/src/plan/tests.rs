@@ -45,6 +45,7 @@ impl Case {
             inherited: &self.inherited,
             simulator: self.simulator.clone(),
             nsys_files: &[],
+            keep_going: false,
         })
     }
 

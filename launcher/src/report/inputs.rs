@@ -61,6 +61,7 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
             name: name_of(run_dir),
             command: words(run.get("command")),
             started: run.get("started").and_then(scalar),
+            workload_end: super::workload_end::of_run(&run, run_dir),
             passes: passes(&run),
             environment: facts(&env),
         },

@@ -19,6 +19,7 @@ mod stakeholder;
 pub mod stakeholder_md;
 mod steps;
 pub(crate) mod table;
+mod workload_end;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -33,7 +34,7 @@ use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::load::stats::mean;
-use crate::merge::{self, counters, empty, fallback, merge, passes, same_name, timeline};
+use crate::merge::{self, counters, empty, fallback, merge, overhead, passes, same_name, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
@@ -94,12 +95,14 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
     empty::explain(&mut report, collected);
+    workload_end::explain(&mut report);
     let baseline = run_dir.join(BASELINE_DIR);
     let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
     merge::steps::explain(&mut report);
     let shown = insight::add(&mut report, run_dir, &inputs.config);
+    overhead::explain(&mut report);
     let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),

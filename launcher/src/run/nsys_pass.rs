@@ -58,6 +58,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
             why: String::new(),
             argv: Some(profile.invocation.argv),
             exit: ended.exit,
+            workload: None,
             duration: Some(ended.duration),
             findings: Vec::new(),
         };
@@ -107,7 +108,8 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
                     let _ = raw.map(std::fs::remove_file);
                 }
                 if !ended.interrupted {
-                    findings.extend(other_end("nsys", collect, outcome.workload));
+                    findings.extend(other_end("nsys", collect, outcome.workload, &ended.log));
+                    pass.ended(outcome.workload);
                 }
                 let reports = brought_home(reports, &tool.folder, &mut findings);
                 findings.extend(environment_finding(&tool.folder, NSYS_DIR));

@@ -3,6 +3,8 @@
 mod elf;
 mod find;
 mod loading;
+mod memory;
 
 pub(crate) use find::{NotRunnable, find, why_not_started};
 pub(crate) use loading::{Loading, loading};
+pub(crate) use memory::out_of_memory;

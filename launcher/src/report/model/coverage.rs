@@ -54,9 +54,10 @@ impl Coverage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Everything that CUPTI delivered is there, timed and placed.
+    /// Everything that CUPTI delivered is there, timed and placed, and the workload ended in order as
+    /// far as is known.
     Complete,
-    /// Something is missing.
+    /// Something is missing, or the workload ended early.
     Partial,
     /// No GPU work was recorded.
     #[default]
