@@ -8,6 +8,7 @@
 //! developed (the others are forks that keep the archived serde_yaml alive), it is pure Rust
 //! without `unsafe` C heritage, it bounds aliases and nesting, and it knows the line of each value.
 
+mod advice;
 mod again;
 mod compose;
 mod defaults;
@@ -17,6 +18,7 @@ mod interpolate;
 mod node;
 mod presets;
 mod print;
+mod resolvers;
 mod schema;
 mod value;
 

@@ -2,7 +2,9 @@
 
 mod elf;
 mod find;
+mod hydra_app;
 mod loading;
 
 pub(crate) use find::{NotRunnable, find, why_not_started};
+pub(crate) use hydra_app::hydra_app;
 pub(crate) use loading::{Loading, loading};
