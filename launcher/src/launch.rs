@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord, Tool};
 use crate::captures::take_in;
+use crate::claims;
 use crate::cli::{self, Options};
 use crate::config::{self, Composed, Config, Node, Origin, Value};
 use crate::env::{self, GpuFacts};
@@ -160,33 +161,12 @@ impl Job {
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
-        plan.findings.extend(self.as_hydra_app(&config, &cwd));
+        plan.findings.extend(claims::before::before(&config, &self.command, &cwd));
         let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
         let keep_last = config.run.keep_last.map(u64::from);
         let size_limit_bytes = config.run.size_limit_bytes.map(u64::from);
         Ok(Prepared { plan, folder, library, config_yaml, inputs, keep_last, size_limit_bytes })
-    }
-
-    /// What to say of a Hydra app that is run as any other command.
-    fn as_hydra_app(&self, config: &Config, cwd: &Path) -> Option<Finding> {
-        if !config.workload.append.is_empty() {
-            return None;
-        }
-        let python_path = std::env::var_os("PYTHONPATH");
-        let app = workload::hydra_app(&self.command, cwd, python_path.as_deref())?;
-        let words = self.command.iter().map(plan::quote).collect::<Vec<_>>().join(" ");
-        Some(Finding::new(
-            Severity::Warning,
-            format!(
-                "the workload looks like a Hydra app ({}, line {}), and was run as any other command",
-                app.file.strip_prefix(cwd).unwrap_or(&app.file).display(),
-                app.line
-            ),
-            "its outputs and its configuration are not in the bundle, and a profiler or a static \
-             analysis that it has of its own stays on",
-            format!("stage2-launch workload=hydra -- {words}"),
-        ))
     }
 
     /// What `make` plans for a run in the folder `dir`.

@@ -1,5 +1,6 @@
 //! The command of the workload and the manifest of its inputs -> `inputs.yaml`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,8 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::config::hydra_key;
+use crate::files;
+use crate::report::WorkloadFacts;
 
 /// Contents of `inputs.yaml`.
 #[derive(Clone, Debug, Serialize)]
@@ -19,15 +22,21 @@ pub(crate) struct Inputs {
     pub(crate) cwd: String,
     /// The words of it that a Hydra app reads as overrides.
     pub(crate) hydra_overrides: Vec<String>,
-    /// What it says about the model, where it says it in a usual way.
+    /// What it says about the model, where it says it in a usual way; else what the workload's own
+    /// configuration says.
     pub(crate) model: Option<String>,
-    /// The list of inputs, where one was given.
+    /// Keys of the workload's own configuration that say what ran; empty: it left none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) configured: BTreeMap<String, String>,
+    /// The list of inputs, where one is known.
     pub(crate) manifest: Option<Manifest>,
 }
 
-/// The list of inputs that the user gave.
+/// The list of inputs.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Manifest {
+    /// Who named it: `inputs.manifest` of this program, or a key of the workload's configuration.
+    given_by: String,
     /// Where it lies.
     path: PathBuf,
     /// How big it is.
@@ -49,9 +58,23 @@ impl Inputs {
             simulated: false,
             cwd: cwd.to_string_lossy().into_owned(),
             model: model_of(&argv),
+            configured: BTreeMap::new(),
             hydra_overrides,
             argv,
             manifest,
+        }
+    }
+}
+
+impl Inputs {
+    /// Adds what the workload's own configuration says, where the user said nothing.
+    pub(crate) fn complete(&mut self, workload: &WorkloadFacts) {
+        self.configured.clone_from(&workload.configured);
+        self.model = self.model.take().or_else(|| workload.model.clone());
+        if let (None, Some((key, path))) = (&self.manifest, &workload.manifest) {
+            // A list that is gone by now still stands among the keys.
+            let given_by = format!("{key} of the workload's configuration");
+            self.manifest = Manifest::read(path).ok().map(|read| Manifest { given_by, ..read });
         }
     }
 }
@@ -89,17 +112,17 @@ impl Manifest {
                 path.display()
             )
         };
-        let file = std::fs::metadata(&absolute).with_context(failed)?;
-        anyhow::ensure!(file.is_file(), "{}: it is not a file", failed());
-        let size_bytes = file.len();
+        let size_bytes =
+            files::open(&absolute).and_then(|file| file.metadata()).with_context(failed)?.len();
         let entries = if size_bytes > MAX_MANIFEST_BYTES {
             None
         } else {
-            let bytes = std::fs::read(&absolute).with_context(failed)?;
+            let bytes = files::read(&absolute, MAX_MANIFEST_BYTES).with_context(failed)?;
             let text = String::from_utf8_lossy(&bytes);
             Some(parse(&text).unwrap_or_else(|| text.lines().map(str::to_owned).collect()))
         };
-        Ok(Manifest { path: absolute, size_bytes, entries })
+        let given_by = "inputs.manifest".to_owned();
+        Ok(Manifest { given_by, path: absolute, size_bytes, entries })
     }
 }
 
@@ -142,7 +165,7 @@ mod tests {
         assert_eq!(entries(b"a.png\nb.png\n"), Some(serde_json::json!(["a.png", "b.png"])));
         assert_eq!(entries(b"a: [1\n\xff"), Some(serde_json::json!(["a: [1", "\u{fffd}"])));
         assert_eq!(entries(&vec![b'a'; (1 << 20) + 1]), None);
-        assert!(Manifest::read(dir.path()).is_err_and(|e| format!("{e:#}").contains("not a file")));
+        assert!(Manifest::read(dir.path()).is_err_and(|e| format!("{e:#}").contains("a folder")));
         assert!(Manifest::read(&dir.path().join("no")).is_err());
     }
 }

@@ -26,7 +26,7 @@ pub(crate) use again::recompose;
 pub(crate) use compose::built_in;
 pub use compose::{Composed, Request, compose};
 pub use error::ConfigError;
-pub(crate) use grammar::hydra_key;
+pub(crate) use grammar::{Action, Override, hydra_key};
 pub use node::{Node, Origin, Value};
 pub use presets::built_in_group;
 pub(crate) use print::with_origins as yaml_with_origins;
