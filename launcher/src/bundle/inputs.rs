@@ -52,8 +52,11 @@ impl Inputs {
     /// What the command says.
     pub(crate) fn new(command: &[OsString], cwd: &Path, manifest: Option<Manifest>) -> Inputs {
         let argv: Vec<String> = command.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+        // What `env` sets in front of the program is no override.
+        let is_env = argv.first().is_some_and(|word| word == "env" || word.ends_with("/env"));
+        let program = argv.iter().skip(1).skip_while(|word| is_env && word.contains('='));
         let hydra_overrides: Vec<String> =
-            argv.iter().skip(1).filter(|word| hydra_key(word).is_some()).cloned().collect();
+            program.filter(|word| hydra_key(word).is_some()).cloned().collect();
         Inputs {
             simulated: false,
             cwd: cwd.to_string_lossy().into_owned(),
@@ -150,6 +153,36 @@ mod tests {
         assert_eq!(inputs(&["serve", "--model=org/m"]).model.as_deref(), Some("org/m"));
         assert_eq!(inputs(&["serve", "--model"]).model, None);
         assert_eq!(inputs(&["true"]).model, None);
+        let found = inputs(&["env", "CUDA_VISIBLE_DEVICES=0", "python", "app.py", "a=1"]);
+        assert_eq!(found.hydra_overrides, ["a=1"]);
+    }
+
+    #[test]
+    fn the_workloads_configuration_fills_what_the_user_did_not_say() {
+        let dir = tempfile::tempdir().expect("folder");
+        let list = dir.path().join("list.txt");
+        std::fs::write(&list, "a\n").expect("write");
+        let facts = WorkloadFacts {
+            model: Some("deepseek_ocr".into()),
+            manifest: Some(("dataset.subset_filelist", list.clone())),
+            configured: [("device".to_owned(), "cuda:0".to_owned())].into(),
+        };
+        let mut found = inputs(&["python", "app.py"]);
+        found.complete(&facts);
+        assert_eq!(found.model.as_deref(), Some("deepseek_ocr"));
+        assert_eq!(found.configured["device"], "cuda:0");
+        let manifest = found.manifest.as_ref().expect("a list");
+        assert_eq!(manifest.given_by, "dataset.subset_filelist of the workload's configuration");
+        assert_eq!(manifest.entries, Some(serde_json::json!(["a"])));
+        let mut said = inputs(&["python", "app.py", "model=tiny"]);
+        said.manifest = Some(Manifest::read(&list).expect("a list"));
+        said.complete(&facts);
+        assert_eq!(said.model.as_deref(), Some("tiny"));
+        assert_eq!(said.manifest.expect("a list").given_by, "inputs.manifest");
+        let gone = WorkloadFacts { manifest: Some(("x", dir.path().join("no"))), ..facts };
+        found.manifest = None;
+        found.complete(&gone);
+        assert!(found.manifest.is_none());
     }
 
     #[test]

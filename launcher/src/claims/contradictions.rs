@@ -25,7 +25,7 @@ pub(crate) struct Said<'a> {
     pub(crate) manifest: Option<&'a str>,
 }
 
-/// Switches that stand beside each other.
+/// Switches; where both stand beside each other, the first decides.
 const SWITCHES: [&str; 2] = ["enable", "enabled"];
 /// Maps of profilers that take CUPTI.
 const PROFILERS: [&str; 7] =
@@ -47,8 +47,7 @@ pub(crate) fn contradictions(workload: &Workload, said: &Said<'_>) -> Vec<Findin
     findings
 }
 
-/// Maps of a kind that are switched on, each with the key of its switch. Where two switches differ,
-/// the workload's code decides, and mostly both have to be on.
+/// Maps of a kind that are switched on, each by the key of its switch.
 fn switched_on(tree: &Tree, is_kind: impl Fn(&str) -> bool) -> Vec<String> {
     let leaves = tree.leaves();
     let switch = |leaf: &&String| {
@@ -57,13 +56,9 @@ fn switched_on(tree: &Tree, is_kind: impl Fn(&str) -> bool) -> Vec<String> {
     };
     let maps: BTreeSet<String> = leaves.iter().filter_map(|leaf| switch(&leaf)).collect();
     let on = |map: &String| {
-        let states: Vec<(String, bool)> = SWITCHES
-            .iter()
-            .map(|switch| format!("{map}.{switch}"))
-            .filter_map(|key| Some((key.clone(), tree.value(&key)?.as_bool()?)))
-            .collect();
-        let all = states.iter().all(|(_, on)| *on);
-        states.into_iter().next().filter(|_| all).map(|(key, _)| key)
+        let keys = SWITCHES.iter().map(|switch| format!("{map}.{switch}"));
+        let mut states = keys.filter_map(|key| Some((tree.value(&key)?.as_bool()?, key)));
+        states.next().filter(|(on, _)| *on).map(|(_, key)| key)
     };
     maps.iter().filter_map(on).collect()
 }
@@ -275,6 +270,10 @@ mod tests {
             ("torch_profiler: {enabled: true}", "torch_profiler.enabled=true"),
             (
                 "pipeline: {torch_profiler: {enable: '${.enabled}', enabled: true}}",
+                "pipeline.torch_profiler.enable=true",
+            ),
+            (
+                "pipeline: {torch_profiler: {enable: true, enabled: false}}",
                 "pipeline.torch_profiler.enable=true",
             ),
             ("pipeline: {nsys: {enable: true}}", "pipeline.nsys.enable=true"),

@@ -9,6 +9,7 @@ pub(crate) mod before;
 mod contradictions;
 mod lookup;
 mod overrides;
+mod sources;
 mod workload;
 
 pub(crate) use contradictions::{Said, contradictions};

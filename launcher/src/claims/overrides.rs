@@ -44,7 +44,7 @@ pub(crate) fn overrides(workload: &Workload, argv: &[String], appended: &[String
         }
         findings.extend(without_effect(&o, tree));
         if !appended.iter().any(|preset| preset == word) {
-            findings.extend(made_up(&o, &keys, &leaves));
+            findings.extend(made_up(&o, workload, &keys, &leaves));
         }
     }
     findings
@@ -90,11 +90,13 @@ fn without_effect(o: &Override, tree: &Tree) -> Option<Finding> {
 }
 
 /// What to say of an override that made a key which the workload's own configuration does not have:
-/// nothing stands beside it but what was made in the same way.
-fn made_up(o: &Override, keys: &BTreeSet<&str>, leaves: &[String]) -> Option<Finding> {
-    if !matches!(o.action, Action::Add(_) | Action::AddOrSet(_)) {
-        return None;
-    }
+/// nothing stands beside it but what was made in the same way, and no file of the workload names it.
+fn made_up(
+    o: &Override,
+    workload: &Workload,
+    keys: &BTreeSet<&str>,
+    leaves: &[String],
+) -> Option<Finding> {
     let (part, _) = o.key.split_once('.')?;
     let inside = format!("{part}.");
     let within = |key: &str, given: &&str| {
@@ -103,6 +105,14 @@ fn made_up(o: &Override, keys: &BTreeSet<&str>, leaves: &[String]) -> Option<Fin
     let mut beside = leaves.iter().filter(|leaf| leaf.starts_with(&inside));
     if beside.any(|leaf| !keys.iter().any(|given| within(leaf, given))) {
         return None;
+    }
+    let name = o.key.rsplit('.').next().unwrap_or_default();
+    match (&o.action, &workload.own_keys) {
+        (Action::Set(_) | Action::Delete(_), _) => return None,
+        (_, Some(own)) if own.contains(part) && own.contains(name) => return None,
+        // Hydra itself refuses + for a key that has a value; ++ goes both ways.
+        (Action::AddOrSet(_), None) => return None,
+        _ => {}
     }
     let last = o.key.rsplit_once('.').map_or(o.key.as_str(), |(parent, _)| parent);
     let like = |leaf: &&String| {
@@ -236,6 +246,20 @@ mod tests {
         assert!(findings[0].contains("made a key"), "{findings:?}");
         assert!(findings[0].contains("pipeline.torch_profiler.enable"), "{findings:?}");
         assert_eq!(told(&[word], CONFIG, &[word]), [""; 0], "a preset of ours added it");
+        // Both ways with ++, and a file of the workload's that names the key: then it is its own.
+        let both = "++torch_profiler.enabled=false";
+        assert_eq!(told(&[both], CONFIG, &[]), [""; 0]);
+        let of_files = |own: &[&str], word: &str| {
+            let (mut workload, _) = left(&[("config.yaml", CONFIG)]);
+            workload.own_keys = Some(own.iter().map(|key| (*key).to_owned()).collect());
+            overrides(&workload, &["app".into(), word.into()], &[]).len()
+        };
+        assert_eq!(of_files(&["torch_profiler", "enabled"], word), 0);
+        assert_eq!(of_files(&["enabled"], word), 1);
+        assert_eq!(
+            (of_files(&["x"], both), of_files(&["torch_profiler", "enabled"], both)),
+            (1, 0)
+        );
         // Beside keys of its own the workload may well read it.
         assert_eq!(told(&["+keep.b=1"], b"keep: {a: 1, b: 1}\n", &[]), [""; 0]);
     }

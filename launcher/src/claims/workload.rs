@@ -1,6 +1,6 @@
 //! `stage1/.hydra` of a bundle -> the workload's own configuration, and what it says of the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use stage2_figures::text::visible;
 
 use super::lookup::{Tree, shown};
+use super::sources;
 use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::model::hugging_face::{self, HuggingFace};
@@ -48,6 +49,8 @@ pub(crate) struct Workload {
     pub(super) overrides: Option<Vec<String>>,
     /// Groups of which a preset was chosen.
     pub(super) groups: Vec<String>,
+    /// Names of all keys in the files that it was composed from; none: they are not known.
+    pub(super) own_keys: Option<BTreeSet<String>>,
 }
 
 impl Workload {
@@ -79,6 +82,7 @@ impl Workload {
         Workload {
             tree: values.filter(Value::is_object).map(|values| Tree { values, cwd }),
             overrides: overrides.and_then(words),
+            own_keys: sources::keys(&hydra),
             groups: choices.into_iter().flat_map(Map::keys).cloned().collect(),
         }
     }

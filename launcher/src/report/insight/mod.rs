@@ -61,7 +61,7 @@ pub(super) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
         None => operators(report, &settings),
     });
     let tokens = workload::tokens(context, &mut findings);
-    let model = workload::model(context, &mut findings);
+    let model = workload::model(context, !report.devices.is_empty(), &mut findings);
     let used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
     findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
     findings.extend(used.numbers.findings.iter().cloned());

@@ -39,9 +39,14 @@ pub(super) fn tokens(context: &Context<'_>, findings: &mut Vec<Finding>) -> Toke
     Tokens { all, at_most }
 }
 
-/// The model that the reports count with: the one that the user chose, else the workload's own.
-/// Contradictions between what was said and what ran become findings.
-pub(super) fn model(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<Model, Absent> {
+/// The model that the reports count with: the one that the user chose, else, where there is a GPU to
+/// hold it against, the workload's own. Contradictions between what was said and what ran become
+/// findings.
+pub(super) fn model(
+    context: &Context<'_>,
+    has_gpu: bool,
+    findings: &mut Vec<Finding>,
+) -> Result<Model, Absent> {
     let Context { run_dir, config, workload, argv } = *context;
     let preset = part::<ModelPreset>(config, "model.llm");
     let chosen = preset.and_then(|preset| {
@@ -62,7 +67,10 @@ pub(super) fn model(context: &Context<'_>, findings: &mut Vec<Finding>) -> Resul
     findings.extend(nothing_left(context, &appended));
     match chosen {
         Ok((_, Some(model))) => Ok(model),
-        Ok((preset, None)) => of_workload(context, preset).ok_or(Absent::NoModel),
+        Ok((preset, None)) => Some(preset)
+            .filter(|_| has_gpu)
+            .and_then(|preset| of_workload(context, preset))
+            .ok_or(Absent::NoModel),
         Err(problem) => {
             findings.push(Finding::new(
                 Severity::Warning,
