@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord, Tool};
 use crate::captures::take_in;
+use crate::claims;
 use crate::cli::{self, Options};
 use crate::config::{self, Composed, Config, Node, Origin, Value};
 use crate::env::{self, GpuFacts};
@@ -164,6 +165,7 @@ impl Job {
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
+        plan.findings.extend(claims::before::before(&config, &self.command, &cwd));
         let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
         let keep_last = config.run.keep_last.map(u64::from);
@@ -181,7 +183,7 @@ impl Job {
     ) -> Result<Plan, Failure> {
         let (_, config) = composed.resolved(dir)?;
         let loading = workload::loading(&self.command, &library);
-        Ok(make(&plan::Request {
+        let mut plan = make(&plan::Request {
             loading: &loading,
             command: &self.command,
             config: &config,
@@ -193,7 +195,9 @@ impl Job {
             simulator: self.simulator.clone(),
             nsys_files: &self.nsys_files,
             keep_going: self.keep_going,
-        }))
+        });
+        plan.findings.extend(composed.notes.iter().cloned());
+        Ok(plan)
     }
 
     pub(crate) fn choose_folder(

@@ -138,6 +138,30 @@ fn errors_in_settings_name_the_nearest_key() {
 }
 
 #[test]
+fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
+    let sandbox = Sandbox::new();
+    for (setting, part) in [
+        ("infer.max_new_tokens=64", "stage2-launch -- COMMAND infer.max_new_tokens=64"),
+        ("+torch_profiler.enabled=false", "go after `--`"),
+        ("dataset/sampling@dataset.sampling=default", "go after `--`"),
+        ("model=llama_1b", "model/llm=PRESET"),
+        ("nsys.gating_nvtx=false", "pipeline.nsys.capture_range"),
+        ("ncu.gating_nvtx=false", "`pipeline.ncu.gating_nvtx`"),
+        ("ncu=ncu.high", "`profiling/ncu`"),
+        ("run.dir=${oc.env:HOME}", "\"KEY=$HOME\""),
+    ] {
+        sandbox.launch(&[setting, "--", "true"]).assert().code(2).stderr(contains(part));
+    }
+    let assert = sandbox.launch(&["--", "+run.mode=deep", "+inputs.manifest=x"]).assert().code(127);
+    assert.stderr(contains("settings of stage2-launch stand before `--`"));
+    // Hydra refuses a + for a key that is there; here it is a note.
+    let words = ["-v", "+run.mode=light", "hydra.run.dir=${hydra:runtime.cwd}/out", "--", "true"];
+    let assert = sandbox.launch(&words).assert().success();
+    assert.stderr(contains("note: +run.mode=light was taken as run.mode=light"));
+    assert!(sandbox.path("out/run.json").is_file());
+}
+
+#[test]
 fn a_missing_collector_is_told_with_the_places() {
     let sandbox = Sandbox::new();
     // Beside a copy of the program there is no library, whatever was built beside the original.

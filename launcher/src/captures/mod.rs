@@ -65,6 +65,7 @@ pub(crate) fn merge(
     let mut bundle = open(&folder, config::yaml_with_origins(&tree))?;
     let mut findings: Vec<Finding> =
         without_effect(&composed.explicit_keys()).into_iter().collect();
+    findings.extend(composed.notes);
     let ends = format!("the merge ends here, and {} is incomplete", dir.display());
     let signals = Signals::install(*terminal, ends)
         .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;

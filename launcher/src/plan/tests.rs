@@ -78,6 +78,27 @@ fn the_default_plan_sets_six_variables() {
 }
 
 #[test]
+fn a_hydra_app_is_given_the_list_of_inputs_unless_it_has_one() {
+    let words = |settings: &[&str], command: &[&str]| {
+        let mut case = case(&[&["workload=hydra", "workload.append=[]"], settings].concat());
+        case.command = command.iter().map(Into::into).collect();
+        let argv = case.plan().passes[0].argv.clone();
+        argv.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    let listed = |path: &str| format!("inputs.manifest={path}");
+    assert_eq!(words(&[], &["app"]), ["app"]);
+    assert_eq!(words(&[&listed("/m.yaml")], &["app"]), ["app", "++inputs.manifest=/m.yaml"]);
+    let own = ["app", "+inputs.manifest=/other.yaml"];
+    assert_eq!(words(&[&listed("/m.yaml")], &own), own, "the user's own wins");
+    let other = words(&[&listed("/m.yaml"), "workload.manifest_key=data.list"], &["app"]);
+    assert_eq!(other, ["app", "++data.list=/m.yaml"]);
+    assert_eq!(words(&[&listed("/m.yaml"), "workload=plain"], &["app"]), ["app"]);
+    // Hydra reads a quoted value as it was before, blanks, quotes and references included.
+    let odd = words(&[&listed("\"/a b/it's,x\"")], &["app"]);
+    assert_eq!(odd, ["app", r"++inputs.manifest='/a b/it\'s,x'"]);
+}
+
+#[test]
 fn settings_become_variables_where_they_differ() {
     let case = case(&[
         "profiling.collector.ranges=[prefill,'de*@d']",

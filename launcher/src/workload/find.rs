@@ -117,7 +117,11 @@ fn not_executable(path: &Path) -> NotRunnable {
 
 fn not_found(program: &Path) -> NotRunnable {
     let bytes = program.as_os_str().as_bytes();
-    let remedy = if bytes.contains(&b' ') {
+    let remedy = if bytes.contains(&b'=') && !bytes.contains(&b'/') {
+        "it looks like KEY=VALUE: settings of stage2-launch stand before `--`, those of the workload \
+         after its command, and a variable is set with -- env NAME=VALUE COMMAND"
+            .to_owned()
+    } else if bytes.contains(&b' ') {
         "it is one word with spaces in it: leave the quotes out, or use `-- sh -c '...'`; no shell \
          is between"
             .to_owned()
