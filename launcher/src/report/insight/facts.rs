@@ -201,6 +201,7 @@ mod tests {
 
     use super::super::utilisation::model_use;
     use super::*;
+    use crate::model::figure::Absent;
     use crate::model::tokens::TokenCounts;
 
     #[test]
@@ -219,7 +220,8 @@ mod tests {
             ],
             ..Report::default()
         };
-        let used = model_use(&report, &Value::Null, TokenCounts::default(), &mut Vec::new());
+        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
+        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
         let facts = facts(&report, &used);
         let stages: Vec<&str> = facts.stages.iter().map(|stage| stage.stage.as_str()).collect();
         assert_eq!(stages, ["decode", "(not known)"]);
