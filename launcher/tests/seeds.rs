@@ -1,0 +1,169 @@
+//! Every row of docs/seeds.md: its commands run, its tests and files exist.
+
+mod common;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use common::Sandbox;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository").to_owned()
+}
+
+/// One step of a row's last column.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// A command as it is typed.
+    Run(String),
+    /// A part of what the last command printed.
+    Prints(String),
+    /// A file that it left.
+    Writes(String),
+    /// Its exit status, where that is not 0.
+    Exits(i32),
+    Test(String),
+    File(String),
+}
+
+/// The rows of the page: number and steps.
+fn rows(page: &str) -> Vec<(String, Vec<Step>)> {
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()
+    };
+    let is_row = |line: &&str| {
+        let number = line.strip_prefix("| ").and_then(|rest| rest.split(' ').next());
+        number.is_some_and(|word| word.ends_with(|end: char| end.is_ascii_digit()))
+    };
+    page.lines()
+        .filter(is_row)
+        .map(|line| {
+            let cells = cells(line);
+            (cells[0].clone(), steps(cells.last().expect("a cell")))
+        })
+        .collect()
+}
+
+fn steps(cell: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for (at, part) in cell.split('`').enumerate() {
+        if at % 2 == 0 {
+            let mut words = part.split_whitespace();
+            if words.any(|word| word == "exits") {
+                let status = words.next().expect("a status after `exits`");
+                steps.push(Step::Exits(status.parse().expect("a number")));
+            }
+            continue;
+        }
+        let before = cell.split('`').nth(at - 1).unwrap_or_default();
+        let text = part.to_owned();
+        steps.push(match before.split_whitespace().last() {
+            Some("prints") => Step::Prints(text),
+            Some("writes") => Step::Writes(text),
+            Some("test") => Step::Test(text),
+            _ if text.starts_with("stage2-launch ") => Step::Run(text),
+            _ => Step::File(text),
+        });
+    }
+    steps
+}
+
+/// Names of all test functions of the repository.
+fn tests_of(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() && !path.ends_with("target") {
+            tests_of(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = common::read(&path);
+            let mut is_test = false;
+            for line in text.lines().map(str::trim) {
+                if line == "#[test]" {
+                    is_test = true;
+                } else if let Some(name) = line.strip_prefix("fn ").filter(|_| is_test) {
+                    found.extend(name.split('(').next().map(str::to_owned));
+                    is_test = false;
+                }
+            }
+        }
+    }
+}
+
+/// What a command said and how it ended.
+struct Ran {
+    text: String,
+    status: Option<i32>,
+}
+
+fn run(sandbox: &Sandbox, command: &str) -> Ran {
+    let words = shlex::split(command).expect("words of a shell");
+    let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+    let output = sandbox.launch_strictly(&words).output().expect("stage2-launch");
+    let said = [output.stdout, output.stderr].concat();
+    Ran { text: String::from_utf8_lossy(&said).into_owned(), status: output.status.code() }
+}
+
+#[test]
+fn every_row_of_the_seeds_page_holds() {
+    let page = common::read(&root().join("docs/seeds.md"));
+    let rows = rows(&page);
+    assert!(rows.len() > 140, "{} rows were found", rows.len());
+    let mut tests = BTreeSet::new();
+    for folder in ["launcher", "tests", "sim", "spool", "src", "figures"] {
+        tests_of(&root().join(folder), &mut tests);
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("inputs.yaml", "images: [a.png]\n");
+    let table = root().join("launcher/tests/fixtures/nsys/decode_cuda_gpu_kern_sum.csv");
+    let made = run(&sandbox, &format!("stage2-launch merge --nsys '{}' -o RUN", table.display()));
+    assert_eq!(made.status, Some(0), "{}", made.text);
+
+    // A command that stands in many rows runs once.
+    let mut known: HashMap<String, Ran> = HashMap::new();
+    let mut wrong = Vec::new();
+    for (number, steps) in &rows {
+        if !steps.iter().any(|step| matches!(step, Step::Run(_) | Step::Test(_) | Step::File(_))) {
+            wrong.push(format!("{number}: nothing shows it"));
+        }
+        let mut command: Option<&str> = None;
+        for (at, step) in steps.iter().enumerate() {
+            let ran = command.and_then(|command| known.get(command));
+            let fault = match step {
+                Step::Run(text) => {
+                    command = Some(text);
+                    let ran = known.entry(text.clone()).or_insert_with(|| run(&sandbox, text));
+                    let next = steps.get(at + 1);
+                    let wanted = if let Some(Step::Exits(status)) = next { *status } else { 0 };
+                    (ran.status != Some(wanted))
+                        .then(|| format!("`{text}` ends with {:?}:\n{}", ran.status, ran.text))
+                }
+                Step::Exits(_) => None,
+                Step::Prints(part) => (!ran.is_some_and(|ran| ran.text.contains(part.as_str())))
+                    .then(|| format!("{command:?} does not print `{part}`")),
+                Step::Writes(file) => (!sandbox.path(file).is_file())
+                    .then(|| format!("{command:?} does not write {file}")),
+                Step::Test(name) => {
+                    (!tests.contains(name)).then(|| format!("there is no test {name}"))
+                }
+                Step::File(file) => {
+                    (!root().join(file).is_file()).then(|| format!("there is no file {file}"))
+                }
+            };
+            wrong.extend(fault.map(|fault| format!("{number}: {fault}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows do not hold:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn the_column_is_read_as_it_is_explained() {
+    let page = "| A1 | x | y | `stage2-launch a` exits 2 prints `b c`; test `t`; `d/e.sh` |\n| # | a |\n";
+    let expected = vec![
+        Step::Run("stage2-launch a".into()),
+        Step::Exits(2),
+        Step::Prints("b c".into()),
+        Step::Test("t".into()),
+        Step::File("d/e.sh".into()),
+    ];
+    assert_eq!(rows(page), [("A1".to_owned(), expected)]);
+}
