@@ -107,7 +107,8 @@ fn the_raw_capture_outlives_an_interruption_of_the_second_run() {
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     let mut child = command.spawn().expect("stage2-launch");
     sandbox.wait_for("ready");
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("stage2-launch runs");
+    // Not SIGINT: a shell puts it off while it starts `sleep`.
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("stage2-launch runs");
     child.wait().expect("ends");
     assert_eq!(sandbox.read("nsys/run.first.qdstrm"), "raw\n");
     let findings = sandbox.run_json()["findings"].to_string();
