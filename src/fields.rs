@@ -13,7 +13,8 @@ use std::rc::Rc;
 use cupti_sys::nvtx as sys;
 
 use crate::blob;
-use definition::{Definition, Definitions, Entry, Enumeration, STATIC_IDS, Schema};
+use crate::schema_encoding::{Entry, Enumeration, STATIC_IDS, Schema};
+use definition::{Definition, Definitions};
 use types::{Basic, basic, is_character, text_unit, unsigned};
 
 /// Fields of one call that are kept.

@@ -59,6 +59,7 @@ pub mod ranges;
 pub mod registry;
 pub mod sample;
 pub mod scheduling;
+pub mod schema_encoding;
 pub mod spans;
 pub mod stack;
 pub mod state;

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::blob::Blob;
-use crate::registry::{Kind, Registry};
+use crate::registry::Registry;
+use crate::schema_encoding::{self, DYNAMIC_IDS, SchemaEntry, SchemaHead};
 
 /// A guest that registers and calls, in domain 1.
 struct Guest {
@@ -19,21 +20,15 @@ impl Guest {
     }
 
     fn schema(&self, id: u64, kind: u32, size: u32, pack: u32, entries: &[Entry]) -> u32 {
-        let mut bytes = vec![kind as u8];
-        bytes.extend(size.to_ne_bytes());
-        bytes.extend(pack.to_ne_bytes());
-        bytes.extend(4u16.to_ne_bytes());
-        bytes.extend(b"call");
-        bytes.extend((entries.len() as u16).to_ne_bytes());
-        for entry in entries {
-            for number in [entry.flags, entry.kind, entry.detail, entry.offset] {
-                bytes.extend(number.to_ne_bytes());
-            }
-            bytes.extend((entry.name.len() as u16).to_ne_bytes());
-            bytes.extend(&entry.name);
-        }
-        let put = |place: &mut crate::registry::Place<'_>| place.put(&bytes);
-        self.registry.add(Kind::Schema, 1, id, bytes.len(), put).0
+        let head = SchemaHead { kind: kind as u8, size, pack, name: &b"call"[..] };
+        let entries = entries.iter().map(|entry| SchemaEntry {
+            flags: entry.flags,
+            kind: entry.kind,
+            detail: entry.detail,
+            offset: entry.offset,
+            name: entry.name.as_slice(),
+        });
+        schema_encoding::add_schema(self.registry, 1, id, head, entries).0
     }
 
     fn of_static(&self, entries: &[Entry]) {
@@ -41,16 +36,8 @@ impl Guest {
     }
 
     fn names(&self, id: u64, size: u8, values: &[(u64, bool, &str)]) {
-        let mut bytes = vec![size];
-        bytes.extend((values.len() as u16).to_ne_bytes());
-        for (value, is_flag, name) in values {
-            bytes.extend(value.to_ne_bytes());
-            bytes.push((*is_flag).into());
-            bytes.extend((name.len() as u16).to_ne_bytes());
-            bytes.extend(name.as_bytes());
-        }
-        let put = |place: &mut crate::registry::Place<'_>| place.put(&bytes);
-        self.registry.add(Kind::Enumeration, 1, id, bytes.len(), put);
+        let values = values.iter().map(|&(value, is_flag, name)| (value, is_flag, name.as_bytes()));
+        schema_encoding::add_enumeration(self.registry, 1, id, size, values);
     }
 
     fn call(&mut self, id: u64, bytes: &[u8]) -> Said {
@@ -148,9 +135,9 @@ fn the_same_identifier_in_another_domain_is_another_schema() {
     // One that we numbered is known everywhere.
     let number =
         guest.schema(0, sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, 0, 0, &[entry(INT, "given")]);
-    let said = guest.call(definition::DYNAMIC_IDS + u64::from(number), &2i32.to_le_bytes());
+    let said = guest.call(DYNAMIC_IDS + u64::from(number), &2i32.to_le_bytes());
     assert_eq!(fields(&said), [("given", Value::I64(2))]);
-    assert_eq!(guest.call(definition::DYNAMIC_IDS + 77, &[0; 4]).skipped, 1);
+    assert_eq!(guest.call(DYNAMIC_IDS + 77, &[0; 4]).skipped, 1);
 }
 
 #[test]
