@@ -44,6 +44,7 @@ pub mod flush_request;
 pub mod forks;
 pub mod futex;
 pub mod gate;
+pub mod generation;
 pub mod glob;
 pub mod handle;
 pub mod inject;
