@@ -44,11 +44,11 @@ pub struct Schema {
     /// As in [`SchemaHead`].
     pub name: Vec<u8>,
     /// The entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<OwnedEntry>,
 }
 
 /// An entry with a name of its own.
-pub type Entry = SchemaEntry<Vec<u8>>;
+pub type OwnedEntry = SchemaEntry<Vec<u8>>;
 
 /// One entry of a schema. `N`: a name, the guest's or our own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
