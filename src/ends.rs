@@ -111,3 +111,32 @@ fn finish() {
     let seconds = EXIT_PATIENCE.as_secs();
     diag::warn(format_args!("{what} did not finish within {seconds} s: {left}"));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn an_end_in_a_callback_of_cuptis_asks_for_nothing_and_waits_for_nobody() {
+        let body = || {
+            let shared = state::share(Shared::new(Options::from_env()))?;
+            state::advance(Phase::Idle, Phase::On).then_some(())?;
+            barrier::callback((), finish_at_once);
+            let inside = shared.stop.load(Ordering::Relaxed);
+            finish_at_once();
+            Some((inside, shared.stop.load(Ordering::Relaxed)) == (false, true))
+        };
+        // SAFETY: the child, which alone has such a state, does this and ends.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                _exit(if body() == Some(true) { 7 } else { 1 });
+            }
+            let mut status = 0;
+            libc::waitpid(child, &raw mut status, 0);
+            status
+        };
+        assert_eq!(libc::WEXITSTATUS(status), 7);
+    }
+}

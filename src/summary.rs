@@ -21,8 +21,8 @@ use crate::options::{Options, Summary as Target};
 use crate::state::Off;
 use crate::{bounded, diag};
 
-/// Above the ranges of libraries that are in no range of the program.
-const LIBRARIES: &str = "Ranges of libraries, in no range of the program";
+/// Above the ranges of libraries that are in none of the workload's.
+const LIBRARIES: &str = "Ranges of libraries, outside of the workload's ranges";
 
 /// The longest that the summary waits for whoever reads it. Less than the end of the guest waits
 /// for us.

@@ -50,6 +50,15 @@ fn a_bound_in_bytes_holds_and_what_it_costs_is_counted() {
 }
 
 #[test]
+fn a_cupti_that_does_not_survive_a_refusal_gets_buffers_beyond_the_bound() {
+    let left = guest("crowd", 256)
+        .env("STAGE2_SIM_CUPTI_VERSION", "12.8")
+        .env("STAGE2_BUFFERS", "1M") // 16 buffers.
+        .run();
+    exact(&left, &[("crowd", 10_240), ("(outside)", 256)]);
+}
+
+#[test]
 fn buffers_of_threads_that_ended_come_back_before_the_pool_is_empty() {
     let left = guest("come_and_go", 3000)
         .env("STAGE2_BUFFERS", "64M") // 700 buffers.

@@ -1,13 +1,16 @@
 //! Words of the command line -> what the user wants.
 
+mod hints;
+
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::env::PROBE_GPU;
 use crate::operators::Annotation;
 use crate::terminal::Verbosity;
+pub(crate) use hints::{is_setting, no_setting};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,8 +36,9 @@ Examples:
 The bundle is written to tmp/stage2/<time>-<pid>/, and tmp/stage2/latest points to it.
 Exit status: the workload's own (128+N when signal N ended it); 124 after --timeout; 127 and 126 for
 a command that is not there or cannot be run; 2 for wrong usage or configuration; 70 when profiling
-failed or recorded no GPU work (--allow-empty lets that pass), and with --fail-on partial when records
-are missing. A failing workload's own status comes before 70.";
+failed or recorded no GPU work (--allow-empty lets that pass), with --fail-on partial when records
+are missing, and with --require PASS,... when one of these passes gave nothing. A failing workload's own
+status comes before 70; nsys and ncu do not run after it, unless --keep-going says so.";
 
 /// Runs a workload and shows every GPU kernel of it, per NVTX range
 #[derive(Debug, Parser)]
@@ -55,8 +59,8 @@ pub(crate) struct Cli {
     /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,
-    /// Capture of Nsight Systems (.sqlite, .nsys-rep or .csv) that the kernels for ncu are chosen by,
-    /// where no pass knows them; may be repeated
+    /// Choose kernels for ncu from this nsys capture (.sqlite, .nsys-rep or .csv) if no pass recorded
+    /// any; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) nsys: Vec<PathBuf>,
     /// The workload: a command and its arguments, taken as they are (no shell)
@@ -81,12 +85,18 @@ pub(crate) struct Options {
     /// Print every command and environment change, and run nothing
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
-    /// Let a run without any GPU work end with the workload's exit status, not with 70
+    /// Exit with the workload's status even if no GPU work was recorded
     #[arg(long, global = true)]
     pub(crate) allow_empty: bool,
-    /// End with 70 also where the coverage is `partial`: records are missing
+    /// Also exit with 70 if coverage is partial (records are missing)
     #[arg(long, global = true, value_name = "COVERAGE")]
     pub(crate) fail_on: Option<FailOn>,
+    /// Run the passes of nsys and ncu also after the workload failed under the collector
+    #[arg(long, global = true)]
+    pub(crate) keep_going: bool,
+    /// End with 70 also where one of these passes is not there, was left out or failed
+    #[arg(long, global = true, value_name = "PASS,...", value_delimiter = ',')]
+    pub(crate) require: Vec<RequiredPass>,
     /// Say more
     #[arg(short, long, global = true, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
@@ -103,6 +113,31 @@ pub(crate) enum Color {
     Auto,
     Always,
     Never,
+}
+
+/// A pass that can be asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RequiredPass {
+    /// The ranges without CUPTI (run.baseline=true).
+    Baseline,
+    /// The collector.
+    Collect,
+    /// Nsight Systems.
+    Nsys,
+    /// Nsight Compute.
+    Ncu,
+}
+
+impl RequiredPass {
+    /// Its name in a plan and in `run.json`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            RequiredPass::Baseline => "baseline",
+            RequiredPass::Collect => "collect",
+            RequiredPass::Nsys => "nsys",
+            RequiredPass::Ncu => "ncu",
+        }
+    }
 }
 
 /// A coverage that is not good enough.
@@ -127,8 +162,8 @@ pub(crate) enum Command {
         // Not `run_dir`: the parser would take it for the option of that name.
         #[arg(value_name = "RUN_DIR")]
         bundle: PathBuf,
-        /// Settings of the reports that are to be others than the run's: model, hardware, operators,
-        /// report, stage1; the bundle keeps them
+        /// Report settings to override: model, hardware, operators, report, stage1; the bundle keeps
+        /// them
         #[arg(value_name = "KEY=VALUE")]
         overrides: Vec<String>,
     },
@@ -186,6 +221,7 @@ impl Options {
             || self.run_dir.is_some()
             || self.timeout.is_some()
             || !self.annotate.is_empty()
+            || self.keep_going
     }
 
     pub(crate) fn verbosity(&self) -> Verbosity {
@@ -238,40 +274,19 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
         let _ = error.print();
         if error.kind() == clap::error::ErrorKind::UnknownArgument
             && !words.iter().any(|word| word == OsStr::new("--"))
+            && let Some(hint) = hints::place_of_command(words.get(1..).unwrap_or_default())
         {
-            let words = words.iter().skip(1).map(crate::plan::quote).collect::<Vec<_>>().join(" ");
-            let hint = format!(
-                "\nThe command of the workload comes after `--`, e.g. stage2-launch -- {}\n",
-                crate::terminal::printable(&words)
-            );
+            let hint = format!("\n{}\n", crate::terminal::printable(&hint));
             let _ = std::io::Write::write_all(&mut anstream::stderr(), hint.as_bytes());
         }
         u8::try_from(error.exit_code()).unwrap_or(2)
     })
 }
 
-/// What to say to `word`, which stands where settings do and is none.
-pub(crate) fn no_setting(word: &str, words: &[String]) -> String {
-    let commands = Cli::command();
-    let names = commands.get_subcommands().filter(|known| !known.is_hide_set());
-    let near = names
-        .map(|known| known.get_name())
-        .find(|name| *name != word && strsim::damerau_levenshtein(name, word) <= 2);
-    let near =
-        near.map_or_else(String::new, |name| format!(" (did you mean the subcommand `{name}`?)"));
-    let place = match commands.find_subcommand(word) {
-        Some(_) => format!(" The subcommand `{word}` comes before every KEY=VALUE."),
-        None => String::new(),
-    };
-    let command = words.join(" ");
-    format!(
-        "`{word}` is neither a subcommand nor KEY=VALUE{near}.{place} To run a program, put it after \
-         `--`: stage2-launch -- {command}"
-    )
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]

@@ -42,8 +42,8 @@ pub(crate) fn job(
     let config = request(options, overrides);
     let run_dir = options.run_dir.clone();
     let (dry_run, gpu, nsys_files) = (options.dry_run, Some(gpu), Vec::new());
-    let rules = Rules::of(options);
-    Ok(Job { command, config, run_dir, dry_run, simulator, gpu, nsys_files, rules })
+    let (keep_going, rules) = (options.keep_going, Rules::of(options));
+    Ok(Job { command, config, run_dir, dry_run, simulator, gpu, nsys_files, keep_going, rules })
 }
 
 fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {

@@ -3,7 +3,7 @@
 //! Opening a pipe waits for somebody to write to it, and a device may have no end.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -37,7 +37,21 @@ pub(crate) fn read(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same for text.
+/// Reads the last `limit_bytes` of an ordinary file, or all of a shorter one.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn tail(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut file = open(path)?;
+    let start = file.metadata()?.len().saturating_sub(limit_bytes);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    // It may grow meanwhile.
+    file.take(limit_bytes).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as [`read`] for text.
 ///
 /// # Errors
 /// As [`read`], and bytes that are no UTF-8.
@@ -69,6 +83,9 @@ mod tests {
         all.set_len((1 << 20) + 1).expect("length");
         let why = read(&path("file"), 1 << 20).map_err(|e| e.to_string());
         assert_eq!(why, Err("it is larger than 1 MiB".to_owned()));
+        assert_eq!(tail(&path("file"), 3).ok(), Some(b"aa\0".to_vec()));
+        assert_eq!(tail(&path("file"), 2 << 20).map(|tail| tail.len()).ok(), Some((1 << 20) + 1));
+        assert!(tail(&path("pipe"), 3).is_err() && tail(&path("endless"), 3).is_err());
         std::fs::write(path("bytes"), b"\xff").expect("file");
         assert!(read_text(&path("bytes"), 1 << 20).is_err());
         let missing = read(&path("nowhere"), 1 << 20).map_err(|e| e.kind());

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord, Tool};
 use crate::captures::take_in;
+use crate::claims;
 use crate::cli::{self, Options};
 use crate::config::{self, Composed, Config, Node, Origin, Value};
 use crate::env::{self, GpuFacts};
@@ -31,6 +32,8 @@ pub(crate) struct Job {
     pub(crate) gpu: Option<GpuFacts>,
     /// `--nsys`: captures that kernels are chosen by where no pass knows them.
     pub(crate) nsys_files: Vec<PathBuf>,
+    /// `--keep-going`.
+    pub(crate) keep_going: bool,
     /// What counts as a result.
     pub(crate) rules: Rules,
 }
@@ -54,8 +57,8 @@ impl Job {
         command: Vec<OsString>,
         nsys_files: Vec<PathBuf>,
     ) -> Result<Job, Failure> {
-        if let Some(word) = overrides.iter().find(|word| !word.contains('=')).filter(is_word) {
-            return Err(Failure::Usage(cli::no_setting(word, &overrides)));
+        if let Some(at) = overrides.iter().position(|word| !cli::is_setting(word)) {
+            return Err(Failure::Usage(cli::no_setting(at, &overrides, &command)));
         }
         let config = request(options, overrides);
         if command.is_empty() {
@@ -69,8 +72,10 @@ impl Job {
             take_in::check(take_in::Kind::Nsys, file)
                 .map_err(|why| Failure::Usage(format!("--nsys {}: {why}", file.display())))?;
         }
-        let (dry_run, rules) = (options.dry_run, Rules::of(options));
-        Ok(Job { command, config, run_dir, dry_run, simulator: None, gpu: None, nsys_files, rules })
+        let (dry_run, keep_going, rules) =
+            (options.dry_run, options.keep_going, Rules::of(options));
+        let (simulator, gpu) = (None, None);
+        Ok(Job { command, config, run_dir, dry_run, simulator, gpu, nsys_files, keep_going, rules })
     }
 
     /// Plans, runs, reports. The exit status is the workload's as long as there is a result.
@@ -88,7 +93,7 @@ impl Job {
         let signals = Signals::install(*terminal, interrupted)
             .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
         let (keep_last, size_limit) = (prepared.keep_last, prepared.size_limit_bytes);
-        let rules = self.rules;
+        let rules = self.rules.clone();
         let folder = prepared.folder.clone();
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
         write_hook(&plan, &mut bundle, terminal);
@@ -117,7 +122,7 @@ impl Job {
         // A workload that failed says more by its own status than we by ours.
         let complete = outcome.is_ok() && closed.is_ok() && !lost;
         let result = outcome.as_ref().ok().filter(|_| complete);
-        let accepted = result.is_some_and(|found| rules.objection(found.status).is_none());
+        let accepted = result.is_some_and(|found| rules.accept(found, &bundle.record.passes));
         // A run without a result takes the place of none that has one.
         if let Some(keep) = keep_last
             && accepted
@@ -125,12 +130,12 @@ impl Job {
         {
             make_room(&folder, keep, &mut bundle, terminal);
         }
-        Ok(rules.status(passed.exit, result, terminal))
+        Ok(rules.status(passed.exit, result, &bundle.record.passes, terminal))
     }
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
         let prepared = self.prepare(composed, Ok)?;
-        for finding in &prepared.plan.findings {
+        for finding in prepared.plan.findings.iter().chain(&self.rules.foreseen(&prepared.plan)) {
             terminal.finding(finding);
         }
         written(print(&plan::show(&prepared.plan)))
@@ -160,6 +165,7 @@ impl Job {
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
+        plan.findings.extend(claims::before::before(&config, &self.command, &cwd));
         let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
         let keep_last = config.run.keep_last.map(u64::from);
@@ -177,7 +183,7 @@ impl Job {
     ) -> Result<Plan, Failure> {
         let (_, config) = composed.resolved(dir)?;
         let loading = workload::loading(&self.command, &library);
-        Ok(make(&plan::Request {
+        let mut plan = make(&plan::Request {
             loading: &loading,
             command: &self.command,
             config: &config,
@@ -188,7 +194,10 @@ impl Job {
             inherited: &Inherited::of_this_process(),
             simulator: self.simulator.clone(),
             nsys_files: &self.nsys_files,
-        }))
+            keep_going: self.keep_going,
+        });
+        plan.findings.extend(composed.notes.iter().cloned());
+        Ok(plan)
     }
 
     pub(crate) fn choose_folder(
@@ -324,8 +333,8 @@ pub(crate) fn report_again(
     terminal: &Terminal,
 ) -> Result<u8, Failure> {
     if options.runs_something() {
-        let text =
-            "`report` takes no --dry-run, --run-dir, --timeout or --annotate: it runs no workload";
+        let text = "`report` takes no --dry-run, --run-dir, --timeout, --annotate or --keep-going: it runs no \
+             workload";
         return Err(Failure::Usage(text.into()));
     }
     RunRecord::read(run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
@@ -340,12 +349,7 @@ pub(crate) fn report_again(
     let record = bundle::update_after_report(run_dir, &outcome)
         .map_err(|e| Failure::NoResult(format!("{e:#}")))?;
     tell(&record, &outcome.headline, run_dir, terminal);
-    Ok(Rules::of(options).status(0, Some(&outcome), terminal))
-}
-
-/// Whether a word without `=` can be a command: `~key` takes a setting out.
-fn is_word(word: &&String) -> bool {
-    !word.starts_with('~')
+    Ok(Rules::of(options).status(0, Some(&outcome), &record.passes, terminal))
 }
 
 /// `stage2-launch config`.

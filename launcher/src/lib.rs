@@ -9,6 +9,7 @@
 mod bench;
 pub mod bundle;
 mod captures;
+mod claims;
 mod cli;
 pub mod config;
 mod demo;

@@ -194,6 +194,79 @@ fn stages_under_nsys_are_compared_where_it_saw_all_of_their_instances() {
     assert_eq!(results["left_out"], serde_json::json!([]));
 }
 
+/// Whether a library's range around everything is a stage, and whether `decode` within it is.
+fn stages_within(domain: &str, settings: &[&str]) -> (bool, bool) {
+    let sandbox = sandbox_of(false, &[]);
+    let file = File::create(sandbox.path("spool")).expect("spool");
+    let mut writer = Writer::new(file).expect("spool");
+    writer.write(&Record::Anchor(Anchor { gpu: GpuNs(1), mono: MonoNs(1), wall: WallNs(1) }));
+    for (id, name) in (1..).zip(["execute", domain, "decode"]) {
+        writer.write(&Record::Name { id, bytes: name.as_bytes().to_vec() });
+    }
+    writer.write(&Record::Path(Path { id: 1, parent: 0, name: 1, domain: 2 }));
+    writer.write(&Record::Path(Path { id: 2, parent: 1, name: 3, domain: 0 }));
+    let open = |range: u64, path, parent| {
+        Record::RangeOpen(RangeOpen {
+            range,
+            path,
+            thread: 1,
+            parent,
+            start: MonoNs(range * 1_000_000),
+            start_end: false,
+            category: 0,
+            payload: None,
+            continues: 0,
+        })
+    };
+    writer.write(&open(1, 1, 0));
+    for range in 2..5 {
+        writer.write(&open(range, 2, 1));
+        writer.write(&Record::RangeClose { range, end: MonoNs(range * 1_000_000 + 500_000) });
+    }
+    writer.write(&Record::RangeClose { range: 1, end: MonoNs(9_000_000) });
+    writer.write(&Record::End { reason: "exit".into() });
+    writer.flush().expect("spool");
+    let words = [&["--rounds", "1"], settings, &["--", "./workload"]].concat();
+    bench(&sandbox, &words).assert().success();
+    let results = results(&sandbox);
+    let rows = results["rows"].as_array().expect("rows");
+    let has = |part: &str| rows.iter().any(|row| row["stage"].as_str() == Some(part));
+    (
+        rows.iter().any(|row| row["stage"].as_str().is_some_and(|s| s.contains("execute"))),
+        has("decode"),
+    )
+}
+
+const ADDED: &str = "report.library_domains=['VLLM.*']";
+
+#[test]
+fn a_range_of_a_library_is_no_stage_and_hides_none() {
+    assert_eq!(stages_within("NCCL", &[]), (false, true));
+    assert_eq!(stages_within("vllm.worker", &[ADDED]), (false, true));
+    // Without the setting it is a range as any other, and `decode` is within it.
+    assert_eq!(stages_within("vllm.worker", &[]), (true, false));
+}
+
+#[test]
+fn a_range_of_a_library_is_no_stage_under_nsys() {
+    let sandbox = sandbox(true);
+    // The one range of the recorded export, `decode`, becomes that of a domain.
+    let domain = "UPDATE NVTX_EVENTS SET domainId = 7;
+        INSERT INTO NVTX_EVENTS (start, eventType, globalTid, domainId, text)
+        SELECT 0, 75, globalTid, 7, 'vllm.worker' FROM NVTX_EVENTS;";
+    let export = rusqlite::Connection::open(sandbox.path("export")).expect("export");
+    export.execute_batch(domain).expect("a domain");
+    drop(export);
+    for (settings, stages) in [(&[][..], 1), (&[ADDED], 0)] {
+        let words = [&["--rounds", "1"], settings, &["--", "./workload"]].concat();
+        bench(&sandbox, &words).assert().success();
+        let results = results(&sandbox);
+        let run = &configuration(&results, "nsys")["runs"][0];
+        assert_eq!(run["stages"].as_array().map(Vec::len), Some(stages), "{run:#}");
+        std::fs::remove_dir_all(sandbox.path("b")).expect("folder");
+    }
+}
+
 #[test]
 fn what_nsys_says_of_its_capture_stands_under_the_table() {
     let sandbox = sandbox(true);

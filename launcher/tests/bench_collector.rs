@@ -6,21 +6,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use common::Sandbox;
+use common::simulated::{built, launches};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
-
-/// A file that `cargo test --workspace` builds before it runs any test.
-fn built(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_BIN_EXE_stage2-launch"));
-    let folder = folder.parent().expect("a folder");
-    // What cargo links for tests lies there, newer than what `cargo build` left beside the programs.
-    let places = [folder.join("deps").join(name), folder.join(name)];
-    let found = places.into_iter().find(|path| path.is_file());
-    found.unwrap_or_else(|| {
-        panic!("{name} was not built: `cargo test --workspace`, or first `cargo build --workspace`")
-    })
-}
 
 /// `bench` with the collector that was built, and the simulated CUPTI for it.
 fn bench(sandbox: &Sandbox, rounds: &str, command: &[&str]) -> assert_cmd::Command {
@@ -176,33 +165,4 @@ fn a_collector_whose_cupti_is_off_is_no_measurement_of_the_collector() {
             .and(contains("| `decode` | ranges only | 1 |"))
             .and(contains("| `decode` | collector |").not()),
     );
-}
-
-/// A program that launches ten recorded kernels and knows nothing of NVTX.
-fn launches(sandbox: &Sandbox) {
-    let source = sandbox.write(
-        "launches.c",
-        r#"
-#include <dlfcn.h>
-#include <stddef.h>
-int main(void) {
-    void *cuda = dlopen(SIMULATOR, RTLD_NOW);
-    size_t context, stream;
-    if (!cuda || ((int (*)(unsigned))dlsym(cuda, "cuInit"))(0)) return 9;
-    ((int (*)(size_t *, int))dlsym(cuda, "cuDevicePrimaryCtxRetain"))(&context, 0);
-    ((int (*)(size_t))dlsym(cuda, "cuCtxSetCurrent"))(context);
-    ((int (*)(size_t *, unsigned))dlsym(cuda, "cuStreamCreate"))(&stream, 0);
-    for (unsigned i = 0; i < 10; i++)
-        ((int (*)(unsigned, unsigned, size_t))dlsym(cuda, "stage2_sim_launch_recorded"))(1, i, stream);
-    return ((int (*)(size_t))dlsym(cuda, "cuStreamSynchronize"))(stream);
-}
-"#,
-    );
-    let simulator = format!("-DSIMULATOR=\"{}\"", built("libstage2_sim.so").display());
-    let compiled = std::process::Command::new("cc")
-        .args(["-w", &simulator, "-o"])
-        .args([&sandbox.path("launches"), &source])
-        .arg("-ldl")
-        .status();
-    assert!(compiled.expect("the C compiler that links Rust programs").success());
 }

@@ -3,19 +3,9 @@
 
 mod common;
 
-use std::path::PathBuf;
-
 use common::Sandbox;
+use common::simulated::built;
 use serde_json::Value;
-
-/// A file that `cargo test --workspace` builds before it runs any test.
-fn built(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_BIN_EXE_stage2-launch"));
-    let folder = folder.parent().expect("a folder");
-    let places = [folder.join("deps").join(name), folder.join(name)];
-    let found = places.into_iter().find(|path| path.is_file());
-    found.unwrap_or_else(|| panic!("{name} was not built: `cargo test --workspace --no-run`"))
-}
 
 /// Runs the demo where NVTX finds no tool; gives metrics.json and what the terminal showed.
 fn hidden_demo(options: &str) -> (Sandbox, Value, String) {

@@ -70,7 +70,18 @@ fn sandbox(nsys: bool, ncu: bool) -> Sandbox {
 }
 
 fn launch(sandbox: &Sandbox, settings: &[&str], fake: &str) -> assert_cmd::Command {
-    let workload = ["--", "sh", "-c", "echo ran >> count; echo out; exit 3"];
+    launch_ending(sandbox, settings, fake, "exit 0")
+}
+
+/// The same with another end of the workload.
+fn launch_ending(
+    sandbox: &Sandbox,
+    settings: &[&str],
+    fake: &str,
+    end: &str,
+) -> assert_cmd::Command {
+    let script = format!("echo ran >> count; echo out; {end}");
+    let workload = ["--", "sh", "-c", &script];
     let mut command = sandbox.launch(&[settings, &workload].concat());
     let mut path = std::ffi::OsString::from(sandbox.path("tools"));
     path.push(":");
@@ -96,7 +107,7 @@ fn argv(pass: &Value) -> String {
 #[test]
 fn every_tool_has_its_pass_and_the_terminal_sees_one_workload() {
     let sandbox = sandbox(true, true);
-    let assert = launch(&sandbox, &[], "ok").assert().code(3).stdout("out\n");
+    let assert = launch(&sandbox, &[], "ok").assert().code(0).stdout("out\n");
     assert.stderr(contains("hold the environment"));
     assert_eq!(runs(&sandbox), 3);
     let run = sandbox.run_json();
@@ -124,7 +135,7 @@ fn every_tool_has_its_pass_and_the_terminal_sees_one_workload() {
 #[test]
 fn tools_that_are_missing_or_too_old_cost_their_passes_only() {
     let none = sandbox(false, false);
-    launch(&none, &[], "").assert().code(3).stderr(contains("pipeline.nsys.executable"));
+    launch(&none, &[], "").assert().code(0).stderr(contains("pipeline.nsys.executable"));
     let run = none.run_json();
     for name in ["nsys", "ncu"] {
         assert_eq!(pass(&run, name)["status"], "skipped");
@@ -133,7 +144,7 @@ fn tools_that_are_missing_or_too_old_cost_their_passes_only() {
     assert_eq!(runs(&none), 1);
     let old = sandbox(true, true);
     let mut command = launch(&old, &[], "");
-    command.env("FAKE_VERSION", "2021.1.0").assert().code(3).stderr(contains("older than 2022.4"));
+    command.env("FAKE_VERSION", "2021.1.0").assert().code(0).stderr(contains("older than 2022.4"));
     assert_eq!(pass(&old.run_json(), "ncu")["status"], "skipped");
     assert_eq!(runs(&old), 1);
 }
@@ -141,13 +152,13 @@ fn tools_that_are_missing_or_too_old_cost_their_passes_only() {
 #[test]
 fn failures_and_time_limits_are_told_and_the_rest_goes_on() {
     let failing = sandbox(true, true);
-    launch(&failing, &[], "fail").assert().code(3);
+    launch(&failing, &[], "fail").assert().code(0);
     let run = failing.run_json();
     assert_eq!(pass(&run, "nsys")["status"], "failed");
     assert_eq!(pass(&run, "ncu")["status"], "ok");
     let hanging = sandbox(true, true);
     let limits = ["pipeline.nsys.time_limit_s=1", "pipeline.ncu.time_budget_s=1"];
-    launch(&hanging, &limits, "hang").assert().code(3).stderr(contains("within 1 s"));
+    launch(&hanging, &limits, "hang").assert().code(0).stderr(contains("within 1 s"));
     let run = hanging.run_json();
     assert_eq!(pass(&run, "nsys")["status"], "failed");
     assert_eq!(pass(&run, "ncu")["status"], "failed");
@@ -158,7 +169,7 @@ fn failures_and_time_limits_are_told_and_the_rest_goes_on() {
 fn a_range_that_never_came_is_repeated_without_the_gate() {
     let sandbox = sandbox(true, false);
     let gated = ["profiling/nsys=nsys.gated", "pipeline.ncu.enable=false"];
-    launch(&sandbox, &gated, "norange").assert().code(3).stderr(contains("never came").count(1));
+    launch(&sandbox, &gated, "norange").assert().code(0).stderr(contains("never came").count(1));
     let nsys = pass(&sandbox.run_json(), "nsys");
     assert_eq!(nsys["status"], "ok");
     assert!(nsys["why"].as_str().is_some_and(|why| why.contains("without the gate")));
@@ -174,7 +185,7 @@ fn filters_that_nothing_passes_are_dropped_once() {
     let settings = ["pipeline.nsys.enable=false"];
     launch(&sandbox, &settings, "nokernels")
         .assert()
-        .code(3)
+        .code(0)
         .stderr(contains("it is run once more").count(1));
     let ncu = pass(&sandbox.run_json(), "ncu");
     assert_eq!(ncu["status"], "ok");
@@ -187,7 +198,7 @@ fn filters_that_nothing_passes_are_dropped_once() {
 fn counters_that_are_not_permitted_have_a_remedy() {
     let sandbox = sandbox(false, true);
     let settings = ["pipeline.nsys.enable=false"];
-    let assert = launch(&sandbox, &settings, "perm").assert().code(3);
+    let assert = launch(&sandbox, &settings, "perm").assert().code(0);
     assert.stderr(contains("NVreg_RestrictProfilingToAdminUsers=0"));
     assert_eq!(pass(&sandbox.run_json(), "ncu")["status"], "failed");
     assert_eq!(runs(&sandbox), 1, "no retry can help");
@@ -196,10 +207,10 @@ fn counters_that_are_not_permitted_have_a_remedy() {
 #[test]
 fn light_mode_is_the_collect_pass_and_a_baseline_comes_first() {
     let sandbox = sandbox(true, true);
-    launch(&sandbox, &["run.mode=light"], "").assert().code(3);
+    launch(&sandbox, &["run.mode=light"], "").assert().code(0);
     assert_eq!(sandbox.run_json()["passes"].as_array().map(Vec::len), Some(1));
     let words = ["run.mode=light", "run.baseline=true"];
-    launch(&sandbox, &words, "").assert().code(3).stdout("out\n");
+    launch(&sandbox, &words, "").assert().code(0).stdout("out\n");
     let run = sandbox.run_json();
     let baseline = &run["passes"][0];
     assert_eq!(baseline["environment"]["STAGE2_GPU"], "off");
@@ -232,7 +243,7 @@ fn a_dry_run_shows_every_command_without_the_tools() {
 fn annotations_reach_every_pass() {
     let sandbox = sandbox(true, false);
     let words = ["--annotate", "prefill-decode", "--annotate", "torch-ops"];
-    launch(&sandbox, &words, "").assert().code(3);
+    launch(&sandbox, &words, "").assert().code(0);
     let run = sandbox.run_json();
     for name in ["collect", "nsys"] {
         let environment = &pass(&run, name)["environment"];

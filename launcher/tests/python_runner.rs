@@ -82,6 +82,62 @@ fn the_preset_of_stage_1_adds_its_overrides_and_the_users_own_win_verbatim() {
 }
 
 #[test]
+fn the_bundle_says_what_the_workload_was_configured_with_and_what_contradicts_it() {
+    let Some(collector) = collector() else { return };
+    let folder = tempfile::tempdir().expect("folder");
+    let run = folder.path().join("run");
+    let list = folder.path().join("it's a list, of inputs.txt");
+    std::fs::write(&list, "a.png\n").expect("list");
+    let quoted = list.display().to_string().replace('\'', "\\'");
+    let manifest = format!("+inputs.manifest='{quoted}'");
+    let settings =
+        ["workload=hydra", &manifest, "model/llm=llama_3_8b", "model.tokens.decode_steps=9"];
+    let own = [
+        "infer.max_new_tokens=4",
+        "pipeline.torch_profiler.enable=true",
+        "+torch_profiler.enabled=false",
+    ];
+    launched(&collector, &run, &settings, &own);
+    let inputs = std::fs::read_to_string(run.join("inputs.yaml")).expect("inputs.yaml");
+    for part in ["model: llama_tiny", "infer.max_new_tokens: \"4\"", "- a.png"] {
+        assert!(inputs.contains(part), "{part} in {inputs}");
+    }
+    let config = std::fs::read_to_string(run.join("stage1/.hydra/config.yaml")).expect("left");
+    assert!(config.contains("it's a list, of inputs.txt"), "as it was, through Hydra: {config}");
+    let record = json(&run.join("run.json"));
+    let findings = record["report_findings"].as_array().expect("findings").clone();
+    let told = |part: &str| {
+        findings
+            .iter()
+            .filter(|f| f["what"].as_str().is_some_and(|what| what.contains(part)))
+            .count()
+    };
+    for part in [
+        "model llama_3_8b, and the workload ran another: model.name=llama_tiny",
+        "model.tokens.decode_steps is 9, and the workload ran with 4",
+        "another profiler was on in the workload: pipeline.torch_profiler.enable=true",
+        "+torch_profiler.enabled=false made a key",
+    ] {
+        assert_eq!(told(part), 1, "{part} in {findings:?}");
+    }
+    // The example has these keys, and both are what they were set to.
+    assert_eq!(told("inputs.manifest") + told("had no effect"), 0, "{findings:?}");
+
+    // What nothing contradicts is no finding.
+    let run = folder.path().join("plain");
+    launched(
+        &collector,
+        &run,
+        &["workload=hydra"],
+        &["infer.max_new_tokens=4", "model=llama_tiny"],
+    );
+    let record = json(&run.join("run.json"));
+    for part in ["the workload ran", "in the workload", "the override"] {
+        assert!(!record["report_findings"].to_string().contains(part), "{part}: {record}");
+    }
+}
+
+#[test]
 fn the_example_runs_under_the_launcher_with_its_outputs_in_the_bundle() {
     let Some(collector) = collector() else { return };
     let folder = tempfile::tempdir().expect("folder");

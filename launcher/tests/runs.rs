@@ -15,7 +15,8 @@ fn output_and_exit_status_are_the_workloads() {
     assert.code(3).stdout("in\nout\n").stderr(starts_with("err\n").and(contains("no GPU work")));
     let run = sandbox.run_json();
     assert_eq!(run["workload_exit"], json!({"code": 3}));
-    assert_eq!(run["passes"][0]["status"], "ok");
+    assert_eq!(run["passes"][0]["status"], "workload_failed");
+    assert_eq!(run["passes"][0]["why"], "the workload failed: exit status 3");
     assert_eq!(run["command"], json!(["sh", "-c", script]));
     assert!(run["finished"].is_string() && run["passes"][0]["duration_ms"].is_u64());
 }
@@ -32,7 +33,7 @@ fn the_bundle_says_what_it_was() {
     let library = sandbox.path("libstage2.so").display().to_string();
     assert_eq!(environment["LD_PRELOAD"], json!(library));
     assert!(environment["STAGE2_OUT"].as_str().is_some_and(|out| out.ends_with("/collector")));
-    assert_eq!(environment.as_object().map(|map| map.len()), Some(6));
+    assert_eq!(environment.as_object().map(|map| map.len()), Some(7));
     assert_eq!(run["tools"]["collector"]["path"], json!(library));
     for file in ["run.json", "env.json", "config.yaml", "inputs.yaml"] {
         assert!(!sandbox.read(file).contains("hunter2"), "{file} holds the environment");
@@ -59,7 +60,19 @@ fn a_workload_that_a_signal_ends_gives_128_and_its_number() {
     for (signal, number) in [("KILL", 9), ("TERM", 15), ("SEGV", 11)] {
         let script = format!("ulimit -c 0; kill -{signal} $$");
         sandbox.launch(&["--", "sh", "-c", &script]).assert().code(128 + number);
-        assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": number}));
+        let run = sandbox.run_json();
+        assert_eq!(run["workload_exit"], json!({"signal": number}));
+        let ended = format!("the workload failed: ended by SIG{signal}");
+        assert_eq!(
+            (&run["passes"][0]["status"], &run["passes"][0]["why"]),
+            (&json!("workload_failed"), &json!(ended))
+        );
+        for page in ["stakeholder_summary.md", "report.md", "report.html"] {
+            let text = sandbox.read(page);
+            let head: String =
+                text.chars().take(text.find("Coverage:").expect("coverage")).collect();
+            assert!(head.contains(&ended), "{page}: {head}");
+        }
     }
 }
 
@@ -75,6 +88,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
     sandbox.executable("tools/pythagoras", "#!/bin/sh\n");
     sandbox.write("text", "echo hi\n");
     sandbox.executable("lost", "#!/no/such/interpreter\n");
+    sandbox.executable("windows", "#!/bin/sh\r\ntrue\r\n");
     for (command, code, parts) in [
         ("no-such-program", 127, ["no-such-program: command not found", "PATH"]),
         ("./no-such-program", 127, ["command not found", "check the path"]),
@@ -84,6 +98,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         ("./text", 126, ["cannot run ./text", "chmod +x"]),
         (".", 126, ["cannot run .", "folder"]),
         ("./lost", 127, ["./lost", "interpreter"]),
+        ("./windows", 127, [r#""/bin/sh\r" is not there"#, "line ends of Windows"]),
     ] {
         let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
         path.push(common::path_without_profilers());
@@ -96,6 +111,20 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         sandbox.launch(&given).assert().code(code);
         assert!(!sandbox.path("given").exists(), "{command}");
     }
+}
+
+#[test]
+fn programs_are_found_without_a_path_and_by_names_that_are_no_utf8() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.launch(&["run.mode=light", "--", "ls"]);
+    command.env_remove("PATH").assert().success();
+    let name = std::ffi::OsString::from_vec(b"b\xffn".to_vec());
+    let script = sandbox.executable("script", "#!/bin/sh\nexit 3\n");
+    std::fs::create_dir(sandbox.path("bin")).expect("folder");
+    std::fs::rename(script, sandbox.path("bin").join(&name)).expect("file");
+    let mut command = sandbox.launch(&["run.mode=light", "--"]);
+    command.arg(&name).env("PATH", sandbox.path("bin")).assert().code(3);
 }
 
 #[test]
@@ -119,6 +148,7 @@ fn time_runs_out() {
     let assert = sandbox.launch(&["--timeout", "1", "--", "sh", "-c", "exec sleep 60"]).assert();
     assert.code(124).stderr(contains("ended after 1 s"));
     assert_eq!(sandbox.run_json()["workload_exit"], json!({"signal": 15}));
+    assert_eq!(sandbox.run_json()["passes"][0]["status"], "timed_out");
     let stubborn = "trap '' TERM; while :; do sleep 0.1; done";
     let words = ["run.timeout_s=1", "run.kill_grace_s=0", "--", "sh", "-c", stubborn];
     sandbox.launch(&words).assert().code(124);

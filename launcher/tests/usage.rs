@@ -31,8 +31,8 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["-v"], "after `--`"),
         (&["python"], "after `--`"),
         (&["python", "-m", "runner"], "comes after `--`"),
-        (&["a=1", "demo"], "KEY=VALUE"),
-        (&["a=1", "config"], "KEY=VALUE"),
+        (&["a=1", "demo"], "has to come first"),
+        (&["a=1", "config"], "has to come first"),
         (&["--timeout", "soon", "--", "true"], "--timeout"),
         (&["--timeout", "0", "--", "true"], "--timeout"),
         (&["--color", "pink", "--", "true"], "--color"),
@@ -55,18 +55,67 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
 #[test]
 fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
     let sandbox = Sandbox::new();
-    let told = |words: &[&str], parts: &[&str]| {
+    let told = |words: &[&str], whole: &str| {
         let assert = sandbox.launch_strictly(words).assert().code(2).stdout("");
         let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-        assert!(parts.iter().all(|part| text.contains(part)), "{words:?}: {text}");
+        assert_eq!(text, format!("stage2-launch: error: {whole}\n"), "{words:?}");
     };
-    let neither = "`foo` is neither a subcommand nor KEY=VALUE";
-    told(&["foo"], &[neither, "stage2-launch -- foo\n"]);
-    told(&["foo", "x", "run.mode=light"], &[neither, "-- foo x run.mode=light"]);
-    told(&["foo", "--", "true"], &[neither]);
-    told(&["demoo"], &["did you mean the subcommand `demo`?"]);
-    told(&["run.mode=light", "demo"], &["`demo` comes before every KEY=VALUE"]);
-    told(&["python", "-m", "runner"], &["stage2-launch -- python -m runner"]);
+    let run = |word: &str, line: &str| {
+        format!(
+            "`{word}` is neither a subcommand nor KEY=VALUE. To run a program, put it after `--`: \
+             stage2-launch {line}"
+        )
+    };
+    told(&["foo"], &run("foo", "-- foo"));
+    told(&["foo", "x", "run.mode=light"], &run("foo", "-- foo x run.mode=light"));
+    told(
+        &["run.mode=light", "~workload", "python", "a b.py", "x=1"],
+        &run("python", "run.mode=light '~workload' -- python 'a b.py' x=1"),
+    );
+    let neither =
+        "`demoo` is neither a subcommand nor KEY=VALUE (did you mean the subcommand `demo`?)";
+    told(
+        &["demoo"],
+        &format!("{neither}. To run a program, put it after `--`: stage2-launch -- demoo"),
+    );
+    told(&["demoo", "--", "x"], &format!("{neither}; before `--` stand only options and settings"));
+    let first = "the subcommand `demo` has to come first: stage2-launch demo run.mode=light";
+    told(&["run.mode=light", "demo"], first);
+    told(&["run.mode=light", "demo", "--", "x"], first);
+    told(
+        &["a=1", "report", "DIR", "b=2"],
+        "the subcommand `report` has to come first: stage2-launch report DIR b=2 a=1",
+    );
+    told(
+        &["a=1", "bench", "--", "sh", "-c", "x y"],
+        "the subcommand `bench` has to come first: stage2-launch bench a=1 -- sh -c 'x y'",
+    );
+}
+
+#[test]
+fn an_unknown_option_is_told_where_the_command_belongs() {
+    let sandbox = Sandbox::new();
+    let told = |words: &[&str], hint: &str| {
+        let assert = sandbox.launch_strictly(words).assert().code(2).stdout("");
+        let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        let found = text.find("\nThe command of the workload").map(|at| &text[at..]);
+        assert_eq!(found.unwrap_or_default().trim(), hint, "{words:?}: {text}");
+    };
+    let place = "The command of the workload comes after `--`";
+    let usage = &format!("{place}: stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...");
+    told(&["python", "-m", "runner"], &format!("{place}, e.g. stage2-launch -- python -m runner"));
+    told(
+        &["-v", "--run-dir", "my run", "a=1", "--color=never", "sh", "-c", "x y"],
+        &format!(
+            "{place}, e.g. stage2-launch -v --run-dir 'my run' a=1 --color=never -- sh -c 'x y'"
+        ),
+    );
+    // Whether `python` is the value of `--bogus` cannot be told.
+    told(&["--bogus", "python"], usage);
+    told(&["a=1", "--bogus=1", "python"], usage);
+    for subcommand in [&["report", "DIR", "--bogus"][..], &["-v", "config", "a=1", "--bogus"]] {
+        told(subcommand, "");
+    }
 }
 
 #[test]
@@ -86,6 +135,30 @@ fn errors_in_settings_name_the_nearest_key() {
         assert.stderr(predicate::function(|text: &str| text.lines().count() == 1));
         sandbox.launch(&["config", setting]).assert().code(2).stderr(contains(parts[0]));
     }
+}
+
+#[test]
+fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
+    let sandbox = Sandbox::new();
+    for (setting, part) in [
+        ("infer.max_new_tokens=64", "stage2-launch -- COMMAND infer.max_new_tokens=64"),
+        ("+torch_profiler.enabled=false", "go after `--`"),
+        ("dataset/sampling@dataset.sampling=default", "go after `--`"),
+        ("model=llama_1b", "model/llm=PRESET"),
+        ("nsys.gating_nvtx=false", "pipeline.nsys.capture_range"),
+        ("ncu.gating_nvtx=false", "`pipeline.ncu.gating_nvtx`"),
+        ("ncu=ncu.high", "`profiling/ncu`"),
+        ("run.dir=${oc.env:HOME}", "\"KEY=$HOME\""),
+    ] {
+        sandbox.launch(&[setting, "--", "true"]).assert().code(2).stderr(contains(part));
+    }
+    let assert = sandbox.launch(&["--", "+run.mode=deep", "+inputs.manifest=x"]).assert().code(127);
+    assert.stderr(contains("settings of stage2-launch stand before `--`"));
+    // Hydra refuses a + for a key that is there; here it is a note.
+    let words = ["-v", "+run.mode=light", "hydra.run.dir=${hydra:runtime.cwd}/out", "--", "true"];
+    let assert = sandbox.launch(&words).assert().success();
+    assert.stderr(contains("note: +run.mode=light was taken as run.mode=light"));
+    assert!(sandbox.path("out/run.json").is_file());
 }
 
 #[test]

@@ -91,4 +91,18 @@ mod tests {
         assert!(pace.is_due(false) && pace.is_due(true));
         assert_eq!(pace.left(), Duration::ZERO);
     }
+
+    #[test]
+    fn cupti_may_hold_records_for_two_periods_after_collection_went_off() {
+        let (gate, mut still) = (Gate::default(), Stillness::default());
+        let mut hold = |gated| still.may_hold_records(gated, &gate);
+        gate.enter(|_| ());
+        assert!((0..5).all(|_| hold(true)), "it is on");
+        gate.exit(|_| ());
+        assert_eq!([(); 4].map(|()| hold(true)), [true, true, false, false]);
+        gate.enter(|_| ());
+        gate.exit(|_| ());
+        assert!(hold(true), "it was on in between");
+        assert!((0..5).all(|_| hold(false)), "it is never switched off");
+    }
 }

@@ -7,8 +7,9 @@ use crate::hazards::plain;
 use crate::nvtx::client;
 
 /// Blocks all signals in its only thread, sends itself one and waits for it, as a program does that
-/// handles its signals in one place.
+/// handles its signals in one place. Our thread comes with NVTX, those of CUPTI with CUDA.
 pub fn waits_for_a_signal() {
+    client();
     cuda::init();
     Stream::new().launch(1);
     // SAFETY: the sets are initialised before they are used; the signal is sent to this process.

@@ -204,6 +204,20 @@ fn enders(nvtx: &Nvtx) -> Vec<(&'static str, Ender<'_>)> {
     ]
 }
 
+/// A page of text that does not end, and no memory behind it.
+fn page_at_an_edge() -> *const std::ffi::c_void {
+    const PAGE: usize = 4096;
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
+    // SAFETY: a new mapping of two pages, whose second one is made inaccessible.
+    unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), 2 * PAGE, access, kind, -1, 0);
+        assert_ne!(page, libc::MAP_FAILED);
+        std::ptr::write_bytes(page.cast::<u8>(), b'x', PAGE);
+        assert_eq!(libc::mprotect(page.wrapping_byte_add(PAGE), PAGE, libc::PROT_NONE), 0);
+        page
+    }
+}
+
 /// Payloads and registrations that are not what they say; then two ranges that are.
 pub fn hostile_payloads() {
     cuda::init();
@@ -236,6 +250,7 @@ pub fn hostile_payloads() {
     };
     let value = 7i32;
     let at = std::ptr::from_ref(&value).cast();
+    let edge = page_at_an_edge();
     for payload in [
         given(long, 4, null.cast()),
         given(long, usize::MAX, at),
@@ -243,6 +258,10 @@ pub fn hostile_payloads() {
         given(STATIC + 99, 4, at),
         given(u64::MAX, 4, at),
         given(long, 2, at),
+        given(long, 4, at),
+        given(long, 1 << 20, edge),
+        given(long, usize::MAX - 1, edge),
+        given(sys::NVTX_PAYLOAD_ENTRY_TYPE_CSTRING.into(), usize::MAX, edge),
     ] {
         nvtx.push_payload(domain, &[payload]);
         nvtx.pop_payload(domain, &[payload; 20]);

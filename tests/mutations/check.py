@@ -36,6 +36,8 @@ TREE = WORK / "tree"
 # Of Rust's test harness, and of Python's unittest.
 FAILED = re.compile(r"^test result: FAILED|^FAILED \(", re.MULTILINE)
 TIME_LIMIT_S = 900
+# Tests of single packages run programs of others, which cargo does not build for them.
+BUILD = "cargo test --locked --workspace --no-run"
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,8 @@ def main() -> int:
         return 0 if all(fine) else 1
     WORK.mkdir(parents=True, exist_ok=True)
     fresh_tree()
+    if run_test(BUILD, WORK / "build.log")[0]:
+        sys.exit(f"the unbroken code does not build: see {WORK / 'build.log'}")
     good = sound(dict.fromkeys(one.test for one in mutations))
     held = [caught(one) for one in mutations]
     print(f"{sum(held)} of {len(held)} mutations were caught")

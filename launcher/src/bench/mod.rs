@@ -6,6 +6,7 @@
 
 mod compare;
 mod measure;
+mod overhead;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::finding::{Finding, Severity};
 use crate::launch::Job;
 use crate::load::libraries::LibraryDomains;
 use crate::plan::{self, Pass, Plan};
-use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, describe_exit, run_alone};
+use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, run_alone};
 use crate::terminal::{Terminal, print};
 use crate::workload;
 use compare::Results;
@@ -31,6 +32,9 @@ const UNTRACED: &str = "untraced";
 
 /// Name of the one that stages are held against.
 const RANGES_ONLY: &str = "ranges only";
+
+/// What follows the name of a configuration that a round measures once more.
+const AGAIN: &str = " again";
 
 /// What is compared, by the name of its pass: name in the tables, and what it is.
 const CONFIGURATIONS: [(&str, &str, &str); 4] = [
@@ -63,6 +67,11 @@ pub(crate) fn bench(
     command: Vec<std::ffi::OsString>,
     terminal: &Terminal,
 ) -> Result<u8, Failure> {
+    if options.keep_going || !options.require.is_empty() {
+        let text = "`bench` takes no --keep-going and no --require: it compares the passes that work, \
+                    and its tables say why another one does not";
+        return Err(Failure::Usage(text.into()));
+    }
     let job = Job::of_user(options, overrides, command, Vec::new())?;
     let composed = config::compose(&job.config)?;
     let cwd = std::env::current_dir().map_err(|e| {
@@ -140,7 +149,7 @@ impl Bench<'_> {
             let Some(pass) = first.passes.get(at) else { continue };
             let known = CONFIGURATIONS.iter().find(|(name, ..)| *name == pass.name);
             let (_, name, what) = known.copied().unwrap_or((pass.name, pass.name, ""));
-            let name = if again { format!("{name} again") } else { name.to_owned() };
+            let name = if again { format!("{name}{AGAIN}") } else { name.to_owned() };
             self.results.configurations.push(Configuration::new(name, what, pass.skip.clone()));
         }
         if let Some(&(at, _)) = slots.first() {
@@ -187,7 +196,7 @@ impl Bench<'_> {
             (self.reference, self.exit) = (ran.exit, ran.status);
             self.results.workload_exit = ran.exit.filter(|_| !ran.ended);
             if let Some(exit) = self.results.failed_exit() {
-                let what = format!("the workload itself fails: {}", describe_exit(exit));
+                let what = format!("the workload itself fails: {}", exit.describe());
                 let why = "untraced, too: the times are those of a run that fails";
                 let log = pass.capture.as_ref().map(|capture| capture.log.display().to_string());
                 let remedy = format!("see {}", log.unwrap_or_default());
@@ -195,7 +204,7 @@ impl Bench<'_> {
                 says_why = true;
             }
         }
-        let failed = self.failure(&ran, pass.profiler.is_some());
+        let failed = self.failure(&ran);
         let (recorded, failed) = match failed {
             Some(why) => (Recorded::default(), Some(why)),
             None => match measure::recorded(pass, &self.libraries) {
@@ -273,16 +282,15 @@ impl Bench<'_> {
     }
 
     /// Why a run says nothing.
-    fn failure(&self, ran: &Ran, is_tool: bool) -> Option<String> {
+    fn failure(&self, ran: &Ran) -> Option<String> {
         let other = || {
-            let (reference, here) = (self.reference?, ran.exit?);
+            let (reference, here) = (self.reference?, ran.workload?);
             (reference != here).then(|| {
-                let (here, reference) = (describe_exit(here), describe_exit(reference));
+                let (here, reference) = (here.describe(), reference.describe());
                 format!("the workload ended otherwise: {here}, untraced: {reference}")
             })
         };
-        // A tool that went through says itself how the workload ended.
-        ran.failed.clone().or_else(|| if is_tool { None } else { other() })
+        ran.failed.clone().or_else(other)
     }
 
     /// Tells something that no other line of the page says.
@@ -296,6 +304,9 @@ impl Bench<'_> {
     fn write(mut self, folder: &RunFolder) -> Result<u8, Failure> {
         let dir = folder.path();
         self.results.compare();
+        for finding in overhead::findings(&self.results) {
+            self.note(finding);
+        }
         let page = table::page(&self.results);
         let written = serde_json::to_string_pretty(&self.results)
             .context("bench.json")

@@ -6,7 +6,6 @@ use super::{RANGES_ONLY, UNTRACED};
 use crate::finding::Finding;
 use crate::report::numbers::{ABSENT, ms3, or_absent, ratio3};
 use crate::report::table::{Align, Table};
-use crate::run::describe_exit;
 use stage2_figures::text::code;
 
 /// Stages that are shown, those with the longest time; `bench.json` has all.
@@ -33,7 +32,7 @@ pub(super) fn page(results: &Results) -> String {
         page.push_str(&format!(
             "**The workload itself fails** ({}), untraced as well: the times are those of a run that \
              fails.\n\n",
-            describe_exit(exit)
+            exit.describe()
         ));
     }
     let mut table = Table::new(&[

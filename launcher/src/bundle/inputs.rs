@@ -1,5 +1,6 @@
 //! The command of the workload and the manifest of its inputs -> `inputs.yaml`.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,8 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::config::hydra_key;
+use crate::files;
+use crate::report::WorkloadFacts;
 
 /// Contents of `inputs.yaml`.
 #[derive(Clone, Debug, Serialize)]
@@ -19,15 +22,21 @@ pub(crate) struct Inputs {
     pub(crate) cwd: String,
     /// The words of it that a Hydra app reads as overrides.
     pub(crate) hydra_overrides: Vec<String>,
-    /// What it says about the model, where it says it in a usual way.
+    /// What it says about the model, where it says it in a usual way; else what the workload's own
+    /// configuration says.
     pub(crate) model: Option<String>,
-    /// The list of inputs, where one was given.
+    /// Keys of the workload's own configuration that say what ran; empty: it left none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) configured: BTreeMap<String, String>,
+    /// The list of inputs, where one is known.
     pub(crate) manifest: Option<Manifest>,
 }
 
-/// The list of inputs that the user gave.
+/// The list of inputs.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Manifest {
+    /// Who named it: `inputs.manifest` of this program, or a key of the workload's configuration.
+    given_by: String,
     /// Where it lies.
     path: PathBuf,
     /// How big it is.
@@ -43,15 +52,32 @@ impl Inputs {
     /// What the command says.
     pub(crate) fn new(command: &[OsString], cwd: &Path, manifest: Option<Manifest>) -> Inputs {
         let argv: Vec<String> = command.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+        // What `env` sets in front of the program is no override.
+        let is_env = argv.first().is_some_and(|word| word == "env" || word.ends_with("/env"));
+        let program = argv.iter().skip(1).skip_while(|word| is_env && word.contains('='));
         let hydra_overrides: Vec<String> =
-            argv.iter().skip(1).filter(|word| hydra_key(word).is_some()).cloned().collect();
+            program.filter(|word| hydra_key(word).is_some()).cloned().collect();
         Inputs {
             simulated: false,
             cwd: cwd.to_string_lossy().into_owned(),
             model: model_of(&argv),
+            configured: BTreeMap::new(),
             hydra_overrides,
             argv,
             manifest,
+        }
+    }
+}
+
+impl Inputs {
+    /// Adds what the workload's own configuration says, where the user said nothing.
+    pub(crate) fn complete(&mut self, workload: &WorkloadFacts) {
+        self.configured.clone_from(&workload.configured);
+        self.model = self.model.take().or_else(|| workload.model.clone());
+        if let (None, Some((key, path))) = (&self.manifest, &workload.manifest) {
+            // A list that is gone by now still stands among the keys.
+            let given_by = format!("{key} of the workload's configuration");
+            self.manifest = Manifest::read(path).ok().map(|read| Manifest { given_by, ..read });
         }
     }
 }
@@ -89,17 +115,17 @@ impl Manifest {
                 path.display()
             )
         };
-        let file = std::fs::metadata(&absolute).with_context(failed)?;
-        anyhow::ensure!(file.is_file(), "{}: it is not a file", failed());
-        let size_bytes = file.len();
+        let size_bytes =
+            files::open(&absolute).and_then(|file| file.metadata()).with_context(failed)?.len();
         let entries = if size_bytes > MAX_MANIFEST_BYTES {
             None
         } else {
-            let bytes = std::fs::read(&absolute).with_context(failed)?;
+            let bytes = files::read(&absolute, MAX_MANIFEST_BYTES).with_context(failed)?;
             let text = String::from_utf8_lossy(&bytes);
             Some(parse(&text).unwrap_or_else(|| text.lines().map(str::to_owned).collect()))
         };
-        Ok(Manifest { path: absolute, size_bytes, entries })
+        let given_by = "inputs.manifest".to_owned();
+        Ok(Manifest { given_by, path: absolute, size_bytes, entries })
     }
 }
 
@@ -127,6 +153,36 @@ mod tests {
         assert_eq!(inputs(&["serve", "--model=org/m"]).model.as_deref(), Some("org/m"));
         assert_eq!(inputs(&["serve", "--model"]).model, None);
         assert_eq!(inputs(&["true"]).model, None);
+        let found = inputs(&["env", "CUDA_VISIBLE_DEVICES=0", "python", "app.py", "a=1"]);
+        assert_eq!(found.hydra_overrides, ["a=1"]);
+    }
+
+    #[test]
+    fn the_workloads_configuration_fills_what_the_user_did_not_say() {
+        let dir = tempfile::tempdir().expect("folder");
+        let list = dir.path().join("list.txt");
+        std::fs::write(&list, "a\n").expect("write");
+        let facts = WorkloadFacts {
+            model: Some("deepseek_ocr".into()),
+            manifest: Some(("dataset.subset_filelist", list.clone())),
+            configured: [("device".to_owned(), "cuda:0".to_owned())].into(),
+        };
+        let mut found = inputs(&["python", "app.py"]);
+        found.complete(&facts);
+        assert_eq!(found.model.as_deref(), Some("deepseek_ocr"));
+        assert_eq!(found.configured["device"], "cuda:0");
+        let manifest = found.manifest.as_ref().expect("a list");
+        assert_eq!(manifest.given_by, "dataset.subset_filelist of the workload's configuration");
+        assert_eq!(manifest.entries, Some(serde_json::json!(["a"])));
+        let mut said = inputs(&["python", "app.py", "model=tiny"]);
+        said.manifest = Some(Manifest::read(&list).expect("a list"));
+        said.complete(&facts);
+        assert_eq!(said.model.as_deref(), Some("tiny"));
+        assert_eq!(said.manifest.expect("a list").given_by, "inputs.manifest");
+        let gone = WorkloadFacts { manifest: Some(("x", dir.path().join("no"))), ..facts };
+        found.manifest = None;
+        found.complete(&gone);
+        assert!(found.manifest.is_none());
     }
 
     #[test]
@@ -142,7 +198,7 @@ mod tests {
         assert_eq!(entries(b"a.png\nb.png\n"), Some(serde_json::json!(["a.png", "b.png"])));
         assert_eq!(entries(b"a: [1\n\xff"), Some(serde_json::json!(["a: [1", "\u{fffd}"])));
         assert_eq!(entries(&vec![b'a'; (1 << 20) + 1]), None);
-        assert!(Manifest::read(dir.path()).is_err_and(|e| format!("{e:#}").contains("not a file")));
+        assert!(Manifest::read(dir.path()).is_err_and(|e| format!("{e:#}").contains("a folder")));
         assert!(Manifest::read(&dir.path().join("no")).is_err());
     }
 }

@@ -121,6 +121,7 @@ impl Bundle {
         match outcome {
             Ok(outcome) => {
                 apply_outcome(&mut self.record, outcome);
+                self.provenance.inputs.complete(&outcome.workload);
                 self.write_provenance()?;
             }
             Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
@@ -284,6 +285,7 @@ mod tests {
             processes: Vec::new(),
             devices: Vec::new(),
             tools: BTreeMap::new(),
+            workload: crate::report::WorkloadFacts::default(),
         }
     }
 

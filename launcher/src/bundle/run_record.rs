@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::files;
@@ -16,8 +17,9 @@ pub const RUN_JSON: &str = "run.json";
 /// A larger file is no run record: the longest part is a list of 10,000 files.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The version of the format that this program writes.
-pub const SCHEMA: u32 = 1;
+/// The version of the format that this program writes. Version 2: the status of a pass says how its
+/// workload ended; in version 1 it is `ok` however that was.
+pub const SCHEMA: u32 = 2;
 
 /// Contents of `run.json`. Written when the run starts and again after every step, so that it is
 /// true at any moment, also of a run that was killed.
@@ -92,6 +94,24 @@ pub enum WorkloadExit {
     Signal(i32),
 }
 
+impl WorkloadExit {
+    /// Whether it ended in any other way than with status 0.
+    pub(crate) fn is_failure(self) -> bool {
+        self != WorkloadExit::Code(0)
+    }
+
+    /// `exit status 3`, `ended by SIGKILL`.
+    pub(crate) fn describe(self) -> String {
+        match self {
+            WorkloadExit::Code(code) => format!("exit status {code}"),
+            WorkloadExit::Signal(signal) => match Signal::try_from(signal) {
+                Ok(known) => format!("ended by {}", known.as_str()),
+                Err(_) => format!("ended by signal {signal}"),
+            },
+        }
+    }
+}
+
 /// One pass over the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassRecord {
@@ -129,19 +149,32 @@ pub struct PassRecord {
 
 /// How far a pass came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum PassStatus {
     /// It is still to come.
     Planned,
     /// It runs, or was killed together with stage2-launch.
     Running,
-    /// Its process ran, and what it measured was kept. The exit status of the process is not
-    /// judged here.
+    /// Its workload ended with status 0, and what was measured was kept.
     Ok,
-    /// It could not be started.
+    /// Its workload ended with another status or by a signal. What was measured until then was kept.
+    WorkloadFailed,
+    /// The time limit ended its workload. What was measured until then was kept.
+    TimedOut,
+    /// Its workload did not go on after a signal that stage2-launch handed on.
+    Interrupted,
+    /// It could not be started, or left nothing.
     Failed,
     /// It was left out.
     Skipped,
+}
+
+impl PassStatus {
+    /// Whether the pass ran and kept what it measured, however its workload ended.
+    pub(crate) fn has_data(self) -> bool {
+        use PassStatus::{Interrupted, Ok, TimedOut, WorkloadFailed};
+        matches!(self, Ok | WorkloadFailed | TimedOut | Interrupted)
+    }
 }
 
 /// A tool that took part.
@@ -236,7 +269,7 @@ mod tests {
             assert!(read().is_err_and(|e| e.contains(part)), "{text}");
         }
         let mut newer = RunRecord::new("id".into(), Vec::new());
-        newer.schema = 2;
+        newer.schema = SCHEMA + 1;
         std::fs::write(dir.path().join(RUN_JSON), serde_json::to_vec(&newer).expect("JSON"))
             .expect("write");
         assert!(read().is_err_and(|e| e.contains("newer")));

@@ -47,8 +47,8 @@ pub(crate) fn merge(
     terminal: &Terminal,
 ) -> Result<u8, Failure> {
     if options.runs_something() {
-        let text = "`merge` takes no --dry-run, --run-dir, --timeout or --annotate: it runs no \
-                    workload; its folder is named with -o DIR";
+        let text = "`merge` takes no --dry-run, --run-dir, --timeout, --annotate or --keep-going: it \
+                    runs no workload; its folder is named with -o DIR";
         return Err(Failure::Usage(text.into()));
     }
     if captures.spool.is_empty() && captures.nsys.is_empty() && captures.ncu.is_empty() {
@@ -65,6 +65,7 @@ pub(crate) fn merge(
     let mut bundle = open(&folder, config::yaml_with_origins(&tree))?;
     let mut findings: Vec<Finding> =
         without_effect(&composed.explicit_keys()).into_iter().collect();
+    findings.extend(composed.notes);
     let ends = format!("the merge ends here, and {} is incomplete", dir.display());
     let signals = Signals::install(*terminal, ends)
         .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
@@ -103,7 +104,7 @@ pub(crate) fn merge(
     let result = outcome.as_ref().ok().filter(|_| merged && closed.is_ok());
     Ok(match tools.interrupted() {
         Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
-        None => Rules::of(options).status(0, result, terminal),
+        None => Rules::of(options).status(0, result, &bundle.record.passes, terminal),
     })
 }
 
@@ -123,7 +124,7 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
         return Ok(());
     }
     let text = format!(
-        "none of the captures can be merged, so there is no bundle: {}; check the names of the files",
+        "no capture can be merged, so no bundle was made: {}; check the file names",
         problems.join("; ")
     );
     Err(Failure::Usage(text))

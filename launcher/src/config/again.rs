@@ -6,13 +6,14 @@
 
 use std::path::Path;
 
-use super::compose::{SYNONYMS, apply, check_keys, skeleton, typed, valid_keys};
+use super::compose::{Applied, SYNONYMS, apply, check_keys, skeleton, typed, valid_keys};
 use super::defaults::{chooses_preset, merge_presets};
 use super::error::ConfigError;
 use super::grammar::Override;
 use super::interpolate::resolve;
 use super::node::{Node, Origin, Value};
 use super::presets::Presets;
+use super::resolvers::Moment;
 use super::{Request, compose};
 
 /// Name of the file in messages.
@@ -57,16 +58,16 @@ pub(crate) fn recompose(
         tree.set(key, nothing.clone());
         tree.set(key, fresh.get(key).cloned().unwrap_or(nothing));
     }
-    let (skeleton, mut deleted) = (skeleton()?, Vec::new());
+    let (skeleton, mut done) = (skeleton()?, Applied::default());
     let valid = valid_keys(&skeleton, &presets)?;
     for o in &values {
         // A file of an older version lacks what came since.
         if let (None, Some(node)) = (tree.get(&o.key), defaults.get(&o.key)) {
             tree.set(&o.key, node.clone());
         }
-        apply(&mut tree, o, &valid, &mut deleted)?;
+        apply(&mut tree, o, &valid, &mut done)?;
     }
-    let tree = resolve(&tree)?;
+    let tree = resolve(&tree, &Moment::this())?;
     // What the file says may be of another version, and reports read it tolerantly.
     let of_file = |node: &Node| match &node.origin {
         Origin::Noted(_) => true,

@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::defaults::merge_presets;
 use stage2_figures::text::visible_path;
 
-use super::error::{ConfigError, most_like};
+use super::advice::{advice, for_map};
+use super::defaults::merge_presets;
+use super::error::ConfigError;
 use super::grammar::{Action, Override};
 use super::interpolate::{resolve, resolve_key};
 use super::node::{Node, Origin, Value, join_key};
 use super::presets::Presets;
+use super::resolvers::Moment;
 use super::schema::Config;
+use crate::finding::{Finding, Severity};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +32,10 @@ pub struct Request {
 pub struct Composed {
     /// The values.
     pub tree: Node,
+    /// What was taken differently from how it was written.
+    pub notes: Vec<Finding>,
+    /// What `${now:...}` and `${hydra:runtime.cwd}` stand for.
+    moment: Moment,
 }
 
 /// Other names of our keys, as a Hydra app's user or a reader of the command line would write them.
@@ -44,21 +51,22 @@ pub fn compose(request: &Request) -> Result<Composed, ConfigError> {
     let overrides: Vec<Override> =
         request.overrides.iter().map(|word| Override::parse(word)).collect::<Result<_, _>>()?;
     let (mut tree, values) = merge_presets(&presets, overrides)?;
-    let mut deleted = Vec::new();
+    let mut done = Applied::default();
     let skeleton = skeleton()?;
     let valid = valid_keys(&skeleton, &presets)?;
     for mut o in values {
         if let Some((_, own)) = SYNONYMS.iter().find(|(other, _)| *other == o.key) {
             (*own).clone_into(&mut o.key);
         }
-        apply(&mut tree, &o, &valid, &mut deleted)?;
+        apply(&mut tree, &o, &valid, &mut done)?;
     }
     for (key, text, value) in &request.flags {
         let origin = Origin::Flag(text.as_str().into());
         tree.set(key, Node { value: value.clone(), origin });
     }
     check_keys(&tree, &skeleton, "", &valid)?;
-    let composed = Composed { tree };
+    let Applied { deleted, notes } = done;
+    let composed = Composed { tree, notes, moment: Moment::this() };
     // Every reference is tried now, so that a wrong one is an error of the command line and not
     // of some later step.
     let missing = |error| with_deletion(error, &deleted);
@@ -79,7 +87,7 @@ impl Composed {
     /// # Errors
     /// A reference in it to a key that is not there, or a value that is no path.
     pub fn run_dir(&self) -> Result<Option<PathBuf>, ConfigError> {
-        let node = resolve_key(&self.tree, "run.dir")?;
+        let node = resolve_key(&self.tree, "run.dir", &self.moment)?;
         match node.map(|node| (node.value, node.origin)) {
             None | Some((Value::Null, _)) => Ok(None),
             Some((Value::Literal(path), _)) => Ok(Some(path.into())),
@@ -121,7 +129,7 @@ impl Composed {
             let value = Value::Literal(run_dir.to_string_lossy().into_owned());
             tree.set("run.dir", Node { value, origin });
         }
-        resolve(&tree).and_then(typed)
+        resolve(&tree, &self.moment).and_then(typed)
     }
 }
 
@@ -140,31 +148,46 @@ fn refers_to_run_dir(tree: &Node) -> Option<(String, &Node)> {
     tree.leaves().into_iter().find(|(_, node)| refers(node))
 }
 
+/// What came of the overrides besides the values.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    /// Keys that were taken out, and the words that did it.
+    deleted: Vec<(String, String)>,
+    /// What was taken differently from how it was written.
+    notes: Vec<Finding>,
+}
+
 /// Applies an override of a value.
 pub(super) fn apply(
     tree: &mut Node,
     o: &Override,
     valid: &[String],
-    deleted: &mut Vec<(String, String)>,
+    done: &mut Applied,
 ) -> Result<(), ConfigError> {
     let conflict = |what: String| ConfigError::Conflict { word: o.word.clone(), what };
     let unknown = || ConfigError::UnknownKey {
         key: o.key.clone(),
         origin: o.origin(),
-        near: most_like(&o.key, valid.iter().map(String::as_str)),
+        advice: advice(&o.key, &o.origin(), valid.iter().map(String::as_str)),
     };
     let present = tree.get(&o.key);
     match &o.action {
         Action::Set(_) if present.is_none() => return Err(unknown()),
-        Action::Add(value)
-            if present.is_some_and(|node| node.value != Value::Null)
-                && !matches!(value, Value::Map(_) | Value::List(_)) =>
-        {
-            let what =
-                "the key has a value already; leave the + out, or write ++ to set it either way";
-            return Err(conflict(what.into()));
-        }
         Action::Set(value) | Action::Add(value) | Action::AddOrSet(value) => {
+            let fills = matches!(value, Value::Map(_) | Value::List(_));
+            if matches!(o.action, Action::Add(_))
+                && present.is_some_and(|node| node.value != Value::Null && !fills)
+            {
+                let (key, word) = (&o.key, &o.word);
+                done.notes.push(Finding::new(
+                    Severity::Note,
+                    format!("{word} was taken as {}", word.trim_start_matches('+')),
+                    format!(
+                        "the key {key} is there already, and Hydra would refuse the + before it"
+                    ),
+                    "leave the + out",
+                ));
+            }
             tree.set(&o.key, Node { value: value.clone(), origin: o.origin() });
         }
         Action::Delete(value) => {
@@ -177,7 +200,7 @@ pub(super) fn apply(
                 }
             }
             tree.remove(&o.key);
-            deleted.push((o.key.clone(), o.word.clone()));
+            done.deleted.push((o.key.clone(), o.word.clone()));
         }
     }
     Ok(())
@@ -189,7 +212,8 @@ pub(super) fn apply(
 /// Presets that do not fit this program, which a test rules out.
 pub(crate) fn built_in() -> Result<Config, ConfigError> {
     let (tree, _) = merge_presets(&Presets::open(None)?, Vec::new())?;
-    Ok(Composed { tree }.resolved(Path::new("RUN_DIR"))?.1)
+    let composed = Composed { tree, notes: Vec::new(), moment: Moment::this() };
+    Ok(composed.resolved(Path::new("RUN_DIR"))?.1)
 }
 
 /// Every key that there is.
@@ -232,7 +256,11 @@ pub(super) fn check_keys(
         return Err(ConfigError::WrongValue {
             key: prefix.to_owned(),
             origin: node.origin.clone(),
-            what: format!("it holds keys, such as {}", nested_example(prefix, valid)),
+            what: format!(
+                "it holds keys, such as {}{}",
+                nested_example(prefix, valid),
+                for_map(prefix)
+            ),
         });
     };
     for (name, value) in pairs {
@@ -240,10 +268,14 @@ pub(super) fn check_keys(
         match known.get(name) {
             Some(known) => check_keys(value, known, &key, valid)?,
             None => {
-                // The first value under an unknown map says better where the key was written.
-                let origin = value.leaves().first().map_or(&value.origin, |(_, leaf)| &leaf.origin);
-                let near = most_like(&key, valid.iter().map(String::as_str));
-                return Err(ConfigError::UnknownKey { key, origin: origin.clone(), near });
+                // The first value under an unknown map says better what was written, and where.
+                let leaves = value.leaves();
+                let (rest, leaf) =
+                    leaves.first().map_or(("", value), |(rest, leaf)| (rest.as_str(), *leaf));
+                let key = if rest.is_empty() { key } else { join_key(&key, rest) };
+                let origin = leaf.origin.clone();
+                let advice = advice(&key, &origin, valid.iter().map(String::as_str));
+                return Err(ConfigError::UnknownKey { key, origin, advice });
             }
         }
     }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::error::{ConfigError, most_like};
+use super::advice::advice;
+use super::error::ConfigError;
 use super::grammar::{Action, Override};
 use super::node::{Node, Origin, Value};
 use super::presets::{Preset, Presets};
@@ -71,7 +72,7 @@ fn choose(
         return Err(ConfigError::UnknownKey {
             key: o.key.clone(),
             origin: o.origin(),
-            near: most_like(&o.key, groups.iter().map(String::as_str)),
+            advice: advice(&o.key, &o.origin(), groups.iter().map(String::as_str)),
         });
     }
     let wanted = o.package.as_deref();
@@ -173,7 +174,7 @@ fn mount(
         return Err(ConfigError::UnknownKey {
             key: group.to_owned(),
             origin: option.origin.clone(),
-            near: most_like(group, groups.iter().map(String::as_str)),
+            advice: advice(group, &option.origin, groups.iter().map(String::as_str)),
         });
     }
     let Preset { keys, defaults, package: own_package, file } =

@@ -18,14 +18,14 @@ pub enum ConfigError {
         what: String,
     },
     /// A key that is not there.
-    #[error("unknown key `{key}` ({origin}){}", nearest(.near))]
+    #[error("unknown key `{key}` ({origin}){advice}")]
     UnknownKey {
         /// The dotted key.
         key: String,
         /// Who asked for it.
         origin: Origin,
-        /// The valid key that is most like it.
-        near: Option<String>,
+        /// Where it belongs, or the valid key that is most like it.
+        advice: String,
     },
     /// A key that needs a value and has none.
     #[error(

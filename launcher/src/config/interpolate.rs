@@ -1,9 +1,11 @@
-//! `${key}` in the composed tree -> the value of that key.
+//! `${key}` in the composed tree -> the value of that key; `${now:...}` -> what resolvers answer.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 
 use super::error::{ConfigError, most_like};
-use super::node::{Node, Value, join_key};
+use super::node::{Node, Origin, Value, join_key};
+use super::resolvers::Moment;
 
 /// A chain of references longer than this goes in circles.
 const MAX_CHAIN: usize = 16;
@@ -12,18 +14,23 @@ const MAX_STEPS: usize = 100_000;
 const MAX_BYTES: usize = 1 << 20;
 
 /// The tree with every `${key}` replaced; what comes out refers to nothing any more.
-pub(crate) fn resolve(tree: &Node) -> Result<Node, ConfigError> {
-    Resolver { tree, steps: Cell::new(0) }.node(tree, "", 0)
+pub(crate) fn resolve(tree: &Node, moment: &Moment) -> Result<Node, ConfigError> {
+    Resolver { tree, moment, steps: Cell::new(0) }.node(tree, "", 0)
 }
 
 /// The value at one key, with every `${key}` in it replaced.
-pub(crate) fn resolve_key(tree: &Node, key: &str) -> Result<Option<Node>, ConfigError> {
-    let resolver = Resolver { tree, steps: Cell::new(0) };
+pub(crate) fn resolve_key(
+    tree: &Node,
+    key: &str,
+    moment: &Moment,
+) -> Result<Option<Node>, ConfigError> {
+    let resolver = Resolver { tree, moment, steps: Cell::new(0) };
     tree.get(key).map(|node| resolver.node(node, key, 0)).transpose()
 }
 
 struct Resolver<'t> {
     tree: &'t Node,
+    moment: &'t Moment,
     /// References followed so far.
     steps: Cell<usize>,
 }
@@ -78,7 +85,7 @@ impl Resolver<'_> {
                 _ if chain >= MAX_CHAIN => {
                     return Err(wrong(format!("{reference} goes in circles")));
                 }
-                _ => self.node(found, key, chain + 1)?.value,
+                _ => self.node(&found, key, chain + 1)?.value,
             };
             if before.is_empty() && after.is_empty() && out.is_empty() {
                 return Ok(value);
@@ -93,13 +100,12 @@ impl Resolver<'_> {
         Ok(Value::Literal(out))
     }
 
-    fn lookup(&self, name: &str) -> Result<&Node, String> {
-        if name.contains(':') {
-            return Err(
-                "only keys of this configuration can be referred to, e.g. ${run.dir}".into()
-            );
+    fn lookup(&self, name: &str) -> Result<Cow<'_, Node>, String> {
+        if let Some((resolver, argument)) = name.split_once(':') {
+            let value = Value::Literal(self.moment.resolve(resolver.trim(), argument.trim())?);
+            return Ok(Cow::Owned(Node { value, origin: Origin::Chosen }));
         }
-        self.tree.get(name).ok_or_else(|| {
+        self.tree.get(name).map(Cow::Borrowed).ok_or_else(|| {
             let leaves = self.tree.leaves();
             let near = most_like(name, leaves.iter().map(|(key, _)| key.as_str()));
             let near = near.map(|key| format!("; the nearest is ${{{key}}}")).unwrap_or_default();
@@ -121,12 +127,11 @@ fn plain(value: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::Origin;
     use super::*;
 
     fn resolved(yaml: &str) -> Result<serde_json::Value, String> {
         let tree = Node::from_yaml(yaml, &"f".into()).expect("YAML");
-        resolve(&tree).map(|t| t.to_json()).map_err(|e| e.to_string())
+        resolve(&tree, &Moment::this()).map(|t| t.to_json()).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -144,10 +149,10 @@ mod tests {
             |text: &str| Node { value: Value::Literal(text.into()), origin: Origin::Chosen };
         let mut tree = Node::from_yaml("a: x\nb: ${c}/y\n", &"f".into()).expect("YAML");
         tree.set("c", literal("${a}"));
-        let once = resolve(&tree).expect("resolved");
+        let once = resolve(&tree, &Moment::this()).expect("resolved");
         let expected = serde_json::json!({"a": "x", "b": "${a}/y", "c": "${a}"});
         assert_eq!(once.to_json(), expected);
-        assert_eq!(resolve(&once).expect("again").to_json(), expected);
+        assert_eq!(resolve(&once, &Moment::this()).expect("again").to_json(), expected);
     }
 
     #[test]

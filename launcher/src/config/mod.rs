@@ -8,6 +8,7 @@
 //! developed (the others are forks that keep the archived serde_yaml alive), it is pure Rust
 //! without `unsafe` C heritage, it bounds aliases and nesting, and it knows the line of each value.
 
+mod advice;
 mod again;
 mod compose;
 mod defaults;
@@ -17,6 +18,7 @@ mod interpolate;
 mod node;
 mod presets;
 mod print;
+mod resolvers;
 mod schema;
 mod value;
 
@@ -24,7 +26,7 @@ pub(crate) use again::recompose;
 pub(crate) use compose::built_in;
 pub use compose::{Composed, Request, compose};
 pub use error::ConfigError;
-pub(crate) use grammar::hydra_key;
+pub(crate) use grammar::{Action, Override, hydra_key};
 pub use node::{Node, Origin, Value};
 pub use presets::built_in_group;
 pub(crate) use print::with_origins as yaml_with_origins;

@@ -120,6 +120,9 @@ pub struct Artifacts {
 pub struct Workload {
     /// Hydra overrides that are appended, unless the command sets the same key itself.
     pub append: Vec<String>,
+    /// Key of the workload that is set to the path of [`Inputs::manifest`]; none: it is not told.
+    #[serde(default)]
+    pub manifest_key: Option<String>,
 }
 
 /// Settings of the profilers.

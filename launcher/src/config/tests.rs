@@ -71,10 +71,26 @@ fn add_delete_and_synonyms() {
         Some(Path::new("m.yaml"))
     );
     assert!(config_of(&["++run.tee=true"]).run.tee);
+    let (composed, config) = compose_words(&["+run.mode=light", "+run.timeout_s=5"]).expect("+");
+    assert_eq!((config.run.mode, config.run.timeout_s.map(u64::from)), (Mode::Light, Some(5)));
+    // Only the first key had a value, and so would be refused by Hydra.
+    let [note] = composed.notes.as_slice() else { panic!("{:?}", composed.notes) };
+    assert_eq!(note.what, "+run.mode=light was taken as run.mode=light");
     assert_eq!(config_of(&["~run.timeout_s"]).run.timeout_s, None);
     let (composed, config) = compose_words(&["hydra.run.dir=out/x"]).expect("synonym");
     assert_eq!(composed.run_dir().expect("run.dir").as_deref(), Some(Path::new("out/x")));
     assert_eq!(config.run.dir.as_deref(), Some(Path::new("/r")), "the folder as it was made");
+}
+
+#[test]
+fn time_and_folder_stand_in_values_and_stay_the_same() {
+    let words = ["hydra.run.dir=${hydra:runtime.cwd}/x/${now:%Y%m%d-%H%M%S-%f}"];
+    let (composed, _) = compose_words(&words).expect("resolvers");
+    let dir = composed.run_dir().expect("run.dir").expect("a folder");
+    let cwd = std::env::current_dir().expect("cwd");
+    let name = dir.strip_prefix(cwd.join("x")).expect("in the working directory");
+    assert_eq!(name.to_string_lossy().len(), "20260304-050607-000089".len(), "{}", name.display());
+    assert_eq!(composed.run_dir().expect("run.dir"), Some(dir), "one time for the whole run");
 }
 
 #[test]
@@ -107,7 +123,9 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["profiling.collector.flush_ms=inf"], vec!["flush_ms", "whole number"]),
         (vec!["profiling.collector.ranges=[a,'']"], vec!["ranges", "empty glob"]),
         (vec!["workload.append=x=1"], vec!["`workload.append`", "list"]),
-        (vec!["+run.mode=light"], vec!["+run.mode=light", "leave the + out"]),
+        (vec!["+infer.max_new_tokens=4"], vec!["`infer.max_new_tokens`", "after `--`"]),
+        (vec!["model=llama_1b"], vec!["`model`", "model/llm=PRESET", "after `--`"]),
+        (vec!["run.dir=${now:%!}"], vec!["`run.dir`", "strftime"]),
         (vec!["~run.mode"], vec!["`run.mode`", "~run.mode took it out"]),
         (vec!["~run.mode=light"], vec!["\"deep\"", "not \"light\""]),
         (vec!["~run.nothing"], vec!["`run.nothing`"]),

@@ -1,6 +1,6 @@
 //! The machine and its tools -> `env.json`: what the numbers of a run were measured on.
 //!
-//! Never the environment variables: they hold secrets. Every question to another program has a
+//! Of the environment variables only those of a list (`variables`): others hold secrets. Every question to another program has a
 //! time limit, and an answer that does not come is said to be missing, with the reason.
 
 mod ask;
@@ -9,6 +9,7 @@ mod gpu;
 mod host;
 mod python;
 mod tools;
+mod variables;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +24,8 @@ pub(crate) use gpu::{COULD_NOT_ASK, SUBCOMMAND as PROBE_GPU, probe as probe_gpu}
 pub use gpu::{Gpu, GpuFacts};
 pub use host::Host;
 pub use python::Python;
-pub(crate) use tools::{is_executable, on_path};
+pub(crate) use tools::{is_executable, on_path, path_folders};
+pub(crate) use variables::relevant_variables;
 
 /// Contents of `env.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,6 +41,9 @@ pub struct Environment {
     pub gpu: GpuFacts,
     /// The Python that the workload runs in; none when it is no Python program.
     pub python: Option<Python>,
+    /// Environment variables of the workload that choose its GPUs or change what is measured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, String>,
     /// The profilers on PATH, by name.
     #[serde(default)]
     pub tools: BTreeMap<String, Tool>,
@@ -63,6 +68,7 @@ pub(crate) fn gather(command: &[OsString], gpu: Option<GpuFacts>) -> Environment
             host: Host::read(),
             gpu: gpu.join().unwrap_or_default(),
             python: python.join().unwrap_or_default(),
+            variables: relevant_variables(command),
             tools: tools.join().unwrap_or_default(),
             processes: Vec::new(),
         }

@@ -97,10 +97,7 @@ fn is_python(word: &OsStr) -> bool {
 }
 
 fn find(word: &OsStr) -> Option<PathBuf> {
-    match word.to_str() {
-        Some(name) if !name.contains('/') => on_path(name),
-        _ => Some(PathBuf::from(word)),
-    }
+    if word.as_encoded_bytes().contains(&b'/') { Some(word.into()) } else { on_path(word) }
 }
 
 /// The Python that runs a script, from its first lines.

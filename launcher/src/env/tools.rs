@@ -1,6 +1,7 @@
 //! PATH -> the profilers on it, and their versions.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -39,10 +40,17 @@ fn version(path: PathBuf) -> Tool {
 }
 
 /// The first executable file of that name on PATH.
-pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?)
-        .map(|dir| dir.join(name))
+pub(crate) fn on_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    path_folders()
+        .into_iter()
+        .map(|folder| folder.join(name.as_ref()))
         .find(|path| is_executable(path))
+}
+
+/// The folders of PATH; where it is not set, those that `execvp` of glibc looks in then.
+pub(crate) fn path_folders() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&path).collect()
 }
 
 /// Whether a file may be executed by somebody.

@@ -204,4 +204,8 @@ fn memory_is_bounded_whatever_comes() {
     assert_eq!((file.0.found.calls.len(), file.0.found.beyond), (MAX_CALLS, 10));
     assert!(file.0.known.len() <= MAX_RANGES && file.0.order.len() <= MAX_RANGES);
     assert!(file.0.nodes.len() <= MAX_CAPTURES && file.0.captures.len() <= MAX_CAPTURES);
+    for hash in 1..=MAX_COMMUNICATORS as u64 + 10 {
+        file.call(1 << 41 | hash, INIT, &[(HASH, hash), (MEMBERS, 2), (RANK, 0)]);
+    }
+    assert_eq!(file.0.found.communicators.len(), MAX_COMMUNICATORS);
 }

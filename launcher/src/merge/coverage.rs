@@ -172,7 +172,7 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
         ("spool files cut short", ended(FileEnding::Torn)),
         ("spool files not readable to the end", ended(FileEnding::Unreadable)),
         ("spool files not readable at all", coverage.files_refused),
-        ("ranges of the workload open at its end", total.open_at_end),
+        ("the workload's ranges open at its end", total.open_at_end),
         ("processes whose GPU work was not recorded", off),
         ("processes whose GPU work is incomplete", incomplete),
     ]

@@ -24,11 +24,11 @@ pub(super) fn definitions() -> Vec<Definition> {
         ),
         (
             "stage",
-            "The outermost NVTX range of the workload that was open on the launching thread at \
+            "The outermost of the workload's ranges (NVTX) that was open on the launching thread at \
              launch. Ranges of libraries (domains such as NCCL, TSL, CCCL or cuBLAS; \
-             report.library_domains adds to them) are never stages and never around a range of the \
-             workload: they stand within its ranges. Work that was launched while no range of the \
-             workload was open stands under (outside ranges), work whose launch could not be placed \
+             report.library_domains adds to them) are never stages and never around the workload's \
+             ranges: they stand within them. Work that was launched while none of the workload's \
+             ranges was open stands under (outside ranges), work whose launch could not be placed \
              under (unattributed).",
         ),
         (

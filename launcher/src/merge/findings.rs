@@ -127,7 +127,7 @@ const CHECKS: [Check; 17] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.open_at_end,
-        what: "ranges of the workload still open at the normal end of their process",
+        what: "the workload's ranges still open at the normal end of their process",
         why: "what they enclose is larger than what the workload meant, other ranges may lie in them \
               by mistake, and their time on the host is not known",
         remedy: "close every range; look for a push without its pop, or an early return between them",

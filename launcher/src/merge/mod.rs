@@ -11,6 +11,7 @@ mod findings;
 mod intern;
 mod kernels;
 mod labels;
+pub(crate) mod overhead;
 pub(crate) mod passes;
 mod paths;
 pub(crate) mod same_name;

@@ -10,19 +10,24 @@ use crate::report::model::{
 };
 
 /// Names of the passes, as `run.json` has them.
-const BASELINE: &str = "baseline";
-const COLLECT: &str = "collect";
-const NSYS: &str = "nsys";
+pub(super) const BASELINE: &str = "baseline";
+pub(super) const COLLECT: &str = "collect";
+pub(super) const NSYS: &str = "nsys";
 const NCU: &str = "ncu";
 /// `status` of a pass that ran through.
 const RAN: &str = "ok";
+/// That of one in which the workload failed.
+const FAILED: &str = "workload_failed";
 
 /// Adds the costs. `baseline` is the capture of the untraced pass, none where it left no folder;
 /// `wanted` is what the configuration says of it.
 pub(crate) fn add(report: &mut Report, baseline: Option<Capture>, wanted: Option<bool>) {
     let mut costs = PassCosts { passes: durations(&report.run.passes), ..PassCosts::default() };
     let untraced = baseline.map(|capture| super::merge(capture, RunInfo::default(), Vec::new()));
-    let rows: &[StageRow] = untraced.as_ref().map_or(&[], |untraced| &untraced.stages);
+    let rows: &[StageRow] = match untraced.as_ref().filter(|_| !baseline_failed(report)) {
+        Some(untraced) => &untraced.stages,
+        None => &[],
+    };
     costs.stages = stages(report, rows);
     if costs.stages.is_empty() {
         let recorded = !rows.is_empty();
@@ -40,6 +45,12 @@ pub(crate) fn add(report: &mut Report, baseline: Option<Capture>, wanted: Option
         finding.what = format!("baseline pass: {}", finding.what);
         report.findings.push(finding);
     }
+}
+
+/// Whether the workload failed in the baseline pass: its stages are of other work then.
+fn baseline_failed(report: &Report) -> bool {
+    let baseline = report.run.passes.iter().find(|pass| pass.name.as_deref() == Some(BASELINE));
+    baseline.and_then(|pass| pass.status.as_deref()) == Some(FAILED)
 }
 
 fn durations(passes: &[PassInfo]) -> Vec<PassDuration> {
@@ -83,6 +94,8 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
                 pass: NSYS.to_owned(),
                 instances: range.instances,
                 host_total_ns: range.host_total_ns,
+                host_warm_instances: None,
+                host_warm_std_ns: None,
                 host_warm_median_ns: range.host_warm_median_ns,
                 ratio: None,
             });
@@ -111,6 +124,8 @@ fn cost(pass: &str, row: &StageRow) -> StageCost {
         pass: pass.to_owned(),
         instances: row.instances,
         host_total_ns: row.host_total_ns,
+        host_warm_instances: row.host_warm_instances,
+        host_warm_std_ns: row.host_warm_std_ns,
         host_warm_median_ns: row.host_warm_median_ns,
         ratio: None,
     }
@@ -128,7 +143,7 @@ fn absence(passes: &[PassInfo], wanted: Option<bool>, recorded: bool) -> String 
         }
         (Some(_), _) => "the baseline pass left no range in a file that can be read".to_owned(),
         (None, Some(false)) => "run.baseline is false".to_owned(),
-        (None, _) => "no baseline pass is on record (run.baseline=true runs one)".to_owned(),
+        (None, _) => "no baseline pass is on record".to_owned(),
     }
 }
 
@@ -149,6 +164,14 @@ fn notes(report: &Report, costs: &PassCosts) -> Vec<String> {
         notes.push(format!(
             "Stage times of nsys are left out here: {why} (see Nsight Systems against the collector)."
         ));
+    }
+    if ran.contains(BASELINE) {
+        notes.push(
+            "The baseline pass runs first, while caches of files and kernels are cold: ratios of whole \
+             passes understate what a profiler costs. Medians of stages leave the first instance out. \
+             stage2-launch bench repeats every pass and shows the noise."
+                .to_owned(),
+        );
     }
     if ran.contains(NCU) {
         notes.push(

@@ -124,7 +124,7 @@ pub(crate) fn explain(report: &mut Report) {
     };
     report.findings.push(Finding::new(
         Severity::Note,
-        "no NVTX range of the user is there",
+        "none of the workload's ranges was recorded",
         why,
         remedy,
     ));

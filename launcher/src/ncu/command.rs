@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use super::available::{Available, known_metrics, known_sections};
 use super::config::{CacheControl, GraphProfiling, Ncu, NcuCli, ReplayMode};
-use super::nvtx::{Label, completed};
+use super::expression;
+use super::nvtx::Label;
 use super::select::Selection;
 use super::version::NcuVersion;
 use crate::finding::{Finding, Severity};
@@ -78,22 +79,21 @@ impl Filter {
     /// What the settings and the chosen kernels say.
     pub fn new(settings: &Ncu, selection: &Selection) -> Filter {
         let nvtx = &settings.ncu_cli.nvtx;
-        let complete =
-            |list: &[String]| list.iter().map(|e| completed(e, nvtx.start_end)).collect::<Vec<_>>();
         let mut filter = Filter {
             kernel_name: settings.ncu_cli.kernel_name.clone().or_else(|| selection.pattern()),
             ..Filter::default()
         };
         if settings.gating_nvtx {
-            filter.nvtx_include = complete(&nvtx.include);
-            filter.nvtx_exclude = complete(&nvtx.exclude);
+            filter.nvtx_include = expressions(&nvtx.include, nvtx.start_end);
+            filter.nvtx_exclude = expressions(&nvtx.exclude, nvtx.start_end);
             // A stage that is known not to occur would gate everything out.
             if let Some(stage) = settings
                 .stage
                 .as_ref()
                 .filter(|_| nvtx.include.is_empty() && selection.stage_occurred)
             {
-                filter.nvtx_include.push(Label::of_stage(stage).expression(nvtx.start_end));
+                let stage = expression::exact(&[Label::of_stage(stage)], nvtx.start_end);
+                filter.nvtx_include.extend(stage);
             }
         }
         filter
@@ -103,6 +103,12 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         *self == Filter::default()
     }
+}
+
+/// The expressions of a list of the settings. What cannot be one was refused with the settings.
+fn expressions(list: &[String], start_end: bool) -> Vec<String> {
+    let of = |entry: &String| expression::of_setting(entry, start_end);
+    list.iter().flat_map(|entry| of(entry).unwrap_or_else(|_| vec![entry.clone()])).collect()
 }
 
 /// Everything that an invocation is made from.
@@ -173,7 +179,7 @@ pub fn profile_region(
     let filter = Filter {
         kernel_name: None,
         nvtx_include: vec![expression.to_owned()],
-        nvtx_exclude: nvtx.exclude.iter().map(|e| completed(e, nvtx.start_end)).collect(),
+        nvtx_exclude: expressions(&nvtx.exclude, nvtx.start_end),
     };
     let mut invocation = profile(request, &filter, files, findings);
     invocation.name = format!("profile-region {region}");

@@ -47,6 +47,7 @@ mod tests {
             "two_shot_all_reduce_kernel",
             "_ZN7deep_ep9intranode8dispatchILi8ELi768EEEv",
             "triton_multimem_all_gather",
+            "void multimem_one_shot_reduce_kernel<c10::BFloat16, 16, 8>()",
         ] {
             assert!(is_communication(name.as_bytes()), "{name}");
         }

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use words::{one_or_many, words};
 
+use super::expression;
+
 /// Settings of the ncu pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -337,6 +339,16 @@ impl Ncu {
             let name = arg.split('=').next().unwrap_or(arg);
             if OWN_FLAGS.contains(&name) {
                 fault("ncu_cli.extra_args", format!("{name} has a setting of its own: use that"));
+            }
+        }
+        for (key, list) in [
+            ("ncu_cli.nvtx.include", &cli.nvtx.include),
+            ("ncu_cli.nvtx.exclude", &cli.nvtx.exclude),
+        ] {
+            for entry in list {
+                if let Err(what) = expression::of_setting(entry, cli.nvtx.start_end) {
+                    fault(key, what);
+                }
             }
         }
         let texts = [&cli.nvtx.include, &cli.nvtx.exclude, &cli.extra_args];

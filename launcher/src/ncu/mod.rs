@@ -10,6 +10,7 @@ pub mod command;
 pub mod communication;
 pub mod config;
 pub mod coverage;
+pub mod expression;
 pub mod load;
 pub mod nvtx;
 pub mod outcome;

@@ -1,4 +1,4 @@
-//! Names of NVTX ranges -> expressions of ncu, and the range columns of its tables -> stacks.
+//! The range columns of ncu's tables -> stacks of NVTX ranges, by name and domain.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,66 +32,6 @@ impl Label {
             path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     }
-
-    /// The expression for exactly this range: `domain@name/`, with the slash that push/pop ranges
-    /// are known by.
-    pub fn expression(&self, start_end: bool) -> String {
-        let mut out = String::new();
-        if let Some(domain) = &self.domain {
-            out.push_str(&escape(domain));
-            out.push('@');
-        }
-        out.push_str(&escape(&self.name));
-        if !start_end {
-            out.push('/');
-        }
-        out
-    }
-}
-
-/// The expression for a push/pop range directly within others of its domain: `domain@outer/inner/`.
-/// Nothing for an empty stack.
-pub fn nested_expression(stack: &[Label]) -> Option<String> {
-    let mut out = String::new();
-    if let Some(domain) = &stack.first()?.domain {
-        out.push_str(&escape(domain));
-        out.push('@');
-    }
-    for label in stack {
-        out.push_str(&escape(&label.name));
-        out.push('/');
-    }
-    Some(out)
-}
-
-/// What has a meaning in an expression, made literal.
-fn escape(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for c in name.chars() {
-        if r"\@,[]/*+".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
-}
-
-/// An expression of the user: as it is, but for the slash that a push/pop range needs at the end.
-pub fn completed(expression: &str, start_end: bool) -> String {
-    if start_end || has_slash(expression) || expression.ends_with(']') {
-        return expression.to_owned();
-    }
-    format!("{expression}/")
-}
-
-/// Whether a slash separates ranges somewhere, not escaped.
-fn has_slash(expression: &str) -> bool {
-    let mut escaped = false;
-    expression.chars().any(|c| {
-        let found = c == '/' && !escaped;
-        escaped = c == '\\' && !escaped;
-        found
-    })
 }
 
 /// Reads the push/pop column of a table: the ranges that were open, the outermost first.
@@ -185,31 +125,6 @@ mod tests {
 
     fn default(name: &str) -> Label {
         Label { name: name.into(), domain: None }
-    }
-
-    #[test]
-    fn a_push_pop_range_gets_its_slash_and_its_domain_in_front() {
-        assert_eq!(Label::of_stage("decode").expression(false), "decode/");
-        assert_eq!(Label::of_stage("decode@LLM").expression(false), "LLM@decode/");
-        assert_eq!(Label::of_stage("decode@LLM").expression(true), "LLM@decode");
-        assert_eq!(Label::of_stage("a/b [0]").expression(false), r"a\/b \[0\]/");
-        assert_eq!(Label::of_stage("x@").expression(false), r"x\@/");
-    }
-
-    #[test]
-    fn an_expression_of_the_user_is_completed_only_where_it_names_no_push_pop_range() {
-        for (given, expected) in [
-            ("decode", "decode/"),
-            ("decode/", "decode/"),
-            ("dom@decode", "dom@decode/"),
-            ("outer/*/inner", "outer/*/inner"),
-            (r"a\/b", r"a\/b/"),
-            ("inner]", "inner]"),
-            ("regex:dec.*", "regex:dec.*/"),
-        ] {
-            assert_eq!(completed(given, false), expected);
-            assert_eq!(completed(given, true), given);
-        }
     }
 
     #[test]

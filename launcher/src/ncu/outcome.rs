@@ -141,6 +141,9 @@ const HOPELESS: &[Known] = &[
 /// What ncu says when every launch was filtered out, or none was met.
 const NOTHING_PROFILED: &[&str] = &["No kernels were profiled", "No ranges were profiled"];
 
+/// What ncu says of a workload that failed.
+const APPLICATION_FAILED: &str = "The application returned an error code";
+
 /// Judges a run over the workload.
 pub fn judge(run: &Finished<'_>) -> Outcome {
     let mut findings = Vec::new();
@@ -259,13 +262,19 @@ fn available_kernels(said: &str) -> Vec<String> {
         .collect()
 }
 
+/// Status of a workload that failed under ncu; nothing: it did not, or the status is ncu's own.
+pub fn failed_workload(run: &Finished<'_>) -> Option<i32> {
+    let End::Exit(status) = run.end else { return None };
+    let is_its = run.log.contains(APPLICATION_FAILED) || run.workload_exit == Some(status);
+    (status != 0 && is_its).then_some(status)
+}
+
 /// What an exit status other than 0 means. ncu passes that of the workload on.
 fn exit_status(status: i32, run: &Finished<'_>, explained: bool) -> Option<Finding> {
     if status == 0 || explained || run.workload_exit == Some(status) {
         return None;
     }
-    let application = "The application returned an error code";
-    let (what, remedy) = if run.log.contains(application) {
+    let (what, remedy) = if run.log.contains(APPLICATION_FAILED) {
         (
             format!("the workload ended with status {status} under ncu"),
             "run the workload alone; memory may be short, since ncu saves what kernels write \

@@ -106,8 +106,8 @@ impl Files {
 }
 
 impl Files {
-    /// What a failed run left at the expected place, and another run would be taken for.
-    pub fn useless(&self) -> Vec<PathBuf> {
+    /// Files of a failed run that a retry would mistake for its own.
+    pub fn left_behind(&self) -> Vec<PathBuf> {
         let empty = self.reports.iter().filter(|(_, bytes)| *bytes == 0);
         empty.chain(&self.raw).map(|(path, _)| path.clone()).collect()
     }
@@ -150,8 +150,10 @@ pub fn judge(nsys: &Nsys, ended: &Ended) -> Outcome {
         findings.retain(|finding| !finding.what.starts_with(TIME_LIMIT));
     }
     let failed = matches!(&verdict, Verdict::Failed { .. });
-    // Of refusals the cause is known, and it stays.
-    let stays = refusal(ended, &said).is_some() && !said.may_pass();
+    // Of refusals the cause is known, and it stays. A raw capture shows that nsys measured, and failed
+    // at the import: without an importer, another run of the workload changes nothing.
+    let captured = ended.files.raw.as_ref().is_some_and(|(_, bytes)| *bytes > 0);
+    let stays = (captured || refusal(ended, &said).is_some()) && !said.may_pass();
     let transient = failed && ended.timed_out_after.is_none() && !stays;
     Outcome { transient, workload: workload_exit(nsys, ended, &said, &verdict), verdict, findings }
 }

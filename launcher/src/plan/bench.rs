@@ -30,7 +30,7 @@ pub(crate) fn bench(request: &Request<'_>) -> Plan {
     for pass in &mut passes {
         pass.environment.extend(hook.iter().flat_map(|hook| hook.environment.clone()));
     }
-    Plan { run_dir: request.run_dir.clone(), passes, hook, findings }
+    Plan { run_dir: request.run_dir.clone(), passes, hook, keep_going: false, findings }
 }
 
 fn untraced(request: &Request<'_>) -> Pass {

@@ -20,7 +20,7 @@ pub(super) fn pass(request: &Request<'_>, findings: &mut Vec<Finding>) -> Pass {
     let run = &request.config.run;
     let folder = request.run_dir.join(COLLECTOR_DIR);
     Pass {
-        argv: with_overrides(request.command, &request.config.workload.append, findings),
+        argv: with_overrides(request.command, &appended(request.config), findings),
         tee: run.tee.then(|| (folder.join("stdout.log"), folder.join("stderr.log"))),
         ..under_collector(request, "collect", folder, findings)
     }
@@ -43,9 +43,40 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
 pub(super) fn workload_of_pass(request: &Request<'_>, pass: &str) -> Vec<OsString> {
     let own = request.run_dir.join("stage1").to_string_lossy().into_owned();
     let other = request.run_dir.join(pass).join("stage1").to_string_lossy().into_owned();
-    let append = &request.config.workload.append;
+    let append = appended(request.config);
     let append: Vec<String> = append.iter().map(|word| word.replace(&own, &other)).collect();
     with_overrides(request.command, &append, &mut Vec::new())
+}
+
+/// The overrides that are added to the command: those of the preset, and the list of inputs.
+fn appended(config: &Config) -> Vec<String> {
+    let mut append = config.workload.append.clone();
+    if let (Some(key), Some(path)) = (&config.workload.manifest_key, &config.inputs.manifest) {
+        // The workload may run elsewhere. Whether it knows the key is not known: ++ goes both ways.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        append.push(format!("++{key}={}", hydra_text(&path.to_string_lossy())));
+    }
+    append
+}
+
+/// A text as a value in Hydra's grammar.
+fn hydra_text(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    // `${` would be a reference; backslashes count as such only where a quote follows them.
+    let mut quoted = String::new();
+    let mut slashes = 0;
+    for c in text.replace("${", "\\${").chars() {
+        if c == '\'' {
+            quoted.extend(std::iter::repeat_n('\\', slashes + 1));
+        }
+        slashes = if c == '\\' { slashes + 1 } else { 0 };
+        quoted.push(c);
+    }
+    quoted.extend(std::iter::repeat_n('\\', slashes));
+    format!("'{quoted}'")
 }
 
 /// When a pass is ended.

@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) passes: Vec<Pass>,
     /// What makes a Python workload mark more ranges.
     pub(crate) hook: Option<Hook>,
+    /// Whether passes also follow a collect pass in which the workload failed.
+    pub(crate) keep_going: bool,
     /// What has to be known about them.
     pub(crate) findings: Vec<Finding>,
 }
@@ -71,6 +73,17 @@ pub(crate) struct Pass {
     pub(crate) skip: Option<String>,
     /// Why the program of the workload does not load the collector.
     pub(crate) not_loaded: Option<String>,
+}
+
+/// Names the page of memory through which collectors are asked to flush, as `PATH:NONCE`. Its value is
+/// known when the process starts.
+pub(crate) const FLUSH_PAGE: &str = "STAGE2_FLUSH_PAGE";
+
+impl Pass {
+    /// Whether the process gets [`FLUSH_PAGE`]: it loads the collector.
+    pub(crate) fn has_flush_page(&self) -> bool {
+        self.environment.contains_key("STAGE2_OUT")
+    }
 }
 
 /// Files that get the output of a process.
@@ -173,6 +186,8 @@ pub(crate) struct Request<'a> {
     pub(crate) simulator: Option<PathBuf>,
     /// Captures of nsys that kernels are chosen by where no pass knows them.
     pub(crate) nsys_files: &'a [PathBuf],
+    /// `--keep-going`.
+    pub(crate) keep_going: bool,
     /// How the workload loads the collector.
     pub(crate) loading: &'a Loading,
 }
@@ -208,7 +223,8 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         let variables = hook.iter().flat_map(|hook| hook.environment.clone());
         pass.environment.extend(variables);
     }
-    Plan { run_dir: request.run_dir.clone(), passes, hook, findings }
+    let keep_going = request.keep_going;
+    Plan { run_dir: request.run_dir.clone(), passes, hook, keep_going, findings }
 }
 
 #[cfg(test)]

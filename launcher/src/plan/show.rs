@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::{Pass, Plan, Step};
+use super::{FLUSH_PAGE, Pass, Plan, Step};
 use crate::terminal::printable;
 
 /// The whole plan: comments, and one command line a pass.
@@ -57,6 +57,11 @@ fn show_pass(pass: &Pass) -> String {
     out.push('\n');
     for step in profiler.iter().flat_map(|profiler| &profiler.around.1) {
         out.push_str(&show_step(step, pass));
+    }
+    if pass.has_flush_page() {
+        out.push_str(&format!(
+            "# set when the process starts: {FLUSH_PAGE}=/proc/PID/fd/N:NONCE\n"
+        ));
     }
     for (name, value) in &pass.kept {
         out.push_str(&format!("# kept from the environment: {name}={}\n", quote(value)));

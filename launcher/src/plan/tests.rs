@@ -45,6 +45,7 @@ impl Case {
             inherited: &self.inherited,
             simulator: self.simulator.clone(),
             nsys_files: &[],
+            keep_going: false,
         })
     }
 
@@ -74,6 +75,27 @@ fn the_default_plan_sets_six_variables() {
     assert_eq!(plan.passes[0].argv, case.command);
     assert!(plan.findings.is_empty() && plan.passes[0].link.is_none());
     assert_eq!(plan, case.plan(), "a plan is a function of its request");
+}
+
+#[test]
+fn a_hydra_app_is_given_the_list_of_inputs_unless_it_has_one() {
+    let words = |settings: &[&str], command: &[&str]| {
+        let mut case = case(&[&["workload=hydra", "workload.append=[]"], settings].concat());
+        case.command = command.iter().map(Into::into).collect();
+        let argv = case.plan().passes[0].argv.clone();
+        argv.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    let listed = |path: &str| format!("inputs.manifest={path}");
+    assert_eq!(words(&[], &["app"]), ["app"]);
+    assert_eq!(words(&[&listed("/m.yaml")], &["app"]), ["app", "++inputs.manifest=/m.yaml"]);
+    let own = ["app", "+inputs.manifest=/other.yaml"];
+    assert_eq!(words(&[&listed("/m.yaml")], &own), own, "the user's own wins");
+    let other = words(&[&listed("/m.yaml"), "workload.manifest_key=data.list"], &["app"]);
+    assert_eq!(other, ["app", "++data.list=/m.yaml"]);
+    assert_eq!(words(&[&listed("/m.yaml"), "workload=plain"], &["app"]), ["app"]);
+    // Hydra reads a quoted value as it was before, blanks, quotes and references included.
+    let odd = words(&[&listed("\"/a b/it's,x\"")], &["app"]);
+    assert_eq!(odd, ["app", r"++inputs.manifest='/a b/it\'s,x'"]);
 }
 
 #[test]
@@ -193,6 +215,7 @@ fn a_simulator_takes_the_place_of_cupti() {
         " python x.py\n",
         "SIGTERM after 3 s",
         "stdout.log",
+        "# set when the process starts: STAGE2_FLUSH_PAGE=/proc/PID/fd/N:NONCE\n",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

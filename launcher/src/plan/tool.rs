@@ -1,7 +1,7 @@
 //! What runs the workload in a pass instead of the collector, and what follows the workload.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::ncu::config::Ncu;
@@ -24,6 +24,14 @@ pub(crate) struct Profiler {
 }
 
 impl Profiler {
+    /// The program that is run, as the settings name it.
+    pub(crate) fn executable(&self) -> &Path {
+        match &self.kind {
+            Kind::Nsys(nsys) => &nsys.executable,
+            Kind::Ncu { settings, .. } => &settings.executable,
+        }
+    }
+
     /// Leaves out what nsys makes of its report, but for the SQLite export.
     pub(crate) fn without_tables(&mut self) {
         if let Kind::Nsys(nsys) = &mut self.kind {

@@ -1,4 +1,5 @@
-//! What every Markdown file says before anything else: title, simulated or not, coverage.
+//! What every Markdown file says before anything else: title, simulated or not, whether the workload
+//! ended early, coverage.
 
 use super::model::Report;
 use super::ranks_md;
@@ -8,11 +9,14 @@ use stage2_figures::text::plain;
 pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a part of it) was simulated. \
     The times are those of a recording and say nothing about this machine.";
 
-/// Title, banner and verdict.
+/// Title, banner, an early end and the verdict.
 pub(super) fn first_screen(title: &str, report: &Report) -> String {
     let mut out = format!("# {}\n\n", plain(title));
     if report.simulated {
         out.push_str(&format!("> **{SIMULATED}**\n\n"));
+    }
+    if let Some(end) = &report.run.workload_end {
+        out.push_str(&format!("**Ended early:** {}.\n\n", plain(&end.sentence())));
     }
     out.push_str(&format!("**Coverage:** {}.\n\n", plain(&report.coverage.verdict.text)));
     if let Some(ranks) = ranks_md::head(report) {

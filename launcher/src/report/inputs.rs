@@ -38,6 +38,8 @@ pub(super) struct Inputs {
     pub(super) libraries: LibraryDomains,
     /// The composed configuration; null where it cannot be used.
     pub(super) config: Value,
+    /// The command of the collect pass, with what was added to it.
+    pub(super) argv: Vec<String>,
     /// Findings of the run, and what was wrong with the files.
     pub(super) findings: Vec<Finding>,
 }
@@ -61,6 +63,7 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
             name: name_of(run_dir),
             command: words(run.get("command")),
             started: run.get("started").and_then(scalar),
+            workload_end: super::workload_end::of_run(&run, run_dir),
             passes: passes(&run),
             environment: facts(&env),
         },
@@ -69,8 +72,15 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
         hardware: hardware(&config, &mut findings),
         libraries: libraries(&config, &mut findings),
         config,
+        argv: collect_argv(&run),
         findings,
     }
+}
+
+fn collect_argv(run: &Value) -> Vec<String> {
+    let mut passes = run.get("passes").and_then(Value::as_array).into_iter().flatten();
+    let collect = passes.find(|pass| pass.get("name").and_then(Value::as_str) == Some("collect"));
+    words(collect.and_then(|pass| pass.get("argv"))).unwrap_or_default()
 }
 
 fn hardware(config: &Value, findings: &mut Vec<Finding>) -> Hardware {

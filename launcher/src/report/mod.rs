@@ -19,6 +19,7 @@ mod stakeholder;
 pub mod stakeholder_md;
 mod steps;
 pub(crate) mod table;
+mod workload_end;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -27,17 +28,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use stage2_figures::text::visible;
+
 use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR, stream_whole};
+use crate::claims::Workload;
 use crate::finding::Finding;
 use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::load::stats::mean;
-use crate::merge::{self, counters, empty, fallback, merge, passes, same_name, timeline};
+use crate::merge::{self, counters, empty, fallback, merge, overhead, passes, same_name, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
-use model::{DeviceRow, Origin, ProcessRow, Report, Times};
+use model::{DeviceRow, Fact, Origin, ProcessRow, Report, Times};
 
 /// Folder of the spools in a run's folder.
 const COLLECTOR: &str = "collector";
@@ -67,6 +71,19 @@ pub struct Outcome {
     pub devices: Vec<DeviceRow>,
     /// Versions of the tools that recorded, as far as the captures say.
     pub tools: BTreeMap<String, String>,
+    /// What the workload's own configuration says.
+    pub workload: WorkloadFacts,
+}
+
+/// What the configuration that a workload left in the bundle says. Empty: it left none.
+#[derive(Clone, Debug, Default)]
+pub struct WorkloadFacts {
+    /// Name of its model.
+    pub model: Option<String>,
+    /// The list of inputs that it reads, and the key that names it.
+    pub manifest: Option<(&'static str, PathBuf)>,
+    /// Keys that say what ran, and their values.
+    pub configured: BTreeMap<String, String>,
 }
 
 /// Reads `RUN_DIR/{run.json,env.json,config.yaml,{collector,baseline}/*.s2t}` and writes the reports. What is
@@ -79,7 +96,13 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         .with_context(|| format!("{} cannot be read; name the folder of a run", run_dir.display()))?
         .is_dir();
     anyhow::ensure!(is_folder, "{} is no folder; name the folder of a run", run_dir.display());
-    let inputs = inputs::read_inputs(run_dir);
+    let mut inputs = inputs::read_inputs(run_dir);
+    let workload = Workload::read(run_dir, &mut inputs.findings);
+    let facts = workload.facts();
+    inputs.run.environment.extend(facts.iter().map(|(key, value)| Fact {
+        key: format!("workload.{key}"),
+        value: visible(value.as_bytes()),
+    }));
     // Of captures that were taken elsewhere, some have none of the collector's.
     let passes = &inputs.run.passes;
     let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
@@ -94,18 +117,31 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
     empty::explain(&mut report, collected);
+    workload_end::explain(&mut report);
     let baseline = run_dir.join(BASELINE_DIR);
     let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
     merge::steps::explain(&mut report);
-    let shown = insight::add(&mut report, run_dir, &inputs.config);
+    let context = insight::Context {
+        run_dir,
+        config: &inputs.config,
+        workload: &workload,
+        argv: &inputs.argv,
+    };
+    let shown = insight::add(&mut report, &context);
+    overhead::explain(&mut report);
     let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),
         coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
         status: report.coverage.verdict.status,
         tools: tools(&report),
+        workload: WorkloadFacts {
+            model: workload.model(),
+            manifest: workload.manifest(),
+            configured: facts,
+        },
         processes: report.processes,
         devices: report.devices,
         findings: report.findings,

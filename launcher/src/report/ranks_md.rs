@@ -37,14 +37,23 @@ pub(super) fn head(report: &Report) -> Option<String> {
         report.processes.iter().filter(|row| row.rank.is_some() && !row.inherited_rank).collect();
     rows.sort_by_key(|row| row.rank);
     let place = |row: &&ProcessRow| {
-        let gpus = if row.devices.is_empty() { "no GPU".into() } else { row.devices.join(" + ") };
-        let host = row.host.as_deref().unwrap_or("a host that is not known");
+        let gpus: Vec<String> = row.devices.iter().map(|device| gpu(device)).collect();
+        let gpus = if gpus.is_empty() { "no GPU".to_owned() } else { gpus.join(" + ") };
+        let host = row.host.as_deref().unwrap_or("an unknown host");
         format!("rank {} on {host}, {gpus}", row.rank.unwrap_or_default())
     };
     let named: Vec<String> = rows.iter().take(NAMED).map(place).collect();
     let more = rows.len().saturating_sub(NAMED);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Some(format!("{}: {}{more}", seen(report), named.join("; ")))
+}
+
+/// `GPU 0 (NVIDIA H200)` for the device `0 NVIDIA H200`; any other label as it is.
+fn gpu(device: &str) -> String {
+    match device.split_once(' ') {
+        Some((index, name)) if index.parse::<u32>().is_ok() => format!("GPU {index} ({name})"),
+        _ => device.to_owned(),
+    }
 }
 
 /// Who is late in a stage, in a sentence without its end.

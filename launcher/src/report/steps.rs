@@ -14,11 +14,11 @@ const ROWS: usize = 64;
 const NAME_LIMIT: usize = 80;
 
 /// What the table means, in words.
-const MEANING: &str = "No range names these steps: the same kernels come again in the same order. A \
-    step lasts from its first kernel to the first of the next. Decode-like steps follow kernels that \
-    do not repeat and that take longer than a step (prefill-like): steps of training or of \
-    diffusion can look the same, and where a model runs once its layers can. How many tokens a step \
-    has cannot be told. To have stages, open NVTX ranges, or use --annotate prefill-decode";
+const MEANING: &str = "The workload has no ranges, so these steps are inferred: the same kernels repeat \
+    in the same order. A step lasts from its first kernel to the first kernel of the next. Decode-like \
+    steps follow a longer, non-repeating (prefill-like) phase; training or diffusion steps can look the \
+    same, and so can the layers of a single forward pass. Tokens per step are unknown. For named \
+    stages, open NVTX ranges or use --annotate prefill-decode";
 
 /// One sentence for each kind of step, up to `limit`, with the label; not escaped.
 pub(super) fn sentences(report: &Report, limit: usize) -> Vec<String> {
@@ -55,13 +55,18 @@ fn sentence(steps: &InferredSteps, row: &InferredStepRow, several: bool) -> Stri
     )
 }
 
-/// `694 kernels`, `3 kernels and 1 graph`.
+/// `694 kernels`, `3 kernels and 1 whole graph`.
 fn launches(row: &InferredStepRow) -> String {
-    let kernels = format!("{} kernels", count(row.kernels_per_step));
+    let kernels = counted(row.kernels_per_step, "kernel");
     match row.graphs_per_step {
         0 => kernels,
-        graphs => format!("{kernels} and {} whole graphs", count(graphs)),
+        graphs => format!("{kernels} and {}", counted(graphs, "whole graph")),
     }
+}
+
+/// `1 kernel`, `2 kernels`.
+fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 fn prefill_like(before: &Before) -> String {
@@ -78,7 +83,7 @@ pub(super) fn steps_md(report: &Report) -> String {
     let mut table = Table::new(&[
         ("process", Left),
         ("stream", Left),
-        ("looks", Left),
+        ("pattern", Left),
         ("steps", Right),
         ("phases", Right),
         ("steps per phase (median)", Right),
@@ -102,7 +107,7 @@ pub(super) fn steps_md(report: &Report) -> String {
             or_absent(row.steps_per_phase_median, |steps| steps.to_string()),
             match row.graphs_per_step {
                 0 => row.kernels_per_step.to_string(),
-                graphs => format!("{} + {graphs} graphs", row.kernels_per_step),
+                graphs => format!("{} + {}", row.kernels_per_step, counted(graphs, "graph")),
             },
             or_absent(row.step_p50_ns, ms3),
             or_absent(row.step_p99_ns, ms3),
@@ -127,4 +132,22 @@ fn before(before: &Before) -> String {
     let like = if before.prefill_like { " (prefill-like)" } else { "" };
     let start = if before.from_program_start { " (from the start)" } else { "" };
     format!("{kernels}{like}{start}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        for (kernels_per_step, graphs_per_step, said) in [
+            (694, 0, "694 kernels"),
+            (1, 1, "1 kernel and 1 whole graph"),
+            (3, 2, "3 kernels and 2 whole graphs"),
+        ] {
+            let row =
+                InferredStepRow { kernels_per_step, graphs_per_step, ..InferredStepRow::default() };
+            assert_eq!(launches(&row), said);
+        }
+    }
 }

@@ -206,6 +206,7 @@ const KNOWN: &[(&str, KernelClass)] = &[
     ),
     ("void deep_ep::internode_ll::dispatch<true, 3, 10, 7168>(void*)", Communication),
     ("multimem_all_reduce_kernel", Communication),
+    ("void multimem_one_shot_reduce_kernel<c10::BFloat16, 16, 8>()", Communication),
     ("void c10d::symmetric_memory::two_shot_all_reduce_kernel<c10::BFloat16, 8>()", Communication),
     ("one_shot_all_reduce_kernel", Communication),
     ("void vllm::cross_device_reduce_2stage<half, 8>(vllm::RankData*)", Communication),

@@ -15,6 +15,8 @@ use crate::terminal::Terminal;
 pub(crate) struct Ran {
     /// How its process ended; none: it was not started.
     pub(crate) exit: Option<WorkloadExit>,
+    /// How the workload ended; none: a tool ran it that does not say.
+    pub(crate) workload: Option<WorkloadExit>,
     /// The exit status that its end asks for.
     pub(crate) status: u8,
     /// How long its process lived.
@@ -46,11 +48,12 @@ fn plain(
     signals: &impl SignalSource,
     terminal: &Terminal,
 ) -> Ran {
-    match super::process_of(pass, spawner, signals, terminal) {
+    match super::process_of(pass, spawner, signals, terminal, |_| ()) {
         Ok(finished) => {
             let causes = super::cause_findings(&finished, pass);
             Ran {
                 exit: finished.exit,
+                workload: finished.exit,
                 status: super::exit_status(&finished),
                 duration: Some(finished.duration),
                 failed: causes.first().map(|finding| finding.what.clone()),
@@ -60,6 +63,7 @@ fn plain(
         }
         Err(error) => Ran {
             exit: None,
+            workload: None,
             status: error.exit,
             duration: None,
             failed: Some(error.to_string()),
@@ -91,9 +95,10 @@ fn under_tool(
             tool::ToolPass::without(PassStatus::Failed, finding)
         }
     };
-    let failed = (done.status != PassStatus::Ok).then(|| done.why.clone());
+    let failed = (!done.status.has_data()).then(|| done.why.clone());
     Ran {
         exit: done.exit,
+        workload: done.workload,
         status: 0,
         duration: done.duration,
         failed,

@@ -3,6 +3,7 @@
 //! Knows neither what is run nor the operating system: both are behind [`Spawner`] and [`Process`],
 //! so that time limits and signals are tested without real processes.
 
+use std::ffi::OsString;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ pub(crate) trait Spawner {
 
 /// A process that was started and not reaped.
 pub(crate) trait Process {
+    /// The value of [`crate::plan::FLUSH_PAGE`] that it was started with.
+    fn flush_page(&self) -> Option<OsString>;
     /// Has the collectors in it bring their trace files up to date, for a bounded time.
     fn flush(&self);
     /// Sends it a signal.
@@ -142,6 +145,11 @@ impl<P: Process> Spawned<P> {
         let started = Instant::now();
         let process = spawner.spawn(pass, events)?;
         Ok(Spawned { process, started })
+    }
+
+    /// The value of [`crate::plan::FLUSH_PAGE`] that the process was started with.
+    pub(crate) fn flush_page(&self) -> Option<OsString> {
+        self.process.flush_page()
     }
 
     /// Starts the clocks.

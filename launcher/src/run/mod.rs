@@ -2,6 +2,7 @@
 
 mod alone;
 mod child;
+mod ending;
 mod flush;
 mod imports;
 mod library;
@@ -15,19 +16,19 @@ mod tee;
 mod tool;
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::sync::mpsc;
-
-use nix::sys::signal::Signal;
 
 use crate::bundle::{Bundle, PassRecord, PassStatus, WorkloadExit, now};
 use crate::finding::{Finding, Severity};
-use crate::plan::{Kind, Pass, Plan, Profiler};
+use crate::plan::{FLUSH_PAGE, Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
-use stage2_figures::text;
 
 pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;
 use child::{Cause, Finished, Spawned, Spawner};
+pub(crate) use ending::interruption;
+use ending::{INTERRUPTED, cause_findings, exit_status, failure, failure_of_baseline, status_of};
 pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
 pub(crate) use nsys_pass::environment_finding;
@@ -87,6 +88,7 @@ pub(crate) fn run_passes(
 ) -> Passed {
     let mut exit = 0;
     let mut stop: Option<String> = None;
+    let mut failure = None;
     for (at, pass) in plan.passes.iter().enumerate() {
         let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
         if stop.is_none() && !bundle.dir().exists() {
@@ -119,18 +121,37 @@ pub(crate) fn run_passes(
             Some(profiler) => run_tool(pass, profiler, at, bundle, (spawner, signals), terminal),
         };
         stop = passed.stop;
-        if pass.name == "collect" {
+        if pass.name == COLLECT {
             exit = passed.exit;
+            failure = bundle.record.passes.get(at).and_then(|record| after_failure(plan, record));
+            stop = stop.or_else(|| failure.clone());
         }
         if let Some(record) = bundle.record.passes.get(at) {
             let seconds = record.duration_ms.map(|ms| format!(" in {:.1} s", ms as f64 / 1000.0));
-            let ended = record.exit.map_or_else(|| "not started".into(), describe_exit);
-            let what = text::shorten(&command_line(pass), COMMAND_LIMIT);
-            terminal
-                .milestone(&format!("{title}: {ended}{} ({what})", seconds.unwrap_or_default()));
+            let ended = record.exit.map_or_else(|| "not started".into(), WorkloadExit::describe);
+            // Without the command: this line also reaches logs of CI, and commands hold secrets.
+            terminal.milestone(&format!("{title}: {ended}{}", seconds.unwrap_or_default()));
         }
     }
+    let left_out = plan.passes.iter().filter(|pass| pass.profiler.is_some() && pass.skip.is_none());
+    let left_out: Vec<&str> = left_out.map(|pass| pass.name).collect();
+    if let Some(why) = failure.filter(|_| !left_out.is_empty()) {
+        let what = format!("passes left out: {}", left_out.join(", "));
+        bundle.record.findings.push(Finding::new(Severity::Warning, what, why, ""));
+    }
     Passed { exit, stop }
+}
+
+/// Why no pass follows a collect pass whose workload failed: under a profiler it would take longer to
+/// fail once more. None: it did not fail, or the user wants them all the same.
+fn after_failure(plan: &Plan, collect: &PassRecord) -> Option<String> {
+    let failed = collect.status == PassStatus::WorkloadFailed && !plan.keep_going;
+    failed.then(|| {
+        format!(
+            "{} in the collect pass; --keep-going runs the other passes all the same",
+            collect.why
+        )
+    })
 }
 
 /// Runs the pass of a profiler. Whatever becomes of it, the passes and the reports after it do not
@@ -201,20 +222,11 @@ fn run_tool(
     Passed { exit: 0, stop }
 }
 
-/// Characters of a command in the line of its pass.
-const COMMAND_LIMIT: usize = 80;
-
-const INTERRUPTED: &str = "the run was interrupted";
+/// Name of the pass that decides on the exit status and on the passes after it.
+const COLLECT: &str = "collect";
 
 fn command_line(pass: &Pass) -> String {
     pass.argv.iter().map(crate::plan::quote).collect::<Vec<_>>().join(" ")
-}
-
-pub(crate) fn describe_exit(exit: WorkloadExit) -> String {
-    match exit {
-        WorkloadExit::Code(code) => format!("exit status {code}"),
-        WorkloadExit::Signal(signal) => format!("ended by {}", signals::name(signal)),
-    }
 }
 
 /// Changes the record of a pass and writes it down. A disk that is full now may be full because of
@@ -246,7 +258,15 @@ fn run_pass(
     signals: &impl SignalSource,
     terminal: &Terminal,
 ) -> Passed {
-    match process_of(pass, spawner, signals, terminal) {
+    let started = |page: Option<OsString>| {
+        let Some(page) = page else { return };
+        let page = page.to_string_lossy().into_owned();
+        terminal.detail(&format!("  {FLUSH_PAGE}={page}"));
+        update(bundle, at, terminal, |record| {
+            record.environment.insert(FLUSH_PAGE.to_owned(), page);
+        });
+    };
+    match process_of(pass, spawner, signals, terminal, started) {
         Ok(finished) => keep(pass, at, finished, bundle, terminal),
         Err(error) => {
             let finding = error.finding();
@@ -257,19 +277,21 @@ fn run_pass(
                 record.why = error.to_string();
             });
             // The collect pass says with which status a workload that cannot be started ends.
-            let over = pass.name == "collect";
+            let over = pass.name == COLLECT;
             let stop = over.then(|| "the workload could not be started".to_owned());
             Passed { exit: error.exit, stop }
         }
     }
 }
 
-/// Runs the process of a pass to its end.
+/// Runs the process of a pass to its end. `started` gets what the plan could not know of its
+/// environment: the value of [`FLUSH_PAGE`].
 fn process_of(
     pass: &Pass,
     spawner: &impl Spawner,
     signals: &impl SignalSource,
     terminal: &Terminal,
+    started: impl FnOnce(Option<OsString>),
 ) -> Result<Finished, child::SpawnError> {
     let (sender, events) = mpsc::channel();
     signals.deliver_to(Some(sender.clone()));
@@ -278,8 +300,9 @@ fn process_of(
             child::SpawnError::new(EXIT_NO_RESULT, "the collector cannot be linked", why)
         })
         .and_then(|_link| {
-            let running = Spawned::start(spawner, pass, sender)?.supervise(pass.limits);
-            Ok(running.finish(&events, terminal))
+            let spawned = Spawned::start(spawner, pass, sender)?;
+            started(spawned.flush_page());
+            Ok(spawned.supervise(pass.limits).finish(&events, terminal))
         });
     signals.deliver_to(None);
     ended
@@ -293,7 +316,12 @@ fn keep(
     bundle: &mut Bundle,
     terminal: &Terminal,
 ) -> Passed {
-    let causes = cause_findings(&finished, pass);
+    let status = status_of(&finished);
+    let mut causes = cause_findings(&finished, pass);
+    if status == PassStatus::WorkloadFailed && pass.name != COLLECT {
+        // Of the collect pass the reports tell, with the likely cause.
+        causes.push(failure_of_baseline(pass, &finished));
+    }
     for finding in causes.iter().chain(&finished.findings) {
         terminal.finding(finding);
         bundle.record.findings.push(finding.clone());
@@ -304,55 +332,21 @@ fn keep(
     };
     let tee = pass.tee.iter().flat_map(|(out, err)| [out, err]);
     let log = tee.chain(pass.capture.iter().map(|capture| &capture.log)).map(relative).collect();
-    if pass.name == "collect" {
+    if pass.name == COLLECT {
         bundle.record.workload_exit = finished.exit;
     }
     update(bundle, at, terminal, |record| {
-        record.status = PassStatus::Ok;
+        record.status = status;
         record.exit = finished.exit;
         record.duration_ms = u64::try_from(finished.duration.as_millis()).ok();
         record.log = log;
         record.why = causes.iter().map(|f| &*f.what).collect::<Vec<_>>().join("; ");
+        if status == PassStatus::WorkloadFailed && causes.is_empty() {
+            record.why = failure(finished.exit);
+        }
     });
     let over = finished.interrupted.is_some() || finished.cause == Cause::Unkillable;
     Passed { exit: exit_status(&finished), stop: over.then(|| INTERRUPTED.to_owned()) }
-}
-
-fn exit_status(finished: &Finished) -> u8 {
-    match (&finished.cause, finished.exit) {
-        (Cause::Timeout | Cause::Unkillable, _) | (_, None) => EXIT_TIMEOUT,
-        (_, Some(WorkloadExit::Code(code))) => u8::try_from(code & 0xff).unwrap_or(1),
-        (_, Some(WorkloadExit::Signal(signal))) => u8::try_from(128 + signal).unwrap_or(255),
-    }
-}
-
-/// Why a process did not go on, as far as that was not its own decision.
-fn cause_findings(finished: &Finished, pass: &Pass) -> Vec<Finding> {
-    let limit = pass.limits.timeout.unwrap_or_default().as_secs();
-    let ended = match finished.cause {
-        Cause::Itself => None,
-        Cause::Timeout => Some(Finding::new(
-            Severity::Warning,
-            format!("the workload was ended after {limit} s"),
-            KEPT,
-            "give it more time with --timeout, or less to do",
-        )),
-        Cause::Unkillable => Some(Finding::new(
-            Severity::Warning,
-            "the workload does not end, not even by SIGKILL",
-            "it hangs in the kernel, for instance in a driver or on a network disk",
-            "see `dmesg`; what was recorded until now is kept",
-        )),
-    };
-    ended.into_iter().chain(finished.interrupted.map(interruption)).collect()
-}
-
-const KEPT: &str = "what was recorded until then is kept";
-
-/// What to tell of a run that was asked to end.
-pub(crate) fn interruption(signal: Signal) -> Finding {
-    let what = format!("the run was interrupted by {}", signal.as_str());
-    Finding::new(Severity::Note, what, KEPT, "")
 }
 
 #[cfg(test)]

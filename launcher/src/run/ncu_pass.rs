@@ -18,7 +18,9 @@ use crate::merge::merge;
 use crate::ncu::available::Available;
 use crate::ncu::command::{self, Files, Filter, Invocation, Request};
 use crate::ncu::config::Ncu;
-use crate::ncu::outcome::{End, Finished, Verdict, judge, judge_import, judge_version};
+use crate::ncu::outcome::{
+    End, Finished, Verdict, failed_workload, judge, judge_import, judge_version,
+};
 use crate::ncu::version::NcuVersion;
 use crate::plan::{Given, Profiler, ncu_files};
 use crate::report::model::RunInfo;
@@ -88,18 +90,22 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         let free = Filter::default();
         let invocation = command::profile(&request, &free, &files, &mut Vec::new());
         pass = profiled(tool, invocation, &files, false, collect, &mut findings);
-        if pass.status == PassStatus::Ok {
-            pass.why = "nothing passed the filters: repeated without them".to_owned();
+        if pass.status.has_data() {
+            let repeated = "nothing passed the filters: repeated without them";
+            pass.why = match pass.status {
+                PassStatus::Ok => repeated.to_owned(),
+                _ => format!("{repeated}; {}", pass.why),
+            };
         }
     }
-    if pass.status == PassStatus::Ok && ncu.ncu_cli.export.csv {
+    if pass.status.has_data() && ncu.ncu_cli.export.csv {
         import(tool, &ncu, &files, &mut findings);
     }
     if let Some(pattern) = selection.communication_pattern().filter(|_| !tool.is_interrupted()) {
         let files = ncu_files(&tool.folder, Some("communication"));
         let invocation = command::profile_communication(&request, &pattern, &filter, &files);
         let second = profiled(tool, invocation, &files, false, collect, &mut findings);
-        if second.status == PassStatus::Ok && ncu.ncu_cli.export.csv {
+        if second.status.has_data() && ncu.ncu_cli.export.csv {
             import(tool, &ncu, &files, &mut findings);
         }
     }
@@ -149,7 +155,7 @@ pub(super) fn profiled<S: Spawner, G: SignalSource>(
     let log = std::fs::File::options().append(true).open(tool.folder.join("log.txt"));
     let _ = log.and_then(|mut log| log.write_all(messages.as_bytes()));
     let said = format!("{messages}\n{}", ended.log);
-    let outcome = judge(&Finished {
+    let finished = Finished {
         end: end_of(&ended),
         log: &said,
         report_bytes: files.report.metadata().ok().map(|found| found.len()),
@@ -158,7 +164,8 @@ pub(super) fn profiled<S: Spawner, G: SignalSource>(
             Some(WorkloadExit::Code(code)) => Some(code),
             _ => None,
         },
-    });
+    };
+    let (outcome, workload) = (judge(&finished), failed_workload(&finished));
     let status = match outcome.verdict {
         Verdict::Complete | Verdict::Partial => PassStatus::Ok,
         Verdict::Retry => PassStatus::Planned,
@@ -166,14 +173,19 @@ pub(super) fn profiled<S: Spawner, G: SignalSource>(
     };
     let why = outcome.findings.first().map(ToString::to_string).unwrap_or_default();
     findings.extend(outcome.findings);
-    ToolPass {
+    let mut pass = ToolPass {
         status,
         why,
         argv: Some(invocation.argv),
         exit: ended.exit,
+        workload: None,
         duration: Some(ended.duration),
         findings: Vec::new(),
+    };
+    if !ended.interrupted {
+        pass.ended(workload.map(WorkloadExit::Code));
     }
+    pass
 }
 
 /// Turns a report into its two tables.

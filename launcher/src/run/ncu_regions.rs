@@ -95,7 +95,7 @@ fn one<S: Spawner, G: SignalSource>(
     let mut own = Vec::new();
     let invocation = command::profile_region(request, &path, &region.expression, &files, &mut own);
     let pass = profiled(tool, invocation, &files, false, collect, &mut own);
-    if pass.status == PassStatus::Ok && request.settings.ncu_cli.export.csv {
+    if pass.status.has_data() && request.settings.ncu_cli.export.csv {
         import(tool, request.settings, &files, &mut own);
     }
     let named = |f: Finding| Finding { what: format!("region {path}: {}", f.what), ..f };
@@ -103,13 +103,15 @@ fn one<S: Spawner, G: SignalSource>(
     pass
 }
 
-/// Several runs as one pass: it went well if one of them did.
+/// Several runs as one pass: it has data if one of them has, and is `ok` if the workload failed in
+/// none.
 fn together(whole: Option<ToolPass>, pass: ToolPass) -> ToolPass {
     let Some(before) = whole else { return pass };
     let duration = before.duration.zip(pass.duration).map(|(a, b)| a + b);
     let mut findings = before.findings.clone();
     findings.extend(pass.findings.iter().cloned());
-    let first = if before.status == PassStatus::Ok { before } else { pass };
+    let failed = pass.status == PassStatus::WorkloadFailed;
+    let first = if before.status.has_data() && !failed { before } else { pass };
     ToolPass { duration: duration.or(first.duration), findings, ..first }
 }
 

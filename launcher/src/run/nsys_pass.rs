@@ -1,5 +1,6 @@
 //! The nsys pass: a profiling run, a second one where the range never came, then the tables.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     let base = tool.folder.join(NSYS_BASE);
     let mut settings = nsys.clone();
     let mut gate_gone = false;
-    let mut first_failure: Option<String> = None;
+    let mut first: Option<First> = None;
     loop {
         let profile = match command::profile(&settings, version, &profiler.workload, &base) {
             Ok(profile) => profile,
@@ -57,51 +58,58 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
             why: String::new(),
             argv: Some(profile.invocation.argv),
             exit: ended.exit,
+            workload: None,
             duration: Some(ended.duration),
             findings: Vec::new(),
         };
         if let Some(why) = &ended.refused {
-            return ToolPass::without(PassStatus::Failed, outcome::missing(nsys, why));
+            let mut pass = ToolPass::without(PassStatus::Failed, outcome::missing(nsys, why));
+            pass.findings.extend(first.and_then(First::kept));
+            return pass;
         }
         let files = Files::find(&base, &ended.log);
-        let left_over = files.useless();
+        let left_behind = files.left_behind();
         let outcome = judge(&settings, &outcome_of(&ended, files));
         findings.extend(outcome.findings);
-        match outcome.verdict {
-            Verdict::NoRange { finding } if !gate_gone && !ended.interrupted => {
+        let again = outcome.transient && first.is_none() && !ended.interrupted;
+        // Where a capture cannot be moved, there is no second run that would overwrite it.
+        let raw = again.then(|| set_aside(&left_behind, &tool.folder)).and_then(Result::ok);
+        match (outcome.verdict, raw) {
+            (Verdict::NoRange { finding }, _) if !gate_gone && !ended.interrupted => {
                 tool.terminal.progress("nsys: once more, without the gate");
                 findings.push(finding);
                 (settings, gate_gone) = (settings.without_gate(), true);
                 continue;
             }
-            Verdict::Failed { finding }
-                if outcome.transient && first_failure.is_none() && !ended.interrupted =>
-            {
-                tool.terminal.milestone(&format!("nsys failed, and is run once more: {finding}"));
-                let ours = left_over.iter().filter(|file| file.starts_with(&tool.folder));
-                ours.for_each(|file| drop(std::fs::remove_file(file)));
-                first_failure = Some(finding.to_string());
+            (Verdict::Failed { finding }, Some(raw)) => {
+                let why = finding.to_string();
+                tool.terminal.milestone(&format!("nsys failed; running it once more: {why}"));
+                first = Some(First { why, raw });
                 continue;
             }
-            Verdict::NoRange { finding } | Verdict::Failed { finding } => {
+            (Verdict::NoRange { finding } | Verdict::Failed { finding }, _) => {
                 pass.status = PassStatus::Failed;
-                let finding = match first_failure.is_some() {
+                let finding = match first.is_some() {
                     true => Finding { what: format!("{} (tried twice)", finding.what), ..finding },
                     false => finding,
                 };
                 pass.why = finding.to_string();
                 findings.push(finding);
+                findings.extend(first.and_then(First::kept));
             }
-            Verdict::Ok { reports } => {
+            (Verdict::Ok { reports }, _) => {
                 if gate_gone {
                     pass.why = "the capture range never came: repeated without the gate".to_owned();
                 }
-                if let Some(why) = &first_failure {
-                    let what = "nsys failed at first: the report is of its second run";
+                if let Some(First { why, raw }) = first {
+                    let what = "nsys failed once; this report is from the second run";
                     findings.push(Finding::new(Severity::Note, what, why, ""));
+                    // What remains after a failure to delete it costs only space.
+                    let _ = raw.map(std::fs::remove_file);
                 }
                 if !ended.interrupted {
-                    findings.extend(other_end("nsys", collect, outcome.workload));
+                    findings.extend(other_end("nsys", collect, outcome.workload, &ended.log));
+                    pass.ended(outcome.workload);
                 }
                 let reports = brought_home(reports, &tool.folder, &mut findings);
                 findings.extend(environment_finding(&tool.folder, NSYS_DIR));
@@ -111,6 +119,38 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         pass.findings = findings;
         return pass;
     }
+}
+
+/// A run of nsys that failed, and after which there was another.
+struct First {
+    why: String,
+    /// Its capture, which nsys did not turn into a report.
+    raw: Option<PathBuf>,
+}
+
+impl First {
+    /// What is left of it where the second run gave no report.
+    fn kept(self) -> Option<Finding> {
+        let what = format!("the raw capture of nsys's first run is {}", self.raw?.display());
+        let remedy = "nsys-ui of a whole Nsight Systems can open it";
+        Some(Finding::new(Severity::Note, what, self.why, remedy))
+    }
+}
+
+/// Makes room for another run in `folder`: deletes the empty files of a failed one, and renames its raw
+/// capture, which it gives.
+fn set_aside(left_behind: &[PathBuf], folder: &Path) -> io::Result<Option<PathBuf>> {
+    let mut raw = None;
+    for file in left_behind.iter().filter(|file| file.starts_with(folder)) {
+        if file.metadata()?.len() == 0 {
+            std::fs::remove_file(file)?;
+        } else {
+            let aside = file.with_extension("first.qdstrm");
+            std::fs::rename(file, &aside)?;
+            raw = Some(aside);
+        }
+    }
+    Ok(raw)
 }
 
 fn outcome_of(ended: &Ended, files: Files) -> outcome::Ended {

@@ -1,6 +1,7 @@
 //! A pass -> a process of the operating system.
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -14,11 +15,11 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp};
 
 use super::child::{Event, Process, SpawnError, Spawner};
-use super::flush::{self, FlushPage};
+use super::flush::FlushPage;
 use super::tee::Tee;
 use crate::bundle::WorkloadExit;
 use crate::finding::Finding;
-use crate::plan::{Capture, Pass};
+use crate::plan::{Capture, FLUSH_PAGE, Pass};
 use crate::workload::why_not_started;
 
 /// Starts real processes.
@@ -56,12 +57,11 @@ impl Spawner for System {
         let mut command = Command::new(program);
         command.args(arguments).envs(&pass.environment);
         // Without a page the collectors lose the last flush period where a signal ends them.
-        let collects = pass.environment.contains_key("STAGE2_OUT");
-        let page = collects.then(FlushPage::new).and_then(Result::ok);
+        let page = pass.has_flush_page().then(FlushPage::new).and_then(Result::ok);
         match &page {
-            Some(page) => command.env(flush::VARIABLE, page.value()),
+            Some(page) => command.env(FLUSH_PAGE, page.value()),
             // One of a launcher around this one.
-            None => command.env_remove(flush::VARIABLE),
+            None => command.env_remove(FLUSH_PAGE),
         };
         if let Some(cwd) = &pass.cwd {
             command.current_dir(cwd);
@@ -114,6 +114,10 @@ fn announce_exit(pid: Pid, events: Sender<Event>) {
 }
 
 impl Process for Spawned {
+    fn flush_page(&self) -> Option<OsString> {
+        self.page.as_ref().map(FlushPage::value)
+    }
+
     fn flush(&self) {
         if let Some(page) = &self.page {
             page.ask();

@@ -27,6 +27,9 @@ struct Actor {
 }
 
 impl Process for Actor {
+    fn flush_page(&self) -> Option<OsString> {
+        Some("/proc/1/fd/3:7".into())
+    }
     fn flush(&self) {
         self.flushes.set(self.flushes.get() + 1);
     }
@@ -125,8 +128,13 @@ fn play(stage: Stage, timeout_ms: Option<u64>) -> Played {
         },
         ..Pass::default()
     };
-    let plan =
-        Plan { run_dir: run_dir.clone(), passes: vec![pass], hook: None, findings: Vec::new() };
+    let plan = Plan {
+        run_dir: run_dir.clone(),
+        passes: vec![pass],
+        hook: None,
+        keep_going: false,
+        findings: Vec::new(),
+    };
     let folder = RunFolder::Given(run_dir.clone()).create().expect("run folder");
     let mut record = RunRecord::new("run".into(), vec!["workload".into()]);
     record.passes = plan.passes.iter().map(planned).collect();
@@ -151,7 +159,10 @@ fn the_exit_status_is_the_workloads() {
         let played = play(Stage { exit, ..stage(&[Event::Exited]) }, None);
         assert_eq!(played.exit, status);
         assert_eq!(played.record.workload_exit, Some(exit));
-        assert_eq!(played.record.passes[0].status, PassStatus::Ok);
+        let expected = if status == 0 { PassStatus::Ok } else { PassStatus::WorkloadFailed };
+        assert_eq!(played.record.passes[0].status, expected);
+        let why = &played.record.passes[0].why;
+        assert_eq!(status == 0, why.is_empty(), "{why}");
         assert!(played.record.passes[0].duration_ms.is_some() && played.record.findings.is_empty());
     }
 }
@@ -164,7 +175,11 @@ fn signals_of_others_are_handed_on() {
         assert_eq!(played.received, [signal]);
         assert_eq!(played.exit, 128 + signal as u8);
         assert!(played.record.passes[0].why.contains(signal.as_str()));
+        assert_eq!(played.record.passes[0].status, PassStatus::Interrupted);
     }
+    // A server that ends in order when it is asked to has not failed.
+    let orderly = play(stage(&[sent(Signal::SIGTERM, false), Event::Exited]), None);
+    assert_eq!((orderly.exit, orderly.record.passes[0].status), (0, PassStatus::Ok));
 }
 
 #[test]
@@ -203,6 +218,7 @@ fn time_runs_out_in_two_steps() {
     let played = play(obedient, Some(10));
     assert_eq!((played.exit, played.received), (EXIT_TIMEOUT, vec![Signal::SIGTERM]));
     assert_eq!(played.record.workload_exit, Some(WorkloadExit::Signal(15)));
+    assert_eq!(played.record.passes[0].status, PassStatus::TimedOut);
     assert!(played.record.findings[0].what.contains("was ended after"));
     let stubborn = play(stage(&[]), Some(10));
     assert_eq!(stubborn.received, [Signal::SIGTERM, Signal::SIGKILL]);

@@ -19,6 +19,7 @@ use crate::env::ask;
 use crate::finding::{Finding, Severity};
 use crate::plan::{Capture, Limits, Pass, Step, quote};
 use crate::terminal::Terminal;
+use crate::workload::out_of_memory;
 
 /// At most this much of the start and of the end of a log is read back.
 const LOG_PART_BYTES: u64 = 1 << 20;
@@ -64,6 +65,8 @@ pub(super) struct ToolPass {
     /// The profiling run that counts.
     pub(super) argv: Option<Vec<OsString>>,
     pub(super) exit: Option<WorkloadExit>,
+    /// How the workload ended, where the tool passes that on.
+    pub(super) workload: Option<WorkloadExit>,
     pub(super) duration: Option<Duration>,
     pub(super) findings: Vec<Finding>,
 }
@@ -76,8 +79,20 @@ impl ToolPass {
             why: finding.to_string(),
             argv: None,
             exit: None,
+            workload: None,
             duration: None,
             findings: vec![finding],
+        }
+    }
+
+    /// Takes in how the workload ended in a pass that kept its data: one that failed makes the pass
+    /// no better than that.
+    pub(super) fn ended(&mut self, workload: Option<WorkloadExit>) {
+        self.workload = workload;
+        if self.status == PassStatus::Ok && workload.is_some_and(WorkloadExit::is_failure) {
+            self.status = PassStatus::WorkloadFailed;
+            let why = [std::mem::take(&mut self.why), super::failure(workload)];
+            self.why = why.into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; ");
         }
     }
 }
@@ -204,13 +219,16 @@ pub(super) fn other_end(
     tool: &str,
     collect: Option<WorkloadExit>,
     here: Option<WorkloadExit>,
+    log: &str,
 ) -> Option<Finding> {
     let (collect, here) = (collect?, here?);
     (collect != here).then(|| {
+        let cause = here.is_failure().then(|| out_of_memory(Some(here), log)).flatten();
+        let cause = cause.map_or_else(String::new, |cause| format!("; likely cause: {cause}"));
         Finding::new(
             Severity::Warning,
-            format!("the workload ended otherwise under {tool}: {}", super::describe_exit(here)),
-            format!("in the collect pass: {}", super::describe_exit(collect)),
+            format!("the workload ended otherwise under {tool}: {}", here.describe()),
+            format!("in the collect pass: {}{cause}", collect.describe()),
             format!("see {tool}/log.txt"),
         )
     })

@@ -56,7 +56,9 @@ pub(super) fn look(path: &Path) -> File {
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let line = String::from_utf8_lossy(line);
-        return File::Script(line.split_whitespace().map(str::to_owned).collect());
+        // As the kernel splits it: the carriage return of a Windows line end is a part of the word.
+        let words = line.split([' ', '\t']).filter(|word| !word.is_empty());
+        return File::Script(words.map(str::to_owned).collect());
     }
     match head.get(..5) {
         Some([0x7f, b'E', b'L', b'F', 1]) => File::Elf32,
@@ -184,6 +186,8 @@ mod tests {
         }
         std::fs::write(&path, "#! /bin/sh -e\nx").expect("file");
         assert_eq!(look(&path), File::Script(vec!["/bin/sh".into(), "-e".into()]));
+        std::fs::write(&path, "#!\t/bin/sh\r\nx").expect("file");
+        assert_eq!(look(&path), File::Script(vec!["/bin/sh\r".into()]));
         assert_eq!(look(Path::new("/no/such")), File::Other);
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 
 use super::elf::{self, File};
-use crate::env::{is_executable, on_path};
+use crate::env::{is_executable, on_path, path_folders};
 
 /// Why a program does not run, and the exit status that a shell gives for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,11 +60,10 @@ fn located(program: &OsStr) -> Result<PathBuf, NotRunnable> {
             Ok(_) => Err(not_executable(path)),
         };
     }
-    if let Some(found) = program.to_str().and_then(on_path) {
+    if let Some(found) = on_path(program) {
         return Ok(found);
     }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let mut files = std::env::split_paths(&folders).map(|folder| folder.join(program));
+    let mut files = path_folders().into_iter().map(|folder| folder.join(program));
     match files.find(|file| !program.is_empty() && file.is_file()) {
         Some(file) => Err(not_executable(&file)),
         None => Err(not_found(path)),
@@ -93,9 +92,15 @@ pub(crate) fn why_not_started(program: &Path, error: &io::Error) -> NotRunnable 
 }
 
 fn no_interpreter(path: &Path, interpreter: &Path) -> NotRunnable {
-    let why = format!("its interpreter or loader {} is not there", interpreter.display());
-    let remedy = "install it, correct the first line of the script, or give the interpreter: \
-                  -- INTERPRETER FILE";
+    // Quoted, with its blanks and control characters to be seen.
+    let why = format!("its interpreter or loader {interpreter:?} is not there");
+    let remedy = match interpreter.as_os_str().as_bytes().ends_with(b"\r") {
+        true => "the script has the line ends of Windows: take the \\r out of them (dos2unix)",
+        false => {
+            "install it, correct the first line of the script, or give the interpreter: \
+             -- INTERPRETER FILE"
+        }
+    };
     NotRunnable::new(127, format!("cannot run {}", path.display()), &why, remedy.to_owned())
 }
 
@@ -112,7 +117,11 @@ fn not_executable(path: &Path) -> NotRunnable {
 
 fn not_found(program: &Path) -> NotRunnable {
     let bytes = program.as_os_str().as_bytes();
-    let remedy = if bytes.contains(&b' ') {
+    let remedy = if bytes.contains(&b'=') && !bytes.contains(&b'/') {
+        "it looks like KEY=VALUE: settings of stage2-launch stand before `--`, those of the workload \
+         after its command, and a variable is set with -- env NAME=VALUE COMMAND"
+            .to_owned()
+    } else if bytes.contains(&b' ') {
         "it is one word with spaces in it: leave the quotes out, or use `-- sh -c '...'`; no shell \
          is between"
             .to_owned()
@@ -131,8 +140,7 @@ fn not_found(program: &Path) -> NotRunnable {
 fn similar(name: &str) -> Option<String> {
     let length = name.chars().count();
     let limit = if length <= 4 { 1 } else { 2 };
-    let folders = std::env::var_os("PATH")?;
-    let entries = std::env::split_paths(&folders).filter_map(|folder| folder.read_dir().ok());
+    let entries = path_folders().into_iter().filter_map(|folder| folder.read_dir().ok());
     let mut best: Option<(usize, String)> = None;
     for entry in entries.flatten().flatten().take(MOST_COMPARED) {
         let Ok(other) = entry.file_name().into_string() else { continue };

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test file uses a part")]
 
+pub(crate) mod simulated;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -5,6 +5,11 @@ use crate::job::{ALL_REDUCE, MS, Rank, US, report};
 /// Two hosts whose monotonic clocks began 7 s apart, and whose wall clocks differ by 3 ms. In step 4
 /// rank 1 is `late`. Transfers take 40 us.
 fn captured(late: u64) -> [Rank; 2] {
+    captured_with(Some(7), late)
+}
+
+/// The same, with calls that say this communicator or none.
+fn captured_with(hash: Option<u64>, late: u64) -> [Rank; 2] {
     [0u64, 1].map(|rank| {
         let shift = 7_000 * MS * rank;
         let mut one = Rank::on(["node-a", "node-b"][rank as usize], 100 + rank as u32, 0);
@@ -14,7 +19,7 @@ fn captured(late: u64) -> [Rank; 2] {
             let late = if step == 4 { late } else { 0 };
             let own = late * rank;
             one.decode(start);
-            one.collective(ALL_REDUCE, Some(64), Some(7), (start + own, start + late + 40 * US));
+            one.collective(ALL_REDUCE, Some(64), hash, (start + own, start + late + 40 * US));
             one.done(start + MS);
         }
         one
@@ -51,4 +56,15 @@ fn hosts_that_nothing_ties_together_are_not_compared() {
     let (report, _) = report(&mut ranks);
     assert_eq!((report.ranks.late.len(), report.ranks.clock_error_ns), (0, None));
     assert_eq!(report.ranks.kernels_left_out, 1);
+}
+
+#[test]
+fn calls_without_a_communicator_tie_no_hosts_together() {
+    let (report, _) = report(&mut captured_with(None, 500 * US));
+    let ranks = &report.ranks;
+    assert_eq!((ranks.late.len(), ranks.clock_error_ns), (0, None));
+    let row = &ranks.collectives[0];
+    assert_eq!((row.calls, row.matched_calls, row.waiting_ns), (16, 0, None));
+    let why: Vec<&str> = row.unmatched.iter().map(|unmatched| unmatched.why.as_str()).collect();
+    assert_eq!(why, ["the clocks of its hosts could not be tied together"]);
 }

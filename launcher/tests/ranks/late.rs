@@ -1,8 +1,11 @@
 //! One rank comes late: it is named, its lateness is right, and waiting is no communication.
 
+use std::path::Path;
+
 use stage2_launch::load::operation::Operation;
 use stage2_launch::report::model::Report;
 
+use crate::common::Sandbox;
 use crate::job::{ALL_REDUCE, MS, Rank, US, report};
 
 const BYTES: u64 = 16_384;
@@ -103,7 +106,7 @@ fn no_takeaway_calls_waiting_communication() {
 #[test]
 fn every_artifact_says_which_rank_ran_where() {
     let (_, page) = report(&mut captured(Some(HASH)));
-    let place = "rank 1 on node-1, 1 NVIDIA H200";
+    let place = "rank 1 on node-1, GPU 1 (NVIDIA H200)";
     for name in ["report.md", "kernels.md", "operators.md", "stakeholder_summary.md", "report.html"]
     {
         let text = page(name);
@@ -121,8 +124,24 @@ fn every_artifact_says_which_rank_ran_where() {
     }
 }
 
+/// The files of a bundle say who rank 1 is, and where it ran.
+fn expect_rank_1(bundle: &Path) {
+    for name in ["run.json", "env.json", "metrics.json"] {
+        let text = std::fs::read_to_string(bundle.join(name)).expect(name);
+        let file: serde_json::Value = serde_json::from_str(&text).expect(name);
+        let row = &file["processes"][1];
+        assert_eq!(
+            (&row["rank"], &row["host"], &row["devices"][0]),
+            (&1.into(), &"node-1".into(), &"1 NVIDIA H200".into()),
+            "{name}"
+        );
+        // LOCAL_RANK and WORLD_SIZE.
+        assert_eq!((&row["local_rank"], &row["world_size"]), (&1.into(), &2.into()), "{name}");
+    }
+}
+
 #[test]
-fn run_json_and_env_json_of_merged_captures_say_it_too() {
+fn the_files_of_merged_captures_say_it_too() {
     let folder = tempfile::tempdir().expect("folder");
     captured(Some(HASH)).iter_mut().for_each(|rank| rank.save(folder.path()));
     let out = folder.path().join("out");
@@ -135,14 +154,15 @@ fn run_json_and_env_json_of_merged_captures_say_it_too() {
         .assert()
         .success()
         .stderr(predicates::str::contains("rank 1 arrives last at 4 of 32 collectives"));
-    for name in ["run.json", "env.json"] {
-        let text = std::fs::read_to_string(out.join(name)).expect(name);
-        let file: serde_json::Value = serde_json::from_str(&text).expect(name);
-        let row = &file["processes"][1];
-        assert_eq!(
-            (&row["rank"], &row["host"], &row["devices"][0]),
-            (&1.into(), &"node-1".into(), &"1 NVIDIA H200".into()),
-            "{name}"
-        );
-    }
+    expect_rank_1(&out);
+}
+
+#[test]
+fn the_files_of_a_run_say_it_too() {
+    let sandbox = Sandbox::new();
+    captured(Some(HASH)).iter_mut().for_each(|rank| rank.save(&sandbox.path("recorded")));
+    let script = "cp recorded/collector/*.s2t \"$STAGE2_OUT\"";
+    let words = ["-q", "run.mode=light", "--", "sh", "-c", script];
+    sandbox.launch_strictly(&words).assert().success();
+    expect_rank_1(&sandbox.path("tmp/stage2/latest"));
 }

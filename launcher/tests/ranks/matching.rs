@@ -143,7 +143,9 @@ fn kernels_at_the_end_of_a_group_and_of_replays_carry_their_bytes() {
     let unknown = rows.iter().find(|row| row.communicator.is_none()).expect("without");
     assert_eq!((unknown.calls, unknown.calls_without_bytes), (2, 2));
     assert_eq!((unknown.bytes_total, unknown.replayed_calls), (None, 2));
-    assert!(page("report.md").contains("graph replays"), "{}", page("report.md"));
+    let told = "Calls of graph replays take operation, bytes and communicator from the range open at \
+                their capture";
+    assert!(page("report.md").contains(told), "{}", page("report.md"));
 }
 
 #[test]

@@ -171,9 +171,9 @@ fn a_configuration_adds_to_the_libraries() {
 
 #[test]
 fn a_range_that_is_open_at_a_normal_end_is_told_and_that_of_a_library_is_not() {
-    let gap = "ranges of the workload open at its end: ";
+    let gap = "the workload's ranges open at its end: ";
     let finding = |report: &Report| {
-        let what = "ranges of the workload still open at the normal end of their process";
+        let what = "the workload's ranges still open at the normal end of their process";
         report.findings.iter().any(|f| f.what.starts_with(what))
     };
     // NCCL's range is never closed.

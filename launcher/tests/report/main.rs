@@ -17,6 +17,7 @@ mod no_ranges;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
 #[path = "../nsys_tables/fixture.rs"]
 mod nsys_export;
+mod overhead;
 mod part;
 mod processes;
 mod sums;

@@ -39,7 +39,8 @@ fn without_ranges(page: &Path) {
 fn why(bundle: &Bundle) -> String {
     let metrics = bundle.json("metrics.json");
     let findings = metrics["findings"].as_array().expect("findings");
-    let finding = findings.iter().find(|f| f["what"] == "no NVTX range of the user is there");
+    let finding =
+        findings.iter().find(|f| f["what"] == "none of the workload's ranges was recorded");
     finding.expect("the finding")["why"].as_str().expect("text").to_owned()
 }
 

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use stage2_spool::NONE;
+
+use crate::build::Build;
 use crate::common::{self, Sandbox};
 use crate::plain::{fixture, sql, table};
 
@@ -55,8 +58,12 @@ fn sandbox(tools: &[(&str, &str)]) -> Sandbox {
     sandbox
 }
 
+/// The workload leaves `spool.s2t` where the collector is to write, if there is one.
+const WORKLOAD: &str = "echo ran >> count; \
+     [ -z \"$STAGE2_OUT\" ] || [ ! -e collector/spool.s2t ] || cp collector/spool.s2t \"$STAGE2_OUT\"";
+
 fn launch(sandbox: &Sandbox, settings: &[&str], fake: &str) -> assert_cmd::Command {
-    let workload = ["pipeline.ncu.top_n=3", "--", "sh", "-c", "echo ran >> count"];
+    let workload = ["pipeline.ncu.top_n=3", "--", "sh", "-c", WORKLOAD];
     let mut command = sandbox.launch(&[settings, &workload].concat());
     let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
     path.push(common::path_without_profilers());
@@ -159,6 +166,69 @@ fn a_choice_that_nothing_passes_is_dropped_once() {
     assert_eq!(kernel_filter(&argv(&sandbox)), None);
     assert!(sandbox.read("ncu/cmd.txt").contains("--kernel-name"), "the first try");
     assert_eq!(common::read(&sandbox.path("count")).lines().count(), 3, "collect, ncu, ncu");
+}
+
+/// `generate` within a range that a library of `domain` has open around it and works in itself.
+fn inside_a_library(domain: &str) -> Sandbox {
+    let sandbox = sandbox(&[("ncu", NCU)]);
+    let mut b = Build::process(1, "python3");
+    b.anchor(1).device(0, "NVIDIA H200", 1);
+    for (id, name) in (1..).zip(["execute", domain, "generate", "of_the_library", "gemm"]) {
+        b.name(id, name.as_bytes());
+    }
+    b.shape(1, 4, 1).shape(2, 5, 1).path_in(1, NONE, 1, 2).path(2, 1, 3);
+    b.open(1, 1, 0, 10).kernel(1, 1, 1, (100, 900));
+    b.open(2, 2, 1, 1_000).kernel(2, 2, 1, (1_100, 1_200)).close(2, 1_300).close(1, 1_400).end();
+    b.save(&sandbox.path("."), "spool.s2t");
+    sandbox
+}
+
+#[test]
+fn the_stage_with_the_most_time_is_none_of_a_library() {
+    let added = "report.library_domains=['VLLM.*']";
+    for (domain, settings) in [("NCCL", &[][..]), ("vllm.worker", &[added])] {
+        let sandbox = inside_a_library(domain);
+        launch(&sandbox, settings, "").assert().success();
+        let argv = argv(&sandbox);
+        assert_eq!(kernel_filter(&argv), Some("regex:^(gemm)$"), "{domain}");
+        assert!(argv.contains(&"generate/".to_owned()), "{domain}: {argv:?}");
+        let run = sandbox.read("run.json");
+        assert!(run.contains("the top kernels of the stage generate are profiled"), "{run}");
+    }
+    // Without the setting it is a range as any other.
+    let sandbox = inside_a_library("vllm.worker");
+    launch(&sandbox, &[], "").assert().success();
+    assert_eq!(kernel_filter(&argv(&sandbox)), Some("regex:^(of_the_library|gemm)$"));
+}
+
+#[test]
+fn ranges_of_libraries_in_captures_of_nsys_choose_no_kernels() {
+    let added = "report.library_domains=['VLLM.*']";
+    let of_user = ["pipeline.nsys.enable=false", "--nsys", "elsewhere.sqlite"];
+    for (tools, words) in
+        [(&[("nsys", NSYS), ("ncu", NCU)][..], &[][..]), (&[("ncu", NCU)], &of_user)]
+    {
+        let sandbox = sandbox(tools);
+        let export = sandbox.path("elsewhere.sqlite");
+        // The one range, `decode`, becomes that of a domain.
+        let domain = "UPDATE NVTX_EVENTS SET domainId = 7;
+            INSERT INTO NVTX_EVENTS (start, eventType, globalTid, domainId, text)
+            SELECT 0, 75, globalTid, 7, 'vllm.worker' FROM NVTX_EVENTS;";
+        let database = rusqlite::Connection::open(&export).expect("export");
+        database.execute_batch(domain).expect("a domain");
+        drop(database);
+        let gate = |settings: &[&str]| {
+            launch(&sandbox, &[words, settings].concat(), "").assert().success();
+            let argv = argv(&sandbox);
+            let filter = kernel_filter(&argv).map(str::to_owned);
+            let gate = argv.iter().position(|word| word == "--nvtx-include");
+            (filter, gate.and_then(|at| argv.get(at + 1).cloned()))
+        };
+        let whole = longest(sql(&export, None));
+        assert_eq!(gate(&[added]), (Some(whole), None), "{words:?}");
+        let staged = gate(&[]);
+        assert_eq!(staged, (Some(of_export(&sandbox)), Some("vllm.worker@decode/".to_owned())));
+    }
 }
 
 #[test]

@@ -95,6 +95,9 @@ fn values_that_do_not_go_together_are_faults() {
         ("{ncu_cli: {extra_args: ['--csv']}}", "ncu_cli.extra_args"),
         ("{ncu_cli: {extra_args: ['--metrics=x']}}", "ncu_cli.extra_args"),
         ("{ncu_cli: {extra_args: ['--', 'rm']}}", "ncu_cli.extra_args"),
+        ("{ncu_cli: {nvtx: {include: '*/attn/'}}}", "ncu_cli.nvtx.include"),
+        ("{ncu_cli: {nvtx: {exclude: [warm, 'a,b/']}}}", "ncu_cli.nvtx.exclude"),
+        ("{ncu_cli: {nvtx: {include: decode/, start_end: true}}}", "ncu_cli.nvtx.include"),
         (r#"{ncu_cli: {nvtx: {include: ["a\0b"]}}}"#, "ncu_cli"),
     ] {
         let faults = settings(changes).faults();

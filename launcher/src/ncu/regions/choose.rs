@@ -3,6 +3,7 @@
 use super::Patterns;
 use crate::finding::{Finding, Severity};
 use crate::ncu::config::Ncu;
+use crate::ncu::expression::exact;
 use crate::ncu::nvtx::{self, Label};
 
 /// A range of the collect pass, at one place.
@@ -90,10 +91,10 @@ fn expression(
     let last = stack.last()?;
     let places = ranges.iter().filter(|range| range.stack.last() == Some(last)).count();
     if places <= 1 || start_end {
-        return Some(last.expression(start_end));
+        return exact(std::slice::from_ref(last), start_end);
     }
     if stack.iter().all(|label| label.domain == last.domain) {
-        return nvtx::nested_expression(stack);
+        return exact(stack, false);
     }
     findings.push(Finding::new(
         Severity::Warning,

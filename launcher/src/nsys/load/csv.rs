@@ -15,7 +15,7 @@ use crate::load::libraries::LibraryDomains;
 /// Larger files are no summaries.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// More instances than this have a total: none takes less than a nanosecond.
+/// Above this many instances the total cannot be smaller than their number: each takes at least 1 ns.
 const MOST_UNTIMED: u128 = 1_000_000;
 
 /// One table of a file.

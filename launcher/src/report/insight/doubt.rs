@@ -20,6 +20,8 @@ fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
         0 => None,
         1 if taken.is_some() => Some("one recorded instance"),
         1 => Some("one instance, a cold one"),
+        // Of a sample the first, cold instance is no part.
+        few if few < ENOUGH_INSTANCES && taken.is_some() => Some("two recorded instances"),
         few if few < ENOUGH_INSTANCES => Some("two instances, the first of them cold"),
         _ if row.host_warm_instances == Some(0) => {
             Some("no instance but the first, cold one of each process")
@@ -93,6 +95,8 @@ mod tests {
         assert_eq!(said, "one instance, a cold one: no ground for advice");
         assert!(ours(|row| row.instances = Some(2)).starts_with("two instances"));
         assert!(ours(|row| row.recorded_instances = Some(1)).starts_with("one recorded"));
+        let said = ours(|row| row.recorded_instances = Some(2));
+        assert_eq!(said, "two recorded instances: no ground for advice");
         assert!(ours(|row| row.host_warm_instances = Some(0)).contains("cold one of each process"));
         assert!(label(Origin::Nsys, |_| ()).contains("under nsys"));
         assert!(label(Origin::Ncu, |_| ()).contains("ncu replayed"));

@@ -21,9 +21,6 @@ const TOP_KERNELS: usize = 5;
 /// the kernel time, percent.
 const OUTSIDE_PERCENT: f64 = 10.0;
 
-/// Stands for all kernels of tables that do not know the ranges.
-const WHOLE: &str = "the whole capture";
-
 /// What is known.
 pub(super) fn facts(report: &Report, used: &ModelUse) -> Facts {
     let verdict = &report.coverage.verdict;
@@ -154,10 +151,7 @@ fn stage(
     let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
     let idle = idle(report, row);
     StageFacts {
-        stage: match row.kind {
-            PathKind::Unattributed => WHOLE.to_owned(),
-            _ => row.stage.clone(),
-        },
+        stage: row.stage.clone(),
         decode: role(row) == Role::Decode,
         doubt: doubt(report, row),
         window_ns: whole_window_ns(report, row),
@@ -198,5 +192,38 @@ fn stage(
                 })
             })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::utilisation::model_use;
+    use super::*;
+    use crate::model::figure::Absent;
+    use crate::model::tokens::TokenCounts;
+
+    #[test]
+    fn the_rest_of_a_capture_is_not_called_the_whole_of_it() {
+        let row = |stage: &str, kind| StageRow {
+            stage: stage.to_owned(),
+            kind,
+            kernel_sum_ns: Some(50),
+            ..StageRow::default()
+        };
+        let report = Report {
+            source: Origin::Nsys.label().to_owned(),
+            stages: vec![
+                row("decode", PathKind::Range),
+                row("(not known)", PathKind::Unattributed),
+            ],
+            ..Report::default()
+        };
+        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
+        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
+        let facts = facts(&report, &used);
+        let stages: Vec<&str> = facts.stages.iter().map(|stage| stage.stage.as_str()).collect();
+        assert_eq!(stages, ["decode", "(not known)"]);
     }
 }

@@ -7,17 +7,18 @@ mod facts;
 mod over;
 mod settings;
 mod utilisation;
+mod workload;
 
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::model::Report;
+use crate::claims::Workload;
 use crate::finding::Finding;
 use crate::operators::stage1::{self, Stage1Aggregates};
 use crate::operators::{OperatorSettings, Stage1Settings, operators};
 use crate::roofline::takeaways::takeaways;
-use settings::read_tokens;
 pub(super) use settings::section;
 
 /// What the pages need beyond the report.
@@ -29,9 +30,22 @@ pub(super) struct Shown {
     pub(super) stage1: Option<Stage1Aggregates>,
 }
 
-/// Adds to the report what follows from it. `config` is the composed configuration, null where it
-/// cannot be read.
-pub(super) fn add(report: &mut Report, run_dir: &Path, config: &Value) -> Shown {
+/// What a run's files say, for what follows from the rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context<'a> {
+    /// The folder of the run.
+    pub(super) run_dir: &'a Path,
+    /// The composed configuration; null where it cannot be read.
+    pub(super) config: &'a Value,
+    /// What the workload was configured with.
+    pub(super) workload: &'a Workload,
+    /// The command of the collect pass.
+    pub(super) argv: &'a [String],
+}
+
+/// Adds to the report what follows from it.
+pub(super) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
+    let config = context.config;
     let mut findings = Vec::new();
     let settings: OperatorSettings = section(config, "operators", &mut findings);
     let stage1: Stage1Settings = section(config, "stage1", &mut findings);
@@ -46,8 +60,10 @@ pub(super) fn add(report: &mut Report, run_dir: &Path, config: &Value) -> Shown 
         }
         None => operators(report, &settings),
     });
-    let tokens = read_tokens(run_dir, config, &mut findings);
-    let used = utilisation::model_use(report, config, tokens, &mut findings);
+    let tokens = workload::tokens(context, &mut findings);
+    let model = workload::model(context, !report.devices.is_empty(), &mut findings);
+    let used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
+    findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
     findings.extend(used.numbers.findings.iter().cloned());
     report.insight.takeaways = takeaways(&facts::facts(report, &used));
     report.insight.utilisation = Some(used);

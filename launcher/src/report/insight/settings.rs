@@ -51,14 +51,9 @@ pub(in crate::report) fn section<T: DeserializeOwned + Default>(
     })
 }
 
-/// Tokens of one generation: those of the configuration, else those that the workload wrote down.
-pub(super) fn read_tokens(
-    run_dir: &Path,
-    config: &Value,
-    findings: &mut Vec<Finding>,
-) -> TokenCounts {
-    let configured: TokenCounts = section(config, "model.tokens", findings);
-    let written = match read_metrics(&run_dir.join(METRICS)) {
+/// Tokens of one generation, as the workload wrote them down.
+pub(super) fn written_tokens(run_dir: &Path, findings: &mut Vec<Finding>) -> TokenCounts {
+    match read_metrics(&run_dir.join(METRICS)) {
         Ok(metrics) => TokenCounts::from_metrics(&metrics),
         Err(None) => TokenCounts::default(),
         Err(Some(problem)) => {
@@ -70,8 +65,7 @@ pub(super) fn read_tokens(
             ));
             TokenCounts::default()
         }
-    };
-    configured.or(&written)
+    }
 }
 
 /// The file's contents; no problem is told where there is no file: many workloads write none.

@@ -6,24 +6,24 @@ use serde_json::Value;
 
 use super::counted::stage_flops;
 use super::over::{Over, is_warm, over};
-use super::settings::{part, section};
+use super::settings::section;
 use crate::finding::{Finding, Severity};
 use crate::model::figure::Absent;
 use crate::model::mfu::{Inputs, Role, StageInput, per_generation, utilisation};
-use crate::model::preset::{Model, ModelPreset};
+use crate::model::preset::Model;
 use crate::model::tokens::TokenCounts;
 use crate::report::model::{ModelUse, PathKind, Report, StageRow};
 use crate::roofline::hardware::{Catalogue, Hardware, Peaks, resolve};
 
-/// Computes what can be computed; what cannot says why.
+/// Computes what can be computed for the model that was `read`; what cannot says why.
 pub(super) fn model_use(
     report: &Report,
     config: &Value,
+    read: Result<Model, Absent>,
     tokens: TokenCounts,
     findings: &mut Vec<Finding>,
 ) -> ModelUse {
     let rows = stages(report);
-    let read = read_model(config, findings);
     // Peaks are looked up for a model only: without one, an unknown card is no finding.
     let peaks = match &read {
         Ok(_) => peaks(report, &rows, config, findings),
@@ -57,23 +57,6 @@ pub(super) fn model_use(
 fn reason(absent: &Absent) -> String {
     let text = absent.to_string();
     text.strip_prefix("none, because ").map(str::to_owned).unwrap_or(text)
-}
-
-fn read_model(config: &Value, findings: &mut Vec<Finding>) -> Result<Model, Absent> {
-    let read = part::<ModelPreset>(config, "model.llm")
-        .and_then(|preset| preset.unwrap_or_default().model().map_err(|e| e.to_string()));
-    match read {
-        Ok(model) => model.ok_or(Absent::NoModel),
-        Err(problem) => {
-            findings.push(Finding::new(
-                Severity::Warning,
-                problem.clone(),
-                "MFU and MBU are absent",
-                "correct model.llm and write the reports again",
-            ));
-            Err(Absent::BadModel { why: problem })
-        }
-    }
 }
 
 /// What a stage is to the model, by its name.

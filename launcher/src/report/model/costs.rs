@@ -15,6 +15,16 @@ pub struct PassCosts {
     pub notes: Vec<String>,
 }
 
+impl PassCosts {
+    /// What to do to have untraced times, after a full stop; empty where a baseline pass was tried.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self.passes.iter().any(|pass| pass.pass == "baseline") {
+            true => "",
+            false => ". Run with run.baseline=true to have them",
+        }
+    }
+}
+
 /// Host time of a stage in one pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageCost {
@@ -26,6 +36,12 @@ pub struct StageCost {
     pub instances: Option<u64>,
     /// Host time of all closed instances, ns.
     pub host_total_ns: Option<u64>,
+    /// Closed instances without the first of each process; null: the pass does not say.
+    #[serde(default)]
+    pub host_warm_instances: Option<u64>,
+    /// Sample standard deviation of their host time, ns.
+    #[serde(default)]
+    pub host_warm_std_ns: Option<u64>,
     /// Median host time without the first instance of each process, ns.
     pub host_warm_median_ns: Option<u64>,
     /// That median over the baseline's; null for the baseline itself.

@@ -54,9 +54,10 @@ impl Coverage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Everything that CUPTI delivered is there, timed and placed.
+    /// Everything that CUPTI delivered is there, timed and placed, and the workload ended in order as
+    /// far as is known.
     Complete,
-    /// Something is missing.
+    /// Something is missing, or the workload ended early.
     Partial,
     /// No GPU work was recorded.
     #[default]
@@ -183,8 +184,8 @@ counts! {
     unbalanced_range_ends: "unbalanced range ends",
     /// Ranges still open when the capture ended.
     unclosed_ranges: "unclosed ranges",
-    /// Ranges of the workload (not of libraries) still open when its process ended normally.
-    open_at_end: "ranges of the workload open at its end",
+    /// The workload's ranges (not those of libraries) still open when its process ended normally.
+    open_at_end: "the workload's ranges open at its end",
     /// Ranges that contradict each other in the file.
     contradicting_ranges: "contradicting range records",
     /// Range names that were cut at the collector's length limit.

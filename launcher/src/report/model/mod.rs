@@ -12,6 +12,7 @@ mod rows;
 mod sources;
 mod steps;
 mod tools;
+mod workload;
 
 use serde::{Deserialize, Serialize};
 use stage2_figures::KernelName;
@@ -32,6 +33,7 @@ pub use costs::{PassCosts, PassDuration, StageCost};
 pub use sources::{Origin, Sources};
 pub use steps::{Before, InferredStepRow, InferredSteps, Resemblance};
 pub use tools::{CounterRow, NsysCapture, NsysRangeRow, NsysSection, PeakRates, RuleRow};
+pub use workload::{EndedBy, WorkloadEnd};
 
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.report";
@@ -153,6 +155,9 @@ pub struct RunInfo {
     pub command: Option<Vec<String>>,
     /// When it started, as the run's file says it.
     pub started: Option<String>,
+    /// How the workload ended early; null: it ended in order, or nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload_end: Option<WorkloadEnd>,
     /// How each pass went.
     pub passes: Vec<PassInfo>,
     /// Facts about the machine.

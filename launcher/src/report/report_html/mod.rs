@@ -103,6 +103,12 @@ fn first_screen(report: &Report, page: &Stakeholder) -> String {
     if report.simulated {
         out.push_str(&format!("<p class=\"banner\">{}</p>\n", text(SIMULATED)));
     }
+    if let Some(how) = &page.ended_early {
+        let how = text(how);
+        out.push_str(&format!(
+            "<p class=\"verdict bad\"><strong>Ended early:</strong> {how}.</p>\n"
+        ));
+    }
     let kind = match report.coverage.verdict.status {
         Status::Complete => "good",
         Status::Partial => "fair",

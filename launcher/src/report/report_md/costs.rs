@@ -16,8 +16,9 @@ pub(super) fn costs(report: &Report) -> String {
     match &costs.absent {
         Some(why) => {
             out.push_str(&format!(
-                "Untraced times of the stages: none, because {}.\n\n",
-                plain(why)
+                "Untraced times of the stages: none, because {}{}.\n\n",
+                plain(why),
+                costs.remedy()
             ));
         }
         None => {

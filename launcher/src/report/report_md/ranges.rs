@@ -40,16 +40,16 @@ pub(super) fn stages(report: &Report) -> String {
     out.push_str(&table.finish());
     out.push_str(&left_out(report.stages.len(), ROWS, "metrics.json"));
     out.push_str(
-        "A stage is an outermost range of the workload. Its first instance is cold and stands by itself; the \
-         median, the mean and the standard deviation (of a sample) are over the others. A range that \
+        "A stage is an outermost one of the workload's ranges. Its first instance is cold and stands \
+         by itself; the median, the mean and the standard deviation (of a sample) are over the others. A range that \
          is marked is no stage of the model: it warms up, or it is an operator that no other range \
          is around. Busy time is a union: overlapping work counts once. Idle is \
          the window minus the busy time.\n\n",
     );
     if report.stages.iter().any(|row| row.kind == PathKind::WholeProcess) {
         out.push_str(
-            "Work without any range of the user is one stage, from its first GPU record to its \
-             last, loading and warm-up included.\n\n",
+            "Work of a process (or a capture) without any of the workload's ranges is one stage, from \
+             its first GPU record to its last, loading and warm-up included.\n\n",
         );
     }
     if let Some(note) = in_part::stages(report) {
@@ -155,7 +155,7 @@ pub(super) fn libraries(report: &Report) -> String {
         ),
     };
     format!(
-        "## {title}\n\n{}Libraries open these for themselves. No range of the workload was open around \
+        "## {title}\n\n{}Libraries open these for themselves. None of the workload's ranges was open around \
          them, so they are no stages: their work is a part of {whole}.{advice} \
          report.library_domains adds NVTX domains to the list of libraries.\n\n",
         path_table("range of a library", rows),

@@ -40,8 +40,8 @@ pub(super) fn costs(report: &Report) -> Section<CostRow> {
     );
     if let Some(why) = &costs.absent {
         section = section.with_note(format!(
-            "Untraced times of the stages: none, because {why}. Run with run.baseline=true to have \
-             them"
+            "Untraced times of the stages: none, because {why}{}",
+            costs.remedy()
         ));
     }
     for note in &costs.notes {

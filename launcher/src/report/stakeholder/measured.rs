@@ -66,23 +66,22 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
     };
     match apart {
         None => section,
-        Some(apart) => {
-            section.with_note(format!("No stages of the model, and only in report.md: {apart}."))
-        }
+        Some(apart) => section.with_note(format!("{apart} apart from the stages.")),
     }
 }
 
-/// Outermost ranges that are no stages, with the reason; none where all are.
+/// Outermost ranges that are no stages, with the reason, and where they stand; none where all are.
 fn apart<'r>(ranges: impl Iterator<Item = &'r StageRow>) -> Option<String> {
     let names: Vec<String> = ranges
-        .filter_map(|row| Some(format!("{} is {}", row.stage, row.apart?.phrase())))
+        .filter_map(|row| Some(format!("{} is {} range", row.stage, row.apart?.phrase())))
         .collect();
     let more = names.len().saturating_sub(APART_NAMED);
+    let them = if names.len() == 1 { "it" } else { "them" };
     let mut shown = names.into_iter().take(APART_NAMED).collect::<Vec<_>>().join(", ");
     if more > 0 {
         shown.push_str(&format!(", and {more} more"));
     }
-    (!shown.is_empty()).then_some(shown)
+    (!shown.is_empty()).then(|| format!("{shown}; report.md lists {them}"))
 }
 
 pub(super) fn operators(report: &Report) -> Section<OperatorRow> {

@@ -8,7 +8,7 @@ mod run;
 pub(super) use run::class_shares;
 
 use super::insight::Shown;
-use super::model::Report;
+use super::model::{Report, WorkloadEnd};
 use super::operators_md::operators_md;
 use super::stakeholder_md::Stakeholder;
 use crate::operators::Operators;
@@ -28,6 +28,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Stakeholder {
     Stakeholder {
         run: report.run.name.clone(),
         simulated: report.simulated,
+        ended_early: report.run.workload_end.as_ref().map(WorkloadEnd::sentence),
         verdict: report.coverage.verdict.clone(),
         environment: run::environment(report),
         aggregates: run::aggregates(report, shown),

@@ -14,6 +14,9 @@ pub struct Stakeholder {
     pub run: String,
     /// The GPU, or that of some process, was simulated.
     pub simulated: bool,
+    /// How the workload ended early, in a sentence; none: it did not.
+    #[serde(default)]
+    pub ended_early: Option<String>,
     /// Whether the capture can be believed.
     pub verdict: Verdict,
     /// What it ran on.

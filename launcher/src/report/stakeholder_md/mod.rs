@@ -23,6 +23,9 @@ pub fn stakeholder_md(page: &Stakeholder) -> String {
     if page.simulated {
         out.push_str(&format!("> **{SIMULATED}**\n\n"));
     }
+    if let Some(how) = &page.ended_early {
+        out.push_str(&format!("**Ended early:** {}.\n\n", text(how)));
+    }
     let verdict = Some(page.verdict.text.as_str()).filter(|verdict| !verdict.is_empty());
     out.push_str(&format!("**Coverage:** {}.\n\n", text(verdict.unwrap_or("not known"))));
     out.push_str(&summary::sentences(page).join(" "));

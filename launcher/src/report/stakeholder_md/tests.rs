@@ -54,6 +54,7 @@ fn full(hostile: &str) -> Stakeholder {
     Stakeholder {
         run: format!("20261120-193500-1{hostile}"),
         simulated: true,
+        ended_early: Some(format!("the workload failed: exit status 3{hostile}")),
         verdict: Verdict {
             status: Status::Partial,
             text: format!("27 kernels of 2 processes, 12 records dropped{hostile}"),

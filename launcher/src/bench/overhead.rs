@@ -1,0 +1,89 @@
+//! The rows of a benchmark -> findings on profilers that slow the workload down too much.
+
+use super::compare::{Results, Row};
+use super::{AGAIN, RANGES_ONLY};
+use crate::finding::{Finding, Severity};
+use crate::merge::overhead::{LIMIT, lighter};
+use crate::report::numbers::ratio3;
+
+/// Configurations that have lighter settings, with the names of their passes.
+const PROFILERS: [(&str, &str); 2] = [("collector", "collect"), ("nsys", "nsys")];
+
+/// A finding for each profiler under which a stage takes longer than its limit, by medians and by
+/// minima, and by more than the A/A pair of that stage differs.
+pub(super) fn findings(results: &Results) -> Vec<Finding> {
+    PROFILERS.iter().filter_map(|&(name, pass)| of(results, name, pass)).collect()
+}
+
+fn of(results: &Results, name: &str, pass: &str) -> Option<Finding> {
+    let noise = |stage: &str| {
+        let again = format!("{RANGES_ONLY}{AGAIN}");
+        let pair = |row: &&Row| row.stage.as_deref() == Some(stage) && row.configuration == again;
+        let pair = results.rows.iter().find(pair).and_then(|row| row.median_ratio);
+        pair.map(|ratio| (ratio - 1.0).abs())
+    };
+    let slow = results.rows.iter().filter(|row| row.configuration == name).filter_map(|row| {
+        let stage = row.stage.as_deref()?;
+        let (median, min, noise) = (row.median_ratio?, row.min_ratio?, noise(stage)?);
+        (median.min(min) > LIMIT && median - 1.0 > noise)
+            .then(|| format!("{stage} {} times (A/A {})", ratio3(median), ratio3(1.0 + noise)))
+    });
+    let slow: Vec<String> = slow.collect();
+    (!slow.is_empty()).then(|| {
+        Finding::new(
+            Severity::Warning,
+            format!("{name}: stages slower than {LIMIT} times {RANGES_ONLY}: {}", slow.join(", ")),
+            "what lies beyond that is no longer the time of the workload itself",
+            lighter(pass, false, false),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Times;
+    use crate::bench::measure::{Configuration, Run, StageTime};
+
+    /// Results of two rounds in which `decode` takes these times.
+    fn results(plain: [u64; 2], again: [u64; 2], collector: [u64; 2]) -> Results {
+        let mut results = Results::new(&["x".into()], Times { rounds: 2, warmup: 0 });
+        let again_name = format!("{RANGES_ONLY}{AGAIN}");
+        for (name, times) in
+            [(RANGES_ONLY, plain), (again_name.as_str(), again), ("collector", collector)]
+        {
+            let mut configuration = Configuration::new(name.to_owned(), "", None);
+            configuration.runs = times.map(run).into();
+            results.configurations.push(configuration);
+        }
+        results.compare();
+        results
+    }
+
+    fn run(host_ns: u64) -> Run {
+        let stage = StageTime { stage: "decode".into(), instances: Some(8), host_ns };
+        let stages = vec![stage];
+        Run { round: 1, exit: None, duration_ns: Some(host_ns), stages, gpu_records: None }
+    }
+
+    #[test]
+    fn a_slow_stage_is_told_with_its_noise_and_a_lighter_setting() {
+        let found = findings(&results([1_000, 1_000], [1_020, 1_020], [1_300, 1_300]));
+        let [finding] = &found[..] else { panic!("{found:?}") };
+        assert!(finding.what.contains("decode 1.300 times (A/A 1.020)"), "{finding}");
+        assert!(finding.remedy.contains("profiling.collector.sample=1/16"), "{finding}");
+    }
+
+    #[test]
+    fn what_is_within_the_limit_or_the_noise_is_not_told() {
+        for (again, collector) in [
+            ([1_000, 1_000], [1_250, 1_250]),
+            // One round alone was slow.
+            ([1_000, 1_000], [1_100, 1_900]),
+            ([1_500, 1_500], [1_400, 1_400]),
+        ] {
+            let found = findings(&results([1_000, 1_000], again, collector));
+            assert!(found.is_empty(), "{again:?} {collector:?}: {found:?}");
+        }
+    }
+}

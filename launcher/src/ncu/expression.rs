@@ -1,0 +1,365 @@
+//! What the settings say of NVTX ranges, or ranges that were seen -> expressions for `--nvtx-include`.
+//!
+//! The grammar of ncu, as NVIDIA's own matcher applies it (2024.1 to 2026.3): `A/` is the push/pop
+//! range `A` at any depth, `A/B/` is `B` directly within `A`, `A/*/B/` any number of ranges further
+//! in, `A/+/B/` exactly one; `[A` has nothing around it, `B]` nothing within it; `A` without a slash
+//! is a start/end range, and `A,B` both of two. There are no globs: `A*/` matches nothing. Behind
+//! `regex:` each name is an expression that is searched for, not anchored. A name with a special
+//! character takes a `\` before it, but no form of a name with a `\` matches, except as a regular
+//! expression, where `\x5c` and the like keep every character away from both grammars.
+
+use super::nvtx::Label;
+
+/// What has a meaning in an expression of ncu.
+const QUANTIFIERS: &str = r"@,[]/*+";
+/// What has a meaning in a regular expression or in an expression of ncu.
+const REGEX_MARKS: &str = r"\.^$|?*+()[]{}@,/";
+const REGEX: &str = "regex:";
+
+/// A character of what the user wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    /// Itself.
+    Plain(char),
+    /// One with a meaning: a quantifier of ncu, a wildcard or the `;` between expressions.
+    Mark(char),
+}
+
+/// A part of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Char(char),
+    /// `?`
+    One,
+    /// `*`
+    Any,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Frame {
+    Name(Vec<Piece>),
+    /// `*` or `+` alone between two slashes: ranges between two others.
+    Between(char),
+}
+
+/// One expression.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Expression {
+    domain: Option<Vec<Piece>>,
+    bottom: bool,
+    frames: Vec<Frame>,
+    top: bool,
+}
+
+/// The expressions of one entry of `nvtx.include` or `nvtx.exclude`, for a flag each. `;` separates
+/// several, globs become anchored regular expressions, and `regex:` is handed on.
+///
+/// # Errors
+/// What ncu does not accept, or accepts and never matches, and the form that was probably meant.
+pub fn of_setting(entry: &str, start_end: bool) -> Result<Vec<String>, String> {
+    let refused = |what: String| format!("{entry:?}: {what}");
+    if let Some(regex) = entry.strip_prefix(REGEX) {
+        return of_regex(regex, start_end).map(|one| vec![one]).map_err(refused);
+    }
+    let tokens = tokens(entry);
+    let parts = tokens.split(|token| *token == Token::Mark(';'));
+    // A semicolon at the end ends the list.
+    let parts: Vec<&[Token]> = parts.filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        return Err(refused("it names no range; give for instance decode/".to_owned()));
+    }
+    let one = |part: &&[Token]| Expression::parse(part, start_end).map(|e| e.text(start_end));
+    parts.iter().map(one).collect::<Result<_, String>>().map_err(refused)
+}
+
+/// The expression for exactly the innermost range of a stack, within the others. They have to be of
+/// one domain. Nothing where a range has no name, which ncu cannot say. With `start_end` it is the
+/// innermost range alone: those do not nest.
+pub fn exact(stack: &[Label], start_end: bool) -> Option<String> {
+    let stack = if start_end { stack.get(stack.len().checked_sub(1)?..)? } else { stack };
+    let chars = |text: &str| text.chars().map(Piece::Char).collect::<Vec<_>>();
+    if stack.is_empty() || stack.iter().any(|label| label.name.is_empty()) {
+        return None;
+    }
+    let expression = Expression {
+        domain: stack.first()?.domain.as_deref().map(chars),
+        frames: stack.iter().map(|label| Frame::Name(chars(&label.name))).collect(),
+        ..Expression::default()
+    };
+    Some(expression.text(start_end))
+}
+
+fn tokens(entry: &str) -> Vec<Token> {
+    let marks = |c: char| QUANTIFIERS.contains(c) || matches!(c, '?' | ';');
+    let mut tokens = Vec::new();
+    let mut chars = entry.chars().peekable();
+    while let Some(c) = chars.next() {
+        let next = chars.peek().copied();
+        match (c, next) {
+            ('\\', Some(escaped)) if marks(escaped) || escaped == '\\' => {
+                chars.next();
+                tokens.push(Token::Plain(escaped));
+            }
+            _ if marks(c) => tokens.push(Token::Mark(c)),
+            _ => tokens.push(Token::Plain(c)),
+        }
+    }
+    tokens
+}
+
+/// A name: wildcards apart, every character stands for itself.
+fn name(tokens: &[Token]) -> Vec<Piece> {
+    let piece = |token: &Token| match token {
+        Token::Mark('*') => Piece::Any,
+        Token::Mark('?') => Piece::One,
+        Token::Plain(c) | Token::Mark(c) => Piece::Char(*c),
+    };
+    tokens.iter().map(piece).collect()
+}
+
+/// As the user would write it.
+fn written(tokens: &[Token]) -> String {
+    let mut out = String::new();
+    for token in tokens {
+        match token {
+            Token::Plain(c) if QUANTIFIERS.contains(*c) || "?;\\".contains(*c) => {
+                out.extend(['\\', *c]);
+            }
+            Token::Plain(c) | Token::Mark(c) => out.push(*c),
+        }
+    }
+    out
+}
+
+/// The same with every `mark` taken literally.
+fn literally(tokens: &[Token], marks: &str) -> String {
+    let plain = |token: &Token| match token {
+        Token::Mark(c) if marks.contains(*c) => Token::Plain(*c),
+        other => *other,
+    };
+    written(&tokens.iter().map(plain).collect::<Vec<_>>())
+}
+
+impl Expression {
+    fn parse(tokens: &[Token], start_end: bool) -> Result<Expression, String> {
+        let is = |mark: char| move |token: &Token| *token == Token::Mark(mark);
+        let mut sides = tokens.splitn(2, is('@'));
+        let (first, second) = (sides.next().unwrap_or_default(), sides.next());
+        let (domain, range) = second.map_or((None, first), |range| (Some(first), range));
+        if let Some(domain) = domain {
+            if range.contains(&Token::Mark('@')) {
+                let (domain, range) = (written(domain), literally(range, "@"));
+                return Err(format!(
+                    "ncu takes one domain: write \\@ for an @ in a name, e.g. {domain}@{range}"
+                ));
+            }
+            let name = written(range);
+            let name = name.trim_matches('/');
+            if domain.contains(&Token::Mark('/')) {
+                let range = written(domain);
+                return Err(format!(
+                    "ncu takes the domain in front of the range: write {name}@{range}/"
+                ));
+            }
+            if domain.is_empty() || name.is_empty() {
+                return Err("a domain or a range is missing at the @: write DOMAIN@RANGE/, or \
+                            RANGE/ for the default domain"
+                    .to_owned());
+            }
+        }
+        let mut expression =
+            if start_end { Self::start_end(range)? } else { Self::push_pop(range)? };
+        expression.domain = domain.map(name);
+        Ok(expression)
+    }
+
+    fn start_end(range: &[Token]) -> Result<Expression, String> {
+        let ends = [range.first(), range.last()];
+        if range.contains(&Token::Mark('/'))
+            || ends[0] == Some(&Token::Mark('['))
+            || ends[1] == Some(&Token::Mark(']'))
+        {
+            return Err(format!(
+                "/, [ and ] are of push/pop ranges, and start_end=true asks for start/end ranges: \
+                 set it to false, or write {} for a name with them",
+                literally(range, "/[]")
+            ));
+        }
+        let names: Vec<&[Token]> = range.split(|token| *token == Token::Mark(',')).collect();
+        if names.iter().any(|name| name.is_empty()) {
+            return Err("a name is missing at a comma: write A,B for the time in which both \
+                        ranges are open"
+                .to_owned());
+        }
+        let frames = names.into_iter().map(|tokens| Frame::Name(name(tokens))).collect();
+        Ok(Expression { frames, ..Expression::default() })
+    }
+
+    fn push_pop(range: &[Token]) -> Result<Expression, String> {
+        let mark = |c: char| Token::Mark(c);
+        if range.contains(&mark(',')) {
+            let parts: Vec<String> =
+                range.split(|token| *token == mark(',')).map(|p| with_slash(&written(p))).collect();
+            return Err(format!(
+                "a comma joins start/end ranges: write [{}] for several push/pop ranges, or {} for \
+                 a name with a comma",
+                parts.join(", "),
+                with_slash(&literally(range, ","))
+            ));
+        }
+        let slash = range.last() == Some(&mark('/'));
+        let range = if slash { &range[..range.len() - 1] } else { range };
+        let bottom = range.first() == Some(&mark('['));
+        let range = if bottom { &range[1..] } else { range };
+        let inner = range.rsplit(|token| *token == mark('/')).next().unwrap_or_default();
+        let closes = inner.last() == Some(&mark(']'));
+        // `layer[3]` may be a name, and then ncu takes the bracket away from it.
+        let named = closes && inner.contains(&mark('['));
+        if closes && !slash && named {
+            let start = if bottom { "[" } else { "" };
+            return Err(format!(
+                "ncu takes a ] at the end for \"nothing within it\": write {start}{}/ for a range of \
+                 that name",
+                literally(range, "[]")
+            ));
+        }
+        let top = closes && !slash;
+        let range = if top { &range[..range.len() - 1] } else { range };
+        let frames: Vec<&[Token]> = range.split(|token| *token == mark('/')).collect();
+        if frames.iter().any(|frame| frame.is_empty()) {
+            let named: Vec<String> =
+                frames.iter().filter(|f| !f.is_empty()).map(|f| written(f)).collect();
+            return Err(match named.as_slice() {
+                [] => "it names no range; give for instance decode/".to_owned(),
+                named => format!("a name is missing at a slash: write {}/", named.join("/")),
+            });
+        }
+        let between = |frame: &&[Token]| matches!(frame, [Token::Mark('*' | '+')]);
+        let first = frames.iter().position(|frame| !between(frame));
+        match first {
+            Some(0) => {}
+            Some(first) => {
+                let rest: Vec<String> = frames[first..].iter().map(|f| written(f)).collect();
+                let wanted = rest.join("/");
+                return Err(format!(
+                    "ncu takes * and + only behind the name of a range: write {wanted}/, which is \
+                     that range wherever it is nested"
+                ));
+            }
+            None => {
+                return Err(
+                    "it names no range, and would allow everything: leave it out, or give \
+                            for instance decode/"
+                        .to_owned(),
+                );
+            }
+        }
+        let frames = frames.iter().map(|frame| match frame {
+            [Token::Mark(c @ ('*' | '+'))] => Frame::Between(*c),
+            tokens => Frame::Name(name(tokens)),
+        });
+        Ok(Expression { domain: None, bottom, frames: frames.collect(), top })
+    }
+
+    /// As ncu takes it.
+    fn text(&self, start_end: bool) -> String {
+        let names = self.frames.iter().filter_map(|frame| match frame {
+            Frame::Name(name) => Some(name),
+            Frame::Between(_) => None,
+        });
+        let front = self.domain.as_ref().or(names.clone().next());
+        let regex = names.chain(&self.domain).flatten().any(|piece| match piece {
+            Piece::One | Piece::Any => true,
+            Piece::Char(c) => *c == '\\' || c.is_control(),
+        });
+        // A name like this would be taken for a regular expression.
+        let regex = regex || front.is_some_and(|name| literal(name).starts_with(REGEX));
+        let spell = if regex { anchored } else { literal };
+        let mut out = String::from(if regex { REGEX } else { "" });
+        if let Some(domain) = &self.domain {
+            out.push_str(&spell(domain));
+            out.push('@');
+        }
+        if self.bottom {
+            out.push('[');
+        }
+        for (at, frame) in self.frames.iter().enumerate() {
+            if at > 0 {
+                out.push(if start_end { ',' } else { '/' });
+            }
+            match frame {
+                Frame::Name(name) => out.push_str(&spell(name)),
+                Frame::Between(c) => out.push(*c),
+            }
+        }
+        if self.top {
+            out.push(']');
+        } else if !start_end {
+            out.push('/');
+        }
+        out
+    }
+}
+
+/// A name without wildcards, `\` or control characters.
+fn literal(name: &[Piece]) -> String {
+    let mut out = String::with_capacity(name.len());
+    for piece in name {
+        if let Piece::Char(c) = piece {
+            if QUANTIFIERS.contains(*c) {
+                out.push('\\');
+            }
+            out.push(*c);
+        }
+    }
+    out
+}
+
+/// A name as a regular expression for all of it.
+fn anchored(name: &[Piece]) -> String {
+    let mut out = String::from("^");
+    for piece in name {
+        match piece {
+            Piece::Any => out.push_str(".*"),
+            Piece::One => out.push('.'),
+            Piece::Char(c) if REGEX_MARKS.contains(*c) || c.is_ascii_control() => {
+                out.push_str(&format!("\\x{:02x}", u32::from(*c)));
+            }
+            Piece::Char(c) => out.push(*c),
+        }
+    }
+    out.push('$');
+    out
+}
+
+fn with_slash(text: &str) -> String {
+    format!("{}/", text.trim_end_matches('/'))
+}
+
+/// A regular expression of the user: as it is, but for the slash of a push/pop range.
+fn of_regex(regex: &str, start_end: bool) -> Result<String, String> {
+    if regex.trim_matches('/').is_empty() {
+        return Err("nothing stands behind regex:; write for instance regex:^decode/".to_owned());
+    }
+    if let Some((first, second)) = regex.split_once(";regex:") {
+        return Err(format!(
+            "ncu takes one expression for each flag: write [regex:{first}, regex:{second}]"
+        ));
+    }
+    let range = regex.split_once('@').map_or(regex, |(_, range)| range);
+    let outer = range.split('/').next().unwrap_or_default();
+    if let Some(class) = outer.strip_prefix('[')
+        && class.find(']').is_some_and(|end| end + 1 < class.len())
+    {
+        return Err(format!(
+            "ncu takes a [ at the start for \"nothing around it\": write regex:{}",
+            regex.replacen(range, &format!("^{range}"), 1)
+        ));
+    }
+    let has_slash = regex.replace(r"\/", "").contains('/');
+    let slash = !(start_end || has_slash || regex.ends_with(']'));
+    Ok(format!("{REGEX}{regex}{}", if slash { "/" } else { "" }))
+}
+
+#[cfg(test)]
+mod tests;

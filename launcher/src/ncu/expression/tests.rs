@@ -1,0 +1,160 @@
+//! The forms were tried on NVIDIA's own matcher (`ncu_report`, 2025.3 and 2026.3), which is that of
+//! `--nvtx-include`; tests/gpu/ncu_ranges.sh tries them on a GPU.
+
+use super::*;
+
+fn push_pop(entry: &str) -> Vec<String> {
+    of_setting(entry, false).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_literal_name_gets_its_slash_and_stays_as_it_is() {
+    for (given, expected) in [
+        ("decode", "decode/"),
+        ("decode/", "decode/"),
+        ("LLM@decode", "LLM@decode/"),
+        ("outer/*/inner", "outer/*/inner/"),
+        ("outer/+/inner/", "outer/+/inner/"),
+        ("decode/attn", "decode/attn/"),
+        ("[decode", "[decode/"),
+        ("inner]", "inner]"),
+        ("[outer/*/inner]", "[outer/*/inner]"),
+        ("[decode]", "[decode]"),
+        ("decode/*", "decode/*/"),
+        (r"a\/b", r"a\/b/"),
+        ("A::A1", "A::A1/"),
+        ("a.b[c]d", r"a.b\[c\]d/"),
+        ("layer[10]/", r"layer\[10\]/"),
+        (r"layer\[10\]", r"layer\[10\]/"),
+        ("a+b", r"a\+b/"),
+    ] {
+        assert_eq!(push_pop(given), [expected], "{given}");
+    }
+}
+
+#[test]
+fn globs_become_anchored_regular_expressions() {
+    for (given, expected) in [
+        ("decode*", "regex:^decode.*$/"),
+        ("decode*/", "regex:^decode.*$/"),
+        ("layer.?", r"regex:^layer\x2e.$/"),
+        ("*attn", "regex:^.*attn$/"),
+        ("LLM@decode*/", "regex:^LLM$@^decode.*$/"),
+        ("*@decode", "regex:^.*$@^decode$/"),
+        ("dec*/*/attn", "regex:^dec.*$/*/^attn$/"),
+        ("[pre*/attn]", "regex:[^pre.*$/^attn$]"),
+        (r"a\*b*", r"regex:^a\x2ab.*$/"),
+        ("f(x)[0]*/", r"regex:^f\x28x\x29\x5b0\x5d.*$/"),
+        ("été*", "regex:^été.*$/"),
+    ] {
+        assert_eq!(push_pop(given), [expected], "{given}");
+    }
+}
+
+#[test]
+fn a_list_is_a_flag_for_each_and_semicolons_separate_too() {
+    assert_eq!(push_pop("prefill/;decode/"), ["prefill/", "decode/"]);
+    assert_eq!(push_pop("A;B;A::A1"), ["A/", "B/", "A::A1/"]);
+    assert_eq!(push_pop("prefill;dec*;"), ["prefill/", "regex:^dec.*$/"]);
+    assert_eq!(push_pop(r"a\;b"), ["a;b/"]);
+}
+
+#[test]
+fn regular_expressions_of_the_user_are_handed_on() {
+    for (given, expected) in [
+        ("regex:dec.*", "regex:dec.*/"),
+        ("regex:^decode/", "regex:^decode/"),
+        ("regex:D[A-Z]@R[0-9]/", "regex:D[A-Z]@R[0-9]/"),
+        (r"regex:a\/b", r"regex:a\/b/"),
+        ("regex:[^outer$/^inner$]", "regex:[^outer$/^inner$]"),
+        ("regex:^(a|b)$]", "regex:^(a|b)$]"),
+        ("regex:a;b/", "regex:a;b/"),
+    ] {
+        assert_eq!(push_pop(given), [expected]);
+    }
+    assert_eq!(of_setting("regex:dec.*", true), Ok(vec!["regex:dec.*".to_owned()]));
+}
+
+#[test]
+fn start_end_ranges_have_no_slash() {
+    for (given, expected) in [
+        ("decode", "decode"),
+        ("LLM@A,B", "LLM@A,B"),
+        ("dec*,B", "regex:^dec.*$,^B$"),
+        (r"a\/b", r"a\/b"),
+    ] {
+        assert_eq!(of_setting(given, true), Ok(vec![expected.to_owned()]), "{given}");
+    }
+}
+
+#[test]
+fn what_ncu_refuses_or_never_matches_is_refused_with_the_right_form() {
+    for (given, start_end, right) in [
+        ("*/attn/", false, "write attn/,"),
+        ("*/*/decode/attn", false, "write decode/attn/,"),
+        ("+/attn/", false, "write attn/,"),
+        ("a,b*", false, r"write [a/, b*/] for several push/pop ranges, or a\,b*/ for"),
+        ("a@b@c/", false, r"e.g. a@b\@c/"),
+        ("decode/attn@LLM", false, "write LLM@decode/attn/"),
+        ("decode@", false, "write DOMAIN@RANGE/"),
+        ("@decode/", false, "write DOMAIN@RANGE/"),
+        ("a//b", false, "write a/b/"),
+        ("/a", false, "write a/"),
+        ("layer[10]", false, r"write layer\[10\]/ for"),
+        ("run/layer[10]", false, r"write run/layer\[10\]/ for"),
+        ("*", false, "leave it out"),
+        ("/", false, "decode/"),
+        (";", false, "decode/"),
+        ("", false, "decode/"),
+        ("a;*/b", false, "write b/,"),
+        ("regex:", false, "regex:^decode/"),
+        ("regex:/", false, "regex:^decode/"),
+        ("regex:a/;regex:b/", false, "write [regex:a/, regex:b/]"),
+        ("regex:[ab].*/", false, "write regex:^[ab].*/"),
+        ("decode/", true, r"write decode\/ for"),
+        ("layer[1]", true, r"write layer\[1\] for"),
+        ("a,,b", true, "write A,B"),
+    ] {
+        let error = of_setting(given, start_end).expect_err(given);
+        assert!(error.contains(right), "{given}: {error}");
+        assert!(error.starts_with(&format!("{given:?}: ")), "{error}");
+    }
+}
+
+#[test]
+fn a_range_that_was_seen_is_asked_for_exactly() {
+    let label = |name: &str| Label::of_stage(name);
+    let exact = |names: &[&str], start_end| {
+        exact(&names.iter().map(|name| label(name)).collect::<Vec<_>>(), start_end)
+    };
+    for (names, start_end, expected) in [
+        (&["decode"] as &[&str], false, "decode/"),
+        (&["decode@LLM"], false, "LLM@decode/"),
+        (&["decode@LLM"], true, "LLM@decode"),
+        (&["decode", "attn"], false, "decode/attn/"),
+        (&["decode", "attn"], true, "attn"),
+        (&["a/b [0]"], false, r"a\/b \[0\]/"),
+        (&["x@"], false, r"x\@/"),
+        (&["what?*"], false, r"what?\*/"),
+        // No literal form of a backslash matches, and this prefix would turn a name into a pattern.
+        (&[r"C:\run"], false, r"regex:^C:\x5crun$/"),
+        (&[r"a\b", "c/d"], false, r"regex:^a\x5cb$/^c\x2fd$/"),
+        (&["regex:abc"], false, "regex:^regex:abc$/"),
+        (&["two\nlines"], false, r"regex:^two\x0alines$/"),
+    ] {
+        assert_eq!(exact(names, start_end).as_deref(), Some(expected), "{names:?}");
+    }
+    assert_eq!(exact(&[], false), None);
+    assert_eq!(exact(&["decode", ""], false), None, "ncu has no form for a range without a name");
+}
+
+#[test]
+fn what_is_suggested_is_accepted() {
+    for given in ["*/attn/", "a@b@c/", "decode/attn@LLM", "a//b", "layer[10]", "regex:[ab].*/"] {
+        let error = of_setting(given, false).expect_err(given);
+        let form = error.rsplit_once("write ").map_or(error.as_str(), |(_, form)| form);
+        let form = form.rsplit_once("e.g. ").map_or(form, |(_, form)| form);
+        let form = form.split([' ', ',']).next().unwrap_or_default();
+        assert!(of_setting(form, false).is_ok(), "{given}: {form}");
+    }
+}

@@ -1,0 +1,41 @@
+//! How the workload ended under the collector, where it did not end in order.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bundle::WorkloadExit;
+
+/// A workload that ended early: the report is of what it did until then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadEnd {
+    /// What ended it.
+    pub how: EndedBy,
+    /// Exit status or signal; null: not known.
+    pub exit: Option<WorkloadExit>,
+    /// Both in one clause.
+    pub text: String,
+    /// What its output or its signal points to; null: neither tells.
+    pub likely_cause: Option<String>,
+    /// File of the bundle that holds its output; null: it went to the terminal only.
+    pub log: Option<String>,
+}
+
+/// What ended a workload early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    /// It failed: an exit status other than 0, or a signal that is not ours.
+    Failure,
+    /// The time limit (`run.timeout_s`).
+    TimeLimit,
+    /// A signal that stage2-launch got and handed on.
+    Interrupt,
+}
+
+impl WorkloadEnd {
+    /// For the first lines of a page, without a full stop.
+    pub fn sentence(&self) -> String {
+        let cause = self.likely_cause.as_ref();
+        let cause = cause.map_or_else(String::new, |cause| format!("; likely cause: {cause}"));
+        format!("{}{cause}; the numbers cover what it did until then", self.text)
+    }
+}
