@@ -19,7 +19,7 @@ pub struct Blob {
 
 /// One payload of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Payload<'a> {
+pub struct SchemaPayload<'a> {
     /// The identifier of its schema.
     pub schema: u64,
     /// Its bytes, as far as they were kept.
@@ -71,14 +71,18 @@ impl Default for Blob {
 }
 
 /// The payloads in the bytes of a [`Blob`].
-pub fn payloads(mut blob: &[u8]) -> impl Iterator<Item = Payload<'_>> {
+pub fn payloads(mut blob: &[u8]) -> impl Iterator<Item = SchemaPayload<'_>> {
     std::iter::from_fn(move || {
         let (schema, rest) = blob.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
         let length = u16::from_ne_bytes(*length);
         let (bytes, rest) = rest.split_at_checked((length & !CUT).into())?;
         blob = rest;
-        Some(Payload { schema: u64::from_ne_bytes(*schema), bytes, is_cut: length & CUT != 0 })
+        Some(SchemaPayload {
+            schema: u64::from_ne_bytes(*schema),
+            bytes,
+            is_cut: length & CUT != 0,
+        })
     })
 }
 
@@ -95,8 +99,8 @@ mod tests {
         blob.add(8, b"no room");
         let kept = BLOB_BYTES - 2 * HEAD_BYTES - 3;
         let expected = [
-            Payload { schema: 1 << 24, bytes: b"abc", is_cut: false },
-            Payload { schema: u64::MAX, bytes: &[9; 1000][..kept], is_cut: true },
+            SchemaPayload { schema: 1 << 24, bytes: b"abc", is_cut: false },
+            SchemaPayload { schema: u64::MAX, bytes: &[9; 1000][..kept], is_cut: true },
         ];
         assert_eq!(payloads(blob.bytes()).collect::<Vec<_>>(), expected);
         assert_eq!(payloads(&blob.bytes()[..HEAD_BYTES]).count(), 0);

@@ -13,7 +13,8 @@ use std::rc::Rc;
 use cupti_sys::nvtx as sys;
 
 use crate::blob;
-use definition::{Definition, Definitions, Entry, Enumeration, STATIC_IDS, Schema};
+use crate::schema_encoding::{Enumeration, OwnedEntry, STATIC_IDS, Schema};
+use definition::{Definition, Definitions};
 use types::{Basic, basic, is_character, text_unit, unsigned};
 
 /// Fields of one call that are kept.
@@ -53,7 +54,7 @@ pub enum Value {
 
 /// What the payloads of one call say.
 #[derive(Debug, Default, PartialEq)]
-pub struct Said {
+pub struct PayloadValues {
     /// Names and values, in order.
     pub fields: Vec<(Vec<u8>, Value)>,
     /// The message, where a payload has one: a text.
@@ -67,22 +68,23 @@ pub struct Said {
 }
 
 /// Reads the payloads of a call in `domain`, as [`blob::Blob`] holds them.
-pub fn read(blob: &[u8], domain: u32, definitions: &mut Definitions) -> Said {
-    let mut reader = Reader { definitions, domain, said: Said::default(), steps: MAX_STEPS };
+pub fn read(blob: &[u8], domain: u32, definitions: &mut Definitions) -> PayloadValues {
+    let mut reader =
+        Reader { definitions, domain, values: PayloadValues::default(), steps: MAX_STEPS };
     blob::payloads(blob).for_each(|payload| reader.payload(payload));
-    reader.said
+    reader.values
 }
 
 struct Reader<'a> {
     definitions: &'a mut Definitions,
     domain: u32,
-    said: Said,
+    values: PayloadValues,
     /// How many entries may still be looked at.
     steps: usize,
 }
 
 /// How an entry lies in a payload.
-enum Shape {
+enum Encoding {
     Value(Basic),
     Named(Rc<Enumeration>),
     Text,
@@ -93,11 +95,11 @@ enum Shape {
     Opaque,
 }
 
-/// An entry's shape, its length in bytes (`None`: not before it is read) and its alignment.
-type Laid = (Shape, Option<usize>, usize);
+/// An entry's encoding, its length in bytes (`None`: not before it is read) and its alignment.
+type EntryLayout = (Encoding, Option<usize>, usize);
 
 impl Reader<'_> {
-    fn payload(&mut self, payload: blob::Payload<'_>) {
+    fn payload(&mut self, payload: blob::SchemaPayload<'_>) {
         let bytes = payload.bytes;
         if payload.schema == REFERENCED {
             return;
@@ -105,22 +107,22 @@ impl Reader<'_> {
         if payload.schema >= STATIC_IDS {
             match self.definitions.find(self.domain, payload.schema) {
                 Some(Definition::Schema(schema)) => {
-                    if self.said.schema.is_empty() {
-                        self.said.schema.clone_from(&schema.name);
+                    if self.values.schema.is_empty() {
+                        self.values.schema.clone_from(&schema.name);
                     }
                     self.structure(&schema, bytes, b"", 0);
                 }
                 Some(Definition::Enumeration(names)) => {
                     self.keep(b"payload", bytes.get(..names.size).and_then(|b| names.value(b)));
                 }
-                None => self.said.skipped += 1,
+                None => self.values.skipped += 1,
             }
         } else if text_unit(payload.schema) == Some(1) {
             let value = text(bytes);
             // Of what follows the NUL nothing is missed.
             let is_cut = payload.is_cut && !bytes.contains(&0);
             let is_counted = matches!(&value, Value::Text(text) if text.len() > MAX_TEXT);
-            self.said.skipped += u64::from(is_cut && !is_counted);
+            self.values.skipped += u64::from(is_cut && !is_counted);
             self.keep(b"payload", Some(value));
         } else {
             // Arrays are not kept.
@@ -141,28 +143,28 @@ impl Reader<'_> {
     ) -> Option<usize> {
         let is_static = is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
         if !is_static && !is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC) {
-            self.said.skipped += 1;
+            self.values.skipped += 1;
             return None;
         }
         let mut end = Some(0);
         for (index, entry) in schema.entries.iter().enumerate() {
-            let laid = self.lay(entry, is_static, depth);
-            let align = laid.as_ref().map_or(1, |&(_, _, align)| schema.capped(align));
+            let layout = self.layout_of(entry, is_static, depth);
+            let align = layout.as_ref().map_or(1, |&(_, _, align)| schema.capped(align));
             let start = match usize::try_from(entry.offset) {
                 Ok(offset) if index == 0 || offset != 0 => Some(offset),
                 Ok(_) => end.and_then(|end: usize| end.checked_next_multiple_of(align)),
                 Err(_) => None,
             };
-            let (Some((shape, length, _)), Some(start)) = (laid, start) else {
+            let (Some((encoding, length, _)), Some(start)) = (layout, start) else {
                 end = None;
-                self.said.skipped += 1;
+                self.values.skipped += 1;
                 continue;
             };
             let name = entry.name_within(within, index);
             let rest = bytes.get(start..).unwrap_or_default();
-            end = match (&shape, length) {
+            end = match (&encoding, length) {
                 (_, Some(length)) => start.checked_add(length),
-                (Shape::EndedText, None) => {
+                (Encoding::EndedText, None) => {
                     let length = rest.iter().position(|&byte| byte == 0);
                     length.and_then(|length| start.checked_add(length + 1))
                 }
@@ -170,21 +172,21 @@ impl Reader<'_> {
             };
             let contradicts = schema.size != 0 && end.is_none_or(|end| end > schema.size);
             if is_static && contradicts {
-                self.said.skipped += 1;
+                self.values.skipped += 1;
                 continue;
             }
-            if let Shape::Nested(inner) = &shape {
+            if let Encoding::Nested(inner) = &encoding {
                 let part = length.map_or(rest, |length| &rest[..length.min(rest.len())]);
                 let inner_end = self.structure(inner, part, &name, depth + 1);
                 end = end.or_else(|| inner_end.and_then(|inner| start.checked_add(inner)));
                 continue;
             }
             let piece = end.and_then(|end| bytes.get(start..end));
-            let value = piece.and_then(|piece| match &shape {
-                Shape::Value(basic) => basic.value(piece),
-                Shape::Named(names) => names.value(piece),
-                Shape::Text | Shape::EndedText => Some(text(piece)),
-                Shape::Nested(_) | Shape::Opaque => None,
+            let value = piece.and_then(|piece| match &encoding {
+                Encoding::Value(basic) => basic.value(piece),
+                Encoding::Named(names) => names.value(piece),
+                Encoding::Text | Encoding::EndedText => Some(text(piece)),
+                Encoding::Nested(_) | Encoding::Opaque => None,
             });
             self.entry(entry, &name, value);
         }
@@ -192,10 +194,15 @@ impl Reader<'_> {
     }
 
     /// How an entry lies. `None`: not known.
-    fn lay(&mut self, entry: &Entry, is_static: bool, depth: usize) -> Option<Laid> {
+    fn layout_of(
+        &mut self,
+        entry: &OwnedEntry,
+        is_static: bool,
+        depth: usize,
+    ) -> Option<EntryLayout> {
         const POINTER_BYTES: usize = 8;
         self.steps = self.steps.checked_sub(1)?;
-        let pointer = (Shape::Opaque, Some(POINTER_BYTES), POINTER_BYTES);
+        let pointer = (Encoding::Opaque, Some(POINTER_BYTES), POINTER_BYTES);
         if entry.flags & POINTER != 0 {
             return Some(pointer);
         }
@@ -204,44 +211,44 @@ impl Reader<'_> {
             return None;
         }
         if let Some(unit) = text_unit(entry.kind) {
-            let shape = if unit == 1 { Shape::Text } else { Shape::Opaque };
+            let encoding = if unit == 1 { Encoding::Text } else { Encoding::Opaque };
             return match (array, count) {
-                (ENDED_ARRAY, _) if !is_static && unit == 1 => Some((Shape::EndedText, None, 1)),
+                (ENDED_ARRAY, _) if !is_static && unit == 1 => Some((Encoding::EndedText, None, 1)),
                 (ENDED_ARRAY, _) => None,
                 (_, 0) => is_static.then_some(pointer),
-                (_, count) => Some((shape, Some(count.checked_mul(unit)?), unit)),
+                (_, count) => Some((encoding, Some(count.checked_mul(unit)?), unit)),
             };
         }
-        let (shape, bytes, align) = self.lay_one(entry, depth)?;
+        let (encoding, bytes, align) = self.layout_of_one(entry, depth)?;
         match array {
-            0 => Some((shape, bytes, align)),
+            0 => Some((encoding, bytes, align)),
             FIXED_ARRAY => {
                 let bytes = bytes?.checked_mul(count)?;
                 let is_text = is_character(entry.kind);
-                let shape = if is_text { Shape::Text } else { Shape::Opaque };
-                Some((shape, Some(bytes), align))
+                let encoding = if is_text { Encoding::Text } else { Encoding::Opaque };
+                Some((encoding, Some(bytes), align))
             }
-            _ if is_character(entry.kind) && !is_static => Some((Shape::EndedText, None, 1)),
+            _ if is_character(entry.kind) && !is_static => Some((Encoding::EndedText, None, 1)),
             _ => None,
         }
     }
 
-    /// As [`Reader::lay`], of one element.
-    fn lay_one(&mut self, entry: &Entry, depth: usize) -> Option<Laid> {
+    /// As [`Reader::layout_of`], of one element.
+    fn layout_of_one(&mut self, entry: &OwnedEntry, depth: usize) -> Option<EntryLayout> {
         if entry.kind < STATIC_IDS {
             let basic = basic(entry.kind)?;
-            return Some((Shape::Value(basic), Some(basic.bytes), basic.bytes));
+            return Some((Encoding::Value(basic), Some(basic.bytes), basic.bytes));
         }
         match self.definitions.find(self.domain, entry.kind)? {
             Definition::Enumeration(names) => {
                 let bytes = names.size;
                 let align = if bytes.is_power_of_two() { bytes } else { 1 };
-                Some((Shape::Named(names), Some(bytes), align))
+                Some((Encoding::Named(names), Some(bytes), align))
             }
             Definition::Schema(_) if depth + 1 >= MAX_DEPTH => None,
             Definition::Schema(schema) => {
                 let (bytes, align) = self.measure(&schema, depth + 1);
-                Some((Shape::Nested(schema), bytes, align?))
+                Some((Encoding::Nested(schema), bytes, align?))
             }
         }
     }
@@ -251,7 +258,7 @@ impl Reader<'_> {
         let is_static = is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
         let (mut widest, mut align_known, mut end) = (1, true, Some(0));
         for (index, entry) in schema.entries.iter().enumerate() {
-            let Some((_, bytes, align)) = self.lay(entry, is_static, depth) else {
+            let Some((_, bytes, align)) = self.layout_of(entry, is_static, depth) else {
                 (end, align_known) = (None, false);
                 continue;
             };
@@ -272,17 +279,17 @@ impl Reader<'_> {
     }
 
     /// Does with a value what its entry says.
-    fn entry(&mut self, entry: &Entry, name: &[u8], value: Option<Value>) {
+    fn entry(&mut self, entry: &OwnedEntry, name: &[u8], value: Option<Value>) {
         let hidden = entry.flags & u64::from(sys::NVTX_PAYLOAD_ENTRY_FLAG_HIDE) != 0;
         let message = u64::from(sys::NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE);
         match value {
             Some(value @ (Value::Text(_) | Value::Registered(_)))
                 if entry.flags & ROLE == message =>
             {
-                self.said.message = Some(self.shortened(value));
+                self.values.message = Some(self.shortened(value));
             }
             Some(Value::U64(category)) if is(entry.kind, sys::NVTX_PAYLOAD_ENTRY_TYPE_CATEGORY) => {
-                self.said.category = u32::try_from(category).ok();
+                self.values.category = u32::try_from(category).ok();
             }
             // No colour of any range is kept.
             Some(_) if is(entry.kind, sys::NVTX_PAYLOAD_ENTRY_TYPE_COLOR_ARGB) => {}
@@ -293,11 +300,11 @@ impl Reader<'_> {
 
     fn keep(&mut self, name: &[u8], value: Option<Value>) {
         match value {
-            Some(value) if self.said.fields.len() < MAX_FIELDS => {
+            Some(value) if self.values.fields.len() < MAX_FIELDS => {
                 let value = self.shortened(value);
-                self.said.fields.push((name.to_vec(), value));
+                self.values.fields.push((name.to_vec(), value));
             }
-            _ => self.said.skipped += 1,
+            _ => self.values.skipped += 1,
         }
     }
 
@@ -307,7 +314,7 @@ impl Reader<'_> {
             && text.len() > MAX_TEXT
         {
             text.truncate(MAX_TEXT);
-            self.said.skipped += 1;
+            self.values.skipped += 1;
         }
         value
     }
@@ -319,7 +326,7 @@ impl Schema {
     }
 }
 
-impl Entry {
+impl OwnedEntry {
     /// Its name behind that of the entry that it lies in.
     fn name_within(&self, within: &[u8], index: usize) -> Vec<u8> {
         let own = match self.name.as_slice() {

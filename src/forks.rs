@@ -13,14 +13,12 @@ use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
+use crate::generation;
 use crate::nvtx::{self, GetExportTable};
 use crate::state;
 
 /// What the libraries passed whose NVTX waits for our answer; null is a free place.
 static ASKING: [AtomicPtr<c_void>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
-
-/// 1 in a page that the kernel clears in every child: `clone` and `_Fork` call no handler.
-static MARK: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
 
 /// 1 in a page of all processes of the tree, once one of them has told what its children lack.
 static TOLD: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
@@ -56,10 +54,9 @@ pub fn watch() {
 }
 
 /// Notes which process this is. Called at start. Where the kernel cannot clear a page (before
-/// 4.14), [`in_silent_child`] knows of none.
+/// 4.14), [`generation::in_silent_child`] knows of none.
 pub fn mark() {
-    let mark = MARK.load(Ordering::Acquire);
-    if !mark.is_null() {
+    if generation::is_marked() {
         // A forked child: the handler has done it.
         return;
     }
@@ -70,9 +67,8 @@ pub fn mark() {
             libc::munmap(page.cast(), PAGE_BYTES);
             return;
         }
-        (*page).store(1, Ordering::Relaxed);
+        generation::mark_by(page);
     }
-    MARK.store(page, Ordering::Release);
     if let Some(page) = map(libc::MAP_SHARED) {
         TOLD.store(page, Ordering::Release);
     }
@@ -86,13 +82,6 @@ fn map(kind: libc::c_int) -> Option<*mut AtomicU8> {
     let page =
         unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, access, kind | libc::MAP_ANON, -1, 0) };
     (page != libc::MAP_FAILED).then_some(page.cast())
-}
-
-/// Whether this is a child of the process that was marked. Two loads.
-pub fn in_silent_child() -> bool {
-    let mark = MARK.load(Ordering::Acquire);
-    // SAFETY: a page that stays mapped, in children as well.
-    !mark.is_null() && unsafe { (*mark).load(Ordering::Relaxed) } == 0
 }
 
 /// The process that forked this one, where there was no exec since.
@@ -143,11 +132,7 @@ unsafe extern "C" fn in_child() {
     PARENT.store(parent, Ordering::Relaxed);
     state::renew();
     nvtx::renew();
-    let mark = MARK.load(Ordering::Acquire);
-    if !mark.is_null() {
-        // SAFETY: as in `in_silent_child`.
-        unsafe { (*mark).store(1, Ordering::Relaxed) };
-    }
+    generation::mark_again();
     for place in &ASKING {
         let asks = place.swap(ptr::null_mut(), Ordering::AcqRel);
         if !asks.is_null() {

@@ -10,7 +10,7 @@ use crate::job::JobFacts;
 use crate::options::Options;
 use crate::quiet::{Blocked, Uncancelled};
 use crate::state::{self, Off, Phase, STARTING, Shared};
-use crate::{barrier, cupti, diag, drain, ends, forks, quiet, scheduling};
+use crate::{barrier, cupti, diag, drain, ends, forks, generation, quiet, scheduling};
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
@@ -25,7 +25,7 @@ const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + 
 /// Starts recording, unless that was done. `None`: we are off, for good or because another
 /// thread takes too long over it.
 pub fn start() -> Option<&'static Shared> {
-    if forks::in_silent_child() {
+    if generation::in_silent_child() {
         state::forked();
     }
     match state::phase() {

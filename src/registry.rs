@@ -44,9 +44,9 @@ pub enum Kind {
     Domain = 1,
     /// A registered string; the bytes are its text.
     Text = 2,
-    /// A payload schema; see `nvtx::register`.
+    /// A payload schema; see `schema_encoding`.
     Schema = 3,
-    /// An enumeration; see `nvtx::register`.
+    /// An enumeration; see `schema_encoding`.
     Enumeration = 4,
 }
 
@@ -146,7 +146,7 @@ impl Registry {
         domain: u32,
         id: u64,
         length: usize,
-        fill: impl FnOnce(&mut Place<'_>),
+        fill: impl FnOnce(&mut EntryWriter<'_>),
     ) -> (u32, bool) {
         self.prepare();
         let (max_entries, max_bytes) = match kind {
@@ -168,7 +168,7 @@ impl Registry {
             return (number, false);
         };
         let range = start as usize..start as usize + needed;
-        let mut place = Place { bytes: self.bytes().get(range).unwrap_or_default() };
+        let mut place = EntryWriter { bytes: self.bytes().get(range).unwrap_or_default() };
         place.put(&[kind as u8]);
         place.put(&domain.to_ne_bytes());
         place.put(&id.to_ne_bytes());
@@ -249,12 +249,12 @@ impl Default for Registry {
     }
 }
 
-/// Where the bytes of an entry go.
-pub struct Place<'a> {
+/// Writes the bytes of an entry.
+pub struct EntryWriter<'a> {
     bytes: &'a [AtomicU8],
 }
 
-impl Place<'_> {
+impl EntryWriter<'_> {
     /// Writes bytes; what goes beyond the length that was announced is dropped.
     pub fn put(&mut self, bytes: &[u8]) {
         let count = bytes.len().min(self.bytes.len());

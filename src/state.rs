@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use std::thread::Thread;
 
 use stage2_spool::GpuNs;
@@ -25,9 +25,9 @@ use stage2_spool::GpuNs;
 use crate::counters::Counters;
 use crate::event::Events;
 use crate::flush_request;
-use crate::forks;
 use crate::futex::{Flag, Lock};
 use crate::gate::{Gate, Started};
+use crate::generation;
 use crate::glob::RangeFilter;
 use crate::job::JobFacts;
 use crate::last_thread::Helpers;
@@ -55,8 +55,6 @@ pub enum Phase {
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Idle as u8);
 /// Null before the start. What it points to is never freed.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
-/// How many forks led from the process that loaded us to this one.
-static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// The ranges that the last start in this process, or in one that it was forked from, was asked for:
 /// what a forked child registers before it starts has to be matched as well.
 static RANGES: AtomicPtr<RangeFilter> = AtomicPtr::new(ptr::null_mut());
@@ -91,7 +89,7 @@ pub fn forked() {
 
 /// What threads share, while we record. The one check of every handler.
 pub fn active() -> Option<&'static Shared> {
-    if phase() == Phase::On && !forks::in_silent_child() { shared() } else { None }
+    if phase() == Phase::On && !generation::in_silent_child() { shared() } else { None }
 }
 
 /// What threads share, in any phase after the start.
@@ -120,17 +118,11 @@ pub fn range_filter() -> Option<&'static RangeFilter> {
     unsafe { RANGES.load(Ordering::Acquire).as_ref() }
 }
 
-/// How many forks led from the process that loaded us to this one.
-#[inline]
-pub fn generation() -> u32 {
-    GENERATION.load(Ordering::Relaxed)
-}
-
 /// Begins a new generation: the only thread of a forked child calls it. Neither locks nor allocates.
 pub fn renew() {
     SHARED.store(ptr::null_mut(), Ordering::Release);
     STARTING.break_open();
-    GENERATION.fetch_add(1, Ordering::Relaxed);
+    generation::begin();
     PHASE.store(Phase::Idle as u8, Ordering::Release);
 }
 
@@ -142,9 +134,9 @@ pub fn set_start(start: fn() -> Option<&'static Shared>) {
 /// Whether this is a forked child that has not started yet.
 pub fn is_new_child() -> bool {
     phase() == Phase::Idle
-        && generation() > 0
+        && generation::number() > 0
         && !START.load(Ordering::Acquire).is_null()
-        && !forks::in_silent_child()
+        && !generation::in_silent_child()
 }
 
 /// Starts a forked child, as [`is_new_child`] knows it.

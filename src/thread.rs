@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::event::Want;
-use crate::state;
+use crate::generation;
 
 /// Domains for which a thread's nesting depth is tracked at once. A domain beyond that is still
 /// recorded; only its pushes and pops answer "not tracked" and it cannot gate collection.
@@ -38,7 +38,7 @@ thread_local! {
 /// where its thread-locals are gone: it is ending.
 fn with_state<T>(body: impl FnOnce(&State) -> T) -> Option<T> {
     let renewed = |state: &State| {
-        let generation = state::generation();
+        let generation = generation::number();
         if state.generation.replace(generation) != generation {
             state.renew();
         }
@@ -48,7 +48,7 @@ fn with_state<T>(body: impl FnOnce(&State) -> T) -> Option<T> {
 }
 
 struct State {
-    /// [`state::generation`] when this was last used.
+    /// [`generation::number`] when this was last used.
     generation: Cell<u32>,
     number: Cell<u32>,
     fence: Cell<u32>,

@@ -85,8 +85,9 @@ mod tests {
         // SAFETY: the entries and what they point to are there.
         let payloads = unsafe { Payloads::new(entries.as_ptr(), entries.len()) };
         let missing = payloads.copy_to(&mut blob);
-        let kept =
-            |payload: blob::Payload<'_>| (payload.schema, payload.bytes.len(), payload.is_cut);
+        let kept = |payload: blob::SchemaPayload<'_>| {
+            (payload.schema, payload.bytes.len(), payload.is_cut)
+        };
         (missing, blob::payloads(blob.bytes()).map(kept).collect())
     }
 

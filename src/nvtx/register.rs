@@ -9,9 +9,12 @@ use cupti_sys::nvtx as sys;
 
 use super::Text;
 use crate::event::TEXT_LIMIT;
-use crate::fields::definition::{DYNAMIC_IDS, MAX_ENTRIES, MAX_NAME, MAX_VALUES, STATIC_IDS};
 use crate::handle::Handle;
-use crate::registry::{Kind, Place, registry};
+use crate::registry::{Kind, registry};
+use crate::schema_encoding::{
+    self, DYNAMIC_IDS, MAX_NAME, MAX_SCHEMA_ENTRIES, MAX_VALUES, STATIC_IDS, SchemaEntry,
+    SchemaHead,
+};
 use crate::{barrier, state};
 
 pub(super) fn create_domain(name: Text<'_>) -> Handle {
@@ -105,28 +108,21 @@ unsafe fn schema(domain: Handle, attributes: *const sys::nvtxPayloadSchemaAttr_t
     let name = if named { attributes.name } else { std::ptr::null() };
     // SAFETY: null or a text that ends in NUL, as the mask and NVTX say.
     let name = unsafe { self::name(name) };
-    let count = attributes.numEntries.min(MAX_ENTRIES);
+    let head = SchemaHead { kind, size, pack, name };
+    let count = attributes.numEntries.min(MAX_SCHEMA_ENTRIES);
     // SAFETY: so many entries are there, and may stand anywhere; names as above.
     let entry = |index: usize| unsafe {
         let entry = attributes.entries.add(index).read_unaligned();
-        (entry, self::name(entry.name))
-    };
-    let names: usize = (0..count).map(|index| entry(index).1.len()).sum();
-    let length = 1 + 4 + 4 + 2 + name.len() + 2 + count * (4 * 8 + 2) + names;
-    let added = registry().add(Kind::Schema, domain.number(), id, length, |place| {
-        place.put(&[kind]);
-        place.put(&size.to_ne_bytes());
-        place.put(&pack.to_ne_bytes());
-        put_name(place, name);
-        place.put(&(count as u16).to_ne_bytes());
-        for (entry, name) in (0..count).map(entry) {
-            place.put(&entry.flags.to_ne_bytes());
-            place.put(&entry.type_.to_ne_bytes());
-            place.put(&entry.arrayOrUnionDetail.to_ne_bytes());
-            place.put(&entry.offset.to_ne_bytes());
-            put_name(place, name);
+        SchemaEntry {
+            flags: entry.flags,
+            kind: entry.type_,
+            detail: entry.arrayOrUnionDetail,
+            offset: entry.offset,
+            name: self::name(entry.name),
         }
-    });
+    };
+    let entries = (0..count).map(&entry);
+    let added = schema_encoding::add_schema(registry(), domain.number(), id, head, entries);
     Some(identifier(id, counted(added)))
 }
 
@@ -164,21 +160,12 @@ unsafe fn enumeration(
     let id = chosen(attributes.fieldMask, id_field, attributes.schemaId)?;
     let count = attributes.numEntries.min(MAX_VALUES);
     // SAFETY: so many entries are there, and may stand anywhere; names end in NUL.
-    let entry = |index: usize| unsafe {
+    let value = |index: usize| unsafe {
         let entry = attributes.entries.add(index).read_unaligned();
-        (entry, name(entry.name))
+        (entry.value, entry.isFlag != 0, name(entry.name))
     };
-    let names: usize = (0..count).map(|index| entry(index).1.len()).sum();
-    let length = 1 + 2 + count * (8 + 1 + 2) + names;
-    let added = registry().add(Kind::Enumeration, domain.number(), id, length, |place| {
-        place.put(&[attributes.sizeOfEnum as u8]);
-        place.put(&(count as u16).to_ne_bytes());
-        for (entry, name) in (0..count).map(entry) {
-            place.put(&entry.value.to_ne_bytes());
-            place.put(&[u8::from(entry.isFlag != 0)]);
-            put_name(place, name);
-        }
-    });
+    let (size, values) = (attributes.sizeOfEnum as u8, (0..count).map(&value));
+    let added = schema_encoding::add_enumeration(registry(), domain.number(), id, size, values);
     Some(identifier(id, counted(added)))
 }
 
@@ -192,9 +179,4 @@ unsafe fn name<'a>(start: *const c_char) -> &'a [u8] {
     }
     // SAFETY: no byte behind the NUL is read.
     unsafe { std::slice::from_raw_parts(start.cast(), libc::strnlen(start, MAX_NAME)) }
-}
-
-fn put_name(place: &mut Place<'_>, name: &[u8]) {
-    place.put(&(name.len() as u16).to_ne_bytes());
-    place.put(name);
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::counters::Counters;
 use crate::event::{Event, Want, What};
-use crate::fields::Said;
+use crate::fields::PayloadValues;
 use crate::intern::{Interner, Sink};
 use crate::timeline::Place;
 
@@ -22,9 +22,9 @@ pub(super) struct Applying<'a, S> {
 
 impl<S: Sink> Applying<'_, S> {
     pub(super) fn apply(&mut self, event: &Event, text: &[u8]) {
-        let said = self.said(event);
+        let payload_values = self.payload_values(event);
         let mut changed = *event;
-        let event = match said.category {
+        let event = match payload_values.category {
             Some(category) => {
                 changed.category = category;
                 &changed
@@ -39,16 +39,16 @@ impl<S: Sink> Applying<'_, S> {
                 name: text.to_vec(),
             }),
             What::Push => {
-                let name = self.event_name(event, text, &said);
+                let name = self.event_name(event, text, &payload_values);
                 self.resynchronise(event, event.depth.map(|depth| depth.saturating_sub(1)));
                 if let Some(range) = self.push(event, name, false) {
-                    self.put_fields(range, said);
+                    self.put_fields(range, payload_values);
                 }
                 self.note_change(event.thread, event.fence);
             }
             What::Pop => {
                 self.resynchronise(event, event.depth.map(|depth| depth.saturating_add(1)));
-                if !self.pop(event, said) {
+                if !self.pop(event, payload_values) {
                     self.counters.unbalanced.increment();
                 }
                 self.note_change(event.thread, event.fence);
@@ -58,10 +58,10 @@ impl<S: Sink> Applying<'_, S> {
                 self.counters.range_events.increment();
             }
             What::Start => {
-                let name = self.event_name(event, text, &said);
+                let name = self.event_name(event, text, &payload_values);
                 self.ranges.started_on.insert(event.id, event.thread);
                 let range = self.open(event, name, Some(event.id), false);
-                self.put_fields(range, said);
+                self.put_fields(range, payload_values);
                 self.note_change(event.thread, event.fence);
             }
             What::End => {
@@ -72,7 +72,7 @@ impl<S: Sink> Applying<'_, S> {
                 });
                 match place {
                     Some((thread, index)) => {
-                        self.put_last_fields(thread, index, said);
+                        self.put_last_fields(thread, index, payload_values);
                         self.close(thread, index, event);
                         self.note_change(thread, event.fence);
                     }
@@ -80,7 +80,7 @@ impl<S: Sink> Applying<'_, S> {
                 }
             }
             What::Mark => {
-                let name = self.event_name(event, text, &said);
+                let name = self.event_name(event, text, &payload_values);
                 let domain = self.domain_name(event.domain);
                 self.sink.put(Record::Mark(Mark {
                     at: event.at,
@@ -138,7 +138,7 @@ impl<S: Sink> Applying<'_, S> {
 
     /// Closes the innermost push/pop range of the domain; `false` where none is open. The caller
     /// notes the change.
-    fn pop(&mut self, event: &Event, said: Said) -> bool {
+    fn pop(&mut self, event: &Event, payload_values: PayloadValues) -> bool {
         let depth = self.depth(event);
         depth.open = depth.open.saturating_sub(1);
         if let Some(beyond) = depth.beyond.checked_sub(1) {
@@ -150,7 +150,7 @@ impl<S: Sink> Applying<'_, S> {
             |o: &Open| o.start_id.is_none() && o.event.domain == event.domain && !o.gone;
         let innermost = open.iter().rposition(of_domain);
         if let Some(index) = innermost {
-            self.put_last_fields(event.thread, index, said);
+            self.put_last_fields(event.thread, index, payload_values);
             self.close(event.thread, index, event);
         }
         innermost.is_some()
@@ -281,7 +281,7 @@ impl<S: Sink> Applying<'_, S> {
         let known = self.depth(event).open;
         let kept = known.min(expected).min(event.low);
         for _ in kept..known {
-            self.pop(event, Said::default());
+            self.pop(event, PayloadValues::default());
         }
         for _ in kept..expected {
             let name = self.text_name(LOST);

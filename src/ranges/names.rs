@@ -5,7 +5,7 @@ use stage2_spool::{Field, FieldValue, NONE, Record};
 use super::apply::Applying;
 use super::{LOST, MAX_FIELD_TEXTS};
 use crate::event::{Event, PayloadsAre};
-use crate::fields::{self, Said, Value};
+use crate::fields::{self, PayloadValues, Value};
 use crate::intern::Sink;
 use crate::registry::{Found, Kind, registry};
 
@@ -14,20 +14,20 @@ const MORE_NAMES: &[u8] = b"(more names than are kept)";
 
 impl<S: Sink> Applying<'_, S> {
     /// What the payloads of an event say.
-    pub(super) fn said(&mut self, event: &Event) -> Said {
+    pub(super) fn payload_values(&mut self, event: &Event) -> PayloadValues {
         if event.payloads_are != PayloadsAre::Ahead {
-            return Said::default();
+            return PayloadValues::default();
         }
         let blob = std::mem::take(&mut self.ranges.thread(event.thread).payloads);
-        let said = fields::read(&blob, event.domain, &mut self.ranges.definitions);
-        self.counters.range_fields.add(said.skipped);
-        said
+        let payload_values = fields::read(&blob, event.domain, &mut self.ranges.definitions);
+        self.counters.range_fields.add(payload_values.skipped);
+        payload_values
     }
 
     /// Writes fields of a range that is open.
-    pub(super) fn put_fields(&mut self, range: u64, said: Said) {
+    pub(super) fn put_fields(&mut self, range: u64, payload_values: PayloadValues) {
         let mut fields = Vec::new();
-        for (name, value) in said.fields {
+        for (name, value) in payload_values.fields {
             let value = match value {
                 Value::U64(value) => Some(FieldValue::U64(value)),
                 Value::I64(value) => Some(FieldValue::I64(value)),
@@ -49,9 +49,14 @@ impl<S: Sink> Applying<'_, S> {
     }
 
     /// Writes what was said at the close of a range. Its name stays: work was attributed to it.
-    pub(super) fn put_last_fields(&mut self, thread: u32, index: usize, said: Said) {
+    pub(super) fn put_last_fields(
+        &mut self,
+        thread: u32,
+        index: usize,
+        payload_values: PayloadValues,
+    ) {
         if let Some(range) = self.ranges.thread(thread).open.get(index).map(|open| open.range) {
-            self.put_fields(range, said);
+            self.put_fields(range, payload_values);
         }
     }
 
@@ -68,8 +73,13 @@ impl<S: Sink> Applying<'_, S> {
         Some(self.names.name(text, self.sink))
     }
 
-    pub(super) fn event_name(&mut self, event: &Event, text: &[u8], said: &Said) -> u32 {
-        match &said.message {
+    pub(super) fn event_name(
+        &mut self,
+        event: &Event,
+        text: &[u8],
+        payload_values: &PayloadValues,
+    ) -> u32 {
+        match &payload_values.message {
             Some(Value::Text(message)) => return self.text_name(message),
             Some(Value::Registered(number)) => return self.handle_name(*number),
             _ => {}
@@ -80,7 +90,7 @@ impl<S: Sink> Applying<'_, S> {
         // Something has to stand for a range whose only message is behind a pointer.
         let nameless = text.is_empty() && event.payloads_are != PayloadsAre::None;
         self.text_name(match nameless {
-            true if !said.schema.is_empty() => &said.schema,
+            true if !payload_values.schema.is_empty() => &payload_values.schema,
             true => b"(payload)",
             false => text,
         })
