@@ -141,3 +141,58 @@ pub(crate) fn of_nsys(report: &mut Report, captures: &mut [NsysTables]) {
 fn is_demangled(name: &str) -> bool {
     name.contains(['(', '<', ' '])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ncu::load::{KernelCounters, Key};
+    use crate::nsys::load::Kernel;
+    use crate::report::model::{KernelRow, Launch};
+    use stage2_figures::kernel_name;
+
+    const BLOCK: [u32; 3] = [32, 1, 1];
+
+    /// Rows of `a::k(int)` with 1 and 2 blocks, and of `b::k(int)`, whose name compares as the same,
+    /// with 2 and 3.
+    fn report() -> Report {
+        let (a, b) = (kernel_name(b"_ZN1a1kEi"), kernel_name(b"_ZN1b1kEi"));
+        assert_eq!(comparable(&a.demangled), comparable(&b.demangled));
+        let row = |(name_index, blocks)| {
+            let launch = Some(Launch { grid: [blocks, 1, 1], block: BLOCK, ..Launch::default() });
+            KernelRow { name_index, launch, ..KernelRow::default() }
+        };
+        let kernels = [(0, 1), (0, 2), (1, 2), (1, 3)].map(row).to_vec();
+        Report { kernel_names: vec![a, b], kernels, ..Report::default() }
+    }
+
+    /// The name that a kernel of so many blocks gets, from ncu and from nsys. Both say the name in
+    /// another way than our demangler.
+    fn joined(blocks: u32) -> [String; 2] {
+        let (mut report, grid) = (report(), [blocks, 1, 1]);
+        let name = "void k(int)".to_owned();
+        let key = Key { kernel: name.clone(), grid, block: BLOCK, device: 0 };
+        let kernels = vec![KernelCounters { key, ..KernelCounters::default() }];
+        let mut ncu = NcuTables { kernels, ..NcuTables::default() };
+        of_ncu(&mut report, &mut ncu);
+        let (grid, block) = (Some(grid), Some(BLOCK));
+        let kernel = Kernel { name, naming: Naming::Demangled, grid, block, ..Kernel::default() };
+        let mut nsys = [NsysTables { kernels: vec![kernel], ..NsysTables::default() }];
+        of_nsys(&mut report, &mut nsys);
+        [ncu.kernels[0].key.kernel.clone(), nsys[0].kernels[0].name.clone()]
+    }
+
+    #[test]
+    fn names_that_compare_as_the_same_are_told_apart_by_grid_and_block() {
+        assert_eq!(joined(1), ["_ZN1a1kEi"; 2]);
+        assert_eq!(joined(3), ["_ZN1b1kEi"; 2]);
+        assert_eq!(joined(4), ["void k(int)"; 2], "no kernel ran so");
+    }
+
+    #[test]
+    fn what_could_be_two_kernels_is_joined_with_neither() {
+        assert_eq!(joined(2), ["void k(int)"; 2]);
+        // Without a configuration, both names fit.
+        let report = report();
+        assert_eq!(Rows::of(&report).find("void k(int)", None), None);
+    }
+}
