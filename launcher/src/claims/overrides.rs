@@ -62,9 +62,7 @@ fn given(argv: &[String]) -> Vec<&String> {
 /// Whether an override chooses a preset of the workload's.
 fn is_choice(o: &Override, workload: &Workload, tree: &Tree) -> bool {
     let of_a_group = o.package.is_some() || o.key.contains('/');
-    of_a_group
-        || workload.groups.iter().any(|group| *group == o.key)
-        || tree.raw(&o.key).is_some_and(Json::is_object)
+    of_a_group || workload.groups.contains(&o.key) || tree.raw(&o.key).is_some_and(Json::is_object)
 }
 
 /// What to say of an override whose value is not the one that the workload ran with.

@@ -177,6 +177,9 @@ fn read_yaml(path: &Path) -> Result<Option<Value>, String> {
 }
 
 #[cfg(test)]
+pub(super) use tests::left;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -247,6 +250,3 @@ mod tests {
         assert_eq!(workload.overrides, None);
     }
 }
-
-#[cfg(test)]
-pub(super) use tests::left;
