@@ -62,9 +62,7 @@ fn given(argv: &[String]) -> Vec<&String> {
 /// Whether an override chooses a preset of the workload's.
 fn is_choice(o: &Override, workload: &Workload, tree: &Tree) -> bool {
     let of_a_group = o.package.is_some() || o.key.contains('/');
-    of_a_group
-        || workload.groups.iter().any(|group| *group == o.key)
-        || tree.raw(&o.key).is_some_and(Json::is_object)
+    of_a_group || workload.groups.contains(&o.key) || tree.raw(&o.key).is_some_and(Json::is_object)
 }
 
 /// What to say of an override whose value is not the one that the workload ran with.
@@ -109,7 +107,7 @@ fn made_up(
     let name = o.key.rsplit('.').next().unwrap_or_default();
     match (&o.action, &workload.own_keys) {
         (Action::Set(_) | Action::Delete(_), _) => return None,
-        (_, Some(own)) if own.contains(part) && own.contains(name) => return None,
+        (_, Some(own)) if own.top.contains(part) && own.all.contains(name) => return None,
         // Hydra itself refuses + for a key that has a value; ++ goes both ways.
         (Action::AddOrSet(_), None) => return None,
         _ => {}
@@ -251,11 +249,15 @@ mod tests {
         assert_eq!(told(&[both], CONFIG, &[]), [""; 0]);
         let of_files = |own: &[&str], word: &str| {
             let (mut workload, _) = left(&[("config.yaml", CONFIG)]);
-            workload.own_keys = Some(own.iter().map(|key| (*key).to_owned()).collect());
+            let all: BTreeSet<String> = own.iter().map(|key| (*key).to_owned()).collect();
+            // The last one stands below another key.
+            let top = own.iter().rev().skip(1).map(|key| (*key).to_owned()).collect();
+            workload.own_keys = Some(super::super::sources::OwnKeys { top, all });
             overrides(&workload, &["app".into(), word.into()], &[]).len()
         };
         assert_eq!(of_files(&["torch_profiler", "enabled"], word), 0);
         assert_eq!(of_files(&["enabled"], word), 1);
+        assert_eq!(of_files(&["enabled", "torch_profiler"], word), 1, "below another key");
         assert_eq!(
             (of_files(&["x"], both), of_files(&["torch_profiler", "enabled"], both)),
             (1, 0)

@@ -16,12 +16,21 @@ const MAX_FILES: usize = 300;
 /// Larger files are no configuration.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Names of all keys, at any depth, in the YAML files of the app whose `hydra.yaml` says `hydra`.
+/// The keys of an app's own files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct OwnKeys {
+    /// Names that may stand at the top of what is composed: top keys, groups, and packages.
+    pub(super) top: BTreeSet<String>,
+    /// Names of keys, at any depth.
+    pub(super) all: BTreeSet<String>,
+}
+
+/// The keys in the YAML files of the app whose `hydra.yaml` says `hydra`.
 /// Nothing where the files cannot all be read: then a key may stand in any of them.
-pub(super) fn keys(hydra: &Value) -> Option<BTreeSet<String>> {
+pub(super) fn keys(hydra: &Value) -> Option<OwnKeys> {
     let runtime = hydra.pointer("/hydra/runtime")?;
     let cwd = Path::new(runtime.get("cwd")?.as_str()?);
-    let mut found = BTreeSet::new();
+    let mut found = OwnKeys::default();
     let mut read = 0;
     let mut folders = 0;
     for source in runtime.get("config_sources")?.as_array()? {
@@ -39,7 +48,7 @@ pub(super) fn keys(hydra: &Value) -> Option<BTreeSet<String>> {
     (folders > 0 && read > 0).then_some(found)
 }
 
-fn walk(folder: &Path, depth: usize, read: &mut usize, found: &mut BTreeSet<String>) -> Option<()> {
+fn walk(folder: &Path, depth: usize, read: &mut usize, found: &mut OwnKeys) -> Option<()> {
     for entry in folder.read_dir().ok()? {
         let path = entry.ok()?.path();
         let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
@@ -47,6 +56,8 @@ fn walk(folder: &Path, depth: usize, read: &mut usize, found: &mut BTreeSet<Stri
             if depth == MAX_DEPTH {
                 return None;
             }
+            let group = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            found.top.extend(group);
             walk(&path, depth + 1, read, found)?;
         } else if is_yaml {
             *read += 1;
@@ -54,10 +65,20 @@ fn walk(folder: &Path, depth: usize, read: &mut usize, found: &mut BTreeSet<Stri
                 return None;
             }
             let text = files::read_text(&path, MAX_FILE_BYTES).ok()?;
-            found.extend(names(&text).map(str::to_owned));
+            found.all.extend(names(&text).map(str::to_owned));
+            let starts = text.lines().map(|line| line.trim_start_matches(['{', '"', '\'']));
+            // `group@package: preset`, and `# @package a.b` on the first line.
+            let packages = text.split('@').skip(1);
+            let packages = packages.map(|rest| rest.strip_prefix("package ").unwrap_or(rest));
+            found.top.extend(starts.chain(packages).map(leading).filter(|n| !n.is_empty()));
         }
     }
     Some(())
+}
+
+/// The name that a text starts with; empty where it starts with anything else.
+fn leading(text: &str) -> String {
+    text.chars().take_while(|c| c.is_alphanumeric() || "_-".contains(*c)).collect()
 }
 
 /// Words in front of a colon: every key of a YAML file, and some words that are none. A preset may be
@@ -90,15 +111,21 @@ mod tests {
         std::fs::create_dir_all(conf.join("model")).expect("folders");
         std::fs::write(conf.join("config.yaml"), "inputs:\n  manifest: null # x\n\"quoted\": 1\n")
             .expect("file");
-        std::fs::write(conf.join("model/a.yaml"), "{name: x, deep-er: 2}\n").expect("file");
+        std::fs::write(conf.join("model/a.yaml"), "# @package pkg.x\n{name: x, deep-er: 2}\n")
+            .expect("file");
         std::fs::write(conf.join("notes.txt"), "other: 1\n").expect("file");
         for (schema, path) in [("pkg", "app.conf".to_owned()), ("file", conf.display().to_string())]
         {
             let found = keys(&hydra(dir.path(), schema, &path)).expect("keys");
             for key in ["inputs", "manifest", "quoted", "name", "deep-er"] {
-                assert!(found.contains(key), "{key} in {found:?}");
+                assert!(found.all.contains(key), "{key} in {found:?}");
             }
-            assert!(!found.contains("other"), "{found:?}");
+            assert!(!found.all.contains("other"), "{found:?}");
+            for (key, expected) in
+                [("inputs", true), ("model", true), ("pkg", true), ("manifest", false)]
+            {
+                assert_eq!(found.top.contains(key), expected, "{key} in {found:?}");
+            }
         }
     }
 
@@ -111,7 +138,7 @@ mod tests {
         std::fs::create_dir(&conf).expect("folder");
         assert_eq!(of(), None, "no file");
         std::fs::write(conf.join("a.yaml"), "a: 1\n").expect("file");
-        assert_eq!(of().map(|found| found.len()), Some(1));
+        assert_eq!(of().map(|found| found.all.len()), Some(1));
         assert_eq!(keys(&hydra(dir.path(), "s3", "x")), None);
         assert_eq!(keys(&json!({"hydra": 3})), None);
         std::fs::write(conf.join("b.yaml"), b"\xff").expect("file");

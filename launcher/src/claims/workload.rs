@@ -1,6 +1,6 @@
 //! `stage1/.hydra` of a bundle -> the workload's own configuration, and what it says of the run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use stage2_figures::text::visible;
 
 use super::lookup::{Tree, shown};
-use super::sources;
+use super::sources::{self, OwnKeys};
 use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::model::hugging_face::{self, HuggingFace};
@@ -49,8 +49,8 @@ pub(crate) struct Workload {
     pub(super) overrides: Option<Vec<String>>,
     /// Groups of which a preset was chosen.
     pub(super) groups: Vec<String>,
-    /// Names of all keys in the files that it was composed from; none: they are not known.
-    pub(super) own_keys: Option<BTreeSet<String>>,
+    /// Keys in the files that it was composed from; none: they are not known.
+    pub(super) own_keys: Option<OwnKeys>,
 }
 
 impl Workload {
@@ -177,6 +177,9 @@ fn read_yaml(path: &Path) -> Result<Option<Value>, String> {
 }
 
 #[cfg(test)]
+pub(super) use tests::left;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -247,6 +250,3 @@ mod tests {
         assert_eq!(workload.overrides, None);
     }
 }
-
-#[cfg(test)]
-pub(super) use tests::left;
