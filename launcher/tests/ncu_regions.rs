@@ -121,6 +121,20 @@ fn patterns_choose_regions_and_a_limit_is_told() {
 }
 
 #[test]
+fn patterns_without_a_range_measure_nothing_and_are_told() {
+    let sandbox = sandbox();
+    let settings = [RANGE, "pipeline.nsys.enable=false", "pipeline.ncu.regions.include=[decod/]"];
+    let assert = launch(&sandbox, &settings).assert().success();
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    let runs = common::read(&sandbox.path("count")).lines().count();
+    assert_eq!(runs, 1, "the collect pass alone: {said}");
+    for text in [said, sandbox.read("report.md")] {
+        assert!(text.contains("ncu measures nothing for decod/"), "{text}");
+        assert!(text.contains("decode/attn"), "the ranges that there are: {text}");
+    }
+}
+
+#[test]
 fn without_recorded_ranges_one_run_measures_the_stage() {
     let sandbox = sandbox();
     std::fs::write(sandbox.path("collector/spool.s2t"), "").expect("file");

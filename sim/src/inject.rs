@@ -3,9 +3,12 @@
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int};
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::sync::Once;
 
 const VARIABLE: &str = "CUDA_INJECTION64_PATH";
+/// File name of the library of Nsight Systems, up to where versions differ.
+const NSYS: &str = "libToolsInjection";
 
 static LOADED: Once = Once::new();
 
@@ -36,6 +39,14 @@ fn load() -> Result<(), String> {
         return Ok(());
     };
     let shown = path.to_string_lossy().into_owned();
+    // It brings a CUPTI of its own, which asks NVIDIA's driver for tables that are not public, and
+    // reads them without a look at whether there are any.
+    if is_nsys(Path::new(&path)) {
+        return Err(format!(
+            "{shown} is not loaded: Nsight Systems needs NVIDIA's driver, and would crash here; it \
+             records the NVTX ranges all the same (--trace=nvtx)"
+        ));
+    }
     let path = CString::new(path.into_vec()).map_err(|_| "the path holds a NUL".to_owned())?;
     // SAFETY: a valid C string; what the library's constructors do is the choice of whoever set
     // the variable. It stays loaded until the process ends.
@@ -55,6 +66,10 @@ fn load() -> Result<(), String> {
         return Err(format!("InitializeInjection of {shown} reports that it failed"));
     }
     Ok(())
+}
+
+fn is_nsys(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(NSYS.as_bytes()))
 }
 
 fn last_error() -> String {

@@ -74,6 +74,19 @@ fn a_tool_in_its_environment_sees_every_kernel_and_range() {
 }
 
 #[test]
+fn nsight_systems_is_not_let_in_where_it_would_crash() {
+    let folder = tempfile::tempdir().expect("folder");
+    let tool = folder.path().join("libToolsInjection64.so");
+    std::fs::copy(counter(), &tool).expect("copy");
+    let mut command = injected(&["--device", "simulated", "--rounds", "1", "--steps", "1"]);
+    let (output, json, rest) = run(command.env("CUDA_INJECTION64_PATH", &tool));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && json["simulated"] == true, "{said}");
+    assert!(said.contains("Nsight Systems needs NVIDIA's driver"), "{said}");
+    assert_eq!(rest, "", "the tool's entry point was not called");
+}
+
+#[test]
 fn threads_and_graphs_add_up() {
     let arguments =
         ["--device", "simulated", "--rounds", "1", "--steps", "2", "--threads", "3", "--graph"];

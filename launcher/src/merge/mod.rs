@@ -20,6 +20,7 @@ mod stages;
 pub(crate) mod steps;
 pub(crate) mod timeline;
 mod times;
+mod unseen_ranges;
 
 use std::collections::HashMap;
 

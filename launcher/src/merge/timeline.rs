@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::unseen_ranges;
 use crate::nsys::load::{Range, Tables, Total};
 use crate::nsys::reconcile::{Bounds, Comparison, reconcile};
 use crate::report::model::{NsysCapture, NsysRangeRow, NsysSection, Origin, Report};
@@ -11,7 +12,7 @@ use stage2_figures::text::visible;
 /// Compares each capture and notes the result; a capture that lost kernels becomes a finding, and
 /// none of its numbers goes anywhere else. Where the rows are those of nsys or ncu there is nothing
 /// to compare with.
-pub(crate) fn compare(report: &mut Report, captures: &[Tables]) {
+pub(crate) fn compare(report: &mut Report, captures: &[Tables], nvtx_package: Option<&str>) {
     if captures.is_empty() {
         return;
     }
@@ -25,7 +26,10 @@ pub(crate) fn compare(report: &mut Report, captures: &[Tables]) {
                 1 => String::new(),
                 _ => format!(" ({})", files.join(", ")),
             };
-            reconcile_one(report, tables, &of, &mut section);
+            if tables.traced.cuda != Some(false) {
+                reconcile_one(report, tables, &of, &mut section);
+            }
+            report.findings.extend(unseen_ranges::finding(report, tables, nvtx_package));
         }
         report.findings.extend(tables.findings.iter().cloned());
         section.captures.push(NsysCapture {
@@ -69,7 +73,9 @@ fn reconcile_one(report: &mut Report, tables: &Tables, of: &str, section: &mut N
             graph_launches: tables.counts.graph_launches,
         };
         let reconciliation = reconcile(&comparison, Bounds::default());
-        found.extend(reconciliation.finding());
+        found.extend(
+            reconciliation.finding().map(|f| unseen_ranges::with_versions(f, report, tables)),
+        );
         section.reconciliations.push(reconciliation);
     };
     let mut staged = false;

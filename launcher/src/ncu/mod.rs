@@ -12,6 +12,7 @@ pub mod config;
 pub mod coverage;
 pub mod expression;
 pub mod load;
+pub mod missed;
 pub mod nvtx;
 pub mod outcome;
 pub mod regions;

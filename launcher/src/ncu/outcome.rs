@@ -131,6 +131,13 @@ const HOPELESS: &[Known] = &[
         remedy: "take it out of pipeline.ncu.ncu_cli.sections; sections.txt lists what there is",
     },
     Known {
+        says: &["Invalid configuration for nvtx-"],
+        what: "ncu refused an expression of ranges",
+        why: "its grammar has no such form, or the regular expression is wrong",
+        remedy: "correct pipeline.ncu.ncu_cli.nvtx: NAME/, OUTER/*/INNER/, DOMAIN@NAME/, a glob, or \
+                 regex:EXPRESSION",
+    },
+    Known {
         says: &["unrecognised option", "unrecognized option", "invalid option"],
         what: "ncu did not understand its arguments",
         why: "this version does not have one of them",
@@ -232,9 +239,8 @@ fn nothing_profiled(says: &str, run: &Finished<'_>) -> Finding {
             [] => "no launch passed the filters by name and range".to_owned(),
             seen => format!("of the kernels that ran none passed the filters: {}", seen.join(", ")),
         };
-        let remedy = "it is run once more without them; if ranges are named by hand, push/pop ranges \
-                      need a slash at the end, and kernels have to be launched on the thread that \
-                      opened the range";
+        let remedy = "it is run once more without them; kernels have to be launched on the thread \
+                      that opened the range";
         return Finding::new(Severity::Warning, what, why, remedy);
     }
     let (why, remedy) = if ranges {

@@ -106,6 +106,9 @@ pub enum CaptureRange {
     /// A call of cudaProfilerStart.
     #[serde(rename = "cudaProfilerApi", alias = "cudaprofilerapi")]
     CudaProfilerApi,
+    /// A key that is pressed in a window: known, and refused.
+    #[serde(rename = "hotkey")]
+    Hotkey,
 }
 
 impl CaptureRange {
@@ -115,6 +118,7 @@ impl CaptureRange {
             CaptureRange::None => "none",
             CaptureRange::Nvtx => "nvtx",
             CaptureRange::CudaProfilerApi => "cudaProfilerApi",
+            CaptureRange::Hotkey => "hotkey",
         }
     }
 }
@@ -197,6 +201,12 @@ impl Nsys {
     /// The first setting that cannot be used, by its key.
     pub fn validate(&self) -> Result<(), Invalid> {
         let fail = |key, what: String| Err(Invalid { key, what });
+        if self.capture_range == CaptureRange::Hotkey {
+            let what = "hotkey works in the windows of graphics applications only, as `nsys profile \
+                        --help` says: of a workload without a window nothing would be recorded; use \
+                        nvtx with nvtx_capture, or cudaProfilerApi";
+            return fail("capture_range", what.into());
+        }
         self.check_trace()?;
         self.capture()?;
         if !self.nvtx_domain_include.is_empty() && !self.nvtx_domain_exclude.is_empty() {

@@ -8,7 +8,7 @@ use super::tool::{Kind, Profiler, Step};
 use super::{Capture, Limits, Pass, Request};
 use crate::bundle::NSYS_DIR;
 use crate::nsys::command;
-use crate::nsys::config::Nsys;
+use crate::nsys::config::{CaptureRange, Nsys};
 use crate::nsys::version::Version;
 
 /// Name of every file of the pass, without extension.
@@ -17,7 +17,9 @@ pub(crate) const BASE: &str = "run";
 /// The pass, where it is enabled. The version of the tool is not known yet: the newest forms stand
 /// for it.
 pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
-    let nsys = &request.config.pipeline.nsys;
+    let mut nsys = request.config.pipeline.nsys.clone();
+    let skip = request.simulator.as_ref().and_then(|_| only_ranges(&mut nsys).err());
+    let nsys = &nsys;
     let folder = request.run_dir.join(NSYS_DIR);
     let workload = workload_of_pass(request, "nsys");
     // The configuration was checked when it was composed.
@@ -29,20 +31,42 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
         outputs: vec![profile.report.clone()],
         capture: Some(Capture { stdout: None, log: folder.join("log.txt") }),
         limits: limit_of(request, nsys.time_limit_s.map(|s| Duration::from_secs(s.get()))),
-        skip: request.simulator.is_some().then(|| "nsys sees no simulated GPU".to_owned()),
+        skip: skip.map(str::to_owned),
         folders: vec![folder.clone()],
         profiler: Some(Profiler {
             kind: Kind::Nsys(Box::new(nsys.clone())),
             workload,
             around: (Vec::new(), tables(nsys, None, &profile.report, &folder)),
-            notes: vec![
-                "its arguments fit the newest nsys; a run asks the installed one for its version"
-                    .to_owned(),
-            ],
+            notes: [
+                Some("its arguments fit the newest nsys; a run asks the installed one for its version"),
+                request.simulator.as_ref().map(|_| SEES_RANGES),
+            ]
+            .into_iter()
+            .flatten()
+            .map(str::to_owned)
+            .collect(),
             folder,
         }),
         ..Pass::default()
     })
+}
+
+/// What nsys can do where the GPU is simulated.
+const SEES_RANGES: &str = "it records NVTX ranges only: nsys sees no simulated GPU";
+
+/// Leaves what needs no GPU of what is traced.
+///
+/// # Errors
+/// Why nothing is left.
+fn only_ranges(nsys: &mut Nsys) -> Result<(), &'static str> {
+    nsys.trace.retain(|api| api == "nvtx");
+    if nsys.trace.is_empty() {
+        return Err("nsys sees no simulated GPU, and pipeline.nsys.trace is without nvtx");
+    }
+    if nsys.capture_range == CaptureRange::CudaProfilerApi {
+        return Err("nsys sees no simulated GPU, and with it no call of cudaProfilerStart");
+    }
+    Ok(())
 }
 
 /// The limit of a tool's own, else that of the workload. Tools finish their reports when they are

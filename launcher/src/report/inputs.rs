@@ -34,6 +34,8 @@ pub(super) struct Inputs {
     pub(super) top_n: usize,
     /// What the configuration says of the GPU's peak rates.
     pub(super) hardware: Hardware,
+    /// Version of the Python package nvtx that the workload has.
+    pub(super) nvtx_package: Option<String>,
     /// NVTX domains of libraries.
     pub(super) libraries: LibraryDomains,
     /// The composed configuration; null where it cannot be used.
@@ -67,6 +69,7 @@ pub(super) fn read_inputs(run_dir: &Path) -> Inputs {
             passes: passes(&run),
             environment: facts(&env),
         },
+        nvtx_package: env.pointer("/python/packages/nvtx").and_then(scalar),
         simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
         top_n,
         hardware: hardware(&config, &mut findings),

@@ -112,7 +112,9 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     if inputs.simulated {
         report.mark_simulated();
     }
-    let mut read = add_tools(&mut report, run_dir, (&inputs.hardware, &inputs.libraries));
+    let nvtx_package = inputs.nvtx_package.as_deref();
+    let known = (&inputs.hardware, &inputs.libraries, nvtx_package);
+    let mut read = add_tools(&mut report, run_dir, known);
     regions::add(&mut report, run_dir, &inputs.config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
@@ -156,7 +158,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
 fn add_tools(
     report: &mut Report,
     run_dir: &Path,
-    (configured, libraries): (&Hardware, &LibraryDomains),
+    (configured, libraries, nvtx_package): (&Hardware, &LibraryDomains, Option<&str>),
 ) -> Vec<&'static str> {
     let mut findings = Vec::new();
     let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
@@ -185,7 +187,7 @@ fn add_tools(
         // Without counters nothing is held against the peaks.
         findings.extend(resolved.findings);
     }
-    timeline::compare(report, &nsys);
+    timeline::compare(report, &nsys, nvtx_package);
     report.findings.extend(findings);
     read
 }

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 
 use super::child::Spawner;
 use super::tool::{Tool, version_of};
-use super::{SignalSource, Signals, System, ncu_pass, nsys_pass};
+use super::{SignalSource, Signals, System, ncu_pass, ncu_python, nsys_pass};
 use crate::config::Config;
 use crate::finding::{Finding, Severity};
 use crate::ncu::command::Files;
@@ -61,12 +61,22 @@ impl<'a> Imports<'a> {
             return;
         }
         let ncu = &self.config.pipeline.ncu;
-        if let Err((_, why)) = version_of(&ncu.executable) {
-            let remedy = "print them where it is installed (`ncu --import FILE --page raw --csv \
-                          --print-units base --print-kernel-base mangled`), and merge the .csv";
-            findings.push(not_read("Nsight Compute", &ncu.executable, why, remedy));
-            return;
-        }
+        // Where ncu is missing a Python package can read its reports.
+        let python = match version_of(&ncu.executable) {
+            Ok(_) => None,
+            Err((_, why)) => match ncu_python::interpreter() {
+                Ok(python) => Some(python),
+                Err(no_python) => {
+                    let remedy = "install Nsight Compute, or `pip install ncu-report` for the python3 \
+                                  on PATH; or print them where ncu is (`ncu --import FILE --page raw \
+                                  --csv --print-units base --print-kernel-base mangled`), and merge \
+                                  the .csv";
+                    let why = format!("{why}; {no_python}");
+                    findings.push(not_read("Nsight Compute", &ncu.executable, why, remedy));
+                    return;
+                }
+            },
+        };
         for report in reports {
             let stem = stem(report);
             let file = |page: &str| match alone {
@@ -79,7 +89,11 @@ impl<'a> Imports<'a> {
                 raw: file("raw"),
                 details: file("details"),
             };
-            ncu_pass::import(&self.tool(folder), ncu, &files, findings);
+            let tool = self.tool(folder);
+            match &python {
+                Some(python) => ncu_python::print(&tool, python, (report, &files.raw), findings),
+                None => ncu_pass::import(&tool, ncu, &files, findings),
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod imports;
 mod library;
 mod ncu_kernels;
 mod ncu_pass;
+mod ncu_python;
 mod ncu_regions;
 mod nsys_pass;
 mod process;

@@ -18,6 +18,7 @@ use crate::merge::merge;
 use crate::ncu::available::Available;
 use crate::ncu::command::{self, Files, Filter, Invocation, Request};
 use crate::ncu::config::Ncu;
+use crate::ncu::missed;
 use crate::ncu::outcome::{
     End, Finished, Verdict, failed_workload, judge, judge_import, judge_version,
 };
@@ -86,6 +87,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     let invocation = command::profile(&request, &filter, &files, &mut findings);
     let mut pass = profiled(tool, invocation, &files, !filter.is_empty(), collect, &mut findings);
     if pass.status == PassStatus::Planned {
+        findings.extend(missed::finding(&filter.nvtx_include, &ncu_regions::ranges(&collected)));
         tool.terminal.progress("ncu: once more, without filters");
         let free = Filter::default();
         let invocation = command::profile(&request, &free, &files, &mut Vec::new());

@@ -26,6 +26,16 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     findings: &mut Vec<Finding>,
 ) -> Option<ToolPass> {
     let regions = choose(&ranges(collected), request.settings, findings);
+    if regions.is_empty() && !request.settings.regions.include.is_empty() {
+        // The stage in their place would be an answer to another question.
+        let finding = Finding::new(
+            Severity::Warning,
+            "ncu measured nothing: there is no region to measure",
+            "no range with kernels is among those that pipeline.ncu.regions asks for",
+            "see above for the ranges of the run, and correct include and exclude",
+        );
+        return Some(ToolPass::without(PassStatus::Skipped, finding));
+    }
     if regions.is_empty() {
         findings.push(Finding::new(
             Severity::Note,
@@ -116,7 +126,7 @@ fn together(whole: Option<ToolPass>, pass: ToolPass) -> ToolPass {
 }
 
 /// The ranges of a report, each with the ranges around it.
-fn ranges(report: &Report) -> Vec<RangeTime> {
+pub(super) fn ranges(report: &Report) -> Vec<RangeTime> {
     let range = |row: &PathRow| RangeTime {
         stack: stack(report, row),
         kernels: row.kernels_inclusive.unwrap_or(0),

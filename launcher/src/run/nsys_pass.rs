@@ -237,8 +237,9 @@ pub(crate) fn tables<S: Spawner, G: SignalSource>(
             let input = if exported { &sqlite } else { report };
             let stats = command::stats(nsys, version, input, &stem);
             let ended = run((stats.invocation, limit).into());
-            // A capture has not every table: one is enough.
-            let there = stats.files.iter().find(|file| file.is_file());
+            // A capture has not every table: one is enough. Of the others nsys leaves empty files.
+            let holds = |file: &&PathBuf| file.metadata().is_ok_and(|found| found.len() > 0);
+            let there = stats.files.iter().find(holds);
             if let Some(wanted) = there.or(stats.files.first())
                 && let Err(finding) = judge_tables("nsys stats", &ended, wanted)
             {

@@ -60,6 +60,11 @@ fn a_cause_comes_before_its_consequence_and_is_not_tried_again() {
             "dcgmi",
         ),
         (
+            "==ERROR== Invalid configuration for nvtx-include : regex:^(/\n==ERROR== Unmatched marking\n",
+            "refused an expression",
+            "nvtx",
+        ),
+        (
             "==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check\n",
             "could not start measuring",
             "driver",

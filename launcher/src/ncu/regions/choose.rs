@@ -4,6 +4,7 @@ use super::Patterns;
 use crate::finding::{Finding, Severity};
 use crate::ncu::config::Ncu;
 use crate::ncu::expression::exact;
+use crate::ncu::missed::seen_ranges;
 use crate::ncu::nvtx::{self, Label};
 
 /// A range of the collect pass, at one place.
@@ -38,6 +39,7 @@ impl Chosen {
 /// there is one.
 pub fn choose(ranges: &[RangeTime], ncu: &Ncu, findings: &mut Vec<Finding>) -> Vec<Chosen> {
     let patterns = Patterns::new(&ncu.regions);
+    findings.extend(ncu.regions.include.iter().filter_map(|glob| without_range(glob, ranges)));
     let stage = ncu.stage.as_deref().filter(|_| ncu.regions.include.is_empty());
     let stage = stage.map(Label::of_stage);
     let in_stage = |range: &RangeTime| {
@@ -73,6 +75,32 @@ pub fn choose(ranges: &[RangeTime], ncu: &Ncu, findings: &mut Vec<Finding>) -> V
         Some(Chosen { stack: range.stack.clone(), expression })
     });
     chosen.collect()
+}
+
+/// What to tell of a pattern that matches none of the ranges.
+fn without_range(glob: &str, ranges: &[RangeTime]) -> Option<Finding> {
+    let only = Patterns::of(&[glob.to_owned()], &[]);
+    if ranges.iter().any(|range| only.allow(&range.stack)) {
+        return None;
+    }
+    let seen = seen_ranges(ranges).map_or_else(
+        || "the collect pass recorded no range".to_owned(),
+        |ranges| format!("the ranges of the run are {ranges}"),
+    );
+    let slash = if glob.ends_with('/') {
+        "leave the slash at its end out: that is for ncu_cli.nvtx.include; "
+    } else {
+        ""
+    };
+    Some(Finding::new(
+        Severity::Warning,
+        format!(
+            "ncu measures nothing for {glob}: this pattern of pipeline.ncu.regions.include matches no \
+             range"
+        ),
+        seen,
+        format!("{slash}give a glob of a range's name or path, e.g. decode or decode/*"),
+    ))
 }
 
 /// Whether a label is the one that is meant: without a domain, in any.
@@ -159,6 +187,18 @@ mod tests {
         let (chosen, _) = chosen(&ncu(&["*attn", "decode"], &["decode/*"], Some("decode"), 16));
         let paths: Vec<&str> = chosen.iter().map(|(path, _)| path.as_str()).collect();
         assert_eq!(paths, ["decode", "prefill/attn"]);
+    }
+
+    #[test]
+    fn a_pattern_without_a_range_is_named_with_the_ranges_there_are() {
+        let (chosen, findings) = chosen(&ncu(&["prefill", "decod", "mlp/"], &[], None, 16));
+        assert_eq!(chosen.len(), 1);
+        let told: Vec<&Finding> =
+            findings.iter().filter(|f| f.what.contains("matches no range")).collect();
+        assert_eq!(told.len(), 2, "{findings:?}");
+        assert!(told[0].what.contains("for decod:") && told[0].why.contains("decode/attn"));
+        assert_eq!(told[0].severity, Severity::Warning);
+        assert!(told[1].remedy.starts_with("leave the slash"), "{}", told[1]);
     }
 
     #[test]

@@ -89,8 +89,12 @@ pub struct Patterns {
 impl Patterns {
     /// Those of the settings: globs of names or of paths.
     pub fn new(settings: &Regions) -> Patterns {
+        Patterns::of(&settings.include, &settings.exclude)
+    }
+
+    fn of(include: &[String], exclude: &[String]) -> Patterns {
         let globs = |list: &[String]| list.iter().map(|glob| WildMatch::new(glob)).collect();
-        Patterns { include: globs(&settings.include), exclude: globs(&settings.exclude) }
+        Patterns { include: globs(include), exclude: globs(exclude) }
     }
 
     /// Whether the region with this stack, outermost range first, gets a table.

@@ -76,6 +76,8 @@ fn settings_that_exclude_each_other_are_refused() {
         n.trace = vec!["nvtx".into()];
     };
     assert!(refused(no_cuda).what.contains("needs cuda"));
+    let hotkey = refused(|n| n.capture_range = CaptureRange::Hotkey);
+    assert!(hotkey.key == "capture_range" && hotkey.what.contains("use nvtx"), "{hotkey}");
     let both = |n: &mut Nsys| {
         n.nvtx_domain_include = vec!["a".into()];
         n.nvtx_domain_exclude = vec!["b".into()];

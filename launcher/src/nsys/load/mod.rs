@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
+pub use traced::Traced;
 
 pub(crate) mod capture;
 pub mod csv;
@@ -23,6 +24,7 @@ mod launches;
 mod nvtx;
 mod spans;
 pub mod sqlite;
+mod traced;
 
 /// What an export holds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +37,8 @@ pub struct Tables {
     pub tool_version: Option<String>,
     /// Version of their schema, where they say so.
     pub schema_version: Option<String>,
+    /// What was to be recorded, where they say so.
+    pub traced: Traced,
     /// Names of the GPUs, by device number.
     pub devices: BTreeMap<u32, String>,
     /// Kernels, one row for each name, launch configuration and device; longest total first.

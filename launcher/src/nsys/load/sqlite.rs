@@ -79,6 +79,10 @@ impl Reader<'_> {
                 }
             });
         }
+        self.small("META_DATA_CAPTURE", &["name", "value"], |tables, row| {
+            let (name, value) = (text(row, 0), text(row, 1));
+            name.zip(value).into_iter().for_each(|(name, value)| tables.traced.take(&name, &value));
+        });
         self.small("TARGET_INFO_GPU", &["id", "name"], |tables, row| {
             let id = integer(row, 0).and_then(|id| u32::try_from(id).ok());
             if let (Some(id), Some(name)) = (id, text(row, 1)) {

@@ -1,0 +1,91 @@
+//! A report of Nsight Compute -> its raw page, by NVIDIA's Python package ncu-report, for machines
+//! without ncu.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::SignalSource;
+use super::child::Spawner;
+use super::tool::{Tool, tables_cut_off};
+use crate::bundle::WorkloadExit;
+use crate::env::{ask, on_path};
+use crate::finding::{Finding, Severity};
+use crate::plan::Step;
+use stage2_figures::text::visible_path;
+
+/// Prints the page; its first lines say which one.
+const SCRIPT: &str = include_str!("../ncu/print_report.py");
+/// Starting Python, and loading the package, may take this long.
+const ASK_LIMIT: Duration = Duration::from_secs(60);
+/// Reading a report may take this long.
+const PRINT_LIMIT: Duration = Duration::from_secs(600);
+/// Without the folder that it is run in.
+const IMPORT: &str = "import sys; sys.path[:] = [p for p in sys.path if p]; import ncu_report";
+
+/// The first Python on PATH that has the package.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn interpreter() -> Result<PathBuf, String> {
+    let mut why = "there is no python3 on PATH".to_owned();
+    for python in ["python3", "python"].into_iter().filter_map(on_path) {
+        match ask(Command::new(&python).args(["-c", IMPORT]), ASK_LIMIT) {
+            Ok(_) => return Ok(python),
+            Err(error) => why = format!("{} cannot import ncu_report: {error}", python.display()),
+        }
+    }
+    Err(why)
+}
+
+/// Writes the raw page of `report` to `raw`.
+pub(super) fn print<S: Spawner, G: SignalSource>(
+    tool: &Tool<'_, S, G>,
+    python: &Path,
+    (report, raw): (&Path, &Path),
+    findings: &mut Vec<Finding>,
+) {
+    let step = Step {
+        argv: vec![python.into(), "-c".into(), SCRIPT.into(), report.into()],
+        stdout: Some(raw.to_owned()),
+        timeout: Some(PRINT_LIMIT),
+        ..Step::default()
+    };
+    let ended = tool.step(&step);
+    let shown = visible_path(report);
+    if ended.exit == Some(WorkloadExit::Code(0)) {
+        findings.push(Finding::new(
+            Severity::Note,
+            format!("{shown} was read by the Python package ncu-report"),
+            "ncu cannot be run here; the package does not tell processes apart, and the advice of \
+             ncu's rules (the details page) is missing",
+            "",
+        ));
+        return;
+    }
+    // What it left would pass for all of it.
+    if ended.refused.is_none() {
+        let _ = std::fs::remove_file(raw);
+    }
+    if let Some(signal) = tool.interrupted.get() {
+        let remedy = "ncu --import FILE --page raw --csv --print-units base --print-kernel-base \
+                      mangled > raw.csv";
+        findings.push(tables_cut_off(report, signal, remedy));
+        return;
+    }
+    let why = match (&ended.refused, ended.timed_out_after) {
+        (Some(why), _) => why.clone(),
+        (None, Some(limit)) => format!("it did not end within {} s", limit.as_secs()),
+        (None, None) => {
+            let last = ended.log.lines().rfind(|line| !line.trim().is_empty());
+            last.unwrap_or("it does not say why").trim().to_owned()
+        }
+    };
+    findings.push(Finding::new(
+        Severity::Warning,
+        format!("the Python package ncu-report could not read {shown}"),
+        why,
+        "the package has to be at least as new as the ncu that wrote the file: `pip install --upgrade \
+         ncu-report`, or print the tables with that ncu, and merge the .csv",
+    ));
+}

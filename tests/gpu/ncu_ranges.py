@@ -1,0 +1,171 @@
+"""Ranges of every shape, each with a kernel of its own -> which expressions ncu profiles them for.
+
+    ncu_ranges.py workload               opens the ranges (needs torch and a GPU)
+    ncu_ranges.py settings               the override of stage2-launch with every form of SETTINGS
+    ncu_ranges.py flags                  the flags of ncu with every form of NATIVE, one a line
+    ncu_ranges.py refused                the forms that ncu has to refuse, one a line
+    ncu_ranges.py check KIND CSV JSON    PASS and FAIL lines for KIND (settings, native), and JSON
+
+Each form has ranges that nothing else names, so that one run of ncu tries them all.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+Case = tuple[str, list[str], list[str]]
+"""A form, the ranges that it has to find, and those that it must not find: `outer>inner`, `name@domain`
+for another domain, `~name` for a start/end range."""
+
+SETTINGS: list[Case] = [
+    ("aa/", ["aa", "aa>in"], ["aab"]),
+    ("bb*/", ["bb", "bbc", "bb>in"], ["abb"]),
+    ("cc?", ["cc1"], ["cc", "cc12"]),
+    ("dd/in", ["dd>in"], ["dd"]),
+    ("ee/*/in/", ["ee>in", "ee>mid>in"], ["ee>mid"]),
+    ("ff/+/in/", ["ff>mid>in"], ["ff>in"]),
+    ("[gg", ["gg"], ["out>gg"]),
+    ("hh]", ["hh"], ["hh>in"]),
+    ("ii;jj/", ["ii", "jj"], ["iijj"]),
+    ("regex:^kk[0-9]$/", ["kk7"], ["kk", "kk77"]),
+    (r"ll\[0\]\/x", ["ll[0]/x"], ["ll[0]"]),
+    ("mm.*(x)", ["mm.1(x)"], ["mm01(x)"]),
+    (r"nn\p", [r"nn\p"], ["nnp"]),
+    ("LLM@oo/", ["oo@LLM"], ["oo"]),
+    ("LL*@pp*", ["pp1@LLM"], ["pp1"]),
+]
+"""Forms of `pipeline.ncu.ncu_cli.nvtx.include`."""
+
+NATIVE: list[Case] = [
+    ("na/", ["na", "na>in"], []),
+    ("nb*/", [], ["nb", "nbc"]),
+    ("nc*", [], ["nc", "ncd"]),
+    ("regex:nd.*/", ["nd", "ndd", "xnd"], []),
+    ("ne/in/", ["ne>in"], ["ne"]),
+    ("nf/*/in/", ["nf>in", "nf>mid>in"], ["nf"]),
+    ("ng/;nh/", [], ["ng", "nh"]),
+    ("ni", ["~ni"], ["ni"]),
+    ("nj/", ["nj"], ["~nj"]),
+    ("regex:^nk$/*/^in$/", ["nk>in", "nk>mid>in"], ["nk"]),
+    (r"regex:^nl\x5b1\x5d$/", ["nl[1]"], []),
+    ("nm[1]/", [], ["nm[1]"]),
+    ("regex:^LLM$@^no$/", ["no@LLM"], ["no"]),
+]
+"""Forms of `--nvtx-include`, handed to ncu as they are."""
+
+REFUSED = ["*/attn/", "a@b@c/", "@a/", "regex:^(/"]
+
+
+def main() -> int:
+    """Do what the first argument says."""
+    match sys.argv[1:]:
+        case ["workload"]:
+            workload()
+        case ["settings"]:
+            quoted = ",".join(f"'{form}'" for form, _, _ in SETTINGS)
+            print(f"pipeline.ncu.ncu_cli.nvtx.include=[{quoted}]")
+        case ["flags"]:
+            print("\n".join(f"--nvtx-include\n{form}" for form, _, _ in NATIVE))
+        case ["refused"]:
+            print("\n".join(REFUSED))
+        case ["check", ("settings" | "native") as kind, page, result]:
+            return check(kind, Path(page), Path(result))
+        case _:
+            sys.exit(__doc__)
+    return 0
+
+
+def places() -> list[str]:
+    """Every range, once."""
+    every = [place for _, hits, misses in SETTINGS + NATIVE for place in hits + misses]
+    return list(dict.fromkeys(every))
+
+
+def workload() -> None:
+    """Launch one kernel in each range."""
+    import torch
+
+    try:
+        import nvtx
+    except ImportError:
+        nvtx = None
+    x = torch.zeros(256, device="cuda")
+    x.add_(1)
+    torch.cuda.synchronize()
+    for place in places():
+        name, _, domain = place.partition("@")
+        if place.startswith("~"):
+            handle = torch.cuda.nvtx.range_start(place[1:])
+            x.add_(1)
+            torch.cuda.nvtx.range_end(handle)
+        elif domain:
+            if nvtx:
+                with nvtx.annotate(name, domain=domain):
+                    x.add_(1)
+        else:
+            with ExitStack() as stack:
+                for part in place.split(">"):
+                    torch.cuda.nvtx.range_push(part)
+                    stack.callback(torch.cuda.nvtx.range_pop)
+                x.add_(1)
+    torch.cuda.synchronize()
+
+
+def profiled(page: Path) -> set[str]:
+    """The ranges of every launch of a raw page."""
+    found = set()
+    lines = page.read_text(encoding="utf-8", errors="replace").splitlines()
+    start = next((at for at, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
+    for row in csv.DictReader(lines[start:]):
+        if not row["ID"].isdigit():
+            continue
+        column = {
+            kind: next((v or "" for k, v in row.items() if k and f":{kind}_Range:" in k), "")
+            for kind in ("Push/Pop", "Start/Stop")
+        }
+        # Domain and name; none of the names here holds a colon.
+        stack = re.findall(r'"([^":]*):([^":]*):[^"]*"', column["Push/Pop"])
+        if stack:
+            domain = stack[-1][0]
+            suffix = "" if domain == "<default domain>" else f"@{domain}"
+            found.add(">".join(name for _, name in stack) + suffix)
+        open_ones = [place for place in places() if place.startswith("~")]
+        found |= {place for place in open_ones if f":{place[1:]}:" in column["Start/Stop"]}
+    return found
+
+
+def check(kind: str, page: Path, result: Path) -> int:
+    """Print a line for each form and write them as JSON; 1 where one is wrong."""
+    found = profiled(page)
+    try:
+        import nvtx  # noqa: F401
+    except ImportError:
+        domains = False
+    else:
+        domains = True
+    rows = []
+    for form, hits, misses in SETTINGS if kind == "settings" else NATIVE:
+        row = {
+            "form": form,
+            "missing": [place for place in hits if place not in found],
+            "unwanted": [place for place in misses if place in found],
+        }
+        skipped = "@" in form and not domains
+        passed = not row["missing"] and not row["unwanted"]
+        row["verdict"] = "SKIP" if skipped else "PASS" if passed else "FAIL"
+        rows.append(row)
+        more = "; the Python package nvtx is missing" if skipped else ""
+        wrong = "" if passed else f": missing {row['missing']}, unwanted {row['unwanted']}"
+        found_text = ", ".join(hits) or "nothing"
+        print(f"{row['verdict']} {form} finds {found_text}{'' if skipped else wrong}{more}")
+    result.write_text(json.dumps({"kind": kind, "forms": rows}, indent=1) + "\n", encoding="utf-8")
+    return int(any(row["verdict"] == "FAIL" for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
