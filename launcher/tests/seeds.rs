@@ -157,7 +157,8 @@ fn every_row_of_the_seeds_page_holds() {
 
 #[test]
 fn the_column_is_read_as_it_is_explained() {
-    let page = "| A1 | x | y | `stage2-launch a` exits 2 prints `b c`; test `t`; `d/e.sh` |\n| # | a |\n";
+    let page =
+        "| A1 | x | y | `stage2-launch a` exits 2 prints `b c`; test `t`; `d/e.sh` |\n| # | a |\n";
     let expected = vec![
         Step::Run("stage2-launch a".into()),
         Step::Exits(2),
