@@ -158,3 +158,27 @@ fn what_is_suggested_is_accepted() {
         assert!(of_setting(form, false).is_ok(), "{given}: {form}");
     }
 }
+
+#[test]
+fn with_one_regular_expression_all_are_since_ncu_loses_some_of_a_mixture() {
+    let strings = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let mut include = strings(&[r"ll\[0\]\/x/", "regex:dec.*/", "LLM@a/*/b]", "[what?;/"]);
+    let mut exclude = strings(&["warm/"]);
+    alike([&mut include, &mut exclude], false);
+    assert_eq!(
+        include,
+        [
+            r"regex:^ll\x5b0\x5d\x2fx$/",
+            "regex:dec.*/",
+            "regex:^LLM$@^a$/*/^b$]",
+            r"regex:[^what\x3f;$/"
+        ]
+    );
+    assert_eq!(exclude, ["regex:^warm$/"]);
+    let mut plain = strings(&["a/", "b/"]);
+    alike([&mut plain, &mut Vec::new()], false);
+    assert_eq!(plain, ["a/", "b/"], "without one they stay as they are");
+    let mut start_end = strings(&["a,b", "regex:^c$"]);
+    alike([&mut start_end, &mut Vec::new()], true);
+    assert_eq!(start_end, ["regex:^a$,^b$", "regex:^c$"]);
+}
