@@ -9,12 +9,15 @@
 //! expression, where `\x5c` and the like keep every character away from both grammars. Of expressions
 //! with and without `regex:` in one run some match nothing (seen with 2025.3): see [`alike`].
 
+mod together;
+
 use super::nvtx::Label;
+pub use together::{alike, together};
 
 /// What has a meaning in an expression of ncu.
 const QUANTIFIERS: &str = r"@,[]/*+";
 /// What has a meaning in a regular expression or in an expression of ncu.
-const REGEX_MARKS: &str = r"\.^$|?*+()[]{}@,/";
+const REGEX_MARKS: &str = r"\.^$|?*+()[]{}@,/;";
 const REGEX: &str = "regex:";
 
 /// A character of what the user wrote.
@@ -89,19 +92,6 @@ pub fn exact(stack: &[Label], start_end: bool) -> Option<String> {
         ..Expression::default()
     };
     Some(expression.text(start_end, false))
-}
-
-/// Makes regular expressions of all expressions of a run where one of them is.
-pub fn alike(lists: [&mut Vec<String>; 2], start_end: bool) {
-    if !lists.iter().any(|list| list.iter().any(|text| text.starts_with(REGEX))) {
-        return;
-    }
-    for text in lists.into_iter().flatten().filter(|text| !text.starts_with(REGEX)) {
-        // Here nothing is a glob any more: what is not escaped is ncu's.
-        if let Ok(expression) = Expression::parse(&tokens(text, QUANTIFIERS), start_end) {
-            *text = expression.text(start_end, true);
-        }
-    }
 }
 
 /// `marks` have a meaning where no `\` stands before them.
@@ -286,7 +276,8 @@ impl Expression {
         let front = self.domain.as_ref().or(names.clone().next());
         let needed = names.chain(&self.domain).flatten().any(|piece| match piece {
             Piece::One | Piece::Any => true,
-            Piece::Char(c) => *c == '\\' || c.is_control(),
+            // A `;` spoils every expression of the run.
+            Piece::Char(c) => matches!(c, '\\' | ';') || c.is_control(),
         });
         // A name like this would be taken for a regular expression.
         let needed = needed || front.is_some_and(|name| literal(name).starts_with(REGEX));
