@@ -74,8 +74,8 @@ fn the_python_package_reads_a_report_where_there_is_no_ncu() {
     let metrics = common::read(&sandbox.path("out/metrics.json"));
     let metrics: serde_json::Value = serde_json::from_str(&metrics).expect("JSON");
     let kernel = &metrics["kernels"][0];
-    assert_eq!(kernel["times"]["calls"], 2, "{kernel:#}");
-    assert_eq!(kernel["times"]["total_ns"], 2 * 84_480);
+    assert_eq!(kernel["calls"], 2, "{kernel:#}");
+    assert_eq!(kernel["total_ns"], 2 * 84_480);
     assert_eq!(kernel["launch"]["grid"], serde_json::json!([16, 2, 1]));
 }
 
@@ -84,11 +84,7 @@ fn what_the_package_cannot_read_is_told_and_leaves_no_table() {
     for (report, why) in [("damaged", "no such format"), ("other", "is no report")] {
         let sandbox = Sandbox::new();
         let assert = merge(&sandbox, Some(PACKAGE), report);
-        assert.stderr(
-            contains("could not read d.ncu-rep")
-                .or(contains("ncu-report could not read"))
-                .and(contains(why)),
-        );
+        assert.stderr(contains("ncu-report could not read").and(contains(why)));
         assert!(!sandbox.path("out/ncu/raw.csv").exists(), "{report}");
     }
 }

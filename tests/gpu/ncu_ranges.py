@@ -1,12 +1,15 @@
 """Ranges of every shape, each with a kernel of its own -> which expressions ncu profiles them for.
 
     ncu_ranges.py workload               opens the ranges (needs torch and a GPU)
-    ncu_ranges.py settings               the override of stage2-launch with every form of SETTINGS
-    ncu_ranges.py flags                  the flags of ncu with every form of NATIVE, one a line
+    ncu_ranges.py settings KIND          the override of stage2-launch with the forms of KIND
+    ncu_ranges.py flags KIND             the flags of ncu with the forms of KIND, one a line
     ncu_ranges.py refused                the forms that ncu has to refuse, one a line
-    ncu_ranges.py check KIND CSV JSON    PASS and FAIL lines for KIND (settings, native), and JSON
+    ncu_ranges.py check KIND CSV JSON    PASS and FAIL lines for KIND, and JSON
 
-Each form has ranges that nothing else names, so that one run of ncu tries them all.
+KIND is plain or globs (settings of stage2-launch), literal or regex (flags of ncu).
+
+Each form has ranges that nothing else names, so that one run of ncu tries many. Of forms with and
+without `regex:` in one run ncu 2025.3 matched some for nothing: those have a run each.
 """
 
 from __future__ import annotations
@@ -22,24 +25,30 @@ Case = tuple[str, list[str], list[str]]
 """A form, the ranges that it has to find, and those that it must not find: `outer>inner`, `name@domain`
 for another domain, `~name` for a start/end range."""
 
-SETTINGS: list[Case] = [
+PLAIN: list[Case] = [
     ("aa/", ["aa", "aa>in"], ["aab"]),
-    ("bb*/", ["bb", "bbc", "bb>in"], ["abb"]),
-    ("cc?", ["cc1"], ["cc", "cc12"]),
     ("dd/in", ["dd>in"], ["dd"]),
     ("ee/*/in/", ["ee>in", "ee>mid>in"], ["ee>mid"]),
     ("ff/+/in/", ["ff>mid>in"], ["ff>in"]),
     ("[gg", ["gg"], ["out>gg"]),
     ("hh]", ["hh"], ["hh>in"]),
     ("ii;jj/", ["ii", "jj"], ["iijj"]),
-    ("regex:^kk[0-9]$/", ["kk7"], ["kk", "kk77"]),
     (r"ll\[0\]\/x", ["ll[0]/x"], ["ll[0]"]),
+    ("LLM@oo/", ["oo@LLM"], ["oo"]),
+]
+"""Forms of `pipeline.ncu.ncu_cli.nvtx.include` with literal names."""
+
+GLOBS: list[Case] = [
+    ("ra/", ["ra", "ra>in"], ["rab"]),
+    ("bb*/", ["bb", "bbc", "bb>in"], ["abb"]),
+    ("cc?", ["cc1"], ["cc", "cc12"]),
+    ("regex:^kk[0-9]$/", ["kk7"], ["kk", "kk77"]),
     ("mm.*(x)", ["mm.1(x)"], ["mm01(x)"]),
     (r"nn\p", [r"nn\p"], ["nnp"]),
-    ("LLM@oo/", ["oo@LLM"], ["oo"]),
     ("LL*@pp*", ["pp1@LLM"], ["pp1"]),
+    ("re*/*/in/", ["re1>in", "re1>mid>in"], ["re1>mid"]),
 ]
-"""Forms of `pipeline.ncu.ncu_cli.nvtx.include`."""
+"""The same with globs and regular expressions, of which one may be nested."""
 
 NATIVE: list[Case] = [
     ("na/", ["na", "na>in"], []),
@@ -48,15 +57,16 @@ NATIVE: list[Case] = [
     ("regex:nd.*/", ["nd", "ndd", "xnd"], []),
     ("ne/in/", ["ne>in"], ["ne"]),
     ("nf/*/in/", ["nf>in", "nf>mid>in"], ["nf"]),
-    ("ng/;nh/", [], ["ng", "nh"]),
     ("ni", ["~ni"], ["ni"]),
     ("nj/", ["nj"], ["~nj"]),
-    ("regex:^nk$/*/^in$/", ["nk>in", "nk>mid>in"], ["nk"]),
     (r"regex:^nl\x5b1\x5d$/", ["nl[1]"], []),
     ("nm[1]/", [], ["nm[1]"]),
     ("regex:^LLM$@^no$/", ["no@LLM"], ["no"]),
+    # The last one: what stands behind a nested regular expression finds nothing.
+    ("regex:^nk$/*/^in$/", ["nk>in", "nk>mid>in"], ["nk"]),
 ]
-"""Forms of `--nvtx-include`, handed to ncu as they are."""
+"""Forms of `--nvtx-include`, handed to ncu as they are. `A/;B/` is not here: with it a run of ncu
+2025.3 found nothing for any form."""
 
 REFUSED = ["*/attn/", "a@b@c/", "@a/", "regex:^(/"]
 
@@ -66,23 +76,30 @@ def main() -> int:
     match sys.argv[1:]:
         case ["workload"]:
             workload()
-        case ["settings"]:
-            quoted = ",".join(f"'{form}'" for form, _, _ in SETTINGS)
+        case ["settings", ("plain" | "globs") as kind]:
+            quoted = ",".join(f"'{form}'" for form, _, _ in cases(kind))
             print(f"pipeline.ncu.ncu_cli.nvtx.include=[{quoted}]")
-        case ["flags"]:
-            print("\n".join(f"--nvtx-include\n{form}" for form, _, _ in NATIVE))
+        case ["flags", ("literal" | "regex") as kind]:
+            print("\n".join(f"--nvtx-include\n{form}" for form, _, _ in cases(kind)))
         case ["refused"]:
             print("\n".join(REFUSED))
-        case ["check", ("settings" | "native") as kind, page, result]:
+        case ["check", ("plain" | "globs" | "literal" | "regex") as kind, page, result]:
             return check(kind, Path(page), Path(result))
         case _:
             sys.exit(__doc__)
     return 0
 
 
+def cases(kind: str) -> list[Case]:
+    """The forms of a run."""
+    if kind in ("plain", "globs"):
+        return PLAIN if kind == "plain" else GLOBS
+    return [case for case in NATIVE if case[0].startswith("regex:") == (kind == "regex")]
+
+
 def places() -> list[str]:
     """Every range, once."""
-    every = [place for _, hits, misses in SETTINGS + NATIVE for place in hits + misses]
+    every = [place for _, hits, misses in PLAIN + GLOBS + NATIVE for place in hits + misses]
     return list(dict.fromkeys(every))
 
 
@@ -149,7 +166,7 @@ def check(kind: str, page: Path, result: Path) -> int:
     else:
         domains = True
     rows = []
-    for form, hits, misses in SETTINGS if kind == "settings" else NATIVE:
+    for form, hits, misses in cases(kind):
         row = {
             "form": form,
             "missing": [place for place in hits if place not in found],

@@ -96,7 +96,13 @@ impl Filter {
                 filter.nvtx_include.extend(stage);
             }
         }
-        filter
+        filter.alike(nvtx.start_end)
+    }
+
+    /// With all expressions of one kind, as ncu needs them.
+    fn alike(mut self, start_end: bool) -> Filter {
+        expression::alike([&mut self.nvtx_include, &mut self.nvtx_exclude], start_end);
+        self
     }
 
     /// Whether anything is left out by it.
@@ -181,6 +187,7 @@ pub fn profile_region(
         nvtx_include: vec![expression.to_owned()],
         nvtx_exclude: expressions(&nvtx.exclude, nvtx.start_end),
     };
+    let filter = filter.alike(nvtx.start_end);
     let mut invocation = profile(request, &filter, files, findings);
     invocation.name = format!("profile-region {region}");
     invocation

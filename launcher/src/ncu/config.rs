@@ -350,6 +350,11 @@ impl Ncu {
                     fault(key, what);
                 }
             }
+            let of = |entry: &String| expression::of_setting(entry, cli.nvtx.start_end).ok();
+            let all = list.iter().filter_map(of).flatten().collect();
+            if let Err(what) = expression::together(all, cli.nvtx.start_end) {
+                fault(key, what);
+            }
         }
         let texts = [&cli.nvtx.include, &cli.nvtx.exclude, &cli.extra_args];
         if texts.into_iter().flatten().any(|text| text.contains('\0')) {

@@ -56,7 +56,7 @@ fn a_list_is_a_flag_for_each_and_semicolons_separate_too() {
     assert_eq!(push_pop("prefill/;decode/"), ["prefill/", "decode/"]);
     assert_eq!(push_pop("A;B;A::A1"), ["A/", "B/", "A::A1/"]);
     assert_eq!(push_pop("prefill;dec*;"), ["prefill/", "regex:^dec.*$/"]);
-    assert_eq!(push_pop(r"a\;b"), ["a;b/"]);
+    assert_eq!(push_pop(r"a\;b"), [r"regex:^a\x3bb$/"]);
 }
 
 #[test]
@@ -157,4 +157,38 @@ fn what_is_suggested_is_accepted() {
         let form = form.split([' ', ',']).next().unwrap_or_default();
         assert!(of_setting(form, false).is_ok(), "{given}: {form}");
     }
+}
+
+#[test]
+fn with_one_regular_expression_all_are_since_ncu_loses_some_of_a_mixture() {
+    let strings = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let mut include = strings(&[r"ll\[0\]\/x/", "regex:dec.*/", "LLM@a/*/b]", "[what?/"]);
+    let mut exclude = strings(&["warm/"]);
+    alike([&mut include, &mut exclude], false);
+    assert_eq!(
+        include,
+        [
+            r"regex:^ll\x5b0\x5d\x2fx$/",
+            "regex:dec.*/",
+            r"regex:[^what\x3f$/",
+            "regex:^LLM$@^a$/*/^b$]",
+        ],
+        "the nested one last"
+    );
+    assert_eq!(exclude, ["regex:^warm$/"]);
+    let mut plain = strings(&["a/", "b/"]);
+    alike([&mut plain, &mut Vec::new()], false);
+    assert_eq!(plain, ["a/", "b/"], "without one they stay as they are");
+    let mut start_end = strings(&["a,b", "regex:^c$"]);
+    alike([&mut start_end, &mut Vec::new()], true);
+    assert_eq!(start_end, ["regex:^a$,^b$", "regex:^c$"]);
+}
+
+#[test]
+fn several_nested_ones_go_with_literal_names_only() {
+    let check = |list: &[&str]| together(list.iter().map(|t| (*t).to_owned()).collect(), false);
+    assert_eq!(check(&["a/b/", "c/*/d/", r"e\/f/", "[g/"]), Ok(()));
+    assert_eq!(check(&["a/b/", "regex:^c.*$/", r"e\/f/", "[g/"]), Ok(()), "one nested");
+    assert!(check(&["a/b/", "regex:^c.*$/", "d/e/"]).is_err());
+    assert!(check(&["regex:^a$/^b$/", "regex:^c$/*/^d$/"]).is_err());
 }
