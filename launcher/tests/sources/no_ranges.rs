@@ -39,7 +39,7 @@ fn without_ranges(page: &Path) {
 fn why(bundle: &Bundle) -> String {
     let metrics = bundle.json("metrics.json");
     let findings = metrics["findings"].as_array().expect("findings");
-    let finding = findings.iter().find(|f| f["what"] == "no NVTX range of the user is there");
+    let finding = findings.iter().find(|f| f["what"] == "the workload opened no NVTX ranges");
     finding.expect("the finding")["why"].as_str().expect("text").to_owned()
 }
 
@@ -85,6 +85,6 @@ fn tables_without_an_order_are_one_stage_without_steps() {
         assert!(!rules(&metrics, "(whole capture)").is_empty(), "{:#}", metrics["takeaways"]);
         assert_eq!(metrics.get("inferred_steps"), None);
         let why = why(&bundle);
-        assert!(why.contains("has sums of kernels and not their order"), "{why}");
+        assert!(why.contains("has totals per kernel, not their order"), "{why}");
     }
 }
