@@ -306,5 +306,5 @@ fn demangled_names_find_their_kernels_and_it_is_said() {
         .map(|row| row["mangled_name"].clone())
         .collect();
     assert_eq!(counted.len(), 10, "{}", bundle.text("report.md"));
-    assert!(bundle.text("report.md").contains("demangled names of ncu were joined"));
+    assert!(bundle.text("report.md").contains("demangled names of ncu were matched"));
 }
