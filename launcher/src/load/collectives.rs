@@ -11,75 +11,28 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use rustc_hash::FxHashMap;
 use stage2_spool::{RANGE_OUTSIDE, RangeOpen};
 
+pub use super::call::{Call, Collectives, Communicator};
 use super::nccl::{Asked, Group, Kind, Says, kind_of, says_of};
 use super::operation::Operation;
 use super::paths::PathIndex;
+use super::sampling::Sampled;
 use super::stats::Span;
-use crate::ncu::communication::is_communication;
+use crate::load::communication::is_communication;
 
-/// Calls that are kept of a process; further ones are counted.
+/// Calls that are kept of a process, at most; further ones are counted.
 pub const MAX_CALLS: usize = 1 << 18;
+/// Calls that are kept of all processes of a run: each file has an equal share.
+pub const MAX_ALL_CALLS: usize = 1 << 21;
 /// Ranges of NCCL whose kernels may still come.
 const MAX_RANGES: usize = 1 << 18;
 /// Ranges that nodes of graphs were captured in, and those nodes.
 const MAX_CAPTURES: usize = 1 << 17;
 /// Communicators of a process.
 const MAX_COMMUNICATORS: usize = 1 << 12;
+/// Threads with an open group.
+const MAX_GROUPS: usize = 1 << 12;
 /// NVTX domain of NCCL.
 const NCCL: &[u8] = b"NCCL";
-
-/// A collective (or send, receive, group of them) as one process took part in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Call {
-    /// What it is.
-    pub operation: Operation,
-    /// Hash of its communicator; nothing where no field says it.
-    pub communicator: Option<u64>,
-    /// Size of its messages, bytes; nothing where no field says it.
-    pub bytes: Option<u64>,
-    /// Operations that were asked for: more than one in a group.
-    pub operations: u32,
-    /// Its kernels; all of their times are known.
-    pub kernels: u32,
-    /// Index of the device in the file.
-    pub device: u32,
-    /// Start of its first kernel, on the GPU clock, ns.
-    pub start_ns: u64,
-    /// End of its last kernel, on the GPU clock, ns.
-    pub end_ns: u64,
-    /// Stage that it was launched in.
-    pub stage: PathIndex,
-    /// Number of the instance of that stage.
-    pub instance: u32,
-    /// A graph replay launched it.
-    pub replayed: bool,
-}
-
-/// A communicator that the process is a member of, as its set-up says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Communicator {
-    /// Its hash.
-    pub hash: u64,
-    /// Its members, where that is said.
-    pub members: Option<u64>,
-    /// Which of them this process is, where that is said.
-    pub rank: Option<u64>,
-}
-
-/// What a process had to do with others.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Collectives {
-    /// Calls, in the order of the file.
-    pub calls: Vec<Call>,
-    /// Kernels of calls beyond those that are kept.
-    pub beyond: u64,
-    /// Communication kernels without valid times, in no call.
-    pub untimed: u64,
-    /// Communicators whose hash is known.
-    pub communicators: Vec<Communicator>,
-    /// NVTX ranges of the calls that create a communicator.
-    pub communicators_made: u64,
-}
 
 /// A range of NCCL, or one within it.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +46,8 @@ struct Known {
     rank: Option<u64>,
     /// Its first call.
     call: Option<u32>,
+    /// A group is open around it, so that it launches nothing.
+    in_group: bool,
 }
 
 /// A communication kernel.
@@ -104,6 +59,8 @@ pub(super) struct CommunicationKernel {
     pub(super) node: u64,
     pub(super) correlation: u64,
     pub(super) device: u32,
+    /// The innermost range that it was launched in.
+    pub(super) path: PathIndex,
     pub(super) stage: PathIndex,
     pub(super) instance: u32,
 }
@@ -127,9 +84,17 @@ pub(super) struct Gather {
     /// (range, correlation of a replay, device) -> its call.
     by_range: FxHashMap<(u64, u64, u32), u32>,
     found: Collectives,
+    /// Path of each call.
+    paths: Vec<PathIndex>,
+    limit: Option<usize>,
 }
 
 impl Gather {
+    /// Keeps at most `limit` calls.
+    pub(super) fn keep(&mut self, limit: usize) {
+        self.limit = Some(limit.min(MAX_CALLS));
+    }
+
     /// A string of the file, at `index`.
     pub(super) fn name(&mut self, index: u32, bytes: &[u8]) {
         if let Some(kind) = kind_of(bytes) {
@@ -162,7 +127,8 @@ impl Gather {
     /// A path whose innermost range has this name and domain.
     pub(super) fn path(&mut self, path: PathIndex, name: Option<u32>, domain: Option<u32>) {
         let of_nccl = domain.is_some_and(|domain| self.nccl.contains(&domain));
-        let kind = name.filter(|_| of_nccl).and_then(|name| self.kinds_by_name.get(&name));
+        let kind = name.and_then(|name| self.kinds_by_name.get(&name));
+        let kind = kind.filter(|kind| of_nccl || **kind == Kind::Lost);
         if let Some(&kind) = kind {
             self.kinds.insert(path, kind);
         }
@@ -179,6 +145,10 @@ impl Gather {
             }
             return;
         }
+        let kind = self.kinds.get(&path).copied();
+        if kind == Some(Kind::Lost) {
+            self.groups.remove(&open.thread);
+        }
         // Within a call, everything belongs to that call.
         let around = (open.parent != RANGE_OUTSIDE).then(|| self.known.get(&open.parent)).flatten();
         let around = around.filter(|known| known.kind != Kind::GroupStart);
@@ -186,19 +156,28 @@ impl Gather {
             self.insert(open.range, known);
             return;
         }
-        let Some(&kind) = self.kinds.get(&path) else { return };
+        let Some(kind) = kind else { return };
         let mut asked = Asked { operations: 1, ..Asked::default() };
         match kind {
             Kind::Operation(operation) => asked.operation = operation,
-            Kind::GroupStart => {
-                self.groups.entry(open.thread).or_default().start();
-            }
+            Kind::GroupStart => self.start_group(open.thread),
             Kind::GroupEnd => asked = self.end_group(open.thread).unwrap_or_default(),
             Kind::SetUp => self.found.communicators_made += 1,
+            Kind::Lost => return,
         }
         let (thread, owner) = (open.thread, open.range);
-        let known = Known { kind, thread, owner, asked, members: None, rank: None, call: None };
-        self.insert(open.range, known);
+        let in_group = self.groups.contains_key(&thread);
+        let (members, rank, call) = (None, None, None);
+        self.insert(
+            open.range,
+            Known { kind, thread, owner, asked, members, rank, call, in_group },
+        );
+    }
+
+    fn start_group(&mut self, thread: u32) {
+        if self.groups.len() < MAX_GROUPS || self.groups.contains_key(&thread) {
+            self.groups.entry(thread).or_default().start();
+        }
     }
 
     /// What the group that ends here asked for; nothing where another is around it.
@@ -238,6 +217,7 @@ impl Gather {
                 }
                 Some(Says::Members) => known.members = Some(value),
                 Some(Says::Rank) => known.rank = Some(value),
+                Some(Says::Peer) => known.asked.peer = Some(value),
                 None => {}
             }
         }
@@ -264,7 +244,7 @@ impl Gather {
                 }
             }
             Kind::SetUp => self.set_up(known),
-            Kind::GroupStart | Kind::GroupEnd => {}
+            Kind::GroupStart | Kind::GroupEnd | Kind::Lost => {}
         }
     }
 
@@ -272,8 +252,11 @@ impl Gather {
         let Some(hash) = known.asked.communicator else { return };
         let all = &mut self.found.communicators;
         let Known { members, rank, .. } = known;
-        if all.len() < MAX_COMMUNICATORS && all.iter().all(|known| known.hash != hash) {
-            all.push(Communicator { hash, members, rank });
+        if let Some(before) = all.iter_mut().find(|known| known.hash == hash) {
+            before.local = before.local.saturating_add(1);
+            self.found.communicators_made = self.found.communicators_made.saturating_sub(1);
+        } else if all.len() < MAX_COMMUNICATORS {
+            all.push(Communicator { hash, members, rank, local: 1 });
         }
     }
 
@@ -300,6 +283,7 @@ impl Gather {
             0 => (self.known.get(&kernel.range).map(|known| known.owner), 0),
             node => (self.nodes.get(&node).copied(), kernel.correlation),
         };
+        self.check_group(kernel);
         let key = owner.map(|owner| (owner, replay, device));
         let begun = key.and_then(|key| self.by_range.get(&key)).copied();
         if let Some(call) = begun.and_then(|call| self.found.calls.get_mut(call as usize)) {
@@ -308,7 +292,7 @@ impl Gather {
             call.end_ns = call.end_ns.max(span.end);
             return;
         }
-        if self.found.calls.len() >= MAX_CALLS {
+        if self.found.calls.len() >= self.limit() {
             self.found.beyond += 1;
             return;
         }
@@ -325,6 +309,7 @@ impl Gather {
         }
         let asked = asked.unwrap_or(Asked { operations: 1, ..Asked::default() });
         let named = asked.operation != Operation::Other;
+        self.paths.push(kernel.path);
         self.found.calls.push(Call {
             operation: if named { asked.operation } else { kernel.operation },
             communicator: asked.communicator,
@@ -337,12 +322,52 @@ impl Gather {
             stage: kernel.stage,
             instance: kernel.instance,
             replayed: node != 0,
+            weight: Sampled::default(),
         });
     }
 
-    /// All calls.
-    pub(super) fn finish(self) -> Collectives {
+    /// Nothing launches within a group. Where a kernel did, the end of the group was lost, and with
+    /// it the place of all that followed: the next group starts anew.
+    fn check_group(&mut self, CommunicationKernel { node, range, .. }: CommunicationKernel) {
+        let known = self.known.get_mut(&range).filter(|known| node == 0 && known.in_group);
+        if let Some(known) = known {
+            known.in_group = false;
+            self.groups.remove(&known.thread);
+        }
+    }
+
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(MAX_CALLS)
+    }
+
+    /// All calls. `sampled` tells of how many instances of a path the work was recorded.
+    pub(super) fn finish(mut self, sampled: impl Fn(PathIndex) -> Sampled) -> Collectives {
+        self.share_among_devices();
+        for (call, &path) in self.found.calls.iter_mut().zip(&self.paths) {
+            call.weight = sampled(path);
+        }
+        self.found.limit = self.limit() as u64;
         self.found
+    }
+
+    /// A group of a process with several GPUs holds the calls of all of them, and each GPU makes
+    /// its part.
+    fn share_among_devices(&mut self) {
+        let mut devices: FxHashMap<(u64, u64), u32> = FxHashMap::default();
+        for &(owner, replay, _) in self.by_range.keys() {
+            *devices.entry((owner, replay)).or_default() += 1;
+        }
+        for ((owner, replay, _), &call) in &self.by_range {
+            let devices = devices.get(&(*owner, *replay)).copied().unwrap_or(1);
+            let Some(call) = self.found.calls.get_mut(call as usize) else { continue };
+            if devices < 2 {
+                continue;
+            }
+            let even = call.operations.is_multiple_of(devices);
+            let bytes = call.bytes.filter(|bytes| even && bytes.is_multiple_of(devices.into()));
+            call.bytes = bytes.map(|bytes| bytes / u64::from(devices));
+            call.operations = if even { call.operations / devices } else { call.operations };
+        }
     }
 }
 

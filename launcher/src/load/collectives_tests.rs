@@ -21,6 +21,10 @@ const BYTES: u32 = 5;
 const HASH: u32 = 6;
 const MEMBERS: u32 = 7;
 const RANK: u32 = 8;
+const SEND: u32 = 20;
+const RECV: u32 = 21;
+const PEER: u32 = 22;
+const LOST: u32 = 23;
 
 /// A file with paths of the same numbers as their names.
 struct File(Gather);
@@ -29,22 +33,26 @@ impl File {
     fn new() -> Self {
         let mut gather = Gather::default();
         (0..).zip(NAMES).for_each(|(index, name)| gather.name(index, name));
-        for (index, name) in (20..).zip([b"ncclSend", b"ncclRecv"]) {
-            gather.name(index, name);
-        }
+        let more: [&[u8]; 4] = [b"ncclSend", b"ncclRecv", b"Peer rank", b"(lost)"];
+        (20..).zip(more).for_each(|(index, name)| gather.name(index, name));
         for path in [ALL_REDUCE, START, END, INIT, 20, 21] {
             gather.path(path, Some(path), Some(0));
         }
         // The same name in a domain of the user's.
         gather.path(31, Some(ALL_REDUCE), None);
+        gather.path(LOST, Some(LOST), None);
         Self(gather)
     }
 
     fn open(&mut self, range: u64, path: u32, parent: u64) -> &mut Self {
+        self.open_on(1, range, path, parent)
+    }
+
+    fn open_on(&mut self, thread: u32, range: u64, path: u32, parent: u64) -> &mut Self {
         let open = RangeOpen {
             range,
             path,
-            thread: 1,
+            thread,
             parent,
             start: MonoNs(0),
             start_end: false,
@@ -75,6 +83,12 @@ impl File {
         self.replayed(range, (start, end), 0, 1)
     }
 
+    fn kernel_on(&mut self, device: u32, range: u64, node: u64, correlation: u64) -> &mut Self {
+        let kernel = CommunicationKernel { device, ..at(range, (10, 20), node, correlation) };
+        self.0.kernel(kernel);
+        self
+    }
+
     fn replayed(
         &mut self,
         range: u64,
@@ -82,21 +96,26 @@ impl File {
         node: u64,
         correlation: u64,
     ) -> &mut Self {
-        self.0.kernel(CommunicationKernel {
-            operation: Operation::Broadcast,
-            span: Span { start, end },
-            range,
-            node,
-            correlation,
-            device: 0,
-            stage: 5,
-            instance: 2,
-        });
+        self.0.kernel(at(range, (start, end), node, correlation));
         self
     }
 
     fn calls(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.0.found.calls)
+    }
+}
+
+fn at(range: u64, (start, end): (u64, u64), node: u64, correlation: u64) -> CommunicationKernel {
+    CommunicationKernel {
+        operation: Operation::Broadcast,
+        span: Span { start, end },
+        range,
+        node,
+        correlation,
+        device: 0,
+        path: 6,
+        stage: 5,
+        instance: 2,
     }
 }
 
@@ -119,6 +138,7 @@ fn a_kernel_carries_the_fields_of_its_range_whenever_these_come() {
         stage: 5,
         instance: 2,
         replayed: false,
+        weight: Sampled::default(),
     };
     assert_eq!(calls, [call, Call { bytes: Some(8192), start_ns: 30, end_ns: 40, ..call }]);
 }
@@ -146,22 +166,38 @@ fn kernels_at_the_end_of_a_group_carry_what_the_group_asked_for() {
 fn sends_and_receives_with_everyone_are_an_all_to_all() {
     let mut file = File::new();
     file.call(1, INIT, &[(HASH, 7), (MEMBERS, 3), (RANK, 1)]);
-    let known = Communicator { hash: 7, members: Some(3), rank: Some(1) };
-    for (first, peers) in [(10, 3), (30, 1)] {
+    let known = Communicator { hash: 7, members: Some(3), rank: Some(1), local: 1 };
+    // To all, to all others, to one, and twice to a neighbour as rings of attention do.
+    let groups: [(u64, &[u64]); 4] = [(10, &[0, 1, 2]), (30, &[0, 2]), (50, &[0]), (70, &[2, 2])];
+    for (first, peers) in groups {
         file.call(first, START, &[]);
-        for peer in 0..peers {
-            file.call(first + 1 + 2 * peer, 20, &[(BYTES, 64), (HASH, 7)]);
-            file.call(first + 2 + 2 * peer, 21, &[(BYTES, 64), (HASH, 7)]);
+        for (place, &peer) in (0..).zip(peers) {
+            let fields = [(BYTES, 64), (HASH, 7), (PEER, peer)];
+            file.call(first + 1 + 2 * place, SEND, &fields);
+            file.call(first + 2 + 2 * place, RECV, &fields);
         }
         file.call(first + 19, END, &[]).kernel(first + 19, (first, first + 5));
     }
+    // As many as there are others, but nothing says to whom.
+    file.call(90, START, &[]);
+    for range in [91, 93] {
+        file.call(range, SEND, &[(BYTES, 64), (HASH, 7)]);
+        file.call(range + 1, RECV, &[(BYTES, 64), (HASH, 7)]);
+    }
+    file.call(99, END, &[]).kernel(99, (90, 95));
     assert_eq!(file.0.found.communicators, [known]);
     let calls = file.calls();
     let told: Vec<_> = calls.iter().map(|call| (call.operation, call.bytes)).collect();
     assert_eq!(
         told,
-        [(Operation::AllToAll, Some(64)), (Operation::SendRecv, Some(128))],
-        "to each of three 64 bytes; then only one pair"
+        [
+            (Operation::AllToAll, Some(64)),
+            (Operation::AllToAll, Some(64)),
+            (Operation::SendRecv, Some(128)),
+            (Operation::SendRecv, Some(256)),
+            (Operation::SendRecv, Some(256)),
+        ],
+        "64 bytes to each"
     );
 }
 
@@ -191,6 +227,86 @@ fn ranges_of_the_user_and_kernels_without_times_make_no_call_of_nccls() {
 }
 
 #[test]
+fn a_group_over_several_gpus_of_a_process_is_shared_among_them() {
+    let mut file = File::new();
+    file.call(1, START, &[]);
+    for device in 0..2 {
+        file.call(2 + device, ALL_REDUCE, &[(BYTES, 100), (HASH, 7)]);
+    }
+    file.call(5, END, &[]).kernel_on(0, 5, 0, 1).kernel_on(1, 5, 0, 1).kernel_on(1, 5, 0, 1);
+    // Three calls for two GPUs, captured in a graph: who made which is not known.
+    file.call(10, START, &[]);
+    for call in 0..3 {
+        file.call(11 + call, ALL_REDUCE, &[(BYTES, 100), (HASH, 7)]);
+    }
+    file.call(15, END, &[]).0.captured(900, 15);
+    file.kernel_on(0, 60, 900, 3).kernel_on(1, 60, 900, 3);
+    // The same graph once more, on one GPU.
+    file.kernel_on(0, 60, 900, 4);
+    let found = std::mem::take(&mut file.0).finish(|_| Sampled::default());
+    let told: Vec<_> = found.calls.iter().map(|c| (c.device, c.bytes, c.operations)).collect();
+    let one = |device| (device, Some(100), 1);
+    assert_eq!(told, [one(0), one(1), (0, None, 3), (1, None, 3), (0, Some(300), 3)]);
+}
+
+#[test]
+fn a_process_with_several_members_of_a_communicator_counts_them() {
+    let mut file = File::new();
+    for rank in 0..8 {
+        file.call(1 + rank, INIT, &[(HASH, 7), (MEMBERS, 8), (RANK, rank)]);
+    }
+    file.call(20, INIT, &[(HASH, 8), (MEMBERS, 2), (RANK, 0)]);
+    let told: Vec<_> = file.0.found.communicators.iter().map(|c| (c.hash, c.local)).collect();
+    assert_eq!(told, [(7, 8), (8, 1)]);
+    assert_eq!(file.0.found.communicators_made, 2);
+}
+
+#[test]
+fn calls_weigh_as_many_instances_as_their_path_stands_for() {
+    let mut file = File::new();
+    file.call(1, ALL_REDUCE, &[]).kernel(1, (10, 20));
+    let sampled = Sampled { instances: 16, recorded: 2 };
+    let of = |path| if path == 6 { sampled } else { Sampled::default() };
+    let found = std::mem::take(&mut file.0).finish(of);
+    assert_eq!(found.calls[0].weight, sampled);
+}
+
+#[test]
+fn a_group_whose_end_was_lost_spoils_no_later_one() {
+    let group = |file: &mut File, first: u64| {
+        file.call(first, START, &[]).call(first + 1, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]);
+        file.call(first + 2, END, &[]).kernel(first + 2, (first, first + 5));
+    };
+    // The collector says where it lost track.
+    let mut file = File::new();
+    file.call(1, START, &[]).open(2, LOST, 0).close(2);
+    group(&mut file, 10);
+    let told: Vec<_> = file.calls().iter().map(|call| (call.communicator, call.bytes)).collect();
+    assert_eq!(told, [(Some(7), Some(64))]);
+    // Where it says nothing, a kernel that ran within the group does.
+    let mut file = File::new();
+    file.call(1, START, &[]).call(2, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]).kernel(2, (1, 2));
+    group(&mut file, 10);
+    group(&mut file, 20);
+    let told: Vec<_> = file.calls().iter().map(|call| call.bytes).collect();
+    assert_eq!(told, [Some(64); 3]);
+}
+
+#[test]
+fn calls_beyond_the_share_of_a_file_are_counted() {
+    let mut file = File::new();
+    file.0.keep(2);
+    for range in 1..=3 {
+        file.call(range, ALL_REDUCE, &[]).kernel(range, (range, range + 1));
+    }
+    let found = std::mem::take(&mut file.0).finish(|_| Sampled::default());
+    assert_eq!((found.calls.len(), found.beyond, found.limit), (2, 1, 2));
+    file.0.keep(usize::MAX);
+    let found = std::mem::take(&mut file.0).finish(|_| Sampled::default());
+    assert_eq!(found.limit, MAX_CALLS as u64);
+}
+
+#[test]
 fn memory_is_bounded_whatever_comes() {
     let mut file = File::new();
     for range in 1..=(MAX_CALLS as u64 + 10) {
@@ -201,6 +317,10 @@ fn memory_is_bounded_whatever_comes() {
     for range in 1..1_000 {
         file.call(1 << 40 | range, if range < 500 { END } else { START }, &[]);
     }
+    for thread in 0..MAX_GROUPS as u32 + 10 {
+        file.open_on(thread, 1 << 41 | u64::from(thread), START, 0);
+    }
+    assert_eq!(file.0.groups.len(), MAX_GROUPS);
     assert_eq!((file.0.found.calls.len(), file.0.found.beyond), (MAX_CALLS, 10));
     assert!(file.0.known.len() <= MAX_RANGES && file.0.order.len() <= MAX_RANGES);
     assert!(file.0.nodes.len() <= MAX_CAPTURES && file.0.captures.len() <= MAX_CAPTURES);

@@ -3,8 +3,11 @@
 //! Nothing here knows how a report looks, and nothing here fails because of what a file holds:
 //! what cannot be used is counted or becomes a finding that names the file.
 
+mod between;
+mod call;
 pub mod clock;
 pub mod collectives;
+pub mod communication;
 pub mod devices;
 mod ids;
 mod instances;
@@ -12,6 +15,7 @@ pub mod libraries;
 pub mod names;
 mod nccl;
 pub mod operation;
+mod path_times;
 pub mod paths;
 pub mod ranges;
 mod roots;

@@ -1,6 +1,11 @@
 //! What NCCL's ranges and their fields mean, and what a group of its calls adds up to.
 
+use std::collections::BTreeSet;
+
 use super::operation::Operation;
+
+/// Peers of a group that are told apart.
+const MAX_PEERS: usize = 1 << 12;
 
 /// What a range of NCCL is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +15,8 @@ pub(super) enum Kind {
     GroupEnd,
     /// A communicator is made.
     SetUp,
+    /// What stood here was lost: a group may have ended unseen.
+    Lost,
 }
 
 /// What a field of a range says.
@@ -19,6 +26,7 @@ pub(super) enum Says {
     Communicator,
     Members,
     Rank,
+    Peer,
 }
 
 /// What the ranges of a call ask for.
@@ -28,6 +36,8 @@ pub(super) struct Asked {
     pub(super) communicator: Option<u64>,
     pub(super) bytes: Option<u64>,
     pub(super) operations: u32,
+    /// Who a send goes to, or a receive comes from.
+    pub(super) peer: Option<u64>,
 }
 
 /// Calls of a thread between the start and the end of a group.
@@ -35,8 +45,31 @@ pub(super) struct Asked {
 pub(super) struct Group {
     depth: u32,
     asked: Option<Asked>,
-    sends: u32,
-    receives: u32,
+    sends: Peers,
+    receives: Peers,
+}
+
+/// Sends of a group, or receives.
+#[derive(Debug, Default)]
+struct Peers {
+    calls: u64,
+    distinct: BTreeSet<u64>,
+}
+
+impl Peers {
+    fn add(&mut self, peer: Option<u64>) {
+        self.calls = self.calls.saturating_add(1);
+        if self.distinct.len() < MAX_PEERS {
+            self.distinct.extend(peer);
+        }
+    }
+
+    /// Whether each call has a peer of its own, and all `members` are among them but perhaps the
+    /// process itself.
+    fn are_all(&self, members: u64) -> bool {
+        let distinct = self.distinct.len() as u64;
+        distinct == self.calls && (distinct == members || distinct + 1 == members)
+    }
 }
 
 impl Group {
@@ -55,12 +88,14 @@ impl Group {
     pub(super) fn asked(self, members: impl Fn(u64) -> Option<u64>) -> Option<Asked> {
         let mut asked = self.asked?;
         let members = asked.communicator.and_then(members).filter(|&members| members > 1);
-        let (sends, pairs) = (u64::from(self.sends), self.sends == self.receives);
-        let to_all = members.is_some_and(|all| sends == all || sends + 1 == all);
-        if asked.operation == Operation::SendRecv && pairs && to_all {
-            // Frameworks make it so: to everyone (else), and from everyone (else).
+        let with_all =
+            members.is_some_and(|all| self.sends.are_all(all) && self.receives.are_all(all));
+        if asked.operation == Operation::SendRecv && with_all {
+            // Frameworks make it so: to everyone (else), and from everyone (else). As many sends
+            // need not be that: a ring sends several messages to one neighbour.
             asked.operation = Operation::AllToAll;
-            asked.bytes = asked.bytes.map(|bytes| bytes / (2 * sends).max(1));
+            let calls = self.sends.calls.saturating_add(self.receives.calls);
+            asked.bytes = asked.bytes.map(|bytes| bytes / calls.max(1));
         }
         Some(asked)
     }
@@ -73,8 +108,11 @@ impl Group {
         let is_pair = |operation| {
             matches!(operation, Operation::Send | Operation::Recv | Operation::SendRecv)
         };
-        self.sends = self.sends.saturating_add((operation == Operation::Send).into());
-        self.receives = self.receives.saturating_add((operation == Operation::Recv).into());
+        match operation {
+            Operation::Send => self.sends.add(call.peer),
+            Operation::Recv => self.receives.add(call.peer),
+            _ => {}
+        }
         let Some(sum) = &mut self.asked else {
             self.asked = Some(call);
             return;
@@ -96,6 +134,7 @@ pub(super) fn kind_of(name: &[u8]) -> Option<Kind> {
     match name {
         b"ncclGroupStart" => Some(Kind::GroupStart),
         b"ncclGroupEnd" => Some(Kind::GroupEnd),
+        b"(lost)" => Some(Kind::Lost),
         _ if name.starts_with(b"ncclCommInit") || name.starts_with(b"ncclCommSplit") => {
             Some(Kind::SetUp)
         }
@@ -118,6 +157,7 @@ pub(super) fn says_of(name: &[u8]) -> Option<Says> {
         }
         b"noofranks" | b"numberofranks" | b"nranks" => Some(Says::Members),
         b"rank" => Some(Says::Rank),
+        b"peerrank" => Some(Says::Peer),
         _ => None,
     }
 }

@@ -118,7 +118,7 @@ impl Operation {
     }
 
     /// What a communication kernel does, by its name, mangled or not.
-    pub(super) fn of_kernel(name: &[u8]) -> Self {
+    pub(crate) fn of_kernel(name: &[u8]) -> Self {
         let plain: Vec<u8> =
             name.iter().filter(|byte| **byte != b'_').map(u8::to_ascii_lowercase).collect();
         let holds = |part: &str| plain.windows(part.len()).any(|found| found == part.as_bytes());

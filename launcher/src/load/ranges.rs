@@ -7,26 +7,30 @@
 //! ranges, the paths and the windows of [`instances`](super::instances) and
 //! [`roots`](super::roots), not by the number of instances.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen};
 
 use super::clock::ClockMap;
 use super::instances::{Entry, Instances, NO_ROOT};
+use super::path_times::HostTimes;
+pub use super::path_times::PathTimes;
 use super::paths::{PathIndex, Paths};
 pub use super::roots::{JoinedWindows, StageTimes, WarmTimes};
 use super::roots::{OPEN, Roots};
-use super::sampling::Sampled;
-use super::series::Series;
 use super::stats::Span;
 
-/// Host times of instances that are kept one by one, over all paths of a file.
-const EXACT_TIMES: usize = 1 << 20;
+/// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.
+const MAX_CLOSING: usize = 1 << 8;
 
 /// An instance that is open.
 #[derive(Clone, Copy, Debug)]
 struct Open {
+    /// Identifier that it was first given.
+    first: u64,
+    /// Identifier of the open range that it goes on for; 0: of none.
+    goes_on: u64,
     start: u64,
     path: PathIndex,
     root: u32,
@@ -35,33 +39,6 @@ struct Open {
     counted: bool,
     /// Whether it was recorded, where not everything is; nothing: it was not asked for.
     sampled: Option<bool>,
-}
-
-/// How often and how long a path was open.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PathTimes {
-    /// Instances, closed or not.
-    pub instances: u64,
-    /// Instances that were never closed.
-    pub unclosed: u64,
-    /// Host time of all closed instances and continuations, ns; nothing where none was closed.
-    pub host_total_ns: Option<u64>,
-    /// Host time of the first closed instance, ns.
-    pub host_first_ns: Option<u64>,
-    /// Host time of each closed instance but the first, ns.
-    pub host_warm_ns: Series,
-    /// Instances whose GPU work was recorded, closed or not; nothing: that of all was.
-    pub recorded: Option<u64>,
-    /// Instances that were asked for, where not everything is recorded, and those of them that
-    /// `STAGE2_SAMPLE` took.
-    pub sampled: Sampled,
-}
-
-/// A path, and when its first closed instance started.
-#[derive(Debug, Default)]
-struct Timed {
-    times: PathTimes,
-    first_start: u64,
 }
 
 /// Where a piece of GPU work belongs.
@@ -87,12 +64,12 @@ pub struct RangeFaults {
 pub struct Ranges {
     known: Instances,
     open: FxHashMap<u64, Open>,
-    /// Continued identifier -> the identifier it goes on as.
+    /// Continued identifier -> the identifier it goes on as, while that is open.
     continued: HashMap<u64, u64>,
+    /// What closed last, and when. The collector closes a range before it lets it go on.
+    closing: VecDeque<(Open, u64)>,
     roots: Roots,
-    paths: HashMap<PathIndex, Timed>,
-    /// Host times that are kept one by one.
-    exact_times: usize,
+    times: HostTimes,
     /// What was wrong.
     pub faults: RangeFaults,
 }
@@ -108,12 +85,14 @@ impl Ranges {
     pub fn open(&mut self, record: &RangeOpen, path: PathIndex, defined: bool, paths: &Paths) {
         self.faults.undefined += u64::from(!defined);
         let counted = record.continues == 0;
-        if !counted {
-            if let Some(open) = self.same_path(record.continues, path) {
-                self.continued.insert(record.continues, record.range);
+        let (mut first, mut goes_on) = (record.range, 0);
+        if counted {
+            self.end_closing();
+        } else {
+            if let Some(open) = self.same_path(record, path) {
                 return self.insert(record.range, open);
             }
-            self.go_on(record);
+            (first, goes_on) = self.go_on(record);
         }
         let node = paths.node(path);
         let start = record.start.0.min(OPEN - 1);
@@ -124,15 +103,31 @@ impl Ranges {
         };
         let is_root = around.is_none();
         let root = around.unwrap_or_else(|| self.roots.open(node.top, start, counted, sampled));
-        self.paths.entry(path).or_default().times.instances += u64::from(counted);
-        self.insert(record.range, Open { start, path, root, is_root, counted, sampled });
+        self.times.opened(path, counted);
+        let open = Open { first, goes_on, start, path, root, is_root, counted, sampled };
+        self.insert(record.range, open);
     }
 
-    /// Takes out an open instance that goes on under its own path, as one does that loses a range
-    /// of a library around it: for the reader of a report nothing happened to it.
-    fn same_path(&mut self, range: u64, path: PathIndex) -> Option<Open> {
-        self.open.get(&range).filter(|open| open.path == path)?;
-        self.open.remove(&range)
+    /// Takes out an instance that goes on under its own path, as one does that loses a range of a
+    /// library around it: for the reader of a report nothing happened to it.
+    fn same_path(&mut self, record: &RangeOpen, path: PathIndex) -> Option<Open> {
+        let range = record.continues;
+        if self.open.get(&range).is_some_and(|open| open.path == path) {
+            let open = self.open.remove(&range)?;
+            self.continue_as(&open, record);
+            return Some(Open { goes_on: range, ..open });
+        }
+        let is_it = |&(open, end): &(Open, u64)| {
+            open.first == range && open.path == path && end == record.start.0
+        };
+        let at = self.closing.iter().position(is_it)?;
+        self.closing.remove(at).map(|(open, _)| open)
+    }
+
+    /// Lets closings of the identifier that `record` continues, which was open as `open`, mean it.
+    fn continue_as(&mut self, open: &Open, record: &RangeOpen) {
+        self.continued.remove(&open.goes_on);
+        self.continued.insert(record.continues, record.range);
     }
 
     fn insert(&mut self, range: u64, open: Open) {
@@ -192,15 +187,17 @@ impl Ranges {
         None
     }
 
-    fn go_on(&mut self, record: &RangeOpen) {
-        if self.open.contains_key(&record.continues) {
-            self.continued.insert(record.continues, record.range);
+    /// Ends what goes on under another path. Gives the identifier that it was first given, and the
+    /// one that may still be closed in its place.
+    fn go_on(&mut self, record: &RangeOpen) -> (u64, u64) {
+        if let Some(&open) = self.open.get(&record.continues) {
             self.end(record.continues, record.start);
-        } else if self.known.get(record.continues).is_some() {
-            self.continued.insert(record.continues, record.range);
-        } else {
-            self.faults.undefined += 1;
+            self.continue_as(&open, record);
+            return (open.first, record.continues);
         }
+        // The collector has closed it, and will close this one by its own identifier.
+        self.faults.undefined += u64::from(self.known.get(record.continues).is_none());
+        (record.continues, 0)
     }
 
     /// A range closed. Closing a continued range closes what it goes on as.
@@ -218,61 +215,42 @@ impl Ranges {
         }
     }
 
-    /// Ends what is open under this identifier; false where nothing is.
+    /// Ends what is open under this identifier, unless it goes on at once; false where nothing is.
     fn end(&mut self, id: u64, end: MonoNs) -> bool {
         let Some(open) = self.open.remove(&id) else { return false };
-        let end = end.0.min(OPEN - 1).max(open.start);
+        self.continued.remove(&open.goes_on);
+        if self.closing.back().is_some_and(|&(_, before)| before != end.0) {
+            self.end_closing();
+        }
+        if self.closing.len() >= MAX_CLOSING
+            && let Some((open, end)) = self.closing.pop_front()
+        {
+            self.ended(&open, end);
+        }
+        self.closing.push_back((open, end.0));
+        true
+    }
+
+    /// What closed did not go on.
+    fn end_closing(&mut self) {
+        while let Some((open, end)) = self.closing.pop_front() {
+            self.ended(&open, end);
+        }
+    }
+
+    fn ended(&mut self, open: &Open, end: u64) {
+        let end = end.min(OPEN - 1).max(open.start);
         if open.is_root
             && let Some(root) = self.roots.get_mut(open.root)
         {
             root.end = end;
         }
-        let path = self.paths.entry(open.path).or_default();
-        path.sample(&open);
-        let ns = end - open.start;
-        let times = &mut path.times;
-        times.host_total_ns = Some(times.host_total_ns.unwrap_or(0).saturating_add(ns));
-        if open.counted {
-            let warm = match times.host_first_ns.replace(ns) {
-                None => {
-                    path.first_start = open.start;
-                    return true;
-                }
-                // The first is the one that started first.
-                Some(first) if open.start < path.first_start => {
-                    path.first_start = open.start;
-                    first
-                }
-                Some(first) => {
-                    times.host_first_ns = Some(first);
-                    ns
-                }
-            };
-            self.exact_times += usize::from(times.host_warm_ns.push(warm));
-            if self.exact_times > EXACT_TIMES {
-                self.fold_times();
-            }
-        }
-        true
-    }
-
-    /// Keeps fewer times one by one, of the paths with the most of them.
-    fn fold_times(&mut self) {
-        let mut limit = EXACT_TIMES / 8;
-        while self.exact_times > EXACT_TIMES / 2 {
-            limit /= 4;
-            let series = self.paths.values_mut().map(|path| &mut path.times.host_warm_ns);
-            self.exact_times = series.fold(0, |kept, series| {
-                series.fold(limit);
-                kept + series.kept()
-            });
-        }
+        self.times.ended(open.path, (open.start, end), open.counted, open.sampled);
     }
 
     fn never_closed(&mut self, open: &Open) {
-        let path = self.paths.entry(open.path).or_default();
-        path.times.unclosed += u64::from(open.counted);
-        path.sample(open);
+        self.continued.remove(&open.goes_on);
+        self.times.never_closed(open.path, open.counted, open.sampled);
     }
 
     /// Where work of the instance `range` belongs; nothing where it is not defined, or closed so
@@ -308,6 +286,7 @@ impl Ranges {
 
     /// Sums up what no more work can come for. `clock` ties the clocks as far as the file says.
     pub fn settle(&mut self, clock: &ClockMap) {
+        self.end_closing();
         self.roots.settle(clock);
     }
 
@@ -318,31 +297,53 @@ impl Ranges {
         clock: &ClockMap,
     ) -> (HashMap<PathIndex, PathTimes>, HashMap<PathIndex, StageTimes>, Option<JoinedWindows>)
     {
+        self.end_closing();
         for open in std::mem::take(&mut self.open).into_values() {
             self.never_closed(&open);
         }
-        let gated = self.roots.gated;
-        let times = |(path, Timed { mut times, .. })| {
-            times.recorded = gated.then_some(times.sampled.recorded);
-            (path, times)
-        };
-        let paths = self.paths.into_iter().map(times).collect();
+        let paths = self.times.finish(self.roots.gated);
         let (stages, joined) = self.roots.finish(clock);
         (paths, stages, joined)
     }
 }
 
-impl Timed {
-    fn sample(&mut self, open: &Open) {
-        if let Some(recorded) = open.sampled.filter(|_| open.counted) {
-            self.times.sampled.add(Sampled { instances: 1, recorded: recorded.into() });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::path_times::EXACT_TIMES;
     use super::*;
+
+    #[test]
+    fn what_goes_on_takes_no_memory_once_it_is_closed() {
+        let (mut ranges, paths) = (Ranges::default(), Paths::default());
+        let open = |ranges: &mut Ranges, range, path, start, continues| {
+            let record = RangeOpen {
+                range,
+                path,
+                thread: 1,
+                parent: RANGE_OUTSIDE,
+                start: MonoNs(start),
+                start_end: false,
+                category: 0,
+                payload: None,
+                continues,
+            };
+            ranges.open(&record, path, true, &paths);
+        };
+        for at in 0..1_000u64 {
+            let range = 1 + 4 * at;
+            // As the collector writes it under the same path and another, and as a reader does.
+            open(&mut ranges, range, 1, at, 0);
+            ranges.close(range, MonoNs(at));
+            open(&mut ranges, range + 1, 1, at, range);
+            ranges.close(range + 1, MonoNs(at));
+            open(&mut ranges, range + 2, 2, at, range);
+            open(&mut ranges, range + 3, 3, at, range + 2);
+            ranges.close(range + 3, MonoNs(at));
+        }
+        assert_eq!((ranges.continued.len(), ranges.open.len()), (0, 0));
+        assert!(ranges.closing.len() <= MAX_CLOSING);
+        assert_eq!(ranges.faults, RangeFaults::default());
+    }
 
     #[test]
     fn a_million_instances_are_kept_as_distributions() {
@@ -368,7 +369,8 @@ mod tests {
             assert_eq!(ranges.place(range).map(|place| place.path), Some(path));
             ranges.close(range, MonoNs(start.0 + ns));
         }
-        assert!(ranges.open.is_empty() && ranges.exact_times <= EXACT_TIMES);
+        ranges.end_closing();
+        assert!(ranges.open.is_empty() && ranges.times.exact() <= EXACT_TIMES);
         assert_eq!(ranges.faults, RangeFaults::default());
         let (times, stages, _) = ranges.finish(&ClockMap::default());
         assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 1_058_576);

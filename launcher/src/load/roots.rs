@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use stage2_figures::Unions;
 use stage2_spool::{GpuNs, MonoNs};
 
+use super::between::Between;
 use super::clock::ClockMap;
 use super::paths::PathIndex;
 use super::series::Series;
@@ -15,7 +16,6 @@ use super::stats::Span;
 
 /// Instances of stages that are kept before the older half is summed up.
 const WINDOW: usize = 1 << 20;
-
 /// Kernel counts of instances that are kept one by one, over all stages of a file.
 const EXACT_COUNTS: usize = 1 << 20;
 
@@ -31,7 +31,9 @@ pub struct StageTimes {
     pub window_ns: Option<u64>,
     /// Kernels of each instance.
     pub kernels_per_instance: Series,
-    /// All of that without the first, cold instance; nothing where that one cannot be told apart.
+    /// Of the short gaps in its work, the time between windows, ns.
+    pub between_ns: u64,
+    /// The same without the first, cold instance; nothing where that one cannot be told apart.
     pub warm: Option<WarmTimes>,
 }
 
@@ -72,6 +74,8 @@ pub(super) struct Root {
     kernels: u64,
     first_ns: u64,
     last_ns: u64,
+    /// Some of its work took time.
+    worked: bool,
 }
 
 /// All instances of stages of one file.
@@ -108,6 +112,7 @@ struct Stage {
     warm: WarmTimes,
     warm_windows: Option<usize>,
     warm_missing: bool,
+    between: Between,
     /// Some instances were not recorded.
     in_part: bool,
 }
@@ -153,10 +158,19 @@ impl Roots {
         // One that goes on under another path belongs to the instance before.
         let ordinal = if counted { known.opened } else { known.opened.saturating_sub(1) };
         known.opened = known.opened.saturating_add(counted.into());
-        let (kernels, first_ns, last_ns) = (0, u64::MAX, 0);
-        let end = OPEN;
-        let root =
-            Root { stage, start, end, counted, sampled, cold, ordinal, kernels, first_ns, last_ns };
+        let root = Root {
+            stage,
+            start,
+            end: OPEN,
+            counted,
+            sampled,
+            cold,
+            ordinal,
+            kernels: 0,
+            first_ns: u64::MAX,
+            last_ns: 0,
+            worked: false,
+        };
         self.latest.push(root);
         self.base.wrapping_add((self.latest.len() - 1) as u32)
     }
@@ -220,6 +234,7 @@ impl Roots {
             let times = StageTimes {
                 window_ns: window_ns.filter(|_| !stage.window_missing),
                 kernels_per_instance: stage.kernels_per_instance,
+                between_ns: stage.between.finish(),
                 // Of a part the numbers above leave the cold instance out already, if it is not
                 // in it.
                 warm: warm.filter(|_| !stage.in_part),
@@ -253,6 +268,8 @@ impl Roots {
             Some((start, end)) => {
                 let union = *stage.windows.get_or_insert_with(|| unions.create());
                 unions.add(union, start, end);
+                let work = (root.first_ns, root.last_ns);
+                stage.between.add((start, end), root.worked.then_some(work));
             }
             None => stage.window_missing = true,
         }
@@ -281,6 +298,7 @@ impl Root {
         if span.valid() {
             self.first_ns = self.first_ns.min(span.start);
             self.last_ns = self.last_ns.max(span.end);
+            self.worked |= span.start < span.end;
         }
     }
 
@@ -297,9 +315,9 @@ impl Root {
 }
 
 impl Stage {
-    /// Adds an instance to the warm ones; whether it is one. There are none where the first in the file is not the
-    /// first in time, where its GPU work overlaps that of others, where an instance was never
-    /// closed or goes on as another range, and where the clocks cannot be tied together.
+    /// Adds an instance to the warm ones; whether it is one. There are none where the first in the
+    /// file is not the first in time, where its GPU work overlaps that of others, where an instance
+    /// was never closed or goes on as another range, and where the clocks cannot be tied together.
     fn add_warm(&mut self, root: &Root, window: Option<(u64, u64)>, unions: &mut Unions) -> bool {
         let whole = root.counted && root.end != OPEN && window.is_some();
         if root.cold && whole {

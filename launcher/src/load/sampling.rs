@@ -33,9 +33,46 @@ impl Sampled {
     }
 }
 
+/// A sum of recorded figures, each scaled to all instances of its path: rounded once, at the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// In units of 2^-32.
+    sum: u128,
+}
+
+impl Estimate {
+    /// Adds what was recorded in instances of which `sampled` tells how many stand for how many.
+    pub fn add(&mut self, recorded: u64, sampled: Sampled) {
+        let (instances, of) = match sampled.is_part() {
+            true => (u128::from(sampled.instances), u128::from(sampled.recorded)),
+            false => (1, 1),
+        };
+        let scaled = u128::from(recorded) * instances;
+        let whole = (scaled / of).min(u128::from(u64::MAX));
+        self.sum = self.sum.saturating_add((whole << 32) + ((scaled % of) << 32) / of);
+    }
+
+    /// The sum.
+    pub fn get(self) -> u64 {
+        u64::try_from(self.sum.saturating_add(1 << 31) >> 32).unwrap_or(u64::MAX)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_estimate_is_rounded_once() {
+        let mut sum = Estimate::default();
+        (0..6).for_each(|_| sum.add(1, Sampled { instances: 16, recorded: 3 }));
+        assert_eq!(sum.get(), 32, "six times 5.33, and not six times 5");
+        sum.add(u64::MAX, Sampled { instances: u64::MAX, recorded: 1 });
+        assert_eq!(sum.get(), u64::MAX);
+        let mut whole = Estimate::default();
+        whole.add(u64::MAX, Sampled::default());
+        assert_eq!(whole.get(), u64::MAX);
+    }
 
     #[test]
     fn sums_are_scaled_and_nothing_is_made_up() {

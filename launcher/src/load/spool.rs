@@ -8,6 +8,7 @@ use std::thread;
 
 use stage2_spool::{Ending, ReadError, Reader};
 
+use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::libraries::LibraryDomains;
 use super::{Capture, FileEnding, ProcessCapture, Tally};
 use crate::finding::{Finding, Severity};
@@ -55,9 +56,10 @@ type Loaded = (usize, Option<ProcessCapture>, Vec<Finding>);
 pub fn load_files(files: &[PathBuf], libraries: &LibraryDomains) -> Capture {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
+    let calls = MAX_ALL_CALLS / files.len().max(1);
     let work = || {
         while let Some((index, path)) = take(&next, files) {
-            let (process, findings) = load_file(path, libraries);
+            let (process, findings) = load_share(path, libraries, calls);
             // A poisoned lock still guards a whole list: an entry is added in one step.
             let mut results = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             results.push((index, process, findings));
@@ -128,11 +130,20 @@ pub fn load_file(
     path: &Path,
     libraries: &LibraryDomains,
 ) -> (Option<ProcessCapture>, Vec<Finding>) {
+    load_share(path, libraries, MAX_CALLS)
+}
+
+/// The same with room for so many calls of collectives.
+fn load_share(
+    path: &Path,
+    libraries: &LibraryDomains,
+    calls: usize,
+) -> (Option<ProcessCapture>, Vec<Finding>) {
     let mut reader = match Reader::open(path) {
         Ok(reader) => reader,
         Err(error) => return (None, vec![refused(&error)]),
     };
-    let mut tally = Tally::new(libraries.clone());
+    let mut tally = Tally::new(libraries.clone()).keep_calls(calls);
     let mut findings = Vec::new();
     for record in reader.by_ref() {
         match record {
@@ -183,5 +194,25 @@ fn no_folder(folder: &Path, error: &std::io::Error) -> Finding {
         what: format!("{}: cannot be listed: {error}", text::visible_path(folder)),
         why: "the collector's files are looked for there".to_owned(),
         remedy: "name the folder of a run, and check that it may be read".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_spool::{Process, Record, Writer};
+
+    #[test]
+    fn files_share_the_calls_of_collectives_that_a_run_keeps() {
+        let folder = tempfile::tempdir().expect("folder");
+        for pid in 0..16 {
+            let file = fs::File::create(folder.path().join(format!("{pid}.s2t"))).expect("file");
+            let mut writer = Writer::new(file).expect("a header");
+            writer.write(&Record::Process(Process { pid, ..Process::default() }));
+            writer.flush().expect("a disk");
+        }
+        let capture = load_folder(folder.path());
+        let limits: Vec<u64> = capture.processes.iter().map(|p| p.collectives.limit).collect();
+        assert_eq!(limits, [MAX_ALL_CALLS as u64 / 16; 16]);
     }
 }

@@ -97,6 +97,12 @@ impl Tally {
         Self { ranges: Ranges::with_window(window), libraries, ..Self::default() }
     }
 
+    /// Keeps at most `limit` calls of collectives.
+    pub(crate) fn keep_calls(mut self, limit: usize) -> Self {
+        self.collectives.keep(limit);
+        self
+    }
+
     /// Groups of GPU work so far: memory grows with them.
     pub(crate) fn groups(&self) -> usize {
         self.stats.len()
@@ -269,6 +275,7 @@ impl Tally {
                 node,
                 correlation,
                 device,
+                path,
                 stage,
                 instance,
             });

@@ -10,6 +10,8 @@ use stage2_figures::text;
 
 /// Files that a finding names.
 const FILES_NAMED: usize = 3;
+/// Meta key: fields of NVTX payloads that were left out.
+const META_FIELDS_LEFT_OUT: &str = "ranges.fields_left_out";
 
 /// A count that, where it is not zero, is a finding.
 struct Check {
@@ -170,6 +172,7 @@ pub(super) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> 
     findings.extend(filters(captures));
     findings.extend(samples(captures));
     findings.extend(children::findings(captures));
+    findings.extend(payloads(captures));
     findings.extend(when(
         Severity::Warning,
         captures.iter().filter(|c| c.process.is_none()).map(|c| c.file.as_str()),
@@ -307,6 +310,18 @@ fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
         };
         let severity = if remedy.is_empty() { Severity::Note } else { Severity::Warning };
         Some(Finding::new(severity, what, why, remedy))
+    })
+}
+
+fn payloads(captures: &[ProcessCapture]) -> Option<Finding> {
+    let fields = children::sum(captures, META_FIELDS_LEFT_OUT);
+    (fields > 0).then(|| {
+        Finding::new(
+            Severity::Note,
+            format!("fields of NVTX payloads left out: {}", count(fields)),
+            "they lie behind pointers, in arrays or unions, or beyond what is kept of a payload",
+            "nothing, unless bytes of collectives are missing; then report it",
+        )
     })
 }
 

@@ -181,7 +181,7 @@ fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels) -> Ve
     rows
 }
 
-/// Whether no GPU work of a process means that there was none, as against that nobody looked.
+/// Whether an absence of GPU work means that none ran, not that none was recorded.
 pub(crate) fn gpu_recorded(process: &ProcessCapture) -> bool {
     process.counts.gpu_records() > 0 || !process.meta.contains_key(META_GPU_OFF)
 }

@@ -2,9 +2,10 @@
 //!
 //! Demanglers spell one kernel differently. Names are compared by what they have in common
 //! ([`comparable`]), together with grid and block where the capture has them, and only where that
-//! leaves one kernel: what could be two is joined with neither.
+//! leaves one kernel, among the rows and among those of the capture: what could be two is joined
+//! with neither.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use stage2_figures::comparable;
 
@@ -47,8 +48,14 @@ impl<'r> Rows<'r> {
         rows
     }
 
-    fn find(&self, demangled: &str, shape: Option<Shape>) -> Option<&'r str> {
-        let key = comparable(demangled);
+    /// The mangled name of a kernel of a capture, whose other names are not like it if it is `alone`.
+    fn find(
+        &self,
+        demangled: &str,
+        shape: Option<Shape>,
+        alone: &HashSet<Compared>,
+    ) -> Option<&'r str> {
+        let (key, shape) = Some((comparable(demangled), shape)).filter(|k| alone.contains(k))?;
         let found = match shape {
             Some(shape) => self.by_shape.get(&(key, shape)),
             None => self.by_name.get(&key),
@@ -58,6 +65,19 @@ impl<'r> Rows<'r> {
             Some(Found::Several) | None => None,
         }
     }
+}
+
+/// What is compared of a name.
+type Compared = (String, Option<Shape>);
+
+/// Those names of a capture, as they are compared, that stand for one name of it.
+fn alone<'t>(names: impl Iterator<Item = (&'t str, Option<Shape>)>) -> HashSet<Compared> {
+    let mut all: HashMap<Compared, Found<'t>> = HashMap::new();
+    for (name, shape) in names {
+        add(&mut all, (comparable(name), shape), name);
+    }
+    all.retain(|_, found| matches!(found, Found::One(_)));
+    all.into_keys().collect()
 }
 
 fn add<'r, K: std::hash::Hash + Eq>(map: &mut HashMap<K, Found<'r>>, key: K, mangled: &'r str) {
@@ -80,11 +100,11 @@ impl Joined {
         (found > 0).then(|| {
             let left = match lost {
                 0 => String::new(),
-                lost => format!("; {} more fit none, or several", count(lost)),
+                lost => format!("; {} more matched no kernel, or more than one", count(lost)),
             };
             Finding::new(
                 Severity::Note,
-                format!("{} demangled names of {tool} were joined by their normalised names, {by}{left}", count(found)),
+                format!("{} demangled names of {tool} were matched by normalised name, {by}{left}", count(found)),
                 "demanglers differ: return types, parameters, namespaces and types of literals were \
                  left out of the comparison",
                 remedy,
@@ -97,13 +117,20 @@ impl Joined {
 pub(crate) fn of_ncu(report: &mut Report, tables: &mut NcuTables) {
     let mut joined = Joined::default();
     let rows = Rows::of(report);
-    let exact = |name: &str| report.kernel_names.iter().any(|known| known.mangled == name);
+    let exact: HashSet<&str> =
+        report.kernel_names.iter().map(|known| known.mangled.as_str()).collect();
+    let names = tables.kernels.iter().map(|kernel| {
+        let key = &kernel.key;
+        (key.kernel.as_str(), Some((key.grid, key.block)))
+    });
+    let demangled = |name: &str| !exact.contains(name) && is_demangled(name);
+    let alone = alone(names.filter(|(name, _)| demangled(name)));
     for kernel in &mut tables.kernels {
         let key = &mut kernel.key;
-        if exact(&key.kernel) || !is_demangled(&key.kernel) {
+        if !demangled(&key.kernel) {
             continue;
         }
-        match rows.find(&key.kernel, Some((key.grid, key.block))) {
+        match rows.find(&key.kernel, Some((key.grid, key.block)), &alone) {
             Some(mangled) => {
                 key.kernel = mangled.to_owned();
                 joined.found += 1;
@@ -119,17 +146,19 @@ pub(crate) fn of_ncu(report: &mut Report, tables: &mut NcuTables) {
 pub(crate) fn of_nsys(report: &mut Report, captures: &mut [NsysTables]) {
     let mut joined = Joined::default();
     let rows = Rows::of(report);
-    for kernel in captures.iter_mut().flat_map(|tables| &mut tables.kernels) {
-        if kernel.naming != Naming::Demangled {
-            continue;
-        }
-        match rows.find(&kernel.name, kernel.grid.zip(kernel.block)) {
-            Some(mangled) => {
-                kernel.name = mangled.to_owned();
-                kernel.naming = Naming::Mangled;
-                joined.found += 1;
+    for tables in captures {
+        let demangled = tables.kernels.iter().filter(|k| k.naming == Naming::Demangled);
+        let names = demangled.map(|k| (k.name.as_str(), k.grid.zip(k.block)));
+        let alone = alone(names);
+        for kernel in tables.kernels.iter_mut().filter(|k| k.naming == Naming::Demangled) {
+            match rows.find(&kernel.name, kernel.grid.zip(kernel.block), &alone) {
+                Some(mangled) => {
+                    kernel.name = mangled.to_owned();
+                    kernel.naming = Naming::Mangled;
+                    joined.found += 1;
+                }
+                None => joined.lost += 1,
             }
-            None => joined.lost += 1,
         }
     }
     let remedy =
@@ -150,49 +179,104 @@ mod tests {
     use crate::report::model::{KernelRow, Launch};
     use stage2_figures::kernel_name;
 
-    const BLOCK: [u32; 3] = [32, 1, 1];
+    const A: &str = "_ZN1a1kIfEEvv";
+    const B: &str = "_ZN1b1kIfEEvv";
+    const GRID: [u32; 3] = [4, 1, 1];
+    const BLOCK: [u32; 3] = [128, 1, 1];
 
-    /// Rows of `a::k(int)` with 1 and 2 blocks, and of `b::k(int)`, whose name compares as the same,
-    /// with 2 and 3.
-    fn report() -> Report {
-        let (a, b) = (kernel_name(b"_ZN1a1kEi"), kernel_name(b"_ZN1b1kEi"));
-        assert_eq!(comparable(&a.demangled), comparable(&b.demangled));
-        let row = |(name_index, blocks)| {
-            let launch = Some(Launch { grid: [blocks, 1, 1], block: BLOCK, ..Launch::default() });
-            KernelRow { name_index, launch, ..KernelRow::default() }
+    /// A report whose rows hold these kernels, each with a grid of its own.
+    fn report(kernels: &[(&str, [u32; 3])]) -> Report {
+        let launch = |grid| Some(Launch { grid, block: BLOCK, ..Launch::default() });
+        let row = |(name_index, &(_, grid)): (usize, &(&str, [u32; 3]))| KernelRow {
+            name_index,
+            launch: launch(grid),
+            ..KernelRow::default()
         };
-        let kernels = [(0, 1), (0, 2), (1, 2), (1, 3)].map(row).to_vec();
-        Report { kernel_names: vec![a, b], kernels, ..Report::default() }
+        Report {
+            kernel_names: kernels.iter().map(|(name, _)| kernel_name(name.as_bytes())).collect(),
+            kernels: kernels.iter().enumerate().map(row).collect(),
+            ..Report::default()
+        }
     }
 
-    /// The name that a kernel of so many blocks gets, from ncu and from nsys. Both say the name in
-    /// another way than our demangler.
-    fn joined(blocks: u32) -> [String; 2] {
-        let (mut report, grid) = (report(), [blocks, 1, 1]);
-        let name = "void k(int)".to_owned();
-        let key = Key { kernel: name.clone(), grid, block: BLOCK, device: 0 };
-        let kernels = vec![KernelCounters { key, ..KernelCounters::default() }];
-        let mut ncu = NcuTables { kernels, ..NcuTables::default() };
-        of_ncu(&mut report, &mut ncu);
-        let (grid, block) = (Some(grid), Some(BLOCK));
-        let kernel = Kernel { name, naming: Naming::Demangled, grid, block, ..Kernel::default() };
-        let mut nsys = [NsysTables { kernels: vec![kernel], ..NsysTables::default() }];
-        of_nsys(&mut report, &mut nsys);
-        [ncu.kernels[0].key.kernel.clone(), nsys[0].kernels[0].name.clone()]
+    /// The names of nsys after the join, with their naming, and what is said of it.
+    fn joined(
+        mut report: Report,
+        kernels: &[(&str, Option<[u32; 3]>)],
+    ) -> (Vec<(String, Naming)>, Option<String>) {
+        let kernel = |&(name, grid): &(&str, Option<[u32; 3]>)| Kernel {
+            name: name.into(),
+            naming: Naming::Demangled,
+            grid,
+            block: grid.map(|_| BLOCK),
+            ..Kernel::default()
+        };
+        let kernels = kernels.iter().map(kernel).collect();
+        let mut captures = [NsysTables { kernels, ..NsysTables::default() }];
+        of_nsys(&mut report, &mut captures);
+        let [tables] = captures;
+        let names = tables.kernels.into_iter().map(|kernel| (kernel.name, kernel.naming)).collect();
+        (names, report.findings.pop().map(|finding| finding.what))
+    }
+
+    fn found(name: &str) -> (String, Naming) {
+        (name.to_owned(), Naming::Mangled)
+    }
+
+    fn lost(name: &str) -> (String, Naming) {
+        (name.to_owned(), Naming::Demangled)
     }
 
     #[test]
-    fn names_that_compare_as_the_same_are_told_apart_by_grid_and_block() {
-        assert_eq!(joined(1), ["_ZN1a1kEi"; 2]);
-        assert_eq!(joined(3), ["_ZN1b1kEi"; 2]);
-        assert_eq!(joined(4), ["void k(int)"; 2], "no kernel ran so");
+    fn another_spelling_of_one_kernel_is_that_kernel() {
+        let (names, what) = joined(report(&[(A, GRID)]), &[("k<float>()", Some(GRID))]);
+        assert_eq!(names, [found(A)]);
+        let what = what.expect("it is said");
+        assert!(what.starts_with("1 demangled names of nsys were matched by normalised"), "{what}");
+        // Of another grid it may be another kernel.
+        let (names, _) = joined(report(&[(A, GRID)]), &[("k<float>()", Some([9, 1, 1]))]);
+        assert_eq!(names, [lost("k<float>()")]);
     }
 
     #[test]
-    fn what_could_be_two_kernels_is_joined_with_neither() {
-        assert_eq!(joined(2), ["void k(int)"; 2]);
-        // Without a configuration, both names fit.
-        let report = report();
-        assert_eq!(Rows::of(&report).find("void k(int)", None), None);
+    fn what_could_be_two_kernels_of_the_rows_is_joined_with_neither() {
+        let two = || report(&[(A, GRID), (B, GRID)]);
+        assert_eq!(joined(two(), &[("k<float>()", Some(GRID))]).0, [lost("k<float>()")]);
+        // The grid tells them apart.
+        let apart = report(&[(A, GRID), (B, [9, 1, 1])]);
+        let (names, what) = joined(apart, &[("k<float>()", Some(GRID)), ("k<float>()", None)]);
+        assert_eq!(names, [found(A), lost("k<float>()")]);
+        assert!(
+            what.is_some_and(|what| what.ends_with("1 more matched no kernel, or more than one"))
+        );
+    }
+
+    #[test]
+    fn two_kernels_of_the_capture_are_not_one_of_the_rows() {
+        let (a, b) = ("void a::k<float>()", "void b::k<float>()");
+        for grid in [Some(GRID), None] {
+            let (names, what) = joined(report(&[(A, GRID)]), &[(a, grid), (b, grid)]);
+            assert_eq!((names, what), (vec![lost(a), lost(b)], None), "{grid:?}");
+        }
+        // On another grid the other one is no question.
+        let (names, _) = joined(report(&[(A, GRID)]), &[(a, Some(GRID)), (b, Some([9, 1, 1]))]);
+        assert_eq!(names, [found(A), lost(b)]);
+    }
+
+    #[test]
+    fn names_of_ncu_are_joined_in_the_same_way() {
+        let (a, b) = ("void a::k<float>()", "void b::k<float>()");
+        let of = |names: &[&str]| {
+            let kernel = |name: &&str| KernelCounters {
+                key: Key { kernel: (*name).into(), grid: GRID, block: BLOCK, device: 0 },
+                ..KernelCounters::default()
+            };
+            let kernels = names.iter().map(kernel).collect();
+            let mut tables = NcuTables { kernels, ..NcuTables::default() };
+            of_ncu(&mut report(&[(A, GRID)]), &mut tables);
+            tables.kernels.into_iter().map(|kernel| kernel.key.kernel).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[a]), [A]);
+        assert_eq!(of(&[a, b]), [a, b]);
     }
 }

@@ -70,7 +70,7 @@ impl Stages {
             let stage = self.stages.entry(mapping.path(path)).or_default();
             stage.gpu_recorded |= gpu_recorded;
             stage.busy_ns = stage.busy_ns.saturating_add(captured.busy.busy_ns);
-            stage.short_gaps_ns = stage.short_gaps_ns.saturating_add(captured.busy.short_gaps_ns);
+            stage.short_gaps_ns = stage.short_gaps_ns.saturating_add(short_gaps_ns(captured));
             stage.late_ns = stage.late_ns.saturating_add(captured.busy.late_ns);
             for (&device, busy) in &captured.by_device {
                 let sum = stage.busy_by_device.entry(mapping.device(device)).or_default();
@@ -127,6 +127,13 @@ impl Stages {
     }
 }
 
+/// Short gaps in the work of a stage, as far as they lie in its windows: between these it may be the
+/// turn of another stage.
+fn short_gaps_ns(stage: &StageCapture) -> u64 {
+    let between_ns = stage.times.as_ref().map_or(0, |times| times.between_ns);
+    stage.busy.short_gaps_ns.saturating_sub(between_ns)
+}
+
 impl Warm {
     fn take(&mut self, times: Option<WarmTimes>, stage: &StageCapture) {
         let Some(times) = times else {
@@ -140,7 +147,7 @@ impl Warm {
         // The work of the first instance overlaps no other's: that was looked at.
         let busy_ns = stage.busy.busy_ns.saturating_sub(stage.cold_busy.busy_ns);
         self.busy_ns = self.busy_ns.saturating_add(busy_ns);
-        let (all, cold) = (stage.busy.short_gaps_ns, stage.cold_busy.short_gaps_ns);
+        let (all, cold) = (short_gaps_ns(stage), stage.cold_busy.short_gaps_ns);
         self.short_gaps_ns = self.short_gaps_ns.saturating_add(all.saturating_sub(cold));
     }
 

@@ -99,12 +99,12 @@ pub(crate) fn explain(report: &mut Report) {
             format!("{stage} is one stage, loading and warm-up included; steps are {}", steps.label)
         }
         (None, true) => format!(
-            "{stage} is one stage, loading and warm-up included; no steps are given, because no \
-             period of its kernels is certain"
+            "{stage} is one stage, loading and warm-up included; no steps are reported: its kernels \
+             show no clear repeating pattern"
         ),
         (None, false) => format!(
-            "{stage} is one stage; no steps are given, because its source has sums of kernels and \
-             not their order"
+            "{stage} is one stage; no steps are reported: its source has totals per kernel, not \
+             their order"
         ),
     };
     let python = match report.run.command.as_deref().and_then(<[String]>::first) {
@@ -132,9 +132,9 @@ pub(crate) fn explain(report: &mut Report) {
 
 /// Whether the rows come from records that stand in the order of their launches.
 fn has_sequence(report: &Report) -> bool {
-    let whole = |label: &Origin| report.source == label.label();
-    whole(&Origin::Collector)
-        || (whole(&Origin::Nsys) && report.kernels.iter().any(|row| row.times.p50_ns.is_some()))
+    let is_from = |label: &Origin| report.source == label.label();
+    is_from(&Origin::Collector)
+        || (is_from(&Origin::Nsys) && report.kernels.iter().any(|row| row.times.p50_ns.is_some()))
 }
 
 /// `python`, `/usr/bin/python3.12`, `torchrun` and the like.

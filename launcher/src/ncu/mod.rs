@@ -7,7 +7,6 @@
 
 pub mod available;
 pub mod command;
-pub mod communication;
 pub mod config;
 pub mod coverage;
 pub mod expression;

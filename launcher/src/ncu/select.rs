@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use stage2_figures::{kernel_name, text};
 use wildmatch::WildMatch;
 
-use super::communication::is_communication;
 use super::config::Ncu;
 use super::nvtx::Label;
 use crate::finding::{Finding, Severity};
+use crate::load::communication::is_communication;
 
 /// Length of the longest expression, in bytes. Linux takes 128 KiB in one argument; the rest is left
 /// to what a user adds and to expression engines that grow with it.

@@ -7,8 +7,7 @@ use crate::load::collectives::{Call, Communicator};
 use crate::load::paths::PathIndex;
 use stage2_spool::GpuNs;
 
-/// A capture whose clocks are tied once does not say how far they drift: then arrivals are taken to
-/// be off by this much, ns.
+/// Assumed clock error of a capture with a single anchor, which says nothing about drift, ns.
 const UNKNOWN_SPREAD_NS: u64 = 100_000;
 /// Reading two clocks takes about this long, ns.
 const READING_NS: u64 = 1_000;
@@ -35,6 +34,8 @@ pub(super) struct ProcessCalls {
     pub(super) error_ns: u64,
     /// Only some instances of ranges were recorded.
     pub(super) gated: bool,
+    /// Further calls were made than are kept.
+    pub(super) cut: bool,
 }
 
 /// A call: index of its process, and its own.
@@ -53,7 +54,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Takes the calls of `process`. Calls whose times cannot be put on the clock of the host are
-    /// left out; their number is returned.
+    /// left out; the number of their kernels is returned.
     pub(super) fn take(
         &mut self,
         process: &mut ProcessCapture,
@@ -64,7 +65,8 @@ impl Calls {
         let host = process.process.as_ref().map(|p| p.host.clone());
         let host = *self.hosts.entry(host).or_insert(next);
         let clock = &process.clock;
-        let all = found.calls.len();
+        let kernels = |calls: &[Call]| calls.iter().map(|call| u64::from(call.kernels)).sum();
+        let all: u64 = kernels(&found.calls);
         let on_host = |mut call: Call| {
             let end_ns = clock.mono(GpuNs(call.end_ns))?.0;
             call.start_ns = clock.mono(GpuNs(call.start_ns))?.0.min(end_ns);
@@ -73,7 +75,7 @@ impl Calls {
             Some(call)
         };
         let calls: Vec<Call> = found.calls.into_iter().filter_map(on_host).collect();
-        let left_out = (all - calls.len()) as u64;
+        let left_out = all.saturating_sub(kernels(&calls));
         self.processes.push(ProcessCalls {
             calls,
             communicators: found.communicators,
@@ -81,6 +83,7 @@ impl Calls {
             host,
             error_ns: clock.spread_ns().unwrap_or(UNKNOWN_SPREAD_NS).max(READING_NS),
             gated: process.gated,
+            cut: found.beyond > 0,
         });
         left_out
     }

@@ -15,6 +15,8 @@ struct Family {
     world_size: Option<&'static str>,
 }
 
+const SLURM: &str = "SLURM_PROCID";
+
 /// In the order in which they are believed: torchrun under srun sets its own beside Slurm's.
 const FAMILIES: [Family; 6] = [
     Family {
@@ -43,12 +45,22 @@ const FAMILIES: [Family; 6] = [
     },
     Family { source: "PMIX_RANK", rank: "env.PMIX_RANK", local_rank: None, world_size: None },
     Family {
-        source: "SLURM_PROCID",
+        source: SLURM,
         rank: "env.SLURM_PROCID",
         local_rank: Some("env.SLURM_LOCALID"),
         world_size: Some("env.SLURM_NTASKS"),
     },
 ];
+
+/// A member of a communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    hash: u64,
+    rank: u64,
+    members: u64,
+}
+
+const NCCL: &str = "NCCL communicator";
 
 /// A process's place in its job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +69,8 @@ pub(super) struct Identity {
     pub(super) local_rank: Option<u64>,
     pub(super) world_size: Option<u64>,
     pub(super) source: Option<&'static str>,
+    /// What NCCL says of the largest communicator in which the process is one member.
+    communicator: Option<Place>,
     /// Another process has the rank; this one was started by it, or does nothing on a GPU.
     pub(super) inherited: bool,
     /// Kernels, and whether some of them communicate: who works is the rank.
@@ -70,8 +84,15 @@ impl Identity {
     pub(super) fn of(process: &ProcessCapture) -> Self {
         let number = |key: &str| process.meta.get(key)?.trim().parse::<u64>().ok();
         let calls = &process.collectives.calls;
-        let base = Identity {
+        // One that has a GPU for each of several members has the rank of none of them.
+        let own = process.collectives.communicators.iter().filter(|known| known.local == 1);
+        let largest = own.max_by_key(|known| known.members);
+        let communicator = largest.and_then(|known| {
+            Some(Place { hash: known.hash, rank: known.rank?, members: known.members? })
+        });
+        let mut base = Identity {
             communicates: !calls.is_empty(),
+            communicator,
             kernels: process.counts.kernels,
             file: process.file.clone(),
             ..Identity::default()
@@ -86,18 +107,27 @@ impl Identity {
                 ..base
             };
         }
-        // Engines that number their workers by arguments tell NCCL.
-        let communicators = &process.collectives.communicators;
-        let largest = communicators.iter().max_by_key(|known| known.members);
-        match largest.and_then(|known| known.rank.zip(known.members)) {
-            Some((rank, members)) => Identity {
-                rank: Some(rank),
-                world_size: Some(members),
-                source: Some("NCCL communicator"),
-                ..base
-            },
-            None => base,
-        }
+        base.take_from_communicator();
+        base
+    }
+
+    /// Engines that number their workers by arguments tell NCCL.
+    fn take_from_communicator(&mut self) {
+        let Some(place) = self.communicator else { return };
+        self.forget_rank();
+        (self.rank, self.world_size) = (Some(place.rank), Some(place.members));
+        self.source = Some(NCCL);
+    }
+
+    fn forget_rank(&mut self) {
+        (self.rank, self.local_rank, self.world_size, self.source) = (None, None, None, None);
+    }
+
+    /// The job that its rank is one of, as far as that is known: ranks of different communicators
+    /// are not the same.
+    fn job(&self) -> Option<u64> {
+        let place = self.communicator.filter(|_| self.source == Some(NCCL));
+        place.map(|place| place.hash)
     }
 
     /// It counts as a rank of the job.
@@ -118,6 +148,7 @@ pub(super) struct Job {
 pub(super) fn settle(identities: &mut [Identity]) -> Job {
     let mut job = Job::default();
     forget_batch_script(identities);
+    number_by_communicator(identities);
     refuse_impossible(identities, &mut job.findings);
     give_to_workers(identities, &mut job.findings);
     let ranks: BTreeSet<u64> =
@@ -131,7 +162,7 @@ pub(super) fn settle(identities: &mut [Identity]) -> Job {
         job.findings.push(Finding::new(
             Severity::Warning,
             format!("processes disagree on the number of ranks: {}", sizes.join(", ")),
-            "they are of different jobs, or some were told wrongly; the largest is taken",
+            "they belong to different jobs, or a launcher set a wrong size; the largest is used",
             "merge the captures of one job at a time",
         ));
     }
@@ -148,15 +179,46 @@ pub(super) fn settle(identities: &mut [Identity]) -> Job {
     job
 }
 
-/// The script of a Slurm batch job is told that it is rank 0 of all tasks, and so is what it runs
-/// without `srun`: one such process makes no job of several ranks.
+/// The script of a Slurm batch job is told that it is rank 0 of all tasks, and so is everything that
+/// it runs without `srun`: where there is no other rank, Slurm says nothing about the job.
 fn forget_batch_script(identities: &mut [Identity]) {
-    let mut ranks = identities.iter_mut().filter(|identity| identity.rank.is_some());
-    if let (Some(only), None) = (ranks.next(), ranks.next())
-        && only.source == Some("SLURM_PROCID")
-        && only.rank == Some(0)
-    {
-        (only.rank, only.local_rank, only.world_size, only.source) = (None, None, None, None);
+    let of_slurm = |identity: &&mut Identity| identity.source == Some(SLURM);
+    if identities.iter_mut().filter(of_slurm).all(|identity| identity.rank == Some(0)) {
+        for identity in identities.iter_mut().filter(of_slurm) {
+            identity.forget_rank();
+            identity.take_from_communicator();
+        }
+    }
+}
+
+/// Workers that an engine spawns inherit the variables of the one task that it runs in: where
+/// several that communicate claim one rank, and NCCL tells them apart, what NCCL says counts.
+fn number_by_communicator(identities: &mut [Identity]) {
+    let mut claims: BTreeMap<(&str, u64), Vec<usize>> = BTreeMap::new();
+    for (at, identity) in identities.iter().enumerate() {
+        if let Some(claim) = identity.source.zip(identity.rank) {
+            claims.entry(claim).or_default().push(at);
+        }
+    }
+    for claimed in claims.into_values() {
+        let of = |at: &usize| identities.get(*at).filter(|identity| identity.communicates);
+        let workers: Vec<&Identity> = claimed.iter().filter_map(of).collect();
+        let places: BTreeSet<(u64, u64)> = workers
+            .iter()
+            .filter_map(|worker| worker.communicator.filter(|place| place.rank < place.members))
+            .map(|place| (place.hash, place.rank))
+            .collect();
+        if workers.len() < 2 || places.len() < workers.len() {
+            continue;
+        }
+        for at in claimed {
+            let Some(identity) = identities.get_mut(at) else { continue };
+            if identity.communicates {
+                identity.take_from_communicator();
+            } else {
+                identity.inherited = true;
+            }
+        }
     }
 }
 
@@ -176,7 +238,7 @@ fn refuse_impossible(identities: &mut [Identity], findings: &mut Vec<Finding>) {
                 "there is no such rank: the process is shown without one",
                 "look at the variables that the job launcher sets",
             ));
-            (identity.rank, identity.world_size) = (None, None);
+            identity.forget_rank();
         }
     }
 }
@@ -184,13 +246,13 @@ fn refuse_impossible(identities: &mut [Identity], findings: &mut Vec<Finding>) {
 /// Workers of a rank inherit its variables: the one that communicates, or has the most kernels, is
 /// the rank.
 fn give_to_workers(identities: &mut [Identity], findings: &mut Vec<Finding>) {
-    let mut by_rank: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    let mut by_rank: BTreeMap<(u64, Option<u64>), Vec<usize>> = BTreeMap::new();
     for (at, identity) in identities.iter().enumerate() {
-        if let Some(rank) = identity.rank {
-            by_rank.entry(rank).or_default().push(at);
+        if let Some(rank) = identity.rank.filter(|_| !identity.inherited) {
+            by_rank.entry((rank, identity.job())).or_default().push(at);
         }
     }
-    for (rank, mut claimed) in by_rank.into_iter().filter(|(_, all)| all.len() > 1) {
+    for ((rank, _), mut claimed) in by_rank.into_iter().filter(|(_, all)| all.len() > 1) {
         let weight = |at: &usize| identities.get(*at).map(|i| (i.communicates, i.kernels));
         claimed.sort_by_key(|at| std::cmp::Reverse(weight(at)));
         let communicating: Vec<&str> = claimed
@@ -203,11 +265,7 @@ fn give_to_workers(identities: &mut [Identity], findings: &mut Vec<Finding>) {
         if shared > 1 {
             findings.push(Finding::new(
                 Severity::Warning,
-                format!(
-                    "{} processes say that they are rank {}",
-                    count(shared as u64),
-                    count(rank)
-                ),
+                format!("{} processes claim rank {}", count(shared as u64), count(rank)),
                 format!("all of them communicate: {}", communicating.join(", ")),
                 "merge the captures of one job at a time",
             ));
@@ -221,94 +279,5 @@ fn give_to_workers(identities: &mut [Identity], findings: &mut Vec<Finding>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn process(file: &str, facts: &[(&str, &str)], kernels: u64) -> Identity {
-        let mut capture = crate::load::Tally::default().finish();
-        capture.file = file.to_owned();
-        capture.counts.kernels = kernels;
-        let facts = facts.iter().map(|&(name, value)| (format!("env.{name}"), value.to_owned()));
-        capture.meta.extend(facts);
-        Identity::of(&capture)
-    }
-
-    fn ranks(identities: &[Identity]) -> Vec<(Option<u64>, Option<u64>, bool)> {
-        identities.iter().map(|i| (i.rank, i.local_rank, i.inherited)).collect()
-    }
-
-    #[test]
-    fn every_launcher_is_understood_and_torchrun_wins_over_slurm() {
-        let slurm = [("SLURM_PROCID", "5"), ("SLURM_LOCALID", "1"), ("SLURM_NTASKS", "8")];
-        let torchrun = [("RANK", "6"), ("LOCAL_RANK", "2"), ("WORLD_SIZE", "8")];
-        let mut all = [
-            process("a", &[slurm, torchrun].concat(), 1),
-            process("b", &slurm, 1),
-            process(
-                "c",
-                &[
-                    ("OMPI_COMM_WORLD_RANK", "7"),
-                    ("OMPI_COMM_WORLD_LOCAL_RANK", "3"),
-                    ("OMPI_COMM_WORLD_SIZE", "8"),
-                    ("PMIX_RANK", "7"),
-                ],
-                1,
-            ),
-            process("d", &[("PMI_RANK", "0"), ("PMI_SIZE", "8"), ("MPI_LOCALRANKID", "0")], 1),
-        ];
-        let job = settle(&mut all);
-        let some = |rank, local| (Some(rank), Some(local), false);
-        assert_eq!(ranks(&all), [some(6, 2), some(5, 1), some(7, 3), some(0, 0)]);
-        assert_eq!((job.seen, job.expected), (4, Some(8)));
-        assert_eq!(job.findings.len(), 1);
-        assert_eq!(job.findings[0].what, "ranks seen: 4 of 8");
-    }
-
-    #[test]
-    fn workers_that_inherit_the_variables_are_not_the_rank() {
-        let facts = [("RANK", "0"), ("WORLD_SIZE", "1")];
-        let mut all =
-            [process("worker", &facts, 0), process("trainer", &facts, 90), process("w", &facts, 2)];
-        let job = settle(&mut all);
-        assert_eq!(all.each_ref().map(|i| i.inherited), [true, false, true]);
-        assert_eq!((job.seen, job.expected, job.findings.len()), (1, Some(1), 0));
-    }
-
-    #[test]
-    fn two_that_communicate_as_one_rank_are_said() {
-        let facts = [("RANK", "0"), ("WORLD_SIZE", "2")];
-        let mut all = [process("a", &facts, 1), process("b", &facts, 1)];
-        all.iter_mut().for_each(|identity| identity.communicates = true);
-        let job = settle(&mut all);
-        assert_eq!(all.each_ref().map(|i| i.inherited), [false, false]);
-        assert!(job.findings[0].what.contains("2 processes say that they are rank 0"));
-    }
-
-    #[test]
-    fn impossible_ranks_are_none_and_said() {
-        let mut all = [
-            process("a", &[("RANK", "4000000000"), ("WORLD_SIZE", "2")], 1),
-            process("b", &[("RANK", "2"), ("WORLD_SIZE", "2")], 1),
-            process("c", &[("RANK", "1"), ("WORLD_SIZE", "2")], 1),
-            process("d", &[("RANK", "x"), ("WORLD_SIZE", "0")], 1),
-        ];
-        let job = settle(&mut all);
-        assert_eq!(all.each_ref().map(|i| i.rank), [None, None, Some(1), None]);
-        let what: Vec<&str> = job.findings.iter().map(|f| f.what.as_str()).collect();
-        assert_eq!(
-            what,
-            [
-                "a says that it is rank 4,000,000,000 of 2",
-                "b says that it is rank 2 of 2",
-                "ranks seen: 1 of 2"
-            ]
-        );
-    }
-
-    #[test]
-    fn a_batch_script_of_slurm_is_no_job_of_ranks() {
-        let mut all = [process("a", &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")], 1)];
-        let job = settle(&mut all);
-        assert_eq!((all[0].rank, job.seen, job.findings.len()), (None, 0, 0));
-    }
-}
+#[path = "identity_tests.rs"]
+mod tests;

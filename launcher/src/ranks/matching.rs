@@ -2,12 +2,12 @@
 //!
 //! With the hash of a communicator, the n-th call of an operation in it is the same collective on
 //! every member. Without, it is the n-th of an operation and size in an instance of a stage, and the
-//! group is taken to be all ranks. Only where the counts of all members agree; else nothing is
-//! matched, and the reason is said.
+//! group is taken to be all ranks. Only where the counts of all members agree, or where the later
+//! calls of a member were not kept; else nothing is matched, and the reason is said.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::calls::{CallId, Calls, Member};
+use super::calls::{CallId, Calls, Member, ProcessCalls};
 use crate::load::operation::Operation;
 use crate::report::numbers::count;
 
@@ -26,12 +26,15 @@ type Sequences = BTreeMap<Member, Vec<CallId>>;
 pub(super) struct Matching {
     /// Calls of one collective each, one of every member, in the order of members.
     pub(super) sets: Vec<Vec<CallId>>,
-    /// Collectives whose group is not known by a hash: indices into `sets` up to here are.
+    /// Sets from this index on were matched without a communicator hash.
     pub(super) unnamed_from: usize,
     /// Calls that were not matched, and an index into `reasons`.
     pub(super) unmatched: Vec<(CallId, usize)>,
     pub(super) reasons: Vec<String>,
 }
+
+const NOT_PAIRED: &str = "sends and receives are not matched with each other";
+const CUT: &str = "the calls are beyond those that are kept of a process";
 
 /// What a communicator is known to be.
 #[derive(Debug, Default)]
@@ -61,6 +64,10 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching {
             ids.sort_by_key(|&id| calls.get(id).map(|call| (call.start_ns, call.end_ns)));
         }
         match key {
+            Key::Communicator(_, Operation::Send | Operation::Recv)
+            | Key::Unnamed(Operation::Send | Operation::Recv, _) => {
+                matching.refuse(sequences.into_values().flatten(), NOT_PAIRED);
+            }
             Key::Communicator(hash, _) => {
                 match known.get(&hash).map_or(Ok(0), |known| known.members()) {
                     Ok(members) => matching.take(calls, sequences, members),
@@ -103,7 +110,7 @@ impl Known {
                 count(expected)
             )),
             Some(expected) => Err(format!(
-                "{} GPUs used a communicator of {} members",
+                "{} GPUs were seen in a communicator of {}",
                 count(seen),
                 count(expected)
             )),
@@ -134,8 +141,8 @@ fn unnamed_group(
         }
         None if seen < 2 => Err("only one rank was recorded".to_owned()),
         None if several || known.values().any(|known| is_part(&known)) => Err(
-            "the job has several communicators, and the capture does not say which one was used \
-             (NCCL 2.26 and later say it)"
+            "the job has several communicators, and these calls name none (NCCL names its own from \
+             2.26 on; kernels of other libraries never do)"
                 .to_owned(),
         ),
         None => Ok(seen),
@@ -145,11 +152,19 @@ fn unnamed_group(
 impl Matching {
     /// Matches over the whole run, or, where the counts differ, in each instance of a stage.
     fn take(&mut self, calls: &Calls, sequences: Sequences, members: u64) {
+        let any = |is: fn(&ProcessCalls) -> bool| {
+            let mut processes = sequences.keys().map(|member| member.process as usize);
+            processes.any(|process| calls.processes.get(process).is_some_and(is))
+        };
         // Of a sample, the same instances need not have been recorded everywhere.
-        let gated = sequences.keys().any(|member| {
-            calls.processes.get(member.process as usize).is_some_and(|process| process.gated)
-        });
+        let (gated, cut) = (any(|process| process.gated), any(|process| process.cut));
         if !gated && agree(&sequences, members).is_ok() {
+            self.zip(sequences);
+        } else if !gated && cut && sequences.len() as u64 == members {
+            // The first calls of everyone are there.
+            let common = sequences.values().map(Vec::len).min().unwrap_or(0);
+            let rest = sequences.values().flat_map(|ids| ids.iter().skip(common).copied());
+            self.refuse(rest, CUT);
             self.zip(sequences);
         } else {
             self.by_instance(calls, sequences, members);
@@ -198,15 +213,46 @@ fn agree(sequences: &Sequences, members: u64) -> Result<(), String> {
     let seen = sequences.len() as u64;
     match (seen < members, least == most) {
         (true, _) => Err(format!(
-            "only {} of {} members made the call in this stage instance, or in the run",
+            "only {} of {} members made this call in the same stage instance",
             count(seen),
             count(members)
         )),
         (false, false) => {
-            Err("the members made different numbers of calls, so that the n-th of one need not be \
-                 the n-th of another"
+            Err("members made different numbers of calls, so calls cannot be paired by position"
                 .to_owned())
         }
         (false, true) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::collectives::Call;
+    use crate::ranks::calls::ProcessCalls;
+
+    #[test]
+    fn what_was_cut_of_one_process_costs_no_match_of_what_was_kept() {
+        let call = |at: u64| Call {
+            operation: Operation::AllReduce,
+            communicator: Some(7),
+            start_ns: at,
+            end_ns: at + 1,
+            ..Call::default()
+        };
+        let of = |cuts: [bool; 2]| {
+            let mut calls = Calls::default();
+            for (count, cut) in [5, 8].into_iter().zip(cuts) {
+                let all = (0..count).map(call).collect();
+                calls.processes.push(ProcessCalls { calls: all, cut, ..ProcessCalls::default() });
+            }
+            let matching = matching(&calls, None);
+            let why = |&(id, why): &(CallId, usize)| (id.process, matching.reasons[why].clone());
+            let refused: Vec<_> = matching.unmatched.iter().map(why).collect();
+            (matching.sets.len(), refused)
+        };
+        assert_eq!(of([true, false]), (5, vec![(1, CUT.to_owned()); 3]));
+        let (sets, refused) = of([false, false]);
+        assert_eq!((sets, refused.len()), (0, 13), "nobody knows which calls are missing");
     }
 }

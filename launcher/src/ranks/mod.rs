@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::finding::{Finding, Severity};
 use crate::load::ProcessCapture;
+use crate::load::communication::is_communication;
 use crate::load::paths::PathIndex;
 use crate::load::stats::Work;
 use crate::merge::gpu_recorded;
-use crate::ncu::communication::is_communication;
 use crate::report::model::{ProcessRow, RankStageRow, Ranks};
 use crate::report::numbers::count;
 use calls::{Calls, Member};
@@ -36,6 +36,8 @@ pub(crate) struct Together {
     calls: Calls,
     wall_ahead_ns: BTreeMap<usize, i64>,
     kernels_left_out: u64,
+    /// Calls that are kept of a process.
+    calls_limit: u64,
 }
 
 /// What is kept of a process.
@@ -86,6 +88,7 @@ impl Together {
         let stages = stage_rows(process, &stage);
         self.processes.push(Process { row, devices, used, stages });
         let lost = process.collectives.beyond.saturating_add(process.collectives.untimed);
+        self.calls_limit = process.collectives.limit;
         let left_out = self.calls.take(process, stage);
         self.kernels_left_out = self.kernels_left_out.saturating_add(lost).saturating_add(left_out);
         let host = self.calls.processes.last().map_or(0, |process| process.host);
@@ -114,14 +117,16 @@ impl Together {
             findings.push(Finding::new(
                 Severity::Warning,
                 format!(
-                    "communication kernels that are in no collective: {}",
+                    "{} communication kernels belong to no collective in this report",
                     count(self.kernels_left_out)
                 ),
                 format!(
-                    "their times are not known, or more than {} calls of a process were recorded",
-                    count(crate::load::collectives::MAX_CALLS as u64)
+                    "their timestamps are missing, their file has no clock reading that ties GPU \
+                     and host, or the process made more than {} calls",
+                    count(self.calls_limit)
                 ),
-                "record fewer steps, or a part of them (STAGE2_SAMPLE, STAGE2_RANGES)",
+                "see the findings on clocks and timestamps; for the limit, sample (STAGE2_SAMPLE) \
+                 or name ranges (STAGE2_RANGES)",
             ));
         }
         let shares = rows::shares(&self.calls, &found);

@@ -7,6 +7,7 @@ use super::calls::{CallId, Calls, Member};
 use super::matching::Matching;
 use super::split::Collectives;
 use crate::load::operation::Operation;
+use crate::load::sampling::Estimate;
 use crate::report::model::{CollectiveRow, LateRow, UnmatchedRow};
 
 /// Who a member is, in words and by its rank.
@@ -18,15 +19,24 @@ pub(super) struct Who {
 
 type RowKey = (u32, Operation, Option<u64>);
 
-/// Sums of a [`CollectiveRow`].
+/// Sums of a [`CollectiveRow`]. Of a sample, estimates for all instances; bandwidth is over what was
+/// recorded.
 #[derive(Default)]
 struct Sums {
     members: BTreeSet<Member>,
-    row: CollectiveRow,
+    calls: Estimate,
+    replayed_calls: Estimate,
+    calls_without_bytes: Estimate,
+    bytes_least_most: Option<(u64, u64)>,
+    bytes_total: Estimate,
+    time_ns: Estimate,
+    matched_calls: Estimate,
+    waiting_ns: Option<Estimate>,
+    transfer_ns: Option<Estimate>,
     bus_bytes: f64,
     bus_ns: u64,
     bus_unknown: bool,
-    unmatched: BTreeMap<usize, u64>,
+    unmatched: BTreeMap<usize, Estimate>,
 }
 
 /// Collectives of each stage, longest time first within a stage.
@@ -37,21 +47,22 @@ pub(super) fn collective_rows(
     stage: impl Fn(u32) -> String,
 ) -> Vec<(u32, CollectiveRow)> {
     let key = |id: CallId| calls.get(id).map(|c| (c.stage, c.operation, c.communicator));
+    let weight = |id: CallId| calls.get(id).map(|call| call.weight).unwrap_or_default();
     let mut sums: BTreeMap<RowKey, Sums> = BTreeMap::new();
     for (id, call) in calls.ids() {
         let Some(key) = key(id) else { continue };
         let sum = sums.entry(key).or_default();
         sum.members.extend(calls.member(id));
-        let row = &mut sum.row;
-        row.calls += 1;
-        row.replayed_calls += u64::from(call.replayed);
-        row.time_ns = row.time_ns.saturating_add(call.end_ns - call.start_ns);
+        let weight = call.weight;
+        sum.calls.add(1, weight);
+        sum.replayed_calls.add(call.replayed.into(), weight);
+        sum.time_ns.add(call.end_ns.saturating_sub(call.start_ns), weight);
         match call.bytes {
-            None => row.calls_without_bytes += 1,
+            None => sum.calls_without_bytes.add(1, weight),
             Some(bytes) => {
-                row.bytes_min = Some(row.bytes_min.map_or(bytes, |least| least.min(bytes)));
-                row.bytes_max = row.bytes_max.max(Some(bytes));
-                row.bytes_total = Some(row.bytes_total.unwrap_or(0).saturating_add(bytes));
+                let (least, most) = sum.bytes_least_most.unwrap_or((bytes, bytes));
+                sum.bytes_least_most = Some((least.min(bytes), most.max(bytes)));
+                sum.bytes_total.add(bytes, weight);
             }
         }
     }
@@ -59,11 +70,10 @@ pub(super) fn collective_rows(
         let ids = || split.members.iter().map(|&(id, ..)| id);
         for &(id, waiting_ns, transfer_ns) in &split.members {
             let Some(sum) = key(id).and_then(|key| sums.get_mut(&key)) else { continue };
-            let row = &mut sum.row;
-            row.matched_calls += 1;
-            let plus = |sum: Option<u64>, ns| Some(sum.unwrap_or(0).saturating_add(ns));
-            row.waiting_ns = plus(row.waiting_ns, waiting_ns);
-            row.transfer_ns = plus(row.transfer_ns, transfer_ns);
+            let weight = weight(id);
+            sum.matched_calls.add(1, weight);
+            sum.waiting_ns.get_or_insert_default().add(waiting_ns, weight);
+            sum.transfer_ns.get_or_insert_default().add(transfer_ns, weight);
         }
         let Some(sum) = ids().next().and_then(key).and_then(|key| sums.get_mut(&key)) else {
             continue;
@@ -78,12 +88,12 @@ pub(super) fn collective_rows(
     }
     for id in found.whole.iter().flatten() {
         if let Some(sum) = key(*id).and_then(|key| sums.get_mut(&key)) {
-            sum.row.matched_calls += 1;
+            sum.matched_calls.add(1, weight(*id));
         }
     }
     for &(id, reason) in &matching.unmatched {
         if let Some(sum) = key(id).and_then(|key| sums.get_mut(&key)) {
-            *sum.unmatched.entry(reason).or_default() += 1;
+            sum.unmatched.entry(reason).or_default().add(1, weight(id));
         }
     }
     let finish = |((path, operation, communicator), sum): (RowKey, Sums)| {
@@ -95,11 +105,20 @@ pub(super) fn collective_rows(
             operation,
             communicator: communicator.map(|hash| format!("{hash:016x}")),
             members: sum.members.len() as u64,
+            calls: sum.calls.get(),
+            replayed_calls: sum.replayed_calls.get(),
+            calls_without_bytes: sum.calls_without_bytes.get(),
+            bytes_min: sum.bytes_least_most.map(|(least, _)| least),
+            bytes_max: sum.bytes_least_most.map(|(_, most)| most),
+            bytes_total: sum.bytes_least_most.map(|_| sum.bytes_total.get()),
+            time_ns: sum.time_ns.get(),
+            matched_calls: sum.matched_calls.get(),
+            transfer_ns: sum.transfer_ns.map(Estimate::get),
+            waiting_ns: sum.waiting_ns.map(Estimate::get),
             bus_gb_per_s: bus_known.then(|| sum.bus_bytes / sum.bus_ns as f64),
             unmatched: unmatched
-                .map(|(reason, calls)| UnmatchedRow { calls, why: why(reason) })
+                .map(|(reason, calls)| UnmatchedRow { calls: calls.get(), why: why(reason) })
                 .collect(),
-            ..sum.row
         };
         (path, row)
     };
@@ -173,14 +192,17 @@ pub(super) fn late_rows(
     rows
 }
 
-/// Time that each member waited and transferred in each stage, ns.
+/// Time that each member waited and transferred in each stage, of all its instances, ns.
 pub(super) fn shares(calls: &Calls, found: &Collectives) -> BTreeMap<(u32, u32), (u64, u64)> {
-    let mut shares: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    let mut shares: BTreeMap<(u32, u32), (Estimate, Estimate)> = BTreeMap::new();
     for &(id, waiting_ns, transfer_ns) in found.split.iter().flat_map(|split| &split.members) {
         let Some(call) = calls.get(id) else { continue };
         let sum = shares.entry((call.stage, id.process)).or_default();
-        sum.0 = sum.0.saturating_add(waiting_ns);
-        sum.1 = sum.1.saturating_add(transfer_ns);
+        sum.0.add(waiting_ns, call.weight);
+        sum.1.add(transfer_ns, call.weight);
     }
-    shares
+    let total = |(place, (waiting, transfer)): (_, (Estimate, Estimate))| {
+        (place, (waiting.get(), transfer.get()))
+    };
+    shares.into_iter().map(total).collect()
 }

@@ -2,7 +2,8 @@
 //! transfer, and who came late.
 //!
 //! A member arrives when its communication kernel starts. Up to the last arrival it waits, from then
-//! on the transfer runs: both add up to the duration of its call.
+//! on the transfer runs: both add up to the duration of its call. Members that arrive together within
+//! the error of the clocks do not wait.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use super::calls::{CallId, Calls};
 use super::clock::CommonClock;
 use super::matching::Matching;
 
-/// Of the collectives of one kind without a hash, so many may contradict each other, percent: more,
-/// and their members are no group.
+/// Tolerated share of unnamed sets whose calls do not overlap, percent. Above it, the members are
+/// not treated as one group.
 const CONTRADICTING_PERCENT: usize = 1;
 
 /// A collective of which the time was split.
@@ -41,8 +42,8 @@ pub(super) struct Collectives {
 
 const NO_OVERLAP: &str = "the kernels of its members do not overlap: they were not one collective, \
                           or the clocks are wrong";
-const NO_GROUP: &str = "most of these kernels do not overlap over the ranks: they are of several \
-                        groups, and the capture does not say which";
+const NO_GROUP: &str = "more than 1 % of these calls do not overlap across ranks, so they belong to \
+                        several groups; the capture does not say which";
 const NO_CLOCK: &str = "the clocks of its hosts could not be tied together";
 
 /// Splits what was matched. What turns out to be none is refused in `matching`.
@@ -126,7 +127,9 @@ fn one(calls: &Calls, clock: &CommonClock, set: &[CallId], clock_error: u64) -> 
     let ns = |value: i128| u64::try_from(value.max(0)).unwrap_or(u64::MAX);
     let median = others.get(others.len().saturating_sub(1) / 2).map(|&(start, ..)| start)?;
     let members = times.iter().map(|&(start, end, id)| {
-        let waiting = (last_start - start).min(end - start);
+        // What the clocks cannot tell from arriving together is no waiting.
+        let ahead = last_start - start;
+        let waiting = if ahead > i128::from(error_ns) { ahead.min(end - start) } else { 0 };
         (id, ns(waiting), ns(end - start - waiting))
     });
     Some(Split {

@@ -59,10 +59,12 @@ fn gpu(device: &str) -> String {
 /// Who is late in a stage, in a sentence without its end.
 pub(super) fn late(row: &LateRow) -> String {
     format!(
-        "{} arrives last at {} of {} collectives by typically {} ms (at most {} ms, {} ms in all)",
+        "{} arrives last at {} of {} collectives; {} of these delays are typically {} ms (longest \
+         {} ms, {} ms in all)",
         row.who,
-        count(row.late_typical_collectives),
+        count(row.late_collectives),
         count(row.collectives),
+        count(row.late_typical_collectives),
         ms3(row.late_typical_ns),
         ms3(row.late_max_ns),
         ms3(row.late_total_ns),
@@ -213,6 +215,12 @@ fn collectives(report: &Report) -> String {
          are the sizes that NCCL states of its messages: of AllGather, ReduceScatter and AllToAll \
          those of one member's part.\n\n"
     );
+    if report.is_sampled() {
+        out.push_str(
+            "Only some instances of ranges were recorded: calls, bytes and times are scaled to all, \
+             as those of kernels are; bandwidth is that of the recorded ones.\n\n",
+        );
+    }
     out.push_str(&notes(rows));
     out
 }

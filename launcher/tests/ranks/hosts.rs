@@ -1,6 +1,6 @@
 //! Hosts without a common clock: what collectives say about it, and what they leave open.
 
-use crate::job::{ALL_REDUCE, MS, Rank, US, report};
+use crate::job::{ALL_REDUCE, BROADCAST, MS, Rank, US, report};
 
 /// Two hosts whose monotonic clocks began 7 s apart, and whose wall clocks differ by 3 ms. In step 4
 /// rank 1 is `late`. Transfers take 40 us.
@@ -44,18 +44,59 @@ fn a_late_rank_on_another_host_is_named_with_the_error_of_the_clocks() {
 fn lateness_below_the_error_is_not_named() {
     let (report, _) = report(&mut captured(30 * US));
     assert_eq!(report.ranks.late, []);
+    // Nor is it waiting: nobody can tell it from clocks that differ.
+    let row = &report.ranks.collectives[0];
+    assert_eq!((row.waiting_ns, row.transfer_ns), (Some(0), Some(row.time_ns)));
+}
+
+#[test]
+fn a_host_that_does_not_communicate_takes_no_clock_from_the_others() {
+    let [a, b] = captured(500 * US);
+    // An API server that opens ranges only; its host comes first.
+    let mut server = Rank::on("head", 1, 0);
+    server.clocks(5 * MS, 7 * MS).decode(MS).done(2 * MS);
+    let (report, _) = report(&mut [server, a, b]);
+    assert_eq!(report.ranks.clock_error_ns, Some(42 * US));
+    assert_eq!(report.ranks.late.len(), 1, "{:?}", report.ranks.collectives);
+    assert_eq!(report.ranks.collectives[0].waiting_ns, Some(500 * US));
+}
+
+#[test]
+fn calls_of_a_file_without_clock_readings_are_left_out_and_counted() {
+    let mut ranks = captured(500 * US);
+    ranks[1] = Rank::on("node-b", 101, 0);
+    ranks[1].communicator(7, 2, 1).decode(MS);
+    let range = ranks[1].call(ALL_REDUCE, Some(64), Some(7));
+    for start in [MS, 2 * MS] {
+        ranks[1].kernel(Some(range), (start, start + US), 0);
+    }
+    ranks[1].done(3 * MS);
+    let (report, _) = report(&mut ranks);
+    assert_eq!((report.ranks.late.len(), report.ranks.clock_error_ns), (0, None));
+    assert_eq!(report.ranks.kernels_left_out, 2, "one call of two kernels");
+    let what = "2 communication kernels belong to no collective in this report";
+    let finding = report.findings.iter().find(|finding| finding.what == what);
+    let finding = finding.expect("it is said");
+    assert!(finding.why.contains("no clock reading that ties GPU and host"), "{}", finding.why);
 }
 
 #[test]
 fn hosts_that_nothing_ties_together_are_not_compared() {
-    let mut ranks = captured(500 * US);
-    ranks[1] = Rank::on("node-b", 101, 0);
-    ranks[1].communicator(7, 2, 1).decode(MS);
-    // Without a clock reading of the GPU.
-    ranks[1].collective(ALL_REDUCE, Some(64), Some(7), (MS, 2 * MS)).done(3 * MS);
+    // In a Broadcast one may end before another starts: it ties no clocks.
+    let mut ranks = [0u64, 1].map(|rank| {
+        let shift = 7_000 * MS * rank;
+        let mut one = Rank::on(["node-a", "node-b"][rank as usize], 100 + rank as u32, 0);
+        one.clocks(shift, 0).communicator(7, 2, rank).decode(MS + shift);
+        let times = |at: u64| (at * MS + shift, at * MS + shift + 40 * US);
+        one.collective(BROADCAST, Some(64), Some(7), times(1));
+        one.collective(ALL_REDUCE, Some(64), None, times(2)).done(3 * MS + shift);
+        one
+    });
     let (report, _) = report(&mut ranks);
     assert_eq!((report.ranks.late.len(), report.ranks.clock_error_ns), (0, None));
-    assert_eq!(report.ranks.kernels_left_out, 1);
+    let rows = report.ranks.collectives.iter();
+    let why: Vec<&str> = rows.flat_map(|row| &row.unmatched).map(|one| one.why.as_str()).collect();
+    assert_eq!(why, ["the clocks of its hosts could not be tied together"]);
 }
 
 #[test]

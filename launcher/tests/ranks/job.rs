@@ -22,7 +22,9 @@ pub(crate) const BROADCAST: u32 = 13;
 pub(crate) const GROUP_START: u32 = 14;
 pub(crate) const GROUP_END: u32 = 15;
 const INIT: u32 = 16;
-const NAMES: [(u32, &[u8]); 14] = [
+pub(crate) const SEND: u32 = 17;
+pub(crate) const RECV: u32 = 18;
+const NAMES: [(u32, &[u8]); 16] = [
     (1, b"decode"),
     (2, b"gemm_kernel"),
     (3, b"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
@@ -33,6 +35,8 @@ const NAMES: [(u32, &[u8]); 14] = [
     (GROUP_START, b"ncclGroupStart"),
     (GROUP_END, b"ncclGroupEnd"),
     (INIT, b"ncclCommInitRankConfig"),
+    (SEND, b"ncclSend"),
+    (RECV, b"ncclRecv"),
     (20, b"Message size [bytes]"),
     (21, b"NCCL communicator ID"),
     (22, b"No. of ranks"),
@@ -73,7 +77,8 @@ impl Rank {
         }
         b.device(gpu, "NVIDIA H200", (gpu as u8).wrapping_mul(16) | 1).queue(1, gpu);
         b.shape(1, 2, 132).shape(COMMUNICATE, 3, 24).path(1, NONE, 1);
-        for name in [ALL_REDUCE, ALL_GATHER, BROADCAST, GROUP_START, GROUP_END, INIT] {
+        let ranges = [ALL_REDUCE, ALL_GATHER, BROADCAST, GROUP_START, GROUP_END, INIT, SEND, RECV];
+        for name in ranges {
             let path = RangePath { id: name, parent: 1, name, domain: 4 };
             b.add(Record::Path(path));
         }
@@ -115,6 +120,12 @@ impl Rank {
     pub(crate) fn decode(&mut self, start: u64) -> &mut Self {
         self.stage = self.number();
         self.b.open(self.stage, 1, RANGE_OUTSIDE, start);
+        self
+    }
+
+    /// It is one of a sample, or is not.
+    pub(crate) fn sampled(&mut self, recorded: bool) -> &mut Self {
+        self.b.add(Record::RangeSample { range: self.stage, recorded });
         self
     }
 

@@ -99,12 +99,16 @@ fn warm(own: &[&Instance]) -> Option<WarmRow> {
     }
     let kernels = || others.iter().flat_map(|i| &i.kernels);
     let window = |i: &&Instance| (i.start, (i.start + i.host_ns).max(work(i).map_or(0, |w| w.1)));
-    // Every gap here is short.
+    // Every gap here is short; what of it lies in no window is no idle time of the stage.
+    let windows: Vec<(u64, u64)> = own.iter().map(window).collect();
     let gaps = |kernels: Vec<&Work>| {
         let spans = || kernels.iter().filter(|k| k.ns > 0).map(|k| (k.start, k.start + k.ns));
         let first = spans().map(|(start, _)| start).min().unwrap_or(0);
         let last = spans().map(|(_, end)| end).max().unwrap_or(0);
-        last - first - covered(spans())
+        let holds = |t: u64| move |&(start, end): &(u64, u64)| start <= t && t < end;
+        let idle =
+            |t: &u64| windows.iter().any(|w| holds(*t)(w)) && !spans().any(|span| holds(*t)(&span));
+        (first..last).filter(idle).count() as u64
     };
     let all_gaps = gaps(own.iter().flat_map(|i| &i.kernels).collect());
     let cold_gaps = gaps(cold.kernels.iter().collect());

@@ -30,7 +30,7 @@ fn children_without_cuda_and_fields_that_were_left_out_are_notes_beside_gpu_work
     };
     note("forked after their parent had initialised CUDA: 3");
     note("fields of NVTX payloads left out: 12");
-    assert!(note("a forked child").why.contains("its parent had initialised CUDA"));
+    assert!(note("this forked child").why.contains("its parent had initialised CUDA"));
 
     let quiet = report_of([worked(1).end()]);
     assert_eq!(quiet.findings, [], "nothing is said where there is nothing to say");

@@ -107,6 +107,33 @@ fn a_range_that_outlives_a_library_s_around_it_stays_one_instance() {
     assert_eq!(report.coverage.total.contradicting_ranges, 0);
 }
 
+/// What the collector writes: it closes what goes on, and then opens it again.
+#[test]
+fn a_range_that_the_collector_lets_go_on_stays_one_instance() {
+    let mut b = process();
+    b.path_in(1, NONE, 3, 6).path(2, 1, 2).path(3, 2, 1).path(4, NONE, 2).path(5, 4, 1);
+    // decode, and prefill in it, outlive two ranges of a library in turn.
+    b.open(1, 1, 0, 0).open(2, 2, 1, 10).kernel(2, 1, 1, (20, 30)).open(3, 3, 2, 40);
+    b.close(3, 50).close(2, 50).close(1, 50);
+    b.continues(4, 4, 0, 50, 2).continues(5, 5, 4, 50, 3).kernel(5, 1, 1, (60, 70)).close(5, 80);
+    b.path_in(6, 4, 3, 6).open(6, 6, 4, 80).close(6, 90);
+    b.close(4, 95).continues(7, 4, 0, 95, 2).kernel(7, 1, 1, (96, 99)).close(7, 110);
+    for at in [1_000, 2_000] {
+        b.open(at, 4, 0, at).kernel(at, 1, 1, (at + 10, at + 20)).close(at, at + 50);
+    }
+    let report = report_of([b.end()]);
+    let decode = stage(&report, "decode");
+    assert_eq!((decode.instances, decode.unclosed), (Some(3), Some(0)));
+    assert_eq!((decode.host_total_ns, decode.host_first_ns), (Some(200), Some(100)));
+    assert_eq!((decode.kernels, decode.gpu_window_ns), (Some(5), Some(200)));
+    assert_eq!(decode.kernels_per_instance_max, Some(3));
+    assert_eq!(decode.warm.map(|warm| (warm.instances, warm.kernels)), Some((2, 2)));
+    let nested = report.paths.iter().find(|row| row.path == "decode/prefill").expect("a path");
+    assert_eq!((nested.instances, nested.host_total_ns), (Some(1), Some(40)));
+    assert_eq!(report.coverage.total.contradicting_ranges, 0);
+    assert_eq!(report.coverage.total.undefined_identifiers, 0);
+}
+
 fn written(build: &Build, config: &str) -> (tempfile::TempDir, Report) {
     let folder = tempfile::tempdir().expect("folder");
     build.save(folder.path(), "a.s2t");

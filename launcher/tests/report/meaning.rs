@@ -85,17 +85,26 @@ fn the_first_instance_is_cold() {
 
 #[test]
 fn a_continued_range_is_no_new_instance() {
-    let mut b = process();
-    b.open(1, 1, 0, 0).open(2, 3, 1, 10).kernel(2, 1, 1, (11, 12)).close(1, 50);
-    b.continues(3, 2, 0, 50, 2).kernel(3, 1, 1, (60, 65)).close(2, 100);
-    let report = report(&mut b);
-    let continued = stage(&report, "b");
+    // The collector closes first what goes on; a reader of nsys captures only opens it again.
+    for collector in [true, false] {
+        let mut b = process();
+        b.open(1, 1, 0, 0).open(2, 3, 1, 10).kernel(2, 1, 1, (11, 12));
+        if collector {
+            b.close(2, 50);
+        }
+        b.close(1, 50).continues(3, 2, 0, 50, 2).kernel(3, 1, 1, (60, 65)).close(3, 100);
+        continued_in_b(&report(&mut b));
+    }
+}
+
+fn continued_in_b(report: &Report) {
+    let continued = stage(report, "b");
     assert_eq!((continued.instances, continued.kernels), (Some(0), Some(1)));
     assert_eq!((continued.host_total_ns, continued.gpu_window_ns), (Some(50), Some(50)));
     assert_eq!(continued.kernels_per_instance_min, None);
     let nested = report.paths.iter().find(|row| row.path == "a/b").expect("path");
     assert_eq!((nested.instances, nested.host_total_ns), (Some(1), Some(40)));
-    assert_eq!(stage(&report, "a").kernels_per_instance_max, Some(1));
+    assert_eq!(stage(report, "a").kernels_per_instance_max, Some(1));
     assert_eq!(report.coverage.total.contradicting_ranges, 0);
 }
 

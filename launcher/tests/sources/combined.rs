@@ -294,7 +294,7 @@ fn demangled_names_find_their_kernels_and_it_is_said() {
         (&compared["missing_in_nsys"], &compared["missing_in_collector"]),
         (&0.into(), &0.into())
     );
-    assert!(bundle.text("report.md").contains("joined by their normalised names"));
+    assert!(bundle.text("report.md").contains("matched by normalised name"));
     // And the kernels that ncu profiled of this workload, as ncu demangles them.
     fs::remove_dir_all(place.path("out")).expect("bundle");
     place.put("ncu/decode.raw.csv.xz", "raw.csv");
@@ -306,5 +306,5 @@ fn demangled_names_find_their_kernels_and_it_is_said() {
         .map(|row| row["mangled_name"].clone())
         .collect();
     assert_eq!(counted.len(), 10, "{}", bundle.text("report.md"));
-    assert!(bundle.text("report.md").contains("demangled names of ncu were joined"));
+    assert!(bundle.text("report.md").contains("demangled names of ncu were matched"));
 }

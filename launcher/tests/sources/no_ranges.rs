@@ -86,6 +86,6 @@ fn tables_without_an_order_are_one_stage_without_steps() {
         assert!(!rules(&metrics, "(whole capture)").is_empty(), "{:#}", metrics["takeaways"]);
         assert_eq!(metrics.get("inferred_steps"), None);
         let why = why(&bundle);
-        assert!(why.contains("has sums of kernels and not their order"), "{why}");
+        assert!(why.contains("has totals per kernel, not their order"), "{why}");
     }
 }

@@ -12,8 +12,8 @@ use super::{Lead, Phase, Repeats};
 
 /// Part of a phase that whole periods make up, at least, percent.
 const COVERED_PERCENT: u64 = 95;
-/// Part of a period that may stand between two runs of one phase, at most a hundredth: what stands
-/// between the layers of two steps must not join them.
+/// Two runs of one phase may be at most 1/GAP_PART of a period apart, so that what stands between
+/// the layers of two steps does not join them.
 const GAP_PART: u64 = 100;
 /// Part of a request that its steps are, and of the rest that repeats in itself, at least, percent.
 const INSIDE_PERCENT: u64 = 50;

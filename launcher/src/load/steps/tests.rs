@@ -56,6 +56,21 @@ fn random(count: usize, mut state: u64, names: u32) -> Vec<u32> {
 }
 
 #[test]
+fn steps_are_at_least_so_many_where_a_run_as_long_was_dropped() {
+    let mut runs = Runs::default();
+    let mut program = Program::default();
+    (0..30).for_each(|_| program.run(&forward(3, 1)));
+    program.launches.iter().for_each(|launch| runs.push(launch));
+    let mut found = runs.finish();
+    let period = forward(3, 1).len() as u64;
+    for (dropped, expected) in [(0, false), (5 * period - 1, false), (5 * period, true)] {
+        found.longest_dropped = dropped;
+        let repeats = repeats_of(&found).expect("steps");
+        assert_eq!(repeats.phases[0].at_least, expected, "{dropped} of {period}");
+    }
+}
+
+#[test]
 fn the_steps_of_three_decodes_are_found_and_their_prefills_stand_apart() {
     let (prefill, step) = (forward(34, 2), forward(34, 1));
     let mut program = Program::default();

@@ -56,6 +56,7 @@ impl Tally {
             captured.kernels = sampled.scale(captured.kernels);
             captured.total_ns = sampled.scale(captured.total_ns);
         }
+        let collectives = self.collectives.finish(sampled);
         ProcessCapture {
             file: String::new(),
             state: FileState { ending, ..FileState::default() },
@@ -82,7 +83,7 @@ impl Tally {
             end: self.end,
             whole: self.whole.finish(&self.counts),
             gated,
-            collectives: self.collectives.finish(),
+            collectives,
             clock,
             wall_ahead_ns,
         }

@@ -1,6 +1,8 @@
 //! A stage -> why its times are no ground for advice, in the words of the label that they get.
 
-use crate::report::model::{Origin, PathKind, Report, StageRow};
+use std::collections::BTreeMap;
+
+use crate::report::model::{InferredStepRow, Origin, PathKind, Report, StageRow};
 use crate::roofline::takeaways::rule::ENOUGH_INSTANCES;
 
 /// Why nothing should be advised from the times of a stage; nothing where they can be relied on.
@@ -37,8 +39,24 @@ fn mostly_no_steps(report: &Report, row: &StageRow) -> Option<&'static str> {
     let Some(steps) = &report.inferred_steps else {
         return Some("one window, with loading and warm-up in it, and no steps are known");
     };
-    let in_steps = steps.rows.iter().map(|row| row.window_ns).fold(0, u64::saturating_add);
+    let in_steps = in_steps_ns(&steps.rows);
     (in_steps < window_ns / 2).then_some("most of the window lies outside of the inferred steps")
+}
+
+/// Time in steps, over all processes. Those of different streams run at the same time, so of each
+/// process the stream with the most counts.
+fn in_steps_ns(rows: &[InferredStepRow]) -> u64 {
+    let mut streams: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
+    for row in rows {
+        let sum = streams.entry((&row.file, row.stream.as_deref())).or_default();
+        *sum = sum.saturating_add(row.window_ns);
+    }
+    let mut processes: BTreeMap<&str, u64> = BTreeMap::new();
+    for ((file, _), ns) in streams {
+        let most = processes.entry(file).or_default();
+        *most = ns.max(*most);
+    }
+    processes.into_values().fold(0, u64::saturating_add)
 }
 
 /// What a profiler costs the host is in the times that it gives.
@@ -81,6 +99,22 @@ mod tests {
         assert!(with(None).contains("no steps are known"));
         assert!(with(Some(249)).contains("outside of the inferred steps"));
         assert_eq!(with(Some(250)), "");
+    }
+
+    #[test]
+    fn steps_of_streams_side_by_side_count_once() {
+        let row = |file: &str, stream: &str, window_ns| InferredStepRow {
+            file: file.into(),
+            stream: (!stream.is_empty()).then(|| stream.into()),
+            window_ns,
+            ..Default::default()
+        };
+        let streams = ["1", "2", "3", "4"].map(|stream| row("a", stream, 200));
+        assert_eq!(in_steps_ns(&streams), 200);
+        let phases = [row("a", "1", 200), row("a", "2", 150), row("a", "2", 100)];
+        assert_eq!(in_steps_ns(&phases), 250);
+        let processes = [row("a", "", 200), row("a", "", 50), row("b", "7", 30)];
+        assert_eq!(in_steps_ns(&processes), 280);
     }
 
     #[test]

@@ -123,7 +123,7 @@ fn waiting(report: &Report, row: &StageRow, all_ns: u64) -> Option<WaitingFacts>
     (all_ns > 0).then(|| WaitingFacts {
         percent: waiting_ns as f64 * 100.0 / all_ns as f64,
         whole: report.ranks.kernels_left_out == 0
-            && of_stage().all(|found| found.unmatched.is_empty()),
+            && of_stage().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
         late: late.map(ranks_md::late),
     })
 }

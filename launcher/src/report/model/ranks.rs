@@ -89,7 +89,8 @@ pub struct RankStageRow {
     pub transfer_ns: Option<u64>,
 }
 
-/// Collectives of one operation and communicator in a stage. Times and bytes are sums over ranks.
+/// Collectives of one operation and communicator in a stage. Times and bytes are sums over ranks; of a
+/// sample, they and the numbers of calls are scaled to all instances, as those of kernels are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveRow {
     /// [`super::StageRow::stage`].

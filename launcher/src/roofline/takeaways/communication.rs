@@ -50,11 +50,11 @@ impl Speaker<'_> {
                 _ => (
                     None,
                     format!(
-                        "kernels of communication are {transfer:.1} % of kernel time, which includes \
-                         waiting for other ranks: how much is not known"
+                        "communication kernels are {transfer:.1} % of kernel time; an unknown part of \
+                         that is waiting for other ranks"
                     ),
-                    "Record all ranks (the section Collectives says what is missing), to see \
-                     whether a rank comes late or the transfers take long.",
+                    "Record every rank (section Collectives lists what is missing) to tell a late \
+                     rank from slow transfers.",
                 ),
             };
             said.push(self.say(Rule::Communication, part, text, Some(then)));

@@ -202,9 +202,8 @@ impl Speaker<'_> {
         } else {
             let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
             let text = format!("{numbers}{by_graphs}; the host does not keep the GPU fed");
-            let then = "Find out what the host does between launches, which records of kernels do \
-                        not show: a profiler of Python (py-spy) or of the system (perf), nsys with \
-                        --trace=cuda,nvtx,osrt, or a range for every operator (--annotate torch-ops).";
+            let then = "Kernel records do not show what the host does between launches. Profile it: \
+                        py-spy, perf, nsys with --trace=cuda,nvtx,osrt, or --annotate torch-ops.";
             self.say(Rule::HostGaps, part, text, Some(then))
         })
     }

@@ -11,6 +11,8 @@ use crate::load::{ProcessCapture, Tally};
 
 /// GPU work comes at its launch, and so before any further range is opened.
 const WINDOW: usize = 1 << 12;
+/// Calls of collectives that are kept of each process: how many there are is not known before.
+const CALLS: usize = 1 << 16;
 /// Times beyond this are damage, ns: 73 years.
 const MOST_NS: i64 = 1 << 61;
 
@@ -43,7 +45,7 @@ fn kernel_name(number: u32) -> u32 {
 
 impl Process {
     pub(super) fn new(libraries: LibraryDomains) -> Self {
-        let mut tally = Tally::with_window(WINDOW, libraries);
+        let mut tally = Tally::with_window(WINDOW, libraries).keep_calls(CALLS);
         // One clock has all times.
         let zero = shifted(0);
         let anchor = Anchor { gpu: GpuNs(zero), mono: MonoNs(zero), wall: WallNs(0) };
