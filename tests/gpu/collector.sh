@@ -2,7 +2,8 @@
 # Runs every workload of this folder under the collector, by LD_PRELOAD and by stage2-launch, and
 # checks that each range holds exactly the kernels that torch.profiler counted without us.
 # Usage: collector.sh PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
-# Environment: PYTHON (python3), STEP_TIMEOUT_S (240), QUICK=1 (a small model and few repetitions).
+# Environment: PYTHON (python3), STEP_TIMEOUT_S (240), QUICK=1 (a small model and few repetitions),
+# CASES (llm llm-steps threads threads-4 graph startend runner-plain runner-layers).
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
 set -uo pipefail
@@ -38,10 +39,16 @@ check() {
   checked "$1" check_counts.py "$out/$1" "$out/$1.out"
 }
 
+# chosen NAME: whether a case is to run.
+chosen() {
+  [[ " ${CASES:-$1} " == *" $1 "* ]]
+}
+
 # 2. Each workload by both doors.
 both() {
   local name=$1
   shift
+  chosen "$name" || return
   if limited "preload/$name" env LD_PRELOAD="$collector" STAGE2_OUT="$out/preload/$name" "$@"; then
     if compgen -G "$out/preload/$name/*.s2t" >/dev/null && [ -s "$out/preload/$name/kernels.md" ]; then
       say "PASS preload/$name: spool and kernels.md written"
@@ -68,6 +75,7 @@ both startend "$python" "$here/startend.py"
 runner() {
   local name=runner-$1
   shift
+  chosen "$name" || return
   limited "launch/$name" env -C "$here/../../examples" \
     "$launch" --run-dir "$out/launch/$name" run.mode=light -- "$python" -m runner \
     backend=torch device=cuda model=llama_1b hydra.run.dir="$out/launch/$name-stage1" \

@@ -33,10 +33,11 @@ for kind in literal regex; do
 done
 
 while read -r form; do
-  if ncu --nvtx --nvtx-include "$form" true 2>&1 | grep -q "Invalid configuration"; then
+  timeout "$limit_s" ncu --config-file off --nvtx --nvtx-include "$form" true >"$out/refused.out" 2>&1
+  if grep -q "Invalid configuration" "$out/refused.out"; then
     say "PASS ncu refuses $form"
   else
-    say "FAIL ncu does not refuse $form"
+    say "FAIL ncu does not refuse $form: $(tail -1 "$out/refused.out")"
   fi
 done < <("$python" "$here/ncu_ranges.py" refused)
 finish
