@@ -12,6 +12,7 @@ mutation is caught if the code still compiles and the test reports a failure.
 
     python3 tests/mutations/check.py              all of them
     python3 tests/mutations/check.py fork ends    those whose names contain one of the words
+    python3 tests/mutations/check.py --sample 20  so many of them, others each day
     python3 tests/mutations/check.py --applies    only whether each patch still applies
 
 The exit status is 1 if a patch does not apply, a test fails on the unbroken code, or a mutation
@@ -19,7 +20,9 @@ survives.
 """
 
 import argparse
+import datetime
 import os
+import random
 import re
 import signal
 import subprocess
@@ -158,6 +161,7 @@ def main() -> int:
     """Check the chosen mutations; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("words", nargs="*", help="only mutations whose name contains one of these")
+    parser.add_argument("--sample", type=int, metavar="N", help="N of them, others each day")
     parser.add_argument("--applies", action="store_true", help="run no test")
     chosen = parser.parse_args()
     try:
@@ -169,6 +173,9 @@ def main() -> int:
     if not mutations:
         named = f" whose name contains {' or '.join(chosen.words)}" if chosen.words else ""
         sys.exit(f"{HERE} holds no *.patch{named}")
+    if chosen.sample is not None and chosen.sample < len(mutations):
+        today = random.Random(datetime.date.today().toordinal())
+        mutations = today.sample(mutations, max(chosen.sample, 1))
     if chosen.applies:
         fine = [applies(one, ROOT) for one in mutations]
         print(f"{sum(fine)} of {len(fine)} patches apply")
