@@ -8,6 +8,7 @@ use crate::captures::take_in;
 use crate::claims;
 use crate::cli::{self, Options};
 use crate::config::{self, Composed, Config, Node, Origin, Value};
+use crate::dry_run;
 use crate::env::{self, GpuFacts};
 use crate::exit::Rules;
 use crate::failure::Failure;
@@ -130,15 +131,19 @@ impl Job {
         {
             make_room(&folder, keep, &mut bundle, terminal);
         }
+        list_files(&outcome, &run_dir, terminal);
         Ok(rules.status(passed.exit, result, &bundle.record.passes, terminal))
     }
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
         let prepared = self.prepare(composed, Ok)?;
-        for finding in prepared.plan.findings.iter().chain(&self.rules.foreseen(&prepared.plan)) {
+        let Prepared { plan, folder, .. } = &prepared;
+        let foreseen = dry_run::foreseen(plan, &self.command, folder);
+        let required = self.rules.foreseen(plan);
+        for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);
         }
-        written(print(&plan::show(&prepared.plan)))
+        written(print(&plan::show(plan)))
     }
 
     /// Everything up to the first process. `make` turns the choice of a folder into a folder.
@@ -212,14 +217,18 @@ impl Job {
             Some(dir) => Some(dir.clone()),
             None => composed.run_dir()?,
         };
+        let latest_in = cwd.join(&config.artifacts.stage2_dir);
         let folder = match given {
             Some(dir) if dir.as_os_str().is_empty() => {
                 return Err(Failure::Usage(
                     "the run folder has an empty name; give --run-dir DIR".into(),
                 ));
             }
+            Some(dir) if self.run_dir.is_none() && composed.run_dir_is_hydras() => {
+                RunFolder::GivenAndLinked { path: cwd.join(dir), latest_in }
+            }
             Some(dir) => RunFolder::Given(cwd.join(dir)),
-            None => RunFolder::New { under: cwd.join(&config.artifacts.stage2_dir), name },
+            None => RunFolder::New { under: latest_in, name },
         };
         Ok((folder, config))
     }
@@ -295,6 +304,20 @@ fn write_hook(plan: &Plan, bundle: &mut Bundle, terminal: &Terminal) {
     bundle.record.findings.push(finding);
 }
 
+/// Ends report.md with the list of all files, once they have the size that they keep.
+pub(crate) fn list_files(
+    outcome: &anyhow::Result<report::Outcome>,
+    run_dir: &Path,
+    terminal: &Terminal,
+) {
+    if outcome.is_ok()
+        && run_dir.exists()
+        && let Err(error) = report::artifacts::list_files(run_dir)
+    {
+        terminal.error(&format!("report.md does not list the files of the bundle: {error:#}"));
+    }
+}
+
 /// Deletes the oldest bundles beside this one, and says so.
 fn make_room(folder: &RunFolder, keep: u64, bundle: &mut Bundle, terminal: &Terminal) {
     let findings = bundle::keep_last(folder, keep);
@@ -348,8 +371,11 @@ pub(crate) fn report_again(
         report::write_reports(run_dir).map_err(|e| Failure::NoResult(format!("{e:#}")))?;
     let record = bundle::update_after_report(run_dir, &outcome)
         .map_err(|e| Failure::NoResult(format!("{e:#}")))?;
-    tell(&record, &outcome.headline, run_dir, terminal);
-    Ok(Rules::of(options).status(0, Some(&outcome), &record.passes, terminal))
+    let outcome = Ok(outcome);
+    list_files(&outcome, run_dir, terminal);
+    let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
+    tell(&record, headline, run_dir, terminal);
+    Ok(Rules::of(options).status(0, outcome.as_ref().ok(), &record.passes, terminal))
 }
 
 /// `stage2-launch config`.

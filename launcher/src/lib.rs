@@ -13,6 +13,7 @@ mod claims;
 mod cli;
 pub mod config;
 mod demo;
+mod dry_run;
 pub mod env;
 mod exit;
 mod failure;
