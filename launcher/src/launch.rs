@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord, Tool};
+use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord, Tool};
 use crate::captures::take_in;
 use crate::claims;
 use crate::cli::{self, Options};
@@ -46,7 +46,7 @@ struct Prepared {
     library: PathBuf,
     config_yaml: String,
     inputs: Inputs,
-    keep_last: Option<u64>,
+    keep: Keep,
     size_limit_bytes: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ impl Job {
         );
         let signals = Signals::install(*terminal, interrupted)
             .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
-        let (keep_last, size_limit) = (prepared.keep_last, prepared.size_limit_bytes);
+        let (keep, size_limit) = (prepared.keep, prepared.size_limit_bytes);
         let rules = self.rules.clone();
         let folder = prepared.folder.clone();
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
@@ -125,10 +125,7 @@ impl Job {
         let result = outcome.as_ref().ok().filter(|_| complete);
         let accepted = result.is_some_and(|found| rules.accept(found, &bundle.record.passes));
         // A run without a result takes the place of none that has one.
-        if let Some(keep) = keep_last
-            && accepted
-            && bundle.record.workload_exit.is_some()
-        {
+        if accepted && bundle.record.workload_exit.is_some() {
             make_room(&folder, keep, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
@@ -173,9 +170,13 @@ impl Job {
         plan.findings.extend(claims::before::before(&config, &self.command, &cwd));
         let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
-        let keep_last = config.run.keep_last.map(u64::from);
+        let keep = Keep {
+            last: config.run.keep_last.map(u64::from),
+            bytes: config.run.keep_bytes.map(u64::from),
+            uncompressed: config.run.keep_uncompressed.map(u64::from),
+        };
         let size_limit_bytes = config.run.size_limit_bytes.map(u64::from);
-        Ok(Prepared { plan, folder, library, config_yaml, inputs, keep_last, size_limit_bytes })
+        Ok(Prepared { plan, folder, library, config_yaml, inputs, keep, size_limit_bytes })
     }
 
     /// What `make` plans for a run in the folder `dir`.
@@ -318,9 +319,14 @@ pub(crate) fn list_files(
     }
 }
 
-/// Deletes the oldest bundles beside this one, and says so.
-fn make_room(folder: &RunFolder, keep: u64, bundle: &mut Bundle, terminal: &Terminal) {
-    let findings = bundle::keep_last(folder, keep);
+/// Deletes and compresses the oldest bundles beside this one, and says so.
+fn make_room(folder: &RunFolder, keep: Keep, bundle: &mut Bundle, terminal: &Terminal) {
+    let bundle::Room { findings, compressed } = bundle::make_room(folder, keep);
+    for older in compressed {
+        if let Err(error) = report::artifacts::list_files(&older) {
+            terminal.detail(&format!("{error:#}; it names files that are compressed now"));
+        }
+    }
     for finding in &findings {
         match finding.severity {
             Severity::Note => terminal.result(&finding.to_string()),
@@ -332,7 +338,7 @@ fn make_room(folder: &RunFolder, keep: u64, bundle: &mut Bundle, terminal: &Term
     }
     bundle.record.findings.extend(findings);
     if let Err(error) = bundle.save() {
-        terminal.error(&format!("{error:#}; what run.keep_last deleted is not in it"));
+        terminal.error(&format!("{error:#}; what was deleted and compressed is not in it"));
     }
 }
 

@@ -1,5 +1,6 @@
 //! The files of a run that say what it was -> the run folder, each written whole or not at all.
 
+mod compress;
 mod folder;
 mod inputs;
 mod retention;
@@ -13,7 +14,7 @@ use anyhow::Context as _;
 pub use folder::FolderError;
 pub(crate) use folder::{RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
-pub(crate) use retention::{keep_last, too_big};
+pub(crate) use retention::{Keep, Room, make_room, too_big};
 pub(crate) use run_record::now;
 pub use run_record::{
     PassRecord, PassStatus, RUN_JSON, RunRecord, RunState, SCHEMA, Tool, WorkloadExit,

@@ -68,6 +68,7 @@ fn meaning(name: &str) -> &'static str {
     if name.split('/').rev().skip(1).any(|part| part == "stage1") {
         return "written by the workload";
     }
+    let file = files::plain_name(file);
     match (top, file.rsplit_once('.').map_or("", |(_, ending)| ending), file) {
         _ if folder.is_empty() => of_the_bundle(file),
         ("hook", ..) => "code that marks ranges in the workload",
