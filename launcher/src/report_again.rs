@@ -34,7 +34,7 @@ pub(crate) fn report_again(
         report::write_reports(run_dir).map_err(|e| Failure::NoResult(format!("{e:#}")))?;
     let record = bundle::update_after_report(run_dir, &outcome)
         .map_err(|e| Failure::NoResult(format!("{e:#}")))?;
-    let outcome = Ok(outcome);
+    let outcome: anyhow::Result<report::Outcome> = Ok(outcome);
     list_files(&outcome, run_dir, terminal);
     let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
     tell(&record, headline, run_dir, terminal);
