@@ -53,7 +53,7 @@ class Shape:
             if real and value is None:
                 continue
             good = isinstance(value, (int, float) if real else int) and not isinstance(value, bool)
-            if not good or value <= 0:
+            if value is None or not good or value <= 0:
                 raise RunnerError(
                     f"model.config.{key}={value} is no positive {'number' if real else 'integer'}",
                     f"set model.config.{key}",
@@ -96,7 +96,7 @@ class NumpyModel:
 
     backend = "numpy"
     device = "cpu"
-    device_name = None
+    device_name: str | None = None
 
     def __init__(
         self, config: dict[str, Any], dtype: str, seed: int, layer_ranges: Ranges = OFF

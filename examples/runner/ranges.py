@@ -46,8 +46,8 @@ def choose(enable: bool, torch: ModuleType | None) -> Ranges:
     if not enable:
         return OFF
     if torch is not None and torch.version.cuda is not None:
-        nvtx = torch.cuda.nvtx
-        return Ranges("torch.cuda.nvtx", push=nvtx.range_push, pop=nvtx.range_pop)
+        of_torch = torch.cuda.nvtx
+        return Ranges("torch.cuda.nvtx", push=of_torch.range_push, pop=of_torch.range_pop)
     try:
         import nvtx
     except ImportError as error:

@@ -7,6 +7,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use flate2::read::GzDecoder;
 use nix::libc::O_NONBLOCK;
 
 /// Opens an ordinary file for reading; links are followed.
@@ -60,9 +61,110 @@ pub(crate) fn read_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.utf8_error()))
 }
 
+/// Ending of compressed files, behind their own.
+pub(crate) const COMPRESSED: &str = "gz";
+
+/// A compressed file may stand for this many times its size, and for [`UNPACKED_AT_LEAST`]: one that
+/// was made to fill the disk stands for more.
+const MOST_TIMES: u64 = 256;
+const UNPACKED_AT_LEAST: u64 = 64 << 20;
+
+/// Bytes that a compressed file of `bytes` may stand for.
+pub(crate) fn most_unpacked(bytes: u64) -> u64 {
+    bytes.saturating_mul(MOST_TIMES).max(UNPACKED_AT_LEAST)
+}
+
+/// The name of a file without the ending of compression.
+pub(crate) fn plain_name(name: &str) -> &str {
+    let plain = name.strip_suffix(COMPRESSED).and_then(|name| name.strip_suffix('.'));
+    plain.filter(|plain| !plain.is_empty()).unwrap_or(name)
+}
+
+/// The ending of a file, without that of compression; empty: it has none, or one that is no UTF-8.
+pub(crate) fn ending(path: &Path) -> &str {
+    let plain = if is_compressed(path) { path.file_stem().map(Path::new) } else { Some(path) };
+    plain.and_then(Path::extension).and_then(|ending| ending.to_str()).unwrap_or_default()
+}
+
+/// Whether a file is compressed, by its name.
+pub(crate) fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == COMPRESSED)
+}
+
+/// What a compressed file stands for, as it is read. A larger one than it may be ends in an error.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn unpacked(path: &Path) -> io::Result<impl io::Read + use<>> {
+    let file = open(path)?;
+    let left = most_unpacked(file.metadata()?.len());
+    Ok(Bounded { inner: GzDecoder::new(io::BufReader::new(file)), left })
+}
+
+/// The same as a file beside it, which goes with its handle.
+///
+/// # Errors
+/// As [`unpacked`], a file that is damaged, or a folder that cannot be written to.
+pub(crate) fn unpack(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".unpacked-").tempfile_in(folder)?;
+    io::copy(&mut unpacked(path)?, &mut file)?;
+    Ok(file)
+}
+
+/// At most so many bytes of something; more are an error.
+struct Bounded<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: io::Read> io::Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            let what = format!("it unpacks to more than {MOST_TIMES} times its size");
+            io::Error::new(io::ErrorKind::FileTooLarge, what)
+        })?;
+        Ok(read)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn compressed_files_have_names_and_a_bound() {
+        for (name, plain, of) in [
+            ("a.s2t.gz", "a.s2t", "s2t"),
+            ("run.sqlite", "run.sqlite", "sqlite"),
+            ("v1.2.sqlite.gz", "v1.2.sqlite", "sqlite"),
+            (".gz", ".gz", ""),
+            ("gz", "gz", ""),
+            ("notes", "notes", ""),
+        ] {
+            assert_eq!((plain_name(name), ending(Path::new(name))), (plain, of), "{name}");
+        }
+        let dir = tempfile::tempdir().expect("folder");
+        let pack = |name: &str, bytes: u64| {
+            let path = dir.path().join(name);
+            let file = File::create(&path).expect("file");
+            let mut packer = flate2::write::GzEncoder::new(file, flate2::Compression::best());
+            io::copy(&mut io::repeat(0).take(bytes), &mut packer).expect("packed");
+            packer.finish().expect("packed");
+            path
+        };
+        let fine = pack("fine.gz", 1 << 20);
+        assert_eq!(unpack(&fine).expect("fine").as_file().metadata().expect("size").len(), 1 << 20);
+        let bomb = pack("bomb.gz", UNPACKED_AT_LEAST + 1);
+        let why = unpack(&bomb).expect_err("a bomb").to_string();
+        assert!(why.contains("more than 256 times"), "{why}");
+        let cut = std::fs::read(&fine).expect("bytes");
+        std::fs::write(&fine, cut.get(..cut.len() / 2).expect("half")).expect("cut");
+        assert!(unpack(&fine).is_err(), "cut short");
+        let left = std::fs::read_dir(dir.path()).expect("folder").count();
+        assert_eq!(left, 2, "nothing is left behind");
+    }
 
     #[test]
     fn only_files_of_some_size_are_read_and_nothing_is_waited_for() {

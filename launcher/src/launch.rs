@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord, Tool};
+use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord, Tool};
 use crate::captures::take_in;
 use crate::claims;
 use crate::cli::{self, Options};
 use crate::config::{self, Composed, Config, Node, Origin, Value};
+use crate::dry_run;
 use crate::env::{self, GpuFacts};
 use crate::exit::Rules;
 use crate::failure::Failure;
@@ -45,7 +46,7 @@ struct Prepared {
     library: PathBuf,
     config_yaml: String,
     inputs: Inputs,
-    keep_last: Option<u64>,
+    keep: Keep,
     size_limit_bytes: Option<u64>,
 }
 
@@ -92,7 +93,7 @@ impl Job {
         );
         let signals = Signals::install(*terminal, interrupted)
             .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
-        let (keep_last, size_limit) = (prepared.keep_last, prepared.size_limit_bytes);
+        let (keep, size_limit) = (prepared.keep, prepared.size_limit_bytes);
         let rules = self.rules.clone();
         let folder = prepared.folder.clone();
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
@@ -124,21 +125,22 @@ impl Job {
         let result = outcome.as_ref().ok().filter(|_| complete);
         let accepted = result.is_some_and(|found| rules.accept(found, &bundle.record.passes));
         // A run without a result takes the place of none that has one.
-        if let Some(keep) = keep_last
-            && accepted
-            && bundle.record.workload_exit.is_some()
-        {
+        if accepted && bundle.record.workload_exit.is_some() {
             make_room(&folder, keep, &mut bundle, terminal);
         }
+        list_files(&outcome, &run_dir, terminal);
         Ok(rules.status(passed.exit, result, &bundle.record.passes, terminal))
     }
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
         let prepared = self.prepare(composed, Ok)?;
-        for finding in prepared.plan.findings.iter().chain(&self.rules.foreseen(&prepared.plan)) {
+        let Prepared { plan, folder, .. } = &prepared;
+        let foreseen = dry_run::foreseen(plan, &self.command, folder);
+        let required = self.rules.foreseen(plan);
+        for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);
         }
-        written(print(&plan::show(&prepared.plan)))
+        written(print(&plan::show(plan)))
     }
 
     /// Everything up to the first process. `make` turns the choice of a folder into a folder.
@@ -168,9 +170,13 @@ impl Job {
         plan.findings.extend(claims::before::before(&config, &self.command, &cwd));
         let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
-        let keep_last = config.run.keep_last.map(u64::from);
+        let keep = Keep {
+            last: config.run.keep_last.map(u64::from),
+            bytes: config.run.keep_bytes.map(u64::from),
+            uncompressed: config.run.keep_uncompressed.map(u64::from),
+        };
         let size_limit_bytes = config.run.size_limit_bytes.map(u64::from);
-        Ok(Prepared { plan, folder, library, config_yaml, inputs, keep_last, size_limit_bytes })
+        Ok(Prepared { plan, folder, library, config_yaml, inputs, keep, size_limit_bytes })
     }
 
     /// What `make` plans for a run in the folder `dir`.
@@ -212,14 +218,18 @@ impl Job {
             Some(dir) => Some(dir.clone()),
             None => composed.run_dir()?,
         };
+        let latest_in = cwd.join(&config.artifacts.stage2_dir);
         let folder = match given {
             Some(dir) if dir.as_os_str().is_empty() => {
                 return Err(Failure::Usage(
                     "the run folder has an empty name; give --run-dir DIR".into(),
                 ));
             }
+            Some(dir) if self.run_dir.is_none() && composed.run_dir_is_hydras() => {
+                RunFolder::GivenAndLinked { path: cwd.join(dir), latest_in }
+            }
             Some(dir) => RunFolder::Given(cwd.join(dir)),
-            None => RunFolder::New { under: cwd.join(&config.artifacts.stage2_dir), name },
+            None => RunFolder::New { under: latest_in, name },
         };
         Ok((folder, config))
     }
@@ -295,9 +305,28 @@ fn write_hook(plan: &Plan, bundle: &mut Bundle, terminal: &Terminal) {
     bundle.record.findings.push(finding);
 }
 
-/// Deletes the oldest bundles beside this one, and says so.
-fn make_room(folder: &RunFolder, keep: u64, bundle: &mut Bundle, terminal: &Terminal) {
-    let findings = bundle::keep_last(folder, keep);
+/// Ends report.md with the list of all files, once they have the size that they keep.
+pub(crate) fn list_files(
+    outcome: &anyhow::Result<report::Outcome>,
+    run_dir: &Path,
+    terminal: &Terminal,
+) {
+    if outcome.is_ok()
+        && run_dir.exists()
+        && let Err(error) = report::artifacts::list_files(run_dir)
+    {
+        terminal.error(&format!("report.md does not list the files of the bundle: {error:#}"));
+    }
+}
+
+/// Deletes and compresses the oldest bundles beside this one, and says so.
+fn make_room(folder: &RunFolder, keep: Keep, bundle: &mut Bundle, terminal: &Terminal) {
+    let bundle::Room { findings, compressed } = bundle::make_room(folder, keep);
+    for older in compressed {
+        if let Err(error) = report::artifacts::list_files(&older) {
+            terminal.detail(&format!("{error:#}; it names files that are compressed now"));
+        }
+    }
     for finding in &findings {
         match finding.severity {
             Severity::Note => terminal.result(&finding.to_string()),
@@ -309,7 +338,7 @@ fn make_room(folder: &RunFolder, keep: u64, bundle: &mut Bundle, terminal: &Term
     }
     bundle.record.findings.extend(findings);
     if let Err(error) = bundle.save() {
-        terminal.error(&format!("{error:#}; what run.keep_last deleted is not in it"));
+        terminal.error(&format!("{error:#}; what was deleted and compressed is not in it"));
     }
 }
 
@@ -323,33 +352,6 @@ pub(crate) fn tell(record: &RunRecord, headline: &[String], dir: &Path, terminal
     if dir.exists() {
         terminal.result(&format!("bundle: {}", dir.display()));
     }
-}
-
-/// `stage2-launch report`.
-pub(crate) fn report_again(
-    run_dir: &Path,
-    options: &Options,
-    overrides: Vec<String>,
-    terminal: &Terminal,
-) -> Result<u8, Failure> {
-    if options.runs_something() {
-        let text = "`report` takes no --dry-run, --run-dir, --timeout, --annotate or --keep-going: it runs no \
-             workload";
-        return Err(Failure::Usage(text.into()));
-    }
-    RunRecord::read(run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
-    if !overrides.is_empty() {
-        let words = overrides.join(" ");
-        let request = request(options, overrides);
-        let change = |text: Option<&str>| Ok(config::recompose(text, run_dir, &request)?);
-        bundle::change_config(run_dir, &words, change)?;
-    }
-    let outcome =
-        report::write_reports(run_dir).map_err(|e| Failure::NoResult(format!("{e:#}")))?;
-    let record = bundle::update_after_report(run_dir, &outcome)
-        .map_err(|e| Failure::NoResult(format!("{e:#}")))?;
-    tell(&record, &outcome.headline, run_dir, terminal);
-    Ok(Rules::of(options).status(0, Some(&outcome), &record.passes, terminal))
 }
 
 /// `stage2-launch config`.

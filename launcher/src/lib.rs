@@ -13,6 +13,7 @@ mod claims;
 mod cli;
 pub mod config;
 mod demo;
+mod dry_run;
 pub mod env;
 mod exit;
 mod failure;
@@ -28,6 +29,7 @@ pub mod operators;
 mod plan;
 mod ranks;
 pub mod report;
+mod report_again;
 pub mod roofline;
 mod run;
 mod terminal;
@@ -74,7 +76,7 @@ fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
             bench::bench(&options, times, overrides, workload, terminal)
         }
         Some(Command::Report { bundle, overrides }) => {
-            launch::report_again(&bundle, &options, overrides, terminal)
+            report_again::report_again(&bundle, &options, overrides, terminal)
         }
         Some(Command::Merge { spool, nsys, ncu, output, overrides }) => {
             let captures = captures::Captures { spool, nsys, ncu, output, overrides };

@@ -27,7 +27,40 @@ fn a_new_or_empty_folder_is_taken() {
             .success();
         assert!(sandbox.path(folder).join("run.json").is_file(), "{folder}");
     }
-    assert!(!sandbox.path("tmp").exists(), "no other folder is made");
+    let made = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("folder of all runs");
+    let made: Vec<_> = made.map(|entry| entry.expect("entry").file_name()).collect();
+    assert_eq!(made, ["latest"], "Hydra's key has a link, and no other folder is made");
+}
+
+#[test]
+fn hydras_run_folder_has_the_link_to_the_latest() {
+    let sandbox = Sandbox::new();
+    let latest = sandbox.path("tmp/stage2/latest");
+    let run = |setting: &str| {
+        sandbox.launch(&["-q", setting, "--", "sh", "-c", "exit 0"]).assert().success();
+    };
+    for (setting, folder) in [
+        ("hydra.run.dir=out/one", "out/one"),
+        ("hydra.run.dir=${hydra:runtime.cwd}/two", "two"),
+        ("+hydra.run.dir=tmp/stage2/mine", "tmp/stage2/mine"),
+    ] {
+        run(setting);
+        let here = |path: &std::path::Path| path.canonicalize().expect("there");
+        assert_eq!(here(&latest), here(&sandbox.path(folder)), "{setting}");
+        assert!(std::fs::read_link(&latest).expect("link").is_relative(), "{setting}");
+    }
+    // Other folders that are named leave it where it is.
+    let before = std::fs::read_link(&latest).expect("link");
+    run("run.dir=three");
+    assert_eq!(std::fs::read_link(&latest).expect("link"), before);
+    sandbox.launch(&["report", "tmp/stage2/latest"]).assert().success();
+    // A run of its own takes it back.
+    run("run.mode=light");
+    assert_ne!(std::fs::read_link(&latest).expect("link"), before);
+    // Where nothing can be linked, the run goes on.
+    sandbox.write("file", "");
+    let words = ["hydra.run.dir=four", "artifacts.stage2_dir=file/x", "--", "sh", "-c", "exit 0"];
+    sandbox.launch(&words).assert().success().stderr(contains("does not point to this run"));
 }
 
 #[test]

@@ -7,6 +7,41 @@ use predicates::prelude::*;
 use predicates::str::{contains, starts_with};
 use serde_json::json;
 
+/// Every file of the bundle, with the size that it has when the program is over.
+#[test]
+fn report_md_lists_the_files_of_the_bundle() {
+    let sandbox = Sandbox::new();
+    let script = "echo '{}' > \"$(dirname \"$STAGE2_OUT\")/stage1-of-workload.json\"";
+    sandbox.launch(&["run.tee=true", "--", "sh", "-c", script]).assert().success();
+    for again in [false, true] {
+        if again {
+            sandbox.launch(&["report", "tmp/stage2/latest"]).assert().success();
+        }
+        let page = sandbox.read("report.md");
+        let (_, section) = page.split_once("## Files of this bundle\n").expect("the section");
+        let rows: Vec<Vec<&str>> = section
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+            .collect();
+        let names: Vec<String> =
+            rows.iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
+        for name in ["run.json", "env.json", "report.html", "metrics.json", "collector/stderr.log"]
+        {
+            assert!(names.iter().any(|n| n == name), "{name}: {names:?}");
+        }
+        let listed = sandbox.run_json()["files"].clone();
+        let listed: Vec<String> = serde_json::from_value(listed).expect("names");
+        assert_eq!(names, listed, "as run.json has them");
+        for (name, row) in names.iter().zip(&rows).filter(|(name, _)| *name != "report.md") {
+            let size = sandbox.path("tmp/stage2/latest").join(name).metadata().expect("file").len();
+            assert_eq!(row[2].replace(',', ""), size.to_string(), "{name}");
+            let known = !row[1].contains("does not know");
+            assert_eq!(known, name != "stage1-of-workload.json", "{name}: {}", row[1]);
+        }
+    }
+}
+
 #[test]
 fn output_and_exit_status_are_the_workloads() {
     let sandbox = Sandbox::new();

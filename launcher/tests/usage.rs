@@ -259,6 +259,48 @@ fn a_dry_run_prints_what_a_shell_could_run() {
 }
 
 #[test]
+fn a_dry_run_says_what_would_fail() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("empty-path")).expect("folder");
+    sandbox.write("full/old.txt", "x");
+    let dry = |words: &[&str]| {
+        let mut command = sandbox.launch(&[&["--dry-run"][..], words].concat());
+        command.env("PATH", sandbox.path("empty-path"));
+        let assert = command.assert().code(0);
+        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+    };
+    let said = dry(&["--run-dir", "full", "--", "no-such-program"]);
+    for part in [
+        "a run would end with 127: no-such-program: command not found",
+        "a run would end with 2: run folder",
+        "it is not empty",
+        "a run would leave the nsys pass out: nsys: command not found",
+        "a run would leave the ncu pass out: ncu: command not found",
+        "pipeline.ncu.executable",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    sandbox.executable("there", "#!/bin/sh\n");
+    sandbox.write("script", "x");
+    let said = dry(&["pipeline.nsys.executable=./there", "--", "./script"]);
+    assert!(said.contains("end with 126: cannot run ./script"), "{said}");
+    assert!(!said.contains("the nsys pass out") && said.contains("the ncu pass out"), "{said}");
+    // What is not planned is not missed, and what would work is not mentioned.
+    assert_eq!(dry(&["run.mode=light", "--", "./there"]), "");
+    sandbox.write("libother.so", "no library");
+    let library = "profiling.collector.library=libother.so";
+    let said = dry(&["run.mode=light", library, "--", "./there"]);
+    assert!(
+        said.contains("a run would fail") && said.contains("libother.so is no shared"),
+        "{said}"
+    );
+    assert!(!sandbox.path("tmp").exists(), "nothing is made");
+    assert_eq!(std::fs::read_dir(sandbox.path("full")).expect("folder").count(), 1);
+    // What cannot be planned has the status of a run.
+    sandbox.launch(&["--dry-run", "run.mode=no", "--", "./there"]).assert().code(2);
+}
+
+#[test]
 fn colors_are_for_those_who_want_them() {
     let sandbox = Sandbox::new();
     let wrong = ["run.mod=1", "--", "true"];

@@ -189,7 +189,7 @@ def layers(ops):
             if run > best_run:
                 best_run, best_start, best_period = run, i - run + 1, period
     count = (best_run + best_period) // best_period if best_period else 0
-    result = [None] * len(ops)
+    result: list[int | None] = [None] * len(ops)
     for i in range(count * best_period):
         result[best_start + i] = i // best_period
     return result
@@ -238,7 +238,7 @@ def main():
     out = Path(sys.argv[2]) if len(sys.argv) == 3 else Path(__file__).parent
     llm, llm_ranges, device = load(captures, "llm13")
     graph, _, _ = load(captures, "graph13")
-    name_index = {}
+    name_index: dict[bytes, int] = {}
     sequences = {
         "prefill": last_range(llm, llm_ranges, "prefill"),
         "decode": typical_step(last_range(llm, llm_ranges, "decode"), 8),

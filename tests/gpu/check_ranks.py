@@ -102,7 +102,7 @@ def lateness(found: dict[str, Any], ran: dict[int, dict[str, Any]]) -> Iterator[
     for rank, truth in sorted(ran.items()):
         if not truth["sleeps"]:
             continue
-        named = late[0] if late else {"rank": None, "late_typical_ns": 0}
+        named: dict[str, Any] = late[0] if late else {"rank": None, "late_typical_ns": 0}
         yield named["rank"] == rank, f"late in decode: rank {named['rank']}, expected {rank}"
         ms, slept = named["late_typical_ns"] / 1e6, truth["sleep_ms_median"]
         near = abs(ms - slept) <= TOLERANCE * slept

@@ -22,8 +22,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 Case = tuple[str, list[str], list[str]]
-"""A form, the ranges that it has to find, and those that it must not find: `outer>inner`, `name@domain`
-for another domain, `~name` for a start/end range."""
+"""A form, the ranges that it has to find, and those that it must not find.
+
+`outer>inner`; `name@domain` for another domain, `~name` for a start/end range.
+"""
 
 PLAIN: list[Case] = [
     ("aa/", ["aa", "aa>in"], ["aab"]),
@@ -91,7 +93,7 @@ def main() -> int:
 
 
 def cases(kind: str) -> list[Case]:
-    """The forms of a run."""
+    """Return the forms of a run."""
     if kind in ("plain", "globs"):
         return PLAIN if kind == "plain" else GLOBS
     return [case for case in NATIVE if case[0].startswith("regex:") == (kind == "regex")]
@@ -134,7 +136,7 @@ def workload() -> None:
 
 
 def profiled(page: Path) -> set[str]:
-    """The ranges of every launch of a raw page."""
+    """Return the ranges of every launch of a raw page."""
     found = set()
     lines = page.read_text(encoding="utf-8", errors="replace").splitlines()
     start = next((at for at, line in enumerate(lines) if line.startswith('"ID"')), len(lines))

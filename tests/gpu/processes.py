@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 try:
     import torch
@@ -65,7 +66,7 @@ def need_gpu() -> None:
 
 def multiprocess(case: str, method: str, options: argparse.Namespace) -> None:
     """Let children of `multiprocessing` work; those of fork end in `os._exit`."""
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     names = [f"child{index}" for index in range(CHILDREN)]
     children = [context.Process(target=work, args=(name, options.ranges)) for name in names]
     for child in children:

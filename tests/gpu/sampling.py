@@ -169,14 +169,14 @@ def compare(full: Kernels, part: Kernels) -> tuple[float, float, str]:
             untimed += its_timed == 0
     sums = [sum(kernel[0] for kernel in each.values()) for each in (full, part)]
     off_calls.append((abs(sums[1] / sums[0] - 1), "all kernels"))
-    (calls, calls_of), (means, means_of) = max(off_calls), max(off_means, default=(0.0, "none"))
+    (most, calls_of), (means, means_of) = max(off_calls), max(off_means, default=(0.0, "none"))
     text = (
-        f"calls {sums[1]} against {sums[0]}, off by at most {calls:.2%} ({calls_of[:60]}); means "
+        f"calls {sums[1]} against {sums[0]}, off by at most {most:.2%} ({calls_of[:60]}); means "
         f"off by at most {means:.2%} ({means_of[:60]}); {len(steady)} kernels of {len(full)} "
         f"compared ({untimed} of them without times in the sample), with "
         f"{sum(full[n][2] for n in steady) / whole:.1%} of the GPU time"
     )
-    return calls, means, text
+    return most, means, text
 
 
 def kernels(metrics: dict[str, Any], path: str) -> Kernels:

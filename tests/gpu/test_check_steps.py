@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import check_steps
@@ -16,7 +17,7 @@ EXPECTED = {
     "expect": [],
     "infer": {"prefill_kernels": 662, "step_kernels": 694, "decodes": [4, 64, 64, 64]},
 }
-BUNDLE = {
+BUNDLE: dict[str, Any] = {
     "stages": [{"stage": "(whole process)", "kernels": 140_000}],
     "inferred_steps": {
         "rows": [

@@ -7,6 +7,7 @@ import ctypes
 import multiprocessing
 import os
 import sys
+from typing import Any
 
 WORKERS = 3
 
@@ -34,7 +35,7 @@ def main(method: str) -> None:
                 os._exit(0)
             print(os.waitpid(child, 0)[1])
         return
-    processes = multiprocessing.get_context(method)
+    processes: Any = multiprocessing.get_context(method)
     workers = [processes.Process(target=work, args=(number,)) for number in range(WORKERS)]
     for worker in workers:
         worker.start()

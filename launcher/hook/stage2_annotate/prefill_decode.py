@@ -137,7 +137,7 @@ def install_in_transformers(modeling: ModuleType, notices: Notices) -> None:
     base.__call__ = marker.method(base.__call__)
     own = vars(base).get("__init_subclass__")
 
-    def __init_subclass__(cls: type, **kwargs: Any) -> None:
+    def __init_subclass__(cls: type[Any], /, **kwargs: Any) -> None:
         if own is not None:
             own.__func__(cls, **kwargs)
         else:
@@ -145,7 +145,7 @@ def install_in_transformers(modeling: ModuleType, notices: Notices) -> None:
         forward = vars(cls).get("forward")
         # Code that wraps models calls their `forward`, and not the models.
         if isinstance(forward, types.FunctionType) and hasattr(cls, "generate"):
-            cls.forward = marker.method(forward)  # type: ignore[attr-defined]
+            cls.forward = marker.method(forward)
 
     base.__init_subclass__ = classmethod(__init_subclass__)
 
@@ -168,8 +168,8 @@ def _is_pretrained(model: Any) -> bool:
 def _nvtx(torch: ModuleType) -> tuple[Callable[[str], Any], Callable[[], Any]]:
     """Push and pop, of torch if it was built with CUDA, else of the package nvtx."""
     if torch.version.cuda is not None:
-        nvtx = torch.cuda.nvtx
-        return nvtx.range_push, nvtx.range_pop
+        of_torch = torch.cuda.nvtx
+        return of_torch.range_push, of_torch.range_pop
     try:
         import nvtx
     except ImportError:

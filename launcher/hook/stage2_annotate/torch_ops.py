@@ -125,7 +125,7 @@ class _Switch:
                 raise
 
         start.__doc__ = original.__doc__
-        threading.Thread.start = start  # type: ignore[method-assign]
+        threading.Thread.start = start  # type: ignore[method-assign,assignment]
 
 
 def install(torch: ModuleType, notices: Notices) -> None:

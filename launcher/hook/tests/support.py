@@ -10,8 +10,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T", bound=Callable[..., Any])
 
 HOOK = Path(__file__).resolve().parents[1]
 
@@ -69,10 +72,10 @@ def _paths(lines: list[str]) -> list[str]:
     return paths
 
 
-def needs(*modules: str) -> unittest.TestCase:
+def needs(*modules: str) -> Callable[[T], T]:
     """Skip a test where a module is missing."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
-    return unittest.skipIf(missing, f"not installed: {', '.join(missing)}")
+    return unittest.skipIf(bool(missing), f"not installed: {', '.join(missing)}")
 
 
 @functools.lru_cache(maxsize=None)

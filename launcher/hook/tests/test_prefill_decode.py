@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unittest
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 from stage2_annotate import prefill_decode
@@ -121,7 +122,7 @@ assert (twice(ids) == ids * 2).all()
 
 class Nvtx(unittest.TestCase):
     def test_without_cuda_the_package_nvtx_is_used(self):
-        torch = SimpleNamespace(version=SimpleNamespace(cuda=None))
+        torch: Any = SimpleNamespace(version=SimpleNamespace(cuda=None))
         package = SimpleNamespace(push_range="push", pop_range="pop")
         with mock.patch.dict("sys.modules", nvtx=package):
             self.assertEqual(prefill_decode._nvtx(torch), ("push", "pop"))

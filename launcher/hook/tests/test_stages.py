@@ -35,7 +35,7 @@ class StaticCache:
 
 
 class Unhashable(StaticCache):
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
 
 class StageOfCall(unittest.TestCase):

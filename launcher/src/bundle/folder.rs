@@ -1,7 +1,7 @@
 //! The choice of a run folder -> an empty folder that can be written to, and the link to the latest.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::finding::{Finding, Severity};
 
@@ -28,6 +28,14 @@ impl FolderError {
 pub(crate) enum RunFolder {
     /// The one that the user named.
     Given(PathBuf),
+    /// The one that the user named in the way of Hydra, with the folder of all runs: the link to the
+    /// latest lies there.
+    GivenAndLinked {
+        /// The folder.
+        path: PathBuf,
+        /// Folder of all runs.
+        latest_in: PathBuf,
+    },
     /// A new one under the folder of all runs.
     New {
         /// Folder of all runs.
@@ -46,7 +54,7 @@ impl RunFolder {
     /// The folder's path.
     pub(crate) fn path(&self) -> PathBuf {
         match self {
-            RunFolder::Given(path) => path.clone(),
+            RunFolder::Given(path) | RunFolder::GivenAndLinked { path, .. } => path.clone(),
             RunFolder::New { under, name } => under.join(name),
         }
     }
@@ -54,9 +62,9 @@ impl RunFolder {
     /// Makes the folder, or takes an empty one over.
     pub(crate) fn create(self) -> Result<RunFolder, FolderError> {
         match self {
-            RunFolder::Given(path) => {
-                take_over(&path)?;
-                Ok(RunFolder::Given(path))
+            RunFolder::Given(_) | RunFolder::GivenAndLinked { .. } => {
+                take_over(&self.path())?;
+                Ok(self)
             }
             RunFolder::New { under, name } => {
                 let failed = |path: &Path, e: io::Error| {
@@ -98,14 +106,32 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Lets `latest` beside a new folder point to it. A folder that the user named has no such
-    /// link: it may lie anywhere.
+    /// Why [`RunFolder::create`] is certain to fail, as far as that can be seen without making anything.
+    pub(crate) fn refused(&self) -> Option<FolderError> {
+        match self {
+            RunFolder::Given(path) | RunFolder::GivenAndLinked { path, .. } => found(path).err(),
+            RunFolder::New { .. } => None,
+        }
+    }
+
+    /// Lets `latest` in the folder of all runs point to this one. A folder that `--run-dir` or
+    /// `run.dir` named has no such link: it may lie anywhere.
     pub(crate) fn link_latest(&self) -> Option<Finding> {
-        let RunFolder::New { under, name } = self else { return None };
+        let (under, target) = match self {
+            RunFolder::Given(_) => return None,
+            RunFolder::New { under, name } => (under, Ok(PathBuf::from(name))),
+            RunFolder::GivenAndLinked { path, latest_in } => {
+                let made = std::fs::create_dir_all(latest_in);
+                (latest_in, made.and_then(|()| way(latest_in, path)))
+            }
+        };
         let latest = under.join("latest");
         let problem = match std::fs::symlink_metadata(&latest) {
             Ok(found) if !found.is_symlink() => Some("it is no link, and was left as it is".into()),
-            _ => replace_link(under, name, &latest).err().map(|e| e.to_string()),
+            _ => target
+                .and_then(|target| replace_link(under, &target, &latest))
+                .err()
+                .map(|e| e.to_string()),
         };
         problem.map(|why| {
             let what = format!("{} does not point to this run", latest.display());
@@ -114,42 +140,53 @@ impl RunFolder {
     }
 }
 
+/// The way from a folder to another, both there: relative, so that it holds where they are moved or
+/// mounted together.
+fn way(from: &Path, to: &Path) -> io::Result<PathBuf> {
+    let (from, to) = (from.canonicalize()?, to.canonicalize()?);
+    let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(common).map(|_| Component::ParentDir);
+    Ok(up.chain(to.components().skip(common)).collect())
+}
+
 /// A reader sees the old link or the new one, never none.
-fn replace_link(under: &Path, name: &str, latest: &Path) -> io::Result<()> {
+fn replace_link(under: &Path, target: &Path, latest: &Path) -> io::Result<()> {
     let fresh = under.join(format!(".latest-{}", std::process::id()));
     let _ = std::fs::remove_file(&fresh);
-    std::os::unix::fs::symlink(name, &fresh)?;
+    std::os::unix::fs::symlink(target, &fresh)?;
     std::fs::rename(&fresh, latest).inspect_err(|_| {
         let _ = std::fs::remove_file(&fresh);
     })
 }
 
-fn take_over(path: &Path) -> Result<(), FolderError> {
-    let other = "choose another one with --run-dir DIR";
+const OTHER: &str = "choose another one with --run-dir DIR";
+
+/// Whether there is such a folder, empty; not whether it can be written to.
+fn found(path: &Path) -> Result<bool, FolderError> {
     match std::fs::symlink_metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(path).map_err(|e| FolderError::new(path, reason(&e), other))?;
-        }
-        Err(e) => return Err(FolderError::new(path, reason(&e), other)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(FolderError::new(path, reason(&e), OTHER)),
         Ok(found) if found.is_symlink() && !path.exists() => {
             let what = "it is a link to something that is not there";
-            return Err(FolderError::new(path, what, "remove the link, or make what it points to"));
+            Err(FolderError::new(path, what, "remove the link, or make what it points to"))
         }
-        Ok(_) if !path.is_dir() => {
-            return Err(FolderError::new(path, "it is not a folder", other));
-        }
+        Ok(_) if !path.is_dir() => Err(FolderError::new(path, "it is not a folder", OTHER)),
         Ok(_) => {
             let mut entries =
-                std::fs::read_dir(path).map_err(|e| FolderError::new(path, reason(&e), other))?;
-            if entries.next().is_some() {
-                return Err(not_empty(path));
-            }
+                std::fs::read_dir(path).map_err(|e| FolderError::new(path, reason(&e), OTHER))?;
+            if entries.next().is_some() { Err(not_empty(path)) } else { Ok(true) }
         }
+    }
+}
+
+fn take_over(path: &Path) -> Result<(), FolderError> {
+    if !found(path)? {
+        std::fs::create_dir_all(path).map_err(|e| FolderError::new(path, reason(&e), OTHER))?;
     }
     // Modes do not say it all (read-only file systems, the superuser): try.
     tempfile::tempfile_in(path)
         .map(drop)
-        .map_err(|e| FolderError::new(path, format!("cannot be written to ({e})"), other))
+        .map_err(|e| FolderError::new(path, format!("cannot be written to ({e})"), OTHER))
 }
 
 fn not_empty(path: &Path) -> FolderError {

@@ -1,5 +1,6 @@
 //! The files of a run that say what it was -> the run folder, each written whole or not at all.
 
+mod compress;
 mod folder;
 mod inputs;
 mod retention;
@@ -13,7 +14,7 @@ use anyhow::Context as _;
 pub use folder::FolderError;
 pub(crate) use folder::{RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
-pub(crate) use retention::{keep_last, too_big};
+pub(crate) use retention::{Keep, Room, make_room, too_big};
 pub(crate) use run_record::now;
 pub use run_record::{
     PassRecord, PassStatus, RUN_JSON, RunRecord, RunState, SCHEMA, Tool, WorkloadExit,
@@ -244,6 +245,16 @@ pub(crate) fn stream_whole(
 
 /// More files than this are not listed (a workload may write any number into `stage1/`).
 const MAX_LISTED_FILES: usize = 10_000;
+
+/// Files of the bundle in `dir`, relative to it, sorted, each with its size in bytes; none for what is
+/// no ordinary file (a link is not followed).
+pub(crate) fn sizes(dir: &Path) -> Vec<(String, Option<u64>)> {
+    let size = |name: &str| {
+        let found = std::fs::symlink_metadata(dir.join(name)).ok()?;
+        found.is_file().then_some(found.len())
+    };
+    files_of(dir, MAX_LISTED_FILES).into_iter().map(|name| (name.clone(), size(&name))).collect()
+}
 
 /// Files under `dir`, at most `limit`, relative to it, sorted.
 fn files_of(dir: &Path, limit: usize) -> Vec<String> {

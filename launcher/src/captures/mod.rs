@@ -15,7 +15,7 @@ use crate::config;
 use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
-use crate::launch::{request, tell};
+use crate::launch::{list_files, request, tell};
 use crate::report;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
@@ -93,6 +93,7 @@ pub(crate) fn merge(
         environment::write(&dir, Some(outcome))
     });
     let closed = described.and_then(|()| bundle.finish(&outcome));
+    list_files(&outcome, &dir, terminal);
     let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
     tell(&bundle.record, headline, &dir, terminal);
     if let Err(error) = &closed {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::ncu::load::folder::report_name;
 use crate::nsys::load::folder::capture_name;
@@ -33,8 +34,7 @@ impl Kind {
 
     /// Whether a file is a report that only its tool can read.
     pub(crate) fn needs_tool(self, path: &Path) -> bool {
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-        self != Kind::Spool && !["csv", "sqlite"].contains(&extension)
+        self != Kind::Spool && !["csv", "sqlite"].contains(&files::ending(path))
     }
 
     /// What files that belong together have in common.
@@ -127,6 +127,7 @@ impl TakeIn {
         }
         let name = file.file_name().unwrap_or_default();
         let name = name.to_str().ok_or("its name is no UTF-8; copy it to another name")?;
+        let name = files::plain_name(name);
         let homes = self.homes.entry(self.kind.common_name(name)).or_default();
         let home = full.parent().unwrap_or(&full).to_owned();
         let at = homes.iter().position(|other| *other == home).unwrap_or_else(|| {
@@ -138,9 +139,21 @@ impl TakeIn {
         let free = (at + 1..).map(|number| self.folder.join(self.kind.numbered(name, number)));
         let mut free = free.filter(|to| !to.exists());
         let to = free.next().ok_or("there is no name left for it")?;
-        std::fs::copy(file, &to).map_err(|e| e.to_string())?;
+        if files::is_compressed(file) {
+            unpack(file, &to).map_err(|e| format!("it cannot be unpacked ({e})"))?;
+        } else {
+            std::fs::copy(file, &to).map_err(|e| e.to_string())?;
+        }
         Ok(Some(to))
     }
+}
+
+/// Nothing is left of a file that cannot be unpacked to its end.
+fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
+    let mut copy = std::fs::File::create_new(to)?;
+    std::io::copy(&mut files::unpacked(from)?, &mut copy).map(drop).inspect_err(|_| {
+        let _ = std::fs::remove_file(to);
+    })
 }
 
 /// Whether a file can be one of the kind, by its name.
@@ -150,8 +163,7 @@ impl TakeIn {
 pub(crate) fn check(kind: Kind, file: &Path) -> Result<(), String> {
     // First: what is not there has no wrong name.
     let found = file.metadata().map_err(|e| e.to_string())?;
-    let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    if !kind.extensions().contains(&extension) {
+    if !kind.extensions().contains(&files::ending(file)) {
         return Err(format!("its name has to end in .{}", kind.extensions().join(" or .")));
     }
     if found.is_file() { Ok(()) } else { Err("it is no file".into()) }
@@ -171,9 +183,7 @@ pub(crate) fn check_given(kind: Kind, path: &Path) -> Result<(), String> {
 /// The spools of a folder.
 fn spools_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let kinds = Kind::Spool.extensions();
-    let ours = |path: &PathBuf| {
-        kinds.contains(&path.extension().and_then(|e| e.to_str()).unwrap_or_default())
-    };
+    let ours = |path: &PathBuf| kinds.contains(&files::ending(path));
     let entries = std::fs::read_dir(folder).map_err(|e| e.to_string())?;
     let mut files: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(ours).collect();

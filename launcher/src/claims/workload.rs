@@ -133,6 +133,7 @@ impl Workload {
             prompt_tokens: count(&PROMPT_TOKENS),
             decode_steps: count(&NEW_TOKENS),
             images_per_prompt: None,
+            crops_per_image: None,
         }
     }
 

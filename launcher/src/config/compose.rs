@@ -38,9 +38,12 @@ pub struct Composed {
     moment: Moment,
 }
 
+/// The key by which Hydra's users name a run folder.
+const HYDRA_RUN_DIR: &str = "hydra.run.dir";
+
 /// Other names of our keys, as a Hydra app's user or a reader of the command line would write them.
 pub(super) const SYNONYMS: &[(&str, &str)] =
-    &[("hydra.run.dir", "run.dir"), ("run.annotate", "operators.annotate")];
+    &[(HYDRA_RUN_DIR, "run.dir"), ("run.annotate", "operators.annotate")];
 
 /// Composes and checks the configuration.
 ///
@@ -97,6 +100,16 @@ impl Composed {
                 what: "it has to be a path".into(),
             }),
         }
+    }
+
+    /// Whether the run folder was asked for by Hydra's key for it.
+    pub(crate) fn run_dir_is_hydras(&self) -> bool {
+        self.tree.get("run.dir").is_some_and(|node| match &node.origin {
+            Origin::Override(text) => {
+                text.trim_start_matches('+').starts_with(&format!("{HYDRA_RUN_DIR}="))
+            }
+            _ => false,
+        })
     }
 
     /// The configuration of a run in `run_dir`, with all references replaced.

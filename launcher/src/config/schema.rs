@@ -81,6 +81,10 @@ pub struct Run {
     pub baseline: bool,
     /// How many of the newest bundles are kept; none: all.
     pub keep_last: Option<NonZeroU64>,
+    /// Bytes that all bundles may have together before the oldest go; none: any number.
+    pub keep_bytes: Option<NonZeroU64>,
+    /// How many of the newest bundles keep their files uncompressed; none: all.
+    pub keep_uncompressed: Option<NonZeroU64>,
     /// A bundle with more bytes than this gets a warning; none: none does.
     pub size_limit_bytes: Option<NonZeroU64>,
 }

@@ -52,7 +52,8 @@ const META_OPEN_AT_END: &str = "ranges.open_at_end";
 pub(crate) const META_RANGES: &str = "ranges";
 
 /// Outermost ranges that are the model's own, by their names in front of an `@`.
-pub(crate) const MODEL_STAGES: [&[u8]; 3] = [b"prefill", b"decode", b"vision"];
+pub(crate) const MODEL_STAGES: [&[u8]; 6] =
+    [b"prefill", b"decode", b"vision", b"sam", b"clip", b"projector"];
 
 /// The spools of a run.
 #[derive(Debug, Default)]

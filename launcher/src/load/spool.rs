@@ -11,13 +11,14 @@ use stage2_spool::{Ending, ReadError, Reader};
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::libraries::LibraryDomains;
 use super::{Capture, FileEnding, ProcessCapture, Tally};
+use crate::files;
 use crate::finding::{Finding, Severity};
 use stage2_figures::text;
 
 /// Files that are read at the same time, at most: each takes its share of memory.
 const MAX_PARALLEL: usize = 4;
 
-/// Reads every `*.s2t` of `folder`. What is wrong with a file becomes a finding that names it.
+/// Reads every `*.s2t` and `*.s2t.gz` of `folder`. What is wrong with a file becomes a finding that names it.
 pub fn load_folder(folder: &Path) -> Capture {
     load_folder_with(folder, &LibraryDomains::default())
 }
@@ -41,7 +42,7 @@ fn list(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "s2t") {
+        if files::ending(&path) == "s2t" {
             files.push(path);
         }
     }
@@ -139,16 +140,32 @@ fn load_share(
     libraries: &LibraryDomains,
     calls: usize,
 ) -> (Option<ProcessCapture>, Vec<Finding>) {
-    let mut reader = match Reader::open(path) {
-        Ok(reader) => reader,
-        Err(error) => return (None, vec![refused(&error)]),
-    };
-    let mut tally = Tally::new(libraries.clone()).keep_calls(calls);
+    let tally = Tally::new(libraries.clone()).keep_calls(calls);
+    if !files::is_compressed(path) {
+        return match Reader::open(path) {
+            Ok(reader) => read(reader, path, tally),
+            Err(error) => (None, vec![refused(&error, path)]),
+        };
+    }
+    let unpacked = files::unpacked(path)
+        .map_err(|source| ReadError::Open { path: path.to_owned(), source })
+        .and_then(Reader::new);
+    match unpacked {
+        Ok(reader) => read(reader, path, tally),
+        Err(error) => (None, vec![refused(&error, path)]),
+    }
+}
+
+fn read<R: std::io::Read>(
+    mut reader: Reader<R>,
+    path: &Path,
+    mut tally: Tally,
+) -> (Option<ProcessCapture>, Vec<Finding>) {
     let mut findings = Vec::new();
     for record in reader.by_ref() {
         match record {
             Ok(record) => tally.push(record),
-            Err(error) => findings.push(refused(&error)),
+            Err(error) => findings.push(refused(&error, path)),
         }
     }
     let mut capture = tally.finish();
@@ -171,13 +188,18 @@ fn load_share(
 }
 
 fn display_name(path: &Path) -> String {
-    path.file_name().map_or_else(String::new, |name| text::visible(name.as_encoded_bytes()))
+    // The name of the process, however its file is kept.
+    let name =
+        path.file_name().map_or_else(String::new, |name| text::visible(name.as_encoded_bytes()));
+    files::plain_name(&name).to_owned()
 }
 
-fn refused(error: &ReadError) -> Finding {
-    let (what, remedy) = match error.to_string().rsplit_once("; ") {
+fn refused(error: &ReadError, path: &Path) -> Finding {
+    // What is unpacked as it is read has no name for the reader.
+    let error = error.to_string().replacen("<stream>", &path.to_string_lossy(), 1);
+    let (what, remedy) = match error.rsplit_once("; ") {
         Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
-        None => (error.to_string(), "run again, or leave the file out".to_owned()),
+        None => (error.clone(), "run again, or leave the file out".to_owned()),
     };
     Finding {
         severity: Severity::Error,

@@ -69,6 +69,11 @@ pub enum Absent {
     NotModelled,
     /// The FLOPs of the vision encoder are not known.
     NoVisionFlops,
+    /// The FLOPs of a part of the vision encoder are not known.
+    NoVisionPartFlops {
+        /// The name of its stage.
+        part: String,
+    },
     /// No counters were measured.
     NotMeasured,
     /// Counters know too little of the stage.
@@ -121,6 +126,11 @@ impl fmt::Display for Absent {
             Absent::NoVisionFlops => f.write_str(
                 "the FLOPs of the vision encoder are not known (set \
                  model.llm.vision_flops_per_prefill)",
+            ),
+            Absent::NoVisionPartFlops { part } => write!(
+                f,
+                "the FLOPs of {part}, a part of the vision encoder, are not known (set \
+                 model.llm.vision_part_flops_per_prefill.{part})"
             ),
             Absent::NotMeasured => f.write_str("no counters were measured"),
             Absent::FewCounters { covered, one_launch: None } => write!(

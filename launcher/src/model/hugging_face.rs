@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::hugging_face_layers::{moe, sliding};
+use super::hugging_face_vision::{plain_vision, vision_parts};
 use super::keys::{Keys, Problem};
-use super::shape::{Attention, Mla, Mlp, Shape, Vision};
+use super::shape::{Attention, Mla, Mlp, Shape};
 use crate::files;
 use crate::roofline::precision::Dtype;
 
@@ -81,6 +82,8 @@ pub fn from_json(text: &str) -> Result<HuggingFace, Problem> {
     let mlp = mlp(&keys, &kind, hidden_size, &mut assumptions)?;
     let moe = moe(&keys, &kind, layers, &mlp)?;
     let dense_width = keys.size(&["intermediate_size_mlp"])?.unwrap_or(mlp.intermediate_size);
+    let vision_parts = vision_parts(top, &mut assumptions);
+    let vision = if vision_parts.is_some() { None } else { plain_vision(top, &mut assumptions) };
     let shape = Shape {
         hidden_size,
         num_hidden_layers: layers,
@@ -89,7 +92,8 @@ pub fn from_json(text: &str) -> Result<HuggingFace, Problem> {
         attention: attention(&keys, &kind, hidden_size, layers)?,
         mlp: Mlp { intermediate_size: dense_width, ..mlp },
         moe,
-        vision: vision(top, &mut assumptions),
+        vision,
+        vision_parts,
     };
     let dtype = ["torch_dtype", "dtype"]
         .iter()
@@ -228,31 +232,6 @@ fn mla(keys: &Keys<'_>) -> Result<Option<Mla>, Problem> {
         qk_rope_head_dim: keys.need(&["qk_rope_head_dim"])?,
         v_head_dim: keys.need(&["v_head_dim"])?,
     }))
-}
-
-fn vision(top: &Map<String, Value>, assumptions: &mut Vec<String>) -> Option<Vision> {
-    let section = top.get("vision_config")?.as_object()?;
-    let keys = Keys::new(section, "vision_config");
-    let size = |names: &[&str]| keys.size(names).ok().flatten();
-    let plain = || {
-        let vision = Vision {
-            hidden_size: size(&["hidden_size", "embed_dim", "width"])?,
-            num_hidden_layers: size(&["num_hidden_layers", "depth", "layers"])?,
-            intermediate_size: size(&["intermediate_size"])?,
-            image_size: size(&["image_size", "img_size"])?,
-            patch_size: size(&["patch_size"])?,
-        };
-        vision.check().is_ok().then_some(vision)
-    };
-    let vision = plain();
-    if vision.is_none() {
-        assumptions.push(
-            "The vision encoder is no plain vision transformer of a fixed size: its FLOPs are not \
-             counted (model.llm.vision_flops_per_prefill gives them)."
-                .to_owned(),
-        );
-    }
-    vision
 }
 
 fn quantised(keys: &Keys<'_>, assumptions: &mut Vec<String>) -> Option<Dtype> {

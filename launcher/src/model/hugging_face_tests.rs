@@ -25,8 +25,11 @@ const DEEPSEEK_OCR: &str = r#"{"model_type": "DeepseekOCR", "torch_dtype": "bflo
         "use_mla": false, "kv_lora_rank": null, "q_lora_rank": null, "qk_nope_head_dim": 0,
         "qk_rope_head_dim": 0, "v_head_dim": 0, "vocab_size": 129280},
     "hidden_size": 1280, "vocab_size": 129280,
+    "projector_config": {"input_dim": 2048, "n_embed": 1280, "projector_type": "linear"},
     "vision_config": {"image_size": 1024, "mlp_ratio": 3.7362,
-        "width": {"clip-l-14-224": {"heads": 16, "layers": 24, "width": 1024}}}}"#;
+        "width": {"clip-l-14-224": {"heads": 16, "layers": 24, "width": 1024},
+            "sam_vit_b": {"downsample_channels": [512, 1024], "heads": 12, "layers": 12,
+                "global_attn_indexes": [2, 5, 8, 11], "width": 768}}}}"#;
 
 const DEEPSEEK_V3: &str = r#"{"model_type": "deepseek_v3", "hidden_size": 7168,
     "intermediate_size": 18432, "moe_intermediate_size": 2048, "first_k_dense_replace": 3,
@@ -50,7 +53,19 @@ fn files_give_the_shapes_of_the_presets() {
     let ocr = from_json(DEEPSEEK_OCR).expect("fine");
     assert_eq!((ocr.dtype, ocr.weight_dtype), (Some(Dtype::Bf16), None));
     assert_eq!(ocr.name.as_deref(), Some("deepseek_v2"));
-    assert!(ocr.assumptions[0].contains("vision encoder"), "{:?}", ocr.assumptions);
+    assert!(ocr.assumptions[0].contains("windows of 14 patches"), "{:?}", ocr.assumptions);
+    for (from, to) in [
+        ("\"linear\"", "\"mlp_gelu\""),
+        ("[512, 1024]", "\"many\""),
+        ("\"layers\": 24", "\"layers\": 0"),
+        ("sam_vit_b", "sam_vit_x"),
+    ] {
+        let json = DEEPSEEK_OCR.replace(from, to);
+        assert_ne!(json, DEEPSEEK_OCR);
+        let other = from_json(&json).expect("the language model is fine");
+        assert_eq!(other.shape.vision_parts, None, "{to}");
+        assert!(other.assumptions[0].contains("no plain vision"), "{:?}", other.assumptions);
+    }
     let v3 = from_json(DEEPSEEK_V3).expect("fine");
     assert_eq!((v3.dtype, v3.weight_dtype), (Some(Dtype::Bf16), Some(Dtype::Fp8)));
 }

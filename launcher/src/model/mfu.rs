@@ -35,6 +35,9 @@ pub enum Role {
 pub struct StageInput {
     /// Its name.
     pub stage: String,
+    /// The range that it lies in, where it is no outermost one: then there is no wall time, and its
+    /// busy time is the sum of its kernels' durations.
+    pub within: Option<String>,
     /// What it is to the model.
     pub role: Role,
     /// How often it occurs in one generation: 1 for a range around all decode steps, the number of
@@ -98,6 +101,10 @@ pub struct Utilisation {
 pub struct StageUtilisation {
     /// Its name.
     pub stage: String,
+    /// The range that it lies in, where it is no outermost one: its busy time is the sum of its
+    /// kernels' durations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<String>,
     /// What it is to the model.
     pub role: Role,
     /// What its times are.

@@ -6,6 +6,7 @@ use super::mfu::{
     Inputs, MEASURED_FROM_PERCENT, ModelUtilisation, Role, StageInput, StageUtilisation,
 };
 use super::preset::Model;
+use super::vision::{self, Part};
 use super::weights::DecodeBytes;
 use crate::roofline::hardware::Peaks;
 
@@ -19,24 +20,65 @@ impl Work<'_> {
         self.inputs.model.clone()
     }
 
-    /// FLOPs of the vision encoder in one generation.
-    fn vision_flops(&self) -> Result<f64, Absent> {
-        let model = self.model()?;
-        match (model.vision_flops_per_prefill, &model.shape.vision) {
-            (Some(flops), _) => Ok(flops),
-            (None, Some(vision)) => {
-                let tokens = self.inputs.tokens;
-                Ok(flops::vision(vision) * (tokens.images()? * tokens.batch()?) as f64)
-            }
-            (None, None) => Err(Absent::NoVisionFlops),
+    /// FLOPs of the vision encoder, or of a part of it, in one generation.
+    fn vision_flops(&self, part: Part) -> Result<f64, Absent> {
+        let (model, tokens) = (self.model()?, self.inputs.tokens);
+        let whole = model.vision_flops_per_prefill.filter(|_| part == Part::Whole);
+        if let Some(flops) = whole.or_else(|| model.vision_part_flops_per_prefill.of(part)) {
+            return Ok(flops);
         }
+        let images = || Ok(tokens.images()? as f64 * tokens.batch()? as f64);
+        match (&model.shape.vision_parts, &model.shape.vision, part) {
+            (Some(parts), ..) => {
+                let crops = parts.crop_size.map_or(Ok(0), |_| tokens.crops())?;
+                Ok(vision::of_image(parts, part, crops) * images()?)
+            }
+            // A plain vision transformer is CLIP's, by whatever name.
+            (None, Some(plain), Part::Whole | Part::Clip) => Ok(flops::vision(plain) * images()?),
+            (None, _, Part::Whole) => Err(Absent::NoVisionFlops),
+            _ => Err(Absent::NoVisionPartFlops { part: part.label().to_owned() }),
+        }
+    }
+
+    /// FLOPs of what runs as stages of their own before prefill: all of the encoder, or some parts.
+    fn vision_before(&self) -> Result<f64, Absent> {
+        let mut parts = self.parts(Role::VisionBefore);
+        if parts.contains(&Part::Whole) {
+            parts = vec![Part::Whole];
+        }
+        parts.into_iter().map(|part| self.vision_flops(part)).sum()
+    }
+
+    /// Parts of the vision encoder that have stages of this role, each once.
+    fn parts(&self, role: Role) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for stage in self.inputs.stages.iter().filter(|stage| stage.role == role) {
+            let part = Part::of_range(&stage.stage).unwrap_or(Part::Whole);
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        parts
     }
 
     fn has(&self, role: Role) -> bool {
         self.inputs.stages.iter().any(|stage| stage.role == role)
     }
 
-    /// FLOPs of a role in one generation.
+    /// FLOPs of a stage of the vision encoder in one generation.
+    fn flops_of_part(&self, stage: &StageInput) -> Result<f64, Absent> {
+        let part = Part::of_range(&stage.stage).unwrap_or(Part::Whole);
+        let of_part = |other: &&StageInput| {
+            let vision = matches!(other.role, Role::VisionInPrefill | Role::VisionBefore);
+            vision && Part::of_range(&other.stage).unwrap_or(Part::Whole) == part
+        };
+        match self.inputs.stages.iter().filter(of_part).count() {
+            0 | 1 => self.vision_flops(part),
+            _ => Err(Absent::SeveralStages { stage: part.label().to_owned() }),
+        }
+    }
+
+    /// FLOPs of prefill or decode in one generation.
     fn flops(&self, role: Role) -> Result<f64, Absent> {
         let model = self.model()?;
         let tokens = self.inputs.tokens;
@@ -46,10 +88,15 @@ impl Work<'_> {
                 let text = flops::prefill(&model.shape, batch, prompt, model.lm_head_in_prefill);
                 // Unknown FLOPs of a vision encoder make a lower bound of this; it is assumed, and
                 // said, that there are none.
-                let vision = if self.has(Role::VisionBefore) {
+                let before = self.parts(Role::VisionBefore);
+                let vision = if before.is_empty() {
+                    self.vision_flops(Part::Whole).unwrap_or(0.0)
+                } else if before.contains(&Part::Whole) {
                     0.0
                 } else {
-                    self.vision_flops().unwrap_or(0.0)
+                    let within = [Part::Sam, Part::Clip, Part::Projector];
+                    let within = within.into_iter().filter(|part| !before.contains(part));
+                    within.map(|part| self.vision_flops(part).unwrap_or(0.0)).sum()
                 };
                 Ok(text.total() + vision)
             }
@@ -57,14 +104,7 @@ impl Work<'_> {
                 let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
                 Ok(flops::decode(&model.shape, batch, prompt, tokens.steps()?).total())
             }
-            Role::VisionInPrefill | Role::VisionBefore => {
-                let parts = self.inputs.stages.iter().filter(|stage| stage.role == role).count();
-                if parts > 1 {
-                    return Err(Absent::SeveralStages { stage: "a vision encoder".to_owned() });
-                }
-                self.vision_flops()
-            }
-            Role::Other => Err(Absent::NotModelled),
+            Role::VisionInPrefill | Role::VisionBefore | Role::Other => Err(Absent::NotModelled),
         }
     }
 
@@ -107,7 +147,10 @@ impl Work<'_> {
             Figure::Known(share) => Figure::from(work).map(|work| work * share),
             Figure::Absent(why) => Figure::Absent(why.clone()),
         };
-        let flops = of_instance(self.flops(stage.role));
+        let flops = of_instance(match stage.role {
+            Role::VisionInPrefill | Role::VisionBefore => self.flops_of_part(stage),
+            role => self.flops(role),
+        });
         let bytes = of_instance(self.bytes(stage.role));
         let tokens = of_instance(self.tokens(stage.role));
         let (wall_s, busy_s) = (wall_s(stage), busy_s(stage));
@@ -127,6 +170,7 @@ impl Work<'_> {
         let (wall, busy) = ("wall time", "GPU busy time");
         StageUtilisation {
             stage: stage.stage.clone(),
+            within: stage.within.clone(),
             role: stage.role,
             basis: stage.basis.clone(),
             mfu_wall: rate(&flops, &wall_s, wall).over(&self.peak(), "peak"),
@@ -168,7 +212,7 @@ impl Work<'_> {
             }
         }
         if self.has(Role::VisionBefore) {
-            flops = flops.plus(&self.vision_flops().into());
+            flops = flops.plus(&self.vision_before().into());
         }
         for stage in self.inputs.stages.iter().filter(|s| s.role == Role::VisionBefore) {
             wall = wall.plus(&wall_s(stage).map(|s| s * stage.per_generation));
@@ -241,7 +285,11 @@ impl Work<'_> {
             );
         }
         let vision_seen = self.has(Role::VisionInPrefill) || self.has(Role::VisionBefore);
-        lines.push(match (self.vision_flops(), vision_seen, self.has(Role::VisionBefore)) {
+        let vision_flops = match self.parts(Role::VisionBefore).is_empty() {
+            true => self.vision_flops(Part::Whole),
+            false => self.vision_before(),
+        };
+        lines.push(match (vision_flops, vision_seen, self.has(Role::VisionBefore)) {
             (Ok(_), _, true) => "The vision encoder runs before prefill: its FLOPs and time are \
                                  its own, and in the model's."
                 .to_owned(),
@@ -256,6 +304,15 @@ impl Work<'_> {
             ),
             (Err(_), false, _) => "No vision encoder is counted.".to_owned(),
         });
+        let computed = model.vision_flops_per_prefill.is_none() && vision_seen;
+        lines.extend(
+            model
+                .shape
+                .vision_parts
+                .as_ref()
+                .filter(|_| computed)
+                .map(|parts| vision::assumption(parts, self.inputs.tokens)),
+        );
         lines.extend(model.assumptions.iter().cloned());
         lines
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::flops::LmHead;
 use super::hugging_face::{self, HuggingFaceError};
 use super::shape::{Shape, ShapeError};
+use super::vision::Part;
 use super::weights::Storage;
 use crate::roofline::precision::Dtype;
 
@@ -29,10 +30,38 @@ pub struct ModelPreset {
     /// Whose logits prefill computes.
     #[serde(default)]
     pub lm_head_in_prefill: LmHead,
-    /// FLOPs of the vision encoder for one prefill; null: from `shape.vision`.
+    /// FLOPs of the vision encoder for one prefill; null: the sum of its parts where all are given,
+    /// else from `shape.vision` or `shape.vision_parts`.
     pub vision_flops_per_prefill: Option<f64>,
+    /// FLOPs of its parts for one prefill.
+    #[serde(default)]
+    pub vision_part_flops_per_prefill: PartFlops,
     /// The sizes.
     pub shape: Option<Shape>,
+}
+
+/// FLOPs of a vision encoder's parts for one prefill; null: from `shape.vision_parts`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartFlops {
+    /// Of the stage `sam`.
+    pub sam: Option<f64>,
+    /// Of the stage `clip`.
+    pub clip: Option<f64>,
+    /// Of the stage `projector`.
+    pub projector: Option<f64>,
+}
+
+impl PartFlops {
+    /// Those of a part; the whole is known where all parts are.
+    pub(super) fn of(&self, part: Part) -> Option<f64> {
+        match part {
+            Part::Sam => self.sam,
+            Part::Clip => self.clip,
+            Part::Projector => self.projector,
+            Part::Whole => Some(self.sam? + self.clip? + self.projector?),
+        }
+    }
 }
 
 /// A model whose FLOPs and bytes can be computed.
@@ -52,6 +81,8 @@ pub struct Model {
     pub lm_head_in_prefill: LmHead,
     /// FLOPs of the vision encoder for one prefill, where given.
     pub vision_flops_per_prefill: Option<f64>,
+    /// FLOPs of its parts for one prefill, where given.
+    pub vision_part_flops_per_prefill: PartFlops,
     /// What was taken for granted when the sizes were read, one line each.
     pub assumptions: Vec<String>,
 }
@@ -71,12 +102,12 @@ pub enum PresetError {
     #[error(transparent)]
     HuggingFace(#[from] HuggingFaceError),
     /// FLOPs that no encoder has.
-    #[error(
-        "model {name}: vision_flops_per_prefill={value} is no positive number; correct or remove it"
-    )]
+    #[error("model {name}: {key}={value} is no positive number; correct or remove it")]
     VisionFlops {
         /// Name of the model.
         name: String,
+        /// Which.
+        key: &'static str,
         /// What it is.
         value: f64,
     },
@@ -106,9 +137,16 @@ impl ModelPreset {
         if let Err(error) = shape.check() {
             return Err(PresetError::Shape { name, error });
         }
-        if let Some(value) = self.vision_flops_per_prefill.filter(|v| !(v.is_finite() && *v > 0.0))
-        {
-            return Err(PresetError::VisionFlops { name, value });
+        let PartFlops { sam, clip, projector } = self.vision_part_flops_per_prefill;
+        for (key, value) in [
+            ("vision_flops_per_prefill", self.vision_flops_per_prefill),
+            ("vision_part_flops_per_prefill.sam", sam),
+            ("vision_part_flops_per_prefill.clip", clip),
+            ("vision_part_flops_per_prefill.projector", projector),
+        ] {
+            if let Some(value) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
+                return Err(PresetError::VisionFlops { name, key, value });
+            }
         }
         let dtype = self.dtype.or(read_dtype).unwrap_or_else(|| {
             assumptions.push("No dtype is given: bf16 is assumed (model.llm.dtype).".to_owned());
@@ -124,6 +162,7 @@ impl ModelPreset {
             storage: Storage { weights, kv_cache },
             lm_head_in_prefill: self.lm_head_in_prefill,
             vision_flops_per_prefill: self.vision_flops_per_prefill,
+            vision_part_flops_per_prefill: self.vision_part_flops_per_prefill,
             assumptions,
         }))
     }
@@ -178,6 +217,10 @@ mod tests {
         let mut preset = built_in("llama_1b_random");
         preset.vision_flops_per_prefill = Some(f64::INFINITY);
         assert!(preset.model().expect_err("wrong").to_string().contains("vision_flops"));
+        preset.vision_flops_per_prefill = None;
+        preset.vision_part_flops_per_prefill.clip = Some(-1.0);
+        let error = preset.model().expect_err("wrong").to_string();
+        assert!(error.contains("vision_part_flops_per_prefill.clip=-1"), "{error}");
         let text = "name: x\nsize: 3\n";
         assert!(serde_saphyr::from_str::<ModelPreset>(text).is_err(), "unknown keys are errors");
     }

@@ -25,6 +25,9 @@ pub struct Shape {
     pub moe: Option<Moe>,
     /// The vision encoder, if it is a plain vision transformer.
     pub vision: Option<Vision>,
+    /// The vision encoder, if it is one of several parts, as that of DeepSeek-OCR.
+    #[serde(default)]
+    pub vision_parts: Option<VisionParts>,
 }
 
 /// Attention of every layer.
@@ -108,6 +111,67 @@ pub struct Vision {
     pub patch_size: u64,
 }
 
+/// SAM's vision transformer, CLIP's behind it, and a projector: the encoder of DeepSeek-OCR. What is
+/// computed of them stands in [`super::vision`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VisionParts {
+    /// Edge of the square view of a whole image, pixels.
+    pub image_size: u64,
+    /// Edge of the square view of a crop, pixels; null: images are not cropped.
+    pub crop_size: Option<u64>,
+    /// Sees the pixels.
+    pub sam: Sam,
+    /// Sees what SAM leaves.
+    pub clip: Clip,
+    /// Sees the features of both, side by side.
+    pub projector: Projector,
+}
+
+/// SAM's vision transformer with its neck and the convolutions behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sam {
+    /// Width of its residual stream.
+    pub hidden_size: u64,
+    /// Its layers.
+    pub num_hidden_layers: u64,
+    /// Width of its MLP, of two projections.
+    pub intermediate_size: u64,
+    /// Edge of a patch, pixels.
+    pub patch_size: u64,
+    /// Edge of an attention window, patches.
+    pub window_size: u64,
+    /// Layers in which every patch sees every other; the others see their window.
+    pub num_global_layers: u64,
+    /// Channels of the neck.
+    pub neck_channels: u64,
+    /// Channels behind each of the convolutions of stride 2 that follow the neck.
+    pub downsample_channels: Vec<u64>,
+}
+
+/// CLIP's vision transformer, without its patch embedding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clip {
+    /// Width of its residual stream.
+    pub hidden_size: u64,
+    /// Its layers.
+    pub num_hidden_layers: u64,
+    /// Width of its MLP, of two projections.
+    pub intermediate_size: u64,
+}
+
+/// One linear layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Projector {
+    /// Width of what goes in.
+    pub input_size: u64,
+    /// Width of what comes out: that of the language model.
+    pub output_size: u64,
+}
+
 /// A size that no model has, or that contradicts another.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
@@ -178,7 +242,8 @@ impl Shape {
             within("shared_intermediate_size", moe.shared_intermediate_size, 0, MAX_SIZE)?;
             within("num_moe_layers", moe.num_moe_layers, 0, self.num_hidden_layers)?;
         }
-        self.vision.as_ref().map_or(Ok(()), Vision::check)
+        self.vision.as_ref().map_or(Ok(()), Vision::check)?;
+        self.vision_parts.as_ref().map_or(Ok(()), VisionParts::check)
     }
 
     /// Layers with experts.
@@ -195,6 +260,32 @@ impl Vision {
         within("vision.intermediate_size", self.intermediate_size, 1, MAX_SIZE)?;
         within("vision.image_size", self.image_size, 1, MAX_SIZE)?;
         within("vision.patch_size", self.patch_size, 1, self.image_size)
+    }
+}
+
+impl VisionParts {
+    /// Checks all sizes.
+    pub(super) fn check(&self) -> Result<(), ShapeError> {
+        let VisionParts { sam, clip, projector, .. } = self;
+        within("vision_parts.image_size", self.image_size, 1, MAX_SIZE)?;
+        within("vision_parts.crop_size", self.crop_size.unwrap_or(1), 1, MAX_SIZE)?;
+        within("vision_parts.sam.hidden_size", sam.hidden_size, 1, MAX_SIZE)?;
+        within("vision_parts.sam.num_hidden_layers", sam.num_hidden_layers, 1, MAX_LAYERS)?;
+        within("vision_parts.sam.intermediate_size", sam.intermediate_size, 1, MAX_SIZE)?;
+        let smallest = self.image_size.min(self.crop_size.unwrap_or(MAX_SIZE));
+        within("vision_parts.sam.patch_size", sam.patch_size, 1, smallest)?;
+        within("vision_parts.sam.window_size", sam.window_size, 1, MAX_SIZE)?;
+        let layers = sam.num_hidden_layers;
+        within("vision_parts.sam.num_global_layers", sam.num_global_layers, 0, layers)?;
+        within("vision_parts.sam.neck_channels", sam.neck_channels, 1, MAX_SIZE)?;
+        for &channels in &sam.downsample_channels {
+            within("vision_parts.sam.downsample_channels", channels, 1, MAX_SIZE)?;
+        }
+        within("vision_parts.clip.hidden_size", clip.hidden_size, 1, MAX_SIZE)?;
+        within("vision_parts.clip.num_hidden_layers", clip.num_hidden_layers, 1, MAX_LAYERS)?;
+        within("vision_parts.clip.intermediate_size", clip.intermediate_size, 1, MAX_SIZE)?;
+        within("vision_parts.projector.input_size", projector.input_size, 1, MAX_SIZE)?;
+        within("vision_parts.projector.output_size", projector.output_size, 1, MAX_SIZE)
     }
 }
 
@@ -240,6 +331,21 @@ mod tests {
             let mut shape = good.clone();
             spoil(&mut shape);
             let error = shape.check().expect_err(key).to_string();
+            assert!(error.contains(key), "{key}: {error}");
+        }
+        let parts = built_in_shape("deepseek_ocr").vision_parts.expect("parts");
+        assert_eq!(parts.check(), Ok(()));
+        type SpoilPart = fn(&mut VisionParts);
+        let cases: [(&str, SpoilPart); 4] = [
+            ("sam.patch_size", |p| p.sam.patch_size = 641),
+            ("sam.num_global_layers", |p| p.sam.num_global_layers = 13),
+            ("sam.downsample_channels", |p| p.sam.downsample_channels.push(0)),
+            ("projector.input_size", |p| p.projector.input_size = u64::MAX),
+        ];
+        for (key, spoil) in cases {
+            let mut spoilt = parts.clone();
+            spoil(&mut spoilt);
+            let error = spoilt.check().expect_err(key).to_string();
             assert!(error.contains(key), "{key}: {error}");
         }
     }

@@ -17,6 +17,9 @@ pub struct TokenCounts {
     pub decode_steps: Option<u64>,
     /// Images of each prompt.
     pub images_per_prompt: Option<u64>,
+    /// Crops of each image that go through the vision encoder beside the whole image.
+    #[serde(default)]
+    pub crops_per_image: Option<u64>,
 }
 
 /// Counts above this are mistakes.
@@ -36,6 +39,7 @@ impl TokenCounts {
             prompt_tokens: count("prompt_tokens"),
             decode_steps: count("decode_steps").or(stage1),
             images_per_prompt: count("images_per_prompt"),
+            crops_per_image: count("crops_per_image"),
         }
     }
 
@@ -46,6 +50,7 @@ impl TokenCounts {
             prompt_tokens: self.prompt_tokens.or(other.prompt_tokens),
             decode_steps: self.decode_steps.or(other.decode_steps),
             images_per_prompt: self.images_per_prompt.or(other.images_per_prompt),
+            crops_per_image: self.crops_per_image.or(other.crops_per_image),
         }
     }
 
@@ -79,6 +84,17 @@ impl TokenCounts {
     /// The count is not known, or absurd.
     pub fn images(&self) -> Result<u64, Absent> {
         positive(self.images_per_prompt, "images_per_prompt")
+    }
+
+    /// Crops of each image; there may be none.
+    ///
+    /// # Errors
+    /// The count is not known, or absurd.
+    pub fn crops(&self) -> Result<u64, Absent> {
+        match self.crops_per_image {
+            Some(0) => Ok(0),
+            crops => positive(crops, "crops_per_image"),
+        }
     }
 }
 

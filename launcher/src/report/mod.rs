@@ -1,6 +1,7 @@
 //! A run's folder -> its reports: `kernels.md`, `kernels.csv`, `metrics.json`, `report.md`,
 //! `report.html`, `operators.md` and `stakeholder_summary.md`.
 
+pub(crate) mod artifacts;
 mod first_screen;
 mod headline;
 mod in_part;

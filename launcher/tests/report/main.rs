@@ -22,3 +22,4 @@ mod part;
 mod processes;
 mod sums;
 mod verdicts;
+mod vision;

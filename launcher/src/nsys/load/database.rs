@@ -12,6 +12,8 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
+use crate::files;
+
 /// First bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Longest text that is read, bytes. Names of kernels with many templates reach some 100 kB.
@@ -22,6 +24,9 @@ pub(super) struct Database {
     connection: Connection,
     /// What was wrong with the file before anything was read.
     pub(super) cut_short: Option<String>,
+    /// What a compressed file stands for, for as long as it is read. Behind the connection, which is
+    /// closed first.
+    _unpacked: Option<tempfile::NamedTempFile>,
 }
 
 /// A table, with the columns that it has.
@@ -36,6 +41,11 @@ impl Database {
     /// # Errors
     /// What is wrong with it, in a few words.
     pub(super) fn open(path: &Path) -> Result<Database, String> {
+        let unpacked = match files::is_compressed(path) {
+            true => Some(files::unpack(path).map_err(|e| format!("it cannot be unpacked ({e})"))?),
+            false => None,
+        };
+        let path = unpacked.as_ref().map_or(path, |file| file.path());
         let cut_short = check_header(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(|e| e.to_string())?;
@@ -52,7 +62,7 @@ impl Database {
             connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
         };
         defended().map_err(|e| e.to_string())?;
-        Ok(Database { connection, cut_short })
+        Ok(Database { connection, cut_short, _unpacked: unpacked })
     }
 
     /// The table of that name; nothing if there is none.

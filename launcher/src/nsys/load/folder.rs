@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Source, Tables, csv, sqlite};
+use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
 use stage2_figures::text::visible_path;
@@ -19,6 +20,7 @@ const SCRUBBED: [&str; 2] = [".scrubbed", "_scrubbed"];
 
 /// The name of the capture at the beginning of the name of one of its files.
 pub(crate) fn capture_name(file_name: &str) -> &str {
+    let file_name = files::plain_name(file_name);
     let (stem, extension) = file_name.rsplit_once('.').unwrap_or((file_name, ""));
     match extension {
         "csv" => {
@@ -37,11 +39,11 @@ pub(crate) fn captures(
 ) -> Vec<Tables> {
     let mut databases: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let mut tables: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for path in files(folder, findings) {
+    for path in files_in(folder, findings) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let of = match path.extension().and_then(|e| e.to_str()) {
-            Some("sqlite") => &mut databases,
-            Some("csv") => &mut tables,
+        let of = match files::ending(&path) {
+            "sqlite" => &mut databases,
+            "csv" if !files::is_compressed(&path) => &mut tables,
             _ => continue,
         };
         of.entry(capture_name(&name).to_owned()).or_default().push(path);
@@ -86,7 +88,7 @@ pub(crate) fn captures(
     captures
 }
 
-fn files(folder: &Path, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
+fn files_in(folder: &Path, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => {
@@ -113,6 +115,8 @@ mod tests {
         for (file, name) in [
             ("run.sqlite", "run"),
             ("run.scrubbed.sqlite", "run"),
+            ("run.sqlite.gz", "run"),
+            ("run.scrubbed.sqlite.gz", "run"),
             ("run_scrubbed.sqlite", "run"),
             ("run.nsys-rep", "run"),
             ("run_cuda_gpu_kern_sum.csv", "run"),

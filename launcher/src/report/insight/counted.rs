@@ -49,10 +49,13 @@ pub(super) struct StageFlops {
     pub(super) one_launch_percent: f64,
 }
 
-/// What counters say of `stage`; nothing where none of its kernels has counted FLOPs.
-pub(super) fn stage_flops(report: &Report, stage: &str) -> Option<StageFlops> {
+/// What counters say of the kernels of a stage; nothing where none of them has counted FLOPs.
+pub(super) fn stage_flops(
+    report: &Report,
+    is_of_stage: impl Fn(&KernelRow) -> bool,
+) -> Option<StageFlops> {
     let (mut flops, mut counted_ns, mut one_launch_ns, mut all_ns) = (0.0, 0u64, 0u64, 0u64);
-    for row in report.kernels.iter().filter(|row| row.stage == stage) {
+    for row in report.kernels.iter().filter(|row| is_of_stage(row)) {
         let ns = row.times.total_ns;
         all_ns = all_ns.saturating_add(ns);
         let Some(counters) = &row.counters else { continue };
@@ -102,14 +105,14 @@ mod tests {
             KernelRow { counters: None, ..row(200, 1e6, "decode", false) },
         ];
         let mut report = Report { kernels, ..Report::default() };
-        let counted = stage_flops(&report, "decode").expect("counted");
+        let counted = stage_flops(&report, |row| row.stage == "decode").expect("counted");
         assert_eq!(
             (counted.flops, counted.percent, counted.one_launch_percent),
             (1e10, 50.0, 30.0)
         );
-        assert_eq!(stage_flops(&report, "prefill"), None);
+        assert_eq!(stage_flops(&report, |row| row.stage == "prefill"), None);
         report.kernels.remove(0);
-        let none = stage_flops(&report, "decode").expect("one launch");
+        let none = stage_flops(&report, |row| row.stage == "decode").expect("one launch");
         assert_eq!((none.flops, none.percent, none.one_launch_percent), (0.0, 0.0, 60.0));
     }
 

@@ -7,6 +7,7 @@ mod facts;
 mod over;
 mod settings;
 mod utilisation;
+pub(super) mod vision;
 mod workload;
 
 use std::path::Path;

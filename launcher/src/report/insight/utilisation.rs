@@ -7,11 +7,13 @@ use serde_json::Value;
 use super::counted::stage_flops;
 use super::over::{Over, is_warm, over};
 use super::settings::section;
+use super::vision;
 use crate::finding::{Finding, Severity};
 use crate::model::figure::Absent;
 use crate::model::mfu::{Inputs, Role, StageInput, per_generation, utilisation};
 use crate::model::preset::Model;
 use crate::model::tokens::TokenCounts;
+use crate::model::vision::Part;
 use crate::report::model::{ModelUse, PathKind, Report, StageRow};
 use crate::roofline::hardware::{Catalogue, Hardware, Peaks, resolve};
 
@@ -33,7 +35,8 @@ pub(super) fn model_use(
     let stages: Vec<StageInput> = match &model {
         Ok(_) => {
             let input = |row: &&StageRow| input(report, row, &rows, findings);
-            rows.iter().map(input).collect()
+            let outermost: Vec<StageInput> = rows.iter().map(input).collect();
+            outermost.into_iter().chain(vision::inputs(report)).collect()
         }
         Err(_) => Vec::new(),
     };
@@ -65,7 +68,7 @@ pub(super) fn role(row: &StageRow) -> Role {
         _ if row.kind != PathKind::Range || row.apart.is_some() => Role::Other,
         "prefill" => Role::Prefill,
         "decode" => Role::Decode,
-        "vision" => Role::VisionBefore,
+        _ if Part::of_range(&row.stage).is_some() => Role::VisionBefore,
         _ => Role::Other,
     }
 }
@@ -120,11 +123,12 @@ fn input(
     findings: &mut Vec<Finding>,
 ) -> StageInput {
     let Over { instances, window_ns, busy_ns, kernels, basis } = over(report, row);
-    let counted = stage_flops(report, &row.stage);
+    let counted = stage_flops(report, |kernel| kernel.stage == row.stage);
     // Calls of a row whose counters stand for them do the same work, cold or warm.
     let scale = instances as f64 / row.instances.unwrap_or(0) as f64;
     StageInput {
         stage: row.stage.clone(),
+        within: None,
         role: role(row),
         // Not a number: everything that follows from it is absent, and the finding says why.
         per_generation: generation_share(row, rows, findings).unwrap_or(f64::NAN),

@@ -43,9 +43,17 @@ fn rows(used: &ModelUse) -> Vec<MfuRow> {
         ..row("Model-level", &model.flops, model.wall_s.value())
     }];
     rows.extend(used.numbers.stages.iter().map(|stage| {
-        let wall_s = stage.tokens.over(&stage.tokens_per_s, "token rate").value();
+        // Within another stage there is no window, and a vision encoder has no tokens: the time is
+        // that in the share.
+        let share = if stage.within.is_some() { &stage.mfu_busy } else { &stage.mfu_wall };
+        let by_share = || {
+            let flops_per_s = share.value()? * used.peak_dense_tflops()? * 1e12;
+            stage.flops.value().map(|flops| flops / flops_per_s)
+        };
+        let by_tokens = stage.tokens.over(&stage.tokens_per_s, "token rate").value();
+        let wall_s = by_tokens.or_else(by_share);
         MfuRow {
-            mfu: stage.mfu_wall.value(),
+            mfu: share.value(),
             mfu_measured: stage.measured_mfu_busy.value(),
             counted_percent: stage.measured_percent,
             mbu: stage.mbu_wall.value(),
@@ -67,6 +75,15 @@ fn notes(used: &ModelUse) -> Vec<String> {
          padding of their tiles: at small batches several times the model's own FLOPs"
             .to_owned(),
     ];
+    let nested = used.numbers.stages.iter().filter(|stage| stage.within.is_some());
+    let names: Vec<&str> = nested.map(|stage| stage.stage.as_str()).collect();
+    if !names.is_empty() {
+        notes.push(format!(
+            "{} lie within prefill: their MFU and time are over the sum of their kernels' \
+             durations, and their FLOPs and times are in prefill's",
+            names.join(", ")
+        ));
+    }
     let model = &used.numbers.model;
     let mut reasons: Vec<String> =
         model.mfu_wall.absent().map(|why| format!("Model-level MFU: {why}")).into_iter().collect();
@@ -79,12 +96,18 @@ fn notes(used: &ModelUse) -> Vec<String> {
             share(&stage.mbu_busy),
             stage.basis
         ));
-        let counted = stage.measured_mfu_busy.absent().filter(|_| stage.mfu_wall.value().is_some());
+        let counted = stage
+            .measured_mfu_busy
+            .absent()
+            .filter(|_| stage.mfu_wall.value().is_some() || stage.mfu_busy.value().is_some());
         reasons.extend(counted.map(|why| format!("MFU by counters of {}: {why}", stage.stage)));
         reasons.extend(
             stage.left_out_by_counters().filter(|_| stage.measured_mfu_busy.value().is_some()),
         );
-        let why = stage.mfu_wall.absent();
+        let why = match &stage.within {
+            Some(_) => stage.mfu_busy.absent(),
+            None => stage.mfu_wall.absent(),
+        };
         reasons.extend(why.map(|why| format!("MFU of {}: {why}", stage.stage)));
     }
     notes.extend(reasons);

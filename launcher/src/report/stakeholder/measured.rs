@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::super::insight::counted::Counted;
+use super::super::insight::vision;
 use super::super::model::{PathKind, Report, StageRow};
 use super::super::stakeholder_md::{Section, StageTimingRow, TopKernelRow};
 use super::super::{KernelSum, in_part};
@@ -31,7 +32,9 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
     };
     let kinds = [PathKind::Range, PathKind::WholeProcess];
     let ranges = || report.stages.iter().filter(|row| kinds.contains(&row.kind));
-    let rows: Vec<StageTimingRow> = ranges().filter(|row| row.apart.is_none()).map(row).collect();
+    let mut rows: Vec<StageTimingRow> =
+        ranges().filter(|row| row.apart.is_none()).map(row).collect();
+    let parts: Vec<StageTimingRow> = vision::nested(report).iter().map(part).collect();
     let apart = apart(ranges());
     if rows.is_empty() {
         let reason = match &apart {
@@ -43,6 +46,8 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
             "mark its stages with NVTX ranges, such as prefill and decode",
         );
     }
+    let has_parts = !parts.is_empty();
+    rows.extend(parts);
     let section = Section::of(
         rows,
         format!("{}; host time between the ends of a range", report.source),
@@ -60,6 +65,14 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
         )),
         None => section,
     };
+    let section = match has_parts {
+        true => section.with_note(
+            "A stage with a range under Within lies in that range: its times are part of the stage \
+             around it, and are not added to it. Its mean is over all instances, the first included, \
+             and its GPU time is the sum of its kernels' durations.",
+        ),
+        false => section,
+    };
     let section = match in_part::stages(report) {
         Some(note) => section.with_note(note),
         None => section,
@@ -67,6 +80,24 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
     match apart {
         None => section,
         Some(apart) => section.with_note(format!("{apart} apart from the stages.")),
+    }
+}
+
+/// A part of a vision encoder within a stage.
+fn part(nested: &vision::Nested<'_>) -> StageTimingRow {
+    let path = nested.path;
+    let closed = path.instances.map(|all| all.saturating_sub(path.unclosed.unwrap_or(0)));
+    StageTimingRow {
+        stage: path.name.clone(),
+        within: Some(nested.within.path.clone()),
+        instances: path.instances,
+        host_mean_ns: path.host_total_ns.zip(closed).and_then(|(ns, n)| ns.checked_div(n)),
+        host_std_ns: None,
+        host_median_ns: path.host_warm_median_ns,
+        host_first_ns: path.host_first_ns,
+        gpu_busy_ns: path.kernel_sum_inclusive_ns,
+        gpu_idle_percent: None,
+        kernels: path.kernels_inclusive,
     }
 }
 
