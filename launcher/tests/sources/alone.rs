@@ -189,3 +189,19 @@ fn what_cannot_be_read_at_all_is_no_result() {
     place.merge(&["--nsys", "missing.sqlite"]).assert().code(2);
     place.merge(&["--nsys", "x.nsys-rep", "modle.llm=x"]).assert().code(2);
 }
+
+/// NCCL opens ranges of its own around each of its calls, within those of the program and without.
+#[test]
+fn ranges_of_nccl_in_a_real_export_are_no_stages() {
+    let place = Place::new();
+    let path = place.put("nsys/nccl.sqlite.xz", "a.sqlite");
+    let database = rusqlite::Connection::open(&path).expect("database");
+    let of_nccl = "SELECT count(*) FROM NVTX_EVENTS WHERE domainId = 1 AND eventType = 59";
+    let count: i64 = database.query_row(of_nccl, [], |row| row.get(0)).expect("a count");
+    assert_eq!(count, 1_628);
+    let metrics = place.merged(&["--nsys", "a.sqlite"]).json("metrics.json");
+    let stages = metrics["stages"].as_array().expect("stages");
+    let mut names: Vec<&str> = stages.iter().filter_map(|row| row["stage"].as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["(outside ranges)", "decode", "prefill", "warmup"]);
+}
