@@ -43,6 +43,11 @@ pub fn warn(message: fmt::Arguments<'_>) {
     say(Level::Warn, message);
 }
 
+/// As [`warn`], for an end that waits for nobody: what stderr does not take at once is not said.
+pub fn warn_at_once(message: fmt::Arguments<'_>) {
+    say_within(Level::Warn, message, Duration::ZERO);
+}
+
 /// Says what was found or chosen.
 pub fn info(message: fmt::Arguments<'_>) {
     say(Level::Info, message);
@@ -54,6 +59,10 @@ pub fn debug(message: fmt::Arguments<'_>) {
 }
 
 fn say(level: Level, message: fmt::Arguments<'_>) {
+    say_within(level, message, PATIENCE);
+}
+
+fn say_within(level: Level, message: fmt::Arguments<'_>, patience: Duration) {
     if !enabled(level) {
         return;
     }
@@ -62,7 +71,7 @@ fn say(level: Level, message: fmt::Arguments<'_>) {
     let _ = write!(line, "stage2: {message}");
     line.bytes[line.used] = b'\n';
     // A failure has nobody to go to.
-    let _ = bounded::write_stderr(&line.bytes[..=line.used], PATIENCE);
+    let _ = bounded::write_stderr(&line.bytes[..=line.used], patience);
 }
 
 /// A line on the stack, with one byte kept for the newline.

@@ -81,7 +81,13 @@ fn finish_at_once() {
         return;
     }
     begin(shared);
-    shared.done.wait(AT_ONCE_PATIENCE);
+    if !shared.done.wait(AT_ONCE_PATIENCE) {
+        let (pid, ms) = (shared.pid, AT_ONCE_PATIENCE.as_millis());
+        diag::warn_at_once(format_args!(
+            "process {pid} ended by _exit, which waits {ms} ms at most, before its trace file was \
+             whole: its last records may be missing; end it by exit, or use a faster disk"
+        ));
+    }
 }
 
 /// Finishes: takes in what CUPTI still holds, ends the trace file, shows the summary. Bounded.
