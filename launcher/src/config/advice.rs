@@ -92,9 +92,9 @@ const MOST_CHOICES: usize = 4;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
     /// What to do with settings of ours.
-    ours: String,
+    ours: Box<str>,
     /// Where a setting of the workload goes: empty where it is none, or where no workload runs.
-    workloads: String,
+    workloads: Box<str>,
 }
 
 impl fmt::Display for Advice {
@@ -105,22 +105,20 @@ impl fmt::Display for Advice {
 
 impl From<String> for Advice {
     fn from(ours: String) -> Advice {
-        Advice { ours, workloads: String::new() }
+        Advice::new(ours, "")
     }
 }
 
 impl Advice {
-    fn new(ours: impl Into<String>, workloads: impl Into<String>) -> Advice {
+    fn new(ours: impl Into<Box<str>>, workloads: impl Into<Box<str>>) -> Advice {
         Advice { ours: ours.into(), workloads: workloads.into() }
     }
 
     /// For a command that runs no workload, and so takes nothing after `--`.
     pub(super) fn without_workload(self) -> Advice {
         match self.ours.is_empty() && !self.workloads.is_empty() {
-            true => {
-                Advice::from("; it is a setting of the workload, and none runs here".to_owned())
-            }
-            false => Advice::from(self.ours),
+            true => Advice::new("; it is a setting of the workload, and none runs here", ""),
+            false => Advice::new(self.ours, ""),
         }
     }
 }

@@ -269,7 +269,7 @@ pub(super) fn check_keys(
         return Err(ConfigError::NoMap {
             key: prefix.to_owned(),
             origin: node.origin.clone(),
-            example: nested_example(prefix, valid),
+            example: nested_example(prefix, valid).into(),
             advice: for_map(prefix),
         });
     };

@@ -36,7 +36,7 @@ pub enum ConfigError {
         /// Where the value comes from.
         origin: Origin,
         /// One of the keys that it holds.
-        example: String,
+        example: Box<str>,
         /// What was probably meant.
         advice: Advice,
     },
