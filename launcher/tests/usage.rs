@@ -149,8 +149,20 @@ fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
         ("ncu.gating_nvtx=false", "`pipeline.ncu.gating_nvtx`"),
         ("ncu=ncu.high", "`profiling/ncu`"),
         ("run.dir=${oc.env:HOME}", "\"KEY=$HOME\""),
+        ("nsys.nvtx_capture=decode", "capture_range=nvtx pipeline.nsys.nvtx_capture=decode (or"),
+        ("+model.target=alt", "use model/llm=PRESET or model.llm.config_json=FILE"),
+        ("runner@stage1_runner=stage1.no-static", "use workload=stage1, which switches"),
+        ("profiling/torch=torch-profiler.min", "go after `--`"),
+        ("+torch_profiler.enabled=false", "workload=stage1 switch it off already"),
     ] {
         sandbox.launch(&[setting, "--", "true"]).assert().code(2).stderr(contains(part));
+    }
+    for (words, part) in [
+        (&["merge", "-o", "m", "--nsys", "x", "+model.target=x"][..], "use model/llm=PRESET"),
+        (&["merge", "-o", "m", "--nsys", "x", "infer.a=1"], "a setting of the workload, and none"),
+    ] {
+        let assert = sandbox.launch(words).assert().code(2).stderr(contains(part));
+        assert.stderr(contains("after `--`").not());
     }
     let assert = sandbox.launch(&["--", "+run.mode=deep", "+inputs.manifest=x"]).assert().code(127);
     assert.stderr(contains("settings of stage2-launch stand before `--`"));

@@ -11,7 +11,7 @@ use crate::bundle::{
     RunFolder, RunRecord,
 };
 use crate::cli::Options;
-use crate::config;
+use crate::config::{self, ConfigError};
 use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
@@ -55,7 +55,8 @@ pub(crate) fn merge(
         let text = "there is nothing to merge; give --spool DIR, --nsys FILE or --ncu FILE";
         return Err(Failure::Usage(text.into()));
     }
-    let composed = config::compose(&request(options, captures.overrides.clone()))?;
+    let composed = config::compose(&request(options, captures.overrides.clone()))
+        .map_err(ConfigError::without_workload)?;
     let output = std::path::absolute(&captures.output)
         .map_err(|e| Failure::Usage(format!("-o {}: {e}", captures.output.display())))?;
     check_inputs(captures)?;

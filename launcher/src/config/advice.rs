@@ -1,5 +1,7 @@
 //! A key that is not ours -> where it belongs: the workload, another key of ours, or the nearest one.
 
+use std::fmt;
+
 use super::error::most_like;
 use super::node::Origin;
 
@@ -33,6 +35,7 @@ const OF_WORKLOADS: &[&str] = &[
     "profiling.activities",
     "profiling.record_shapes",
     "profiling.profile_memory",
+    "profiling.torch",
     "profiling.with_stack",
     "profiling.warmup_rounds",
     "profiling.rep_max_new_tokens",
@@ -50,9 +53,12 @@ const EARLIER: &[(&str, &str)] = &[
     ),
     (
         "run.top_n_kernels",
-        "use pipeline.ncu.top_n for the kernels that ncu profiles, report.top_n for the rows of \
-         kernels.md",
+        "use report.top_n for the rows of kernels.md, pipeline.ncu.top_n for the kernels that ncu \
+         profiles",
     ),
+    ("ncu.nvtx_include", "use pipeline.ncu.ncu_cli.nvtx.include"),
+    ("ncu.export.raw_csv", "use pipeline.ncu.ncu_cli.export.csv"),
+    ("model.llm.params", "the count follows from shape or config_json; leave params out"),
     ("run.stage1_repeats", "give the workload dataset.sampling.num_samples_per_epoch=N after `--`"),
     ("repeats", "give the workload dataset.sampling.num_samples_per_epoch=N after `--`"),
     ("run.representative_max_new_tokens", "give the workload infer.max_new_tokens=N after `--`"),
@@ -62,6 +68,14 @@ const EARLIER: &[(&str, &str)] = &[
     ("runners", "use workload=hydra, and give the workload its own presets after `--`"),
     ("workload.module", "give the command after `--`: -- python -m MODULE"),
 ];
+
+/// Keys of earlier runners that say what reports show, and what does the same for a run that is over.
+const EARLIER_OF_REPORTS: &[(&str, &str)] =
+    &[("run.top_n_kernels", "use report.top_n for the rows of kernels.md")];
+
+/// Settings of workloads that two of our presets switch off.
+const SWITCHED_OFF: &[&str] =
+    &["torch_profiler", "static_analysis", "pipeline.torch_profiler", "pipeline.static_analysis"];
 
 /// Parts of our configuration that belong to one tool.
 const TOOLS: &[(&str, &str)] = &[
@@ -74,12 +88,47 @@ const TOOLS: &[(&str, &str)] = &[
 /// More keys than this that could be meant are no help.
 const MOST_CHOICES: usize = 4;
 
+/// What to say behind an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// What to do with settings of ours.
+    ours: Box<str>,
+    /// Where a setting of the workload goes: empty where it is none, or where no workload runs.
+    workloads: Box<str>,
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.ours, self.workloads)
+    }
+}
+
+impl From<String> for Advice {
+    fn from(ours: String) -> Advice {
+        Advice::new(ours, "")
+    }
+}
+
+impl Advice {
+    fn new(ours: impl Into<Box<str>>, workloads: impl Into<Box<str>>) -> Advice {
+        Advice { ours: ours.into(), workloads: workloads.into() }
+    }
+
+    /// For a command that runs no workload, and so takes nothing after `--`.
+    pub(super) fn without_workload(self) -> Advice {
+        match self.ours.is_empty() && !self.workloads.is_empty() {
+            true => Advice::new("; it is a setting of the workload, and none runs here", ""),
+            false => Advice::new(self.ours, ""),
+        }
+    }
+}
+
 /// What to say behind "unknown key `key`". `origin` says who wrote it, `valid` are all keys and groups.
 pub(super) fn advice<'a>(
     key: &str,
     origin: &Origin,
     valid: impl IntoIterator<Item = &'a str>,
-) -> String {
+) -> Advice {
     let valid: Vec<&str> = valid.into_iter().collect();
     let dotted = key.replace('/', ".");
     // `profiling.nsys.x` and `pipeline.nsys.x` were said for the same tool.
@@ -87,11 +136,17 @@ pub(super) fn advice<'a>(
         .iter()
         .find_map(|prefix| dotted.strip_prefix(prefix))
         .unwrap_or(&dotted);
-    if let Some((_, instead)) = EARLIER.iter().find(|(old, _)| *old == short) {
-        return format!("; {instead}");
+    if short == "nsys.nvtx_capture" {
+        return gate(origin).into();
     }
-    if OF_WORKLOADS.iter().any(|known| within(&dotted, known)) {
-        return format!("; settings of the workload go after `--`: {}", example(&dotted, origin));
+    if let Some((_, instead)) = EARLIER.iter().find(|(old, _)| *old == short) {
+        return format!("; {instead}").into();
+    }
+    if let Some(head) = missing_head(key, origin, &valid) {
+        return head.into();
+    }
+    if OF_WORKLOADS.iter().any(|known| within(&dotted, known)) || is_group_of_workload(key) {
+        return of_workload(key, &dotted, origin);
     }
     let ends_so = |known: &&str| {
         let rest = known.strip_suffix(short);
@@ -102,35 +157,109 @@ pub(super) fn advice<'a>(
         let last = choices.pop().unwrap_or_default();
         let first = choices.join(", ");
         let or = if first.is_empty() { "" } else { " or " };
-        return format!("; did you mean {first}{or}{last}?");
+        return format!("; did you mean {first}{or}{last}?").into();
     }
     let tool = TOOLS.iter().find(|(name, _)| within(short, name)).map(|(_, of_tool)| *of_tool);
     if let Some(of_tool) = tool {
         let of_tool = valid.iter().copied().filter(|known| within(known, of_tool));
-        return nearest(most_like(&dotted, of_tool));
+        return nearest(most_like(&dotted, of_tool)).into();
     }
     let root = dotted.split('.').next().unwrap_or_default();
     let ours = valid.iter().any(|known| known.split(['.', '/']).next() == Some(root));
     let nearest = nearest(most_like(key, valid.iter().copied()));
     match ours {
-        true => nearest,
-        false => format!("{nearest}; settings of the workload go after `--`"),
+        true => nearest.into(),
+        false => Advice::new(nearest, "; settings of the workload go after `--`"),
     }
 }
 
 /// What to say where a map of ours was given one value; nothing where that is no usual mistake.
-pub(super) fn for_map(key: &str) -> &'static str {
+pub(super) fn for_map(key: &str) -> Advice {
     match key {
-        "model" => {
-            "; model/llm=PRESET says which model the reports count with, and the workload's own \
-             model goes after `--`"
-        }
-        "profiling" | "pipeline" => {
-            "; presets are chosen with profiling/nsys=PRESET and profiling/ncu=PRESET, and settings \
-             of the workload go after `--`"
-        }
-        _ => "",
+        "model" => Advice::new(
+            "; model/llm=PRESET says which model the reports count with",
+            ", and the workload's own model goes after `--`",
+        ),
+        "profiling" | "pipeline" => Advice::new(
+            "; presets are chosen with profiling/nsys=PRESET and profiling/ncu=PRESET",
+            ", and settings of the workload go after `--`",
+        ),
+        _ => Advice::default(),
     }
+}
+
+/// What says the same as a key of earlier runners where the run is over.
+pub(super) fn earlier_of_reports(key: &str) -> Option<&'static str> {
+    EARLIER_OF_REPORTS.iter().find(|(old, _)| *old == key).map(|(_, instead)| *instead)
+}
+
+/// What does the same as a preset of earlier runners, for the group override `group@package=option`.
+pub(super) fn earlier_preset(
+    group: &str,
+    package: Option<&str>,
+    option: &str,
+) -> Option<&'static str> {
+    let is_stage1 = package == Some("stage1_runner") || within(option, "stage1");
+    (group == "runner" && is_stage1)
+        .then_some("use workload=stage1, which switches static analysis off")
+}
+
+/// The range alone starts no capture: both keys are needed.
+fn gate(origin: &Origin) -> String {
+    let range = match origin {
+        Origin::Override(word) => word.split_once('=').map(|(_, range)| range),
+        _ => None,
+    };
+    let range = range.filter(|range| !range.is_empty()).unwrap_or("RANGE");
+    // The preset's own range is `decode` in any domain.
+    let preset = match range {
+        "decode" | "decode@*" => " (or profiling/nsys=nsys.gated)",
+        _ => "",
+    };
+    format!("; use pipeline.nsys.capture_range=nvtx pipeline.nsys.nvtx_capture={range}{preset}")
+}
+
+/// A preset's file without a head is mounted below its group: `run.mode` of a `runner` becomes
+/// `runner.run.mode`.
+fn missing_head(key: &str, origin: &Origin, valid: &[&str]) -> Option<String> {
+    let Origin::File { name, .. } = origin else { return None };
+    let (group, own) = key.split_once('.')?;
+    let (own_root, _) = own.split_once('.')?;
+    let is_key = |known: &&str| known.split_once('.').is_some_and(|(root, _)| root == own_root);
+    (valid.contains(&group) && valid.iter().any(is_key))
+        .then(|| format!("; put `# @package _global_` on the first line of {name}"))
+}
+
+/// `model/deepseek_ocr/arch`: a workload has groups for each of its models, ours is `model/llm`.
+fn is_group_of_workload(key: &str) -> bool {
+    let mut parts = key.split('/');
+    parts.next() == Some("model")
+        && parts.next().is_some_and(|model| model != "llm")
+        && parts.next().is_some()
+}
+
+fn of_workload(key: &str, dotted: &str, origin: &Origin) -> Advice {
+    let example = example(dotted, origin);
+    let all = format!("; settings of the workload go after `--`: {example}");
+    if within(dotted, "model") {
+        let ours = "; use model/llm=PRESET or model.llm.config_json=FILE";
+        return match key.contains('/') {
+            true => Advice::new(ours, all),
+            false => Advice::new(
+                ours,
+                format!("; the workload's own setting goes after `--`: {example}"),
+            ),
+        };
+    }
+    let last = dotted.rsplit('.').next().unwrap_or_default();
+    let is_off = matches!(origin, Origin::Override(word)
+        if word.rsplit('=').next().is_some_and(|value| value.eq_ignore_ascii_case("false")));
+    let switched_off = SWITCHED_OFF.iter().any(|part| within(dotted, part));
+    if switched_off && is_off && matches!(last, "enable" | "enabled") {
+        let already = "; workload=hydra and workload=stage1 switch it off already";
+        return Advice::new("", format!("{already}{all}"));
+    }
+    Advice::new("", all)
 }
 
 fn within(key: &str, part: &str) -> bool {
@@ -153,82 +282,4 @@ fn nearest(near: Option<String>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::compose::{skeleton, valid_keys};
-    use super::super::presets::Presets;
-    use super::*;
-
-    fn advised(word: &str) -> String {
-        let presets = Presets::open(None).expect("built-in");
-        let valid = valid_keys(&skeleton().expect("built-in"), &presets).expect("keys");
-        let key = word.trim_start_matches('+').split(['=', '@']).next().expect("a key");
-        advice(key, &Origin::Override(word.into()), valid.iter().map(String::as_str))
-    }
-
-    #[test]
-    fn settings_of_workloads_are_sent_behind_the_dashes() {
-        for word in [
-            "infer.max_new_tokens=64",
-            "dataset.sampling.num_epochs=1",
-            "+dataset/sampling@dataset.sampling=default",
-            "device=cuda:0",
-            "+torch_profiler.enabled=false",
-            "pipeline.torch_profiler.enable=false",
-            "profiling.activities=[cpu]",
-            "experiment=stage1",
-            "outputs.save_predictions=false",
-            "outputs.visualization.enable=false",
-            "model.path=/m",
-            "hydra.job.chdir=true",
-        ] {
-            let advice = advised(word);
-            let expected = format!("after `--`: stage2-launch -- COMMAND {word}");
-            assert!(advice.ends_with(&expected), "{word}: {advice}");
-        }
-        assert!(advised("trainer.epochs=3").ends_with("settings of the workload go after `--`"));
-    }
-
-    #[test]
-    fn keys_without_their_prefix_find_the_key_of_the_same_tool() {
-        for (word, expected) in [
-            ("+ncu.gating_nvtx=false", "; did you mean `pipeline.ncu.gating_nvtx`?"),
-            ("nsys.trace=[cuda]", "; did you mean `pipeline.nsys.trace`?"),
-            ("profiling.nsys.trace=[cuda]", "; did you mean `pipeline.nsys.trace`?"),
-            ("ncu_cli.set=full", "; did you mean `pipeline.ncu.ncu_cli.set`?"),
-            ("mode=light", "; did you mean `run.mode`?"),
-            ("ncu=ncu.rtx3090.compute", "; did you mean `profiling/ncu`?"),
-            ("llm=llama_3_8b", "; did you mean `model/llm`?"),
-            ("enable=false", "; did you mean `pipeline.ncu.enable` or `pipeline.nsys.enable`?"),
-            ("nsys.gating_nvtx=false", "; use pipeline.nsys.capture_range: none"),
-            ("pipeline.nsys.gating_nvtx=false", "; use pipeline.nsys.capture_range: none"),
-            ("run.stage1_repeats=1", "; give the workload dataset.sampling"),
-            ("pipeline.workload.module=x", "; give the command after `--`"),
-            ("nsys.tracer=x", "; the nearest valid one is `pipeline.nsys.trace`"),
-            ("run.mod=x", "; the nearest valid one is `run.mode`"),
-        ] {
-            let advice = advised(word);
-            assert!(advice.starts_with(expected), "{word}: {advice}");
-        }
-    }
-
-    #[test]
-    fn no_key_that_is_advised_against_is_valid_and_every_one_that_is_advised_is() {
-        let presets = Presets::open(None).expect("built-in");
-        let valid = valid_keys(&skeleton().expect("built-in"), &presets).expect("keys");
-        let known = |key: &str| valid.iter().any(|valid| within(valid, key));
-        for key in OF_WORKLOADS.iter().chain(EARLIER.iter().map(|(old, _)| old)) {
-            assert!(!known(key) && !known(&format!("pipeline.{key}")), "{key}");
-        }
-        for (_, of_tool) in TOOLS {
-            assert!(known(of_tool), "{of_tool}");
-        }
-        let words = EARLIER.iter().flat_map(|(_, text)| text.split([' ', ':', ',']));
-        let ours =
-            words.filter(|word| word.starts_with("pipeline.") || word.starts_with("report."));
-        assert!(
-            ours.clone().count() > 3 && ours.clone().all(known),
-            "{:?}",
-            ours.collect::<Vec<_>>()
-        );
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use super::advice::earlier_of_reports;
 use super::compose::{Applied, SYNONYMS, apply, check_keys, skeleton, typed, valid_keys};
 use super::defaults::{chooses_preset, merge_presets};
 use super::error::ConfigError;
@@ -33,6 +34,10 @@ pub(crate) fn recompose(
     run_dir: &Path,
     request: &Request,
 ) -> Result<Node, ConfigError> {
+    changed(text, run_dir, request).map_err(ConfigError::without_workload)
+}
+
+fn changed(text: Option<&str>, run_dir: &Path, request: &Request) -> Result<Node, ConfigError> {
     let presets = Presets::open(request.config_dir.as_deref())?;
     let groups = presets.groups()?;
     let (defaults, _) = compose(&Request::default())?.resolved(run_dir)?;
@@ -94,13 +99,14 @@ fn counts(o: &Override) -> Result<(), ConfigError> {
     if OF_REPORTS.iter().any(|part| within(part)) && !OF_RUNS.iter().any(|part| within(part)) {
         return Ok(());
     }
-    Err(ConfigError::Conflict {
-        word: o.word.clone(),
-        what: format!(
+    let what = match earlier_of_reports(&key) {
+        Some(instead) => format!("it has another name here; {instead}"),
+        None => format!(
             "the run is over, and no report depends on it; what counts is below {}",
             OF_REPORTS.join(", ")
         ),
-    })
+    };
+    Err(ConfigError::Conflict { word: o.word.clone(), what })
 }
 
 /// What the file says, each value with the origin that stands behind it.
@@ -229,6 +235,10 @@ mod tests {
     fn what_a_run_alone_depends_on_and_what_is_wrong_is_refused() {
         for (word, part) in [
             ("run.mode=light", "the run is over"),
+            ("run.top_n_kernels=5", "use report.top_n"),
+            ("+model.target=x", "use model/llm=PRESET or model.llm.config_json=FILE"),
+            ("model=x", "model/llm=PRESET says which model the reports count with"),
+            ("model/deepseek_ocr/arch@model=x", "use model/llm=PRESET"),
             ("workload=hydra", "the run is over"),
             ("profiling/ncu=ncu.high", "the run is over"),
             ("run.annotate=[torch-ops]", "the run is over"),
@@ -244,6 +254,7 @@ mod tests {
         ] {
             let error = again(&[], &[word]).expect_err(word);
             assert!(error.contains(part), "{word}: {error}");
+            assert!(!error.contains("after `--`") || word == "hardware", "{word}: {error}");
         }
     }
 

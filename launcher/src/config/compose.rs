@@ -266,14 +266,11 @@ pub(super) fn check_keys(
         return Ok(());
     }
     let Value::Map(pairs) = &node.value else {
-        return Err(ConfigError::WrongValue {
+        return Err(ConfigError::NoMap {
             key: prefix.to_owned(),
             origin: node.origin.clone(),
-            what: format!(
-                "it holds keys, such as {}{}",
-                nested_example(prefix, valid),
-                for_map(prefix)
-            ),
+            example: nested_example(prefix, valid).into(),
+            advice: for_map(prefix),
         });
     };
     for (name, value) in pairs {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::advice::advice;
+use super::advice::{advice, earlier_preset};
 use super::error::ConfigError;
 use super::grammar::{Action, Override};
 use super::node::{Node, Origin, Value};
@@ -99,6 +99,12 @@ fn choose(
         },
         Action::Delete(_) => None,
     };
+    if let Some(Node { value: Value::Text(name), .. }) = &option
+        && let Some(instead) = earlier_preset(&o.key, wanted, name)
+        && !presets.options(&o.key)?.contains(name)
+    {
+        return Err(conflict(format!("there is no such preset; {instead}")));
+    }
     match (place, option, &o.action) {
         (Some(at), None, _) => {
             entries.remove(at);

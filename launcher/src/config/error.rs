@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::advice::Advice;
 use super::node::Origin;
 
 /// A configuration that cannot be used. All of these end the program with status 2.
@@ -25,7 +26,19 @@ pub enum ConfigError {
         /// Who asked for it.
         origin: Origin,
         /// Where it belongs, or the valid key that is most like it.
-        advice: String,
+        advice: Advice,
+    },
+    /// One value where keys have to be.
+    #[error("wrong value for `{key}` ({origin}): it holds keys, such as {example}{advice}")]
+    NoMap {
+        /// The dotted key.
+        key: String,
+        /// Where the value comes from.
+        origin: Origin,
+        /// One of the keys that it holds.
+        example: Box<str>,
+        /// What was probably meant.
+        advice: Advice,
     },
     /// A key that needs a value and has none.
     #[error(
@@ -84,6 +97,21 @@ pub enum ConfigError {
         /// Why not.
         what: String,
     },
+}
+
+impl ConfigError {
+    /// As a command that runs no workload says it: nothing goes after `--` there.
+    pub(crate) fn without_workload(self) -> ConfigError {
+        match self {
+            ConfigError::UnknownKey { key, origin, advice } => {
+                ConfigError::UnknownKey { key, origin, advice: advice.without_workload() }
+            }
+            ConfigError::NoMap { key, origin, example, advice } => {
+                ConfigError::NoMap { key, origin, example, advice: advice.without_workload() }
+            }
+            other => other,
+        }
+    }
 }
 
 pub(crate) fn nearest(near: &Option<String>) -> String {

@@ -22,6 +22,7 @@ mod resolvers;
 mod schema;
 mod value;
 
+pub use advice::Advice;
 pub(crate) use again::recompose;
 pub(crate) use compose::built_in;
 pub use compose::{Composed, Request, compose};

@@ -138,6 +138,10 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["workload.append=['${run.mod}']"], vec!["`workload.append`", "${run.mode}"]),
         (vec!["hydra.job.chdir=true"], vec!["`hydra.job.chdir`"]),
         (vec!["demo"], vec!["after `--`"]),
+        (vec!["runner=stage1.no-static"], vec!["no such preset", "use workload=stage1, which"]),
+        (vec!["runner@stage1_runner=stage1.no-static"], vec!["use workload=stage1, which"]),
+        (vec!["+runner@stage1_runner=stage1.no-static"], vec!["use workload=stage1, which"]),
+        (vec!["nsys.nvtx_capture=decode"], vec!["capture_range=nvtx pipeline.nsys.nvtx_capture="]),
     ] {
         let error = compose_words(&words).map(|_| ()).expect_err(&format!("{words:?}"));
         for part in parts {
@@ -166,6 +170,8 @@ fn a_folder_of_presets_extends_and_shadows() {
     write("runner/partial.yaml", "# @package _global_\nrun: {mode: light}\n");
     write("profiling/ncu/mine.yaml", "defaults: [ncu.default, _self_]\ntop_n: 3\n");
     write("runner/two.yaml", "run: {}\n---\nrun: {}\n");
+    write("runner/headless.yaml", "run: {mode: deep}\n");
+    write("model/llm/counted.yaml", "defaults: [llama_3_8b, _self_]\nparams: 8000000000\n");
     write("runner/circle.yaml", "defaults: [circle]\n");
     write("runner/broken.yaml", "run: [\n");
     write("runner/list.yaml", "- a\n");
@@ -192,6 +198,7 @@ fn a_folder_of_presets_extends_and_shadows() {
     for (option, parts) in [
         ("bad", ["`run.timeout`", "runner/bad.yaml:5"]),
         ("partial", ["kill_grace_s", "defaults:"]),
+        ("headless", ["`runner.run.mode`", "put `# @package _global_` on the first line of"]),
         ("circle", ["runner/circle.yaml", "circles"]),
         ("broken", ["runner/broken.yaml", "line"]),
         ("list", ["runner/list.yaml", "mapping"]),
@@ -204,6 +211,9 @@ fn a_folder_of_presets_extends_and_shadows() {
         assert!(parts.iter().all(|part| error.contains(part)), "{option}: {error}");
         assert!(error.lines().count() == 1 && error.len() < 1000, "{option}: {error}");
     }
+    let error = with(&["model/llm=counted"]).map(|_| ()).expect_err("derived");
+    let leave_out = "`model.llm.params`";
+    assert!(error.contains(leave_out) && error.contains("leave params out"), "{error}");
     let nowhere = Request { config_dir: Some(dir.path().join("no")), ..Request::default() };
     assert!(compose(&nowhere).expect_err("no folder").to_string().contains("--config-dir"));
 }

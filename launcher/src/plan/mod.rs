@@ -194,7 +194,7 @@ pub(crate) struct Request<'a> {
 
 /// Makes the plan.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
-    let Config { run, operators, .. } = request.config;
+    let Config { run, operators, pipeline, .. } = request.config;
     let mut findings = Vec::new();
     let folder = request.run_dir.join(HOOK_DIR);
     let python_path = request.inherited.python_path.as_deref();
@@ -209,6 +209,22 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
     if run.mode == Mode::Deep {
         passes.extend(nsys::pass(request));
         passes.extend(ncu::pass(request));
+        findings.extend(nsys::without_gate(&pipeline.nsys));
+    } else {
+        let tools = [
+            ("pipeline.nsys.enable", pipeline.nsys.enable),
+            ("pipeline.ncu.enable", pipeline.ncu.enable),
+        ];
+        // Both are on in the presets: only who asked for one expects its pass.
+        let asked = tools.into_iter().filter(|(key, on)| *on && request.explicit.contains(*key));
+        findings.extend(asked.map(|(key, _)| {
+            Finding::new(
+                Severity::Warning,
+                format!("run.mode=light runs neither tool; {key}=true has no effect"),
+                "a light run has the collect pass, and the baseline pass where it is asked for",
+                "use run.mode=deep, with enable=false for the tool that is not wanted",
+            )
+        }));
     }
     if !request.nsys_files.is_empty() && !passes.iter().any(|pass| pass.name == "ncu") {
         findings.push(Finding::new(

@@ -7,6 +7,7 @@ use super::collect::{limits, workload_of_pass};
 use super::tool::{Kind, Profiler, Step};
 use super::{Capture, Limits, Pass, Request};
 use crate::bundle::NSYS_DIR;
+use crate::finding::{Finding, Severity};
 use crate::nsys::command;
 use crate::nsys::config::{CaptureRange, Nsys};
 use crate::nsys::version::Version;
@@ -48,6 +49,19 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
             folder,
         }),
         ..Pass::default()
+    })
+}
+
+/// Tells of a range that starts no capture.
+pub(super) fn without_gate(nsys: &Nsys) -> Option<Finding> {
+    let range = nsys.nvtx_capture.as_deref().filter(|_| nsys.enable)?;
+    (nsys.capture_range == CaptureRange::None).then(|| {
+        Finding::new(
+            Severity::Warning,
+            format!("pipeline.nsys.nvtx_capture={range} has no effect"),
+            "pipeline.nsys.capture_range is none, with which nsys records the whole run",
+            "use pipeline.nsys.capture_range=nvtx, or pipeline.nsys.nvtx_capture=null",
+        )
     })
 }
 

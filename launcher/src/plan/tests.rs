@@ -220,3 +220,30 @@ fn a_simulator_takes_the_place_of_cupti() {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
+
+#[test]
+fn settings_of_tools_without_effect_are_told() {
+    let told = |words: &[&str]| {
+        let findings = case(words).plan().findings;
+        assert!(findings.iter().all(|finding| finding.severity == Severity::Warning));
+        findings.into_iter().map(|finding| finding.what).collect::<Vec<_>>()
+    };
+    let light = |tool: &str| {
+        format!("run.mode=light runs neither tool; pipeline.{tool}.enable=true has no effect")
+    };
+    assert_eq!(told(&["run.mode=light", "pipeline.nsys.enable=true"]), [light("nsys")]);
+    assert_eq!(told(&["run.mode=light", "pipeline.ncu.enable=true"]), [light("ncu")]);
+    let capture = "pipeline.nsys.nvtx_capture=decode";
+    assert_eq!(told(&[capture]), [format!("{capture} has no effect")]);
+    for fine in [
+        &["run.mode=light"][..],
+        &["run.mode=light", "pipeline.nsys.enable=false"],
+        &["pipeline.nsys.enable=true"],
+        &["run.mode=light", capture],
+        &["pipeline.nsys.enable=false", capture],
+        &["pipeline.nsys.capture_range=nvtx", capture],
+        &["profiling/nsys=nsys.gated"],
+    ] {
+        assert!(told(fine).is_empty(), "{fine:?}");
+    }
+}
