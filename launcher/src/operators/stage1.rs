@@ -14,13 +14,14 @@ use super::stage1_values::{Table, aggregates, operators_of_json, operators_of_ma
 use super::{Absence, Operators};
 use crate::files;
 use crate::finding::{Finding, Severity};
+use crate::model::tokens::TokenCounts;
 
 /// Larger files are no files of Stage 1.
 const LIMIT_BYTES: u64 = 64 << 20;
 /// Where the files lie in the run's folder.
-const FOLDERS: [&str; 2] = ["", "torch_profiler"];
+pub(crate) const FOLDERS: [&str; 2] = ["", "torch_profiler"];
 /// File of the aggregates.
-const METRICS: &str = "metrics.json";
+pub(crate) const METRICS: &str = "metrics.json";
 /// File of the operators.
 const OPERATORS: &str = "operators.md";
 
@@ -31,6 +32,8 @@ pub struct Stage1Run {
     pub operators: Operators,
     /// Its means; nothing where metrics.json cannot be used.
     pub aggregates: Option<Stage1Aggregates>,
+    /// Tokens of its generations, as far as metrics.json says.
+    pub tokens: TokenCounts,
     /// What could not be used.
     pub findings: Vec<Finding>,
 }
@@ -60,7 +63,33 @@ pub fn read(run_dir: &Path) -> Stage1Run {
         let keys = aggregates.refused.join(", ");
         findings.push(unusable(path, &format!("no number from 0 up: {keys}"), "they are left out"));
     }
-    Stage1Run { operators: operators(run_dir, table), aggregates, findings }
+    let tokens = metrics.as_ref().map(|(_, value)| TokenCounts::from_metrics(value));
+    let tokens = tokens.unwrap_or_default();
+    Stage1Run { operators: operators(run_dir, table), aggregates, tokens, findings }
+}
+
+/// Reads what a Stage 1 workload wrote into `folder` of the run itself; nothing where there is neither
+/// an operator nor a mean. That most workloads write none of it is no finding.
+pub fn read_own(folder: &Path) -> Option<Stage1Run> {
+    let there = |name: &str| FOLDERS.iter().any(|part| folder.join(part).join(name).exists());
+    let (metrics, table) = (there(METRICS), there(OPERATORS));
+    if !metrics && !table {
+        return None;
+    }
+    let mut found = read(folder);
+    found.aggregates = found.aggregates.filter(|means| *means != Stage1Aggregates::default());
+    // What is wrong with metrics.json as a whole is said where its token counts are read.
+    let usable = found.aggregates.is_some() || !found.operators.rows.is_empty();
+    found.findings.retain(|finding| {
+        let of = |name: &str| finding.what.contains(name);
+        (table && of(OPERATORS)) || (usable && metrics && of(METRICS))
+    });
+    found.operators.source = found
+        .operators
+        .source
+        .replace("Stage 1 run, ", "Stage 1 files that the workload wrote in this run, ")
+        .replace("(torch.profiler; not this run)", "(torch.profiler)");
+    (usable || !found.findings.is_empty()).then_some(found)
 }
 
 fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>) -> Operators {
