@@ -6,6 +6,7 @@ mod doubt;
 mod facts;
 mod over;
 mod settings;
+mod unmarked;
 mod utilisation;
 pub(super) mod vision;
 mod workload;
@@ -55,6 +56,7 @@ pub(super) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
     let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
     let mut earlier_tokens = None;
     apart::mark(report, &settings);
+    findings.extend(unmarked::stages(report, &settings));
     report.insight.operators = Some(match &stage1.run_dir {
         Some(folder) => {
             let earlier = stage1::read(folder);
