@@ -38,6 +38,30 @@ pub struct Stage1Run {
     pub findings: Vec<Finding>,
 }
 
+/// Whether `run_dir` is the folder of a Stage 1 run, before anything counts on it.
+///
+/// # Errors
+/// What is wrong with it and what to do.
+pub fn check(run_dir: &Path) -> Result<(), String> {
+    let refused = |why: &str| {
+        Err(format!(
+            "stage1.run_dir={} cannot be used: {why}; give the folder of a Stage 1 run, or leave \
+             stage1.run_dir away",
+            visible_path(run_dir)
+        ))
+    };
+    match std::fs::metadata(run_dir) {
+        Err(error) => return refused(&error.to_string()),
+        Ok(found) if !found.is_dir() => return refused("it is no folder"),
+        Ok(_) => {}
+    }
+    let there = |name: &str| FOLDERS.iter().any(|part| run_dir.join(part).join(name).exists());
+    if there(METRICS) || there(OPERATORS) {
+        return Ok(());
+    }
+    refused("it has neither metrics.json nor operators.md, nor has torch_profiler in it")
+}
+
 /// Reads the run in `run_dir`.
 pub fn read(run_dir: &Path) -> Stage1Run {
     let mut findings = Vec::new();
