@@ -13,11 +13,15 @@ use crate::env::{self, GpuFacts};
 use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
+use crate::operators::stage1;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
 use crate::report;
 use crate::run::{self, Library, Signals, System};
 use crate::terminal::{Terminal, print};
 use crate::workload;
+
+/// Stands for the folder of the run until that is chosen.
+const RUN_DIR: &str = "RUN_DIR";
 
 /// Something to run.
 #[derive(Debug)]
@@ -158,6 +162,10 @@ impl Job {
         let library = self.collector(&config, &mut findings)?;
         let manifest = config.inputs.manifest.as_deref().map(Manifest::read).transpose();
         let manifest = manifest.map_err(|e| Failure::Usage(format!("{e:#}")))?;
+        // What lies in the folder of the run itself is not there yet.
+        let earlier = config.stage1.run_dir.as_deref();
+        let earlier = earlier.filter(|dir| !dir.starts_with(RUN_DIR));
+        earlier.map(stage1::check).transpose().map_err(Failure::Usage)?;
         if !self.dry_run {
             // What cannot run leaves no bundle, and `latest` as it is.
             let program = self.command.first().cloned().unwrap_or_default();
@@ -212,7 +220,7 @@ impl Job {
         cwd: &Path,
         name: String,
     ) -> Result<(RunFolder, Config), Failure> {
-        let (_, config) = composed.resolved(Path::new("RUN_DIR"))?;
+        let (_, config) = composed.resolved(Path::new(RUN_DIR))?;
         // The option may hold bytes that the configuration, which is text, cannot.
         let given = match &self.run_dir {
             Some(dir) => Some(dir.clone()),

@@ -23,6 +23,7 @@ fn help_has_examples_and_lists_what_works() {
 #[test]
 fn wrong_usage_ends_with_two_and_makes_nothing() {
     let sandbox = Sandbox::new();
+    sandbox.write("bare/file", "x");
     for (words, part) in [
         (&[][..], "Usage:"),
         (&["--no-such-option"], "--no-such-option"),
@@ -44,12 +45,24 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["report", "--dry-run", "."], "--dry-run"),
         (&["config", "--", "x"], "--"),
         (&["+inputs.manifest=nowhere", "--", "true"], "inputs.manifest=nowhere"),
+        (
+            &["stage1.run_dir=nowhere", "--", "true"],
+            "stage1.run_dir=nowhere cannot be used: No such",
+        ),
+        (&["stage1.run_dir=bare", "--", "true"], "neither metrics.json nor operators.md"),
+        (&["--dry-run", "stage1.run_dir=bare", "--", "true"], "stage1.run_dir=bare cannot be used"),
+        (&["--dry-run", "stage1.run_dir=bare/file", "--", "true"], "it is no folder"),
         (&["profiling.collector.library=/no/such.so", "--", "true"], "/no/such.so"),
         (&["profiling.collector.library=/etc/passwd", "--", "true"], "no shared library"),
     ] {
         sandbox.launch(words).assert().code(2).stdout("").stderr(contains(part));
     }
     assert!(!sandbox.path("tmp").exists(), "a wrong command line makes no folder");
+    sandbox.write("earlier/torch_profiler/operators.md", "");
+    for there in ["earlier", "${run.dir}/stage1"] {
+        let stage1 = format!("stage1.run_dir={there}");
+        sandbox.launch(&["--dry-run", &stage1, "--", "true"]).assert().code(0);
+    }
 }
 
 #[test]

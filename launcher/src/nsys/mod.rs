@@ -15,5 +15,6 @@ mod messages;
 pub mod outcome;
 pub mod reconcile;
 pub mod scrub;
+pub mod unopened;
 pub mod version;
 pub mod words;

@@ -14,13 +14,14 @@ use super::stage1_values::{Table, aggregates, operators_of_json, operators_of_ma
 use super::{Absence, Operators};
 use crate::files;
 use crate::finding::{Finding, Severity};
+use crate::model::tokens::TokenCounts;
 
 /// Larger files are no files of Stage 1.
 const LIMIT_BYTES: u64 = 64 << 20;
 /// Where the files lie in the run's folder.
-const FOLDERS: [&str; 2] = ["", "torch_profiler"];
+pub(crate) const FOLDERS: [&str; 2] = ["", "torch_profiler"];
 /// File of the aggregates.
-const METRICS: &str = "metrics.json";
+pub(crate) const METRICS: &str = "metrics.json";
 /// File of the operators.
 const OPERATORS: &str = "operators.md";
 
@@ -31,8 +32,34 @@ pub struct Stage1Run {
     pub operators: Operators,
     /// Its means; nothing where metrics.json cannot be used.
     pub aggregates: Option<Stage1Aggregates>,
+    /// Tokens of its generations, as far as metrics.json says.
+    pub tokens: TokenCounts,
     /// What could not be used.
     pub findings: Vec<Finding>,
+}
+
+/// Whether `run_dir` is the folder of a Stage 1 run, before anything counts on it.
+///
+/// # Errors
+/// What is wrong with it and what to do.
+pub fn check(run_dir: &Path) -> Result<(), String> {
+    let refused = |why: &str| {
+        Err(format!(
+            "stage1.run_dir={} cannot be used: {why}; give the folder of a Stage 1 run, or leave \
+             stage1.run_dir away",
+            visible_path(run_dir)
+        ))
+    };
+    match std::fs::metadata(run_dir) {
+        Err(error) => return refused(&error.to_string()),
+        Ok(found) if !found.is_dir() => return refused("it is no folder"),
+        Ok(_) => {}
+    }
+    let there = |name: &str| FOLDERS.iter().any(|part| run_dir.join(part).join(name).exists());
+    if there(METRICS) || there(OPERATORS) {
+        return Ok(());
+    }
+    refused("it has neither metrics.json nor operators.md, nor has torch_profiler in it")
 }
 
 /// Reads the run in `run_dir`.
@@ -60,7 +87,33 @@ pub fn read(run_dir: &Path) -> Stage1Run {
         let keys = aggregates.refused.join(", ");
         findings.push(unusable(path, &format!("no number from 0 up: {keys}"), "they are left out"));
     }
-    Stage1Run { operators: operators(run_dir, table), aggregates, findings }
+    let tokens = metrics.as_ref().map(|(_, value)| TokenCounts::from_metrics(value));
+    let tokens = tokens.unwrap_or_default();
+    Stage1Run { operators: operators(run_dir, table), aggregates, tokens, findings }
+}
+
+/// Reads what a Stage 1 workload wrote into `folder` of the run itself; nothing where there is neither
+/// an operator nor a mean. That most workloads write none of it is no finding.
+pub fn read_own(folder: &Path) -> Option<Stage1Run> {
+    let there = |name: &str| FOLDERS.iter().any(|part| folder.join(part).join(name).exists());
+    let (metrics, table) = (there(METRICS), there(OPERATORS));
+    if !metrics && !table {
+        return None;
+    }
+    let mut found = read(folder);
+    found.aggregates = found.aggregates.filter(|means| *means != Stage1Aggregates::default());
+    // What is wrong with metrics.json as a whole is said where its token counts are read.
+    let usable = found.aggregates.is_some() || !found.operators.rows.is_empty();
+    found.findings.retain(|finding| {
+        let of = |name: &str| finding.what.contains(name);
+        (table && of(OPERATORS)) || (usable && metrics && of(METRICS))
+    });
+    found.operators.source = found
+        .operators
+        .source
+        .replace("Stage 1 run, ", "Stage 1 files that the workload wrote in this run, ")
+        .replace("(torch.profiler; not this run)", "(torch.profiler)");
+    (usable || !found.findings.is_empty()).then_some(found)
 }
 
 fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>) -> Operators {

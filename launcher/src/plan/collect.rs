@@ -12,6 +12,9 @@ use crate::config::{Collector, Config, hydra_key};
 use crate::finding::{Finding, Severity};
 use crate::workload::Loading;
 
+/// Where a Hydra app writes; the presets give each pass a folder of its own.
+const HYDRA_RUN_DIR: &str = "hydra.run.dir";
+
 /// Name of the collector's file.
 pub(crate) const LIBRARY: &str = "libstage2.so";
 
@@ -132,6 +135,15 @@ fn with_overrides(
     let mut argv = command.to_vec();
     for word in append {
         match hydra_key(word) {
+            Some(key @ HYDRA_RUN_DIR) if own.contains(&key) => findings.push(Finding::new(
+                Severity::Warning,
+                format!("the override {word} was not added to the command"),
+                format!(
+                    "the command sets {key} itself: every pass writes there, and what is left is of \
+                     the last pass; the reports do not find it"
+                ),
+                format!("leave {key} to the preset"),
+            )),
             Some(key) if own.contains(&key) => findings.push(Finding::new(
                 Severity::Note,
                 format!("the override {word} was not added to the command"),

@@ -200,7 +200,19 @@ fn the_hydra_preset_appends_what_the_user_did_not_set() {
             "++pipeline.static_analysis.enable=false"
         ]
     );
-    assert!(plan.findings.iter().any(|f| f.what.contains("torch_profiler")));
+    let told = |plan: &Plan, part: &str| {
+        plan.findings.iter().find(|f| f.what.contains(part)).map(|f| (f.severity, f.to_string()))
+    };
+    let (severity, _) = told(&plan, "torch_profiler").expect("told");
+    assert_eq!(severity, Severity::Note);
+    assert_eq!(told(&plan, "hydra.run.dir"), None);
+    case.command = ["python", "x.py", "hydra.run.dir=/shared"].map(OsString::from).to_vec();
+    let (severity, text) = told(&case.plan(), "hydra.run.dir").expect("told");
+    assert_eq!(severity, Severity::Warning, "every pass writes over the one before");
+    for part in ["every pass writes there", "of the last pass", "leave hydra.run.dir to the preset"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn under_tool(
     let interrupted = &Cell::new(None);
     let tool = tool::Tool { spawner, signals, interrupted, terminal, folder, environment, limits };
     let done = match (&profiler.kind, made) {
-        (Kind::Nsys(nsys), Ok(())) => nsys_pass::run(&tool, nsys, profiler, None),
+        (Kind::Nsys(nsys), Ok(())) => nsys_pass::run(&tool, nsys, profiler, None, None),
         (_, made) => {
             let what = format!("{} cannot be run by itself", pass.name);
             let why = made.err().map_or_else(String::new, |error| error.to_string());

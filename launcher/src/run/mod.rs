@@ -189,7 +189,9 @@ fn run_tool(
             let finding = Finding::new(Severity::Error, what, error.to_string(), "");
             tool::ToolPass::without(PassStatus::Failed, finding)
         }
-        (Kind::Nsys(nsys), Ok(())) => nsys_pass::run(&tool, nsys, profiler, collect),
+        (Kind::Nsys(nsys), Ok(())) => {
+            nsys_pass::run(&tool, nsys, profiler, Some(&run_dir), collect)
+        }
         (Kind::Ncu { settings, stage_is_explicit, given }, Ok(())) => {
             let wanted = (*stage_is_explicit, &**given);
             ncu_pass::run(&tool, settings, wanted, profiler, &run_dir, collect)

@@ -272,6 +272,77 @@ fn a_stage_1_run_gives_the_operators_and_its_means() {
     );
 }
 
+/// What a Stage 1 run writes with `torch.profiler` on.
+const STAGE1: &str = r#"{"aggregates": {
+    "prefill_ms": {"mean": 98.336, "std": 1.5}, "decode_ms": {"mean": 707.379, "std": 0},
+    "tokens": {"mean": 64, "std": 0.0}, "tokens_per_s": {"mean": 90.5, "std": 0.1},
+    "stage_ms": {"prefill": {"mean": 98.336, "std": 1.5}, "sam": {"mean": 11.5, "std": 0.5},
+        "clip": {"mean": 12.5, "std": 0.5}, "projector": {"mean": 13.5, "std": null}}},
+    "mfu_model_level": 0.00262, "mfu_per_stage": {"vision": 0.0375}, "peak_tflops": 209.5}"#;
+const STAGE1_OPERATORS: &str = "|op_name|total_time_ms|cuda_time_ms|calls|mean_ms|\n\
+    | :---: | :---: | :---: | :---: | :---: |\n|aten::conv2d|20.000|1.500|4|5.0|\n";
+
+#[test]
+fn stage_1_files_that_the_workload_wrote_in_this_run_are_shown() {
+    for part in ["stage1", "stage1/torch_profiler"] {
+        let folder = tempfile::tempdir().expect("folder");
+        run(0).save(folder.path(), "a.s2t");
+        // The operators that it marked go first.
+        let config = CONFIG.replace("decode_steps: 2", "prompt_tokens: 3");
+        let config = config.replace("pattern: null", "pattern: '^none::'");
+        write(folder.path(), &format!("{config}\nstage1: {{run_dir: null}}\n"), None);
+        fs::create_dir_all(folder.path().join(part)).expect("folder");
+        fs::write(folder.path().join(part).join("metrics.json"), STAGE1).expect("metrics.json");
+        fs::write(folder.path().join(part).join("operators.md"), STAGE1_OPERATORS)
+            .expect("written");
+        let outcome = write_reports(folder.path()).expect("reports");
+        let operators = page(folder.path(), "operators.md");
+        assert!(operators.contains("| `aten::conv2d` | 20.000 |"), "{operators}");
+        assert!(operators.contains("that the workload wrote in this run"), "{operators}");
+        let summary = page(folder.path(), "stakeholder_summary.md");
+        let row = "| Stage 1 files of this run: prefill, host time | ms | 98.336 | 1.500 |";
+        assert!(summary.contains(row) && !summary.contains("not of this one"), "{summary}");
+        let metrics = metrics(folder.path());
+        assert_eq!(metrics["utilisation"]["tokens"]["batch_size"], 1, "{part}");
+        assert_eq!(metrics["utilisation"]["tokens"]["decode_steps"], 64, "{part}");
+        let told = outcome.findings.iter().find(|f| f.what.contains("stage1"));
+        assert_eq!(told, None, "{part}");
+    }
+}
+
+#[test]
+fn the_tokens_of_a_stage_1_run_are_the_last_that_count() {
+    let earlier = tempfile::tempdir().expect("folder");
+    fs::write(earlier.path().join("metrics.json"), STAGE1).expect("metrics.json");
+    fs::write(earlier.path().join("operators.md"), STAGE1_OPERATORS).expect("operators.md");
+    let dir = serde_json::to_string(earlier.path()).expect("a path");
+    for (own, steps, said) in [
+        (None, 64, Some("are used: batch_size 1, decode_steps 64")),
+        (Some(r#"{"batch_size": 1, "decode_steps": 2}"#), 2, None),
+    ] {
+        let folder = tempfile::tempdir().expect("folder");
+        run(0).save(folder.path(), "a.s2t");
+        let config = CONFIG.replace("decode_steps: 2", "prompt_tokens: 3");
+        write(folder.path(), &format!("{config}\nstage1: {{run_dir: {dir}}}\n"), own);
+        let outcome = write_reports(folder.path()).expect("reports");
+        assert_eq!(metrics(folder.path())["utilisation"]["tokens"]["decode_steps"], steps);
+        let told = |what: &str| outcome.findings.iter().any(|f| f.what.contains(what));
+        assert_eq!(told("token counts of the Stage 1 run"), said.is_some());
+        assert!(said.is_none_or(told), "{:?}", outcome.findings);
+        let summary = page(folder.path(), "stakeholder_summary.md");
+        assert!(!summary.contains("batch_size is not known"), "{summary}");
+        for row in [
+            "sam, host time | ms | 11.500 | 0.500 |",
+            "projector, host time | ms | 13.500 |",
+            "MFU by Stage 1's formula, model | % | 0.262 |",
+            "MFU by Stage 1's formula, vision | % | 3.750 |",
+            "peak of its MFU | TFLOP/s | 209.500 |",
+        ] {
+            assert!(summary.contains(&format!("| Stage 1 run: {row}")), "{row}: {summary}");
+        }
+    }
+}
+
 #[test]
 fn windows_of_threads_side_by_side_are_joined() {
     let mut b = Build::process(1, "server");

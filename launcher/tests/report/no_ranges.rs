@@ -150,6 +150,37 @@ fn three_generations_have_their_steps_and_the_process_is_a_stage() {
 }
 
 #[test]
+fn stages_that_nothing_marked_are_told_where_they_were_asked_for() {
+    let config =
+        |words: &str| format!("operators: {{annotate: [{words}], pattern: null, top_n: 1}}\n");
+    for (words, range, told) in [
+        ("prefill-decode", None, true),
+        ("prefill-decode", Some("load"), true),
+        ("prefill-decode", Some("decode"), false),
+        ("torch-ops", None, false),
+    ] {
+        let mut program = Program::new(7, "/usr/bin/python3");
+        if let Some(range) = range {
+            let at = program.now;
+            program.build.name(90, range.as_bytes()).path(90, NONE, 90).open(90, 90, 0, at);
+            program.build.kernel(90, 1, 1, (at, at + 100)).close(90, at + 200);
+        }
+        program.noise(20);
+        program.build.end();
+        let folder = tempfile::tempdir().expect("folder");
+        program.build.save(folder.path(), "node-1-1.s2t");
+        fs::write(folder.path().join("config.yaml"), config(words)).expect("config.yaml");
+        let findings = write_reports(folder.path()).expect("reports").findings;
+        let found =
+            findings.iter().find(|f| f.what.starts_with("--annotate prefill-decode was on"));
+        assert_eq!(found.is_some(), told, "{words} {range:?}: {findings:?}");
+        assert!(found.is_none_or(|f| f.remedy.contains("lines `stage2:`")), "{found:?}");
+        let again = findings.iter().any(|f| f.remedy.contains("again with --annotate prefill"));
+        assert!(!(told && again), "it was on: {findings:?}");
+    }
+}
+
+#[test]
 fn where_no_period_is_certain_no_step_is_given() {
     let mut program = Program::new(7, "/usr/bin/serve");
     program.noise(30_000);

@@ -6,6 +6,7 @@ mod doubt;
 mod facts;
 mod over;
 mod settings;
+mod unmarked;
 mod utilisation;
 pub(super) mod vision;
 mod workload;
@@ -27,8 +28,10 @@ pub(super) use settings::section;
 pub(super) struct Shown {
     /// Rows of operators.md.
     pub(super) operators_top_n: usize,
-    /// Means of the Stage 1 run that the configuration names.
+    /// Means of the Stage 1 run that the configuration names, else those that the workload wrote.
     pub(super) stage1: Option<Stage1Aggregates>,
+    /// They are of this run.
+    pub(super) stage1_is_own: bool,
 }
 
 /// What a run's files say, for what follows from the rows.
@@ -50,18 +53,31 @@ pub(super) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
     let mut findings = Vec::new();
     let settings: OperatorSettings = section(config, "operators", &mut findings);
     let stage1: Stage1Settings = section(config, "stage1", &mut findings);
-    let mut shown = Shown { operators_top_n: settings.top_n, stage1: None };
+    let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
+    let mut earlier_tokens = None;
     apart::mark(report, &settings);
+    findings.extend(unmarked::stages(report, &settings));
     report.insight.operators = Some(match &stage1.run_dir {
         Some(folder) => {
             let earlier = stage1::read(folder);
             shown.stage1 = earlier.aggregates;
+            earlier_tokens = Some((folder.as_path(), earlier.tokens));
             findings.extend(earlier.findings);
             earlier.operators
         }
-        None => operators(report, &settings),
+        None => {
+            let marked = operators(report, &settings);
+            let own = stage1::read_own(&context.run_dir.join(settings::STAGE1));
+            let own = own.unwrap_or_default();
+            findings.extend(own.findings);
+            (shown.stage1, shown.stage1_is_own) = (own.aggregates, true);
+            // Operators that the workload marked have their GPU times, undisturbed.
+            let written = !own.operators.rows.is_empty() && marked.rows.is_empty();
+            if written { own.operators } else { marked }
+        }
     });
-    let tokens = workload::tokens(context, &mut findings);
+    let earlier = earlier_tokens.as_ref().map(|(folder, tokens)| (*folder, tokens));
+    let tokens = workload::tokens(context, earlier, &mut findings);
     let model = workload::model(context, !report.devices.is_empty(), &mut findings);
     let used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
     findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));

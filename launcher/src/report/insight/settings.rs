@@ -11,9 +11,10 @@ use stage2_figures::text::{shorten, visible};
 use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::model::tokens::TokenCounts;
+use crate::operators::stage1::{FOLDERS, METRICS};
 
-/// Where a workload of the runner's kind writes its metrics, in the run's folder.
-const METRICS: &str = "stage1/metrics.json";
+/// Where a workload of the runner's kind writes its files, in the run's folder.
+pub(super) const STAGE1: &str = "stage1";
 /// Larger files are no metrics.
 const LIMIT_BYTES: u64 = 64 << 20;
 /// Characters of a problem.
@@ -53,13 +54,17 @@ pub(in crate::report) fn section<T: DeserializeOwned + Default>(
 
 /// Tokens of one generation, as the workload wrote them down.
 pub(super) fn written_tokens(run_dir: &Path, findings: &mut Vec<Finding>) -> TokenCounts {
-    match read_metrics(&run_dir.join(METRICS)) {
+    // The first that is there decides, as for the operators and the means.
+    let places = FOLDERS.map(|folder| Path::new(STAGE1).join(folder).join(METRICS));
+    let [fallback, _] = &places;
+    let place = places.iter().find(|place| run_dir.join(place).exists()).unwrap_or(fallback);
+    match read_metrics(&run_dir.join(place)) {
         Ok(metrics) => TokenCounts::from_metrics(&metrics),
         Err(None) => TokenCounts::default(),
         Err(Some(problem)) => {
             findings.push(Finding::new(
                 Severity::Warning,
-                format!("{METRICS} cannot be used: {}", visible(problem.as_bytes())),
+                format!("{} cannot be used: {}", place.display(), visible(problem.as_bytes())),
                 "the workload's token counts are not known from it",
                 "set model.tokens in the configuration",
             ));

@@ -1,7 +1,10 @@
 //! What the user said and what the workload was configured with -> the model and the token counts that
 //! the reports count with, and findings where the two contradict each other.
 
+use std::path::Path;
+
 use serde_json::Value;
+use stage2_figures::text::visible_path;
 
 use super::Context;
 use super::settings::{part, section, written_tokens};
@@ -14,17 +17,21 @@ use crate::model::tokens::TokenCounts;
 /// Tokens of one generation.
 pub(super) struct Tokens {
     /// Those of the configuration, else those that the workload wrote down, else those that it was
-    /// configured with.
+    /// configured with, else those of the Stage 1 run that the configuration names.
     pub(super) all: TokenCounts,
     /// What to say where decode steps are those that a sequence takes at most.
     pub(super) at_most: Option<Finding>,
 }
 
-/// The token counts that the reports count with.
-pub(super) fn tokens(context: &Context<'_>, findings: &mut Vec<Finding>) -> Tokens {
+/// The token counts that the reports count with. `earlier`: a Stage 1 run, and its counts.
+pub(super) fn tokens(
+    context: &Context<'_>,
+    earlier: Option<(&Path, &TokenCounts)>,
+    findings: &mut Vec<Finding>,
+) -> Tokens {
     let said: TokenCounts = section(context.config, "model.tokens", findings);
     let known = said.or(&written_tokens(context.run_dir, findings));
-    let all = known.or(&context.workload.tokens());
+    let mut all = known.or(&context.workload.tokens());
     let at_most = all.decode_steps.filter(|_| known.decode_steps.is_none()).map(|steps| {
         Finding::new(
             Severity::Note,
@@ -36,7 +43,42 @@ pub(super) fn tokens(context: &Context<'_>, findings: &mut Vec<Finding>) -> Toke
             "set model.tokens.decode_steps and write the reports again",
         )
     });
+    if let Some((folder, counts)) = earlier {
+        let with = all.or(counts);
+        findings.extend(borrowed(&all, &with, folder));
+        all = with;
+    }
     Tokens { all, at_most }
+}
+
+/// Says which counts of `with` are those of the Stage 1 run in `folder`: nothing shows that this run
+/// had as many.
+fn borrowed(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Finding> {
+    let counts = |counts: &TokenCounts| {
+        [
+            ("batch_size", counts.batch_size),
+            ("prompt_tokens", counts.prompt_tokens),
+            ("decode_steps", counts.decode_steps),
+            ("images_per_prompt", counts.images_per_prompt),
+            ("crops_per_image", counts.crops_per_image),
+        ]
+    };
+    let new = counts(own).into_iter().zip(counts(with)).filter(|(own, with)| own != with);
+    let new: Vec<String> =
+        new.filter_map(|(_, (name, count))| Some(format!("{name} {}", count?))).collect();
+    (!new.is_empty()).then(|| {
+        Finding::new(
+            Severity::Note,
+            format!(
+                "token counts of the Stage 1 run {} are used: {}",
+                visible_path(folder),
+                new.join(", ")
+            ),
+            "this run says none of its own; where it had other counts, MFU, MBU and tokens per \
+             second are wrong",
+            "set model.tokens to the counts of this run and write the reports again",
+        )
+    })
 }
 
 /// The model that the reports count with: the one that the user chose, else, where there is a GPU to

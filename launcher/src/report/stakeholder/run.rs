@@ -79,7 +79,8 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
     let used = report.insight.utilisation.as_ref();
     let rate = used.and_then(|used| used.numbers.model.generated_tokens_per_s.value());
     rows.extend(rate.map(|rate| total("Generated tokens (instances as for MFU)", "1/s", rate)));
-    rows.extend(shown.stage1.iter().flat_map(stage1));
+    let from = if shown.stage1_is_own { "Stage 1 files of this run" } else { "Stage 1 run" };
+    rows.extend(shown.stage1.iter().flat_map(|means| stage1(means, from)));
     if rows.is_empty() {
         return Section::none("no GPU work was recorded", "see Limits");
     }
@@ -97,6 +98,10 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
         None => section,
     };
     match shown.stage1 {
+        Some(_) if shown.stage1_is_own => section.with_note(
+            "Rows of Stage 1 files are what the workload measured itself in this run, by its host \
+             clock.",
+        ),
         Some(_) => section.with_note("Rows of the Stage 1 run are of that run, not of this one."),
         None => section,
     }
@@ -112,23 +117,39 @@ fn total(metric: &str, unit: &str, value: f64) -> AggregateRow {
     }
 }
 
-fn stage1(means: &Stage1Aggregates) -> Vec<AggregateRow> {
+/// All that a Stage 1 run says of itself; `from` names it.
+fn stage1(means: &Stage1Aggregates, from: &str) -> Vec<AggregateRow> {
     let row = |metric: &str, unit: &str, value: &MeanStd| AggregateRow {
-        metric: format!("Stage 1 run: {metric}"),
+        metric: format!("{from}: {metric}"),
         unit: unit.to_owned(),
         mean: Some(value.mean),
         std: value.std,
         ..AggregateRow::default()
     };
-    [
+    let one = |metric: &str, unit: &str, mean: f64| row(metric, unit, &MeanStd { mean, std: None });
+    let mut rows: Vec<AggregateRow> = [
         means.prefill_ms.as_ref().map(|value| row("prefill, host time", "ms", value)),
         means.decode_ms.as_ref().map(|value| row("decode, host time", "ms", value)),
-        means.tokens.as_ref().map(|value| row("tokens of a decode", "tokens", value)),
-        means.tokens_per_s.as_ref().map(|value| row("tokens per second", "1/s", value)),
     ]
     .into_iter()
     .flatten()
-    .collect()
+    .collect();
+    // The same two stand among the stages once more.
+    let is_shown = |stage: &str| match stage {
+        "prefill" => means.prefill_ms.is_some(),
+        "decode" => means.decode_ms.is_some(),
+        _ => false,
+    };
+    let stages = means.stage_ms.iter().filter(|(stage, _)| !is_shown(stage));
+    rows.extend(stages.map(|(stage, value)| row(&format!("{stage}, host time"), "ms", value)));
+    rows.extend(means.tokens.as_ref().map(|value| row("tokens of a decode", "tokens", value)));
+    rows.extend(means.tokens_per_s.as_ref().map(|value| row("tokens per second", "1/s", value)));
+    let mfu =
+        |of: &str, mfu: f64| one(&format!("MFU by Stage 1's formula, {of}"), "%", mfu * 100.0);
+    rows.extend(means.mfu_model_level.map(|value| mfu("model", value)));
+    rows.extend(means.mfu_per_stage.iter().map(|(stage, value)| mfu(stage, *value)));
+    rows.extend(means.peak_tflops.map(|peak| one("peak of its MFU", "TFLOP/s", peak)));
+    rows
 }
 
 /// Share of each class in the sum of all kernels' durations, largest first.
