@@ -119,11 +119,11 @@ mod tests {
                 "n": 64, "circle": "${circle}", "open": "???", "none": null, "above": "${....x}",
                 "part": "x${n}", "empty": {},
             }),
-            cwd: Some("/work".into()),
+            cwd: Some("/srv".into()),
         };
         assert_eq!(tree.value("a.enable"), Some(json!(true)));
         assert_eq!(tree.scalar("a.far").as_deref(), Some("64"));
-        assert_eq!(tree.scalar("b.path").as_deref(), Some("/work/m"));
+        assert_eq!(tree.scalar("b.path").as_deref(), Some("/srv/m"));
         for key in ["b.env", "circle", "open", "none", "above", "part", "b.nothing", "n.x", ""] {
             assert_eq!(tree.value(key), None, "{key}");
         }

@@ -58,12 +58,12 @@ mod tests {
     #[test]
     fn time_and_folder_are_filled_in_and_others_are_refused_with_the_reason() {
         let now: jiff::Zoned = "2026-03-04T05:06:07.000089[UTC]".parse().expect("a time");
-        let moment = Moment { now, cwd: Some("/work dir".into()) };
+        let moment = Moment { now, cwd: Some("/srv dir".into()) };
         for (resolver, argument, expected) in [
             ("now", "%Y%m%d-%H%M%S", "20260304-050607"),
             ("now", "%Y-%m-%d/%H-%M-%S-%f", "2026-03-04/05-06-07-000089"),
             ("now", "%b %%", "Mar %"),
-            ("hydra", "runtime.cwd", "/work dir"),
+            ("hydra", "runtime.cwd", "/srv dir"),
         ] {
             let resolved = moment.resolve(resolver, argument);
             assert_eq!(resolved.as_deref(), Ok(expected), "{resolver}:{argument}");

@@ -9,79 +9,80 @@ use stage2_figures::ERROR_PERCENT;
 pub(super) fn definitions() -> Vec<Definition> {
     let percentiles = format!(
         "Nearest rank, from a log-linear histogram: within {ERROR_PERCENT} % of the exact value. \
-         Minimum, maximum, total and mean are exact. Medians over the \
-         instances of a range come from such a histogram, too, where there are more than \
-         {EXACT_VALUES} of them, or a million in all ranges of a process."
+         Minimum, maximum, total and mean are exact. The median over the instances of a range comes \
+         from the same kind of histogram when there are more than {EXACT_VALUES} instances, or more \
+         than a million in all ranges of a process."
     );
     let counters = standing::rule();
     let terms: [(&str, &str); 13] = [
         (
             "source",
-            "Calls, durations and times of ranges come from the collector: CUPTI activity records \
-             and NVTX events of the traced processes. Counters are ncu's, the comparison with a \
-             timeline is with nsys, host times of a pass are of that pass, peaks are of data sheets, \
-             FLOPs and bytes of a model follow from its shape: each says so where it stands. A value that is not known is absent, never zero.",
+            "The collector measures calls, durations and range times: CUPTI activity records and \
+             NVTX events of the traced processes. ncu measures counters. nsys provides the timeline \
+             that we compare with. Each pass measures its own host times. Peaks come from data \
+             sheets, FLOPs and bytes of a model from its shape. Every table names its source. An \
+             unknown value is left out; it is never shown as zero.",
         ),
         (
             "stage",
-            "The outermost of the workload's ranges (NVTX) that was open on the launching thread at \
-             launch. Ranges of libraries (domains such as NCCL, TSL, CCCL or cuBLAS; \
-             report.library_domains adds to them) are never stages and never around the workload's \
-             ranges: they stand within them. Work that was launched while none of the workload's \
-             ranges was open stands under (outside ranges), work whose launch could not be placed \
-             under (unattributed).",
+            "The outermost NVTX range of the workload that was open on the launching thread at the \
+             time of the launch. Ranges of libraries (domains such as NCCL, TSL, CCCL or cuBLAS, and \
+             those in report.library_domains) are never stages and never enclose ranges of the \
+             workload; they appear inside them. Work that was launched outside every range of the \
+             workload is listed as (outside ranges). Work whose launch could not be located is \
+             listed as (unattributed).",
         ),
         (
             "instance",
             "One opening of a range. The first instance of each process is cold (compilation, \
-             caches, allocation): it is shown by itself, and medians, means, deviations, MFU and \
-             MBU leave it out wherever it can be told apart; sums hold it. A \
-             start/end range that outlives the range around it goes on under another path: that \
-             path gets the time, but no instance.",
+             caches, allocation). It is shown separately: medians, means, deviations, MFU and MBU \
+             exclude it wherever it can be told apart, and sums include it. A start/end range that \
+             outlives its enclosing range continues under another path. That path receives the \
+             time, but no instance.",
         ),
         ("host time", "From the opening to the closing of the range, on the host's clock."),
         (
             "GPU window",
-            "Of an instance: from the opening of its range to its closing or to the end of the \
+            "Of an instance: from the opening of its range to its closing, or to the end of the \
              last GPU work launched in it, whichever is later. Of a stage: the union of the \
-             windows of its instances, so that overlapping ones count once; summed over \
+             windows of its instances, so that overlapping windows count once, summed over \
              processes.",
         ),
         (
             "GPU busy",
-            "Time in which at least one kernel, copy, fill or graph of the stage ran, on any GPU \
-             of the process: the union of their intervals, summed over processes.",
+            "The time during which at least one kernel, copy, fill or graph of the stage was running \
+             on any GPU of the process: the union of their intervals, summed over processes.",
         ),
         (
             "GPU idle",
-            "GPU window minus GPU busy; for a GPU the time between the first and the last work of any \
-             process minus GPU busy. Where several processes used a GPU at the same time, what one \
-             leaves idle another may fill: busy times are sums over processes there, in which work \
-             side by side counts for each, and idle times and shares are not given.",
+            "The GPU window minus the GPU busy time. For a whole GPU, the time from the start of the \
+             first work to the end of the last, minus the busy time. When several processes share a \
+             GPU, one may use it while another leaves it idle. Busy time is then the sum over the \
+             processes, concurrent work counts once per process, and no idle time or share is given.",
         ),
         (
             "sum of kernel time",
-            "The durations of all kernels added up. Where kernels overlap this exceeds the busy \
-             time, and it can exceed wall time.",
+            "The sum of the durations of all kernels. When kernels overlap, it exceeds the busy \
+             time, and it can exceed the wall time.",
         ),
         (
             "share of kernel time",
-            "Of a row: its part of the sum of the durations of all kernels of the run.",
+            "The row's part of the summed durations of all kernels in the run.",
         ),
         ("percentiles", &percentiles),
         ("counters", &counters),
         (
             "inclusive, exclusive",
-            "Inclusive counts what was launched in a range or in ranges within it, exclusive what \
-             was launched while it was the innermost. A replayed graph's kernels belong to the \
-             range open at replay.",
+            "Inclusive numbers count what was launched in a range or in any range inside it. \
+             Exclusive numbers count only what was launched while the range was the innermost. The \
+             kernels of a replayed graph belong to the range that was open at the replay.",
         ),
         (
             "names",
-            "Kernel names are demangled and shortened here; kernels.csv and metrics.json hold \
-             them in full. Characters that cannot be seen are spelled out (\\n, \\x1b, \\u{202e}; \
-             \\xff for a byte that is no UTF-8). In kernels.csv, text that begins with =, +, - or \
-             @ has a ' in front, so that no spreadsheet runs it.",
+            "Kernel names are demangled and shortened here; kernels.csv and metrics.json hold the \
+             full names. Invisible characters are escaped (\\n, \\x1b, \\u{202e}; \\xff for a byte \
+             that is not UTF-8). In kernels.csv, text that begins with =, +, - or @ is prefixed with \
+             ', so that no spreadsheet executes it.",
         ),
     ];
     terms

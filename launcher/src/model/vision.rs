@@ -79,7 +79,7 @@ pub fn assumption(shape: &VisionParts, tokens: &TokenCounts) -> String {
         ),
     };
     format!(
-        "FLOPs of sam, clip and projector: {views}; with the patches that pad SAM's windows, and          with its convolutions."
+        "FLOPs of sam, clip and projector: {views}; the patches that pad SAM's windows and its convolutions count."
     )
 }
 

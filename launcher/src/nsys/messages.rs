@@ -1,6 +1,6 @@
 //! The log of nsys -> what it said about the capture, in terms that do not change with its versions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::finding::{Finding, Severity};
 
@@ -233,6 +233,19 @@ pub(super) fn last_complaint(log: &str) -> Option<String> {
     all.iter().rev().copied().find(complains).or(all.last().copied()).map(shown)
 }
 
+/// As [`last_complaint`], out of what `nsys stats` says about one of its tables where it names them.
+pub(super) fn complaint_about(log: &str, table: &Path) -> Option<String> {
+    let name = table.file_name()?.to_string_lossy();
+    let begins = |line: &str| line.trim_start().starts_with("Processing [");
+    let about: Vec<&str> = lines(log)
+        .skip_while(|line| !(begins(line) && line.contains(&*name)))
+        .enumerate()
+        .take_while(|(at, line)| *at == 0 || !begins(line))
+        .map(|(_, line)| line)
+        .collect();
+    last_complaint(&about.join("\n")).or_else(|| last_complaint(log))
+}
+
 /// Lines of a log; a progress bar is rewritten with carriage returns.
 fn lines(log: &str) -> impl Iterator<Item = &str> {
     log.split(['\n', '\r']).map(str::trim)
@@ -257,6 +270,20 @@ fn shown(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_complaint_is_about_the_table_that_is_asked_for() {
+        let log = "Processing [run.sqlite] with [/n/reports/nvtx_sum.py] to [/r/run_nvtx_sum.csv]... \
+                   SKIPPED: run.sqlite does not contain NV Tools Extension (NVTX) data.\n\n\
+                   Processing [run.sqlite] with [/n/reports/cuda_gpu_kern_sum.py] to \
+                   [/r/run_cuda_gpu_kern_sum.csv]... \n\
+                   SKIPPED: run.sqlite does not contain CUDA kernel data.\n";
+        let about = |file: &str| complaint_about(log, Path::new(file)).unwrap_or_default();
+        assert!(about("/r/run_nvtx_sum.csv").contains("NVTX"), "{}", about("/r/run_nvtx_sum.csv"));
+        assert!(about("/r/run_cuda_gpu_kern_sum.csv").contains("CUDA kernel"));
+        assert!(about("/r/run.sqlite").contains("CUDA kernel"), "else the last of the log");
+        assert_eq!(complaint_about("", Path::new("/r/run.sqlite")), None);
+    }
 
     #[test]
     fn generated_files_are_those_of_the_list_only() {

@@ -305,7 +305,8 @@ pub fn judge_tables(command: &str, ended: &Ended, wanted: &Path) -> Result<(), F
         return fail(format!("{command} did not end within {} s", limit.as_secs_f64()), why);
     }
     let why = || {
-        messages::last_complaint(&ended.log).unwrap_or_else(|| "its log does not say why".into())
+        let complaint = messages::complaint_about(&ended.log, wanted);
+        complaint.unwrap_or_else(|| "its log does not say why".into())
     };
     match (ended.exit, wanted.metadata()) {
         (Some(WorkloadExit::Code(0)), Ok(found)) if found.len() > 0 => Ok(()),

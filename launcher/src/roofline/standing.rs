@@ -22,17 +22,17 @@ pub const MEDIANS_MOST: f64 = 1.1;
 /// The rule in words, with its thresholds.
 pub fn rule() -> String {
     format!(
-        "ncu profiles one launch of a kernel and launch configuration, in one stage. Its counters \
-         stand for all launches of a row where that stage is the row's, its duration under ncu is \
-         no less than {FASTER_BELOW} times the row's mean (cold caches and other clocks make the same \
-         work slower, not faster), the 99th percentile of the row's durations (their maximum \
-         where no percentiles are known) is at most {SPREAD_MOST} times their minimum or within \
-         {SPREAD_MOST_NS} ns of it, and the medians of such rows within the stage differ by a factor \
-         of {MEDIANS_MOST} at most. A row of another stage, or one of which the stage is \
-         not known, needs a duration under ncu of {FASTER_BELOW} to {AGREES_TO} times its mean as \
-         well. Where counters do not stand for the row, they are of the profiled launch only: no \
-         rate is given, MFU by counters leaves the row out, and a bound is given in the profiled \
-         stage only, as that of the profiled launch."
+        "ncu profiles one launch for each kernel and launch configuration, in one stage. We apply \
+         its counters to every launch of a row only if all of this holds: the launch belongs to \
+         the row's stage; it took at least {FASTER_BELOW} times the row's mean duration under ncu \
+         (cold caches and other clocks make the same work slower, not faster); the 99th percentile \
+         of the row's durations (or their maximum, where percentiles are unknown) is at most \
+         {SPREAD_MOST} times their minimum or within {SPREAD_MOST_NS} ns of it; and the medians of \
+         such rows in the stage differ by a factor of {MEDIANS_MOST} at most. If the row belongs to \
+         another stage, or its stage is unknown, the duration under ncu must also lie between \
+         {FASTER_BELOW} and {AGREES_TO} times its mean. Otherwise the counters describe the profiled \
+         launch only: we give no rate, leave the row out of MFU by counters, and give a bound only \
+         in the profiled stage, marked as that of one launch."
     )
 }
 

@@ -89,9 +89,9 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
         format!("{}, the whole run with its cold first instances", report.source),
     )
     .with_note(
-        "Totals of the run have one value. Generated tokens are over the instances that MFU is over, \
-             warm ones where these can be told apart. Idle is the time between the first start and the \
-             last end of GPU work in which nothing ran.",
+        "A total of the run has a single value. Generated tokens per second uses the same instances as \
+             MFU: the warm ones, wherever they can be told apart. GPU idle is the time between the start of the \
+             first GPU work and the end of the last during which nothing ran.",
     );
     let section = match in_part::whole_run(report) {
         Some(note) => section.with_note(note),
