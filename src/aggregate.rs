@@ -1,7 +1,7 @@
 //! Attributed GPU work into the bounded tables that are shown when the guest ends.
 
 use rustc_hash::FxHashMap;
-use stage2_figures::{Busy, Histogram, Unions};
+use stage2_stats::{Busy, Histogram, Unions};
 
 use crate::counters::Counters;
 use crate::event::Want;

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stage2_figures::settings::{self, Buffers};
+use stage2_settings::Buffers;
 
 use crate::diag::{self, Level};
 use crate::glob::RangeFilter;
@@ -100,7 +100,9 @@ const TABLE: &[(&str, &str, Read)] = &[
         "up to 30 comma-separated globs name[@domain], e.g. prefill,decode*@llm",
         |o, v| set(&mut o.ranges, RangeFilter::parse(v)),
     ),
-    ("STAGE2_SAMPLE", settings::SAMPLE_FORM, |o, v| set(&mut o.sample, settings::read_sample(v))),
+    ("STAGE2_SAMPLE", stage2_settings::SAMPLE_FORM, |o, v| {
+        set(&mut o.sample, stage2_settings::read_sample(v))
+    }),
     ("STAGE2_GRAPH", "node or graph", |o, v| {
         let graph = match v {
             "node" => Some(Graph::Node),
@@ -109,11 +111,11 @@ const TABLE: &[(&str, &str, Read)] = &[
         };
         set(&mut o.graph, graph)
     }),
-    ("STAGE2_BUFFERS", settings::BUFFERS_FORM, |o, v| {
-        set(&mut o.buffers, settings::read_buffers(v))
+    ("STAGE2_BUFFERS", stage2_settings::BUFFERS_FORM, |o, v| {
+        set(&mut o.buffers, stage2_settings::read_buffers(v))
     }),
-    ("STAGE2_FLUSH_MS", settings::FLUSH_MS_FORM, |o, v| {
-        let ms = v.parse().ok().filter(|ms| settings::FLUSH_MS.contains(ms));
+    ("STAGE2_FLUSH_MS", stage2_settings::FLUSH_MS_FORM, |o, v| {
+        let ms = v.parse().ok().filter(|ms| stage2_settings::FLUSH_MS.contains(ms));
         set(&mut o.flush, ms.map(Duration::from_millis))
     }),
     ("STAGE2_ATTRIBUTION", "auto, fence or callback", |o, v| {

@@ -18,7 +18,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam::queue::ArrayQueue;
-pub use stage2_figures::settings::Buffers;
+pub use stage2_settings::Buffers;
 
 use crate::counters::Counters;
 use crate::decode;

@@ -17,8 +17,8 @@ mod apply;
 mod names;
 
 use rustc_hash::FxHashMap;
-use stage2_figures::is_library_domain;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE};
+use stage2_text::is_library_domain;
 
 use crate::counters::Counters;
 use crate::event::{Event, TextIs, Want, What};

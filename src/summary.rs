@@ -122,7 +122,7 @@ impl Summary<'_> {
         self.devices
             .iter()
             .find(|device| device.id == id)
-            .map(|device| stage2_figures::text::visible(&device.name))
+            .map(|device| stage2_text::visible(&device.name))
             .unwrap_or_else(|| "GPU".to_owned())
     }
 }

@@ -109,7 +109,7 @@ fn every_row_of_the_seeds_page_holds() {
     let rows = rows(&page);
     assert!(rows.len() > 140, "{} rows were found", rows.len());
     let mut tests = BTreeSet::new();
-    for folder in ["launcher", "tests", "sim", "spool", "src", "figures"] {
+    for folder in ["launcher", "tests", "crates", "src"] {
         tests_of(&root().join(folder), &mut tests);
     }
     let sandbox = Sandbox::new();

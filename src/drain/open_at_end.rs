@@ -1,6 +1,6 @@
 //! Ranges of the program that are open when it ends in order: told in one line.
 
-use stage2_figures::text;
+use stage2_text as text;
 
 use crate::diag;
 use crate::event::Events;

@@ -130,7 +130,7 @@ impl<S: Sink> Applying<'_, S> {
     }
 
     pub(super) fn text_name(&mut self, text: &[u8]) -> u32 {
-        let text = stage2_figures::without_instance(text);
+        let text = stage2_text::without_instance(text);
         let name = self.names.name(text, self.sink);
         self.counters.names_cut.add(self.names.take_refused());
         name

@@ -6,7 +6,7 @@ use super::rows::{self, Section, ms, percent, us};
 use super::shown::Shown;
 use super::{LIBRARIES, Summary};
 use crate::aggregate::Instances;
-use stage2_figures::text;
+use stage2_text as text;
 
 pub(super) fn render(summary: &Summary<'_>) -> String {
     let mut out = String::new();

@@ -1,7 +1,9 @@
 //! The aggregates into the rows and figures that both forms of the summary show.
 
 use rustc_hash::FxHashMap;
-use stage2_figures::{Busy, kernel_name, text};
+use stage2_stats::Busy;
+use stage2_text as text;
+use stage2_text::kernel_name;
 
 use super::Summary;
 use super::shown::{Shown, ShownPath};

@@ -2,8 +2,8 @@
 //! it is a part inside of one, or stands in a table of its own where there is none.
 
 use rustc_hash::FxHashMap;
-use stage2_figures::is_library_domain;
 use stage2_spool::NONE;
+use stage2_text::is_library_domain;
 
 use crate::aggregate::UNATTRIBUTED;
 use crate::intern::Interner;

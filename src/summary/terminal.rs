@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::rows::{self, PATHS, Section, TOP, ms, percent, us};
 use super::shown::Shown;
 use super::{LIBRARIES, Summary};
-use stage2_figures::shorten_kernel;
+use stage2_text::shorten_kernel;
 
 /// Characters of a kernel name.
 const NAME: usize = 60;

@@ -11,7 +11,7 @@ use crate::nsys::load::sqlite;
 use crate::plan::{NSYS_BASE, Pass};
 use crate::report::model::{PathKind, RunInfo};
 use crate::run::Ran;
-use stage2_figures::text::visible_path;
+use stage2_text::visible_path;
 
 /// One way to run the workload.
 #[derive(Clone, Debug, Serialize)]

@@ -6,7 +6,7 @@ use super::{RANGES_ONLY, UNTRACED};
 use crate::finding::Finding;
 use crate::report::numbers::{ABSENT, ms3, or_absent, ratio3};
 use crate::report::table::{Align, Table};
-use stage2_figures::text::code;
+use stage2_text::code;
 
 /// Stages that are shown, those with the longest time; `bench.json` has all.
 const MAX_STAGES: usize = 20;

@@ -26,7 +26,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::report::Outcome;
-use stage2_figures::text::visible;
+use stage2_text::visible;
 
 /// Folder of the collector's spools in the bundle.
 pub const COLLECTOR_DIR: &str = "collector";

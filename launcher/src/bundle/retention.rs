@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::compress::{Compressed, compress};
 use super::{MAX_LISTED_FILES, RunFolder, RunRecord, files_of};
 use crate::finding::{Finding, Severity};
-use stage2_figures::text::visible;
+use stage2_text::visible;
 
 /// What is kept of the bundles of one folder.
 #[derive(Clone, Copy, Debug, Default)]

@@ -102,7 +102,7 @@ pub(super) fn shown(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    stage2_figures::text::shorten(&text, SHOWN)
+    stage2_text::shorten(&text, SHOWN)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use stage2_figures::text::visible;
+use stage2_text::visible;
 
 use super::lookup::{Tree, shown};
 use super::sources::{self, OwnKeys};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use stage2_figures::text::visible_path;
+use stage2_text::visible_path;
 
 use super::advice::{advice, for_map};
 use super::defaults::merge_presets;

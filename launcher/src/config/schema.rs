@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use stage2_figures::settings;
 
 use crate::model::preset::ModelPreset;
 use crate::model::tokens::TokenCounts;
@@ -215,8 +214,9 @@ pub struct Sample(u32);
 impl TryFrom<String> for Sample {
     type Error = String;
     fn try_from(text: String) -> Result<Sample, String> {
-        let one_in = settings::read_sample(&text).map(Sample);
-        one_in.ok_or_else(|| format!("{text:?} is not of the form {}", settings::SAMPLE_FORM))
+        let one_in = stage2_settings::read_sample(&text).map(Sample);
+        one_in
+            .ok_or_else(|| format!("{text:?} is not of the form {}", stage2_settings::SAMPLE_FORM))
     }
 }
 
@@ -234,9 +234,9 @@ pub struct Buffers(String);
 impl TryFrom<String> for Buffers {
     type Error = String;
     fn try_from(text: String) -> Result<Buffers, String> {
-        match settings::read_buffers(&text) {
+        match stage2_settings::read_buffers(&text) {
             Some(_) => Ok(Buffers(text)),
-            None => Err(format!("{text:?} is not of the form {}", settings::BUFFERS_FORM)),
+            None => Err(format!("{text:?} is not of the form {}", stage2_settings::BUFFERS_FORM)),
         }
     }
 }
@@ -250,8 +250,9 @@ impl From<Buffers> for String {
 /// A flush period that the collector takes.
 fn flush_period<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let ms = u64::deserialize(from)?;
-    let fault = || D::Error::custom(format!("{ms}: it has to be {}", settings::FLUSH_MS_FORM));
-    settings::FLUSH_MS.contains(&ms).then_some(ms).ok_or_else(fault)
+    let fault =
+        || D::Error::custom(format!("{ms}: it has to be {}", stage2_settings::FLUSH_MS_FORM));
+    stage2_settings::FLUSH_MS.contains(&ms).then_some(ms).ok_or_else(fault)
 }
 
 /// A list of strings, or one string for a list of one.

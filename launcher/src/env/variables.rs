@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use stage2_figures::text::{shorten, visible};
+use stage2_text::{shorten, visible};
 
 /// None of them can hold a secret.
 const NAMES: [&str; 12] = [

@@ -1,6 +1,6 @@
 //! Which NVTX domains belong to libraries: the built-in list, and what a configuration adds to it.
 
-use stage2_figures::is_library_domain;
+use stage2_text::is_library_domain;
 use wildmatch::WildMatch;
 
 /// Longer names are no names of domains, bytes.

@@ -39,7 +39,7 @@ use devices::DeviceEntry;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
 use shapes::ShapeEntry;
-use stage2_figures::Busy;
+use stage2_stats::Busy;
 use stats::{GroupKey, Stats, Work};
 pub use tally::Tally;
 use whole::WholeProcess;

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use stage2_figures::Unions;
 use stage2_spool::{GpuNs, MonoNs};
+use stage2_stats::Unions;
 
 use super::between::Between;
 use super::clock::ClockMap;

@@ -13,7 +13,7 @@ use super::libraries::LibraryDomains;
 use super::{Capture, FileEnding, ProcessCapture, Tally};
 use crate::files;
 use crate::finding::{Finding, Severity};
-use stage2_figures::text;
+use stage2_text as text;
 
 /// Files that are read at the same time, at most: each takes its share of memory.
 const MAX_PARALLEL: usize = 4;

@@ -2,7 +2,7 @@
 
 use super::paths::PathIndex;
 use super::sampling::Sampled;
-use stage2_figures::Histogram;
+use stage2_stats::Histogram;
 
 /// What kind of GPU work, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -197,7 +197,7 @@ impl Stats {
         Some(mean(total_ns, timed)?.clamp(self.min_ns?, self.max_ns?))
     }
 
-    /// Percentile within [`stage2_figures::ERROR_PERCENT`], ns; never outside the exact
+    /// Percentile within [`stage2_stats::ERROR_PERCENT`], ns; never outside the exact
     /// minimum and maximum, and exact where it is the maximum.
     pub fn percentile_ns(&self, percent: u64) -> Option<u64> {
         let (min, max) = (self.min_ns?, self.max_ns?);

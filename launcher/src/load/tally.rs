@@ -23,7 +23,7 @@ use super::stats::{GroupKey, Span, Stats, Work};
 use super::steps::{GRAPH, Launch};
 use super::whole::Whole;
 use super::{Captured, Counts, META_RANGES, META_SAMPLE, MODEL_STAGES, Undefined};
-use stage2_figures::Unions;
+use stage2_stats::Unions;
 
 /// Builds a [`ProcessCapture`](super::ProcessCapture) from records.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Facts about forked children -> notes.
 
-use stage2_figures::text::visible;
+use stage2_text::visible;
 
 use crate::finding::{Finding, Severity};
 use crate::load::ProcessCapture;

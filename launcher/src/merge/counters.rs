@@ -12,7 +12,7 @@ use crate::roofline::bound::{
 };
 use crate::roofline::hardware::Peaks;
 use crate::roofline::standing::{Evidence, one_launch};
-use stage2_figures::text::{shorten, visible};
+use stage2_text::{shorten, visible};
 
 /// What follows the name of a stage of ncu's rows that stand beside the collector's.
 const NCU_MARK: &str = " (ncu)";

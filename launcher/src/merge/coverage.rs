@@ -6,7 +6,7 @@ use super::{META_GPU_OFF, META_INCOMPLETE, empty, is_simulated};
 use crate::load::{Capture, FileEnding, META_SAMPLE, ProcessCapture};
 use crate::report::model::{Coverage, CoverageCounts, Empty, ProcessCoverage, Status, Verdict};
 use crate::report::numbers::count;
-use stage2_figures::text::visible;
+use stage2_text::visible;
 
 /// How the verdict on a capture without GPU work begins.
 pub(super) const EMPTY: &str = "EMPTY: no GPU work was recorded";

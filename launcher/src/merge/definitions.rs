@@ -3,7 +3,7 @@
 use crate::load::series::EXACT_VALUES;
 use crate::report::model::Definition;
 use crate::roofline::standing;
-use stage2_figures::ERROR_PERCENT;
+use stage2_stats::ERROR_PERCENT;
 
 /// The terms, in the order in which a reader meets them.
 pub(super) fn definitions() -> Vec<Definition> {

@@ -9,7 +9,8 @@ use super::times::percent;
 use crate::load::ProcessCapture;
 use crate::load::stats::Work;
 use crate::report::model::DeviceRow;
-use stage2_figures::{text, union_ns};
+use stage2_stats::union_ns;
+use stage2_text as text;
 
 /// What the processes measured of each device.
 #[derive(Debug, Default)]

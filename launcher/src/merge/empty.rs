@@ -8,7 +8,7 @@ use crate::finding::{Finding, Severity};
 use crate::load::{Capture, FileEnding, ProcessCapture};
 use crate::report::model::{Coverage, Empty, EmptyCause, EmptyReason, PassInfo, Report, Status};
 use crate::report::numbers::count;
-use stage2_figures::text::visible;
+use stage2_text::visible;
 
 use super::META_GPU_OFF;
 use super::children::{self, META_UNRECORDED};

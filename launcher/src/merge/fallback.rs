@@ -26,8 +26,8 @@ use crate::report::model::{
 };
 use crate::report::numbers::count;
 use crate::roofline::class::class_of;
-use stage2_figures::kernel_name;
-use stage2_figures::text::visible;
+use stage2_text::kernel_name;
+use stage2_text::visible;
 
 /// Kernels of each stage that are listed.
 const TOP_PER_STAGE: usize = 10;

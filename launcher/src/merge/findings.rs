@@ -6,7 +6,7 @@ use crate::load::sampling::Sampled;
 use crate::load::{FileEnding, ProcessCapture};
 use crate::report::model::{Coverage, CoverageCounts, DeviceRow, ProcessCoverage};
 use crate::report::numbers::count;
-use stage2_figures::text;
+use stage2_text as text;
 
 /// Files that a finding names.
 const FILES_NAMED: usize = 3;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::intern::{GlobalDevice, Node, Tables};
 use crate::load::paths::UNDEFINED;
-use stage2_figures::text;
+use stage2_text as text;
 
 /// Ranges of a path that are shown; of a deeper one, the middle gives way.
 const PATH_DEPTH_LIMIT: u64 = 64;

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use stage2_figures::comparable;
+use stage2_text::comparable;
 
 use crate::finding::{Finding, Severity};
 use crate::ncu::load::Tables as NcuTables;
@@ -177,7 +177,7 @@ mod tests {
     use crate::ncu::load::{KernelCounters, Key};
     use crate::nsys::load::Kernel;
     use crate::report::model::{KernelRow, Launch};
-    use stage2_figures::kernel_name;
+    use stage2_text::kernel_name;
 
     const A: &str = "_ZN1a1kIfEEvv";
     const B: &str = "_ZN1b1kIfEEvv";

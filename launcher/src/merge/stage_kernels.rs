@@ -8,7 +8,7 @@ use super::kernels::Join;
 use super::times::{percent, times};
 use crate::load::stats::{Stats, Work};
 use crate::report::model::{StageKernelRow, StageRow};
-use stage2_figures::KernelName;
+use stage2_text::KernelName;
 
 /// Kernels of each stage that are listed.
 const TOP_PER_STAGE: usize = 10;

@@ -7,7 +7,7 @@ use super::unseen_ranges;
 use crate::nsys::load::{Range, Tables, Total};
 use crate::nsys::reconcile::{Bounds, Comparison, reconcile};
 use crate::report::model::{NsysCapture, NsysRangeRow, NsysSection, Origin, Report};
-use stage2_figures::text::visible;
+use stage2_text::visible;
 
 /// Compares each capture and notes the result; a capture that lost kernels becomes a finding, and
 /// none of its numbers goes anywhere else. Where the rows are those of nsys or ncu there is nothing

@@ -33,7 +33,7 @@ pub struct HuggingFace {
 
 /// Why a `config.json` gives no shape.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {problem}", stage2_figures::text::visible_path(path))]
+#[error("{}: {problem}", stage2_text::visible_path(path))]
 pub struct HuggingFaceError {
     /// The file.
     pub path: PathBuf,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stage2_figures::text;
+use stage2_text as text;
 
 use super::load::Tables;
 use super::select::{Chosen, Shape};

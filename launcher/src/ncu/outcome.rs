@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stage2_figures::text;
+use stage2_text as text;
 
 use super::version::{NcuVersion, OLDEST};
 use crate::finding::{Finding, Severity};

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stage2_figures::{kernel_name, text};
+use stage2_text as text;
+use stage2_text::kernel_name;
 use wildmatch::WildMatch;
 
 use super::config::Ncu;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stage2_figures::text::{shorten, visible};
+use stage2_text::{shorten, visible};
 
 use super::config::Nsys;
 use super::expression::{CaptureExpression, DomainChoice};

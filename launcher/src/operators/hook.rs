@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use stage2_figures::text::visible_path;
+use stage2_text::visible_path;
 
 use super::Annotation;
 use crate::finding::{Finding, Severity};

@@ -1,6 +1,6 @@
 //! Range paths -> names of operators, for those ranges that are one.
 
-use stage2_figures::without_instance_str;
+use stage2_text::without_instance_str;
 
 use super::Pattern;
 use crate::report::model::{PathKind, PathRow};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stage2_figures::text::{shorten, visible};
+use stage2_text::{shorten, visible};
 
 use super::OperatorRow;
 

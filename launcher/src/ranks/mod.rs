@@ -21,7 +21,7 @@ use crate::report::numbers::count;
 use calls::{Calls, Member};
 use identity::{Identity, Job};
 use rows::Who;
-use stage2_figures::text::visible;
+use stage2_text::visible;
 
 /// Fact that names the parent of a forked child.
 const META_FORK_OF: &str = "fork.of";

@@ -11,7 +11,7 @@ use super::table::Align::{Left, Right};
 use super::table::Table;
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR, sizes, write_whole};
 use crate::files;
-use stage2_figures::text::{code, shorten, visible};
+use stage2_text::{code, shorten, visible};
 
 const PAGE: &str = "report.md";
 /// The last section of the page. No foreign text can stand at the start of a line there.

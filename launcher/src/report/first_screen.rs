@@ -3,7 +3,7 @@
 
 use super::model::Report;
 use super::ranks_md;
-use stage2_figures::text::plain;
+use stage2_text::plain;
 
 /// What a simulated device means for the numbers.
 pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a part of it) was simulated. \

@@ -12,7 +12,7 @@ use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
 use crate::roofline::hardware::Hardware;
-use stage2_figures::text::{visible, visible_path};
+use stage2_text::{visible, visible_path};
 
 /// Larger files are no run files.
 const LIMIT_BYTES: u64 = 16 << 20;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
 use super::model::{Origin, Report};
-use stage2_figures::text::csv_field;
+use stage2_text::csv_field;
 
 const COLUMNS: [&str; 52] = [
     "kernel_name",
@@ -78,7 +78,7 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
     let ranks = |device: &str| ranks.get(device).cloned().unwrap_or_default();
     for row in &report.kernels {
         let name = report.kernel_names.get(row.name_index);
-        let name = |part: fn(&stage2_figures::KernelName) -> &str| csv_field(name.map_or("", part));
+        let name = |part: fn(&stage2_text::KernelName) -> &str| csv_field(name.map_or("", part));
         let launch = |value: fn(super::model::Launch) -> Option<u32>| {
             row.launch.and_then(value).map_or_else(String::new, |v| v.to_string())
         };

@@ -5,7 +5,7 @@ use super::model::{CounterRow, KernelRow, Launch, Report};
 use super::numbers::{count, ms3, ms6, or_absent, percent1, us3};
 use super::table::Align::{Left, Right};
 use super::table::Table;
-use stage2_figures::text::{code, plain};
+use stage2_text::{code, plain};
 
 /// The page, with at most `top` rows.
 pub(super) fn kernels_md(report: &Report, top: usize) -> String {

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use stage2_figures::text::visible;
+use stage2_text::visible;
 
 use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR, stream_whole};
 use crate::claims::Workload;

@@ -7,7 +7,7 @@ use super::numbers::{count, ms3, ms6, or_absent, percent1};
 use super::table::Align::{Left, Right};
 use super::table::Table;
 use crate::operators::{Absence, OperatorRow, Operators};
-use stage2_figures::text::{code, code_in_text, plain};
+use stage2_text::{code, code_in_text, plain};
 
 /// Operators of each stage that are listed.
 const STAGE_ROWS: usize = 10;

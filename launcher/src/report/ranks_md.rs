@@ -4,7 +4,7 @@ use super::model::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Report};
 use super::numbers::{count, ms3, or_absent, ratio3, us3};
 use super::table::Align::{self, Left, Right};
 use super::table::Table;
-use stage2_figures::text::{code, plain, shorten};
+use stage2_text::{code, plain, shorten};
 
 /// Rows of a table; metrics.json has them all.
 const ROWS: usize = 200;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::Value;
-use stage2_figures::text::{code, csv_field, plain};
+use stage2_text::{code, csv_field, plain};
 
 use super::insight::section;
 use super::model::Report;

@@ -4,7 +4,7 @@ use super::model::{Before, InferredStepRow, InferredSteps, Report};
 use super::numbers::{count, ms3, or_absent, percent1};
 use super::table::Align::{Left, Right};
 use super::table::Table;
-use stage2_figures::text::{plain, shorten};
+use stage2_text::{plain, shorten};
 
 /// Heading of the section.
 pub(super) const TITLE: &str = "Inferred steps";

@@ -1,4 +1,4 @@
-//! Cells -> a Markdown table. Cells come escaped (see [`stage2_figures::text`]).
+//! Cells -> a Markdown table. Cells come escaped (see [`stage2_text::text`]).
 
 use std::fmt::Write as _;
 

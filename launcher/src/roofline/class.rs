@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use stage2_figures::{KernelName, kernel_name};
+use stage2_text::{KernelName, kernel_name};
 
 use super::class_rules::{RULES, Scope};
 

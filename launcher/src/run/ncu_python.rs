@@ -12,7 +12,7 @@ use crate::bundle::WorkloadExit;
 use crate::env::{ask, on_path};
 use crate::finding::{Finding, Severity};
 use crate::plan::Step;
-use stage2_figures::text::visible_path;
+use stage2_text::visible_path;
 
 /// Prints the page; its first lines say which one.
 const SCRIPT: &str = include_str!("../ncu/print_report.py");

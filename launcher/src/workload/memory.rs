@@ -1,6 +1,6 @@
 //! How a workload failed and what it wrote last -> whether it ran out of memory.
 
-use stage2_figures::text::{shorten, visible};
+use stage2_text::{shorten, visible};
 
 use crate::bundle::WorkloadExit;
 

@@ -18,7 +18,7 @@ fn sums(totals: &[Total<'_>]) -> Sums {
 
 /// Calls and time of the kernels that were recorded for the simulated GPU, so many times each.
 fn kernels_of(sequences: &[(&str, u64)]) -> Sums {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/data");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/sim/data");
     let rows = |file: &str| -> Vec<Vec<String>> {
         let text = std::fs::read_to_string(data.join(file)).expect(file);
         text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect()

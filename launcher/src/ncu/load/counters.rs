@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stage2_figures::text;
+use stage2_text as text;
 
 use super::flops::Flops;
 use super::launch::{Launch, Quantity};

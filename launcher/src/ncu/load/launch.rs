@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stage2_figures::text;
+use stage2_text as text;
 
 use super::pages::Page;
 use super::rules::Rule;

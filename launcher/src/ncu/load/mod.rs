@@ -255,7 +255,7 @@ fn read_raw<R: Read>(
             }
         }
         if let Some(name) = device_name.and_then(|at| record.get(at)).filter(|n| !n.is_empty()) {
-            let name = stage2_figures::text::visible(name.as_bytes());
+            let name = stage2_text::visible(name.as_bytes());
             devices.entry(launch.device).or_insert(name);
         }
         let key = (launch.process_id, launch.id);
@@ -337,7 +337,7 @@ fn check_names(tables: &mut Tables) {
     let shown = tables.kernels.iter().find(|kernel| demangled(&kernel.key.kernel));
     tables.names_are_mangled = shown.is_none();
     if let Some(kernel) = shown {
-        let name = stage2_figures::text::shorten(&kernel.key.kernel, 60);
+        let name = stage2_text::shorten(&kernel.key.kernel, 60);
         tables.findings.push(Finding::new(
             Severity::Note,
             format!("ncu: names of kernels are demangled ({name})"),

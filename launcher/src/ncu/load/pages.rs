@@ -124,7 +124,7 @@ fn find_header(
             return Ok(Some(start.to_vec()));
         }
         if start.starts_with(b"==") {
-            messages.push(stage2_figures::text::visible(start.trim_ascii_end()));
+            messages.push(stage2_text::visible(start.trim_ascii_end()));
         }
     }
     Ok(None)

@@ -1,6 +1,6 @@
 //! A record of the details page -> a metric by the name of the raw page, or what a rule says.
 
-use stage2_figures::text;
+use stage2_text as text;
 
 use super::number::number;
 

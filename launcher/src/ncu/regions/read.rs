@@ -4,7 +4,7 @@ use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use stage2_figures::text::visible_path;
+use stage2_text::visible_path;
 
 use crate::files;
 use crate::finding::{Finding, Severity};
@@ -93,7 +93,7 @@ fn unusable(path: &Path, why: String) -> Finding {
     Finding::new(
         Severity::Warning,
         format!("{} cannot be used", visible_path(path)),
-        stage2_figures::text::visible(why.as_bytes()),
+        stage2_text::visible(why.as_bytes()),
         "the region is missing from the report; run the ncu pass again",
     )
 }

@@ -11,7 +11,7 @@ use super::{Source, Tables, csv, sqlite};
 use crate::files;
 use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
-use stage2_figures::text::visible_path;
+use stage2_text::visible_path;
 
 /// Where the name of the capture ends in the name of a table of `nsys stats`.
 const TABLES: [&str; 5] = ["_cuda_", "_nvtx", "_gpu", "_osrt", "_apisum"];

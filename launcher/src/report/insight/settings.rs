@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use stage2_figures::text::{shorten, visible};
+use stage2_text::{shorten, visible};
 
 use crate::files;
 use crate::finding::{Finding, Severity};

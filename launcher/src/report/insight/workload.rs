@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use stage2_figures::text::visible_path;
+use stage2_text::visible_path;
 
 use super::Context;
 use super::settings::{part, section, written_tokens};

@@ -1,7 +1,7 @@
 //! The one model of a report: `metrics.json` is this, and every other file is a view of it.
 //!
 //! Every name of a number says its unit; absent is null, never zero. Names of foreign origin are
-//! held as visible text (see [`stage2_figures::text`]): safe to print, not yet escaped for a format.
+//! held as visible text (see [`stage2_text::text`]): safe to print, not yet escaped for a format.
 
 mod costs;
 mod coverage;
@@ -15,7 +15,7 @@ mod tools;
 mod workload;
 
 use serde::{Deserialize, Serialize};
-use stage2_figures::KernelName;
+use stage2_text::KernelName;
 
 use crate::finding::Finding;
 use crate::load::META_SAMPLE;

@@ -293,7 +293,7 @@ pub struct Launch {
 /// A kernel under one range path, with one launch configuration, on one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KernelRow {
-    /// [`stage2_figures::KernelName::short`].
+    /// [`stage2_text::KernelName::short`].
     pub kernel: String,
     /// Index of its name in `kernel_names`.
     pub name_index: usize,
@@ -330,7 +330,7 @@ pub struct KernelRow {
 pub struct StageKernelRow {
     /// [`StageRow::stage`].
     pub stage: String,
-    /// [`stage2_figures::KernelName::short`].
+    /// [`stage2_text::KernelName::short`].
     pub kernel: String,
     /// Index of its name in `kernel_names`.
     pub name_index: usize,

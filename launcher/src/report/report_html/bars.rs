@@ -5,8 +5,8 @@ use super::super::numbers::{ms3, percent1};
 use super::super::stakeholder::class_shares;
 use super::super::stakeholder_md::{Stakeholder, TopKernelRow};
 use super::markdown::text;
-use stage2_figures::shorten_kernel;
-use stage2_figures::text::shorten;
+use stage2_text::shorten;
+use stage2_text::shorten_kernel;
 
 /// Bars of one kind.
 const MOST: usize = 10;

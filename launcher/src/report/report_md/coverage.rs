@@ -8,7 +8,7 @@ use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use super::{ROWS, left_out};
 use crate::load::FileEnding;
-use stage2_figures::text::{code, plain, shorten};
+use stage2_text::{code, plain, shorten};
 
 pub(super) fn coverage(report: &Report) -> String {
     let mut out = String::from("## Coverage\n\n");

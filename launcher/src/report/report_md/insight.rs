@@ -5,7 +5,7 @@ use super::super::numbers::{ABSENT, or_absent, percent1};
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use crate::model::figure::Figure;
-use stage2_figures::text::{code, plain, shorten};
+use stage2_text::{code, plain, shorten};
 
 /// Takeaways on the first page; metrics.json has them all.
 const TAKEAWAYS: usize = 8;

@@ -15,7 +15,7 @@ use super::ranks_md::{processes, ranks};
 use super::regions::regions_md;
 use super::steps::steps_md;
 use crate::finding::{Finding, Severity};
-use stage2_figures::text::plain;
+use stage2_text::plain;
 
 /// Rows of a table in this page; metrics.json has them all.
 const ROWS: usize = 200;

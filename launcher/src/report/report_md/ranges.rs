@@ -6,7 +6,7 @@ use super::super::numbers::{count, ms3, or_absent, percent1, us3};
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use super::{ROWS, left_out};
-use stage2_figures::text::{code, plain, shorten};
+use stage2_text::{code, plain, shorten};
 
 /// Characters of a range path.
 const PATH_LIMIT: usize = 160;

@@ -6,7 +6,7 @@ use super::super::numbers::{count, ms3, or_absent, percent1};
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use super::{ROWS, left_out};
-use stage2_figures::text::{code_in_text, plain, shorten};
+use stage2_text::{code_in_text, plain, shorten};
 
 /// Characters of a command line.
 const COMMAND_LIMIT: usize = 2_000;

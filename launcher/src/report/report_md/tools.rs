@@ -8,8 +8,8 @@ use crate::report::numbers::{count, ms3, or_absent, percent1};
 use crate::report::table::Align::{Left, Right};
 use crate::report::table::Table;
 use crate::roofline::bound;
-use stage2_figures::shorten_kernel;
-use stage2_figures::text::{code, plain, shorten};
+use stage2_text::shorten_kernel;
+use stage2_text::{code, plain, shorten};
 
 /// Rows of a table here.
 const ROWS: usize = 20;

@@ -5,7 +5,7 @@ use super::super::numbers::{count, ms3, ms6, or_absent, percent1, us3};
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use super::{ROWS, left_out};
-use stage2_figures::text::{code, code_in_text, plain};
+use stage2_text::{code, code_in_text, plain};
 
 /// Stages whose kernels are listed.
 const STAGES: usize = 12;

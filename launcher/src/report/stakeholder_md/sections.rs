@@ -12,8 +12,8 @@ use super::{
 use crate::finding::{Finding, Severity};
 use crate::operators::{Absence, OperatorRow};
 use crate::report::model::Fact;
-use stage2_figures::shorten_kernel;
-use stage2_figures::text::{code, shorten, visible};
+use stage2_text::shorten_kernel;
+use stage2_text::{code, shorten, visible};
 
 /// Rows of a table; metrics.json has them all.
 const ROWS: usize = 40;

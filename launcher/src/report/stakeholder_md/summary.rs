@@ -3,8 +3,8 @@
 use super::super::numbers::{count, ms3, percent1};
 use super::values::{NAME_LIMIT, sentence};
 use super::{Section, StageTimingRow, Stakeholder, TopKernelRow};
-use stage2_figures::shorten_kernel;
-use stage2_figures::text::{code_in_text, shorten, visible};
+use stage2_text::shorten_kernel;
+use stage2_text::{code_in_text, shorten, visible};
 
 /// Sentences at the most.
 const MOST: usize = 5;

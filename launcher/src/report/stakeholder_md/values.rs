@@ -1,7 +1,7 @@
 //! Numbers and foreign text -> what stands in a cell of the page.
 
 use super::super::numbers::ABSENT;
-use stage2_figures::text::{plain, shorten, visible};
+use stage2_text::{plain, shorten, visible};
 
 /// Characters of a text in a cell.
 const TEXT_LIMIT: usize = 600;

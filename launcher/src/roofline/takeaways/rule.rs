@@ -1,7 +1,7 @@
 //! The rules of takeaways: when each speaks, with its thresholds.
 
 use serde::{Deserialize, Serialize};
-use stage2_figures::BACK_TO_BACK_NS;
+use stage2_stats::BACK_TO_BACK_NS;
 
 /// Idle time of the GPU from which on a stage waits for the host, percent of its window.
 pub const IDLE_HIGH_PERCENT: f64 = 30.0;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use rusqlite::Connection;
-use stage2_figures::Histogram;
+use stage2_stats::Histogram;
 
 use super::random_tests::Numbers;
 use super::*;

@@ -7,7 +7,7 @@ use cpp_demangle::{DemangleOptions, Symbol};
 use serde::{Deserialize, Serialize};
 
 use crate::signature::{fit, without_signature};
-use crate::text;
+use crate::visible;
 
 /// Mangled names longer than this stay as they are.
 const MANGLED_LIMIT_BYTES: usize = 32 * 1024;
@@ -32,13 +32,13 @@ pub struct KernelName {
 
 /// All three forms of a name, as visible text.
 pub fn kernel_name(mangled: &[u8]) -> KernelName {
-    let visible = text::visible(mangled);
+    let visible = visible::visible(mangled);
     let full = DemangleOptions::new().recursion_limit(RECURSION_LIMIT);
     let demangled =
-        demangle(mangled, full).map_or_else(|| visible.clone(), |s| text::visible(s.as_bytes()));
+        demangle(mangled, full).map_or_else(|| visible.clone(), |s| visible::visible(s.as_bytes()));
     let bare = full.no_params().no_return_type().hide_expression_literal_types();
     let name = match demangle(mangled, bare) {
-        Some(name) => text::visible(name.as_bytes()),
+        Some(name) => visible::visible(name.as_bytes()),
         // Some captures hold demangled names only.
         None if visible.contains('(') => without_signature(&visible),
         None => visible.clone(),

@@ -1,7 +1,7 @@
 //! Demangled names -> their parts: the qualified name, without return type and parameters; the same
 //! name however a tool spells it; and at most so many characters of it, the function's name last to go.
 
-use crate::text;
+use crate::visible::shorten;
 
 /// What compilers and demanglers call a namespace without a name.
 const ANONYMOUS: [&str; 2] = ["(anonymous namespace)", "<unnamed>"];
@@ -79,7 +79,7 @@ pub(crate) fn fit(name: &str, limit: usize) -> String {
             return without;
         }
     }
-    text::shorten(rest, limit)
+    shorten(rest, limit)
 }
 
 fn fits(name: &str, limit: usize) -> bool {
@@ -255,7 +255,7 @@ mod tests {
         let spaces = "a_namespace::another_one::a_third_one::the_function<int, long, double>";
         assert_eq!(shorten_kernel(spaces, 30), "…a_third_one::the_function<…>");
         let plain = "a_very_long_function_name_without_any_namespace";
-        assert_eq!(shorten_kernel(plain, 20), text::shorten(plain, 20));
+        assert_eq!(shorten_kernel(plain, 20), shorten(plain, 20));
     }
 
     #[test]

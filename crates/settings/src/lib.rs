@@ -1,4 +1,5 @@
-//! Texts of the collector's settings into values: what the launcher accepts the collector has to read.
+//! Settings of the collector -> values: the launcher accepts exactly what the collector can read.
+#![forbid(unsafe_code)]
 
 use std::ops::RangeInclusive;
 
