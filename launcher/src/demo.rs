@@ -7,9 +7,9 @@ use crate::cli::Options;
 use crate::env::probe_gpu;
 use crate::exit::Rules;
 use crate::failure::Failure;
-use crate::finding::{Finding, Severity};
 use crate::launch::{Job, request};
 use crate::terminal::Terminal;
+use stage2_model::{Finding, Severity};
 
 const WORKLOAD: &str = "stage2-demo";
 const SIMULATOR: &str = "libstage2_sim.so";

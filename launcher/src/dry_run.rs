@@ -6,9 +6,9 @@
 use std::ffi::OsString;
 
 use crate::bundle::RunFolder;
-use crate::finding::{Finding, Severity};
 use crate::plan::{Kind, Pass, Plan};
 use crate::workload;
+use stage2_model::{Finding, Severity};
 
 /// What can be known before anything runs, beyond what the plan says of itself: a program that is not
 /// there, a run folder that is taken, tools that are not installed.

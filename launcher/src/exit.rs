@@ -2,13 +2,12 @@
 
 use crate::bundle::{PassRecord, PassStatus};
 use crate::cli::{FailOn, Options, RequiredPass};
-use crate::finding::{Finding, Severity};
 use crate::plan::Plan;
 use crate::report::Outcome;
-use crate::report::model::Status;
 use crate::run::EXIT_NO_RESULT;
 use crate::terminal::Terminal;
 use crate::workload;
+use stage2_model::{Finding, Severity, Status};
 
 /// What the user takes for a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

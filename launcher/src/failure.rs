@@ -2,9 +2,9 @@
 
 use crate::bundle::FolderError;
 use crate::config::ConfigError;
-use crate::finding::{Finding, Severity};
 use crate::run::EXIT_NO_RESULT;
 use crate::workload::NotRunnable;
+use stage2_model::{Finding, Severity};
 
 /// What ends the program before it has a result.
 #[derive(Debug)]

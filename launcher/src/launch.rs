@@ -12,13 +12,13 @@ use crate::dry_run;
 use crate::env::{self, GpuFacts};
 use crate::exit::Rules;
 use crate::failure::Failure;
-use crate::finding::{Finding, Severity};
 use crate::operators::stage1;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
 use crate::report;
 use crate::run::{self, Library, Signals, System};
 use crate::terminal::{Terminal, print};
 use crate::workload;
+use stage2_model::{Finding, Severity};
 
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";

@@ -18,7 +18,6 @@ pub mod env;
 mod exit;
 mod failure;
 mod files;
-pub mod finding;
 mod launch;
 pub mod load;
 pub mod merge;

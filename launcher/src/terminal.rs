@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

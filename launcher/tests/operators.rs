@@ -4,9 +4,10 @@ use std::path::Path;
 
 use stage2_launch::load::spool::load_folder;
 use stage2_launch::merge::merge;
-use stage2_launch::operators::{OperatorSettings, Operators, StageOperatorRow, operators};
-use stage2_launch::report::model::{Report, RunInfo};
+use stage2_launch::operators::OperatorSettings;
+use stage2_launch::operators::operators;
 use stage2_launch::report::operators_md::operators_md;
+use stage2_model::{Operators, Report, RunInfo, StageOperatorRow};
 
 /// Linear layers of one forward: seven in each of the two layers, and the head.
 const LINEARS: u64 = 2 * 7 + 1;

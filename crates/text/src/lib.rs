@@ -7,6 +7,7 @@
 mod domains;
 mod instance;
 mod kernel_name;
+pub mod numbers;
 mod signature;
 mod visible;
 

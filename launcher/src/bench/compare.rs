@@ -6,9 +6,8 @@ use serde::Serialize;
 
 use super::measure::{Configuration, Run, StageTime};
 use super::{RANGES_ONLY, Times};
-use crate::bundle::WorkloadExit;
-use crate::finding::Finding;
 use crate::load::stats::median;
+use stage2_model::{Finding, WorkloadExit};
 
 /// Version of the format of `bench.json`.
 const SCHEMA: u32 = 1;

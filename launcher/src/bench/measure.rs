@@ -2,15 +2,13 @@
 
 use serde::Serialize;
 
-use crate::bundle::WorkloadExit;
-use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::merge::merge;
 use crate::nsys::load::sqlite;
 use crate::plan::{NSYS_BASE, Pass};
-use crate::report::model::{PathKind, RunInfo};
 use crate::run::Ran;
+use stage2_model::{Finding, PathKind, RunInfo, Severity, WorkloadExit};
 use stage2_text::visible_path;
 
 /// One way to run the workload.
@@ -134,7 +132,7 @@ pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> Result<Record
         }
     }
     let rows = report.stages.iter().filter(|row| row.kind == PathKind::Range);
-    let time = |row: &crate::report::model::StageRow| {
+    let time = |row: &stage2_model::StageRow| {
         Some(StageTime {
             stage: row.stage.clone(),
             instances: row.instances,

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::bundle::{RunFolder, WorkloadExit, run_name, write_whole};
+use crate::bundle::RunFolder;
+use crate::bundle::run_name;
+use crate::bundle::write_whole;
 use crate::cli::Options;
 use crate::config::{self, Composed};
 use crate::failure::Failure;
-use crate::finding::{Finding, Severity};
 use crate::launch::Job;
 use crate::load::libraries::LibraryDomains;
 use crate::plan::{self, Pass, Plan};
@@ -26,6 +27,7 @@ use crate::terminal::{Terminal, print};
 use crate::workload;
 use compare::Results;
 use measure::{Configuration, Recorded, Run};
+use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// Name of the configuration that all others are held against.
 const UNTRACED: &str = "untraced";

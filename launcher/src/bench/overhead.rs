@@ -2,9 +2,9 @@
 
 use super::compare::{Results, Row};
 use super::{AGAIN, RANGES_ONLY};
-use crate::finding::{Finding, Severity};
 use crate::merge::overhead::{LIMIT, lighter};
-use crate::report::numbers::ratio3;
+use stage2_model::{Finding, Severity};
+use stage2_text::numbers::ratio3;
 
 /// Configurations that have lighter settings, with the names of their passes.
 const PROFILERS: [(&str, &str); 2] = [("collector", "collect"), ("nsys", "nsys")];

@@ -3,10 +3,10 @@
 use super::compare::{LeftOut, Results, Row};
 use super::measure::{Configuration, Run};
 use super::{RANGES_ONLY, UNTRACED};
-use crate::finding::Finding;
-use crate::report::numbers::{ABSENT, ms3, or_absent, ratio3};
 use crate::report::table::{Align, Table};
+use stage2_model::Finding;
 use stage2_text::code;
+use stage2_text::numbers::{ABSENT, ms3, or_absent, ratio3};
 
 /// Stages that are shown, those with the longest time; `bench.json` has all.
 const MAX_STAGES: usize = 20;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// Why there is no run folder. Ends the program with status 2.
 #[derive(Debug, thiserror::Error)]

@@ -16,16 +16,14 @@ pub(crate) use folder::{RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use retention::{Keep, Room, make_room, too_big};
 pub(crate) use run_record::now;
-pub use run_record::{
-    PassRecord, PassStatus, RUN_JSON, RunRecord, RunState, SCHEMA, Tool, WorkloadExit,
-};
+pub use run_record::{PassRecord, PassStatus, RUN_JSON, RunRecord, RunState, SCHEMA, Tool};
 
 use crate::config::{Node, yaml_with_origins};
 use crate::env::Environment;
 use crate::failure::Failure;
 use crate::files;
-use crate::finding::{Finding, Severity};
 use crate::report::Outcome;
+use stage2_model::{Finding, Severity};
 use stage2_text::visible;
 
 /// Folder of the collector's spools in the bundle.
@@ -290,7 +288,7 @@ mod tests {
             read: Vec::new(),
             findings,
             coverage,
-            status: crate::report::model::Status::Complete,
+            status: stage2_model::Status::Complete,
             headline: Vec::new(),
             simulated,
             processes: Vec::new(),

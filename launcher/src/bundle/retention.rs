@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::compress::{Compressed, compress};
 use super::{MAX_LISTED_FILES, RunFolder, RunRecord, files_of};
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 use stage2_text::visible;
 
 /// What is kept of the bundles of one folder.

@@ -1,15 +1,13 @@
 //! What ran, how it ended and what is missing <-> `run.json`.
 
+use stage2_model::{Finding, ProcessRow, WorkloadExit};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
-use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::files;
-use crate::finding::Finding;
-use crate::report::model::ProcessRow;
 
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";
@@ -82,34 +80,6 @@ pub enum RunState {
     /// An older version wrote the record, which does not say.
     #[default]
     Unknown,
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WorkloadExit {
-    /// By itself, with this exit status.
-    Code(i32),
-    /// By this signal.
-    Signal(i32),
-}
-
-impl WorkloadExit {
-    /// Whether it ended in any other way than with status 0.
-    pub(crate) fn is_failure(self) -> bool {
-        self != WorkloadExit::Code(0)
-    }
-
-    /// `exit status 3`, `ended by SIGKILL`.
-    pub(crate) fn describe(self) -> String {
-        match self {
-            WorkloadExit::Code(code) => format!("exit status {code}"),
-            WorkloadExit::Signal(signal) => match Signal::try_from(signal) {
-                Ok(known) => format!("ended by {}", known.as_str()),
-                Err(_) => format!("ended by signal {signal}"),
-            },
-        }
-    }
 }
 
 /// One pass over the workload.

@@ -14,11 +14,11 @@ use crate::cli::Options;
 use crate::config::{self, ConfigError};
 use crate::exit::Rules;
 use crate::failure::Failure;
-use crate::finding::{Finding, Severity};
 use crate::launch::{list_files, request, tell};
 use crate::report;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
+use stage2_model::{Finding, Severity};
 use take_in::{Kind, TakeIn};
 
 /// Files to merge, and where to.

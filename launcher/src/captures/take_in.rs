@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::files;
-use crate::finding::{Finding, Severity};
 use crate::ncu::load::folder::report_name;
 use crate::nsys::load::folder::capture_name;
+use stage2_model::{Finding, Severity};
 
 /// What made the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

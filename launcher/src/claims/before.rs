@@ -5,9 +5,9 @@ use std::path::Path;
 
 use crate::config::Config;
 use crate::env::relevant_variables;
-use crate::finding::{Finding, Severity};
 use crate::plan::quote;
 use crate::workload::hydra_app;
+use stage2_model::{Finding, Severity};
 
 /// All of it.
 pub(crate) fn before(config: &Config, command: &[OsString], cwd: &Path) -> Vec<Finding> {

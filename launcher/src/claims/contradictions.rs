@@ -7,10 +7,9 @@ use serde_json::Value;
 
 use super::lookup::Tree;
 use super::workload::{FOLDER, NEW_TOKENS, Workload};
-use crate::finding::{Finding, Severity};
 use crate::model::preset::Model;
 use crate::model::shape::Shape;
-use crate::model::tokens::TokenCounts;
+use stage2_model::{Finding, Severity, TokenCounts};
 
 /// What the reports count with.
 #[derive(Clone, Copy, Debug)]
@@ -246,11 +245,11 @@ fn other_manifest(workload: &Workload, manifest: &str) -> Option<Finding> {
 mod tests {
     use super::super::workload::left;
     use super::*;
-    use crate::config::built_in_group;
     use crate::model::preset::ModelPreset;
+    use stage2_presets::group as presets_of;
 
     fn preset(name: &str) -> Model {
-        let mut presets = built_in_group("model/llm");
+        let mut presets = presets_of("model/llm");
         let (_, text) = presets.find(|(known, _)| *known == name).expect("a preset");
         let preset: ModelPreset = serde_saphyr::from_str(text).expect("a model");
         preset.model().expect("sound").expect("sizes")

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::lookup::{Tree, shown};
 use super::workload::{FOLDER, Workload};
 use crate::config::{Action, Override, Value, hydra_key};
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// More overrides than this are not looked at.
 const MAX_WORDS: usize = 500;

@@ -5,15 +5,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use stage2_model::{Dtype, Finding, Severity, TokenCounts};
 use stage2_text::visible;
 
 use super::lookup::{Tree, shown};
 use super::sources::{self, OwnKeys};
 use crate::files;
-use crate::finding::{Finding, Severity};
 use crate::model::hugging_face::{self, HuggingFace};
-use crate::model::tokens::TokenCounts;
-use crate::roofline::precision::Dtype;
 
 /// Where Hydra leaves what it composed, in the run's folder.
 pub(crate) const FOLDER: &str = "stage1/.hydra";

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
 use super::advice::{advice, for_map};
@@ -14,7 +15,6 @@ use super::node::{Node, Origin, Value, join_key};
 use super::presets::Presets;
 use super::resolvers::Moment;
 use super::schema::Config;
-use crate::finding::{Finding, Severity};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]

@@ -29,7 +29,6 @@ pub use compose::{Composed, Request, compose};
 pub use error::ConfigError;
 pub(crate) use grammar::{Action, Override, hydra_key};
 pub use node::{Node, Origin, Value};
-pub use presets::built_in_group;
 pub(crate) use print::with_origins as yaml_with_origins;
 pub use schema::*;
 

@@ -6,80 +6,12 @@ use std::sync::Arc;
 
 use super::error::{ConfigError, most_like, nearest};
 use super::node::{Node, Origin, Value};
+use stage2_presets::FILES;
+
 use crate::files;
 
 /// Larger files are no presets.
 const LIMIT_BYTES: u64 = 16 << 20;
-
-macro_rules! built_in {
-    ($($path:literal),* $(,)?) => {
-        &[$(($path, include_str!(concat!("../../../conf/", $path)))),*]
-    };
-}
-
-/// Every file of conf/, so that the installed program needs none of them.
-const BUILT_IN: &[(&str, &str)] = built_in![
-    "config.yaml",
-    "hardware/a10.yaml",
-    "hardware/a100_40gb.yaml",
-    "hardware/a100_pcie_80gb.yaml",
-    "hardware/a100_sxm_80gb.yaml",
-    "hardware/a10g.yaml",
-    "hardware/a30.yaml",
-    "hardware/a40.yaml",
-    "hardware/auto.yaml",
-    "hardware/b200.yaml",
-    "hardware/gb200.yaml",
-    "hardware/gh200.yaml",
-    "hardware/gh200_144gb.yaml",
-    "hardware/h100_nvl.yaml",
-    "hardware/h100_pcie.yaml",
-    "hardware/h100_sxm.yaml",
-    "hardware/h200.yaml",
-    "hardware/h200_nvl.yaml",
-    "hardware/l4.yaml",
-    "hardware/l40.yaml",
-    "hardware/l40s.yaml",
-    "hardware/rtx3090.yaml",
-    "hardware/rtx4090.yaml",
-    "hardware/rtx5090.yaml",
-    "hardware/rtx6000_ada.yaml",
-    "hardware/rtx_a6000.yaml",
-    "hardware/t4.yaml",
-    "hardware/v100_pcie.yaml",
-    "hardware/v100_sxm2.yaml",
-    "hardware/v100s.yaml",
-    "model/llm/deepseek_ocr.yaml",
-    "model/llm/deepseek_v3.yaml",
-    "model/llm/llama_1b_random.yaml",
-    "model/llm/llama_3_8b.yaml",
-    "model/llm/mixtral_8x7b.yaml",
-    "model/llm/mixtral_small_random.yaml",
-    "model/llm/none.yaml",
-    "model/llm/qwen_moe_small_random.yaml",
-    "operators/default.yaml",
-    "profiling/collector/default.yaml",
-    "profiling/ncu/ncu.default.yaml",
-    "profiling/ncu/ncu.high.yaml",
-    "profiling/ncu/ncu.hopper.yaml",
-    "profiling/ncu/ncu.rtx3090.compute.yaml",
-    "profiling/ncu/ncu.rtx3090.memory.yaml",
-    "profiling/ncu/ncu.rtx3090.yaml",
-    "profiling/nsys/nsys.default.yaml",
-    "profiling/nsys/nsys.gated.yaml",
-    "runner/stage2.yaml",
-    "workload/hydra.yaml",
-    "workload/plain.yaml",
-    "workload/stage1.yaml",
-];
-
-/// Names and texts of the built-in presets of one group.
-pub fn built_in_group(group: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    BUILT_IN.iter().filter_map(move |(path, text)| {
-        let (folder, file) = path.rsplit_once('/')?;
-        (folder == group).then_some((file.strip_suffix(".yaml")?, *text))
-    })
-}
 
 /// Where presets are looked up: the user's folder before the built-in ones, file by file.
 pub(crate) struct Presets {
@@ -119,7 +51,7 @@ impl Presets {
                 }
             }
         }
-        let built_in = BUILT_IN.iter().find(|(name, _)| *name == path);
+        let built_in = FILES.iter().find(|(name, _)| *name == path);
         Ok(built_in.map(|(name, text)| (format!("conf/{name}").into(), (*text).to_owned())))
     }
 
@@ -178,7 +110,7 @@ impl Presets {
             let (group, file) = path.rsplit_once('/')?;
             Some((group.to_owned(), file.strip_suffix(".yaml")?.to_owned()))
         };
-        let mut found: Vec<_> = BUILT_IN.iter().filter_map(|(path, _)| split(path)).collect();
+        let mut found: Vec<_> = FILES.iter().filter_map(|(path, _)| split(path)).collect();
         if let Some(dir) = &self.folder {
             let mut paths = Vec::new();
             list(dir, "", 0, &mut paths).map_err(|e| folder_error(dir, &e))?;
@@ -232,16 +164,6 @@ impl Preset {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_file_of_conf_is_built_in() {
-        let conf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conf");
-        let mut paths = Vec::new();
-        list(&conf, "", 0, &mut paths).expect("conf/");
-        paths.sort();
-        let built_in: Vec<_> = BUILT_IN.iter().map(|(path, _)| (*path).to_owned()).collect();
-        assert_eq!(paths, built_in, "the list in presets.rs, sorted, against the folder");
-    }
 
     #[test]
     fn presets_outside_the_folders_cannot_be_named() {

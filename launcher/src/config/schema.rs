@@ -8,11 +8,11 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::model::preset::ModelPreset;
-use crate::model::tokens::TokenCounts;
 use crate::ncu::config::Ncu;
 use crate::nsys::config::Nsys;
 use crate::operators::{OperatorSettings, Stage1Settings};
 use crate::roofline::hardware::Hardware;
+use stage2_model::TokenCounts;
 
 /// All settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

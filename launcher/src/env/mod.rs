@@ -17,13 +17,13 @@ use std::ffi::OsString;
 use serde::{Deserialize, Serialize};
 
 use crate::bundle::Tool;
-use crate::report::model::ProcessRow;
 pub(crate) use ask::ask;
 pub(crate) use cuda::print_devices;
 pub(crate) use gpu::{COULD_NOT_ASK, SUBCOMMAND as PROBE_GPU, probe as probe_gpu};
 pub use gpu::{Gpu, GpuFacts};
 pub use host::Host;
 pub use python::Python;
+use stage2_model::ProcessRow;
 pub(crate) use tools::{is_executable, on_path, path_folders};
 pub(crate) use variables::relevant_variables;
 

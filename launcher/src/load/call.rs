@@ -1,8 +1,8 @@
 //! What a process did together with others: its calls of collectives, and its communicators.
 
-use super::operation::Operation;
 use super::paths::PathIndex;
 use super::sampling::Sampled;
+use stage2_model::Operation;
 
 /// A collective (or send, receive, group of them) as one process took part in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

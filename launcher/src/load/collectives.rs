@@ -13,11 +13,12 @@ use stage2_spool::{RANGE_OUTSIDE, RangeOpen};
 
 pub use super::call::{Call, Collectives, Communicator};
 use super::nccl::{Asked, Group, Kind, Says, kind_of, says_of};
-use super::operation::Operation;
+use super::operation;
 use super::paths::PathIndex;
 use super::sampling::Sampled;
 use super::stats::Span;
 use crate::load::communication::is_communication;
+use stage2_model::Operation;
 
 /// Calls that are kept of a process, at most; further ones are counted.
 pub const MAX_CALLS: usize = 1 << 18;
@@ -107,7 +108,7 @@ impl Gather {
             self.says.insert(index, says);
         }
         if is_communication(bytes) {
-            self.communicate.insert(index, Operation::of_kernel(bytes));
+            self.communicate.insert(index, operation::of_kernel(bytes));
         }
     }
 

@@ -27,29 +27,25 @@ pub mod stats;
 pub mod steps;
 mod tally;
 pub mod whole;
+use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
+use stage2_stats::Busy;
 pub use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use stage2_spool::{Anchor, Losses, Process};
 
-use crate::finding::Finding;
 use clock::ClockMap;
 use collectives::Collectives;
 use devices::DeviceEntry;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
 use shapes::ShapeEntry;
-use stage2_stats::Busy;
 use stats::{GroupKey, Stats, Work};
 pub use tally::Tally;
 use whole::WholeProcess;
 
-/// Key under which a collector says which share of the range instances it records.
-pub(crate) const META_SAMPLE: &str = "sample";
 /// Meta key: the number of user ranges still open when the process ended normally.
 const META_OPEN_AT_END: &str = "ranges.open_at_end";
-/// Key under which a collector says which ranges it records GPU work in, and nowhere else.
-pub(crate) const META_RANGES: &str = "ranges";
 
 /// Outermost ranges that are the model's own, by their names in front of an `@`.
 pub(crate) const MODEL_STAGES: [&[u8]; 6] =
@@ -64,36 +60,6 @@ pub struct Capture {
     pub findings: Vec<Finding>,
     /// Files that could not be read at all.
     pub files_refused: u64,
-}
-
-/// How a file ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileEnding {
-    /// With the collector's last record.
-    Complete,
-    /// After a whole frame, but without the last record: killed, or still running.
-    #[default]
-    Open,
-    /// Within a frame: killed while writing, disk full, or damaged.
-    Torn,
-    /// Reading failed on the way.
-    Unreadable,
-}
-
-/// How a file ends, and what of it could not be used.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileState {
-    /// How it ends.
-    pub ending: FileEnding,
-    /// Bytes behind the last whole frame.
-    pub torn_bytes: u64,
-    /// Frames that were damaged.
-    pub corrupt_frames: u64,
-    /// Bytes of those.
-    pub corrupt_bytes: u64,
-    /// Frames and records of a kind that this version does not know.
-    pub unknown_records: u64,
 }
 
 /// What one process did, from its spool.
@@ -245,30 +211,5 @@ impl Counts {
             _ => self.attributed += 1,
         }
         self.invalid_timestamps += u64::from(!timed);
-    }
-}
-
-/// Uses of identifiers that nothing in the file defines. Records that define them were lost, or
-/// the file is damaged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undefined {
-    /// Names of kernels, ranges and domains.
-    pub names: u64,
-    /// Shapes of kernels.
-    pub shapes: u64,
-    /// Queues of GPU work.
-    pub queues: u64,
-    /// Paths of ranges.
-    pub paths: u64,
-    /// Ranges that GPU work names and that are not defined, or closed millions of ranges before;
-    /// that work is counted as unattributed.
-    pub ranges: u64,
-}
-
-impl Undefined {
-    /// All uses.
-    pub fn total(&self) -> u64 {
-        let Self { names, shapes, queues, paths, ranges } = *self;
-        [names, shapes, queues, paths, ranges].into_iter().fold(0, u64::saturating_add)
     }
 }

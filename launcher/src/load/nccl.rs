@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::operation::Operation;
+use stage2_model::Operation;
+
+use super::operation;
 
 /// Peers of a group that are told apart.
 const MAX_PEERS: usize = 1 << 12;
@@ -138,7 +140,7 @@ pub(super) fn kind_of(name: &[u8]) -> Option<Kind> {
         _ if name.starts_with(b"ncclCommInit") || name.starts_with(b"ncclCommSplit") => {
             Some(Kind::SetUp)
         }
-        _ => Operation::of_range(name).map(Kind::Operation),
+        _ => operation::of_range(name).map(Kind::Operation),
     }
 }
 

@@ -1,41 +1,6 @@
 //! Names of NCCL's ranges and of communication kernels -> which operation they are.
 
-use serde::{Deserialize, Serialize};
-
-/// What GPUs do together.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// Every member gets the reduction of what all have.
-    AllReduce,
-    /// Every member gets what all have.
-    AllGather,
-    /// Every member gets its part of the reduction.
-    ReduceScatter,
-    /// Every member sends a part to every other.
-    AllToAll,
-    /// One member sends to all.
-    Broadcast,
-    /// One member gets the reduction.
-    Reduce,
-    /// One member gets what all have.
-    Gather,
-    /// One member sends a part to each.
-    Scatter,
-    /// One member sends to another.
-    Send,
-    /// One member receives from another.
-    Recv,
-    /// Several sends and receives in one group.
-    SendRecv,
-    /// Different operations in one group.
-    Mixed,
-    /// Communication whose name does not say what it does.
-    #[default]
-    Other,
-}
+use stage2_model::Operation;
 
 /// Range names of NCCL, and what they are.
 const RANGES: [(&str, Operation); 13] = [
@@ -68,63 +33,18 @@ const KERNELS: [(&str, Operation); 10] = [
     ("multimemreduce", Operation::Reduce),
 ];
 
-impl Operation {
-    /// Its name in reports.
-    pub fn label(self) -> &'static str {
-        match self {
-            Operation::AllReduce => "AllReduce",
-            Operation::AllGather => "AllGather",
-            Operation::ReduceScatter => "ReduceScatter",
-            Operation::AllToAll => "AllToAll",
-            Operation::Broadcast => "Broadcast",
-            Operation::Reduce => "Reduce",
-            Operation::Gather => "Gather",
-            Operation::Scatter => "Scatter",
-            Operation::Send => "Send",
-            Operation::Recv => "Recv",
-            Operation::SendRecv => "SendRecv",
-            Operation::Mixed => "several in a group",
-            Operation::Other => "not known",
-        }
-    }
+/// What a range of the domain NCCL is; nothing where it is no operation.
+pub(super) fn of_range(name: &[u8]) -> Option<Operation> {
+    RANGES.iter().find(|(known, _)| known.as_bytes() == name).map(|&(_, operation)| operation)
+}
 
-    /// Whether no member can finish before the last one has arrived. Only then the time before that
-    /// arrival is waiting, and the rest transfer.
-    pub fn needs_all_members(self) -> bool {
-        matches!(
-            self,
-            Operation::AllReduce
-                | Operation::AllGather
-                | Operation::ReduceScatter
-                | Operation::AllToAll
-        )
-    }
-
-    /// Bytes that each of `members` moves over its links per byte of the message, as NCCL's own
-    /// tests count them (for AllGather, ReduceScatter and AllToAll a message is what one member
-    /// contributes to, or gets from, one other); nothing for other operations.
-    pub fn bus_factor(self, members: u64) -> Option<f64> {
-        let others = members.checked_sub(1).filter(|&others| others > 0)? as f64;
-        match self {
-            Operation::AllReduce => Some(2.0 * others / members as f64),
-            Operation::AllGather | Operation::ReduceScatter | Operation::AllToAll => Some(others),
-            _ => None,
-        }
-    }
-
-    /// What a range of the domain NCCL is; nothing where it is no operation.
-    pub(super) fn of_range(name: &[u8]) -> Option<Self> {
-        RANGES.iter().find(|(known, _)| known.as_bytes() == name).map(|&(_, operation)| operation)
-    }
-
-    /// What a communication kernel does, by its name, mangled or not.
-    pub(crate) fn of_kernel(name: &[u8]) -> Self {
-        let plain: Vec<u8> =
-            name.iter().filter(|byte| **byte != b'_').map(u8::to_ascii_lowercase).collect();
-        let holds = |part: &str| plain.windows(part.len()).any(|found| found == part.as_bytes());
-        let found = KERNELS.iter().find(|(part, _)| holds(part));
-        found.map_or(Operation::Other, |&(_, operation)| operation)
-    }
+/// What a communication kernel does, by its name, mangled or not.
+pub(crate) fn of_kernel(name: &[u8]) -> Operation {
+    let plain: Vec<u8> =
+        name.iter().filter(|byte| **byte != b'_').map(u8::to_ascii_lowercase).collect();
+    let holds = |part: &str| plain.windows(part.len()).any(|found| found == part.as_bytes());
+    let found = KERNELS.iter().find(|(part, _)| holds(part));
+    found.map_or(Operation::Other, |&(_, operation)| operation)
 }
 
 #[cfg(test)]
@@ -133,10 +53,10 @@ mod tests {
 
     #[test]
     fn ranges_of_nccl_are_known_by_their_whole_name() {
-        assert_eq!(Operation::of_range(b"ncclAllReduce"), Some(Operation::AllReduce));
-        assert_eq!(Operation::of_range(b"ncclAlltoAll"), Some(Operation::AllToAll));
+        assert_eq!(of_range(b"ncclAllReduce"), Some(Operation::AllReduce));
+        assert_eq!(of_range(b"ncclAlltoAll"), Some(Operation::AllToAll));
         for no_operation in ["ncclGroupStart", "ncclCommInitRank", "ncclAllReduceX", ""] {
-            assert_eq!(Operation::of_range(no_operation.as_bytes()), None, "{no_operation}");
+            assert_eq!(of_range(no_operation.as_bytes()), None, "{no_operation}");
         }
     }
 
@@ -157,7 +77,7 @@ mod tests {
             ("multimem_all_gather_kernel", Operation::AllGather),
             ("_ZN7deep_ep9intranode8dispatchILi8ELi768EEEv", Operation::Other),
         ] {
-            assert_eq!(Operation::of_kernel(name.as_bytes()), operation, "{name}");
+            assert_eq!(of_kernel(name.as_bytes()), operation, "{name}");
         }
     }
 

@@ -8,11 +8,13 @@ use std::thread;
 
 use stage2_spool::{Ending, ReadError, Reader};
 
+use super::Capture;
+use super::ProcessCapture;
+use super::Tally;
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::libraries::LibraryDomains;
-use super::{Capture, FileEnding, ProcessCapture, Tally};
 use crate::files;
-use crate::finding::{Finding, Severity};
+use stage2_model::{FileEnding, Finding, Severity};
 use stage2_text as text;
 
 /// Files that are read at the same time, at most: each takes its share of memory.

@@ -11,6 +11,9 @@ use stage2_spool::{
     Anchor, Field, FieldValue, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN, Record,
 };
 
+use super::Captured;
+use super::Counts;
+use super::MODEL_STAGES;
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::devices::Devices;
@@ -22,7 +25,7 @@ use super::shapes::Shapes;
 use super::stats::{GroupKey, Span, Stats, Work};
 use super::steps::{GRAPH, Launch};
 use super::whole::Whole;
-use super::{Captured, Counts, META_RANGES, META_SAMPLE, MODEL_STAGES, Undefined};
+use stage2_model::{META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Unions;
 
 /// Builds a [`ProcessCapture`](super::ProcessCapture) from records.

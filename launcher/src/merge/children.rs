@@ -1,10 +1,10 @@
 //! Facts about forked children -> notes.
 
+use stage2_model::{Finding, Severity};
+use stage2_text::numbers::count;
 use stage2_text::visible;
 
-use crate::finding::{Finding, Severity};
 use crate::load::ProcessCapture;
-use crate::report::numbers::count;
 
 /// Meta key of a forked child: why it could not be recorded.
 pub(super) const META_UNRECORDED: &str = "fork.unrecorded";

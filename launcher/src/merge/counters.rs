@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::labels::ELEMENT_LIMIT;
-use crate::finding::{Finding, Severity};
 use crate::ncu::load::{KernelCounters, Tables};
 use crate::ncu::nvtx::{self, Label};
-use crate::report::model::{CounterRow, KernelRow, Origin, Report, RuleRow, StageRow};
-use crate::roofline::bound::{
-    Counters, DURATION_RATIO_MOST, FlopCounts, RATE_SHARE_MOST, Roofline, roofline,
-};
-use crate::roofline::hardware::Peaks;
+use crate::roofline::bound::Counters;
+use crate::roofline::bound::DURATION_RATIO_MOST;
+use crate::roofline::bound::FlopCounts;
+use crate::roofline::bound::roofline;
 use crate::roofline::standing::{Evidence, one_launch};
+use stage2_model::{
+    CounterRow, Finding, KernelRow, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline, RuleRow,
+    Severity, StageRow,
+};
 use stage2_text::{shorten, visible};
 
 /// What follows the name of a stage of ncu's rows that stand beside the collector's.
@@ -321,7 +323,7 @@ fn flop_counts(counters: &KernelCounters) -> FlopCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::Times;
+    use stage2_model::Times;
 
     const KEY: Key<'_> = ("k", [1; 3], [32, 1, 1], None);
 

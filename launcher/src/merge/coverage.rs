@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{META_GPU_OFF, META_INCOMPLETE, empty, is_simulated};
-use crate::load::{Capture, FileEnding, META_SAMPLE, ProcessCapture};
-use crate::report::model::{Coverage, CoverageCounts, Empty, ProcessCoverage, Status, Verdict};
-use crate::report::numbers::count;
+use crate::load::Capture;
+use crate::load::ProcessCapture;
+use stage2_model::{
+    Coverage, CoverageCounts, Empty, FileEnding, META_SAMPLE, ProcessCoverage, Status, Verdict,
+};
+use stage2_text::numbers::count;
 use stage2_text::visible;
 
 /// How the verdict on a capture without GPU work begins.

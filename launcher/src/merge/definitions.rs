@@ -1,8 +1,8 @@
 //! What the terms of a report mean, in the words that every view shows.
 
 use crate::load::series::EXACT_VALUES;
-use crate::report::model::Definition;
 use crate::roofline::standing;
+use stage2_model::Definition;
 use stage2_stats::ERROR_PERCENT;
 
 /// The terms, in the order in which a reader meets them.

@@ -8,7 +8,7 @@ use super::labels::{Labels, uuid_text};
 use super::times::percent;
 use crate::load::ProcessCapture;
 use crate::load::stats::Work;
-use crate::report::model::DeviceRow;
+use stage2_model::DeviceRow;
 use stage2_stats::union_ns;
 use stage2_text as text;
 

@@ -4,10 +4,13 @@
 //! what only the launcher knows ([`explain`]).
 
 use crate::env::COULD_NOT_ASK;
-use crate::finding::{Finding, Severity};
-use crate::load::{Capture, FileEnding, ProcessCapture};
-use crate::report::model::{Coverage, Empty, EmptyCause, EmptyReason, PassInfo, Report, Status};
-use crate::report::numbers::count;
+use crate::load::Capture;
+use crate::load::ProcessCapture;
+use stage2_model::{
+    Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, PassInfo, Report, Severity,
+    Status,
+};
+use stage2_text::numbers::count;
 use stage2_text::visible;
 
 use super::META_GPU_OFF;

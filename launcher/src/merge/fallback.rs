@@ -15,19 +15,20 @@ use self::pieces::of_ncu;
 pub(crate) use self::pieces::{Piece, of_nsys};
 use super::kernels::distinct;
 use super::times::percent;
-use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
 use crate::load::stats::mean;
 use crate::ncu::load::Tables as NcuTables;
-use crate::nsys::load::{Range, Source, Tables, capture};
-use crate::report::model::{
-    DeviceRow, KernelRow, Launch, Origin, PathRow, Report, Sources, StageKernelRow, StageRow,
-    Status,
-};
-use crate::report::numbers::count;
+use crate::nsys::load::Range;
+use crate::nsys::load::Tables;
+use crate::nsys::load::capture;
 use crate::roofline::class::class_of;
-use stage2_text::kernel_name;
-use stage2_text::visible;
+use stage2_model::nsys::Source;
+use stage2_model::{
+    DeviceRow, Finding, KernelRow, Launch, Origin, PathRow, Report, Severity, Sources,
+    StageKernelRow, StageRow, Status,
+};
+use stage2_text::numbers::count;
+use stage2_text::{kernel_name, visible};
 
 /// Kernels of each stage that are listed.
 const TOP_PER_STAGE: usize = 10;

@@ -1,12 +1,13 @@
 //! Coverage of all processes -> findings: what is missing, why, and what to do about it.
 
 use super::{META_INCOMPLETE, children};
-use crate::finding::{Finding, Severity};
+use crate::load::ProcessCapture;
 use crate::load::sampling::Sampled;
-use crate::load::{FileEnding, ProcessCapture};
-use crate::report::model::{Coverage, CoverageCounts, DeviceRow, ProcessCoverage};
-use crate::report::numbers::count;
+use stage2_model::{
+    Coverage, CoverageCounts, DeviceRow, FileEnding, Finding, ProcessCoverage, Severity,
+};
 use stage2_text as text;
+use stage2_text::numbers::count;
 
 /// Files that a finding names.
 const FILES_NAMED: usize = 3;

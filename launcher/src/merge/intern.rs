@@ -6,7 +6,7 @@ use stage2_spool::{Device, Shape};
 
 use crate::load::ProcessCapture;
 use crate::load::paths::{OUTSIDE, PathIndex, UNATTRIBUTED, UNDEFINED};
-use crate::report::model::PathKind;
+use stage2_model::PathKind;
 use stage2_text as text;
 
 /// Stands for the whole of each process whose user opened no range.

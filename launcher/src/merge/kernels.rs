@@ -8,10 +8,9 @@ use super::labels::Labels;
 use super::times::{percent, times};
 use super::{Graphs, Groups};
 use crate::load::stats::{GroupKey, Stats, Work};
-use crate::report::model::{GraphRow, KernelRow, Launch, MemoryRow, Sources, Times};
 use crate::roofline::class::class_of;
-use stage2_text::KernelName;
-use stage2_text::kernel_name;
+use stage2_model::{GraphRow, KernelRow, Launch, MemoryRow, Sources, Times};
+use stage2_text::{KernelName, kernel_name};
 
 /// What rows of GPU work refer to.
 pub(super) struct Join<'m> {

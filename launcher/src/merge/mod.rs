@@ -24,15 +24,15 @@ mod unseen_ranges;
 
 use std::collections::HashMap;
 
-use crate::finding::Finding;
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::load::{Capture, Captured, ProcessCapture};
 use crate::ranks::{self, Together};
-use crate::report::model::{
-    CaptureRow, Insight, ModelWindows, Origin, PassCosts, Report, RunInfo, SCHEMA, SCHEMA_VERSION,
-};
 use intern::{Mapping, Tables};
 use labels::Labels;
+use stage2_model::{
+    CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, Report, RunInfo, SCHEMA,
+    SCHEMA_VERSION,
+};
 
 /// Key under which a collector says that its GPU is simulated, with the value `1`.
 const META_SIMULATED: &str = "cupti.simulated";

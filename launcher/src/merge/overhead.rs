@@ -1,8 +1,7 @@
 //! The costs of the passes -> findings on stages that a profiler slowed down, with lighter settings.
 
-use crate::finding::{Finding, Severity};
-use crate::report::model::{Origin, Report, StageCost};
-use crate::report::numbers::{count, ms3, ratio3};
+use stage2_model::{Finding, Origin, Report, Severity, StageCost};
+use stage2_text::numbers::{count, ms3, ratio3};
 
 use super::passes::{BASELINE, COLLECT, NSYS};
 
@@ -145,7 +144,7 @@ impl Slow<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::StageRow;
+    use stage2_model::StageRow;
 
     /// A report in which `decode` takes `traced_us` instead of 100 us; each side has this many warm
     /// instances, which differ by `std_us`.
@@ -212,8 +211,7 @@ mod tests {
     #[test]
     fn graph_replays_are_lightest_as_a_whole() {
         let mut graphs = report(COLLECT, 140, 9, 3);
-        let mut row =
-            crate::report::model::KernelRow { stage: "decode".into(), ..Default::default() };
+        let mut row = stage2_model::KernelRow { stage: "decode".into(), ..Default::default() };
         row.times.graph_calls = 5;
         graphs.kernels = vec![row];
         let found = told(graphs);
@@ -223,7 +221,7 @@ mod tests {
     #[test]
     fn ranges_that_are_no_stages_are_left_out() {
         let mut warm_up = report(COLLECT, 140, 9, 3);
-        warm_up.stages[0].apart = Some(crate::report::model::Apart::WarmUp);
+        warm_up.stages[0].apart = Some(stage2_model::Apart::WarmUp);
         assert!(told(warm_up).is_empty());
     }
 }

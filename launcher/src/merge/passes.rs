@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::finding::Severity;
 use crate::load::Capture;
-use crate::report::model::{
-    NsysRangeRow, Origin, PassCosts, PassDuration, PassInfo, PathKind, Report, RunInfo, StageCost,
-    StageRow,
+use stage2_model::{
+    NsysRangeRow, Origin, PassCosts, PassDuration, PassInfo, PathKind, Report, RunInfo, Severity,
+    StageCost, StageRow,
 };
 
 /// Names of the passes, as `run.json` has them.

@@ -9,7 +9,7 @@ use super::{Groups, gpu_recorded};
 use crate::load::ProcessCapture;
 use crate::load::ranges::PathTimes;
 use crate::load::stats::Work;
-use crate::report::model::{PathKind, PathRow};
+use stage2_model::{PathKind, PathRow};
 
 /// Times of all paths, summed over processes.
 #[derive(Debug, Default)]

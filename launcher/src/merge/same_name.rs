@@ -7,13 +7,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use stage2_model::{Finding, Report, Severity};
 use stage2_text::comparable;
+use stage2_text::numbers::count;
 
-use crate::finding::{Finding, Severity};
 use crate::ncu::load::Tables as NcuTables;
 use crate::nsys::load::{Naming, Tables as NsysTables};
-use crate::report::model::Report;
-use crate::report::numbers::count;
 
 /// Grid and block.
 type Shape = ([u32; 3], [u32; 3]);
@@ -176,7 +175,7 @@ mod tests {
     use super::*;
     use crate::ncu::load::{KernelCounters, Key};
     use crate::nsys::load::Kernel;
-    use crate::report::model::{KernelRow, Launch};
+    use stage2_model::{KernelRow, Launch};
     use stage2_text::kernel_name;
 
     const A: &str = "_ZN1a1kIfEEvv";

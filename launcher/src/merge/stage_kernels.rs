@@ -7,7 +7,7 @@ use super::Groups;
 use super::kernels::Join;
 use super::times::{percent, times};
 use crate::load::stats::{Stats, Work};
-use crate::report::model::{StageKernelRow, StageRow};
+use stage2_model::{StageKernelRow, StageRow};
 use stage2_text::KernelName;
 
 /// Kernels of each stage that are listed.

@@ -12,7 +12,7 @@ use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
 use crate::load::series::Series;
 use crate::load::stats::{Work, mean};
 use crate::load::{ProcessCapture, StageCapture};
-use crate::report::model::{PathKind, StageDeviceRow, StageRow, WarmRow};
+use stage2_model::{PathKind, StageDeviceRow, StageRow, WarmRow};
 
 /// What the processes measured of each stage.
 #[derive(Debug, Default)]

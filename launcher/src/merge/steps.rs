@@ -1,12 +1,12 @@
 //! What repeats in the processes without ranges -> rows of inferred steps, and what to do to have
 //! ranges.
 
-use crate::finding::{Finding, Severity};
 use crate::load::ProcessCapture;
 use crate::load::steps::{Phase, Repeats};
 use crate::load::whole::WholeProcess;
-use crate::report::model::{
-    Before, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance,
+use stage2_model::{
+    Before, Finding, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance,
+    Severity,
 };
 
 use super::times::percent;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::unseen_ranges;
 use crate::nsys::load::{Range, Tables, Total};
 use crate::nsys::reconcile::{Bounds, Comparison, reconcile};
-use crate::report::model::{NsysCapture, NsysRangeRow, NsysSection, Origin, Report};
+use stage2_model::{NsysCapture, NsysRangeRow, NsysSection, Origin, Report};
 use stage2_text::visible;
 
 /// Compares each capture and notes the result; a capture that lost kernels becomes a finding, and

@@ -1,7 +1,7 @@
 //! Numbers of groups -> the numbers of rows: means, medians and shares that never divide by zero.
 
 use crate::load::stats::Stats;
-use crate::report::model::Times;
+use stage2_model::Times;
 
 /// The times of a row.
 pub(super) fn times(stats: &Stats) -> Times {

@@ -1,8 +1,7 @@
 //! Ranges of the collector, and an nsys capture without any -> which versions do not fit.
 
-use crate::finding::{Finding, Severity};
 use crate::nsys::load::Tables;
-use crate::report::model::{PathKind, Report};
+use stage2_model::{Finding, PathKind, Report, Severity};
 
 /// Ranges that are named.
 const SHOWN: usize = 4;
@@ -120,7 +119,7 @@ mod tests {
     use crate::load::Capture;
     use crate::merge::merge;
     use crate::nsys::load::Traced;
-    use crate::report::model::{Fact, PathRow, RunInfo};
+    use stage2_model::{Fact, PathRow, RunInfo};
 
     fn report() -> Report {
         let fact = |key: &str, value: &str| Fact { key: key.into(), value: value.into() };

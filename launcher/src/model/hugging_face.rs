@@ -14,7 +14,7 @@ use super::hugging_face_vision::{plain_vision, vision_parts};
 use super::keys::{Keys, Problem};
 use super::shape::{Attention, Mla, Mlp, Shape};
 use crate::files;
-use crate::roofline::precision::Dtype;
+use stage2_model::Dtype;
 
 /// What a `config.json` says.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,30 +5,13 @@
 //! waits for) and over the time in which the GPU was busy (what the kernels make of it). What is
 //! missing is [`Absent`] with its reason.
 
-use serde::{Deserialize, Serialize};
+use stage2_model::{
+    Absent, Finding, ModelUtilisation, Peaks, Role, Severity, StageUtilisation, TokenCounts,
+    Utilisation,
+};
 
-use super::figure::{Absent, Figure};
 use super::mfu_work::Work;
 use super::preset::Model;
-use super::tokens::TokenCounts;
-use crate::finding::{Finding, Severity};
-use crate::roofline::hardware::Peaks;
-
-/// What a stage is to the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Builds the KV cache.
-    Prefill,
-    /// Steps of one token per sequence.
-    Decode,
-    /// The vision encoder, or a part of it, within prefill.
-    VisionInPrefill,
-    /// The vision encoder, or a part of it, before prefill.
-    VisionBefore,
-    /// Anything else.
-    Other,
-}
 
 /// What was measured of a stage.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,104 +59,6 @@ pub struct Inputs<'a> {
     /// Time in which any of the stages was open, over the sum of their windows: 1 where none
     /// overlap; none: not known.
     pub joined: Option<f64>,
-}
-
-/// Utilisation of all stages and of the model, with what it takes for granted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Utilisation {
-    /// Each stage, in the order given.
-    pub stages: Vec<StageUtilisation>,
-    /// Prefill and decode together, one generation.
-    pub model: ModelUtilisation,
-    /// Precision whose peak MFU is held against.
-    pub precision: Option<String>,
-    /// The card and where its peaks are from.
-    pub peak_source: Option<String>,
-    /// What the numbers take for granted, one line each.
-    pub assumptions: Vec<String>,
-    /// Numbers that cannot be true.
-    #[serde(default)]
-    pub findings: Vec<Finding>,
-}
-
-/// Utilisation of a stage; numbers of one instance where no rate or share is meant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StageUtilisation {
-    /// Its name.
-    pub stage: String,
-    /// The range that it lies in, where it is no outermost one: its busy time is the sum of its
-    /// kernels' durations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub within: Option<String>,
-    /// What it is to the model.
-    pub role: Role,
-    /// What its times are.
-    pub basis: String,
-    /// FLOPs of one instance, from the model's shape.
-    pub flops: Figure,
-    /// FLOPs of one instance, measured: without kernels whose counters are missing or of one launch
-    /// only, and with
-    /// what tensor cores compute on padding.
-    pub measured_flops: Figure,
-    /// Share of the stage's kernel time whose kernels have counters that stand for their calls,
-    /// percent; null: no counters.
-    #[serde(default)]
-    pub measured_percent: Option<f64>,
-    /// Share whose counters are of one launch only, and not in `measured_flops`, percent.
-    #[serde(default)]
-    pub one_launch_percent: Option<f64>,
-    /// MFU over wall time, share.
-    pub mfu_wall: Figure,
-    /// MFU over GPU busy time, share.
-    pub mfu_busy: Figure,
-    /// The same from measured FLOPs, over GPU busy time, share.
-    pub measured_mfu_busy: Figure,
-    /// Bytes of weights and KV cache that one instance has to read.
-    pub bytes: Figure,
-    /// MBU over wall time, share.
-    pub mbu_wall: Figure,
-    /// MBU over GPU busy time, share.
-    pub mbu_busy: Figure,
-    /// Tokens of one instance.
-    pub tokens: Figure,
-    /// Tokens per second of wall time.
-    pub tokens_per_s: Figure,
-    /// GPU busy time per token, us.
-    pub gpu_us_per_token: Figure,
-    /// Kernels per token.
-    pub kernels_per_token: Figure,
-}
-
-impl StageUtilisation {
-    /// What counters leave out beyond kernels without any; none where nothing, or no counters, are.
-    pub fn left_out_by_counters(&self) -> Option<String> {
-        let percent = self.one_launch_percent.filter(|percent| *percent > 0.0)?;
-        Some(format!(
-            "MFU by counters of {} leaves out another {percent:.1} % of kernel time, of which one \
-             launch was profiled that need not stand for the others",
-            self.stage
-        ))
-    }
-}
-
-/// Utilisation of one generation: prefill, decode, and a vision encoder that runs before them. What
-/// is nested in prefill is in prefill's time and FLOPs, and in neither twice.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ModelUtilisation {
-    /// FLOPs.
-    pub flops: Figure,
-    /// Wall time of its stages, joined where they overlap, s.
-    pub wall_s: Figure,
-    /// GPU busy time of its stages, s; absent where they overlap.
-    pub busy_s: Figure,
-    /// MFU over wall time, share.
-    pub mfu_wall: Figure,
-    /// MFU over GPU busy time, share.
-    pub mfu_busy: Figure,
-    /// Tokens that come out: one from prefill and one of each decode step, for every sequence.
-    pub generated_tokens: Figure,
-    /// Those per second of wall time.
-    pub generated_tokens_per_s: Figure,
 }
 
 /// A share above this cannot be: boost clocks and rounding of the peaks explain less.

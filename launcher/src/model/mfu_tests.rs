@@ -4,6 +4,7 @@ use super::super::shape::Vision;
 use super::super::weights::DecodeBytes;
 use super::*;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
+use stage2_model::Figure;
 
 fn model(preset: &str) -> Model {
     built_in(preset).model().expect("fine").expect("a model")

@@ -1,14 +1,13 @@
 //! One stage, or one generation -> its FLOPs, bytes and tokens over its times.
 
-use super::figure::{Absent, Figure};
 use super::flops;
-use super::mfu::{
-    Inputs, MEASURED_FROM_PERCENT, ModelUtilisation, Role, StageInput, StageUtilisation,
-};
+use super::mfu::Inputs;
+use super::mfu::MEASURED_FROM_PERCENT;
+use super::mfu::StageInput;
 use super::preset::Model;
 use super::vision::{self, Part};
 use super::weights::DecodeBytes;
-use crate::roofline::hardware::Peaks;
+use stage2_model::{Absent, Figure, ModelUtilisation, Peaks, Role, StageUtilisation};
 
 /// The calculation over one set of inputs.
 pub(super) struct Work<'a> {

@@ -5,7 +5,6 @@
 //! compares with the time that was measured and the peak rates of the GPU. [`legacy`] is the older
 //! formula, for comparison with reports that used it.
 
-pub mod figure;
 pub mod flops;
 pub mod hugging_face;
 mod hugging_face_layers;
@@ -16,7 +15,6 @@ pub mod mfu;
 mod mfu_work;
 pub mod preset;
 pub mod shape;
-pub mod tokens;
 pub mod vision;
 pub mod weights;
 

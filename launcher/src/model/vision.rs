@@ -24,7 +24,7 @@
 //! An image is one view of the whole image and the crops of it, each a view of its own.
 
 use super::shape::{Clip, Sam, VisionParts};
-use super::tokens::TokenCounts;
+use stage2_model::TokenCounts;
 
 /// A part of a vision encoder that a stage may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

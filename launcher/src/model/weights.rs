@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::shape::{Attention, Mlp, Moe, Shape};
-use crate::roofline::precision::Dtype;
+use stage2_model::Dtype;
 
 /// Weights of a model, without norms, biases, position tables and the vision encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use strsim::jaro_winkler;
 
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// Names that the tool and the GPU know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::expression;
 use super::nvtx::Label;
 use super::select::Selection;
 use super::version::NcuVersion;
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// Metrics that fit in one pass on every GPU since sm_80, for kernels that must not be replayed.
 pub const SINGLE_PASS_METRICS: &[&str] =

@@ -9,7 +9,7 @@ use regex::Regex;
 
 use super::nvtx::{self, Label};
 use super::regions::RangeTime;
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// Expressions that are explained, and ranges that are named.
 const SHOWN: usize = 6;

@@ -2,7 +2,7 @@
 //!
 //! Pure on both sides of the run: [`command`] spells out every argument of what is to be run,
 //! [`outcome`] judges what it left behind, and [`load`] reads the tables. Nothing is run here. What
-//! is wrong with a run or a table becomes a [`crate::finding::Finding`], and what could be read is
+//! is wrong with a run or a table becomes a [`stage2_model::Finding`], and what could be read is
 //! kept: a broken table costs its own columns only.
 
 pub mod available;

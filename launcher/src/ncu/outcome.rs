@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use stage2_model::{Finding, Severity};
 use stage2_text as text;
 
 use super::version::{NcuVersion, OLDEST};
-use crate::finding::{Finding, Severity};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stage2_model::{Finding, Severity};
 use stage2_text as text;
 use stage2_text::kernel_name;
 use wildmatch::WildMatch;
 
 use super::config::Ncu;
 use super::nvtx::Label;
-use crate::finding::{Finding, Severity};
 use crate::load::communication::is_communication;
 
 /// Length of the longest expression, in bytes. Linux takes 128 KiB in one argument; the rest is left

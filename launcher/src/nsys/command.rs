@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::config::{CaptureRange, Invalid, Nsys};
 use super::version::{Forms, Version};
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// A command of nsys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

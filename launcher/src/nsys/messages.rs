@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// What nsys said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use super::config::Nsys;
 use super::messages::{self, Said};
-use crate::bundle::WorkloadExit;
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use super::load::database::check_header;
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// Goes beside every report: what is in it.
 pub const NOTICE: &str = "\

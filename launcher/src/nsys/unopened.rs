@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use stage2_model::{Finding, PathKind, PathRow};
 use stage2_text::{shorten, visible};
 
 use super::config::Nsys;
 use super::expression::{CaptureExpression, DomainChoice};
-use crate::finding::Finding;
-use crate::report::model::{PathKind, PathRow};
 
 /// Ranges that are named.
 const SHOWN: usize = 8;
@@ -60,7 +59,7 @@ fn label(row: &PathRow) -> String {
 mod tests {
     use super::super::config::tests::{default, gated};
     use super::*;
-    use crate::finding::Severity;
+    use stage2_model::Severity;
 
     fn range(name: &str, domain: Option<&str>, depth: u64) -> PathRow {
         let (name, domain) = (name.to_owned(), domain.map(str::to_owned));

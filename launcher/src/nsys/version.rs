@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// A version of Nsight Systems; ordered by age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,9 +1,9 @@
 //! Range paths -> names of operators, for those ranges that are one.
 
+use stage2_model::{PathKind, PathRow};
 use stage2_text::without_instance_str;
 
 use super::Pattern;
-use crate::report::model::{PathKind, PathRow};
 
 /// The operator that the range `row` stands for. Without a pattern it has to be in NVTX's default
 /// domain, where PyTorch's are, and to look like one.

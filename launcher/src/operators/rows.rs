@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use super::OperatorSettings;
 use super::name::operator;
-use super::{
-    Absence, OperatorCoverage, OperatorRow, OperatorSettings, Operators, StageOperatorRow,
-};
 use crate::load::stats::mean;
-use crate::report::model::{Origin, PathRow, Report};
+use stage2_model::{
+    Absence, OperatorCoverage, OperatorRow, Operators, Origin, PathRow, Report, StageOperatorRow,
+};
 
 /// Adds up the operators of `report`.
 pub fn operators(report: &Report, settings: &OperatorSettings) -> Operators {
@@ -51,7 +51,14 @@ struct Range<'r> {
     host_self_ns: Option<u64>,
 }
 
-impl OperatorRow {
+/// Sums of an operator.
+trait Sum {
+    fn add(&mut self, range: &Range<'_>);
+    fn finish(self, name: &str) -> Self;
+    fn order(&self) -> (Reverse<Option<u64>>, Reverse<Option<u64>>, String);
+}
+
+impl Sum for OperatorRow {
     fn add(&mut self, range: &Range<'_>) {
         let instances = range.row.instances.unwrap_or(0);
         self.host_self_ns = both(self.host_self_ns, range.host_self_ns);
@@ -74,7 +81,7 @@ impl OperatorRow {
         self
     }
 
-    fn order(&self) -> impl Ord + use<> {
+    fn order(&self) -> (Reverse<Option<u64>>, Reverse<Option<u64>>, String) {
         (Reverse(self.host_total_ns), Reverse(self.gpu_inclusive_ns), self.op_name.clone())
     }
 }

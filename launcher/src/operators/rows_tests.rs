@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::operators::{Annotation, Pattern};
-use crate::report::model::{MemoryRow, PathKind, StageRow, Times};
+use stage2_model::{MemoryRow, PathKind, StageRow, Times};
 
 /// A tree in the making: name, parent, calls, host ns, own kernel ns.
 fn tree(ranges: &[(&str, Option<usize>, u64, u64, u64)]) -> Report {

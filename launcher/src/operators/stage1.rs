@@ -7,14 +7,12 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use stage2_model::{Absence, Finding, Operators, Severity, TokenCounts};
 use stage2_text::{visible, visible_path};
 
 pub use super::stage1_values::{MeanStd, Stage1Aggregates};
 use super::stage1_values::{Table, aggregates, operators_of_json, operators_of_markdown};
-use super::{Absence, Operators};
 use crate::files;
-use crate::finding::{Finding, Severity};
-use crate::model::tokens::TokenCounts;
 
 /// Larger files are no files of Stage 1.
 const LIMIT_BYTES: u64 = 64 << 20;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::{Capture, DOORS, Limits, Link, Pass, Request};
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR};
 use crate::config::{Collector, Config, hydra_key};
-use crate::finding::{Finding, Severity};
 use crate::workload::Loading;
+use stage2_model::{Finding, Severity};
 
 /// Where a Hydra app writes; the presets give each pass a folder of its own.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";

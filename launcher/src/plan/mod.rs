@@ -22,9 +22,9 @@ pub(crate) use show::{quote, show};
 pub(crate) use tool::{Given, Kind, Profiler, Step};
 
 use crate::config::{Config, Mode};
-use crate::finding::{Finding, Severity};
 use crate::operators::hook::{self, HOOK_DIR, Hook};
 use crate::workload::Loading;
+use stage2_model::{Finding, Severity};
 
 /// What a run does.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,10 +7,10 @@ use super::collect::{limits, workload_of_pass};
 use super::tool::{Kind, Profiler, Step};
 use super::{Capture, Limits, Pass, Request};
 use crate::bundle::NSYS_DIR;
-use crate::finding::{Finding, Severity};
 use crate::nsys::command;
 use crate::nsys::config::{CaptureRange, Nsys};
 use crate::nsys::version::Version;
+use stage2_model::{Finding, Severity};
 
 /// Name of every file of the pass, without extension.
 pub(crate) const BASE: &str = "run";

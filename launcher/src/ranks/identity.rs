@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::finding::{Finding, Severity};
 use crate::load::ProcessCapture;
-use crate::report::numbers::count;
+use stage2_model::{Finding, Severity};
+use stage2_text::numbers::count;
 
 /// Variables of a job launcher: rank, local rank, number of ranks.
 struct Family {

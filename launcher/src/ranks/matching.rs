@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::calls::{CallId, Calls, Member, ProcessCalls};
-use crate::load::operation::Operation;
-use crate::report::numbers::count;
+use stage2_model::Operation;
+use stage2_text::numbers::count;
 
 /// Calls that may belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,17 +10,16 @@ mod split;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::finding::{Finding, Severity};
 use crate::load::ProcessCapture;
 use crate::load::communication::is_communication;
 use crate::load::paths::PathIndex;
 use crate::load::stats::Work;
 use crate::merge::gpu_recorded;
-use crate::report::model::{ProcessRow, RankStageRow, Ranks};
-use crate::report::numbers::count;
 use calls::{Calls, Member};
 use identity::{Identity, Job};
 use rows::Who;
+use stage2_model::{Finding, ProcessRow, RankStageRow, Ranks, Severity};
+use stage2_text::numbers::count;
 use stage2_text::visible;
 
 /// Fact that names the parent of a forked child.

@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::calls::{CallId, Calls, Member};
 use super::matching::Matching;
 use super::split::Collectives;
-use crate::load::operation::Operation;
 use crate::load::sampling::Estimate;
-use crate::report::model::{CollectiveRow, LateRow, UnmatchedRow};
+use stage2_model::{CollectiveRow, LateRow, Operation, UnmatchedRow};
 
 /// Who a member is, in words and by its rank.
 pub(super) struct Who {

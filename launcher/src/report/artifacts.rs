@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::numbers::count;
 use super::table::Align::{Left, Right};
 use super::table::Table;
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR, sizes, write_whole};
 use crate::files;
+use stage2_text::numbers::count;
 use stage2_text::{code, shorten, visible};
 
 const PAGE: &str = "report.md";

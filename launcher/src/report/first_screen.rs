@@ -1,8 +1,8 @@
 //! What every Markdown file says before anything else: title, simulated or not, whether the workload
 //! ended early, coverage.
 
-use super::model::Report;
 use super::ranks_md;
+use stage2_model::Report;
 use stage2_text::plain;
 
 /// What a simulated device means for the numbers.

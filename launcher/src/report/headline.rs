@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use super::first_screen::SIMULATED;
-use super::model::{Report, StageRow};
-use super::numbers::{count, ms3, or_absent, percent1, us3};
 use super::ranks_md;
-use stage2_text::shorten_kernel;
-use stage2_text::{shorten, visible_path};
+use stage2_model::{Report, StageRow};
+use stage2_text::numbers::{count, ms3, or_absent, percent1, us3};
+use stage2_text::{shorten, shorten_kernel, visible_path};
 
 /// Stages that are shown.
 const STAGES: usize = 4;

@@ -1,6 +1,6 @@
 //! A report on a part of what ran -> its whole-run numbers, and what its numbers are over, in words.
 
-use super::model::Report;
+use stage2_model::Report;
 
 /// Kernels of the run: of a sample, scaled to all instances.
 pub(super) fn kernels(report: &Report) -> u64 {

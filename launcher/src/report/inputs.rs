@@ -6,12 +6,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::model::{Fact, PassInfo, RunInfo};
 use crate::bundle::RunState;
 use crate::files;
-use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
 use crate::roofline::hardware::Hardware;
+use stage2_model::{Fact, Finding, PassInfo, RunInfo, Severity};
 use stage2_text::{visible, visible_path};
 
 /// Larger files are no run files.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
-use super::model::{Origin, Report};
+use stage2_model::{Origin, Report};
 use stage2_text::csv_field;
 
 const COLUMNS: [&str; 52] = [
@@ -79,14 +79,14 @@ pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> 
     for row in &report.kernels {
         let name = report.kernel_names.get(row.name_index);
         let name = |part: fn(&stage2_text::KernelName) -> &str| csv_field(name.map_or("", part));
-        let launch = |value: fn(super::model::Launch) -> Option<u32>| {
+        let launch = |value: fn(stage2_model::Launch) -> Option<u32>| {
             row.launch.and_then(value).map_or_else(String::new, |v| v.to_string())
         };
         let some = |value: Option<u64>| value.map_or_else(String::new, |v| v.to_string());
-        let counter = |value: fn(&super::model::CounterRow) -> Option<f64>| {
+        let counter = |value: fn(&stage2_model::CounterRow) -> Option<f64>| {
             row.counters.as_ref().and_then(value).map_or_else(String::new, |v| format!("{v:.4}"))
         };
-        let text = |value: fn(&super::model::CounterRow) -> Option<&str>| {
+        let text = |value: fn(&stage2_model::CounterRow) -> Option<&str>| {
             csv_field(row.counters.as_ref().and_then(value).unwrap_or_default())
         };
         let times = &row.times;

@@ -1,10 +1,10 @@
 //! Kernel rows -> `kernels.md`: the longest ones, and what share of the time the rest has.
 
 use super::first_screen::first_screen;
-use super::model::{CounterRow, KernelRow, Launch, Report};
-use super::numbers::{count, ms3, ms6, or_absent, percent1, us3};
 use super::table::Align::{Left, Right};
 use super::table::Table;
+use stage2_model::{CounterRow, KernelRow, Launch, Report};
+use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1, us3};
 use stage2_text::{code, plain};
 
 /// The page, with at most `top` rows.

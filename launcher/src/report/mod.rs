@@ -9,8 +9,6 @@ mod inputs;
 mod insight;
 mod kernels_csv;
 mod kernels_md;
-pub mod model;
-pub mod numbers;
 pub mod operators_md;
 mod ranks_md;
 mod regions;
@@ -29,11 +27,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use stage2_model::{DeviceRow, Fact, Finding, Origin, ProcessRow, Report, Status, Times};
 use stage2_text::visible;
 
 use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR, stream_whole};
 use crate::claims::Workload;
-use crate::finding::Finding;
 use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
@@ -42,7 +40,6 @@ use crate::merge::{self, counters, empty, fallback, merge, overhead, passes, sam
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
-use model::{DeviceRow, Fact, Origin, ProcessRow, Report, Times};
 
 /// Folder of the spools in a run's folder.
 const COLLECTOR: &str = "collector";
@@ -61,7 +58,7 @@ pub struct Outcome {
     /// What the reports cover.
     pub coverage: serde_json::Value,
     /// The same in one word.
-    pub status: model::Status,
+    pub status: Status,
     /// Lines for the terminal.
     pub headline: Vec<String>,
     /// Whether the records come from a simulated GPU.
@@ -169,7 +166,7 @@ fn add_tools(
     }
     // A database that is whole was read, also where nothing was recorded into it.
     let rows = |t: &nsys::load::Tables| {
-        t.source != nsys::load::Source::Csv || !t.kernels.is_empty() || !t.ranges.is_empty()
+        t.source != stage2_model::nsys::Source::Csv || !t.kernels.is_empty() || !t.ranges.is_empty()
     };
     let launches = ncu.as_ref().is_some_and(|tables| !tables.launches.is_empty());
     let of_nsys = nsys.iter().any(rows).then_some(NSYS_DIR);

@@ -2,11 +2,10 @@
 
 use super::first_screen::first_screen;
 use super::in_part;
-use super::model::Report;
-use super::numbers::{count, ms3, ms6, or_absent, percent1};
 use super::table::Align::{Left, Right};
 use super::table::Table;
-use crate::operators::{Absence, OperatorRow, Operators};
+use stage2_model::{Absence, OperatorRow, Operators, Report};
+use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1};
 use stage2_text::{code, code_in_text, plain};
 
 /// Operators of each stage that are listed.

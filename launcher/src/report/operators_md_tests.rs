@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::operators::{OperatorSettings, operators};
-use crate::report::model::{PathRow, StageRow, Verdict};
+use stage2_model::{PathRow, StageRow, Verdict};
 
 /// Prefill with an operator whose name tries to break out, and an operator in no stage.
 fn report() -> Report {
@@ -27,7 +27,7 @@ fn report() -> Report {
             path("aten::empty", None, 7, 70_000, 0),
         ],
         stages: vec![StageRow { stage: "prefill".into(), ..StageRow::default() }],
-        coverage: crate::report::model::Coverage {
+        coverage: stage2_model::Coverage {
             verdict: Verdict { text: "10 kernels, all placed".into(), ..Verdict::default() },
             ..Default::default()
         },
@@ -84,7 +84,7 @@ fn a_page_without_operators_says_why() {
 #[test]
 fn gpu_times_of_a_part_say_so() {
     let mut report = report();
-    let mut process = crate::report::model::ProcessCoverage::default();
+    let mut process = stage2_model::ProcessCoverage::default();
     process.meta.insert("ranges".into(), "aten*".into());
     report.coverage.processes.push(process);
     let page = operators_md(&report, &operators(&report, &OperatorSettings::default()), 50);

@@ -1,9 +1,9 @@
 //! Ranks -> their sections of `report.md`, and one line for the head of every page.
 
-use super::model::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Report};
-use super::numbers::{count, ms3, or_absent, ratio3, us3};
 use super::table::Align::{self, Left, Right};
 use super::table::Table;
+use stage2_model::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Report};
+use stage2_text::numbers::{count, ms3, or_absent, ratio3, us3};
 use stage2_text::{code, plain, shorten};
 
 /// Rows of a table; metrics.json has them all.

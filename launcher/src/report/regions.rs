@@ -4,14 +4,15 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::Value;
+use stage2_model::Report;
+use stage2_model::regions::{Region, RegionTable, Scope, Totals};
 use stage2_text::{code, csv_field, plain};
 
 use super::insight::section;
-use super::model::Report;
 use super::table::Align::{Left, Right};
 use super::table::Table;
 use crate::ncu::config::Regions;
-use crate::ncu::regions::{self, Region, RegionTable, Scope, Totals};
+use crate::ncu::regions;
 
 /// Rows of the table in report.md; the CSV file has them all.
 const ROWS: usize = 200;

@@ -1,9 +1,9 @@
 //! Inferred steps -> a sentence each, and their table in report.md.
 
-use super::model::{Before, InferredStepRow, InferredSteps, Report};
-use super::numbers::{count, ms3, or_absent, percent1};
 use super::table::Align::{Left, Right};
 use super::table::Table;
+use stage2_model::{Before, InferredStepRow, InferredSteps, Report};
+use stage2_text::numbers::{count, ms3, or_absent, percent1};
 use stage2_text::{plain, shorten};
 
 /// Heading of the section.

@@ -6,12 +6,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::COLLECT;
-use super::model::{EndedBy, Report, RunInfo, Status, WorkloadEnd};
-use super::numbers::count;
-use crate::bundle::{PassStatus, WorkloadExit};
+use crate::bundle::PassStatus;
 use crate::files;
-use crate::finding::{Finding, Severity};
 use crate::workload::out_of_memory;
+use stage2_model::{
+    EndedBy, Finding, Report, RunInfo, Severity, Status, WorkloadEnd, WorkloadExit,
+};
+use stage2_text::numbers::count;
 
 /// Where `run.tee` keeps the output of the workload; the later one is read as the later text.
 const LOGS: [&str; 2] = ["collector/stdout.log", "collector/stderr.log"];

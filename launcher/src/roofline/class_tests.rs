@@ -1,7 +1,7 @@
 use super::*;
 use crate::load::communication::is_communication;
-use crate::load::operation::Operation;
 use KernelClass::*;
+use stage2_model::Operation;
 
 const LLM: &str = include_str!("../../../tests/fixtures/cupti/llm13.tsv");
 const GRAPH: &str = include_str!("../../../tests/fixtures/cupti/graph13.tsv");
@@ -307,7 +307,7 @@ fn what_ncu_may_not_replay_and_what_is_called_communication_are_the_same_kernels
     for (name, class) in KNOWN.iter().copied().chain(recorded) {
         let communicates = is_communication(name.as_bytes());
         assert_eq!(communicates, class == Communication, "{name}");
-        let operation = Operation::of_kernel(name.as_bytes());
+        let operation = crate::load::operation::of_kernel(name.as_bytes());
         assert!(communicates || operation == Operation::Other, "{name}: {operation:?}");
     }
 }

@@ -6,7 +6,7 @@ fn card(device_name: &str) -> Option<String> {
 
 #[test]
 fn every_preset_is_whole_dense_and_cited() {
-    let files: Vec<_> = crate::config::built_in_group("hardware").collect();
+    let files: Vec<_> = stage2_presets::group("hardware").collect();
     assert!(files.len() > 20, "{}", files.len());
     let (catalogue, findings) = Catalogue::read(files.iter().copied());
     assert_eq!(findings, []);

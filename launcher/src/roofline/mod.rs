@@ -7,6 +7,5 @@ pub mod bound;
 pub mod class;
 mod class_rules;
 pub mod hardware;
-pub mod precision;
 pub mod standing;
 pub mod takeaways;

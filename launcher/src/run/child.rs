@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::bundle::WorkloadExit;
-use crate::finding::{Finding, Severity};
 use crate::plan::{Limits, Pass};
 use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
+use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// What can happen while a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use nix::sys::signal::Signal;
 
 use super::EXIT_TIMEOUT;
 use super::child::{Cause, Finished};
-use crate::bundle::{PassStatus, WorkloadExit};
-use crate::finding::{Finding, Severity};
+use crate::bundle::PassStatus;
 use crate::plan::Pass;
+use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// Why no pass follows a signal.
 pub(super) const INTERRUPTED: &str = "the run was interrupted";

@@ -20,10 +20,13 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::sync::mpsc;
 
-use crate::bundle::{Bundle, PassRecord, PassStatus, WorkloadExit, now};
-use crate::finding::{Finding, Severity};
+use crate::bundle::Bundle;
+use crate::bundle::PassRecord;
+use crate::bundle::PassStatus;
+use crate::bundle::now;
 use crate::plan::{FLUSH_PAGE, Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
+use stage2_model::{Finding, Severity, WorkloadExit};
 
 pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;

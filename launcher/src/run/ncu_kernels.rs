@@ -12,16 +12,19 @@ use super::nsys_pass::environment_finding;
 use super::tool::Tool;
 use crate::bundle::{NCU_DIR, NSYS_DIR};
 use crate::captures::take_in::{Kind, TakeIn};
-use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
 use crate::merge::fallback::{Piece, label, of_nsys};
 use crate::ncu::config::Ncu;
 use crate::ncu::nvtx::Label;
 use crate::ncu::select::{KernelTime, Selection, Shape, select};
+use crate::nsys::load::Naming;
+use crate::nsys::load::Range;
+use crate::nsys::load::RangeKernel;
+use crate::nsys::load::Tables;
 use crate::nsys::load::folder::captures;
-use crate::nsys::load::{Naming, Range, RangeKernel, Source, Tables};
 use crate::plan::Given;
-use crate::report::model::{PathKind, Report};
+use stage2_model::nsys::Source;
+use stage2_model::{Finding, PathKind, Report, Severity};
 
 /// Folder of the captures that the user names, in that of the pass.
 const GIVEN_DIR: &str = "kernels_from_nsys";

@@ -10,8 +10,8 @@ use super::child::Spawner;
 use super::ncu_kernels::kernels_of;
 use super::ncu_regions;
 use super::tool::{Ended, Tool, ToolPass, tables_cut_off, version_of};
-use crate::bundle::{COLLECTOR_DIR, PassStatus, WorkloadExit};
-use crate::finding::{Finding, Severity};
+use crate::bundle::COLLECTOR_DIR;
+use crate::bundle::PassStatus;
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::merge::merge;
@@ -24,7 +24,7 @@ use crate::ncu::outcome::{
 };
 use crate::ncu::version::NcuVersion;
 use crate::plan::{Given, Profiler, ncu_files};
-use crate::report::model::RunInfo;
+use stage2_model::{Finding, RunInfo, Severity, WorkloadExit};
 
 /// Runs the pass. `collect` is how the workload ended in the collect pass.
 pub(super) fn run<S: Spawner, G: SignalSource>(

@@ -8,10 +8,9 @@ use std::time::Duration;
 use super::SignalSource;
 use super::child::Spawner;
 use super::tool::{Tool, tables_cut_off};
-use crate::bundle::WorkloadExit;
 use crate::env::{ask, on_path};
-use crate::finding::{Finding, Severity};
 use crate::plan::Step;
+use stage2_model::{Finding, Severity, WorkloadExit};
 use stage2_text::visible_path;
 
 /// Prints the page; its first lines say which one.

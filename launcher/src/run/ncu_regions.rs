@@ -6,13 +6,13 @@ use super::SignalSource;
 use super::child::Spawner;
 use super::ncu_pass::{import, profiled};
 use super::tool::{Tool, ToolPass};
-use crate::bundle::{PassStatus, WorkloadExit, write_whole};
-use crate::finding::{Finding, Severity};
+use crate::bundle::PassStatus;
+use crate::bundle::write_whole;
 use crate::ncu::command::{self, Request};
 use crate::ncu::nvtx::Label;
 use crate::ncu::regions::{Chosen, REGION_FILE, RangeTime, RegionFile, choose, folder};
 use crate::plan::ncu_files;
-use crate::report::model::{PathKind, PathRow, Report};
+use stage2_model::{Finding, PathKind, PathRow, Report, Severity, WorkloadExit};
 
 /// Folder of the regions in the folder of the pass.
 const REGIONS_DIR: &str = "regions";

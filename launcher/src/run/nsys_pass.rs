@@ -7,8 +7,10 @@ use std::time::Duration;
 use super::SignalSource;
 use super::child::Spawner;
 use super::tool::{Ended, Tool, ToolPass, other_end, tables_cut_off, version_of};
-use crate::bundle::{COLLECTOR_DIR, NSYS_DIR, PassStatus, WorkloadExit, write_whole};
-use crate::finding::{Finding, Severity};
+use crate::bundle::COLLECTOR_DIR;
+use crate::bundle::NSYS_DIR;
+use crate::bundle::PassStatus;
+use crate::bundle::write_whole;
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::merge::merge;
@@ -19,7 +21,7 @@ use crate::nsys::scrub::scrub;
 use crate::nsys::unopened::with_seen;
 use crate::nsys::version::Version;
 use crate::plan::{NSYS_BASE, Profiler, Step};
-use crate::report::model::RunInfo;
+use stage2_model::{Finding, RunInfo, Severity, WorkloadExit};
 
 /// Runs the pass. `collected`: the folder of the run, where a collect pass went before; `collect` is
 /// how the workload ended in it.

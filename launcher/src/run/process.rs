@@ -17,10 +17,9 @@ use nix::unistd::{Pid, getpgid, getpgrp};
 use super::child::{Event, Process, SpawnError, Spawner};
 use super::flush::FlushPage;
 use super::tee::Tee;
-use crate::bundle::WorkloadExit;
-use crate::finding::Finding;
 use crate::plan::{Capture, FLUSH_PAGE, Pass};
 use crate::workload::why_not_started;
+use stage2_model::{Finding, WorkloadExit};
 
 /// Starts real processes.
 pub(crate) struct System;

@@ -8,7 +8,7 @@ use std::process::Child;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// Children of the workload may hold its output open for ever; what they wrote until this long after
 /// its end is kept.

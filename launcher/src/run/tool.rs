@@ -14,12 +14,12 @@ use nix::sys::signal::Signal;
 
 use super::SignalSource;
 use super::child::{Cause, Spawned, Spawner};
-use crate::bundle::{PassStatus, WorkloadExit};
+use crate::bundle::PassStatus;
 use crate::env::ask;
-use crate::finding::{Finding, Severity};
 use crate::plan::{Capture, Limits, Pass, Step, quote};
 use crate::terminal::Terminal;
 use crate::workload::out_of_memory;
+use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// At most this much of the start and of the end of a log is read back.
 const LOG_PART_BYTES: u64 = 1 << 20;

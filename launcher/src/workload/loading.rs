@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::elf::{self, Elf, File};
 use super::find::find;
 use crate::env::on_path;
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// Scripts that name another script as their interpreter are followed this far.
 const MOST_SCRIPTS: usize = 4;

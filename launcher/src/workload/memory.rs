@@ -1,8 +1,7 @@
 //! How a workload failed and what it wrote last -> whether it ran out of memory.
 
+use stage2_model::WorkloadExit;
 use stage2_text::{shorten, visible};
-
-use crate::bundle::WorkloadExit;
 
 /// What programs write when the memory of a GPU is full.
 const OF_GPU: [&str; 6] = [

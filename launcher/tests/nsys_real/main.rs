@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use stage2_launch::bundle::WorkloadExit;
 use stage2_launch::nsys::command::{self, Invocation};
 use stage2_launch::nsys::config::{CaptureRange, Nsys};
 use stage2_launch::nsys::load::{Tables, csv, sqlite};
 use stage2_launch::nsys::outcome::{Ended, Files, Outcome, Verdict, judge, judge_tables};
 use stage2_launch::nsys::scrub::scrub;
 use stage2_launch::nsys::version::Version;
+use stage2_model::WorkloadExit;
 
 /// One prefill, three decodes with a step each, then a word on standard output.
 const WORKLOAD: &str = "\

@@ -4,9 +4,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use stage2_launch::nsys::load::{Kernel, Naming, Source, Tables, Total, Traced, csv};
-use stage2_launch::nsys::reconcile::{Belief, Bounds, Comparison, Reconciliation, reconcile};
+use stage2_launch::nsys::load::Kernel;
+use stage2_launch::nsys::load::Naming;
+use stage2_launch::nsys::load::Tables;
+use stage2_launch::nsys::load::Total;
+use stage2_launch::nsys::load::Traced;
+use stage2_launch::nsys::load::csv;
+use stage2_launch::nsys::reconcile::Bounds;
+use stage2_launch::nsys::reconcile::Comparison;
+use stage2_launch::nsys::reconcile::reconcile;
 use stage2_launch::nsys::scrub::scrub;
+use stage2_model::nsys::Source;
+use stage2_model::{Belief, Reconciliation};
 
 use crate::fixture::{load_recorded, recorded, unpack};
 

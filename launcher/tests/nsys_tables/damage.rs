@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use stage2_launch::finding::Severity;
 use stage2_launch::nsys::load::{Naming, Tables, sqlite};
+use stage2_model::Severity;
 
 use crate::fixture::{SCHEMA, call, export, kernel, load, range, unpack};
 

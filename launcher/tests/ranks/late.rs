@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use stage2_launch::load::operation::Operation;
-use stage2_launch::report::model::Report;
+use stage2_model::{Operation, Report};
 
 use crate::common::Sandbox;
 use crate::job::{ALL_REDUCE, BROADCAST, MS, Rank, US, report};

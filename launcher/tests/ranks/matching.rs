@@ -1,7 +1,6 @@
 //! Which calls are one collective, and where nothing is matched, why.
 
-use stage2_launch::load::operation::Operation;
-use stage2_launch::report::model::CollectiveRow;
+use stage2_model::{CollectiveRow, Operation};
 use stage2_spool::Record;
 
 use crate::job::{

@@ -1,6 +1,6 @@
 //! What the collector says of forked children is a note, also where there is GPU work.
 
-use stage2_launch::finding::Severity;
+use stage2_model::Severity;
 use stage2_spool::NONE;
 
 use crate::build::Build;

@@ -6,10 +6,8 @@ use std::io::BufReader;
 use std::path::Path;
 
 use serde_json::json;
-use stage2_launch::finding::Severity;
-use stage2_launch::model::figure::{Absent, Figure};
-use stage2_launch::report::model::{Apart, Report, StageCost, StageRow};
 use stage2_launch::report::write_reports;
+use stage2_model::{Absent, Apart, Figure, Report, Severity, StageCost, StageRow};
 use stage2_spool::NONE;
 
 use crate::build::Build;
@@ -212,7 +210,7 @@ fn counters_of_one_launch_give_no_rate_no_share_and_no_takeaway() {
     let left_out = decode.one_launch_percent.expect("a share");
     assert!((left_out - 100.0 * 21.0 / 25.8).abs() < 1e-9, "{left_out}");
     let said = |stage: &str| {
-        let of_product = |t: &&stage2_launch::roofline::takeaways::Takeaway| {
+        let of_product = |t: &&stage2_model::Takeaway| {
             t.stage.as_deref() == Some(stage) && t.text.contains("nvjet")
         };
         report.insight.takeaways.iter().find(of_product).map_or("", |t| t.text.as_str())

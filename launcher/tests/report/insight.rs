@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use stage2_launch::report::model::Report;
 use stage2_launch::report::write_reports;
+use stage2_model::Report;
 use stage2_spool::{NONE, Record};
 
 use crate::build::Build;

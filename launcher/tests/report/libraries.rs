@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use stage2_launch::report::model::{PathKind, Report};
 use stage2_launch::report::write_reports;
+use stage2_model::{PathKind, Report};
 use stage2_spool::{NONE, Record};
 
 use crate::build::Build;
@@ -23,7 +23,7 @@ fn process() -> Build {
 }
 
 fn paths(report: &Report) -> Vec<(&str, u64, u64)> {
-    let row = |row: &stage2_launch::report::model::PathRow| {
+    let row = |row: &stage2_model::PathRow| {
         row.instances.map(|n| (n, row.kernels_exclusive.unwrap_or(0)))
     };
     let rows = report.paths.iter();

@@ -5,9 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use stage2_launch::finding::{Finding, Severity};
-use stage2_launch::report::model::Report;
 use stage2_launch::report::write_reports;
+use stage2_model::{Finding, Report, Severity};
 use stage2_spool::NONE;
 
 use crate::build::Build;

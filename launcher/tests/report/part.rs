@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use stage2_launch::report::model::Report;
 use stage2_launch::report::write_reports;
+use stage2_model::Report;
 use stage2_spool::Record;
 
 use crate::build::Build;

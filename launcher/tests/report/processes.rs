@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use stage2_launch::report::model::Report;
 use stage2_launch::report::write_reports;
+use stage2_model::Report;
 use stage2_spool::NONE;
 
 use crate::build::Build;

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use stage2_launch::report::model::Report;
 use stage2_launch::report::write_reports;
-use stage2_launch::roofline::takeaways::rule::Rule;
+use stage2_model::Report;
+use stage2_model::rule::Rule;
 
 use crate::build::Build;
 use crate::meaning::process;

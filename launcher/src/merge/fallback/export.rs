@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::merge::merge;
 use crate::nsys::load::capture::{Export, ZERO_NS};
-use crate::report::model::{DeviceRow, Origin, Report, RunInfo, Sources, Times};
+use stage2_model::{DeviceRow, Origin, Report, RunInfo, Sources, Times};
 
 /// Puts the rows of `export` in the place of the collector's. Where that one saw other GPU work,
 /// `mark` follows the name of every stage, and copies, fills and graphs stay the collector's. Where

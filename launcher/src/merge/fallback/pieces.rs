@@ -6,8 +6,10 @@ use super::label;
 use crate::load::stats::mean;
 use crate::ncu::load::{Key, Tables as NcuTables};
 use crate::ncu::nvtx;
-use crate::nsys::load::{Naming, Source, Tables};
-use crate::report::model::{PathKind, Times};
+use crate::nsys::load::Naming;
+use crate::nsys::load::Tables;
+use stage2_model::nsys::Source;
+use stage2_model::{PathKind, Times};
 
 /// Where a launch was, if nobody saw its ranges.
 const NOT_KNOWN: &str = "(not known)";

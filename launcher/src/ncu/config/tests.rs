@@ -1,7 +1,7 @@
 use super::super::available::{Available, known_metrics, known_sections};
 use super::super::testing::{PRESETS, preset, settings, text};
 use super::*;
-use crate::finding::Severity;
+use stage2_model::Severity;
 
 #[test]
 fn every_preset_is_whole_and_sound() {

@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stage2_model::{Finding, Flops, Severity};
 use stage2_text as text;
 
-use super::flops::Flops;
+use super::flops::flops;
 use super::launch::{Launch, Quantity};
 use super::rules::Rule;
-use crate::finding::{Finding, Severity};
 use crate::ncu::nvtx::Label;
 
 /// What tells kernels apart.
@@ -222,7 +222,7 @@ fn counters(
         shared_bytes_per_block: get(&["launch__shared_mem_per_block"], "byte/block", COUNT),
         waves_per_sm: get(&["launch__waves_per_multiprocessor"], ANY, COUNT),
         passes: get(&["profiler__replayer_passes"], ANY, COUNT),
-        flops: Flops::of(&metrics),
+        flops: flops(&metrics),
         metrics,
         ..KernelCounters::default()
     }

@@ -8,50 +8,20 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use stage2_model::Flops;
 
 use super::launch::Quantity;
 
-/// Operations of one launch by type. Absent is not zero: it was not measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Flops {
-    /// Double precision, without tensor cores.
-    pub fp64: Option<f64>,
-    /// Single precision, without tensor cores.
-    pub fp32: Option<f64>,
-    /// Half precision and bfloat16, without tensor cores.
-    pub fp16: Option<f64>,
-    /// Floating-point operations of the tensor cores by type of their inputs: `bf16`, `fp16`,
-    /// `tf32`, `fp8`, `fp64`, ...; empty: not measured.
-    pub tensor: BTreeMap<String, f64>,
-    /// Integer operations of the tensor cores by type of their inputs: they are no FLOPs.
-    pub tensor_integer: BTreeMap<String, f64>,
-}
-
-impl Flops {
-    /// All floating-point operations that were measured; nothing where none was.
-    pub fn total(&self) -> Option<f64> {
-        let plain = [self.fp64, self.fp32, self.fp16];
-        let measured = plain.iter().any(Option::is_some) || !self.tensor.is_empty();
-        measured.then(|| plain.iter().flatten().sum::<f64>() + self.tensor.values().sum::<f64>())
-    }
-
-    /// Those of the tensor cores; nothing where they were not measured.
-    pub fn tensor_total(&self) -> Option<f64> {
-        (!self.tensor.is_empty()).then(|| self.tensor.values().sum())
-    }
-
-    /// Counts them.
-    pub(in crate::ncu) fn of(metrics: &BTreeMap<String, Quantity>) -> Flops {
-        let (tensor, tensor_integer) =
-            tensor(metrics).into_iter().partition(|(source, _)| !source.starts_with("int"));
-        Flops {
-            fp64: plain(metrics, 'd', 1.0),
-            fp32: plain(metrics, 'f', 1.0),
-            fp16: plain(metrics, 'h', 2.0),
-            tensor,
-            tensor_integer,
-        }
+/// Counts the operations of one launch.
+pub(in crate::ncu) fn flops(metrics: &BTreeMap<String, Quantity>) -> Flops {
+    let (tensor, tensor_integer) =
+        tensor(metrics).into_iter().partition(|(source, _)| !source.starts_with("int"));
+    Flops {
+        fp64: plain(metrics, 'd', 1.0),
+        fp32: plain(metrics, 'f', 1.0),
+        fp16: plain(metrics, 'h', 2.0),
+        tensor,
+        tensor_integer,
     }
 }
 
@@ -172,7 +142,7 @@ mod tests {
         }
         let list: Vec<(&str, f64)> =
             list.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-        let flops = Flops::of(&metrics(&list));
+        let flops = super::flops(&metrics(&list));
         assert_eq!((flops.fp64, flops.fp32, flops.fp16), (Some(22.0), Some(22.0), Some(44.0)));
         assert_eq!((flops.total(), flops.tensor_total()), (Some(88.0), None));
     }
@@ -180,13 +150,13 @@ mod tests {
     #[test]
     fn a_part_is_no_total_and_absent_is_not_zero() {
         let one = [("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 7.0)];
-        assert_eq!(Flops::of(&metrics(&one)), Flops::default());
+        assert_eq!(super::flops(&metrics(&one)), Flops::default());
         assert_eq!(Flops::default().total(), None);
     }
 
     #[test]
     fn tensor_operations_are_not_counted_twice() {
-        let flops = Flops::of(&metrics(&[
+        let flops = super::flops(&metrics(&[
             ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", 100.0),
             ("sm__ops_path_tensor_src_bf16_dst_fp32_sparsity_off.sum", 90.0),
             ("sm__ops_path_tensor_src_bf16_dst_fp32_sparsity_on.sum", 10.0),
@@ -207,12 +177,12 @@ mod tests {
 
     #[test]
     fn destinations_are_added_where_nothing_covers_them() {
-        let flops = Flops::of(&metrics(&[
+        let flops = super::flops(&metrics(&[
             ("sm__ops_path_tensor_src_fp16_dst_fp32.sum", 4.0),
             ("sm__ops_path_tensor_src_fp16_dst_fp16.sum", 3.0),
         ]));
         assert_eq!(flops.tensor, [("fp16".to_owned(), 7.0)].into());
-        let only = Flops::of(&metrics(&[
+        let only = super::flops(&metrics(&[
             ("sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32_sparsity_off.sum", 90.0),
             ("sm__ops_path_tensor_op_hmma_src_bf16_dst_fp32_sparsity_off.sum", 10.0),
         ]));

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::{Source, Tables, load_reports};
 use crate::files;
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
 /// Words of a name that say which page of a report a file is.

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 pub use counters::{KernelCounters, Key};
-pub use flops::Flops;
+pub(in crate::ncu) use flops::flops;
 pub use launch::{Launch, Quantity};
 pub use rules::Rule;
 
@@ -24,9 +24,9 @@ use launch::LaunchColumns;
 use number::number;
 use pages::Page;
 
-use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
 use crate::ncu::nvtx::Label;
+use stage2_model::{Finding, Severity};
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,7 +5,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Severity};
 
 /// Lines before the header that are looked at: output of a workload can be long, not endless.
 const PREAMBLE_LINES: usize = 200_000;

@@ -1,11 +1,11 @@
 //! The ranges of a run and the settings -> the regions that range replay measures, a run for each.
 
 use super::Patterns;
-use crate::finding::{Finding, Severity};
 use crate::ncu::config::Ncu;
 use crate::ncu::expression::exact;
 use crate::ncu::missed::seen_ranges;
 use crate::ncu::nvtx::{self, Label};
+use stage2_model::{Finding, Severity};
 
 /// A range of the collect pass, at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
 use crate::files;
-use crate::finding::{Finding, Severity};
 use crate::ncu::load::{Launch, Source, load};
 use crate::ncu::nvtx::Label;
 

@@ -7,10 +7,15 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use super::Kernel;
+use super::Naming;
+use super::Range;
+use super::RangeKernel;
+use super::Tables;
 use super::csv_cells::{Column, column, nanoseconds, number, triple};
-use super::{Counts, Kernel, Naming, Range, RangeKernel, Source, Tables};
-use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
+use stage2_model::nsys::{Counts, Source};
+use stage2_model::{Finding, Severity};
 
 /// Larger files are no summaries.
 const MAX_FILE_BYTES: u64 = 256 << 20;

@@ -7,10 +7,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Source, Tables, csv, sqlite};
+use super::Tables;
+use super::csv;
+use super::sqlite;
 use crate::files;
-use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
+use stage2_model::nsys::Source;
+use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
 /// Where the name of the capture ends in the name of a table of `nsys stats`.

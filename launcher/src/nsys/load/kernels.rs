@@ -4,9 +4,11 @@
 use rusqlite::Row;
 use rustc_hash::FxHashMap;
 
+use super::Kernel;
+use super::Naming;
 use super::database::{Database, Table, integer};
 use super::launches::Launches;
-use super::{Counts, Kernel, Naming};
+use stage2_model::nsys::Counts;
 
 /// Name of the table.
 pub(super) const TABLE: &str = "CUPTI_ACTIVITY_KIND_KERNEL";

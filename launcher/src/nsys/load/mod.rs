@@ -5,12 +5,13 @@
 //! file. Nothing here fails because of what a file holds: what cannot be used is counted or
 //! becomes a finding that names the file, and [`Tables::complete`] says whether all was read.
 
+use stage2_model::Finding;
+use stage2_model::nsys::{Counts, Source};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::Finding;
 pub use traced::Traced;
 
 pub(crate) mod capture;
@@ -51,18 +52,6 @@ pub struct Tables {
     pub complete: bool,
     /// What is wrong with the files.
     pub findings: Vec<Finding>,
-}
-
-/// What kind of files were read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Source {
-    /// `nsys export --type sqlite`. Ranges are the outermost of their thread, those of libraries
-    /// left out.
-    #[default]
-    Sqlite,
-    /// `nsys stats --format csv`. Ranges of any depth, each with the kernels of those inside it.
-    Csv,
 }
 
 /// What the name of a kernel is.
@@ -138,39 +127,6 @@ pub struct RangeKernel {
     pub calls: u64,
     /// Sum of the durations, ns.
     pub total_ns: u64,
-}
-
-/// What was read, and what of it could not be used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Kernels.
-    pub kernels: u64,
-    /// Sum of their durations, ns.
-    pub kernel_total_ns: u64,
-    /// Kernels without valid times.
-    pub untimed: u64,
-    /// Kernels launched in a range.
-    pub in_ranges: u64,
-    /// Kernels launched while no range was open.
-    pub outside_ranges: u64,
-    /// Kernels whose launch is not in the file: in no range.
-    pub without_launch: u64,
-    /// CUDA graphs that were recorded as a whole: their kernels are in no other number.
-    pub graph_launches: u64,
-    /// Time of those, ns.
-    pub graph_total_ns: u64,
-    /// Calls of the CUDA API.
-    pub api_calls: u64,
-    /// Calls of the CUDA API that are missing from the sequence in which CUPTI numbers them, where
-    /// so many are missing together that records must have been lost; else 0. About.
-    #[serde(default)]
-    pub call_numbers_missing: u64,
-    /// NVTX ranges, of any depth.
-    pub nvtx_ranges: u64,
-    /// NVTX ranges that began on one thread and ended on another: taken for the first.
-    pub cross_thread_ranges: u64,
-    /// Rows that could not be used.
-    pub odd_rows: u64,
 }
 
 /// Kernels of one name, over every launch configuration and device.

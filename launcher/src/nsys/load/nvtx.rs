@@ -7,12 +7,13 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use rustc_hash::FxHashMap;
 
+use super::Range;
 use super::database::{Database, Table, integer, text};
 use super::domains::Domains;
 use super::launches::PROCESS_BITS;
 use super::spans::{OPEN, Span, Spans};
-use super::{Counts, Range};
 use crate::load::stats::median;
+use stage2_model::nsys::Counts;
 
 /// Name of the table.
 pub(super) const TABLE: &str = "NVTX_EVENTS";

@@ -4,14 +4,18 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
+use super::Kernel;
+use super::Naming;
+use super::RangeKernel;
+use super::Tables;
 use super::database::{Database, integer, text};
 use super::domains::Domains;
 use super::kernels::{self, Kernels};
 use super::launches::{self, Launches};
 use super::nvtx::{self, Ranges};
-use super::{Counts, Kernel, Naming, RangeKernel, Source, Tables};
-use crate::finding::{Finding, Severity};
 use crate::load::libraries::LibraryDomains;
+use stage2_model::nsys::{Counts, Source};
+use stage2_model::{Finding, Severity};
 
 /// Texts of an export that are shown, at most.
 const MAX_DIAGNOSTICS: usize = 8;

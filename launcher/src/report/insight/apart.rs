@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::operators::{OperatorSettings, is_operator};
-use crate::report::model::{Apart, PathKind, PathRow, Report, StageRow};
-use crate::report::numbers::count;
+use stage2_model::{Apart, PathKind, PathRow, Report, StageRow};
+use stage2_text::numbers::count;
 
 /// Marks them, and says in the verdict how much of the recorded work is theirs.
 pub(super) fn mark(report: &mut Report, settings: &OperatorSettings) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::report::model::{CounterRow, KernelRow, Report};
+use stage2_model::{CounterRow, KernelRow, Report};
 
 /// The longest row with counters of every kernel, by what it is looked up with.
 pub(in crate::report) struct Counted<'r, K> {
@@ -79,8 +79,7 @@ pub(super) fn stage_flops(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::Times;
-    use crate::roofline::bound::Roofline;
+    use stage2_model::{Roofline, Times};
 
     /// A row of 10 calls that together take `total_ns`, with `flops` in a launch of `place`.
     fn row(total_ns: u64, flops: f64, place: &str, one_launch: bool) -> KernelRow {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::model::{InferredStepRow, Origin, PathKind, Report, StageRow};
-use crate::roofline::takeaways::rule::ENOUGH_INSTANCES;
+use stage2_model::rule::ENOUGH_INSTANCES;
+use stage2_model::{InferredStepRow, Origin, PathKind, Report, StageRow};
 
 /// Why nothing should be advised from the times of a stage; nothing where they can be relied on.
 pub(super) fn doubt(report: &Report, row: &StageRow) -> Option<String> {
@@ -73,7 +73,7 @@ fn under_a_profiler(report: &Report) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::{InferredStepRow, InferredSteps};
+    use stage2_model::{InferredStepRow, InferredSteps};
 
     fn label(source: Origin, change: fn(&mut StageRow)) -> String {
         let report = Report { source: source.label().to_owned(), ..Report::default() };

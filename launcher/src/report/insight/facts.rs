@@ -6,14 +6,13 @@ use super::counted::Counted;
 use super::doubt::doubt;
 use super::over::{is_warm, over, whole_window_ns};
 use super::utilisation::role;
-use crate::model::figure::Figure;
-use crate::model::mfu::{Role, StageUtilisation};
-use crate::report::model::{
-    KernelRow, ModelUse, Origin, PathKind, Report, StageKernelRow, StageRow, Status,
-};
 use crate::report::ranks_md;
 use crate::roofline::class::{KernelClass, class_of};
 use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts, WaitingFacts};
+use stage2_model::{
+    Figure, KernelRow, ModelUse, Origin, PathKind, Report, Role, StageKernelRow, StageRow,
+    StageUtilisation, Status,
+};
 
 /// Kernels of a stage that rules look at.
 const TOP_KERNELS: usize = 5;
@@ -201,8 +200,7 @@ mod tests {
 
     use super::super::utilisation::model_use;
     use super::*;
-    use crate::model::figure::Absent;
-    use crate::model::tokens::TokenCounts;
+    use stage2_model::{Absent, TokenCounts};
 
     #[test]
     fn the_rest_of_a_capture_is_not_called_the_whole_of_it() {

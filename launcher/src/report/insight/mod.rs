@@ -15,13 +15,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::model::Report;
 use crate::claims::Workload;
-use crate::finding::Finding;
 use crate::operators::stage1::{self, Stage1Aggregates};
 use crate::operators::{OperatorSettings, Stage1Settings, operators};
 use crate::roofline::takeaways::takeaways;
 pub(super) use settings::section;
+use stage2_model::{Finding, Report};
 
 /// What the pages need beyond the report.
 #[derive(Debug, Default)]

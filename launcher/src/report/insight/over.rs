@@ -1,6 +1,6 @@
 //! A stage -> the instances that its GPU times are over: warm ones, recorded ones, or all.
 
-use crate::report::model::{Origin, Report, StageRow};
+use stage2_model::{Origin, Report, StageRow};
 
 /// Instances of a stage, and their GPU times together.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,7 +122,7 @@ fn scaled(value: u64, by: u64, of: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::ProcessCoverage;
+    use stage2_model::ProcessCoverage;
 
     fn report(samples: &[Option<&str>]) -> Report {
         let mut report =

@@ -6,11 +6,10 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use stage2_model::{Finding, Severity, TokenCounts};
 use stage2_text::{shorten, visible};
 
 use crate::files;
-use crate::finding::{Finding, Severity};
-use crate::model::tokens::TokenCounts;
 use crate::operators::stage1::{FOLDERS, METRICS};
 
 /// Where a workload of the runner's kind writes its files, in the run's folder.

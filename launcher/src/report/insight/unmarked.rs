@@ -1,8 +1,7 @@
 //! Stages that a workload was made to mark, and that no range shows -> what to tell.
 
-use super::super::model::{PathKind, Report};
-use crate::finding::{Finding, Severity};
 use crate::operators::{Annotation, OperatorSettings};
+use stage2_model::{Finding, PathKind, Report, Severity};
 
 /// What `--annotate prefill-decode` opens, in the default domain.
 const STAGES: [&str; 2] = ["prefill", "decode"];

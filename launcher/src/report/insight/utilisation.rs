@@ -8,14 +8,18 @@ use super::counted::stage_flops;
 use super::over::{Over, is_warm, over};
 use super::settings::section;
 use super::vision;
-use crate::finding::{Finding, Severity};
-use crate::model::figure::Absent;
-use crate::model::mfu::{Inputs, Role, StageInput, per_generation, utilisation};
+use crate::model::mfu::Inputs;
+use crate::model::mfu::StageInput;
+use crate::model::mfu::per_generation;
+use crate::model::mfu::utilisation;
 use crate::model::preset::Model;
-use crate::model::tokens::TokenCounts;
 use crate::model::vision::Part;
-use crate::report::model::{ModelUse, PathKind, Report, StageRow};
-use crate::roofline::hardware::{Catalogue, Hardware, Peaks, resolve};
+use crate::roofline::hardware::Catalogue;
+use crate::roofline::hardware::Hardware;
+use crate::roofline::hardware::resolve;
+use stage2_model::{
+    Absent, Finding, ModelUse, PathKind, Peaks, Report, Role, Severity, StageRow, TokenCounts,
+};
 
 /// Computes what can be computed for the model that was `read`; what cannot says why.
 pub(super) fn model_use(

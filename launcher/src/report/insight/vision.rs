@@ -6,9 +6,9 @@
 
 use super::counted::stage_flops;
 use super::utilisation::role;
-use crate::model::mfu::{Role, StageInput};
+use crate::model::mfu::StageInput;
 use crate::model::vision::Part;
-use crate::report::model::{Origin, PathKind, PathRow, Report, StageRow};
+use stage2_model::{Origin, PathKind, PathRow, Report, Role, StageRow};
 
 /// A part of a vision encoder, and the ranges around it.
 pub(in crate::report) struct Nested<'r> {

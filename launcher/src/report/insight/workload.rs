@@ -4,15 +4,13 @@
 use std::path::Path;
 
 use serde_json::Value;
+use stage2_model::{Absent, Finding, Severity, TokenCounts};
 use stage2_text::visible_path;
 
 use super::Context;
 use super::settings::{part, section, written_tokens};
 use crate::claims::{self, FOLDER, Said};
-use crate::finding::{Finding, Severity};
-use crate::model::figure::Absent;
 use crate::model::preset::{Model, ModelPreset};
-use crate::model::tokens::TokenCounts;
 
 /// Tokens of one generation.
 pub(super) struct Tokens {

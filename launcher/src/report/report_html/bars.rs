@@ -1,12 +1,11 @@
 //! Stages, kernels and their classes -> bars in SVG, each beside its numbers.
 
-use super::super::model::{PathKind, Report, StageRow};
-use super::super::numbers::{ms3, percent1};
 use super::super::stakeholder::class_shares;
 use super::super::stakeholder_md::{Stakeholder, TopKernelRow};
 use super::markdown::text;
-use stage2_text::shorten;
-use stage2_text::shorten_kernel;
+use stage2_model::{PathKind, Report, StageRow};
+use stage2_text::numbers::{ms3, percent1};
+use stage2_text::{shorten, shorten_kernel};
 
 /// Bars of one kind.
 const MOST: usize = 10;

@@ -8,11 +8,10 @@ mod bars;
 mod markdown;
 
 use super::first_screen::SIMULATED;
-use super::model::{DeviceRow, Report, Status};
-use super::numbers::{count, ms3, percent1};
 use super::stakeholder_md::{Stakeholder, in_short};
-use crate::finding::Severity;
 use markdown::{Section, sections, text};
+use stage2_model::{DeviceRow, Report, Severity, Status};
+use stage2_text::numbers::{count, ms3, percent1};
 
 const STYLE: &str = include_str!("page.css");
 /// Sections of report.md that the summary has as well.

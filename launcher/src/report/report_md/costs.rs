@@ -1,10 +1,10 @@
 //! What the passes cost.
 
-use super::super::model::Report;
-use super::super::numbers::{count, ms3, or_absent, ratio3};
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use super::{ROWS, left_out};
+use stage2_model::Report;
+use stage2_text::numbers::{count, ms3, or_absent, ratio3};
 use stage2_text::{code, plain, shorten};
 
 /// Characters of a stage.

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::model::{ProcessCoverage, Report};
-use super::super::numbers::count;
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use super::{ROWS, left_out};
-use crate::load::FileEnding;
+use stage2_model::{FileEnding, ProcessCoverage, Report};
+use stage2_text::numbers::count;
 use stage2_text::{code, plain, shorten};
 
 pub(super) fn coverage(report: &Report) -> String {

@@ -1,10 +1,9 @@
 //! Takeaways and the use of the GPU's peak.
 
-use super::super::model::Report;
-use super::super::numbers::{ABSENT, or_absent, percent1};
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
-use crate::model::figure::Figure;
+use stage2_model::{Figure, Report};
+use stage2_text::numbers::{ABSENT, or_absent, percent1};
 use stage2_text::{code, plain, shorten};
 
 /// Takeaways on the first page; metrics.json has them all.

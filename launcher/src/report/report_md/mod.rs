@@ -9,12 +9,11 @@ mod tools;
 mod work;
 
 use super::first_screen::first_screen;
-use super::model::Report;
-use super::numbers::count;
 use super::ranks_md::{processes, ranks};
 use super::regions::regions_md;
 use super::steps::steps_md;
-use crate::finding::{Finding, Severity};
+use stage2_model::{Finding, Report, Severity};
+use stage2_text::numbers::count;
 use stage2_text::plain;
 
 /// Rows of a table in this page; metrics.json has them all.

@@ -1,11 +1,11 @@
 //! What ran, and on which GPUs.
 
 use super::super::in_part;
-use super::super::model::{DeviceRow, Report};
-use super::super::numbers::{count, ms3, or_absent, percent1};
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use super::{ROWS, left_out};
+use stage2_model::{DeviceRow, Report};
+use stage2_text::numbers::{count, ms3, or_absent, percent1};
 use stage2_text::{code_in_text, plain, shorten};
 
 /// Characters of a command line.

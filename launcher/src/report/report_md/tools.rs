@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::left_out;
-use crate::report::model::{KernelRow, Report};
-use crate::report::numbers::{count, ms3, or_absent, percent1};
 use crate::report::table::Align::{Left, Right};
 use crate::report::table::Table;
 use crate::roofline::bound;
-use stage2_text::shorten_kernel;
-use stage2_text::{code, plain, shorten};
+use stage2_model::{KernelRow, Report};
+use stage2_text::numbers::{count, ms3, or_absent, percent1};
+use stage2_text::{code, plain, shorten, shorten_kernel};
 
 /// Rows of a table here.
 const ROWS: usize = 20;
@@ -175,7 +174,7 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::CounterRow;
+    use stage2_model::CounterRow;
 
     #[test]
     fn rows_that_are_not_shown_are_counted() {

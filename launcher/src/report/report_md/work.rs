@@ -1,10 +1,10 @@
 //! GPU work: kernels of each stage, copies, fills and graphs.
 
-use super::super::model::{MemoryRow, Report};
-use super::super::numbers::{count, ms3, ms6, or_absent, percent1, us3};
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use super::{ROWS, left_out};
+use stage2_model::{MemoryRow, Report};
+use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1, us3};
 use stage2_text::{code, code_in_text, plain};
 
 /// Stages whose kernels are listed.

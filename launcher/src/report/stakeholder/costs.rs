@@ -1,7 +1,7 @@
 //! What the passes cost, stage by stage and as a whole.
 
-use super::super::model::{PassDuration, Report, StageCost};
 use super::super::stakeholder_md::{CostRow, Section};
+use stage2_model::{PassDuration, Report, StageCost};
 
 /// Nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;

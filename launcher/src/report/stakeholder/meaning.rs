@@ -1,11 +1,9 @@
 //! Use of the peak, what the numbers say, and what they do not cover.
 
-use super::super::model::{ModelUse, Report};
-use super::super::numbers::percent1;
 use super::super::stakeholder_md::{MfuRow, Recommendation, Section, Takeaway};
-use crate::finding::Finding;
-use crate::model::figure::Figure;
 use crate::roofline::takeaways;
+use stage2_model::{Figure, Finding, ModelUse, Report};
+use stage2_text::numbers::percent1;
 
 pub(super) fn mfu(report: &Report) -> Section<MfuRow> {
     let Some(used) = &report.insight.utilisation else { return Section::default() };
@@ -116,7 +114,7 @@ fn notes(used: &ModelUse) -> Vec<String> {
 }
 
 pub(super) fn takeaways(report: &Report) -> Section<Takeaway> {
-    let takeaway = |said: &takeaways::Takeaway| {
+    let takeaway = |said: &stage2_model::Takeaway| {
         let stage = said.stage.as_ref().map(|stage| format!("stage {stage}; "));
         Takeaway {
             text: said.text.clone(),

@@ -5,12 +5,11 @@ use std::collections::HashMap;
 
 use super::super::insight::counted::Counted;
 use super::super::insight::vision;
-use super::super::model::{PathKind, Report, StageRow};
 use super::super::stakeholder_md::{Section, StageTimingRow, TopKernelRow};
 use super::super::{KernelSum, in_part};
-use crate::operators::OperatorRow;
 use crate::roofline::bound;
 use crate::roofline::class::class_of;
+use stage2_model::{OperatorRow, PathKind, Report, StageRow};
 
 /// Operators and kernels that are shown.
 const TOP: usize = 10;

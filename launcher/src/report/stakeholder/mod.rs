@@ -8,10 +8,9 @@ mod run;
 pub(super) use run::class_shares;
 
 use super::insight::Shown;
-use super::model::{Report, WorkloadEnd};
 use super::operators_md::operators_md;
 use super::stakeholder_md::Stakeholder;
-use crate::operators::Operators;
+use stage2_model::{Operators, Report, WorkloadEnd};
 
 /// Kinds of inferred steps that are shown.
 const STEPS: usize = 8;

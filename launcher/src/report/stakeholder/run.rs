@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::super::in_part;
 use super::super::insight::Shown;
-use super::super::model::{DeviceRow, Fact, ModelUse, Origin, Report};
 use super::super::ranks_md;
 use super::super::stakeholder_md::{AggregateRow, Section};
 use crate::operators::stage1::{MeanStd, Stage1Aggregates};
 use crate::roofline::class::{KernelClass, class_of};
+use stage2_model::{DeviceRow, Fact, ModelUse, Origin, Report};
 
 pub(super) fn environment(report: &Report) -> Section<Fact> {
     let fact = |key: &str, value: String| Fact { key: key.to_owned(), value };

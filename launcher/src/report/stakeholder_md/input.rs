@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::Finding;
-use crate::operators::{Absence, OperatorRow};
-use crate::report::model::{Fact, Verdict};
+use stage2_model::{Absence, Fact, Finding, OperatorRow, Verdict};
 
 /// Everything on the page. Names may be of foreign origin: the page escapes them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

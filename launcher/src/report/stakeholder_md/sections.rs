@@ -1,6 +1,5 @@
 //! Sections -> their headings and tables, or the reason for having none.
 
-use super::super::numbers::{ABSENT, count, ms3, ms6, or_absent, percent1};
 use super::super::operators_md::none;
 use super::super::steps::TITLE as STEPS_TITLE;
 use super::super::table::Align::{self, Left, Right};
@@ -9,11 +8,9 @@ use super::values::{NAME_LIMIT, decimal, sentence, share_of_peak, text};
 use super::{
     AggregateRow, CostRow, MfuRow, Recommendation, Section, StageTimingRow, Takeaway, TopKernelRow,
 };
-use crate::finding::{Finding, Severity};
-use crate::operators::{Absence, OperatorRow};
-use crate::report::model::Fact;
-use stage2_text::shorten_kernel;
-use stage2_text::{code, shorten, visible};
+use stage2_model::{Absence, Fact, Finding, OperatorRow, Severity};
+use stage2_text::numbers::{ABSENT, count, ms3, ms6, or_absent, percent1};
+use stage2_text::{code, shorten, shorten_kernel, visible};
 
 /// Rows of a table; metrics.json has them all.
 const ROWS: usize = 40;

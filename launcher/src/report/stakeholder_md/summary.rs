@@ -1,10 +1,9 @@
 //! Takeaways -> the three to five sentences at the top.
 
-use super::super::numbers::{count, ms3, percent1};
 use super::values::{NAME_LIMIT, sentence};
 use super::{Section, StageTimingRow, Stakeholder, TopKernelRow};
-use stage2_text::shorten_kernel;
-use stage2_text::{code_in_text, shorten, visible};
+use stage2_text::numbers::{count, ms3, percent1};
+use stage2_text::{code_in_text, shorten, shorten_kernel, visible};
 
 /// Sentences at the most.
 const MOST: usize = 5;

@@ -7,9 +7,7 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag};
 
 use super::*;
-use crate::finding::{Finding, Severity};
-use crate::operators::OperatorRow;
-use crate::report::model::{Fact, Status, Verdict};
+use stage2_model::{Fact, Finding, OperatorRow, Severity, Status, Verdict};
 
 const SECTIONS: [&str; 10] = [
     "Environment",

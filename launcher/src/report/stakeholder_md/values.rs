@@ -1,6 +1,6 @@
 //! Numbers and foreign text -> what stands in a cell of the page.
 
-use super::super::numbers::ABSENT;
+use stage2_text::numbers::ABSENT;
 use stage2_text::{plain, shorten, visible};
 
 /// Characters of a text in a cell.

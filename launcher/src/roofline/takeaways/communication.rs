@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Takeaway;
-use super::rule::{COMMUNICATION_PERCENT, Rule};
 use super::rules::Speaker;
 use crate::roofline::class::KernelClass;
+use stage2_model::Takeaway;
+use stage2_model::rule::{COMMUNICATION_PERCENT, Rule};
 
 /// How much of a stage's communication was waiting for other ranks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,15 +4,12 @@
 //! is concerned, and the same facts always give the same words.
 
 mod communication;
-pub mod rule;
 mod rules;
 
-use serde::{Deserialize, Serialize};
+use stage2_model::{Bound, Takeaway};
 
-use super::bound::Bound;
 use super::class::KernelClass;
 pub use communication::WaitingFacts;
-pub use rule::Rule;
 
 /// What is known of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,21 +90,6 @@ pub struct KernelFacts {
     pub attainable_share: Option<f64>,
     /// Warps resident on average, percent of the most.
     pub achieved_occupancy_percent: Option<f64>,
-}
-
-/// One thing that the numbers say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Takeaway {
-    /// The rule that says it.
-    pub rule: Rule,
-    /// The stage that it is about.
-    pub stage: Option<String>,
-    /// What it says, with the numbers.
-    pub text: String,
-    /// What to do.
-    pub recommendation: Option<String>,
-    /// Part of the sum of all stages' windows that is concerned, percent.
-    pub concerns_percent: Option<f64>,
 }
 
 /// Everything that the facts say: first what they cannot be trusted for, then what concerns the

@@ -1,9 +1,11 @@
 //! The facts of a run or a stage -> what each rule says about them, with the numbers.
 
-use super::rule::*;
-use super::{Facts, KernelFacts, StageFacts, Takeaway};
-use crate::roofline::bound::{Bound, RATE_SHARE_MOST};
+use super::Facts;
+use super::KernelFacts;
+use super::StageFacts;
 use crate::roofline::class::KernelClass;
+use stage2_model::rule::*;
+use stage2_model::{Bound, RATE_SHARE_MOST, Takeaway};
 
 /// What concerns the run as a whole.
 pub(super) fn of_run(facts: &Facts) -> Vec<Takeaway> {

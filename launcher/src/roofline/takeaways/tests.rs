@@ -1,4 +1,5 @@
 use super::*;
+use stage2_model::Rule;
 
 /// The example of an eager decode: short kernels, the GPU mostly idle.
 fn eager_decode() -> StageFacts {

@@ -19,10 +19,10 @@ mod work;
 use std::path::Path;
 
 use super::domains::Domains;
-use crate::finding::{Finding, Severity};
 use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
 use processes::Processes;
+use stage2_model::{Finding, Severity};
 use walk::{Stopped, Walk, Walked};
 use work::Work;
 

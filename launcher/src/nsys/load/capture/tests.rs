@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use rusqlite::Connection;
+use stage2_model::{PathKind, Report, RunInfo};
 use stage2_stats::Histogram;
 
 use super::random_tests::Numbers;
 use super::*;
 use crate::merge::merge;
-use crate::report::model::{PathKind, Report, RunInfo};
 
 const SCHEMA: &str = "
     CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
@@ -74,7 +74,7 @@ pub(super) fn report(sql: &str) -> Report {
 
 /// Instances and kernels of each path.
 pub(super) fn by_path(report: &Report) -> BTreeMap<String, (u64, u64)> {
-    let row = |row: &crate::report::model::PathRow| {
+    let row = |row: &stage2_model::PathRow| {
         let counts = (row.instances.unwrap_or(0), row.kernels_exclusive.unwrap_or(0));
         (row.path.clone(), counts)
     };
@@ -187,7 +187,7 @@ fn ranges_of_libraries_are_no_stages_however_they_nest() {
         ]
         .map(|(path, counts)| (path.to_owned(), counts)),
         |report: &Report| {
-            let row = |row: &crate::report::model::StageRow| {
+            let row = |row: &stage2_model::StageRow| {
                 (row.stage.clone(), row.host_total_ns, row.gpu_window_ns, row.kernels)
             };
             report.stages.iter().map(row).collect::<Vec<_>>()

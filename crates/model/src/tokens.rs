@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::figure::Absent;
+use crate::Absent;
 
 /// Tokens of one generation: a prefill and the decode steps after it. All generations are alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

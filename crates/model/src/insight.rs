@@ -2,11 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::mfu::Utilisation;
-use crate::model::tokens::TokenCounts;
-use crate::operators::Operators;
-use crate::roofline::hardware::Peaks;
-use crate::roofline::takeaways::Takeaway;
+use crate::{Operators, Peaks, Takeaway, TokenCounts, Utilisation};
 
 /// What follows from the rows; fields of the report itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ pub struct PassCosts {
 
 impl PassCosts {
     /// What to do to have untraced times, after a full stop; empty where a baseline pass was tried.
-    pub(crate) fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> &'static str {
         match self.passes.iter().any(|pass| pass.pass == "baseline") {
             true => "",
             false => ". Run with run.baseline=true to have them",

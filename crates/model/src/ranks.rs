@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::operation::Operation;
+use crate::Operation;
 
 /// A traced process and its place in the job. Null: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -83,7 +83,7 @@ pub enum Rule {
 
 impl Rule {
     /// Whether it is about how far the other takeaways can be trusted.
-    pub(super) fn is_caveat(self) -> bool {
+    pub fn is_caveat(self) -> bool {
         matches!(self, Rule::Simulated | Rule::Incomplete)
     }
 

@@ -47,7 +47,7 @@ impl Finding {
     }
 
     /// As an item of a list in Markdown.
-    pub(crate) fn item(&self) -> String {
+    pub fn item(&self) -> String {
         let severity = match self.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",

@@ -3,37 +3,15 @@
 //! Every name of a number says its unit; absent is null, never zero. Names of foreign origin are
 //! held as visible text (see [`stage2_text::text`]): safe to print, not yet escaped for a format.
 
-mod costs;
-mod coverage;
-mod empty;
-mod insight;
-mod ranks;
-mod rows;
-mod sources;
-mod steps;
-mod tools;
-mod workload;
-
 use serde::{Deserialize, Serialize};
 use stage2_text::KernelName;
 
-use crate::finding::Finding;
-use crate::load::META_SAMPLE;
-use crate::ncu::regions::RegionTable;
-pub use coverage::{Coverage, CoverageCounts, ProcessCoverage, Status, Verdict};
-pub use empty::{Empty, EmptyCause, EmptyReason};
-pub use insight::{Insight, ModelUse, ModelWindows};
-pub use ranks::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Ranks, UnmatchedRow};
-pub use rows::{
-    Apart, CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
-    StageDeviceRow, StageKernelRow, StageRow, Times, WarmRow,
+use crate::regions::RegionTable;
+use crate::{
+    CaptureRow, Coverage, DeviceRow, Finding, GraphRow, InferredSteps, Insight, KernelRow,
+    META_SAMPLE, MemoryRow, ModelWindows, NsysSection, Origin, PassCosts, PathRow, PeakRates,
+    ProcessRow, Ranks, StageKernelRow, StageRow, WorkloadEnd,
 };
-
-pub use costs::{PassCosts, PassDuration, StageCost};
-pub use sources::{Origin, Sources};
-pub use steps::{Before, InferredStepRow, InferredSteps, Resemblance};
-pub use tools::{CounterRow, NsysCapture, NsysRangeRow, NsysSection, PeakRates, RuleRow};
-pub use workload::{EndedBy, WorkloadEnd};
 
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.report";

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bundle::WorkloadExit;
+use crate::WorkloadExit;
 
 /// A workload that ended early: the report is of what it did until then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

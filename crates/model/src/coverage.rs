@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::Empty;
-use crate::load::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
+use crate::{Empty, FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
 
 /// Coverage of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -3,11 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ncu::load::Flops;
-use crate::nsys::load::{Counts, Source};
-use crate::nsys::reconcile::Reconciliation;
-use crate::roofline::bound::Roofline;
-use crate::roofline::hardware::Peaks;
+use crate::nsys::{Counts, Source};
+use crate::{Flops, Peaks, Reconciliation, Roofline};
 
 /// What ncu measured of a kernel row. Percentages are of the hardware's peak; null: not measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
