@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::env::PROBE_GPU;
-use crate::operators::Annotation;
 use crate::terminal::Verbosity;
 pub(crate) use hints::{is_setting, no_setting};
+use stage2_analysis::operators::Annotation;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,12 +1,13 @@
 //! How the workload ended, what the reports cover and which passes are required -> the exit status.
 
-use crate::bundle::{PassRecord, PassStatus};
+use crate::bundle::PassRecord;
 use crate::cli::{FailOn, Options, RequiredPass};
 use crate::plan::Plan;
 use crate::report::Outcome;
 use crate::run::EXIT_NO_RESULT;
 use crate::terminal::Terminal;
 use crate::workload;
+use stage2_model::PassStatus;
 use stage2_model::{Finding, Severity, Status};
 
 /// What the user takes for a result.

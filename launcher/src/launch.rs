@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord, Tool};
 use crate::captures::take_in;
-use crate::claims;
 use crate::cli::{self, Options};
-use crate::config::{self, Composed, Config, Node, Origin, Value};
+use crate::config::{self, Composed, Config};
 use crate::dry_run;
 use crate::env::{self, GpuFacts};
 use crate::exit::Rules;
 use crate::failure::Failure;
-use crate::operators::stage1;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
 use crate::report;
 use crate::run::{self, Library, Signals, System};
 use crate::terminal::{Terminal, print};
 use crate::workload;
+use stage2_analysis::claims;
+use stage2_analysis::operators::stage1;
+use stage2_hydra::{Node, Origin, Value};
 use stage2_model::{Finding, Severity};
 
 /// Stands for the folder of the run until that is chosen.

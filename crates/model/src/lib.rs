@@ -15,6 +15,7 @@ mod insight;
 pub mod nsys;
 mod operation;
 mod operators;
+mod pass;
 mod peaks;
 mod precision;
 mod ranks;
@@ -43,11 +44,14 @@ pub use flops::Flops;
 pub use insight::{Insight, ModelUse, ModelWindows};
 pub use operation::Operation;
 pub use operators::{Absence, OperatorCoverage, OperatorRow, Operators, StageOperatorRow};
+pub use pass::{PassStatus, RunState};
 pub use peaks::{DenseTflops, Peaks};
 pub use precision::{Dtype, Precision};
 pub use ranks::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Ranks, UnmatchedRow};
 pub use reconciliation::{Belief, KernelSides, Reconciliation, Sides};
-pub use report::{Definition, Fact, PassInfo, Report, RunInfo, SCHEMA, SCHEMA_VERSION};
+pub use report::{
+    COULD_NOT_ASK, Definition, Fact, PassInfo, Report, RunInfo, SCHEMA, SCHEMA_VERSION,
+};
 pub use roofline::{Bound, RATE_SHARE_MOST, Roofline};
 pub use rows::{
     Apart, CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use stage2_text::numbers::{count, ms3};
+
 use crate::Operation;
 
 /// A traced process and its place in the job. Null: not known.
@@ -160,4 +162,21 @@ pub struct LateRow {
     pub late_typical_collectives: u64,
     /// The latest, ns.
     pub late_max_ns: u64,
+}
+
+impl LateRow {
+    /// Who is late, in a sentence without its end.
+    pub fn sentence(&self) -> String {
+        format!(
+            "{} arrives last at {} of {} collectives; {} of these delays are typically {} ms (longest \
+             {} ms, {} ms in all)",
+            self.who,
+            count(self.late_collectives),
+            count(self.collectives),
+            count(self.late_typical_collectives),
+            ms3(self.late_typical_ns),
+            ms3(self.late_max_ns),
+            ms3(self.late_total_ns),
+        )
+    }
 }

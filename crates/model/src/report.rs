@@ -13,6 +13,8 @@ use crate::{
     ProcessRow, Ranks, StageKernelRow, StageRow, WorkloadEnd,
 };
 
+/// How a [`Fact`] begins that says why the GPU driver gave none.
+pub const COULD_NOT_ASK: &str = "the CUDA driver could not be asked";
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.report";
 /// Version of the model: grows when a field changes its meaning or goes away.

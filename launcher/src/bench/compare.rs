@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::measure::{Configuration, Run, StageTime};
 use super::{RANGES_ONLY, Times};
-use crate::load::stats::median;
+use stage2_analysis::load::stats::median;
 use stage2_model::{Finding, WorkloadExit};
 
 /// Version of the format of `bench.json`.

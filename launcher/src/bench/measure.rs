@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use crate::load::libraries::LibraryDomains;
-use crate::load::spool::load_folder_with;
-use crate::merge::merge;
-use crate::nsys::load::sqlite;
 use crate::plan::{NSYS_BASE, Pass};
 use crate::run::Ran;
+use stage2_analysis::join::join;
+use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::spool::load_folder_with;
+use stage2_analysis::nsys::load::sqlite;
 use stage2_model::{Finding, PathKind, RunInfo, Severity, WorkloadExit};
 use stage2_text::visible_path;
 
@@ -89,7 +89,7 @@ pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> Result<Record
     if pass.profiler.is_some() {
         let path = folder.join(format!("{NSYS_BASE}.sqlite"));
         let tables = sqlite::load_with(&path, libraries).map_err(|finding| finding.to_string())?;
-        let time = |range: &crate::nsys::load::Range| {
+        let time = |range: &stage2_analysis::nsys::load::Range| {
             let only = range.host_total_ns.filter(|_| range.instances == Some(1));
             let domain = range.domain.as_ref().map_or_else(String::new, |d| format!("@{d}"));
             Some(StageTime {

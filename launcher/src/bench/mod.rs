@@ -20,13 +20,13 @@ use crate::cli::Options;
 use crate::config::{self, Composed};
 use crate::failure::Failure;
 use crate::launch::Job;
-use crate::load::libraries::LibraryDomains;
 use crate::plan::{self, Pass, Plan};
 use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, run_alone};
 use crate::terminal::{Terminal, print};
 use crate::workload;
 use compare::Results;
 use measure::{Configuration, Recorded, Run};
+use stage2_analysis::load::libraries::LibraryDomains;
 use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// Name of the configuration that all others are held against.

@@ -2,7 +2,7 @@
 
 use super::compare::{Results, Row};
 use super::{AGAIN, RANGES_ONLY};
-use crate::merge::overhead::{LIMIT, lighter};
+use stage2_analysis::join::overhead::{LIMIT, lighter};
 use stage2_model::{Finding, Severity};
 use stage2_text::numbers::ratio3;
 

@@ -14,7 +14,7 @@ use flate2::write::GzEncoder;
 use super::{
     BASELINE_DIR, COLLECTOR_DIR, NSYS_DIR, RUN_JSON, RunRecord, stream_whole, write_whole,
 };
-use crate::files;
+use stage2_analysis::files;
 
 /// Smaller files are left: there is little to gain.
 const LEAST_BYTES: u64 = 64 << 10;

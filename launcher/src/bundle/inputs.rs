@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::config::hydra_key;
-use crate::files;
 use crate::report::WorkloadFacts;
+use stage2_analysis::files;
+use stage2_hydra::hydra_key;
 
 /// Contents of `inputs.yaml`.
 #[derive(Clone, Debug, Serialize)]

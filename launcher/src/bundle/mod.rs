@@ -16,24 +16,17 @@ pub(crate) use folder::{RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use retention::{Keep, Room, make_room, too_big};
 pub(crate) use run_record::now;
-pub use run_record::{PassRecord, PassStatus, RUN_JSON, RunRecord, RunState, SCHEMA, Tool};
+pub use run_record::{PassRecord, RUN_JSON, RunRecord, SCHEMA, Tool};
 
-use crate::config::{Node, yaml_with_origins};
+use crate::config::yaml_with_origins;
 use crate::env::Environment;
 use crate::failure::Failure;
-use crate::files;
 use crate::report::Outcome;
+use stage2_analysis::files;
+pub use stage2_analysis::layout::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR};
+use stage2_hydra::Node;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible;
-
-/// Folder of the collector's spools in the bundle.
-pub const COLLECTOR_DIR: &str = "collector";
-/// Folder of the spools of the baseline pass.
-pub const BASELINE_DIR: &str = "baseline";
-/// Folder of what Nsight Systems wrote.
-pub const NSYS_DIR: &str = "nsys";
-/// Folder of what Nsight Compute wrote.
-pub const NCU_DIR: &str = "ncu";
 
 /// File of the composed configuration.
 const CONFIG_YAML: &str = "config.yaml";

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use crate::files;
+use stage2_analysis::files;
 
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";
@@ -67,21 +67,6 @@ pub struct RunRecord {
     pub files: Vec<String>,
 }
 
-/// How far a run came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RunState {
-    /// Its passes run, or stage2-launch was killed during one.
-    Running,
-    /// Its passes are over; the reports are being written, or that was cut off.
-    Reporting,
-    /// It ended in order, and so does this record.
-    Closed,
-    /// An older version wrote the record, which does not say.
-    #[default]
-    Unknown,
-}
-
 /// One pass over the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassRecord {
@@ -115,36 +100,6 @@ pub struct PassRecord {
     /// Why the program of the workload did not load the collector; none: it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<String>,
-}
-
-/// How far a pass came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PassStatus {
-    /// It is still to come.
-    Planned,
-    /// It runs, or was killed together with stage2-launch.
-    Running,
-    /// Its workload ended with status 0, and what was measured was kept.
-    Ok,
-    /// Its workload ended with another status or by a signal. What was measured until then was kept.
-    WorkloadFailed,
-    /// The time limit ended its workload. What was measured until then was kept.
-    TimedOut,
-    /// Its workload did not go on after a signal that stage2-launch handed on.
-    Interrupted,
-    /// It could not be started, or left nothing.
-    Failed,
-    /// It was left out.
-    Skipped,
-}
-
-impl PassStatus {
-    /// Whether the pass ran and kept what it measured, however its workload ended.
-    pub(crate) fn has_data(self) -> bool {
-        use PassStatus::{Interrupted, Ok, TimedOut, WorkloadFailed};
-        matches!(self, Ok | WorkloadFailed | TimedOut | Interrupted)
-    }
 }
 
 /// A tool that took part.

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{
-    Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, PassStatus, Provenance,
-    RunFolder, RunRecord,
+    Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, Provenance, RunFolder, RunRecord,
 };
 use crate::cli::Options;
 use crate::config::{self, ConfigError};
@@ -18,6 +17,7 @@ use crate::launch::{list_files, request, tell};
 use crate::report;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
+use stage2_model::PassStatus;
 use stage2_model::{Finding, Severity};
 use take_in::{Kind, TakeIn};
 

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::files;
-use crate::ncu::load::folder::report_name;
-use crate::nsys::load::folder::capture_name;
+use stage2_analysis::files;
+use stage2_analysis::ncu::load::folder::report_name;
+use stage2_analysis::nsys::load::folder::capture_name;
 use stage2_model::{Finding, Severity};
 
 /// What made the files.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::error::most_like;
-use super::node::Origin;
+use stage2_hydra::Origin;
 
 /// Keys of Hydra workloads, and what is below them: those of ours that look alike stand elsewhere.
 const OF_WORKLOADS: &[&str] = &[

@@ -10,12 +10,12 @@ use super::advice::earlier_of_reports;
 use super::compose::{Applied, SYNONYMS, apply, check_keys, skeleton, typed, valid_keys};
 use super::defaults::{chooses_preset, merge_presets};
 use super::error::ConfigError;
-use super::grammar::Override;
 use super::interpolate::resolve;
-use super::node::{Node, Origin, Value};
 use super::presets::Presets;
 use super::resolvers::Moment;
 use super::{Request, compose};
+use stage2_hydra::Override;
+use stage2_hydra::{Node, Origin, Value};
 
 /// Name of the file in messages.
 const FILE: &str = "config.yaml";

@@ -9,12 +9,12 @@ use stage2_text::visible_path;
 use super::advice::{advice, for_map};
 use super::defaults::merge_presets;
 use super::error::ConfigError;
-use super::grammar::{Action, Override};
 use super::interpolate::{resolve, resolve_key};
-use super::node::{Node, Origin, Value, join_key};
 use super::presets::Presets;
 use super::resolvers::Moment;
 use super::schema::Config;
+use stage2_hydra::{Action, Override};
+use stage2_hydra::{Node, Origin, Value, join_key};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]

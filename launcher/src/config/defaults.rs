@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::advice::{advice, earlier_preset};
 use super::error::ConfigError;
-use super::grammar::{Action, Override};
-use super::node::{Node, Origin, Value};
 use super::presets::{Preset, Presets};
+use stage2_hydra::{Action, Override};
+use stage2_hydra::{Node, Origin, Value};
 
 /// One line of a `defaults` list.
 #[derive(Clone, Debug)]

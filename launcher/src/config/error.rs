@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use stage2_hydra::GrammarError;
+
 use super::advice::Advice;
-use super::node::Origin;
+use stage2_hydra::Origin;
 
 /// A configuration that cannot be used. All of these end the program with status 2.
 #[derive(Debug, thiserror::Error)]
@@ -134,6 +136,13 @@ pub(crate) fn most_like<'a>(
         })
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate.to_owned())
+}
+
+impl From<GrammarError> for ConfigError {
+    fn from(error: GrammarError) -> ConfigError {
+        let GrammarError { word, at, what } = error;
+        ConfigError::Grammar { word, at, what }
+    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use super::error::{ConfigError, most_like};
-use super::node::{Node, Origin, Value, join_key};
 use super::resolvers::Moment;
+use stage2_hydra::{Node, Origin, Value, join_key};
 
 /// A chain of references longer than this goes in circles.
 const MAX_CHAIN: usize = 16;

@@ -13,22 +13,17 @@ mod again;
 mod compose;
 mod defaults;
 mod error;
-mod grammar;
 mod interpolate;
-mod node;
 mod presets;
 mod print;
 mod resolvers;
 mod schema;
-mod value;
 
 pub use advice::Advice;
 pub(crate) use again::recompose;
 pub(crate) use compose::built_in;
 pub use compose::{Composed, Request, compose};
 pub use error::ConfigError;
-pub(crate) use grammar::{Action, Override, hydra_key};
-pub use node::{Node, Origin, Value};
 pub(crate) use print::with_origins as yaml_with_origins;
 pub use schema::*;
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::{ConfigError, most_like, nearest};
-use super::node::{Node, Origin, Value};
+use stage2_hydra::{Node, Origin, Value};
 use stage2_presets::FILES;
 
-use crate::files;
+use stage2_analysis::files;
 
 /// Larger files are no presets.
 const LIMIT_BYTES: u64 = 16 << 20;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::node::{Node, Value};
+use stage2_hydra::{Node, Value};
 
 /// YAML with the origin of each value behind it.
 pub(crate) fn with_origins(tree: &Node) -> String {
@@ -103,7 +103,7 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::node::Origin;
+    use stage2_hydra::Origin;
 
     #[test]
     fn what_is_printed_is_read_back() {

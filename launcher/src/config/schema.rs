@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::model::preset::ModelPreset;
 use crate::ncu::config::Ncu;
 use crate::nsys::config::Nsys;
-use crate::operators::{OperatorSettings, Stage1Settings};
-use crate::roofline::hardware::Hardware;
+use stage2_analysis::llm::preset::ModelPreset;
+use stage2_analysis::operators::{OperatorSettings, Stage1Settings};
+use stage2_analysis::roofline::hardware::Hardware;
 use stage2_model::TokenCounts;
 
 /// All settings of a run.

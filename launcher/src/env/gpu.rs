@@ -3,6 +3,7 @@
 //! A broken or hanging driver then costs a time limit, and not the run; and stage2-launch itself
 //! never holds a CUDA context while the workload is measured.
 
+use stage2_model::COULD_NOT_ASK;
 use std::process::Command;
 use std::time::Duration;
 
@@ -57,9 +58,6 @@ pub(crate) const SUBCOMMAND: &str = "probe-gpu";
 
 /// Starting CUDA on a machine with eight GPUs and no persistence daemon takes several seconds.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// The start of [`GpuFacts::absent`] if the driver could not be queried: a GPU may be there.
-pub(crate) const COULD_NOT_ASK: &str = "the CUDA driver could not be asked";
 
 /// Asks the driver; never fails, but may know nothing.
 pub(crate) fn probe() -> GpuFacts {

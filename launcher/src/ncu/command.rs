@@ -12,9 +12,9 @@ use std::time::Duration;
 use super::available::{Available, known_metrics, known_sections};
 use super::config::{CacheControl, GraphProfiling, Ncu, NcuCli, ReplayMode};
 use super::expression;
-use super::nvtx::Label;
 use super::select::Selection;
 use super::version::NcuVersion;
+use stage2_analysis::ncu::nvtx::Label;
 use stage2_model::{Finding, Severity};
 
 /// Metrics that fit in one pass on every GPU since sm_80, for kernels that must not be replayed.

@@ -3,13 +3,11 @@
 //! Fields mirror the presets in `conf/profiling/ncu/`, which hold the defaults; the keys under
 //! `ncu_cli` are the flags of `ncu`, with underscores.
 
-mod words;
-
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use words::{one_or_many, words};
+use stage2_hydra::{one_or_many, words};
 
 use super::expression;
 
@@ -45,37 +43,6 @@ pub struct Ncu {
     pub regions: Regions,
     /// Flags of ncu.
     pub ncu_cli: NcuCli,
-}
-
-/// NVTX ranges that get a table each.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Regions {
-    /// Globs of range names, or of whole paths (`prefill/*`); empty: all.
-    #[serde(deserialize_with = "one_or_many")]
-    pub include: Vec<String>,
-    /// Globs of ranges that get none; wins over `include`.
-    #[serde(deserialize_with = "one_or_many")]
-    pub exclude: Vec<String>,
-    /// Whether there is a table over all processes and devices, beside one for each of them.
-    pub aggregate: bool,
-    /// In the range replay modes, how many instances of a range are profiled; none: all of them.
-    pub launch_count: Option<NonZeroU64>,
-    /// In the range replay modes, how many regions are measured at most, in a run of the workload
-    /// each: those with the most GPU time.
-    pub most: NonZeroU64,
-}
-
-impl Default for Regions {
-    fn default() -> Regions {
-        Regions {
-            include: Vec::new(),
-            exclude: Vec::new(),
-            aggregate: true,
-            launch_count: None,
-            most: NonZeroU64::MIN.saturating_add(15),
-        }
-    }
 }
 
 /// Flags of ncu, one to one.

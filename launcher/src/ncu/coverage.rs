@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use stage2_model::{Finding, Severity};
 use stage2_text as text;
 
-use super::load::Tables;
 use super::select::{Chosen, Shape};
+use stage2_analysis::ncu::load::Tables;
 
 /// What is missing of the kernels that were chosen; nothing where all of them were profiled.
 ///
@@ -54,7 +54,7 @@ pub fn missing(chosen: &[Chosen], tables: &Tables) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ncu::load::{KernelCounters, Key};
+    use stage2_analysis::ncu::load::{KernelCounters, Key};
 
     const ONE: Shape = ([1, 1, 1], [32, 1, 1]);
     const TWO: Shape = ([2, 1, 1], [32, 1, 1]);

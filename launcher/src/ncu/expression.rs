@@ -11,7 +11,7 @@
 
 mod together;
 
-use super::nvtx::Label;
+use stage2_analysis::ncu::nvtx::Label;
 pub use together::{alike, together};
 
 /// What has a meaning in an expression of ncu.

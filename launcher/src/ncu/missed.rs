@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
-use super::nvtx::{self, Label};
 use super::regions::RangeTime;
+use stage2_analysis::ncu::nvtx::{self, Label};
 use stage2_model::{Finding, Severity};
 
 /// Expressions that are explained, and ranges that are named.

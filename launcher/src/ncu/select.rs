@@ -12,8 +12,8 @@ use stage2_text::kernel_name;
 use wildmatch::WildMatch;
 
 use super::config::Ncu;
-use super::nvtx::Label;
-use crate::load::communication::is_communication;
+use stage2_analysis::load::communication::is_communication;
+use stage2_analysis::ncu::nvtx::Label;
 
 /// Length of the longest expression, in bytes. Linux takes 128 KiB in one argument; the rest is left
 /// to what a user adds and to expression engines that grow with it.

@@ -10,10 +10,8 @@
 pub mod command;
 pub mod config;
 pub mod expression;
-pub mod load;
 mod messages;
 pub mod outcome;
-pub mod reconcile;
 pub mod scrub;
 pub mod unopened;
 pub mod version;

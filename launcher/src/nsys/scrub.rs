@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::load::database::check_header;
+use stage2_analysis::nsys::load::database::check_header;
 use stage2_model::{Finding, Severity};
 
 /// Goes beside every report: what is in it.

@@ -2,7 +2,7 @@
 
 use super::collect::{self, limits, workload_of_pass};
 use super::{Capture, Pass, Plan, Request, nsys};
-use crate::operators::hook::{self, HOOK_DIR};
+use crate::hook::{self, HOOK_DIR};
 
 /// Folder and name of the pass without any library of ours.
 const UNTRACED: &str = "untraced";

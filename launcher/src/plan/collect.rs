@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use super::{Capture, DOORS, Limits, Link, Pass, Request};
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR};
-use crate::config::{Collector, Config, hydra_key};
+use crate::config::{Collector, Config};
 use crate::workload::Loading;
+use stage2_hydra::hydra_key;
 use stage2_model::{Finding, Severity};
 
 /// Where a Hydra app writes; the presets give each pass a folder of its own.

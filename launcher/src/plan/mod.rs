@@ -22,7 +22,7 @@ pub(crate) use show::{quote, show};
 pub(crate) use tool::{Given, Kind, Profiler, Step};
 
 use crate::config::{Config, Mode};
-use crate::operators::hook::{self, HOOK_DIR, Hook};
+use crate::hook::{self, HOOK_DIR, Hook};
 use crate::workload::Loading;
 use stage2_model::{Finding, Severity};
 

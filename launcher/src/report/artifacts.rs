@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::table::Align::{Left, Right};
 use super::table::Table;
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR, sizes, write_whole};
-use crate::files;
+use stage2_analysis::files;
 use stage2_text::numbers::count;
 use stage2_text::{code, shorten, visible};
 

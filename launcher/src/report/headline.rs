@@ -31,9 +31,8 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
         lines.push(format!("ranks: {}", ranks_md::seen(report)));
     }
     let late = report.ranks.late.iter().take(LATE);
-    lines.extend(
-        late.map(|row| format!("{}: {}", shorten(&row.stage, NAME_LIMIT), ranks_md::late(row))),
-    );
+    lines
+        .extend(late.map(|row| format!("{}: {}", shorten(&row.stage, NAME_LIMIT), row.sentence())));
     // Counts of a sample are scaled to all instances; busy time is that of the recorded ones.
     let of = if report.is_sampled() { " in the sample" } else { "" };
     lines.extend(stages().take(STAGES).map(|row| stage(row, of)));

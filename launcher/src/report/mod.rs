@@ -4,9 +4,6 @@
 pub(crate) mod artifacts;
 mod first_screen;
 mod headline;
-mod in_part;
-mod inputs;
-mod insight;
 mod kernels_csv;
 mod kernels_md;
 pub mod operators_md;
@@ -18,7 +15,6 @@ mod stakeholder;
 pub mod stakeholder_md;
 mod steps;
 pub(crate) mod table;
-mod workload_end;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -26,25 +22,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use stage2_analysis::insight::Shown;
+use stage2_analysis::load::stats::mean;
+use stage2_analysis::{Analysis, WorkloadFacts, analyse};
+use stage2_model::{DeviceRow, Finding, ProcessRow, Report, Status, Times};
 
-use stage2_model::{DeviceRow, Fact, Finding, Origin, ProcessRow, Report, Status, Times};
-use stage2_text::visible;
-
-use crate::bundle::{BASELINE_DIR, NCU_DIR, NSYS_DIR, stream_whole};
-use crate::claims::Workload;
-use crate::load::Capture;
-use crate::load::libraries::LibraryDomains;
-use crate::load::spool::load_folder_with;
-use crate::load::stats::mean;
-use crate::merge::{self, counters, empty, fallback, merge, overhead, passes, same_name, timeline};
-use crate::roofline::hardware::{self, Catalogue, Hardware};
-use crate::{ncu, nsys};
-use insight::Shown;
-
-/// Folder of the spools in a run's folder.
-const COLLECTOR: &str = "collector";
-/// Name of the pass that writes them.
-const COLLECT: &str = "collect";
+use crate::bundle::stream_whole;
 
 /// What the reports of a bundle say in short.
 #[derive(Clone, Debug)]
@@ -73,19 +56,8 @@ pub struct Outcome {
     pub workload: WorkloadFacts,
 }
 
-/// What the configuration that a workload left in the bundle says. Empty: it left none.
-#[derive(Clone, Debug, Default)]
-pub struct WorkloadFacts {
-    /// Name of its model.
-    pub model: Option<String>,
-    /// The list of inputs that it reads, and the key that names it.
-    pub manifest: Option<(&'static str, PathBuf)>,
-    /// Keys that say what ran, and their values.
-    pub configured: BTreeMap<String, String>,
-}
-
-/// Reads `RUN_DIR/{run.json,env.json,config.yaml,{collector,baseline}/*.s2t}` and writes the reports. What is
-/// absent or damaged costs its own part of them, and a finding says so.
+/// Analyses a run's folder and writes the reports into it. What is absent or damaged costs its own
+/// part of them, and a finding says so.
 ///
 /// # Errors
 /// A folder that is not there, or that cannot be written.
@@ -94,54 +66,14 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         .with_context(|| format!("{} cannot be read; name the folder of a run", run_dir.display()))?
         .is_dir();
     anyhow::ensure!(is_folder, "{} is no folder; name the folder of a run", run_dir.display());
-    let mut inputs = inputs::read_inputs(run_dir);
-    let workload = Workload::read(run_dir, &mut inputs.findings);
-    let facts = workload.facts();
-    inputs.run.environment.extend(facts.iter().map(|(key, value)| Fact {
-        key: format!("workload.{key}"),
-        value: visible(value.as_bytes()),
-    }));
-    // Of captures that were taken elsewhere, some have none of the collector's.
-    let passes = &inputs.run.passes;
-    let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
-    let load = |folder: &Path| load_folder_with(folder, &inputs.libraries);
-    let capture = if collected { load(&run_dir.join(COLLECTOR)) } else { Capture::default() };
-    let mut report = merge(capture, inputs.run, inputs.findings);
-    if inputs.simulated {
-        report.mark_simulated();
-    }
-    let nvtx_package = inputs.nvtx_package.as_deref();
-    let known = (&inputs.hardware, &inputs.libraries, nvtx_package);
-    let mut read = add_tools(&mut report, run_dir, known);
-    regions::add(&mut report, run_dir, &inputs.config);
-    read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
-    read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
-    empty::explain(&mut report, collected);
-    workload_end::explain(&mut report);
-    let baseline = run_dir.join(BASELINE_DIR);
-    let baseline = baseline.is_dir().then(|| load(&baseline));
-    let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
-    passes::add(&mut report, baseline, wanted);
-    merge::steps::explain(&mut report);
-    let context = insight::Context {
-        run_dir,
-        config: &inputs.config,
-        workload: &workload,
-        argv: &inputs.argv,
-    };
-    let shown = insight::add(&mut report, &context);
-    overhead::explain(&mut report);
-    let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
+    let Analysis { report, top_n, shown, read, workload } = analyse(run_dir);
+    let files = write_files(&report, top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),
         coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
         status: report.coverage.verdict.status,
         tools: tools(&report),
-        workload: WorkloadFacts {
-            model: workload.model(),
-            manifest: workload.manifest(),
-            configured: facts,
-        },
+        workload,
         processes: report.processes,
         devices: report.devices,
         findings: report.findings,
@@ -149,45 +81,6 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         simulated: report.simulated,
         files,
     })
-}
-
-/// What ncu and nsys measured, beside what the collector did, or instead of it; names those of which
-/// something could be read.
-fn add_tools(
-    report: &mut Report,
-    run_dir: &Path,
-    (configured, libraries, nvtx_package): (&Hardware, &LibraryDomains, Option<&str>),
-) -> Vec<&'static str> {
-    let mut findings = Vec::new();
-    let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
-    let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
-    if let Some(tables) = &mut ncu {
-        tables.leave_out(libraries);
-    }
-    // A database that is whole was read, also where nothing was recorded into it.
-    let rows = |t: &nsys::load::Tables| {
-        t.source != stage2_model::nsys::Source::Csv || !t.kernels.is_empty() || !t.ranges.is_empty()
-    };
-    let launches = ncu.as_ref().is_some_and(|tables| !tables.launches.is_empty());
-    let of_nsys = nsys.iter().any(rows).then_some(NSYS_DIR);
-    let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
-    fallback::rows(report, &nsys, ncu.as_ref(), libraries);
-    let device = report.devices.iter().find_map(|device| device.name.clone());
-    let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
-    report.peaks = resolved.peaks;
-    if report.source == Origin::Collector.label() {
-        same_name::of_nsys(report, &mut nsys);
-    }
-    if let Some(mut tables) = ncu {
-        same_name::of_ncu(report, &mut tables);
-        let peaks = report.peaks.clone();
-        counters::attach(report, &tables, peaks.as_ref());
-        // Without counters nothing is held against the peaks.
-        findings.extend(resolved.findings);
-    }
-    timeline::compare(report, &nsys, nvtx_package);
-    report.findings.extend(findings);
-    read
 }
 
 /// The versions that the captures name.

@@ -1,9 +1,9 @@
 //! Operator rows -> `operators.md`: which operators take the time, on the host and on the GPU.
 
 use super::first_screen::first_screen;
-use super::in_part;
 use super::table::Align::{Left, Right};
 use super::table::Table;
+use stage2_analysis::in_part;
 use stage2_model::{Absence, OperatorRow, Operators, Report};
 use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1};
 use stage2_text::{code, code_in_text, plain};

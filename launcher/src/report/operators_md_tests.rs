@@ -1,7 +1,7 @@
 //! The page of a run with operators, of one with too many, and of one without.
 
 use super::*;
-use crate::operators::{OperatorSettings, operators};
+use stage2_analysis::operators::{OperatorSettings, operators};
 use stage2_model::{PathRow, StageRow, Verdict};
 
 /// Prefill with an operator whose name tries to break out, and an operator in no stage.
@@ -65,7 +65,8 @@ fn rows_that_are_left_out_are_counted() {
 fn names_cannot_break_the_table() {
     let mut report = report();
     report.paths[5].name = "aten::a|b` <b>".into();
-    let pattern = crate::operators::Pattern::try_from("aten".to_owned()).expect("pattern");
+    let pattern =
+        stage2_analysis::operators::Pattern::try_from("aten".to_owned()).expect("pattern");
     let settings = OperatorSettings { pattern: Some(pattern), ..OperatorSettings::default() };
     let page = operators_md(&report, &operators(&report, &settings), 50);
     assert!(page.contains("| ``aten::a\\|b` <b>`` | 0.070 |"), "{page}");

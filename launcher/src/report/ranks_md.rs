@@ -56,21 +56,6 @@ fn gpu(device: &str) -> String {
     }
 }
 
-/// Who is late in a stage, in a sentence without its end.
-pub(super) fn late(row: &LateRow) -> String {
-    format!(
-        "{} arrives last at {} of {} collectives; {} of these delays are typically {} ms (longest \
-         {} ms, {} ms in all)",
-        row.who,
-        count(row.late_collectives),
-        count(row.collectives),
-        count(row.late_typical_collectives),
-        ms3(row.late_typical_ns),
-        ms3(row.late_max_ns),
-        ms3(row.late_total_ns),
-    )
-}
-
 /// Ranks, and their collectives.
 pub(super) fn ranks(report: &Report) -> String {
     let mut out = String::new();
@@ -88,7 +73,7 @@ pub(super) fn ranks(report: &Report) -> String {
 fn late_ranks(report: &Report) -> String {
     let mut out = String::new();
     for row in report.ranks.late.iter().take(LATE_NAMED) {
-        out.push_str(&format!("- {}: {}.\n", code(&row.stage), plain(&late(row))));
+        out.push_str(&format!("- {}: {}.\n", code(&row.stage), plain(&row.sentence())));
     }
     let Some(error_ns) = report.ranks.clock_error_ns else { return out };
     if report.ranks.late.is_empty() {

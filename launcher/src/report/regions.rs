@@ -1,32 +1,16 @@
 //! Regions that ncu measured by range replay -> tables in a report, in `report.md` and a CSV file.
 
 use std::io::Write;
-use std::path::Path;
 
-use serde_json::Value;
 use stage2_model::Report;
 use stage2_model::regions::{Region, RegionTable, Scope, Totals};
 use stage2_text::{code, csv_field, plain};
 
-use super::insight::section;
 use super::table::Align::{Left, Right};
 use super::table::Table;
-use crate::ncu::config::Regions;
-use crate::ncu::regions;
 
 /// Rows of the table in report.md; the CSV file has them all.
 const ROWS: usize = 200;
-
-/// Reads `ncu/regions` into the report; leaves it alone where nothing was measured by region.
-pub(super) fn add(report: &mut Report, run_dir: &Path, config: &Value) {
-    let mut findings = Vec::new();
-    let launches = regions::read(&run_dir.join("ncu/regions"), &mut findings);
-    if !launches.is_empty() {
-        let settings: Regions = section(config, "pipeline.ncu.regions", &mut findings);
-        report.ncu_regions = regions::tables(&launches, &settings, &mut findings);
-    }
-    report.findings.extend(findings);
-}
 
 /// The section of report.md; nothing where nothing was measured by region.
 pub(super) fn regions_md(report: &Report) -> String {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::child::Spawner;
 use super::{SignalSource, nsys_pass, tool};
-use crate::bundle::PassStatus;
 use crate::plan::{Kind, Pass, Profiler};
 use crate::terminal::Terminal;
+use stage2_model::PassStatus;
 use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// What became of a pass.

@@ -4,8 +4,8 @@ use nix::sys::signal::Signal;
 
 use super::EXIT_TIMEOUT;
 use super::child::{Cause, Finished};
-use crate::bundle::PassStatus;
 use crate::plan::Pass;
+use stage2_model::PassStatus;
 use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// Why no pass follows a signal.

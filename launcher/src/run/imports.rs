@@ -12,12 +12,12 @@ use super::tool::{Tool, version_of};
 use super::{SignalSource, Signals, System, ncu_pass, ncu_python, nsys_pass};
 use crate::config::Config;
 use crate::ncu::command::Files;
-use crate::ncu::load::folder::report_name;
 use crate::nsys::config::Nsys;
-use crate::nsys::load::folder::capture_name;
 use crate::nsys::version::Version;
 use crate::plan::Limits;
 use crate::terminal::Terminal;
+use stage2_analysis::ncu::load::folder::report_name;
+use stage2_analysis::nsys::load::folder::capture_name;
 use stage2_model::{Finding, Severity};
 
 /// What the tools are run with.

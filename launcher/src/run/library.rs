@@ -71,7 +71,7 @@ fn is_library(path: &Path) -> bool {
     const SHARED_OBJECT: [u8; 2] = 3_u16.to_ne_bytes();
     let head = |path: &Path| {
         let mut head = [0; 20];
-        crate::files::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+        stage2_analysis::files::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
         Some(head)
     };
     let Some(library) = head(path) else { return false };

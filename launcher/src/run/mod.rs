@@ -22,10 +22,10 @@ use std::sync::mpsc;
 
 use crate::bundle::Bundle;
 use crate::bundle::PassRecord;
-use crate::bundle::PassStatus;
 use crate::bundle::now;
 use crate::plan::{FLUSH_PAGE, Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
+use stage2_model::PassStatus;
 use stage2_model::{Finding, Severity, WorkloadExit};
 
 pub(crate) use alone::{Ran, run_alone};

@@ -11,10 +11,6 @@ use super::ncu_kernels::kernels_of;
 use super::ncu_regions;
 use super::tool::{Ended, Tool, ToolPass, tables_cut_off, version_of};
 use crate::bundle::COLLECTOR_DIR;
-use crate::bundle::PassStatus;
-use crate::load::libraries::LibraryDomains;
-use crate::load::spool::load_folder_with;
-use crate::merge::merge;
 use crate::ncu::available::Available;
 use crate::ncu::command::{self, Files, Filter, Invocation, Request};
 use crate::ncu::config::Ncu;
@@ -24,6 +20,10 @@ use crate::ncu::outcome::{
 };
 use crate::ncu::version::NcuVersion;
 use crate::plan::{Given, Profiler, ncu_files};
+use stage2_analysis::join::join;
+use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::spool::load_folder_with;
+use stage2_model::PassStatus;
 use stage2_model::{Finding, RunInfo, Severity, WorkloadExit};
 
 /// Runs the pass. `collect` is how the workload ended in the collect pass.

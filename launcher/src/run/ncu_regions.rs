@@ -6,12 +6,12 @@ use super::SignalSource;
 use super::child::Spawner;
 use super::ncu_pass::{import, profiled};
 use super::tool::{Tool, ToolPass};
-use crate::bundle::PassStatus;
 use crate::bundle::write_whole;
 use crate::ncu::command::{self, Request};
-use crate::ncu::nvtx::Label;
-use crate::ncu::regions::{Chosen, REGION_FILE, RangeTime, RegionFile, choose, folder};
 use crate::plan::ncu_files;
+use stage2_analysis::ncu::nvtx::Label;
+use stage2_analysis::ncu::regions::{Chosen, REGION_FILE, RangeTime, RegionFile, choose, folder};
+use stage2_model::PassStatus;
 use stage2_model::{Finding, PathKind, PathRow, Report, Severity, WorkloadExit};
 
 /// Folder of the regions in the folder of the pass.

@@ -9,11 +9,7 @@ use super::child::Spawner;
 use super::tool::{Ended, Tool, ToolPass, other_end, tables_cut_off, version_of};
 use crate::bundle::COLLECTOR_DIR;
 use crate::bundle::NSYS_DIR;
-use crate::bundle::PassStatus;
 use crate::bundle::write_whole;
-use crate::load::libraries::LibraryDomains;
-use crate::load::spool::load_folder_with;
-use crate::merge::merge;
 use crate::nsys::command;
 use crate::nsys::config::Nsys;
 use crate::nsys::outcome::{self, Files, Verdict, judge, judge_tables};
@@ -21,6 +17,10 @@ use crate::nsys::scrub::scrub;
 use crate::nsys::unopened::with_seen;
 use crate::nsys::version::Version;
 use crate::plan::{NSYS_BASE, Profiler, Step};
+use stage2_analysis::join::join;
+use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::spool::load_folder_with;
+use stage2_model::PassStatus;
 use stage2_model::{Finding, RunInfo, Severity, WorkloadExit};
 
 /// Runs the pass. `collected`: the folder of the run, where a collect pass went before; `collect` is

@@ -14,11 +14,11 @@ use nix::sys::signal::Signal;
 
 use super::SignalSource;
 use super::child::{Cause, Spawned, Spawner};
-use crate::bundle::PassStatus;
 use crate::env::ask;
 use crate::plan::{Capture, Limits, Pass, Step, quote};
 use crate::terminal::Terminal;
-use crate::workload::out_of_memory;
+use stage2_analysis::out_of_memory;
+use stage2_model::PassStatus;
 use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// At most this much of the start and of the end of a log is read back.

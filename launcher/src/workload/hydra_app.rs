@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::files;
+use stage2_analysis::files;
 
 /// Where a Hydra app says that it is one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,7 @@ mod elf;
 mod find;
 mod hydra_app;
 mod loading;
-mod memory;
 
 pub(crate) use find::{NotRunnable, find, why_not_started};
 pub(crate) use hydra_app::hydra_app;
 pub(crate) use loading::{Loading, loading};
-pub(crate) use memory::out_of_memory;

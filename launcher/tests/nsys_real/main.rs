@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use stage2_analysis::nsys::load::{Tables, csv, sqlite};
 use stage2_launch::nsys::command::{self, Invocation};
 use stage2_launch::nsys::config::{CaptureRange, Nsys};
-use stage2_launch::nsys::load::{Tables, csv, sqlite};
 use stage2_launch::nsys::outcome::{Ended, Files, Outcome, Verdict, judge, judge_tables};
 use stage2_launch::nsys::scrub::scrub;
 use stage2_launch::nsys::version::Version;

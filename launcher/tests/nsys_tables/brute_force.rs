@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
-use stage2_launch::nsys::load::{Tables, sqlite};
+use stage2_analysis::nsys::load::{Tables, sqlite};
 
 use crate::fixture::{SCHEMA, call, export, kernel, load, range};
 

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use stage2_launch::nsys::load::Kernel;
-use stage2_launch::nsys::load::Naming;
-use stage2_launch::nsys::load::Tables;
-use stage2_launch::nsys::load::Total;
-use stage2_launch::nsys::load::Traced;
-use stage2_launch::nsys::load::csv;
-use stage2_launch::nsys::reconcile::Bounds;
-use stage2_launch::nsys::reconcile::Comparison;
-use stage2_launch::nsys::reconcile::reconcile;
+use stage2_analysis::nsys::load::Kernel;
+use stage2_analysis::nsys::load::Naming;
+use stage2_analysis::nsys::load::Tables;
+use stage2_analysis::nsys::load::Total;
+use stage2_analysis::nsys::load::Traced;
+use stage2_analysis::nsys::load::csv;
+use stage2_analysis::nsys::reconcile::Bounds;
+use stage2_analysis::nsys::reconcile::Comparison;
+use stage2_analysis::nsys::reconcile::reconcile;
 use stage2_launch::nsys::scrub::scrub;
 use stage2_model::nsys::Source;
 use stage2_model::{Belief, Reconciliation};
@@ -108,7 +108,7 @@ fn the_csv_tables_alone_give_the_same_ranges() {
         assert_eq!(from_csv.counts.kernels, from_sqlite.counts.kernels);
         assert_eq!(from_csv.counts.outside_ranges, from_sqlite.counts.outside_ranges);
         let ranges = |t: &Tables| -> Vec<_> {
-            let row = |r: &stage2_launch::nsys::load::Range| {
+            let row = |r: &stage2_analysis::nsys::load::Range| {
                 (r.name.clone(), r.instances, r.calls, r.total_ns, r.host_total_ns)
             };
             t.ranges.iter().map(row).collect()
@@ -160,7 +160,7 @@ fn a_scrubbed_copy_reads_the_same() {
     let (from, to) = (unpack("decode", dir.path()), dir.path().join("scrubbed.sqlite"));
     scrub(&from, &to).expect("copy");
     let read = |path| {
-        let tables = stage2_launch::nsys::load::sqlite::load(path).expect("export");
+        let tables = stage2_analysis::nsys::load::sqlite::load(path).expect("export");
         // What was traced stands beside the environment and the arguments, which a copy leaves out.
         Tables { files: Vec::new(), traced: Traced::default(), ..tables }
     };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use stage2_launch::nsys::load::{Naming, Tables, sqlite};
+use stage2_analysis::nsys::load::{Naming, Tables, sqlite};
 use stage2_model::Severity;
 
 use crate::fixture::{SCHEMA, call, export, kernel, load, range, unpack};

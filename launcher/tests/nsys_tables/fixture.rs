@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use stage2_launch::nsys::load::{Tables, sqlite};
+use stage2_analysis::nsys::load::{Tables, sqlite};
 
 pub(crate) fn recorded(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/nsys").join(name)

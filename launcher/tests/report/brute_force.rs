@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use stage2_launch::load::{Capture, Tally};
-use stage2_launch::merge::merge;
+use stage2_analysis::join::join;
+use stage2_analysis::load::{Capture, Tally};
 use stage2_model::{Report, RunInfo, WarmRow};
 use stage2_spool::{NONE, RANGE_OUTSIDE, RANGE_UNKNOWN};
 

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use stage2_launch::bundle::PassRecord;
-use stage2_launch::bundle::PassStatus;
 use stage2_launch::bundle::RunRecord;
 use stage2_launch::bundle::Tool;
 use stage2_launch::report::write_reports;
+use stage2_model::PassStatus;
 use stage2_model::{Finding, Severity, WorkloadExit};
 
 use crate::fixture;

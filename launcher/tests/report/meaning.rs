@@ -3,8 +3,8 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use stage2_launch::load::{Capture, Tally};
-use stage2_launch::merge::merge;
+use stage2_analysis::join::join;
+use stage2_analysis::load::{Capture, Tally};
 use stage2_launch::report::write_reports;
 use stage2_model::{EmptyCause, Report, RunInfo, StageRow};
 use stage2_spool::NONE;

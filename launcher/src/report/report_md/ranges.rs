@@ -1,9 +1,9 @@
 //! Stages and range paths.
 
-use super::super::in_part;
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use super::{ROWS, left_out};
+use stage2_analysis::in_part;
 use stage2_model::{PathKind, PathRow, Report, StageRow};
 use stage2_text::numbers::{count, ms3, or_absent, percent1, us3};
 use stage2_text::{code, plain, shorten};

@@ -1,9 +1,9 @@
 //! What ran, and on which GPUs.
 
-use super::super::in_part;
 use super::super::table::Align::{Left, Right};
 use super::super::table::Table;
 use super::{ROWS, left_out};
+use stage2_analysis::in_part;
 use stage2_model::{DeviceRow, Report};
 use stage2_text::numbers::{count, ms3, or_absent, percent1};
 use stage2_text::{code_in_text, plain, shorten};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::left_out;
 use crate::report::table::Align::{Left, Right};
 use crate::report::table::Table;
-use crate::roofline::bound;
+use stage2_analysis::roofline::bound;
 use stage2_model::{KernelRow, Report};
 use stage2_text::numbers::{count, ms3, or_absent, percent1};
 use stage2_text::{code, plain, shorten, shorten_kernel};

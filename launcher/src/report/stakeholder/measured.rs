@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::super::insight::counted::Counted;
-use super::super::insight::vision;
 use super::super::stakeholder_md::{Section, StageTimingRow, TopKernelRow};
 use super::super::{KernelSum, in_part};
-use crate::roofline::bound;
-use crate::roofline::class::class_of;
+use stage2_analysis::insight::counted::Counted;
+use stage2_analysis::insight::vision;
+use stage2_analysis::roofline::bound;
+use stage2_analysis::roofline::class::class_of;
 use stage2_model::{OperatorRow, PathKind, Report, StageRow};
 
 /// Operators and kernels that are shown.

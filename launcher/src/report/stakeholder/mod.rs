@@ -7,9 +7,9 @@ mod run;
 
 pub(super) use run::class_shares;
 
-use super::insight::Shown;
 use super::operators_md::operators_md;
 use super::stakeholder_md::Stakeholder;
+use stage2_analysis::insight::Shown;
 use stage2_model::{Operators, Report, WorkloadEnd};
 
 /// Kinds of inferred steps that are shown.

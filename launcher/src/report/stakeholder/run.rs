@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::super::in_part;
-use super::super::insight::Shown;
 use super::super::ranks_md;
 use super::super::stakeholder_md::{AggregateRow, Section};
-use crate::operators::stage1::{MeanStd, Stage1Aggregates};
-use crate::roofline::class::{KernelClass, class_of};
+use stage2_analysis::in_part;
+use stage2_analysis::insight::Shown;
+use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
+use stage2_analysis::roofline::class::{KernelClass, class_of};
 use stage2_model::{DeviceRow, Fact, ModelUse, Origin, Report};
 
 pub(super) fn environment(report: &Report) -> Section<Fact> {

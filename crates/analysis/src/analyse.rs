@@ -1,0 +1,147 @@
+//! The folder of a run -> its report, complete.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use stage2_model::{Fact, Origin, Report};
+use stage2_text::visible;
+
+use crate::claims::Workload;
+use crate::insight::{self, Shown};
+use crate::join::{self, counters, empty, fallback, join, overhead, passes, same_name, timeline};
+use crate::layout::{BASELINE_DIR, COLLECT, COLLECTOR_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR};
+use crate::load::Capture;
+use crate::load::libraries::LibraryDomains;
+use crate::load::spool::load_folder_with;
+use crate::roofline::hardware::{self, Catalogue, Hardware};
+use crate::{inputs, ncu, nsys, workload_end};
+
+/// A report, and what its views need beside it.
+#[derive(Debug)]
+pub struct Analysis {
+    /// The report.
+    pub report: Report,
+    /// Rows of `kernels.md`.
+    pub top_n: usize,
+    /// What the pages of operators and Stage 1 show.
+    pub shown: Shown,
+    /// Passes of which something could be read: `collect`, `nsys`, `ncu`.
+    pub read: Vec<&'static str>,
+    /// What the workload's own configuration says.
+    pub workload: WorkloadFacts,
+}
+
+/// What the configuration that a workload left in the bundle says. Empty: it left none.
+#[derive(Clone, Debug, Default)]
+pub struct WorkloadFacts {
+    /// Name of its model.
+    pub model: Option<String>,
+    /// The list of inputs that it reads, and the key that names it.
+    pub manifest: Option<(&'static str, PathBuf)>,
+    /// Keys that say what ran, and their values.
+    pub configured: BTreeMap<String, String>,
+}
+
+/// Reads `RUN_DIR/{run.json,env.json,config.yaml}` and the captures beside them. What is absent or
+/// damaged costs its own part of the report, and a finding says so.
+pub fn analyse(run_dir: &Path) -> Analysis {
+    let mut inputs = inputs::read_inputs(run_dir);
+    let workload = Workload::read(run_dir, &mut inputs.findings);
+    let facts = workload.facts();
+    inputs.run.environment.extend(facts.iter().map(|(key, value)| Fact {
+        key: format!("workload.{key}"),
+        value: visible(value.as_bytes()),
+    }));
+    // Of captures that were taken elsewhere, some have none of the collector's.
+    let passes = &inputs.run.passes;
+    let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
+    let load = |folder: &Path| load_folder_with(folder, &inputs.libraries);
+    let capture = if collected { load(&run_dir.join(COLLECTOR_DIR)) } else { Capture::default() };
+    let mut report = join(capture, inputs.run, inputs.findings);
+    if inputs.simulated {
+        report.mark_simulated();
+    }
+    let nvtx_package = inputs.nvtx_package.as_deref();
+    let known = (&inputs.hardware, &inputs.libraries, nvtx_package);
+    let mut read = add_tools(&mut report, run_dir, known);
+    add_regions(&mut report, run_dir, &inputs.config);
+    read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
+    read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
+    empty::explain(&mut report, collected);
+    workload_end::explain(&mut report);
+    let baseline = run_dir.join(BASELINE_DIR);
+    let baseline = baseline.is_dir().then(|| load(&baseline));
+    let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
+    passes::add(&mut report, baseline, wanted);
+    join::steps::explain(&mut report);
+    let context = insight::Context {
+        run_dir,
+        config: &inputs.config,
+        workload: &workload,
+        argv: &inputs.argv,
+    };
+    let shown = insight::add(&mut report, &context);
+    overhead::explain(&mut report);
+    Analysis {
+        report,
+        top_n: inputs.top_n,
+        shown,
+        read,
+        workload: WorkloadFacts {
+            model: workload.model(),
+            manifest: workload.manifest(),
+            configured: facts,
+        },
+    }
+}
+
+/// What ncu and nsys measured, beside what the collector did, or instead of it; names those of which
+/// something could be read.
+fn add_tools(
+    report: &mut Report,
+    run_dir: &Path,
+    (configured, libraries, nvtx_package): (&Hardware, &LibraryDomains, Option<&str>),
+) -> Vec<&'static str> {
+    let mut findings = Vec::new();
+    let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
+    let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
+    if let Some(tables) = &mut ncu {
+        tables.leave_out(libraries);
+    }
+    // A database that is whole was read, also where nothing was recorded into it.
+    let rows = |t: &nsys::load::Tables| {
+        t.source != stage2_model::nsys::Source::Csv || !t.kernels.is_empty() || !t.ranges.is_empty()
+    };
+    let launches = ncu.as_ref().is_some_and(|tables| !tables.launches.is_empty());
+    let of_nsys = nsys.iter().any(rows).then_some(NSYS_DIR);
+    let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
+    fallback::rows(report, &nsys, ncu.as_ref(), libraries);
+    let device = report.devices.iter().find_map(|device| device.name.clone());
+    let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
+    report.peaks = resolved.peaks;
+    if report.source == Origin::Collector.label() {
+        same_name::of_nsys(report, &mut nsys);
+    }
+    if let Some(mut tables) = ncu {
+        same_name::of_ncu(report, &mut tables);
+        let peaks = report.peaks.clone();
+        counters::attach(report, &tables, peaks.as_ref());
+        // Without counters nothing is held against the peaks.
+        findings.extend(resolved.findings);
+    }
+    timeline::compare(report, &nsys, nvtx_package);
+    report.findings.extend(findings);
+    read
+}
+
+/// Reads `ncu/regions` into the report; leaves it alone where nothing was measured by region.
+fn add_regions(report: &mut Report, run_dir: &Path, config: &serde_json::Value) {
+    let mut findings = Vec::new();
+    let launches = ncu::regions::read(&run_dir.join(NCU_REGIONS_DIR), &mut findings);
+    if !launches.is_empty() {
+        let settings: ncu::regions::Regions =
+            insight::section(config, "pipeline.ncu.regions", &mut findings);
+        report.ncu_regions = ncu::regions::tables(&launches, &settings, &mut findings);
+    }
+    report.findings.extend(findings);
+}

@@ -1,0 +1,283 @@
+//! The overrides that a workload was given, held against its configuration -> those without effect.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value as Json;
+
+use super::lookup::{Tree, shown};
+use super::workload::{FOLDER, Workload};
+use stage2_hydra::{Action, Override, Value, hydra_key};
+use stage2_model::{Finding, Severity};
+
+/// More overrides than this are not looked at.
+const MAX_WORDS: usize = 500;
+/// Findings of one kind.
+const MAX_TOLD: usize = 8;
+
+/// What is wrong with the overrides at the end of `argv`, the command of the collect pass. `appended`
+/// are those that a preset of ours added: a workload need not know them.
+pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> Vec<Finding> {
+    let Some(tree) = &workload.tree else { return Vec::new() };
+    let given = given(argv);
+    let keys: BTreeSet<&str> = given.iter().filter_map(|word| hydra_key(word)).collect();
+    let leaves = tree.leaves();
+    let mut findings = Vec::new();
+    for word in given.into_iter().take(MAX_WORDS) {
+        if findings.len() == MAX_TOLD {
+            break;
+        }
+        let reached = |words: &Vec<String>| words.iter().any(|known| known == word);
+        if !workload.overrides.as_ref().is_none_or(reached) {
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!("the override {word} did not reach the workload's configuration"),
+                format!("{FOLDER}/overrides.yaml does not list it"),
+                "check that the command passes its words on to the Hydra app",
+            ));
+            continue;
+        }
+        let Ok(o) = Override::parse(word) else { continue };
+        // Of several for one key the last one counts.
+        let last = argv.iter().rev().find(|other| hydra_key(other) == Some(o.key.as_str()));
+        if is_choice(&o, workload, tree) || last.is_none_or(|last| last != word) {
+            continue;
+        }
+        findings.extend(without_effect(&o, tree));
+        if !appended.iter().any(|preset| preset == word) {
+            findings.extend(made_up(&o, workload, &keys, &leaves));
+        }
+    }
+    findings
+}
+
+/// The words at the end of a command that a Hydra app reads as overrides, but for Hydra's own.
+fn given(argv: &[String]) -> Vec<&String> {
+    let is_override = |word: &&String| hydra_key(word).is_some();
+    let mut words: Vec<&String> = argv.iter().skip(1).rev().take_while(is_override).collect();
+    words.reverse();
+    let own = |word: &&String| hydra_key(word).is_some_and(|key| !key.starts_with("hydra."));
+    words.into_iter().filter(own).collect()
+}
+
+/// Whether an override chooses a preset of the workload's.
+fn is_choice(o: &Override, workload: &Workload, tree: &Tree) -> bool {
+    let of_a_group = o.package.is_some() || o.key.contains('/');
+    of_a_group || workload.groups.contains(&o.key) || tree.raw(&o.key).is_some_and(Json::is_object)
+}
+
+/// What to say of an override whose value is not the one that the workload ran with.
+fn without_effect(o: &Override, tree: &Tree) -> Option<Finding> {
+    let found = tree.raw(&o.key);
+    let (wanted, found) = match (&o.action, found) {
+        (Action::Delete(_), None) => return None,
+        (Action::Delete(_), Some(found)) => ("nothing".to_owned(), shown(found)),
+        (_, None) => (o.word.clone(), "no such key".to_owned()),
+        (Action::Set(value) | Action::Add(value) | Action::AddOrSet(value), Some(found)) => {
+            if same(value, found) {
+                return None;
+            }
+            (o.word.clone(), shown(found))
+        }
+    };
+    Some(Finding::new(
+        Severity::Warning,
+        format!("the override {} had no effect on the workload", o.word),
+        format!("asked for: {wanted}; {FOLDER}/config.yaml has for {}: {found}", o.key),
+        "check how the workload changes its configuration after Hydra composed it",
+    ))
+}
+
+/// What to say of an override that made a key which the workload's own configuration does not have:
+/// nothing stands beside it but what was made in the same way, and no file of the workload names it.
+fn made_up(
+    o: &Override,
+    workload: &Workload,
+    keys: &BTreeSet<&str>,
+    leaves: &[String],
+) -> Option<Finding> {
+    let (part, _) = o.key.split_once('.')?;
+    let inside = format!("{part}.");
+    let within = |key: &str, given: &&str| {
+        key.strip_prefix(*given).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let mut beside = leaves.iter().filter(|leaf| leaf.starts_with(&inside));
+    if beside.any(|leaf| !keys.iter().any(|given| within(leaf, given))) {
+        return None;
+    }
+    let name = o.key.rsplit('.').next().unwrap_or_default();
+    match (&o.action, &workload.own_keys) {
+        (Action::Set(_) | Action::Delete(_), _) => return None,
+        (_, Some(own)) if own.top.contains(part) && own.all.contains(name) => return None,
+        // Hydra itself refuses + for a key that has a value; ++ goes both ways.
+        (Action::AddOrSet(_), None) => return None,
+        _ => {}
+    }
+    let last = o.key.rsplit_once('.').map_or(o.key.as_str(), |(parent, _)| parent);
+    let like = |leaf: &&String| {
+        let parent = leaf.rsplit_once('.').map_or("", |(parent, _)| parent);
+        !leaf.starts_with(&inside) && parent.split('.').next_back() == last.split('.').next_back()
+    };
+    let near = leaves.iter().find(like);
+    Some(Finding::new(
+        Severity::Warning,
+        format!("the override {} made a key that the workload's own configuration lacks", o.word),
+        format!(
+            "nothing else stands below {part} in {FOLDER}/config.yaml: unless the workload's code \
+             asks for {}, it did not read it",
+            o.key
+        ),
+        match near {
+            Some(near) => format!("the configuration has {near}, which may be meant"),
+            None => "see which keys the workload has, e.g. with --cfg job".to_owned(),
+        },
+    ))
+}
+
+/// Whether a value of the command line is the one that was composed; also where that cannot be told,
+/// because references are in it, or because maps are merged.
+fn same(asked: &Value, found: &Json) -> bool {
+    if found.as_str().is_some_and(|text| text.contains("${")) {
+        return true;
+    }
+    match (asked, found) {
+        (Value::Map(_), _) => true,
+        (Value::List(asked), Json::Array(found)) => {
+            asked.len() == found.len()
+                && asked.iter().zip(found).all(|(asked, found)| same(&asked.value, found))
+        }
+        (Value::List(_), _) => false,
+        (Value::Null, found) => found.is_null(),
+        (Value::Text(text) | Value::Literal(text), _) if text.contains("${") => true,
+        (asked, found) => {
+            let text = match asked {
+                Value::Bool(asked) => asked.to_string(),
+                Value::Int(asked) => asked.to_string(),
+                Value::Float(asked) => asked.to_string(),
+                Value::Text(asked) | Value::Literal(asked) => asked.clone(),
+                _ => return false,
+            };
+            let other = match found {
+                Json::String(found) => found.clone(),
+                other => other.to_string(),
+            };
+            let numbers = text.parse::<f64>().ok().zip(other.parse::<f64>().ok());
+            // A schema turns 1 into true, "x" into an enumeration's X, 5 into 5.0.
+            text.eq_ignore_ascii_case(&other)
+                || numbers.is_some_and(|(a, b)| a == b)
+                || truth(&text).is_some_and(|asked| truth(&other) == Some(asked))
+        }
+    }
+}
+
+/// What OmegaConf takes for a truth value.
+fn truth(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" | "y" => Some(true),
+        "false" | "0" | "no" | "off" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workload::left;
+    use super::*;
+
+    const CONFIG: &[u8] = b"run: {repeats: 3, tee: true, lr: 1.0e-05}\nmodel: {name: tiny}\n\
+        path: '${hydra:runtime.cwd}/x'\nlist: [1, a]\nflag: 1\nmode: FAST\n\
+        pipeline: {torch_profiler: {enable: false, enabled: true}}\n\
+        torch_profiler: {enabled: false}\nkeep: {a: 1}\n";
+
+    fn told(words: &[&str], config: &[u8], appended: &[&str]) -> Vec<String> {
+        let hydra = b"hydra: {runtime: {choices: {model: tiny, db: x}}}\n";
+        let (workload, _) = left(&[("config.yaml", config), ("hydra.yaml", hydra)]);
+        let words = ["python", "-m", "app"].iter().chain(words).map(|w| (*w).to_owned());
+        let appended: Vec<String> = appended.iter().map(|w| (*w).to_owned()).collect();
+        let findings = overrides(&workload, &words.collect::<Vec<_>>(), &appended);
+        findings.iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn overrides_that_the_configuration_shows_are_no_finding() {
+        for word in [
+            "run.repeats=3",
+            "run.tee=yes",
+            "run.lr=0.00001",
+            "model=tiny",
+            "db=x",
+            "dataset/sampling@dataset.sampling=default",
+            "path=/elsewhere",
+            "run.repeats='${n}'",
+            "list=[1,a]",
+            "flag=true",
+            "mode=fast",
+            "~nothing",
+            "hydra.run.dir=/x",
+            "+keep.b=glob(x)",
+            "++run.repeats=3",
+        ] {
+            assert_eq!(told(&[word], CONFIG, &[]), [""; 0], "{word}");
+        }
+        assert_eq!(told(&["run.repeats=5", "run.repeats=3"], CONFIG, &[]), [""; 0], "the last one");
+    }
+
+    #[test]
+    fn overrides_without_effect_name_both_values() {
+        for (word, parts) in [
+            ("run.repeats=5", ["run.repeats=5", "run.repeats: 3"]),
+            ("run.repeat=5", ["run.repeat=5", "no such key"]),
+            ("~run.repeats", ["~run.repeats", "run.repeats: 3"]),
+            ("list=[1,b]", ["list=[1,b]", "[1,\"a\"]"]),
+            ("run.tee=null", ["run.tee=null", "true"]),
+        ] {
+            let findings = told(&[word], CONFIG, &[]);
+            assert_eq!(findings.len(), 1, "{word}: {findings:?}");
+            assert!(parts.iter().all(|part| findings[0].contains(part)), "{word}: {findings:?}");
+        }
+    }
+
+    #[test]
+    fn keys_that_only_the_command_line_knows_are_told_with_the_one_that_is_there() {
+        let word = "+torch_profiler.enabled=false";
+        let findings = told(&[word], CONFIG, &[]);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].contains("made a key"), "{findings:?}");
+        assert!(findings[0].contains("pipeline.torch_profiler.enable"), "{findings:?}");
+        assert_eq!(told(&[word], CONFIG, &[word]), [""; 0], "a preset of ours added it");
+        // Both ways with ++, and a file of the workload's that names the key: then it is its own.
+        let both = "++torch_profiler.enabled=false";
+        assert_eq!(told(&[both], CONFIG, &[]), [""; 0]);
+        let of_files = |own: &[&str], word: &str| {
+            let (mut workload, _) = left(&[("config.yaml", CONFIG)]);
+            let all: BTreeSet<String> = own.iter().map(|key| (*key).to_owned()).collect();
+            // The last one stands below another key.
+            let top = own.iter().rev().skip(1).map(|key| (*key).to_owned()).collect();
+            workload.own_keys = Some(super::super::sources::OwnKeys { top, all });
+            overrides(&workload, &["app".into(), word.into()], &[]).len()
+        };
+        assert_eq!(of_files(&["torch_profiler", "enabled"], word), 0);
+        assert_eq!(of_files(&["enabled"], word), 1);
+        assert_eq!(of_files(&["enabled", "torch_profiler"], word), 1, "below another key");
+        assert_eq!(
+            (of_files(&["x"], both), of_files(&["torch_profiler", "enabled"], both)),
+            (1, 0)
+        );
+        // Beside keys of its own the workload may well read it.
+        assert_eq!(told(&["+keep.b=1"], b"keep: {a: 1, b: 1}\n", &[]), [""; 0]);
+    }
+
+    #[test]
+    fn words_that_never_reach_hydra_are_told() {
+        let files: [(&str, &[u8]); 2] =
+            [("config.yaml", b"a: 1\n"), ("overrides.yaml", b"- a=1\n")];
+        let (workload, _) = left(&files);
+        let of = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+            overrides(&workload, &words, &[])
+        };
+        assert_eq!(of(&["env", "A=b", "python", "app.py", "a=1"]), []);
+        let findings = of(&["sh", "-c", "python app.py a=1", "b=2"]);
+        assert!(findings[0].what.contains("b=2 did not reach"), "{findings:?}");
+        assert_eq!(overrides(&Workload::default(), &["x".into(), "b=2".into()], &[]), []);
+    }
+}

@@ -1,0 +1,251 @@
+//! `stage1/.hydra` of a bundle -> the workload's own configuration, and what it says of the run.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use stage2_model::{Dtype, Finding, Severity, TokenCounts};
+use stage2_text::visible;
+
+use super::lookup::{Tree, shown};
+use super::sources::{self, OwnKeys};
+use crate::files;
+use crate::llm::hugging_face::{self, HuggingFace};
+
+/// Where Hydra leaves what it composed, in the run's folder.
+pub const FOLDER: &str = "stage1/.hydra";
+/// Larger files are no configuration.
+const LIMIT_BYTES: u64 = 4 << 20;
+
+/// Keys that name the model, the most telling first.
+const MODEL: [&str; 8] = [
+    "model.name",
+    "model.path",
+    "model.id",
+    "model.model_name_or_path",
+    "model_name",
+    "model_path",
+    "model_name_or_path",
+    "model",
+];
+const DTYPE: [&str; 3] = ["model.dtype", "infer.dtype", "dtype"];
+const PROMPT_TOKENS: [&str; 2] = ["infer.prompt_tokens", "prompt_tokens"];
+/// The most steps that a sequence takes; it may end earlier.
+pub(crate) const NEW_TOKENS: [&str; 3] =
+    ["infer.max_new_tokens", "generation.max_new_tokens", "max_new_tokens"];
+const BATCH_SIZE: [&str; 2] = ["infer.batch_size", "batch_size"];
+const MANIFEST: [&str; 2] = ["inputs.manifest", "dataset.subset_filelist"];
+const DEVICE: [&str; 1] = ["device"];
+
+/// A workload's own configuration. Nothing in it where there is none.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// What was composed; none: there is no such file, or it cannot be used.
+    pub(crate) tree: Option<Tree>,
+    /// The overrides that Hydra was given.
+    pub(crate) overrides: Option<Vec<String>>,
+    /// Groups of which a preset was chosen.
+    pub(crate) groups: Vec<String>,
+    /// Keys in the files that it was composed from; none: they are not known.
+    pub(crate) own_keys: Option<OwnKeys>,
+}
+
+impl Workload {
+    /// Reads what the workload of the bundle in `run_dir` left.
+    pub fn read(run_dir: &Path, findings: &mut Vec<Finding>) -> Workload {
+        let folder = run_dir.join(FOLDER);
+        let mut read = |name: &str| {
+            read_yaml(&folder.join(name)).unwrap_or_else(|problem| {
+                findings.push(Finding::new(
+                    Severity::Warning,
+                    format!("{FOLDER}/{name} cannot be used: {problem}"),
+                    "what the workload was configured with is not known from it",
+                    "",
+                ));
+                None
+            })
+        };
+        let values = read("config.yaml");
+        let hydra = read("hydra.yaml").unwrap_or_default();
+        let overrides = read("overrides.yaml");
+        let cwd = hydra.pointer("/hydra/runtime/cwd").and_then(Value::as_str).map(str::to_owned);
+        let choices = hydra.pointer("/hydra/runtime/choices").and_then(Value::as_object);
+        let words = |value: Value| match value {
+            Value::Array(words) => {
+                words.into_iter().map(|word| word.as_str().map(str::to_owned)).collect()
+            }
+            _ => None,
+        };
+        Workload {
+            tree: values.filter(Value::is_object).map(|values| Tree { values, cwd }),
+            overrides: overrides.and_then(words),
+            own_keys: sources::keys(&hydra),
+            groups: choices.into_iter().flat_map(Map::keys).cloned().collect(),
+        }
+    }
+
+    /// Whether it left a configuration.
+    pub fn is_known(&self) -> bool {
+        self.tree.is_some()
+    }
+
+    /// The first of `keys` that has a plain value, and the value.
+    pub(crate) fn first(&self, keys: &[&'static str]) -> Option<(&'static str, String)> {
+        let tree = self.tree.as_ref()?;
+        keys.iter().find_map(|key| Some((*key, tree.scalar(key)?)))
+    }
+
+    /// Every name that it gives its model, with the key.
+    pub(crate) fn models(&self) -> Vec<(&'static str, String)> {
+        MODEL.iter().filter_map(|key| self.first(&[*key])).collect()
+    }
+
+    /// The model's name.
+    pub fn model(&self) -> Option<String> {
+        self.first(&MODEL).map(|(_, name)| shown(&Value::String(name)))
+    }
+
+    /// The key of the type that it computes in and the type's name, where it has one.
+    pub(crate) fn dtype_name(&self) -> Option<(&'static str, String)> {
+        self.first(&DTYPE)
+    }
+
+    /// The type that it computes in, where it names one.
+    pub fn dtype(&self) -> Option<Dtype> {
+        Dtype::parse(&self.dtype_name()?.1)
+    }
+
+    /// The list of inputs that it reads, and the key that names it; relative to where it ran.
+    pub fn manifest(&self) -> Option<(&'static str, PathBuf)> {
+        let (key, path) = self.first(&MANIFEST)?;
+        let cwd = self.tree.as_ref().and_then(|tree| tree.cwd.as_deref()).unwrap_or_default();
+        Some((key, Path::new(cwd).join(path)))
+    }
+
+    /// Tokens of one generation. Decode steps are those that it may take at most.
+    pub fn tokens(&self) -> TokenCounts {
+        let count = |keys| self.first(keys).and_then(|(_, text)| text.parse().ok());
+        TokenCounts {
+            batch_size: count(&BATCH_SIZE),
+            prompt_tokens: count(&PROMPT_TOKENS),
+            decode_steps: count(&NEW_TOKENS),
+            images_per_prompt: None,
+            crops_per_image: None,
+        }
+    }
+
+    /// The sizes of its model: from `model.architecture` and `model.config`, which are those of a
+    /// Hugging Face configuration, or from the folder `model.path`; and where they stand.
+    pub fn shape(&self) -> Option<(HuggingFace, String)> {
+        let tree = self.tree.as_ref()?;
+        if let Some(folder) = tree.scalar("model.path") {
+            let cwd = tree.cwd.as_deref().unwrap_or_default();
+            let read = hugging_face::read(&Path::new(cwd).join(&folder)).ok()?;
+            return Some((read, format!("model.path={}", shown(&Value::String(folder)))));
+        }
+        let mut config = tree.raw("model.config")?.as_object()?.clone();
+        if let Some(kind) = tree.scalar("model.architecture") {
+            config.entry("model_type").or_insert(Value::String(kind));
+        }
+        let read = hugging_face::from_json(&Value::Object(config).to_string()).ok()?;
+        Some((read, "model.config".to_owned()))
+    }
+
+    /// What it says of the run: keys and their values.
+    pub fn facts(&self) -> BTreeMap<String, String> {
+        let keys: [&[&'static str]; 7] =
+            [&MODEL, &DTYPE, &DEVICE, &BATCH_SIZE, &PROMPT_TOKENS, &NEW_TOKENS, &MANIFEST];
+        let found = keys.iter().filter_map(|keys| self.first(keys));
+        found.map(|(key, value)| (key.to_owned(), shown(&Value::String(value)))).collect()
+    }
+}
+
+/// A YAML file; none where there is no such file.
+fn read_yaml(path: &Path) -> Result<Option<Value>, String> {
+    let text = match files::read_text(path, LIMIT_BYTES) {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        other => other.map_err(|e| e.to_string())?,
+    };
+    serde_saphyr::from_str(&text).map(Some).map_err(|e| {
+        let text = e.to_string();
+        visible(text.lines().next().unwrap_or("no valid YAML").as_bytes())
+    })
+}
+
+#[cfg(test)]
+pub(crate) use tests::left;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A workload that left `config` and `hydra`.
+    pub(in crate::claims) fn left(files: &[(&str, &[u8])]) -> (Workload, Vec<Finding>) {
+        let dir = tempfile::tempdir().expect("folder");
+        let folder = dir.path().join(FOLDER);
+        std::fs::create_dir_all(&folder).expect("folder");
+        for (name, bytes) in files {
+            std::fs::write(folder.join(name), bytes).expect("file");
+        }
+        let mut findings = Vec::new();
+        (Workload::read(dir.path(), &mut findings), findings)
+    }
+
+    #[test]
+    fn model_tokens_and_manifest_are_read_where_workloads_say_them() {
+        let config = b"model: {name: deepseek_ocr, path: '${hydra:runtime.cwd}/m', dtype: bf16}\n\
+            infer: {max_new_tokens: 64, batch_size: 2, prompt_tokens: '${n}'}\nn: 913\n\
+            dataset: {subset_filelist: lists/a.txt}\ndevice: cuda:0\n";
+        let hydra = b"hydra: {runtime: {cwd: /app, choices: {model: x, hydra/env: default}}}\n";
+        let (workload, findings) = left(&[("config.yaml", config), ("hydra.yaml", hydra)]);
+        assert_eq!(findings, []);
+        assert_eq!(workload.model().as_deref(), Some("deepseek_ocr"));
+        let tokens = workload.tokens();
+        assert_eq!((tokens.batch_size, tokens.prompt_tokens), (Some(2), Some(913)));
+        assert_eq!(tokens.decode_steps, Some(64));
+        let manifest = workload.manifest().expect("a list");
+        assert_eq!(manifest, ("dataset.subset_filelist", "/app/lists/a.txt".into()));
+        assert_eq!(workload.facts()["device"], "cuda:0");
+        assert_eq!(workload.groups, ["hydra/env", "model"]);
+        assert_eq!(workload.models()[1], ("model.path", "/app/m".to_owned()));
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_configured_network() {
+        let config = b"model: {architecture: llama, config: {vocab_size: 512, hidden_size: 64, \
+            intermediate_size: 192, num_hidden_layers: 2, num_attention_heads: 4}}\n";
+        let (workload, _) = left(&[("config.yaml", config)]);
+        let (read, from) = workload.shape().expect("sizes");
+        assert_eq!((read.shape.hidden_size, from.as_str()), (64, "model.config"));
+        assert_eq!(read.name.as_deref(), Some("llama"));
+    }
+
+    #[test]
+    fn hostile_and_absent_files_are_told_or_nothing() {
+        assert!(left(&[]).1.is_empty());
+        let deep = "[".repeat(100_000);
+        let huge = vec![b'#'; (4 << 20) + 1];
+        let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n\
+            c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n\
+            e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n\
+            g: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nh: [*g,*g,*g,*g,*g,*g,*g,*g,*g]\n";
+        for bytes in [b"a: [1" as &[u8], b"\xff\xfe", deep.as_bytes(), &huge, bomb.as_bytes()] {
+            let (workload, findings) = left(&[("config.yaml", bytes)]);
+            assert!(!workload.is_known());
+            assert_eq!(findings.len(), 1, "{}", String::from_utf8_lossy(&bytes[..4]));
+            assert!(findings[0].what.len() < 1000, "{findings:?}");
+        }
+        // Values of other kinds than expected are nothing.
+        let odd =
+            b"model: [1]\ninfer: {max_new_tokens: many, batch_size: -1, prompt_tokens: 1.5}\n";
+        let files: [(&str, &[u8]); 3] =
+            [("config.yaml", odd), ("hydra.yaml", b"3"), ("overrides.yaml", b"{}")];
+        let (workload, _) = left(&files);
+        assert!(workload.is_known() && workload.model().is_none() && workload.shape().is_none());
+        assert_eq!(workload.tokens(), TokenCounts::default());
+        assert_eq!(workload.overrides, None);
+    }
+}

@@ -1,0 +1,257 @@
+//! The run's own files (`run.json`, `env.json`, `config.yaml`) -> what the report says of the run.
+//!
+//! Read tolerantly: what is absent or unexpected costs its own lines, and a finding says so.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::files;
+use crate::load::libraries::LibraryDomains;
+use crate::roofline::hardware::Hardware;
+use stage2_model::RunState;
+use stage2_model::{Fact, Finding, PassInfo, RunInfo, Severity};
+use stage2_text::{visible, visible_path};
+
+/// Larger files are no run files.
+const LIMIT_BYTES: u64 = 16 << 20;
+/// Facts of the environment that are shown.
+const FACTS_LIMIT: usize = 40;
+/// Globs of libraries' domains; each is held against every name of a capture.
+const MAX_LIBRARIES: usize = 100;
+/// Rows of kernels.md where the configuration does not say.
+const DEFAULT_TOP: usize = 50;
+
+/// What the run's files say.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    /// For the report.
+    pub(crate) run: RunInfo,
+    /// `run.json` says that the GPU is simulated.
+    pub(crate) simulated: bool,
+    /// Rows of kernels.md.
+    pub(crate) top_n: usize,
+    /// What the configuration says of the GPU's peak rates.
+    pub(crate) hardware: Hardware,
+    /// Version of the Python package nvtx that the workload has.
+    pub(crate) nvtx_package: Option<String>,
+    /// NVTX domains of libraries.
+    pub(crate) libraries: LibraryDomains,
+    /// The composed configuration; null where it cannot be used.
+    pub(crate) config: Value,
+    /// The command of the collect pass, with what was added to it.
+    pub(crate) argv: Vec<String>,
+    /// Findings of the run, and what was wrong with the files.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Reads the files of `run_dir`.
+pub(crate) fn read_inputs(run_dir: &Path) -> Inputs {
+    let mut findings = Vec::new();
+    let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).map_err(|e| e.to_string());
+    let yaml = |bytes: &[u8]| {
+        let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+        serde_saphyr::from_str::<Value>(text).map_err(|e| e.to_string())
+    };
+    let run = read(run_dir, "run.json", json, &mut findings);
+    let env = read(run_dir, "env.json", json, &mut findings);
+    let config = read(run_dir, "config.yaml", yaml, &mut findings);
+    let top_n = top_n(&config, &mut findings);
+    findings.extend(never_closed(&run));
+    findings.extend(run_findings(&run));
+    Inputs {
+        run: RunInfo {
+            name: name_of(run_dir),
+            command: words(run.get("command")),
+            started: run.get("started").and_then(scalar),
+            workload_end: super::workload_end::of_run(&run, run_dir),
+            passes: passes(&run),
+            environment: facts(&env),
+        },
+        nvtx_package: env.pointer("/python/packages/nvtx").and_then(scalar),
+        simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
+        top_n,
+        hardware: hardware(&config, &mut findings),
+        libraries: libraries(&config, &mut findings),
+        config,
+        argv: collect_argv(&run),
+        findings,
+    }
+}
+
+fn collect_argv(run: &Value) -> Vec<String> {
+    let mut passes = run.get("passes").and_then(Value::as_array).into_iter().flatten();
+    let collect = passes.find(|pass| pass.get("name").and_then(Value::as_str) == Some("collect"));
+    words(collect.and_then(|pass| pass.get("argv"))).unwrap_or_default()
+}
+
+fn hardware(config: &Value, findings: &mut Vec<Finding>) -> Hardware {
+    let Some(value) = config.get("hardware").filter(|value| !value.is_null()) else {
+        return Hardware::default();
+    };
+    serde_json::from_value(value.clone()).unwrap_or_else(|error| {
+        findings.push(Finding::new(
+            Severity::Note,
+            "config.yaml: hardware cannot be used",
+            visible(error.to_string().as_bytes()),
+            "peak rates are those of the preset that lists the GPU's name, if one does",
+        ));
+        Hardware::default()
+    })
+}
+
+fn libraries(config: &Value, findings: &mut Vec<Finding>) -> LibraryDomains {
+    let globs = match config.pointer("/report/library_domains") {
+        None | Some(Value::Null) => Some(Vec::new()),
+        Some(Value::String(glob)) => Some(vec![glob.clone()]),
+        Some(Value::Array(globs)) => {
+            globs.iter().map(|glob| glob.as_str().map(str::to_owned)).collect()
+        }
+        Some(_) => None,
+    };
+    let globs = globs.filter(|globs| globs.len() <= MAX_LIBRARIES).unwrap_or_else(|| {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "config.yaml: report.library_domains cannot be used",
+            format!("a list of at most {MAX_LIBRARIES} names or globs is needed; the built-in list counts"),
+            "correct report.library_domains and write the reports again",
+        ));
+        Vec::new()
+    });
+    LibraryDomains::with(&globs)
+}
+
+fn name_of(run_dir: &Path) -> String {
+    let full = run_dir.canonicalize().unwrap_or_else(|_| run_dir.to_path_buf());
+    full.file_name().map_or_else(|| visible_path(run_dir), |n| visible(n.as_encoded_bytes()))
+}
+
+fn read(
+    run_dir: &Path,
+    name: &str,
+    parse: impl Fn(&[u8]) -> Result<Value, String>,
+    findings: &mut Vec<Finding>,
+) -> Value {
+    let read = files::read(&run_dir.join(name), LIMIT_BYTES).map_err(|e| e.to_string());
+    read.and_then(|bytes| parse(&bytes)).unwrap_or_else(|problem| {
+        findings.push(Finding::new(
+            Severity::Note,
+            format!("{name} cannot be used: {}", visible(problem.as_bytes())),
+            "what it says of the run is missing from the report; no measured number depends on it",
+            "run the workload again to have a whole bundle",
+        ));
+        Value::Null
+    })
+}
+
+fn top_n(config: &Value, findings: &mut Vec<Finding>) -> usize {
+    let Some(value) = config.pointer("/report/top_n") else { return DEFAULT_TOP };
+    value.as_u64().and_then(|top| usize::try_from(top).ok()).unwrap_or_else(|| {
+        findings.push(Finding::new(
+            Severity::Note,
+            format!("config.yaml: report.top_n is {}", visible(value.to_string().as_bytes())),
+            format!("a whole number is needed; kernels.md has {DEFAULT_TOP} rows"),
+            "set report.top_n to a whole number",
+        ));
+        DEFAULT_TOP
+    })
+}
+
+/// What to tell of a run whose record says that its passes still run.
+fn never_closed(run: &Value) -> Option<Finding> {
+    let running = serde_json::to_value(RunState::Running).ok()?;
+    (run.get("state") == Some(&running)).then(|| {
+        let name = |pass: &Value, status: &str| {
+            (pass.get("status")?.as_str()? == status).then(|| pass.get("name").and_then(shallow))?
+        };
+        let passes = run.get("passes").and_then(Value::as_array);
+        let of = |status| passes.into_iter().flatten().filter_map(|p| name(p, status)).collect();
+        let (running, planned): (Vec<String>, Vec<String>) = (of("running"), of("planned"));
+        let during = match running.is_empty() {
+            true => "between two passes".to_owned(),
+            false => format!("during the pass {}", running.join(", ")),
+        };
+        let later = match planned.is_empty() {
+            true => String::new(),
+            false => format!("; not run: {}", planned.join(", ")),
+        };
+        Finding::new(
+            Severity::Warning,
+            "the run record was never closed",
+            format!(
+                "stage2-launch was killed {during}, or still runs: what came later is missing{later}"
+            ),
+            "run it again to have all passes",
+        )
+    })
+}
+
+fn run_findings(run: &Value) -> Vec<Finding> {
+    let listed = run.get("findings").and_then(Value::as_array);
+    let parse = |value: &Value| serde_json::from_value::<Finding>(value.clone()).ok();
+    let show = |text: String| visible(text.as_bytes());
+    let shown = |f: Finding| Finding::new(f.severity, show(f.what), show(f.why), show(f.remedy));
+    listed.into_iter().flatten().filter_map(parse).map(shown).collect()
+}
+
+/// A scalar as visible text.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(visible(text.as_bytes())),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// An argv: an array of scalars, or one string.
+fn words(value: Option<&Value>) -> Option<Vec<String>> {
+    match value? {
+        Value::Array(words) => Some(words.iter().filter_map(scalar).collect()),
+        other => scalar(other).map(|word| vec![word]),
+    }
+}
+
+fn passes(run: &Value) -> Vec<PassInfo> {
+    let listed = run.get("passes").and_then(Value::as_array);
+    let pass = |pass: &Value| PassInfo {
+        name: pass.get("name").and_then(shallow),
+        status: pass.get("status").and_then(shallow),
+        exit: pass.get("exit").and_then(shallow),
+        duration_ms: pass.get("duration_ms").and_then(Value::as_u64),
+        why: pass.get("why").and_then(shallow).filter(|why| !why.is_empty()),
+        not_loaded: pass.get("not_loaded").and_then(shallow),
+    };
+    listed.into_iter().flatten().map(pass).collect()
+}
+
+/// A scalar, or those of one level below (`{"code": 0}` is `code 0`).
+fn shallow(value: &Value) -> Option<String> {
+    match value {
+        Value::Object(fields) => {
+            let field = |(key, value): (&String, &Value)| {
+                Some(format!("{} {}", visible(key.as_bytes()), scalar(value)?))
+            };
+            Some(fields.iter().filter_map(field).collect::<Vec<_>>().join(", "))
+        }
+        other => scalar(other),
+    }
+}
+
+/// The scalars of the environment, up to two levels down, as `driver.version`.
+fn facts(env: &Value) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    // What describes the file, or stands elsewhere, is no fact of the environment.
+    let is_fact = |key: &str| !matches!(key, "schema" | "simulated" | "processes");
+    for (key, value) in env.as_object().into_iter().flatten().filter(|(key, _)| is_fact(key)) {
+        let key = visible(key.as_bytes());
+        match value {
+            Value::Object(fields) => facts.extend(fields.iter().filter_map(|(inner, value)| {
+                let key = format!("{key}.{}", visible(inner.as_bytes()));
+                Some(Fact { key, value: scalar(value)? })
+            })),
+            other => facts.extend(scalar(other).map(|value| Fact { key, value })),
+        }
+    }
+    facts.truncate(FACTS_LIMIT);
+    facts
+}

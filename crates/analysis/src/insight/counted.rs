@@ -1,0 +1,128 @@
+//! Kernel rows with counters -> the counters that stand for a kernel, and what a stage counted.
+
+use std::collections::HashMap;
+
+use stage2_model::{CounterRow, KernelRow, Report};
+
+/// The longest row with counters of every kernel, by what it is looked up with.
+pub struct Counted<'r, K> {
+    rows: HashMap<K, (&'r CounterRow, u64)>,
+}
+
+impl<'r, K: std::hash::Hash + Eq> Counted<'r, K> {
+    /// `key` says which rows stand for one another: those of one kernel in one stage, say.
+    pub fn new(report: &'r Report, key: impl Fn(&'r KernelRow) -> K) -> Self {
+        let mut rows: HashMap<K, (&CounterRow, u64)> = HashMap::new();
+        for row in &report.kernels {
+            let Some(counters) = own(row) else { continue };
+            let longest = rows.entry(key(row)).or_insert((counters, row.times.total_ns));
+            if row.times.total_ns > longest.1 {
+                *longest = (counters, row.times.total_ns);
+            }
+        }
+        Self { rows }
+    }
+
+    /// The counters of the longest configuration that has some.
+    pub fn get(&self, key: &K) -> Option<&'r CounterRow> {
+        self.rows.get(key).map(|&(counters, _)| counters)
+    }
+}
+
+/// The counters of a row, unless they are of a launch in another stage that nothing shows to be the
+/// same work.
+fn own(row: &KernelRow) -> Option<&CounterRow> {
+    let counters = row.counters.as_ref()?;
+    let here = counters.profiled_in.as_deref() == Some(row.stage.as_str());
+    (here || counters.one_launch.is_none()).then_some(counters)
+}
+
+/// FLOPs of a stage as counters have them, and how much of the stage they know.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct StageFlops {
+    /// FLOPs of a launch times calls, over all kernels whose counters stand for their calls, and
+    /// over all instances.
+    pub(crate) flops: f64,
+    /// Share of these kernels in the sum of the stage's kernel time, percent.
+    pub(crate) percent: f64,
+    /// Share of kernels with counters of one launch only, which are not in `flops`, percent.
+    pub(crate) one_launch_percent: f64,
+}
+
+/// What counters say of the kernels of a stage; nothing where none of them has counted FLOPs.
+pub(crate) fn stage_flops(
+    report: &Report,
+    is_of_stage: impl Fn(&KernelRow) -> bool,
+) -> Option<StageFlops> {
+    let (mut flops, mut counted_ns, mut one_launch_ns, mut all_ns) = (0.0, 0u64, 0u64, 0u64);
+    for row in report.kernels.iter().filter(|row| is_of_stage(row)) {
+        let ns = row.times.total_ns;
+        all_ns = all_ns.saturating_add(ns);
+        let Some(counters) = &row.counters else { continue };
+        let Some(of_launch) = counters.roofline.flops else { continue };
+        if counters.one_launch.is_some() {
+            one_launch_ns = one_launch_ns.saturating_add(ns);
+        } else {
+            flops += of_launch * row.times.calls as f64;
+            counted_ns = counted_ns.saturating_add(ns);
+        }
+    }
+    let percent = |ns: u64| ns as f64 * 100.0 / all_ns as f64;
+    let (percent, one_launch_percent) = (percent(counted_ns), percent(one_launch_ns));
+    (counted_ns > 0 || one_launch_ns > 0).then_some(StageFlops {
+        flops,
+        percent,
+        one_launch_percent,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::{Roofline, Times};
+
+    /// A row of 10 calls that together take `total_ns`, with `flops` in a launch of `place`.
+    fn row(total_ns: u64, flops: f64, place: &str, one_launch: bool) -> KernelRow {
+        KernelRow {
+            stage: "decode".into(),
+            times: Times { calls: 10, total_ns, ..Times::default() },
+            counters: Some(CounterRow {
+                profiled_in: Some(place.into()),
+                one_launch: one_launch.then(|| "two workloads".into()),
+                roofline: Roofline { flops: Some(flops), ..Roofline::default() },
+                ..CounterRow::default()
+            }),
+            ..KernelRow::default()
+        }
+    }
+
+    #[test]
+    fn counters_of_one_launch_are_in_no_sum() {
+        let kernels = vec![
+            row(500, 1e9, "decode", false),
+            row(300, 9e9, "decode", true),
+            KernelRow { counters: None, ..row(200, 1e6, "decode", false) },
+        ];
+        let mut report = Report { kernels, ..Report::default() };
+        let counted = stage_flops(&report, |row| row.stage == "decode").expect("counted");
+        assert_eq!(
+            (counted.flops, counted.percent, counted.one_launch_percent),
+            (1e10, 50.0, 30.0)
+        );
+        assert_eq!(stage_flops(&report, |row| row.stage == "prefill"), None);
+        report.kernels.remove(0);
+        let none = stage_flops(&report, |row| row.stage == "decode").expect("one launch");
+        assert_eq!((none.flops, none.percent, none.one_launch_percent), (0.0, 0.0, 60.0));
+    }
+
+    #[test]
+    fn a_launch_elsewhere_stands_for_a_kernel_only_where_it_agrees() {
+        let of = |place, one_launch| {
+            let kernels = vec![row(500, 1e9, place, one_launch)];
+            let report = Report { kernels, ..Report::default() };
+            Counted::new(&report, |row| row.name_index).get(&0).is_some()
+        };
+        assert!(of("decode", false) && of("decode", true) && of("prefill", false));
+        assert!(!of("prefill", true));
+    }
+}

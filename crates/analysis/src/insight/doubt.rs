@@ -1,0 +1,140 @@
+//! A stage -> why its times are no ground for advice, in the words of the label that they get.
+
+use std::collections::BTreeMap;
+
+use stage2_model::rule::ENOUGH_INSTANCES;
+use stage2_model::{InferredStepRow, Origin, PathKind, Report, StageRow};
+
+/// Why nothing should be advised from the times of a stage; nothing where they can be relied on.
+pub(crate) fn doubt(report: &Report, row: &StageRow) -> Option<String> {
+    let reasons =
+        [few_instances(report, row), mostly_no_steps(report, row), under_a_profiler(report)];
+    let reasons: Vec<&str> = reasons.into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| format!("{}: no ground for advice", reasons.join(", ")))
+}
+
+/// Times of a first instance hold what happens once (compilation, allocation, caches).
+fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
+    let all = row.instances.filter(|&all| all > 0 && row.kind == PathKind::Range)?;
+    let ours = report.source == Origin::Collector.label();
+    let taken = row.recorded_instances.filter(|&taken| ours && taken < all);
+    match taken.unwrap_or(all) {
+        0 => None,
+        1 if taken.is_some() => Some("one recorded instance"),
+        1 => Some("one instance, a cold one"),
+        // Of a sample the first, cold instance is no part.
+        few if few < ENOUGH_INSTANCES && taken.is_some() => Some("two recorded instances"),
+        few if few < ENOUGH_INSTANCES => Some("two instances, the first of them cold"),
+        _ if row.host_warm_instances == Some(0) => {
+            Some("no instance but the first, cold one of each process")
+        }
+        _ => None,
+    }
+}
+
+/// A process without ranges is one window, with loading and warm-up in it. Advice needs steps that
+/// repeat, and that most of the window is made of.
+fn mostly_no_steps(report: &Report, row: &StageRow) -> Option<&'static str> {
+    let window_ns = row.gpu_window_ns.filter(|_| row.kind == PathKind::WholeProcess)?;
+    let Some(steps) = &report.inferred_steps else {
+        return Some("one window, with loading and warm-up in it, and no steps are known");
+    };
+    let in_steps = in_steps_ns(&steps.rows);
+    (in_steps < window_ns / 2).then_some("most of the window lies outside of the inferred steps")
+}
+
+/// Time in steps, over all processes. Those of different streams run at the same time, so of each
+/// process the stream with the most counts.
+fn in_steps_ns(rows: &[InferredStepRow]) -> u64 {
+    let mut streams: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
+    for row in rows {
+        let sum = streams.entry((&row.file, row.stream.as_deref())).or_default();
+        *sum = sum.saturating_add(row.window_ns);
+    }
+    let mut processes: BTreeMap<&str, u64> = BTreeMap::new();
+    for ((file, _), ns) in streams {
+        let most = processes.entry(file).or_default();
+        *most = ns.max(*most);
+    }
+    processes.into_values().fold(0, u64::saturating_add)
+}
+
+/// What a profiler costs the host is in the times that it gives.
+fn under_a_profiler(report: &Report) -> Option<&'static str> {
+    if report.source == Origin::Nsys.label() {
+        Some("under nsys, which slows the host down")
+    } else if report.source == Origin::Ncu.label() {
+        Some("launches that ncu replayed")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::{InferredStepRow, InferredSteps};
+
+    fn label(source: Origin, change: fn(&mut StageRow)) -> String {
+        let report = Report { source: source.label().to_owned(), ..Report::default() };
+        let mut row =
+            StageRow { instances: Some(20), host_warm_instances: Some(19), ..StageRow::default() };
+        change(&mut row);
+        doubt(&report, &row).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_process_without_ranges_is_in_doubt_where_its_window_is_not_made_of_steps() {
+        let with = |in_steps: Option<u64>| {
+            let rows = |window_ns| vec![InferredStepRow { window_ns, ..Default::default() }; 2];
+            let report = Report {
+                source: Origin::Collector.label().to_owned(),
+                inferred_steps: in_steps.map(|ns| InferredSteps::of(rows(ns))),
+                ..Report::default()
+            };
+            let kind = PathKind::WholeProcess;
+            let row = StageRow { kind, gpu_window_ns: Some(1000), ..StageRow::default() };
+            doubt(&report, &row).unwrap_or_default()
+        };
+        assert!(with(None).contains("no steps are known"));
+        assert!(with(Some(249)).contains("outside of the inferred steps"));
+        assert_eq!(with(Some(250)), "");
+    }
+
+    #[test]
+    fn steps_of_streams_side_by_side_count_once() {
+        let row = |file: &str, stream: &str, window_ns| InferredStepRow {
+            file: file.into(),
+            stream: (!stream.is_empty()).then(|| stream.into()),
+            window_ns,
+            ..Default::default()
+        };
+        let streams = ["1", "2", "3", "4"].map(|stream| row("a", stream, 200));
+        assert_eq!(in_steps_ns(&streams), 200);
+        let phases = [row("a", "1", 200), row("a", "2", 150), row("a", "2", 100)];
+        assert_eq!(in_steps_ns(&phases), 250);
+        let processes = [row("a", "", 200), row("a", "", 50), row("b", "7", 30)];
+        assert_eq!(in_steps_ns(&processes), 280);
+    }
+
+    #[test]
+    fn few_cold_or_inflated_instances_are_in_doubt() {
+        let ours = |change| label(Origin::Collector, change);
+        assert_eq!(ours(|_| ()), "");
+        assert_eq!(ours(|row| row.instances = Some(3)), "");
+        assert_eq!(ours(|row| row.instances = None), "");
+        assert_eq!(ours(|row| row.kind = PathKind::OutsideRanges), "");
+        assert_eq!(ours(|row| row.recorded_instances = Some(4)), "");
+        let said = ours(|row| row.instances = Some(1));
+        assert_eq!(said, "one instance, a cold one: no ground for advice");
+        assert!(ours(|row| row.instances = Some(2)).starts_with("two instances"));
+        assert!(ours(|row| row.recorded_instances = Some(1)).starts_with("one recorded"));
+        let said = ours(|row| row.recorded_instances = Some(2));
+        assert_eq!(said, "two recorded instances: no ground for advice");
+        assert!(ours(|row| row.host_warm_instances = Some(0)).contains("cold one of each process"));
+        assert!(label(Origin::Nsys, |_| ()).contains("under nsys"));
+        assert!(label(Origin::Ncu, |_| ()).contains("ncu replayed"));
+        let both = label(Origin::Nsys, |row| row.instances = Some(1));
+        assert!(both.contains("a cold one, under nsys"), "{both}");
+    }
+}

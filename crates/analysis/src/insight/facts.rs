@@ -1,0 +1,226 @@
+//! A report -> the facts that takeaways are drawn from, stage by stage.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::counted::Counted;
+use super::doubt::doubt;
+use super::over::{is_warm, over, whole_window_ns};
+use super::utilisation::role;
+use crate::roofline::class::{KernelClass, class_of};
+use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts, WaitingFacts};
+use stage2_model::{
+    Figure, KernelRow, LateRow, ModelUse, Origin, PathKind, Report, Role, StageKernelRow, StageRow,
+    StageUtilisation, Status,
+};
+
+/// Kernels of a stage that rules look at.
+const TOP_KERNELS: usize = 5;
+/// Work outside of ranges (loading a model, say) is looked at where it takes at least this part of
+/// the kernel time, percent.
+const OUTSIDE_PERCENT: f64 = 10.0;
+
+/// What is known.
+pub(crate) fn facts(report: &Report, used: &ModelUse) -> Facts {
+    let verdict = &report.coverage.verdict;
+    let classes: Vec<KernelClass> = report.kernel_names.iter().map(class_of).collect();
+    let all_ns =
+        report.kernels.iter().fold(0, |ns: u64, row| ns.saturating_add(row.times.total_ns));
+    let is_large = |row: &StageRow| {
+        row.kernel_sum_ns.is_none_or(|ns| ns as f64 * 100.0 >= OUTSIDE_PERCENT * all_ns as f64)
+    };
+    let looked_at = |row: &&StageRow| match row.kind {
+        _ if row.apart.is_some() => false,
+        PathKind::Range | PathKind::WholeProcess => true,
+        PathKind::OutsideRanges => is_large(row),
+        // Tables of nsys and ncu mostly do not know the ranges.
+        PathKind::Unattributed if report.source != Origin::Collector.label() => is_large(row),
+        _ => false,
+    };
+    let counted = Counted::new(report, |row| (row.stage.as_str(), row.name_index));
+    let rows = Rows::of(report, used);
+    Facts {
+        simulated: report.simulated,
+        replayed: report.source == Origin::Ncu.label(),
+        // The details stand on the first screen already.
+        missing: (verdict.status != Status::Complete).then(|| {
+            let (summary, _) = verdict.text.split_once(": ").unwrap_or((&verdict.text, ""));
+            summary.to_owned()
+        }),
+        stages: report
+            .stages
+            .iter()
+            .filter(looked_at)
+            .map(|row| stage((report, &rows), row, &classes, &counted, used))
+            .collect(),
+    }
+}
+
+/// How long a stage left the GPU idle, and what for.
+struct Idle {
+    warm_instances: Option<u64>,
+    percent: Option<f64>,
+    short_gaps_percent: Option<f64>,
+    interval_us: Option<f64>,
+    kernels: Option<u64>,
+}
+
+/// Over the warm instances where they are known: a cold one can be most of all windows.
+fn idle(report: &Report, row: &StageRow) -> Idle {
+    let over = over(report, row);
+    let warm = row.warm.filter(|_| is_warm(report, row));
+    let idle_ns = over.window_ns.zip(over.busy_ns).map(|(all, busy)| all.saturating_sub(busy));
+    let part = |part: u64, of: u64| (of > 0).then(|| part as f64 * 100.0 / of as f64);
+    let of_row = row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0));
+    let of_window = || part(idle_ns?, over.window_ns?);
+    let short_gaps_ns = warm.map(|warm| warm.gpu_short_gaps_ns).or(row.gpu_short_gaps_ns);
+    let kernels = over.kernels.or(row.kernels);
+    Idle {
+        warm_instances: warm.map(|warm| warm.instances),
+        // Absent where the row does not know it: another process may have used the GPU.
+        percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
+        short_gaps_percent: short_gaps_ns
+            .zip(idle_ns)
+            .and_then(|(short, idle)| part(short.min(idle), idle)),
+        interval_us: over
+            .window_ns
+            .zip(over.kernels.filter(|kernels| *kernels > 0))
+            .map(|(window_ns, kernels)| window_ns as f64 / 1e3 / kernels as f64),
+        kernels,
+    }
+}
+
+/// Rows by stage: of stages there may be as many as rows.
+struct Rows<'r> {
+    kernels: HashMap<&'r str, Vec<&'r KernelRow>>,
+    longest: HashMap<&'r str, Vec<&'r StageKernelRow>>,
+    numbers: HashMap<&'r str, &'r StageUtilisation>,
+}
+
+impl<'r> Rows<'r> {
+    fn of(report: &'r Report, used: &'r ModelUse) -> Self {
+        let mut rows =
+            Rows { kernels: HashMap::new(), longest: HashMap::new(), numbers: HashMap::new() };
+        for row in &report.kernels {
+            rows.kernels.entry(&row.stage).or_default().push(row);
+        }
+        for row in &report.stage_kernels {
+            rows.longest.entry(&row.stage).or_default().push(row);
+        }
+        for row in &used.numbers.stages {
+            rows.numbers.entry(&row.stage).or_insert(row);
+        }
+        rows
+    }
+}
+
+/// Waiting for other ranks in a stage; none where no collective of it was split.
+fn waiting(report: &Report, row: &StageRow, all_ns: u64) -> Option<WaitingFacts> {
+    let of_stage = || report.ranks.collectives.iter().filter(|found| found.stage == row.stage);
+    let waiting_ns = of_stage().filter_map(|found| found.waiting_ns).reduce(u64::saturating_add)?;
+    let late = report.ranks.late.iter().find(|late| late.stage == row.stage);
+    (all_ns > 0).then(|| WaitingFacts {
+        percent: waiting_ns as f64 * 100.0 / all_ns as f64,
+        whole: report.ranks.kernels_left_out == 0
+            && of_stage().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
+        late: late.map(LateRow::sentence),
+    })
+}
+
+fn stage(
+    (report, rows): (&Report, &Rows<'_>),
+    row: &StageRow,
+    classes: &[KernelClass],
+    counted: &Counted<'_, (&str, usize)>,
+    used: &ModelUse,
+) -> StageFacts {
+    let class = |index: usize| classes.get(index).copied().unwrap_or(KernelClass::Other);
+    let (mut calls, mut graph_calls, mut all_ns) = (0u64, 0u64, 0u64);
+    let mut by_class: BTreeMap<KernelClass, u64> = BTreeMap::new();
+    for kernel in rows.kernels.get(row.stage.as_str()).into_iter().flatten() {
+        calls = calls.saturating_add(kernel.times.calls);
+        graph_calls = graph_calls.saturating_add(kernel.times.graph_calls);
+        all_ns = all_ns.saturating_add(kernel.times.total_ns);
+        let sum = by_class.entry(class(kernel.name_index)).or_default();
+        *sum = sum.saturating_add(kernel.times.total_ns);
+    }
+    let percent = |part: u64, all: u64| (all > 0).then(|| part as f64 * 100.0 / all as f64);
+    let top = rows.longest.get(row.stage.as_str()).into_iter().flatten();
+    let numbers = rows.numbers.get(row.stage.as_str());
+    let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
+    let idle = idle(report, row);
+    StageFacts {
+        stage: row.stage.clone(),
+        decode: role(row) == Role::Decode,
+        doubt: doubt(report, row),
+        window_ns: whole_window_ns(report, row),
+        warm_instances: idle.warm_instances,
+        idle_percent: idle.percent,
+        short_gaps_percent: idle.short_gaps_percent,
+        interval_us: idle.interval_us,
+        kernels: idle.kernels,
+        kernel_mean_us: row.kernel_mean_ns.map(|ns| ns as f64 / 1e3),
+        graph_percent: percent(graph_calls, calls),
+        kernels_per_token: figure(|s| &s.kernels_per_token),
+        tokens_per_s: figure(|s| &s.tokens_per_s),
+        batch_size: used.tokens.batch_size,
+        mfu_wall: figure(|s| &s.mfu_wall),
+        mfu_busy: figure(|s| &s.mfu_busy),
+        mbu_wall: figure(|s| &s.mbu_wall),
+        mbu_busy: figure(|s| &s.mbu_busy),
+        waiting: waiting(report, row, all_ns),
+        classes: by_class
+            .into_iter()
+            .filter_map(|(class, ns)| Some((class, percent(ns, all_ns)?)))
+            .collect(),
+        top_kernels: top
+            .take(TOP_KERNELS)
+            .filter_map(|kernel| {
+                let counters = counted.get(&(row.stage.as_str(), kernel.name_index));
+                let roofline = counters.map(|counters| &counters.roofline);
+                Some(KernelFacts {
+                    kernel: kernel.kernel.clone(),
+                    class: class(kernel.name_index),
+                    percent: kernel.stage_kernel_sum_percent?,
+                    calls: kernel.times.calls,
+                    bound: roofline.and_then(|roofline| roofline.bound),
+                    one_launch: counters.is_some_and(|counters| counters.one_launch.is_some()),
+                    attainable_share: roofline.and_then(|roofline| roofline.attainable_share),
+                    achieved_occupancy_percent: counters
+                        .and_then(|counters| counters.achieved_occupancy_percent),
+                })
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::utilisation::model_use;
+    use super::*;
+    use stage2_model::{Absent, TokenCounts};
+
+    #[test]
+    fn the_rest_of_a_capture_is_not_called_the_whole_of_it() {
+        let row = |stage: &str, kind| StageRow {
+            stage: stage.to_owned(),
+            kind,
+            kernel_sum_ns: Some(50),
+            ..StageRow::default()
+        };
+        let report = Report {
+            source: Origin::Nsys.label().to_owned(),
+            stages: vec![
+                row("decode", PathKind::Range),
+                row("(not known)", PathKind::Unattributed),
+            ],
+            ..Report::default()
+        };
+        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
+        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
+        let facts = facts(&report, &used);
+        let stages: Vec<&str> = facts.stages.iter().map(|stage| stage.stage.as_str()).collect();
+        assert_eq!(stages, ["decode", "(not known)"]);
+    }
+}

@@ -1,0 +1,97 @@
+//! A merged report and the run's own files -> its operators, utilisation and takeaways.
+
+mod apart;
+pub(crate) mod counted;
+mod doubt;
+mod facts;
+mod over;
+mod settings;
+mod unmarked;
+mod utilisation;
+pub(crate) mod vision;
+mod workload;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::claims::Workload;
+use crate::operators::stage1::{self, Stage1Aggregates};
+use crate::operators::{OperatorSettings, Stage1Settings, operators};
+use crate::roofline::takeaways::takeaways;
+pub(crate) use settings::section;
+use stage2_model::{Finding, Report};
+
+/// What the pages need beyond the report.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    /// Rows of operators.md.
+    pub(crate) operators_top_n: usize,
+    /// Means of the Stage 1 run that the configuration names, else those that the workload wrote.
+    pub(crate) stage1: Option<Stage1Aggregates>,
+    /// They are of this run.
+    pub(crate) stage1_is_own: bool,
+}
+
+/// What a run's files say, for what follows from the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    /// The folder of the run.
+    pub(crate) run_dir: &'a Path,
+    /// The composed configuration; null where it cannot be read.
+    pub(crate) config: &'a Value,
+    /// What the workload was configured with.
+    pub(crate) workload: &'a Workload,
+    /// The command of the collect pass.
+    pub(crate) argv: &'a [String],
+}
+
+/// Adds to the report what follows from it.
+pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
+    let config = context.config;
+    let mut findings = Vec::new();
+    let settings: OperatorSettings = section(config, "operators", &mut findings);
+    let stage1: Stage1Settings = section(config, "stage1", &mut findings);
+    let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
+    let mut earlier_tokens = None;
+    apart::mark(report, &settings);
+    findings.extend(unmarked::stages(report, &settings));
+    report.insight.operators = Some(match &stage1.run_dir {
+        Some(folder) => {
+            let earlier = stage1::read(folder);
+            shown.stage1 = earlier.aggregates;
+            earlier_tokens = Some((folder.as_path(), earlier.tokens));
+            findings.extend(earlier.findings);
+            earlier.operators
+        }
+        None => {
+            let marked = operators(report, &settings);
+            let own = stage1::read_own(&context.run_dir.join(settings::STAGE1));
+            let own = own.unwrap_or_default();
+            findings.extend(own.findings);
+            (shown.stage1, shown.stage1_is_own) = (own.aggregates, true);
+            // Operators that the workload marked have their GPU times, undisturbed.
+            let written = !own.operators.rows.is_empty() && marked.rows.is_empty();
+            if written { own.operators } else { marked }
+        }
+    });
+    let earlier = earlier_tokens.as_ref().map(|(folder, tokens)| (*folder, tokens));
+    let tokens = workload::tokens(context, earlier, &mut findings);
+    let model = workload::model(context, !report.devices.is_empty(), &mut findings);
+    let used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
+    findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
+    findings.extend(used.numbers.findings.iter().cloned());
+    report.insight.takeaways = takeaways(&facts::facts(report, &used));
+    report.insight.utilisation = Some(used);
+    add_findings(report, findings);
+    shown
+}
+
+/// A finding that stands there already is not said again.
+fn add_findings(report: &mut Report, findings: Vec<Finding>) {
+    for finding in findings {
+        if !report.findings.contains(&finding) {
+            report.findings.push(finding);
+        }
+    }
+}

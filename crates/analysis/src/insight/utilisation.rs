@@ -1,0 +1,197 @@
+//! Stages named prefill and decode, a model and token counts -> how much of the peak was used.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::counted::stage_flops;
+use super::over::{Over, is_warm, over};
+use super::settings::section;
+use super::vision;
+use crate::llm::mfu::Inputs;
+use crate::llm::mfu::StageInput;
+use crate::llm::mfu::per_generation;
+use crate::llm::mfu::utilisation;
+use crate::llm::preset::Model;
+use crate::llm::vision::Part;
+use crate::roofline::hardware::Catalogue;
+use crate::roofline::hardware::Hardware;
+use crate::roofline::hardware::resolve;
+use stage2_model::{
+    Absent, Finding, ModelUse, PathKind, Peaks, Report, Role, Severity, StageRow, TokenCounts,
+};
+
+/// Computes what can be computed for the model that was `read`; what cannot says why.
+pub(crate) fn model_use(
+    report: &Report,
+    config: &Value,
+    read: Result<Model, Absent>,
+    tokens: TokenCounts,
+    findings: &mut Vec<Finding>,
+) -> ModelUse {
+    let rows = stages(report);
+    // Peaks are looked up for a model only: without one, an unknown card is no finding.
+    let peaks = match &read {
+        Ok(_) => peaks(report, &rows, config, findings),
+        Err(_) => None,
+    };
+    let model = read.and_then(|model| on_one_gpu(&rows).map(|()| model));
+    let stages: Vec<StageInput> = match &model {
+        Ok(_) => {
+            let input = |row: &&StageRow| input(report, row, &rows, findings);
+            let outermost: Vec<StageInput> = rows.iter().map(input).collect();
+            outermost.into_iter().chain(vision::inputs(report)).collect()
+        }
+        Err(_) => Vec::new(),
+    };
+    let numbers = utilisation(&Inputs {
+        model: model.as_ref().map_err(Clone::clone),
+        peaks: peaks.as_ref(),
+        tokens: &tokens,
+        stages: &stages,
+        joined: joined(report, &rows),
+    });
+    ModelUse {
+        model_name: model.as_ref().ok().map(|model| model.name.clone()),
+        absent: model.err().map(|why| reason(&why)),
+        tokens,
+        peaks,
+        numbers,
+    }
+}
+
+/// The reason alone, to be read after "none, because".
+fn reason(absent: &Absent) -> String {
+    let text = absent.to_string();
+    text.strip_prefix("none, because ").map(str::to_owned).unwrap_or(text)
+}
+
+/// What a stage is to the model, by its name.
+pub(crate) fn role(row: &StageRow) -> Role {
+    match row.stage.split('@').next().unwrap_or_default() {
+        _ if row.kind != PathKind::Range || row.apart.is_some() => Role::Other,
+        "prefill" => Role::Prefill,
+        "decode" => Role::Decode,
+        _ if Part::of_range(&row.stage).is_some() => Role::VisionBefore,
+        _ => Role::Other,
+    }
+}
+
+fn stages(report: &Report) -> Vec<&StageRow> {
+    report.stages.iter().filter(|row| role(row) != Role::Other).collect()
+}
+
+/// A model that is split over GPUs does a part of its work on each; how it is split is not known, and
+/// a wrong guess would be wrong by the number of GPUs.
+fn on_one_gpu(rows: &[&StageRow]) -> Result<(), Absent> {
+    let gpus: BTreeSet<&str> =
+        rows.iter().flat_map(|row| &row.devices).map(|on| on.device.as_str()).collect();
+    match gpus.len() {
+        0 | 1 => Ok(()),
+        many => Err(Absent::BadModel {
+            why: format!(
+                "its stages ran on {many} GPUs, and which part of the model each of them computes \
+                 is not known"
+            ),
+        }),
+    }
+}
+
+fn peaks(
+    report: &Report,
+    rows: &[&StageRow],
+    config: &Value,
+    findings: &mut Vec<Finding>,
+) -> Option<Peaks> {
+    let hardware: Hardware = section(config, "hardware", findings);
+    let used: BTreeSet<&str> =
+        rows.iter().flat_map(|row| &row.devices).map(|on| on.device.as_str()).collect();
+    let names: BTreeSet<&str> = report
+        .devices
+        .iter()
+        .filter(|device| used.is_empty() || used.contains(device.device.as_str()))
+        .filter_map(|device| device.name.as_deref())
+        .collect();
+    let mut names = names.into_iter();
+    // Cards of several kinds have no common peak.
+    let name = names.next().filter(|_| names.next().is_none());
+    let resolved = resolve(&Catalogue::built_in(), &hardware, name);
+    findings.extend(resolved.findings);
+    resolved.peaks
+}
+
+fn input(
+    report: &Report,
+    row: &StageRow,
+    rows: &[&StageRow],
+    findings: &mut Vec<Finding>,
+) -> StageInput {
+    let Over { instances, window_ns, busy_ns, kernels, basis } = over(report, row);
+    let counted = stage_flops(report, |kernel| kernel.stage == row.stage);
+    // Calls of a row whose counters stand for them do the same work, cold or warm.
+    let scale = instances as f64 / row.instances.unwrap_or(0) as f64;
+    StageInput {
+        stage: row.stage.clone(),
+        within: None,
+        role: role(row),
+        // Not a number: everything that follows from it is absent, and the finding says why.
+        per_generation: generation_share(row, rows, findings).unwrap_or(f64::NAN),
+        instances,
+        wall_ns: window_ns,
+        busy_ns,
+        kernels,
+        measured_flops: counted.map(|counted| counted.flops * scale),
+        measured_percent: counted.map(|counted| counted.percent),
+        one_launch_percent: counted.map(|counted| counted.one_launch_percent),
+        basis,
+    }
+}
+
+/// Joined windows of the stages over the sum of those that [`over`] uses: 1 where none overlap, less
+/// where threads have several open; nothing where that is not known.
+fn joined(report: &Report, rows: &[&StageRow]) -> Option<f64> {
+    let windows = report.model_windows?;
+    let sum = |ns: fn(&StageRow) -> Option<u64>| {
+        rows.iter().try_fold(0u64, |sum, row| Some(sum.saturating_add(ns(row)?)))
+    };
+    let share = |joined: Option<u64>, sum: Option<u64>| {
+        let (joined, sum) = joined.zip(sum).filter(|(_, sum)| *sum > 0)?;
+        Some((joined as f64 / sum as f64).min(1.0))
+    };
+    let all = share(windows.all_ns, sum(|row| row.gpu_window_ns));
+    let warm = || share(windows.warm_ns, sum(|row| row.warm.map(|warm| warm.gpu_window_ns)));
+    match rows.iter().filter(|row| is_warm(report, row)).count() {
+        0 => all,
+        some if some == rows.len() => warm(),
+        // Some stages have a warm instance and some do not: only no overlap at all is known.
+        _ => all.filter(|share| *share >= 1.0),
+    }
+}
+
+/// How often the stage occurs in a generation: there is one prefill in each.
+fn generation_share(
+    row: &StageRow,
+    rows: &[&StageRow],
+    findings: &mut Vec<Finding>,
+) -> Option<f64> {
+    let mut prefills = rows.iter().filter(|other| role(other) == Role::Prefill);
+    let generations = match (prefills.next(), prefills.next()) {
+        (Some(prefill), None) => prefill.instances?,
+        // Without a prefill, a decode is a generation; several are told by the model's numbers.
+        _ => return Some(1.0),
+    };
+    let instances = row.instances?;
+    let share = per_generation(instances, generations);
+    if share.is_none() {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!(
+                "the {instances} instances of {} do not divide evenly among {generations} prefills",
+                row.stage
+            ),
+            "which of them make a generation is not known, so its MFU and MBU are absent",
+            "let every generation of the run, warm-up included, have the same number of steps",
+        ));
+    }
+    share
+}

@@ -1,0 +1,253 @@
+//! A run without GPU work -> why there is none, and what to do about it.
+//!
+//! The trace files say what the collector knows ([`of_capture`]); the run record and `env.json` add
+//! what only the launcher knows ([`explain`]).
+
+use crate::load::Capture;
+use crate::load::ProcessCapture;
+use stage2_model::COULD_NOT_ASK;
+use stage2_model::{
+    Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, PassInfo, Report, Severity,
+    Status,
+};
+use stage2_text::numbers::count;
+use stage2_text::visible;
+
+use super::META_GPU_OFF;
+use super::children::{self, META_UNRECORDED};
+
+/// Meta key that a process has once its GPU half has started.
+const META_CUPTI: &str = "cupti.version";
+/// Reasons of one kind that are quoted.
+const QUOTED: usize = 3;
+
+fn reason(cause: EmptyCause, why: impl Into<String>, remedy: impl Into<String>) -> EmptyReason {
+    EmptyReason { cause, why: why.into(), remedy: remedy.into() }
+}
+
+/// What the trace files themselves say. Not empty: a capture without GPU work has some cause.
+pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
+    let processes = &capture.processes;
+    let mut reasons = Vec::new();
+    if processes.is_empty() {
+        reasons.push(match capture.files_refused {
+            0 => nothing_used(),
+            files => reason(
+                EmptyCause::FilesUnreadable,
+                format!("none of the {} trace files can be read", count(files)),
+                "see the findings about each file, and run again",
+            ),
+        });
+        return reasons;
+    }
+    let off = distinct(processes, &[META_GPU_OFF]);
+    if !off.is_empty() {
+        reasons.push(reason(
+            EmptyCause::CuptiOff,
+            format!("the collector could not record the GPU: {}", quoted(&off)),
+            "do what it says and run again; docs/limits.md has what CUPTI needs",
+        ));
+    }
+    let mut children = distinct(processes, &[META_UNRECORDED]);
+    let after_cuda = children::after_cuda(processes);
+    if after_cuda > 0 {
+        children.push(format!(
+            "{} were forked after their parent had initialised CUDA, which does not work in them",
+            count(after_cuda)
+        ));
+    }
+    if !children.is_empty() {
+        reasons.push(reason(
+            EmptyCause::ChildrenNotRecorded,
+            format!("child processes could not be recorded: {}", quoted(&children)),
+            "start the children before their parent uses CUDA or NVTX, or let them exec (with \
+             multiprocessing: the start method `spawn`)",
+        ));
+    }
+    let started = |process: &&ProcessCapture| process.meta.contains_key(META_CUPTI);
+    reasons.extend(ranges_never_opened(processes.iter().filter(started)));
+    let cut = |process: &&ProcessCapture| {
+        matches!(process.state.ending, FileEnding::Open | FileEnding::Torn)
+    };
+    let cut = processes.iter().filter(cut).count() as u64;
+    if cut > 0 {
+        reasons.push(reason(
+            EmptyCause::Killed,
+            format!(
+                "{} of {} processes ended before the collector wrote its last record (a signal, or \
+                 `_exit`), or still run",
+                count(cut),
+                count(processes.len() as u64)
+            ),
+            "let the workload end by itself, or flush more often (STAGE2_FLUSH_MS)",
+        ));
+    }
+    if processes.iter().any(|process| started(&process)) {
+        reasons.push(reason(
+            EmptyCause::NothingLaunched,
+            "CUDA was initialised and recorded, but no kernel, copy or fill ran",
+            "check that the workload runs on the GPU (a model may have stayed on the CPU)",
+        ));
+    } else if off.is_empty() {
+        reasons.push(reason(
+            EmptyCause::CudaNeverInitialised,
+            "the workload opened NVTX ranges, but never initialised CUDA",
+            "check that it uses the GPU (`torch.cuda.is_available()`, CUDA_VISIBLE_DEVICES)",
+        ));
+    }
+    reasons
+}
+
+fn nothing_used() -> EmptyReason {
+    reason(
+        EmptyCause::NothingUsed,
+        "there is no trace file: no process of the workload used CUDA or NVTX, or none loaded the \
+         collector",
+        "check that it uses the GPU; if it does, it dropped LD_PRELOAD and the injection variables \
+         (sudo, a container, a clean environment), or another tool owns them: run it again with \
+         STAGE2_LOG=info and look for lines that begin with `stage2:`",
+    )
+}
+
+/// Distinct values under some keys, in order.
+fn distinct(processes: &[ProcessCapture], keys: &[&str]) -> Vec<String> {
+    let values = processes.iter().flat_map(|p| keys.iter().filter_map(|key| p.meta.get(*key)));
+    let mut values: Vec<String> = values.map(|value| visible(value.as_bytes())).collect();
+    values.sort();
+    values.dedup();
+    values
+}
+
+fn quoted(values: &[String]) -> String {
+    let shown = values.iter().take(QUOTED).cloned().collect::<Vec<_>>().join("; ");
+    match values.len().saturating_sub(QUOTED) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
+    }
+}
+
+fn ranges_never_opened<'c>(
+    recording: impl Iterator<Item = &'c ProcessCapture>,
+) -> Option<EmptyReason> {
+    let (mut filters, mut opened) = (Vec::new(), false);
+    for process in recording {
+        let filter = process.ranges()?;
+        filters.push(visible(filter.as_bytes()));
+        opened |= process.path_times.values().any(|times| times.sampled.instances > 0);
+    }
+    filters.sort();
+    filters.dedup();
+    (!filters.is_empty() && !opened).then(|| {
+        reason(
+            EmptyCause::RangesNeverOpened,
+            format!(
+                "GPU work was asked for in ranges that match {}; none opened",
+                quoted(&filters)
+            ),
+            "correct STAGE2_RANGES (profiling.collector.ranges), or leave it unset: the table of \
+             ranges in report.md has the names that were opened",
+        )
+    })
+}
+
+/// Completes the verdict of a report without GPU work: what the run record and `env.json` say, the
+/// sentence on the first screen, and a finding.
+pub(crate) fn explain(report: &mut Report, collected: bool) {
+    if report.coverage.verdict.status != Status::Empty {
+        report.coverage.empty = None;
+        return;
+    }
+    let reasons = match collected {
+        true => {
+            let known = report.coverage.empty.take();
+            let known = known.map(|empty| [vec![empty.first], empty.also].concat());
+            let mut reasons = of_run(report);
+            reasons.extend(known.unwrap_or_default());
+            without_guesses(reasons)
+        }
+        false => vec![reason(
+            EmptyCause::CapturesEmpty,
+            "the captures hold no GPU work",
+            "merge captures of a run that used the GPU",
+        )],
+    };
+    let Some(empty) = Empty::of(reasons) else { return };
+    let EmptyReason { why, remedy, .. } = &empty.first;
+    let also: Vec<&str> = empty.also.iter().map(|reason| reason.why.as_str()).collect();
+    let also = match also.is_empty() {
+        true => String::new(),
+        false => format!(" (also: {})", also.join("; ")),
+    };
+    let verdict = &mut report.coverage.verdict.text;
+    // What follows the first words (losses, samples) stays behind the cause.
+    let tail = verdict.strip_prefix(super::coverage::EMPTY).unwrap_or_default().to_owned();
+    *verdict = format!("{}: {why}{also}{tail}", super::coverage::EMPTY);
+    let what = format!("no GPU work was recorded: {why}{also}");
+    report.findings.insert(0, Finding::new(Severity::Error, what, "", remedy));
+    report.coverage.empty = Some(empty);
+}
+
+/// What only the launcher knows.
+fn of_run(report: &Report) -> Vec<EmptyReason> {
+    let mut reasons = Vec::new();
+    let collect = report.run.passes.iter().find(|p| p.name.as_deref() == Some("collect"));
+    let Coverage { processes, files_refused, .. } = &report.coverage;
+    if let Some(PassInfo { status, exit, why, not_loaded, .. }) = collect {
+        if status.as_deref() == Some("failed") {
+            let why = why.as_deref().unwrap_or("the collect pass failed");
+            reasons.push(reason(
+                EmptyCause::NotStarted,
+                format!("the workload was not started: {why}"),
+                "correct the command, and run again",
+            ));
+        }
+        if let Some(why) = not_loaded {
+            reasons.push(reason(
+                EmptyCause::CollectorNotLoaded,
+                format!("the collector was not loaded into the workload: {why}"),
+                "do what the finding about it says, or read the passes of nsys and ncu",
+            ));
+        }
+        let signal = exit.as_deref().and_then(|exit| exit.strip_prefix("signal "));
+        if let (Some(signal), true) = (signal, processes.is_empty()) {
+            reasons.push(reason(
+                EmptyCause::Killed,
+                format!("the workload was killed by signal {signal}"),
+                "let the workload end by itself, or give it more time (--timeout)",
+            ));
+        }
+    }
+    let started = processes.iter().any(|process| process.meta.contains_key(META_CUPTI));
+    let absent = report.run.environment.iter().find(|fact| fact.key == "gpu.absent");
+    if let Some(absent) = absent
+        && !(started || report.simulated || *files_refused > 0)
+        && !absent.value.starts_with(COULD_NOT_ASK)
+    {
+        reasons.push(reason(
+            EmptyCause::NoGpu,
+            format!("this machine has no GPU that CUDA can use ({})", absent.value),
+            "run on a machine with a GPU and its driver, in a container with `--gpus all`; \
+             `stage2-launch demo` shows the reports with a simulated GPU",
+        ));
+    }
+    reasons
+}
+
+/// That nothing was used is a guess, and what CUDA did follows from the rest: neither stands beside a
+/// cause that says why. Of two causes of one kind the first stays.
+fn without_guesses(mut reasons: Vec<EmptyReason>) -> Vec<EmptyReason> {
+    let guess = |cause| {
+        matches!(
+            cause,
+            EmptyCause::NothingUsed
+                | EmptyCause::CudaNeverInitialised
+                | EmptyCause::NothingLaunched
+        )
+    };
+    if reasons.iter().any(|reason| !guess(reason.cause)) {
+        reasons.retain(|reason| !guess(reason.cause));
+    }
+    reasons.sort_by_key(|reason| reason.cause);
+    reasons.dedup_by_key(|reason| reason.cause);
+    reasons
+}

@@ -1,0 +1,395 @@
+//! Coverage of all processes -> findings: what is missing, why, and what to do about it.
+
+use super::{META_INCOMPLETE, children};
+use crate::load::ProcessCapture;
+use crate::load::sampling::Sampled;
+use stage2_model::{
+    Coverage, CoverageCounts, DeviceRow, FileEnding, Finding, ProcessCoverage, Severity,
+};
+use stage2_text as text;
+use stage2_text::numbers::count;
+
+/// Files that a finding names.
+const FILES_NAMED: usize = 3;
+/// Meta key: fields of NVTX payloads that were left out.
+const META_FIELDS_LEFT_OUT: &str = "ranges.fields_left_out";
+
+/// A count that, where it is not zero, is a finding.
+struct Check {
+    severity: Severity,
+    count: fn(&CoverageCounts) -> u64,
+    what: &'static str,
+    why: &'static str,
+    remedy: &'static str,
+}
+
+const CHECKS: [Check; 17] = [
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.dropped_by_cupti,
+        what: "activity records dropped by CUPTI",
+        why: "kernels are missing from every number here",
+        remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.buffers_refused,
+        what: "requests for an activity buffer refused",
+        why: "all buffers were full; what CUPTI dropped then, it counts itself",
+        remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.range_events_lost,
+        what: "range events lost",
+        why: "the event queue was full; work around them may be unattributed",
+        remedy: "open fewer ranges, or name those that matter in STAGE2_RANGES",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.unattributed,
+        what: "GPU records unattributed",
+        why: "their launch could not be placed in or out of a range; they have their own row",
+        remedy: "look for lost range events; otherwise report it with STAGE2_LOG=debug",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.invalid_timestamps,
+        what: "GPU records without valid timestamps",
+        why: "CUPTI could not take the times; the calls are counted, and in no time or mean",
+        remedy: "see that no other profiler uses the GPU, and run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.unreadable_records,
+        what: "activity records incomplete or unreadable (about)",
+        why: "their work still ran when the process ended, nobody took their buffers in in time, or \
+              this CUPTI writes them in a form that the collector does not know",
+        remedy: "wait for the GPU before the process ends; otherwise use a newer collector, or \
+                 name a supported libcupti in STAGE2_CUPTI",
+    },
+    Check {
+        severity: Severity::Error,
+        count: |c| c.spool_bytes_unwritten,
+        what: "bytes not written to the spool",
+        why: "the disk was full or the folder not writable; records are missing",
+        remedy: "free space or choose another run folder, and run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.corrupt_frames,
+        what: "damaged frames in spool files",
+        why: "their records are missing from every number here",
+        remedy: "copy the files again from where they were written, or run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.undefined_identifiers,
+        what: "uses of identifiers that no record defines",
+        why: "the records that define them were lost; such work is shown as undefined or \
+              unattributed",
+        remedy: "look for unwritten bytes and damaged frames above; run again",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.late_intervals,
+        what: "intervals of GPU work that came very late",
+        why: "busy time may be larger than shown, by at most gpu_busy_uncertain_ns",
+        remedy: "flush more often (STAGE2_FLUSH_MS)",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.late_switches,
+        what: "ranges opened before collection was on",
+        why: "another thread was still switching it on; GPU work at their beginning is not recorded",
+        remedy: "run without STAGE2_RANGES, or name a range that is open around them",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.beyond_limits,
+        what: "ranges or names beyond what the collector keeps",
+        why: "domains, registered strings, graph nodes or nested ranges past its bounded tables are \
+              shown under names that say so, or under the range around them",
+        remedy: "register fewer strings, and close every range that is opened",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.calls_turned_away,
+        what: "NVTX calls not taken in",
+        why: "they came from inside another NVTX call of their thread (a signal handler, an \
+              annotated allocator), or their thread had jumped out of one; their ranges are missing",
+        remedy: "keep NVTX calls out of signal handlers, and handlers from jumping",
+    },
+    Check {
+        severity: Severity::Note,
+        count: |c| c.unbalanced_range_ends + c.contradicting_ranges,
+        what: "ends of ranges that match no open range, or range records that contradict others",
+        why: "they are ignored; the workload pops more than it pushes, or range events were lost",
+        remedy: "check the pushes and pops of the workload",
+    },
+    Check {
+        severity: Severity::Warning,
+        count: |c| c.open_at_end,
+        what: "the workload's ranges still open at the normal end of their process",
+        why: "what they enclose is larger than what the workload meant, other ranges may lie in them \
+              by mistake, and their time on the host is not known",
+        remedy: "close every range; look for a push without its pop, or an early return between them",
+    },
+    Check {
+        severity: Severity::Note,
+        // Those above are told of already.
+        count: |c| c.unclosed_ranges.saturating_sub(c.open_at_end),
+        what: "ranges never closed",
+        why: "they have no host time; their GPU work is counted",
+        remedy: "let the process end by itself; a library may leave its own ranges open",
+    },
+    Check {
+        severity: Severity::Note,
+        count: |c| c.names_cut,
+        what: "range names cut at the length limit",
+        why: "ranges that differ only behind it are one",
+        remedy: "use shorter names, and payloads for values",
+    },
+];
+
+/// Everything worth knowing about the processes, each kind once.
+pub(crate) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> Vec<Finding> {
+    let processes = &coverage.processes;
+    let counted = CHECKS.iter().filter_map(|check| {
+        let total = (check.count)(&coverage.total);
+        let files = files(processes, |p| (check.count)(&p.counts) > 0);
+        (total > 0).then(|| Finding {
+            severity: check.severity,
+            what: format!("{}: {}{files}", check.what, count(total)),
+            why: check.why.to_owned(),
+            remedy: check.remedy.to_owned(),
+        })
+    });
+    let mut findings: Vec<Finding> = counted.collect();
+    findings.extend(endings(processes));
+    findings.extend(processes.iter().filter_map(gpu_off));
+    findings.extend(processes.iter().filter_map(incomplete));
+    findings.extend(clocks(captures));
+    findings.extend(filters(captures));
+    findings.extend(samples(captures));
+    findings.extend(children::findings(captures));
+    findings.extend(payloads(captures));
+    findings.extend(when(
+        Severity::Warning,
+        captures.iter().filter(|c| c.process.is_none()).map(|c| c.file.as_str()),
+        "spool files that do not say which process wrote them",
+        "the beginning of the file is missing or damaged",
+        "look for damaged frames above; run again",
+    ));
+    findings.extend(when(
+        Severity::Note,
+        captures.iter().filter(|c| c.state.unknown_records > 0).map(|c| c.file.as_str()),
+        "spool files with records of a kind that this version does not know",
+        "a newer collector wrote them; everything else was read",
+        "use a stage2-launch at least as new as the collector",
+    ));
+    findings
+}
+
+/// Each finding once, the serious ones first: a run's own file may repeat those of an earlier
+/// report on it.
+pub(crate) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = Vec::with_capacity(findings.len());
+    for finding in findings {
+        if !kept.contains(&finding) {
+            kept.push(finding);
+        }
+    }
+    kept.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    kept
+}
+
+fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
+    let ended =
+        |ending| processes.iter().filter(move |p| p.ending == ending).map(|p| p.file.as_str());
+    let open = when(
+        Severity::Warning,
+        ended(FileEnding::Open),
+        "spool files without the collector's last record",
+        "the process was killed, or still runs; at most the last flush period is missing",
+        "let the workload end by itself, or shorten the period (STAGE2_FLUSH_MS)",
+    );
+    let torn = when(
+        Severity::Warning,
+        ended(FileEnding::Torn),
+        "spool files cut short",
+        "the process was killed while it wrote, the disk was full, or the file is damaged; the \
+         rest of the file is not here",
+        "check the free space of the run folder and run again",
+    );
+    open.into_iter().chain(torn)
+}
+
+fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
+    // Of a stage of which no instance was recorded as a whole there is no window either.
+    let whole = |capture: &ProcessCapture, stage| {
+        let times = capture.path_times.get(stage);
+        times.is_none_or(|times| times.recorded != Some(0))
+    };
+    let untied = captures.iter().filter(|capture| {
+        let ranges = capture.stages.iter().filter(|(stage, _)| whole(capture, stage));
+        let mut times = ranges.filter_map(|(_, stage)| stage.times.as_ref());
+        times.any(|times| times.window_ns.is_none()) && capture.counts.attributed > 0
+    });
+    let untied = when(
+        Severity::Warning,
+        untied.map(|c| c.file.as_str()),
+        "spool files without a reading that ties the GPU's clock to that of the ranges",
+        "the window, idle time and busy share of stages are absent; busy time is not affected",
+        "run again; the collector takes such readings from the first GPU record on",
+    );
+    let contradicting = when(
+        Severity::Note,
+        captures.iter().filter(|c| c.anchors_ignored > 0).map(|c| c.file.as_str()),
+        "spool files with clock readings that contradict each other",
+        "a clock was set back during the run; those readings were left out, and windows of \
+         stages may be off by the step",
+        "keep the clocks of the machine steady during a run",
+    );
+    untied.into_iter().chain(contradicting)
+}
+
+/// What was left out of processes that were asked for some ranges only.
+fn filters(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
+    let asked = captures.iter().flat_map(|capture| capture.path_times.values());
+    let asked = asked.filter(|times| times.sampled.instances > 0).count() > 0;
+    let on = captures.iter().filter(|capture| super::gpu_recorded(capture));
+    on.filter_map(move |capture| {
+        let filter = text::visible(capture.ranges()?.as_bytes());
+        let unseen =
+            capture.path_times.values().filter(|times| times.recorded == Some(0)).count() as u64;
+        let (severity, remedy) = match asked {
+            true => (Severity::Note, "leave STAGE2_RANGES unset to have all GPU work"),
+            false => (
+                Severity::Warning,
+                "correct STAGE2_RANGES: no range that was opened matches, so no GPU work is here",
+            ),
+        };
+        let what = format!(
+            "{}: GPU work was collected only in ranges that match {filter}; of {} range paths none \
+             was recorded",
+            capture.file,
+            count(unseen),
+        );
+        let why = "their GPU numbers are absent, and no sum holds them, nor GPU work outside of \
+                   ranges; busy and idle time of the GPUs are not known";
+        Some(Finding::new(severity, what, why, remedy))
+    })
+}
+
+/// What was recorded of each sampled process.
+fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
+    captures.iter().filter_map(|capture| {
+        let sample = text::visible(capture.sample()?.as_bytes());
+        let sampled = || capture.path_times.values().map(|times| times.sampled);
+        let asked = sampled().filter(|sampled| sampled.instances > 0);
+        let unseen = asked.clone().filter(|sampled| sampled.recorded == 0).count() as u64;
+        let mut all = Sampled::default();
+        asked.for_each(|sampled| all.add(sampled));
+        let what = format!(
+            "{}: sampled {sample}: recorded {} of {} range instances (nested ones count each); {} \
+             range paths have none that was recorded",
+            capture.file,
+            count(all.recorded),
+            count(all.instances),
+            count(unseen),
+        );
+        let why = "calls and totals are scaled by instances/recorded of their range path, and \
+                   means and percentiles over several paths weighed by it; means and percentiles \
+                   of one path, busy time, windows and kernels per instance are of what was \
+                   recorded; work outside of the sampled ranges, and of paths without a recorded \
+                   instance, is in no number";
+        let remedy = if unseen > 0 || all.recorded == 0 {
+            "lower N of STAGE2_SAMPLE, or name the ranges that repeat in STAGE2_RANGES"
+        } else {
+            ""
+        };
+        let severity = if remedy.is_empty() { Severity::Note } else { Severity::Warning };
+        Some(Finding::new(severity, what, why, remedy))
+    })
+}
+
+fn payloads(captures: &[ProcessCapture]) -> Option<Finding> {
+    let fields = children::sum(captures, META_FIELDS_LEFT_OUT);
+    (fields > 0).then(|| {
+        Finding::new(
+            Severity::Note,
+            format!("fields of NVTX payloads left out: {}", count(fields)),
+            "they lie behind pointers, in arrays or unions, or beyond what is kept of a payload",
+            "nothing, unless bytes of collectives are missing; then report it",
+        )
+    })
+}
+
+fn gpu_off(process: &ProcessCoverage) -> Option<Finding> {
+    process.gpu_off.as_ref().map(|reason| Finding {
+        severity: Severity::Warning,
+        what: format!("{}: GPU work was not recorded: {reason}", process.file),
+        why: "only its ranges are here".to_owned(),
+        remedy: "do what it says and run again; README.md and docs/limits.md have what CUPTI needs"
+            .to_owned(),
+    })
+}
+
+fn incomplete(process: &ProcessCoverage) -> Option<Finding> {
+    process.meta.get(META_INCOMPLETE).map(|reason| Finding {
+        severity: Severity::Warning,
+        what: format!(
+            "{}: GPU work is missing: {}",
+            process.file,
+            text::visible(reason.as_bytes())
+        ),
+        why: "how much is not known".to_owned(),
+        remedy: "remove the cause and run again".to_owned(),
+    })
+}
+
+fn when<'f>(
+    severity: Severity,
+    files: impl Iterator<Item = &'f str>,
+    what: &str,
+    why: &str,
+    remedy: &str,
+) -> Option<Finding> {
+    let files: Vec<&str> = files.collect();
+    (!files.is_empty()).then(|| Finding {
+        severity,
+        what: format!("{what}: {}{}", count(files.len() as u64), named(&files)),
+        why: why.to_owned(),
+        remedy: remedy.to_owned(),
+    })
+}
+
+fn files(processes: &[ProcessCoverage], concerned: impl Fn(&ProcessCoverage) -> bool) -> String {
+    let files: Vec<&str> =
+        processes.iter().filter(|p| concerned(p)).map(|p| p.file.as_str()).collect();
+    named(&files)
+}
+
+fn named(files: &[&str]) -> String {
+    let shown = files.iter().take(FILES_NAMED).copied().collect::<Vec<_>>().join(", ");
+    match files.len().saturating_sub(FILES_NAMED) {
+        _ if files.is_empty() => String::new(),
+        0 => format!(" ({shown})"),
+        more => format!(" ({shown} and {more} more)"),
+    }
+}
+/// GPUs that several processes used at the same time.
+pub(crate) fn of_devices(rows: &[DeviceRow]) -> Vec<Finding> {
+    let finding = |row: &DeviceRow| {
+        Finding::new(
+            Severity::Note,
+            format!("{} processes used {} at the same time", row.processes, row.device),
+            "busy times are unions within a process, summed over processes: what ran side by side \
+             counts for each, and what one leaves idle another may fill",
+            "idle times and busy shares of this GPU are not given; nsys shows processes on one \
+             timeline",
+        )
+    };
+    rows.iter().filter(|row| row.shared_by_processes).map(finding).collect()
+}

@@ -1,0 +1,226 @@
+//! Groups of GPU work -> the rows of kernels, copies, fills and graphs, longest total first.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::intern::{GlobalShape, Tables};
+use super::labels::Labels;
+use super::times::{percent, times};
+use super::{Graphs, Groups};
+use crate::load::stats::{GroupKey, Stats, Work};
+use crate::roofline::class::class_of;
+use stage2_model::{GraphRow, KernelRow, Launch, MemoryRow, Sources, Times};
+use stage2_text::{KernelName, kernel_name};
+
+/// What rows of GPU work refer to.
+pub(crate) struct Join<'m> {
+    pub(crate) tables: &'m Tables,
+    pub(crate) labels: &'m Labels,
+    pub(crate) row_of_path: &'m [usize],
+}
+
+/// All rows of GPU work.
+#[derive(Default)]
+pub(crate) struct Rows {
+    pub(crate) names: Vec<KernelName>,
+    pub(crate) kernels: Vec<KernelRow>,
+    pub(crate) copies: Vec<MemoryRow>,
+    pub(crate) fills: Vec<MemoryRow>,
+    pub(crate) graphs: Vec<GraphRow>,
+}
+
+impl Join<'_> {
+    pub(crate) fn rows(&self, groups: &Groups, graphs: &Graphs, files: &[&str]) -> Rows {
+        let names = distinct(self.tables.kernel_names.iter().map(|name| kernel_name(name)));
+        let mut rows = Rows { names, ..Rows::default() };
+        // A name has many rows, and telling its class takes longer than making a row.
+        let classes: Vec<&str> = rows.names.iter().map(|name| class_of(name).label()).collect();
+        let all_ns = groups
+            .iter()
+            .filter(|(key, _)| matches!(key.work, Work::Kernel(_)))
+            .fold(0u64, |sum, (_, stats)| sum.saturating_add(stats.total_ns));
+        for (key, stats) in groups {
+            match key.work {
+                Work::Kernel(shape) => {
+                    let shape = self.tables.shapes.get(shape as usize);
+                    rows.kernels.extend(
+                        shape.map(|s| self.kernel(key, stats, s, (&rows.names, &classes), all_ns)),
+                    );
+                }
+                Work::Copy(kind) => {
+                    rows.copies.push(self.memory(key, stats, Some(direction(kind))))
+                }
+                Work::Fill => rows.fills.push(self.memory(key, stats, None)),
+                Work::Graph(graph) => {
+                    rows.graphs.push(self.graph(key, stats, graph, graphs, files))
+                }
+            }
+        }
+        let ranks = ranks(&rows.names);
+        rows.kernels.sort_by_cached_key(|r| {
+            let rank = ranks.get(r.name_index).copied();
+            (order(&r.times), rank, r.path_index, r.launch, r.device.clone())
+        });
+        for memory in [&mut rows.copies, &mut rows.fills] {
+            memory.sort_by_cached_key(|r| {
+                (order(&r.times), r.direction.clone(), r.path_index, r.device.clone())
+            });
+        }
+        rows.graphs.sort_by_cached_key(|r| {
+            (order(&r.times), r.file.clone(), r.graph_id, r.path_index, r.device.clone())
+        });
+        rows
+    }
+
+    fn path_index(&self, key: &GroupKey) -> usize {
+        self.row_of_path.get(key.path as usize).copied().unwrap_or(0)
+    }
+
+    fn simulated(&self, key: &GroupKey) -> bool {
+        self.tables.devices.get(key.device as usize).is_some_and(|device| device.simulated)
+    }
+
+    fn kernel(
+        &self,
+        key: &GroupKey,
+        stats: &Stats,
+        shape: &GlobalShape,
+        (names, classes): (&[KernelName], &[&str]),
+        all_ns: u64,
+    ) -> KernelRow {
+        KernelRow {
+            kernel: names.get(shape.name as usize).map_or_else(String::new, |n| n.short.clone()),
+            name_index: shape.name as usize,
+            device: self.labels.device(key.device).to_owned(),
+            simulated: self.simulated(key),
+            stage: self.labels.stage(key.path).to_owned(),
+            path: self.labels.path(key.path).to_owned(),
+            path_index: self.path_index(key),
+            launch: shape.launch.map(|s| Launch {
+                grid: s.grid,
+                block: s.block,
+                registers_per_thread: Some(s.registers_per_thread),
+                static_shared_bytes: Some(s.static_shared_bytes),
+                dynamic_shared_bytes: Some(s.dynamic_shared_bytes),
+                local_bytes_per_thread: Some(s.local_bytes_per_thread),
+            }),
+            times: times(stats),
+            kernel_sum_percent: percent(stats.total_ns, all_ns),
+            class: classes.get(shape.name as usize).copied().unwrap_or_default().to_owned(),
+            sources: Sources::default(),
+            counters: None,
+        }
+    }
+
+    fn memory(&self, key: &GroupKey, stats: &Stats, direction: Option<String>) -> MemoryRow {
+        MemoryRow {
+            direction,
+            device: self.labels.device(key.device).to_owned(),
+            simulated: self.simulated(key),
+            stage: self.labels.stage(key.path).to_owned(),
+            path: self.labels.path(key.path).to_owned(),
+            path_index: self.path_index(key),
+            bytes: stats.bytes,
+            times: times(stats),
+        }
+    }
+
+    fn graph(
+        &self,
+        key: &GroupKey,
+        stats: &Stats,
+        graph: u32,
+        graphs: &Graphs,
+        files: &[&str],
+    ) -> GraphRow {
+        let (file, graph_id) = graphs.list.get(graph as usize).copied().unwrap_or_default();
+        GraphRow {
+            graph_id,
+            file: files.get(file).map_or_else(String::new, |&file| file.to_owned()),
+            device: self.labels.device(key.device).to_owned(),
+            simulated: self.simulated(key),
+            stage: self.labels.stage(key.path).to_owned(),
+            path: self.labels.path(key.path).to_owned(),
+            path_index: self.path_index(key),
+            times: times(stats),
+        }
+    }
+}
+
+/// Longest total first, then most calls.
+fn order(times: &Times) -> (Reverse<u64>, Reverse<u64>) {
+    (Reverse(times.total_ns), Reverse(times.calls))
+}
+
+/// The place of each name in the order of mangled names.
+fn ranks(names: &[KernelName]) -> Vec<usize> {
+    let mut sorted: Vec<usize> = (0..names.len()).collect();
+    sorted.sort_by_key(|&index| names.get(index).map(|name| &name.mangled));
+    let mut ranks = vec![0; names.len()];
+    for (rank, index) in sorted.into_iter().enumerate() {
+        if let Some(slot) = ranks.get_mut(index) {
+            *slot = rank;
+        }
+    }
+    ranks
+}
+
+/// Numbers the short names that stand for several kernels (`#1`, `#2`, ... by mangled name).
+pub(crate) fn distinct(names: impl Iterator<Item = KernelName>) -> Vec<KernelName> {
+    let mut names: Vec<KernelName> = names.collect();
+    let mut by_short: HashMap<String, Vec<usize>> = HashMap::new();
+    for (index, name) in names.iter().enumerate() {
+        by_short.entry(name.short.clone()).or_default().push(index);
+    }
+    for mut same in by_short.into_values().filter(|same| same.len() > 1) {
+        same.sort_by_cached_key(|&index| names.get(index).map(|name| name.mangled.clone()));
+        for (number, index) in same.into_iter().enumerate() {
+            if let Some(name) = names.get_mut(index) {
+                name.short = format!("{} #{}", name.short, number + 1);
+            }
+        }
+    }
+    names
+}
+
+/// What `CUpti_ActivityMemcpyKind` says.
+fn direction(kind: u8) -> String {
+    let name = match kind {
+        1 => "host to device",
+        2 => "device to host",
+        3 => "host to array",
+        4 => "array to host",
+        5 => "array to array",
+        6 => "array to device",
+        7 => "device to array",
+        8 => "device to device",
+        9 => "host to host",
+        10 => "peer to peer",
+        0 => "not known",
+        other => return format!("kind {other}"),
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_share_a_short_name_are_numbered() {
+        let name = |mangled: &str, short: &str| KernelName {
+            mangled: mangled.into(),
+            demangled: mangled.into(),
+            short: short.into(),
+        };
+        let names = distinct([name("c", "f<…>"), name("a", "f<…>"), name("b", "g")].into_iter());
+        let short: Vec<&str> = names.iter().map(|n| n.short.as_str()).collect();
+        assert_eq!(short, ["f<…> #2", "f<…> #1", "g"]);
+    }
+
+    #[test]
+    fn directions_of_later_cupti_versions_are_numbers() {
+        assert_eq!(direction(1), "host to device");
+        assert_eq!(direction(200), "kind 200");
+    }
+}

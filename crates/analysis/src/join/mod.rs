@@ -1,0 +1,192 @@
+//! The captures of all processes of a run -> one [`Report`]: a pure join, by content.
+
+mod children;
+pub(crate) mod counters;
+mod coverage;
+mod definitions;
+mod devices;
+pub(crate) mod empty;
+pub(crate) mod fallback;
+mod findings;
+mod intern;
+mod kernels;
+mod labels;
+pub(crate) mod overhead;
+pub(crate) mod passes;
+mod paths;
+pub(crate) mod same_name;
+mod stage_kernels;
+mod stages;
+pub(crate) mod steps;
+pub(crate) mod timeline;
+mod times;
+mod unseen_ranges;
+
+use std::collections::HashMap;
+
+use crate::load::stats::{GroupKey, Stats, Work};
+use crate::load::{Capture, Captured, ProcessCapture};
+use crate::ranks::{self, Together};
+use intern::{Mapping, Tables};
+use labels::Labels;
+use stage2_model::{
+    CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, Report, RunInfo, SCHEMA,
+    SCHEMA_VERSION,
+};
+
+/// Key under which a collector says that its GPU is simulated, with the value `1`.
+const META_SIMULATED: &str = "cupti.simulated";
+/// Key under which a collector says why it collects no GPU work.
+const META_GPU_OFF: &str = "gpu.off";
+
+/// Key under which a collector says why GPU work is missing, nobody knows how much.
+const META_INCOMPLETE: &str = "gpu.incomplete";
+
+/// GPU work of the whole run, by identifiers of the whole run.
+type Groups = HashMap<GroupKey, Stats>;
+
+/// CUDA graphs of the whole run: the index of the file, and CUPTI's id in it.
+#[derive(Debug, Default)]
+struct Graphs {
+    list: Vec<(usize, u32)>,
+    index: HashMap<(usize, u32), u32>,
+}
+
+/// Joins the captures of all processes. `findings` are those of the run itself.
+pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
+    let coverage = coverage::coverage(&capture);
+    let found = findings::of_processes(&capture.processes, &coverage);
+    let findings = findings::distinct([findings, capture.findings, found].concat());
+
+    let mut tables = Tables::default();
+    let mut graphs = Graphs::default();
+    let mut groups = Groups::new();
+    let mut captured: HashMap<(u32, u32), Captured> = HashMap::new();
+    let mut stages = stages::Stages::default();
+    let mut paths = paths::PathTotals::default();
+    let mut devices = devices::DeviceTotals::default();
+    let mut model_windows: Option<ModelWindows> = None;
+    let mut together = Together::default();
+    let inferred_steps = steps::inferred(&capture.processes);
+    for (file, mut process) in capture.processes.into_iter().enumerate() {
+        let mapping = tables.take(file, &process);
+        together.take(&mut process, |path| mapping.path(path), |device| mapping.device(device));
+        stages.take(&process, &mapping);
+        paths.take(&process, &mapping);
+        devices.take(&process, &mapping);
+        if let Some(windows) = process.model_windows.filter(|_| gpu_recorded(&process)) {
+            let windows = ModelWindows { all_ns: windows.all_ns, warm_ns: windows.warm_ns };
+            model_windows = Some(model_windows.map_or(windows, |sum| sum.plus(windows)));
+        }
+        for (&(replay, place), kernels) in &process.captured {
+            let sum = captured.entry((mapping.path(replay), mapping.path(place))).or_default();
+            sum.kernels = sum.kernels.saturating_add(kernels.kernels);
+            sum.total_ns = sum.total_ns.saturating_add(kernels.total_ns);
+        }
+        for (key, stats) in &process.groups {
+            let key = globalise(*key, file, &mapping, &mut graphs);
+            groups.entry(key).or_default().merge(stats);
+        }
+    }
+
+    let labels = Labels::new(&tables);
+    let files: Vec<&str> = coverage.processes.iter().map(|p| p.file.as_str()).collect();
+    let (path_rows, row_of_path) = paths.rows(&groups, &tables, &labels);
+    let join = kernels::Join { tables: &tables, labels: &labels, row_of_path: &row_of_path };
+    let rows = join.rows(&groups, &graphs, &files);
+    let shared = devices.shared();
+    let stage_rows = stages.rows(&groups, &tables, &labels, &shared);
+    let device_rows = devices.rows(&groups, &tables, &labels);
+    let places: HashMap<&str, usize> =
+        stage_rows.iter().enumerate().map(|(at, row)| (row.stage.as_str(), at)).collect();
+    let (processes, ranks, of_ranks) = together.finish(&ranks::Labels {
+        stage: &|path| {
+            let stage = labels.stage(path);
+            (stage.to_owned(), places.get(stage).copied().unwrap_or(usize::MAX))
+        },
+        device: &|device| {
+            let uuid = device_rows.get(device as usize).and_then(|row| row.uuid.clone());
+            (labels.device(device).to_owned(), uuid)
+        },
+        is_shared: &|device| shared.contains(&device),
+    });
+    let findings = [findings, findings::of_devices(&device_rows), of_ranks].concat();
+    Report {
+        schema: SCHEMA.to_owned(),
+        schema_version: SCHEMA_VERSION,
+        generator: concat!("stage2-launch ", env!("CARGO_PKG_VERSION")).to_owned(),
+        source: Origin::Collector.label().to_owned(),
+        simulated: coverage.processes.iter().any(|process| process.simulated),
+        run,
+        devices: device_rows,
+        processes,
+        ranks,
+        stage_kernels: join.stage_kernels(&groups, &rows.names, &stage_rows),
+        stages: stage_rows,
+        inferred_steps,
+        model_windows,
+        paths: path_rows,
+        kernel_names: rows.names,
+        kernels: rows.kernels,
+        copies: rows.copies,
+        fills: rows.fills,
+        graph_launches: rows.graphs,
+        graph_captures: capture_rows(&captured, &labels),
+        coverage,
+        // What other tools add comes later: see `fallback`, `counters` and `timeline`.
+        nsys: None,
+        ncu_regions: Vec::new(),
+        costs: PassCosts::default(),
+        peaks: None,
+        insight: Insight::default(),
+        findings,
+        definitions: definitions::definitions(),
+    }
+}
+
+fn globalise(key: GroupKey, file: usize, mapping: &Mapping, graphs: &mut Graphs) -> GroupKey {
+    let work = match key.work {
+        Work::Kernel(shape) => Work::Kernel(mapping.shape(shape)),
+        Work::Graph(id) => Work::Graph(graphs.take(file, id)),
+        other => other,
+    };
+    GroupKey { path: mapping.path(key.path), work, device: mapping.device(key.device) }
+}
+
+impl Graphs {
+    fn take(&mut self, file: usize, id: u32) -> u32 {
+        let fresh = self.list.len() as u32;
+        let index = *self.index.entry((file, id)).or_insert(fresh);
+        if index == fresh {
+            self.list.push((file, id));
+        }
+        index
+    }
+}
+
+fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels) -> Vec<CaptureRow> {
+    let mut rows: Vec<CaptureRow> = captured
+        .iter()
+        .map(|(&(replay, place), captured)| CaptureRow {
+            replay_path: labels.path(replay).to_owned(),
+            capture_path: labels.path(place).to_owned(),
+            kernels: captured.kernels,
+            kernel_sum_ns: captured.total_ns,
+        })
+        .collect();
+    rows.sort_by(|a, b| {
+        let key = |row: &CaptureRow| (row.replay_path.clone(), row.capture_path.clone());
+        b.kernel_sum_ns.cmp(&a.kernel_sum_ns).then_with(|| key(a).cmp(&key(b)))
+    });
+    rows
+}
+
+/// Whether an absence of GPU work means that none ran, not that none was recorded.
+pub(crate) fn gpu_recorded(process: &ProcessCapture) -> bool {
+    process.counts.gpu_records() > 0 || !process.meta.contains_key(META_GPU_OFF)
+}
+
+/// Whether a process says that its GPU is simulated.
+fn is_simulated(process: &ProcessCapture) -> bool {
+    process.meta.get(META_SIMULATED).is_some_and(|value| value == "1")
+}

@@ -1,0 +1,274 @@
+//! Windows, busy times and groups of GPU work -> one row for each stage.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::Groups;
+use super::intern::{Mapping, Tables};
+use super::labels::Labels;
+use super::paths::add_times;
+use super::times::percent;
+use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
+use crate::load::series::Series;
+use crate::load::stats::{Work, mean};
+use crate::load::{ProcessCapture, StageCapture};
+use stage2_model::{PathKind, StageDeviceRow, StageRow, WarmRow};
+
+/// What the processes measured of each stage.
+#[derive(Debug, Default)]
+pub(crate) struct Stages {
+    stages: BTreeMap<u32, Stage>,
+    /// Some process recorded GPU work; else nobody says of how many instances.
+    some_recorded: bool,
+}
+
+#[derive(Debug, Default)]
+struct Stage {
+    times: PathTimes,
+    /// A process recorded GPU work of it; else nothing is known of the GPU: that is not zero.
+    gpu_recorded: bool,
+    window_ns: Option<u64>,
+    /// A process could not tell its window.
+    window_missing: bool,
+    has_ranges: bool,
+    kernels_per_instance: Series,
+    busy_ns: u64,
+    short_gaps_ns: u64,
+    late_ns: u64,
+    busy_by_device: BTreeMap<u32, u64>,
+    warm: Warm,
+}
+
+/// The instances without the first of each process.
+#[derive(Debug, Default)]
+struct Warm {
+    times: WarmTimes,
+    busy_ns: u64,
+    short_gaps_ns: u64,
+    /// A process could not tell its first instance apart.
+    missing: bool,
+}
+
+/// What the groups of a stage add up to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    kernels: u64,
+    kernels_timed: u64,
+    kernel_sum_ns: u64,
+    copies: u64,
+    fills: u64,
+    graph_launches: u64,
+}
+
+impl Stages {
+    /// Takes what `process` measured.
+    pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
+        let some_recorded = super::gpu_recorded(process);
+        self.some_recorded |= some_recorded;
+        for (&path, captured) in &process.stages {
+            let gpu_recorded = some_recorded && captured.recorded;
+            let stage = self.stages.entry(mapping.path(path)).or_default();
+            stage.gpu_recorded |= gpu_recorded;
+            stage.busy_ns = stage.busy_ns.saturating_add(captured.busy.busy_ns);
+            stage.short_gaps_ns = stage.short_gaps_ns.saturating_add(short_gaps_ns(captured));
+            stage.late_ns = stage.late_ns.saturating_add(captured.busy.late_ns);
+            for (&device, busy) in &captured.by_device {
+                let sum = stage.busy_by_device.entry(mapping.device(device)).or_default();
+                *sum = sum.saturating_add(busy.busy_ns);
+            }
+            if let Some(whole) = process.whole.as_ref().filter(|whole| whole.path == path) {
+                stage.add_window(whole.window_ns);
+            }
+            if let Some(times) = &captured.times {
+                stage.has_ranges = true;
+                if gpu_recorded {
+                    stage.take_windows(times);
+                    stage.warm.take(times.warm, captured);
+                }
+            }
+            if let Some(times) = process.path_times.get(&path) {
+                add_times(&mut stage.times, times, some_recorded);
+            }
+        }
+    }
+
+    /// The rows: ranges by summed kernel time, then what is in no range. On `shared` devices, those of
+    /// several processes at once, idle time is not known.
+    pub(crate) fn rows(
+        self,
+        groups: &Groups,
+        tables: &Tables,
+        labels: &Labels,
+        shared: &BTreeSet<u32>,
+    ) -> Vec<StageRow> {
+        let totals = totals(groups, labels);
+        let some_recorded = self.some_recorded;
+        let mut rows: Vec<StageRow> = self
+            .stages
+            .into_iter()
+            .map(|(path, stage)| {
+                let kind = tables.nodes.get(path as usize).map_or(PathKind::Undefined, |n| n.kind);
+                let on_shared = stage.ran_on(shared);
+                let mut row = stage.row(labels.path(path).to_owned(), kind, labels, |device| {
+                    totals.get(&(path, device)).copied().unwrap_or_default()
+                });
+                row.recorded_instances = row.recorded_instances.filter(|_| some_recorded);
+                if on_shared {
+                    (row.gpu_idle_ns, row.gpu_busy_percent) = (None, None);
+                    row.gpu_short_gaps_ns = None;
+                }
+                row
+            })
+            .collect();
+        rows.sort_by_cached_key(|row| {
+            (row.kind, Reverse(row.kernel_sum_ns), Reverse(row.host_total_ns), row.stage.clone())
+        });
+        rows
+    }
+}
+
+/// Short gaps in the work of a stage, as far as they lie in its windows: between these it may be the
+/// turn of another stage.
+fn short_gaps_ns(stage: &StageCapture) -> u64 {
+    let between_ns = stage.times.as_ref().map_or(0, |times| times.between_ns);
+    stage.busy.short_gaps_ns.saturating_sub(between_ns)
+}
+
+impl Warm {
+    fn take(&mut self, times: Option<WarmTimes>, stage: &StageCapture) {
+        let Some(times) = times else {
+            self.missing = true;
+            return;
+        };
+        let sum = &mut self.times;
+        sum.instances = sum.instances.saturating_add(times.instances);
+        sum.window_ns = sum.window_ns.saturating_add(times.window_ns);
+        sum.kernels = sum.kernels.saturating_add(times.kernels);
+        // The work of the first instance overlaps no other's: that was looked at.
+        let busy_ns = stage.busy.busy_ns.saturating_sub(stage.cold_busy.busy_ns);
+        self.busy_ns = self.busy_ns.saturating_add(busy_ns);
+        let (all, cold) = (short_gaps_ns(stage), stage.cold_busy.short_gaps_ns);
+        self.short_gaps_ns = self.short_gaps_ns.saturating_add(all.saturating_sub(cold));
+    }
+
+    fn row(&self) -> Option<WarmRow> {
+        let WarmTimes { instances, window_ns, kernels } = self.times;
+        let known = !self.missing && instances > 0;
+        known.then_some(WarmRow {
+            instances,
+            gpu_window_ns: window_ns,
+            gpu_busy_ns: self.busy_ns,
+            gpu_short_gaps_ns: self.short_gaps_ns,
+            kernels,
+        })
+    }
+}
+
+impl Stage {
+    fn take_windows(&mut self, times: &StageTimes) {
+        self.kernels_per_instance.merge(&times.kernels_per_instance);
+        self.add_window(times.window_ns);
+    }
+
+    fn add_window(&mut self, window_ns: Option<u64>) {
+        match window_ns {
+            Some(ns) => self.window_ns = Some(self.window_ns.unwrap_or(0).saturating_add(ns)),
+            None => self.window_missing = true,
+        }
+    }
+
+    /// Whether one of its devices is among `devices`; without work on any, each may be meant.
+    fn ran_on(&self, devices: &BTreeSet<u32>) -> bool {
+        let mut own = self.busy_by_device.keys();
+        let none = self.busy_by_device.is_empty() && !devices.is_empty();
+        none || own.any(|device| devices.contains(device))
+    }
+
+    fn row(
+        self,
+        stage: String,
+        kind: PathKind,
+        labels: &Labels,
+        totals_on: impl Fn(u32) -> Totals,
+    ) -> StageRow {
+        let mut all = Totals::default();
+        let mut devices = Vec::with_capacity(self.busy_by_device.len());
+        for (&device, &gpu_busy_ns) in &self.busy_by_device {
+            let on_device = totals_on(device);
+            all.add(&on_device);
+            devices.push(StageDeviceRow {
+                device: labels.device(device).to_owned(),
+                gpu_busy_ns,
+                kernels: on_device.kernels,
+                kernel_sum_ns: on_device.kernel_sum_ns,
+            });
+        }
+        let window_ns = self.window_ns.filter(|_| !self.window_missing);
+        let known = |value: u64| self.gpu_recorded.then_some(value);
+        let per_instance = &self.kernels_per_instance;
+        let warm = &self.times.host_warm_ns;
+        let ranges = self.has_ranges.then_some(&self.times);
+        StageRow {
+            stage,
+            kind,
+            instances: ranges.map(|times| times.instances),
+            recorded_instances: ranges.and_then(|times| times.recorded),
+            unclosed: ranges.map(|times| times.unclosed),
+            host_total_ns: ranges.and_then(|times| times.host_total_ns),
+            host_first_ns: ranges.and_then(|times| times.host_first_ns),
+            host_warm_instances: ranges.map(|_| warm.count()),
+            host_warm_mean_ns: warm.mean(),
+            host_warm_std_ns: warm.deviation(),
+            host_warm_median_ns: warm.median(),
+            gpu_window_ns: window_ns,
+            gpu_busy_ns: known(self.busy_ns),
+            gpu_busy_uncertain_ns: self.late_ns,
+            gpu_idle_ns: window_ns.map(|window| window.saturating_sub(self.busy_ns)),
+            gpu_short_gaps_ns: window_ns
+                .map(|window| window.saturating_sub(self.busy_ns).min(self.short_gaps_ns)),
+            gpu_busy_percent: window_ns.and_then(|window| percent(self.busy_ns, window)),
+            kernels: known(all.kernels),
+            kernels_per_instance_min: per_instance.min(),
+            kernels_per_instance_max: per_instance.max(),
+            kernels_per_instance_median: per_instance.median(),
+            kernel_sum_ns: known(all.kernel_sum_ns),
+            kernel_mean_ns: mean(all.kernel_sum_ns, all.kernels_timed),
+            copies: known(all.copies),
+            fills: known(all.fills),
+            graph_launches: known(all.graph_launches),
+            warm: self.warm.row(),
+            apart: None,
+            devices,
+        }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, other: &Self) {
+        self.kernels = self.kernels.saturating_add(other.kernels);
+        self.kernels_timed = self.kernels_timed.saturating_add(other.kernels_timed);
+        self.kernel_sum_ns = self.kernel_sum_ns.saturating_add(other.kernel_sum_ns);
+        self.copies = self.copies.saturating_add(other.copies);
+        self.fills = self.fills.saturating_add(other.fills);
+        self.graph_launches = self.graph_launches.saturating_add(other.graph_launches);
+    }
+}
+
+fn totals(groups: &Groups, labels: &Labels) -> HashMap<(u32, u32), Totals> {
+    let mut totals: HashMap<(u32, u32), Totals> = HashMap::new();
+    for (key, stats) in groups {
+        let mut own = Totals::default();
+        match key.work {
+            Work::Kernel(_) => {
+                own.kernels = stats.calls;
+                own.kernels_timed = stats.timed();
+                own.kernel_sum_ns = stats.total_ns;
+            }
+            Work::Copy(_) => own.copies = stats.calls,
+            Work::Fill => own.fills = stats.calls,
+            Work::Graph(_) => own.graph_launches = stats.calls,
+        }
+        totals.entry((labels.stage_of(key.path), key.device)).or_default().add(&own);
+    }
+    totals
+}

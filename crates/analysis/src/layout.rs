@@ -1,0 +1,14 @@
+//! Where the parts of a run lie in its folder.
+
+/// Trace files of the collect pass.
+pub const COLLECTOR_DIR: &str = "collector";
+/// Trace files of the baseline pass.
+pub const BASELINE_DIR: &str = "baseline";
+/// The nsys pass.
+pub const NSYS_DIR: &str = "nsys";
+/// The ncu pass.
+pub const NCU_DIR: &str = "ncu";
+/// Regions that ncu measured, each in a folder of its own.
+pub const NCU_REGIONS_DIR: &str = "ncu/regions";
+/// Name of the pass that writes [`COLLECTOR_DIR`].
+pub const COLLECT: &str = "collect";

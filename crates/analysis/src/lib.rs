@@ -1,0 +1,28 @@
+//! Captures in, [`Report`](stage2_model::Report) out.
+//!
+//! Readers ([`load`] for trace files, [`nsys`], [`ncu`]) know nothing of each other. [`join`] brings
+//! their rows together, [`ranks`] matches processes, [`llm`], [`roofline`] and [`operators`] compute
+//! what follows, and [`insight`] draws the conclusions. [`analyse`] is the one way through all of it;
+//! a report is complete when it returns.
+#![deny(unsafe_code)]
+
+mod analyse;
+pub mod claims;
+pub mod files;
+pub mod in_part;
+mod inputs;
+pub mod insight;
+pub mod join;
+pub mod layout;
+pub mod llm;
+pub mod load;
+pub mod ncu;
+pub mod nsys;
+pub mod operators;
+mod out_of_memory;
+mod ranks;
+pub mod roofline;
+mod workload_end;
+
+pub use analyse::{Analysis, WorkloadFacts, analyse};
+pub use out_of_memory::out_of_memory;

@@ -1,0 +1,20 @@
+//! Range paths of a run, or the files of a Stage 1 run -> one row for each PyTorch operator.
+//!
+//! [`operators()`] adds up what a workload marked, and [`stage1`] reads what an earlier Stage 1 run
+//! measured instead.
+
+mod name;
+mod rows;
+mod settings;
+pub mod stage1;
+mod stage1_values;
+
+use stage2_model::PathRow;
+
+pub use rows::operators;
+pub use settings::{Annotation, OperatorSettings, Pattern, Stage1Settings};
+
+/// Whether the range `row` is an operator: by the pattern of `settings`, or by its name.
+pub fn is_operator(row: &PathRow, settings: &OperatorSettings) -> bool {
+    name::operator(row, settings.pattern.as_ref()).is_some()
+}

@@ -1,0 +1,15 @@
+//! Hydra's override grammar: `KEY=VALUE` words and YAML, each value with its origin.
+//!
+//! The launcher composes its own configuration with it, and the analysis holds the overrides that a
+//! workload was given against the configuration that the workload ran with.
+#![forbid(unsafe_code)]
+
+mod grammar;
+mod lists;
+mod node;
+mod value;
+
+pub use grammar::{Action, GrammarError, Override, hydra_key};
+pub use lists::{one_or_many, words};
+pub use node::{Node, Origin, Value, join_key};
+pub use value::{BadValue, parse_value};

@@ -1,0 +1,335 @@
+//! YAML text -> a tree of values, each with the place that it comes from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+/// Where a value of the configuration comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A preset: its name and the line, counted from 1.
+    File {
+        /// Name of the file: relative to the built-in presets, or a path.
+        name: Arc<str>,
+        /// Line, counted from 1.
+        line: u64,
+    },
+    /// A `KEY=VALUE` of the command line, as it was written.
+    Override(Arc<str>),
+    /// An option of the command line, as it was written.
+    Flag(Arc<str>),
+    /// The program chose it for this run.
+    Chosen,
+    /// As the `config.yaml` of a bundle notes it.
+    Noted(Arc<str>),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::File { name, line } => write!(f, "{name}:{line}"),
+            Origin::Override(text) => write!(f, "override {text}"),
+            Origin::Flag(text) => write!(f, "option {text}"),
+            Origin::Chosen => f.write_str("chosen for this run"),
+            Origin::Noted(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A value and its origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// What it is.
+    pub value: Value,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// A value of the configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// A string, in which `${key}` stands for the value of a key.
+    Text(String),
+    /// A string in which nothing stands for anything else.
+    Literal(String),
+    /// A list.
+    List(Vec<Node>),
+    /// Keys in the order of the file.
+    Map(Vec<(String, Node)>),
+}
+
+impl Node {
+    /// Reads one YAML document. The error is one line and starts with the line number.
+    pub fn from_yaml(text: &str, file: &Arc<str>) -> Result<Node, String> {
+        let raw: Spanned<Raw> = serde_saphyr::from_str(text).map_err(|e| first_line(&e))?;
+        Ok(Node::located(raw, file))
+    }
+
+    fn located(raw: Spanned<Raw>, file: &Arc<str>) -> Node {
+        let origin = Origin::File { name: file.clone(), line: raw.defined.line() };
+        let value = match raw.value {
+            Raw::Null => Value::Null,
+            Raw::Bool(v) => Value::Bool(v),
+            Raw::Int(v) => Value::Int(v),
+            Raw::Float(v) => Value::Float(v),
+            Raw::Text(v) => Value::Text(v),
+            Raw::List(items) => {
+                Value::List(items.into_iter().map(|v| Node::located(v, file)).collect())
+            }
+            Raw::Map(pairs) => {
+                Value::Map(pairs.into_iter().map(|(k, v)| (k, Node::located(v, file))).collect())
+            }
+        };
+        Node { value, origin }
+    }
+
+    /// The node at a dotted key.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        key.split('.').try_fold(self, |node, part| match &node.value {
+            Value::Map(pairs) => pairs.iter().find(|(k, _)| k == part).map(|(_, v)| v),
+            _ => None,
+        })
+    }
+
+    /// Puts `new` at a dotted key: maps are merged, anything else is replaced. Missing parents are
+    /// made; a parent that is no map becomes one.
+    pub fn set(&mut self, key: &str, new: Node) {
+        let (first, rest) = match key.split_once('.') {
+            Some((first, rest)) => (first, Some(rest)),
+            None => (key, None),
+        };
+        if !matches!(self.value, Value::Map(_)) {
+            self.value = Value::Map(Vec::new());
+        }
+        let Value::Map(pairs) = &mut self.value else { return };
+        let place = match pairs.iter().position(|(k, _)| k == first) {
+            Some(at) => at,
+            None => {
+                let empty = Node { value: Value::Null, origin: new.origin.clone() };
+                pairs.push((first.to_owned(), empty));
+                pairs.len() - 1
+            }
+        };
+        let Some((_, child)) = pairs.get_mut(place) else { return };
+        match rest {
+            Some(rest) => child.set(rest, new),
+            None => child.merge(new),
+        }
+    }
+
+    /// Lays `other` over this node: maps key by key, anything else whole.
+    pub fn merge(&mut self, other: Node) {
+        match (&mut self.value, other) {
+            (Value::Map(_), Node { value: Value::Map(pairs), .. }) => {
+                for (key, value) in pairs {
+                    self.set_own(key, value);
+                }
+            }
+            (_, other) => *self = other,
+        }
+    }
+
+    /// As [`Node::set`], with a key that is one whole key even if a dot is in it.
+    fn set_own(&mut self, key: String, new: Node) {
+        let Value::Map(pairs) = &mut self.value else { return };
+        match pairs.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, old)) => old.merge(new),
+            None => pairs.push((key, new)),
+        }
+    }
+
+    /// Takes a dotted key out, and says what was there.
+    pub fn remove(&mut self, key: &str) -> Option<Node> {
+        let Value::Map(pairs) = &mut self.value else { return None };
+        match key.split_once('.') {
+            Some((first, rest)) => {
+                pairs.iter_mut().find(|(k, _)| k == first).and_then(|(_, v)| v.remove(rest))
+            }
+            None => {
+                let at = pairs.iter().position(|(k, _)| k == key)?;
+                Some(pairs.remove(at).1)
+            }
+        }
+    }
+
+    /// Every key that holds a value (not a map), dotted, in order.
+    pub fn leaves(&self) -> Vec<(String, &Node)> {
+        let mut found = Vec::new();
+        self.leaves_under("", &mut found);
+        found
+    }
+
+    fn leaves_under<'a>(&'a self, prefix: &str, found: &mut Vec<(String, &'a Node)>) {
+        match &self.value {
+            Value::Map(pairs) => {
+                for (key, value) in pairs {
+                    value.leaves_under(&join_key(prefix, key), found);
+                }
+            }
+            _ => found.push((prefix.to_owned(), self)),
+        }
+    }
+
+    /// The values without their origins.
+    pub fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(v) => Json::Bool(*v),
+            Value::Int(v) => Json::from(*v),
+            // JSON has no infinity: as text it reaches the reader of the key, which refuses it.
+            Value::Float(v) => serde_json::Number::from_f64(*v)
+                .map_or_else(|| Json::String(v.to_string()), Json::Number),
+            Value::Text(v) | Value::Literal(v) => Json::String(v.clone()),
+            Value::List(items) => Json::Array(items.iter().map(Node::to_json).collect()),
+            Value::Map(pairs) => {
+                Json::Object(pairs.iter().map(|(k, v)| (k.clone(), v.to_json())).collect())
+            }
+        }
+    }
+}
+
+/// `prefix.key`, or `key` at the top.
+pub fn join_key(prefix: &str, key: &str) -> String {
+    if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
+}
+
+fn first_line(error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or("not YAML");
+    if line.contains("from_multiple") || line.contains("from_str_multiple") {
+        return "there are several YAML documents; leave one, without `---` lines".to_owned();
+    }
+    line.trim_start_matches("error: ").trim_end_matches(':').to_owned()
+}
+
+/// A YAML value while it is being read, before the file's name is known.
+#[derive(Debug)]
+enum Raw {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    Map(Vec<(String, Spanned<Raw>)>),
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Raw, D::Error> {
+        from.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+    fn visit_none<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+    fn visit_some<D: serde::Deserializer<'de>>(self, from: D) -> Result<Raw, D::Error> {
+        Raw::deserialize(from)
+    }
+    fn visit_bool<E>(self, v: bool) -> Result<Raw, E> {
+        Ok(Raw::Bool(v))
+    }
+    fn visit_i64<E>(self, v: i64) -> Result<Raw, E> {
+        Ok(Raw::Int(v))
+    }
+    fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<Raw, E> {
+        i64::try_from(v).map(Raw::Int).map_err(|_| E::custom(format!("the number {v} is too big")))
+    }
+    fn visit_f64<E>(self, v: f64) -> Result<Raw, E> {
+        Ok(Raw::Float(v))
+    }
+    fn visit_str<E>(self, v: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(v.to_owned()))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Raw, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = from.next_element()? {
+            items.push(item);
+        }
+        Ok(Raw::List(items))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Raw, A::Error> {
+        let mut pairs: Vec<(String, Spanned<Raw>)> = Vec::new();
+        while let Some((key, value)) = from.next_entry::<String, _>()? {
+            if pairs.iter().any(|(k, _)| *k == key) {
+                return Err(A::Error::custom(format!("the key {key} stands twice")));
+            }
+            pairs.push((key, value));
+        }
+        Ok(Raw::Map(pairs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn yaml(text: &str) -> Node {
+        Node::from_yaml(text, &"f.yaml".into()).expect("valid YAML")
+    }
+
+    #[test]
+    fn every_value_knows_its_line() {
+        let node = yaml("# c\na:\n  b: 1\n  c: [x,\n     y]\nd: null\ne: 1.5\nf: 'no'\n");
+        let line = |key: &str| match &node.get(key).expect(key).origin {
+            Origin::File { line, .. } => *line,
+            other => panic!("{other}"),
+        };
+        assert_eq!((line("a.b"), line("a.c"), line("d"), line("e")), (3, 4, 6, 7));
+        assert_eq!(node.get("f").map(|n| &n.value), Some(&Value::Text("no".into())));
+        assert_eq!(node.get("d").map(|n| &n.value), Some(&Value::Null));
+    }
+
+    #[test]
+    fn maps_merge_and_lists_are_replaced() {
+        let mut base = yaml("a: {x: 1, l: [1, 2]}\n");
+        base.merge(yaml("a: {y: 2, l: [3]}\n"));
+        assert_eq!(base.to_json(), serde_json::json!({"a": {"x": 1, "l": [3], "y": 2}}));
+        assert!(base.remove("a.x").is_some() && base.get("a.x").is_none());
+        assert!(base.remove("a.x").is_none());
+    }
+
+    #[test]
+    fn broken_yaml_is_one_line_with_a_place() {
+        for text in [
+            "a: [1, 2\n",
+            "a: 1\na: 2\n",
+            "a:\n\tb: 1",
+            "a: *nowhere",
+            "? [1]\n: 2",
+            "x: 99999999999999999999",
+        ] {
+            let error = Node::from_yaml(text, &"f.yaml".into());
+            match error {
+                Err(e) => {
+                    println!("{e}");
+                    assert!(!e.is_empty() && !e.contains('\n'), "{text:?}: {e:?}")
+                }
+                Ok(node) => assert!(text.starts_with("x:"), "{text:?} was read as {node:?}"),
+            }
+        }
+    }
+}
