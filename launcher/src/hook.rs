@@ -12,14 +12,14 @@ use anyhow::Context as _;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
-use super::Annotation;
+use stage2_analysis::operators::Annotation;
 
 /// Name of the hook's folder in the bundle.
 pub const HOOK_DIR: &str = "hook";
 
 macro_rules! files {
     ($($path:literal),* $(,)?) => {
-        &[$(($path, include_str!(concat!("../../hook/", $path)))),*]
+        &[$(($path, include_str!(concat!("../hook/", $path)))),*]
     };
 }
 

@@ -12,11 +12,11 @@ use crate::env::{self, GpuFacts};
 use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
+use crate::precheck;
 use crate::report;
 use crate::run::{self, Library, Signals, System};
 use crate::terminal::{Terminal, print};
 use crate::workload;
-use stage2_analysis::claims;
 use stage2_analysis::operators::stage1;
 use stage2_hydra::{Node, Origin, Value};
 use stage2_model::{Finding, Severity};
@@ -176,7 +176,7 @@ impl Job {
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
-        plan.findings.extend(claims::before::before(&config, &self.command, &cwd));
+        plan.findings.extend(precheck::before(&config, &self.command, &cwd));
         let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
         let keep = Keep {

@@ -14,7 +14,7 @@ use nix::libc::O_NONBLOCK;
 ///
 /// # Errors
 /// As of the system, and anything else than a file.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
     // Asked after opening: what the path leads to may change between the two.
     if file.metadata()?.is_file() {
@@ -28,7 +28,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// As [`open`], and a larger file.
-pub(crate) fn read(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit_bytes {
@@ -42,7 +42,7 @@ pub(crate) fn read(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn tail(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
+pub fn tail(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
     let mut file = open(path)?;
     let start = file.metadata()?.len().saturating_sub(limit_bytes);
     file.seek(SeekFrom::Start(start))?;
@@ -56,13 +56,13 @@ pub(crate) fn tail(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`read`], and bytes that are no UTF-8.
-pub(crate) fn read_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
+pub fn read_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
     let bytes = read(path, limit_bytes)?;
     String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.utf8_error()))
 }
 
 /// Ending of compressed files, behind their own.
-pub(crate) const COMPRESSED: &str = "gz";
+pub const COMPRESSED: &str = "gz";
 
 /// A compressed file may stand for this many times its size, and for [`UNPACKED_AT_LEAST`]: one that
 /// was made to fill the disk stands for more.
@@ -70,24 +70,24 @@ const MOST_TIMES: u64 = 256;
 const UNPACKED_AT_LEAST: u64 = 64 << 20;
 
 /// Bytes that a compressed file of `bytes` may stand for.
-pub(crate) fn most_unpacked(bytes: u64) -> u64 {
+pub fn most_unpacked(bytes: u64) -> u64 {
     bytes.saturating_mul(MOST_TIMES).max(UNPACKED_AT_LEAST)
 }
 
 /// The name of a file without the ending of compression.
-pub(crate) fn plain_name(name: &str) -> &str {
+pub fn plain_name(name: &str) -> &str {
     let plain = name.strip_suffix(COMPRESSED).and_then(|name| name.strip_suffix('.'));
     plain.filter(|plain| !plain.is_empty()).unwrap_or(name)
 }
 
 /// The ending of a file, without that of compression; empty: it has none, or one that is no UTF-8.
-pub(crate) fn ending(path: &Path) -> &str {
+pub fn ending(path: &Path) -> &str {
     let plain = if is_compressed(path) { path.file_stem().map(Path::new) } else { Some(path) };
     plain.and_then(Path::extension).and_then(|ending| ending.to_str()).unwrap_or_default()
 }
 
 /// Whether a file is compressed, by its name.
-pub(crate) fn is_compressed(path: &Path) -> bool {
+pub fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == COMPRESSED)
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn is_compressed(path: &Path) -> bool {
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn unpacked(path: &Path) -> io::Result<impl io::Read + use<>> {
+pub fn unpacked(path: &Path) -> io::Result<impl io::Read + use<>> {
     let file = open(path)?;
     let left = most_unpacked(file.metadata()?.len());
     Ok(Bounded { inner: GzDecoder::new(io::BufReader::new(file)), left })
@@ -105,7 +105,7 @@ pub(crate) fn unpacked(path: &Path) -> io::Result<impl io::Read + use<>> {
 ///
 /// # Errors
 /// As [`unpacked`], a file that is damaged, or a folder that cannot be written to.
-pub(crate) fn unpack(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+pub fn unpack(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".unpacked-").tempfile_in(folder)?;
     io::copy(&mut unpacked(path)?, &mut file)?;

@@ -3,12 +3,12 @@
 use stage2_model::Report;
 
 /// Kernels of the run: of a sample, scaled to all instances.
-pub(super) fn kernels(report: &Report) -> u64 {
+pub fn kernels(report: &Report) -> u64 {
     report.devices.iter().map(|row| row.kernels).fold(0, u64::saturating_add)
 }
 
 /// What the numbers of stages are over; nothing where everything was recorded.
-pub(super) fn stages(report: &Report) -> Option<String> {
+pub fn stages(report: &Report) -> Option<String> {
     let mut out = collected(report)?;
     if report.is_sampled() {
         out.push_str(
@@ -24,14 +24,14 @@ pub(super) fn stages(report: &Report) -> Option<String> {
 }
 
 /// What the numbers of operators are over; nothing where everything was recorded.
-pub(super) fn operators(report: &Report) -> Option<String> {
+pub fn operators(report: &Report) -> Option<String> {
     let mut out = collected(report)?;
     out.push_str("GPU times leave out what was not; calls and host times are those of all.");
     Some(out)
 }
 
 /// What the numbers of the whole run are over; nothing where everything was recorded.
-pub(super) fn whole_run(report: &Report) -> Option<String> {
+pub fn whole_run(report: &Report) -> Option<String> {
     let mut out = collected(report)?;
     if report.is_sampled() {
         out.push_str("Kernels are scaled from the recorded instances to all. ");

@@ -115,7 +115,7 @@ pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> Result<Record
         let told: Vec<String> = capture.findings.iter().map(ToString::to_string).collect();
         return Err(told.join("; "));
     }
-    let report = merge(capture, RunInfo::default(), Vec::new());
+    let report = join(capture, RunInfo::default(), Vec::new());
     let mut findings = Vec::new();
     let mut gpu_records = None;
     if pass.name == "collect" {

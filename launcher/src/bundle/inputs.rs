@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::report::WorkloadFacts;
+use stage2_analysis::WorkloadFacts;
 use stage2_analysis::files;
 use stage2_hydra::hydra_key;
 

@@ -25,7 +25,7 @@ use crate::report::Outcome;
 use stage2_analysis::files;
 pub use stage2_analysis::layout::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR};
 use stage2_hydra::Node;
-use stage2_model::{Finding, Severity};
+use stage2_model::{Finding, RunState, Severity};
 use stage2_text::visible;
 
 /// File of the composed configuration.

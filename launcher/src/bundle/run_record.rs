@@ -1,6 +1,6 @@
 //! What ran, how it ended and what is missing <-> `run.json`.
 
-use stage2_model::{Finding, ProcessRow, WorkloadExit};
+use stage2_model::{Finding, PassStatus, ProcessRow, RunState, WorkloadExit};
 use std::collections::BTreeMap;
 use std::path::Path;
 

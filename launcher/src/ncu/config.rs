@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use stage2_hydra::{one_or_many, words};
 
+use stage2_analysis::ncu::regions::Regions;
+
 use super::expression;
 
 /// Settings of the ncu pass.

@@ -1,10 +1,10 @@
 //! The ranges of a run and the settings -> the regions that range replay measures, a run for each.
 
-use super::Patterns;
 use crate::ncu::config::Ncu;
 use crate::ncu::expression::exact;
 use crate::ncu::missed::seen_ranges;
 use stage2_analysis::ncu::nvtx::{self, Label};
+use stage2_analysis::ncu::regions::Patterns;
 use stage2_model::{Finding, Severity};
 
 /// A range of the collect pass, at one place.

@@ -53,7 +53,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     // What is wrong with the spools is told by the reports.
     let libraries = LibraryDomains::with(&given.library_domains);
     let spools = load_folder_with(&run_dir.join(COLLECTOR_DIR), &libraries);
-    let collected = merge(spools, RunInfo::default(), Vec::new());
+    let collected = join(spools, RunInfo::default(), Vec::new());
     let source = (&collected, run_dir);
     let selection = kernels_of(tool, source, &mut ncu, (stage_is_explicit, given), &mut findings);
     let named = ncu.ncu_cli.kernel_name.is_some() || ncu.ncu_cli.replay_mode.is_range();

@@ -8,9 +8,10 @@ use super::ncu_pass::{import, profiled};
 use super::tool::{Tool, ToolPass};
 use crate::bundle::write_whole;
 use crate::ncu::command::{self, Request};
+use crate::ncu::regions::{Chosen, RangeTime, choose};
 use crate::plan::ncu_files;
 use stage2_analysis::ncu::nvtx::Label;
-use stage2_analysis::ncu::regions::{Chosen, REGION_FILE, RangeTime, RegionFile, choose, folder};
+use stage2_analysis::ncu::regions::{REGION_FILE, RegionFile, folder};
 use stage2_model::PassStatus;
 use stage2_model::{Finding, PathKind, PathRow, Report, Severity, WorkloadExit};
 

@@ -135,7 +135,7 @@ fn compared(finding: Finding, nsys: &Nsys, run_dir: Option<&Path>) -> Finding {
     let Some(run_dir) = run_dir else { return finding };
     // What is wrong with the spools is told by the reports.
     let spools = load_folder_with(&run_dir.join(COLLECTOR_DIR), &LibraryDomains::default());
-    let report = merge(spools, RunInfo::default(), Vec::new());
+    let report = join(spools, RunInfo::default(), Vec::new());
     with_seen(finding, nsys, &report.paths)
 }
 

@@ -1,14 +1,14 @@
 //! A merged report and the run's own files -> its operators, utilisation and takeaways.
 
 mod apart;
-pub(crate) mod counted;
+pub mod counted;
 mod doubt;
 mod facts;
 mod over;
 mod settings;
 mod unmarked;
 mod utilisation;
-pub(crate) mod vision;
+pub mod vision;
 mod workload;
 
 use std::path::Path;
@@ -24,26 +24,26 @@ use stage2_model::{Finding, Report};
 
 /// What the pages need beyond the report.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub struct Shown {
     /// Rows of operators.md.
-    pub(crate) operators_top_n: usize,
+    pub operators_top_n: usize,
     /// Means of the Stage 1 run that the configuration names, else those that the workload wrote.
-    pub(crate) stage1: Option<Stage1Aggregates>,
+    pub stage1: Option<Stage1Aggregates>,
     /// They are of this run.
-    pub(crate) stage1_is_own: bool,
+    pub stage1_is_own: bool,
 }
 
 /// What a run's files say, for what follows from the rows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Context<'a> {
+pub struct Context<'a> {
     /// The folder of the run.
-    pub(crate) run_dir: &'a Path,
+    pub run_dir: &'a Path,
     /// The composed configuration; null where it cannot be read.
-    pub(crate) config: &'a Value,
+    pub config: &'a Value,
     /// What the workload was configured with.
-    pub(crate) workload: &'a Workload,
+    pub workload: &'a Workload,
     /// The command of the collect pass.
-    pub(crate) argv: &'a [String],
+    pub argv: &'a [String],
 }
 
 /// Adds to the report what follows from it.

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use self::pieces::of_ncu;
-pub(crate) use self::pieces::{Piece, of_nsys};
+pub use self::pieces::{Piece, of_nsys};
 use super::kernels::distinct;
 use super::times::percent;
 use crate::load::libraries::LibraryDomains;
@@ -98,7 +98,7 @@ fn text(name: &str) -> String {
 }
 
 /// The stage of a range: `name`, or `name@domain`.
-pub(crate) fn label(range: &Range) -> String {
+pub fn label(range: &Range) -> String {
     match &range.domain {
         Some(domain) => format!("{}@{}", text(&range.name), text(domain)),
         None => text(&range.name),

@@ -1,24 +1,24 @@
 //! The captures of all processes of a run -> one [`Report`]: a pure join, by content.
 
 mod children;
-pub(crate) mod counters;
+pub mod counters;
 mod coverage;
 mod definitions;
 mod devices;
-pub(crate) mod empty;
-pub(crate) mod fallback;
+pub mod empty;
+pub mod fallback;
 mod findings;
 mod intern;
 mod kernels;
 mod labels;
-pub(crate) mod overhead;
-pub(crate) mod passes;
+pub mod overhead;
+pub mod passes;
 mod paths;
-pub(crate) mod same_name;
+pub mod same_name;
 mod stage_kernels;
 mod stages;
-pub(crate) mod steps;
-pub(crate) mod timeline;
+pub mod steps;
+pub mod timeline;
 mod times;
 mod unseen_ranges;
 

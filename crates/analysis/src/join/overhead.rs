@@ -6,7 +6,7 @@ use stage2_text::numbers::{count, ms3, ratio3};
 use super::passes::{BASELINE, COLLECT, NSYS};
 
 /// A stage that takes longer than this many times its baseline was not measured undisturbed.
-pub(crate) const LIMIT: f64 = 1.25;
+pub const LIMIT: f64 = 1.25;
 /// Stages that a finding names: those that lost the most time.
 const NAMED: usize = 3;
 /// With fewer warm instances on either side nobody knows how far equal runs differ.
@@ -76,7 +76,7 @@ fn of_pass(report: &Report, pass: &str) -> Option<Finding> {
 }
 
 /// Settings that cost a pass less, the lightest first.
-pub(crate) fn lighter(pass: &str, replays_graphs: bool, sampled: bool) -> String {
+pub fn lighter(pass: &str, replays_graphs: bool, sampled: bool) -> String {
     const SAMPLE: &str =
         "profiling.collector.sample=1/16 (STAGE2_SAMPLE) records one of 16 instances of each range";
     match (pass, replays_graphs, sampled) {

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::super::stakeholder_md::{Section, StageTimingRow, TopKernelRow};
-use super::super::{KernelSum, in_part};
+use stage2_analysis::in_part;
+
+use super::super::KernelSum;
 use stage2_analysis::insight::counted::Counted;
 use stage2_analysis::insight::vision;
 use stage2_analysis::roofline::bound;

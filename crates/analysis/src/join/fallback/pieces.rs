@@ -21,21 +21,21 @@ const WHOLE: &str = "(whole capture)";
 const DURATIONS: [&str; 2] = ["gpu__time_duration.sum", "gpu__time_duration.avg"];
 
 /// Kernels of one name and configuration in one stage on one device.
-pub(crate) struct Piece {
-    pub(crate) name: String,
+pub struct Piece {
+    pub name: String,
     /// The name is mangled.
-    pub(crate) mangled: bool,
+    pub mangled: bool,
     /// Grid and block.
-    pub(crate) shape: Option<([u32; 3], [u32; 3])>,
-    pub(crate) device: Option<u32>,
-    pub(crate) stage: String,
-    pub(crate) kind: PathKind,
-    pub(crate) times: Times,
+    pub shape: Option<([u32; 3], [u32; 3])>,
+    pub device: Option<u32>,
+    pub stage: String,
+    pub kind: PathKind,
+    pub times: Times,
 }
 
 /// Rows of nsys. Ranges of its SQLite are the outermost of their thread, so that they part the
 /// kernels; those of the CSV tables nest, and cannot be told apart.
-pub(crate) fn of_nsys(tables: &Tables) -> Vec<Piece> {
+pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
     let mut left: Vec<(u64, u64)> =
         tables.kernels.iter().map(|kernel| (kernel.calls, kernel.total_ns)).collect();
     let mut pieces = Vec::new();
@@ -93,7 +93,7 @@ pub(crate) fn of_nsys(tables: &Tables) -> Vec<Piece> {
 }
 
 /// The launches that ncu profiled. Profiled ranges are no kernels.
-pub(crate) fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
+pub fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
     let mut pieces: BTreeMap<(Key, String), Times> = BTreeMap::new();
     let no_range = tables.launches.iter().all(|launch| launch.ranges.is_empty());
     for launch in tables.launches.iter().filter(|launch| !launch.is_range()) {

@@ -17,7 +17,7 @@ use stage2_text::visible_path;
 const PAGES: [&str; 2] = ["raw", "details"];
 
 /// The name of the report in the name of one of its pages.
-pub(crate) fn report_name(file_name: &str) -> String {
+pub fn report_name(file_name: &str) -> String {
     let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
     let words: Vec<&str> = stem.split(['.', '_', '-']).collect();
     let page = words.iter().rposition(|word| PAGES.contains(&word.to_lowercase().as_str()));

@@ -5,7 +5,7 @@
 
 mod counters;
 mod flops;
-pub(crate) mod folder;
+pub mod folder;
 mod launch;
 mod number;
 mod pages;

@@ -34,7 +34,7 @@ impl Patterns {
         Patterns::of(&settings.include, &settings.exclude)
     }
 
-    fn of(include: &[String], exclude: &[String]) -> Patterns {
+    pub fn of(include: &[String], exclude: &[String]) -> Patterns {
         let globs = |list: &[String]| list.iter().map(|glob| WildMatch::new(glob)).collect();
         Patterns { include: globs(include), exclude: globs(exclude) }
     }

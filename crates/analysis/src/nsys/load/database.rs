@@ -159,7 +159,7 @@ pub(super) fn text(row: &Row<'_>, column: usize) -> Option<String> {
 
 /// Looks at the header of a file: what SQLite says about a file that is none, or that is cut short,
 /// helps nobody. Gives a warning where the file is shorter than it says.
-pub(in crate::nsys) fn check_header(path: &Path) -> Result<Option<String>, String> {
+pub fn check_header(path: &Path) -> Result<Option<String>, String> {
     let mut file = std::fs::File::open(path).map_err(|e| e.to_string())?;
     let metadata = file.metadata().map_err(|e| e.to_string())?;
     if !metadata.is_file() {

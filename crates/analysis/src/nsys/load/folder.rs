@@ -22,7 +22,7 @@ const TABLES: [&str; 5] = ["_cuda_", "_nvtx", "_gpu", "_osrt", "_apisum"];
 const SCRUBBED: [&str; 2] = [".scrubbed", "_scrubbed"];
 
 /// The name of the capture at the beginning of the name of one of its files.
-pub(crate) fn capture_name(file_name: &str) -> &str {
+pub fn capture_name(file_name: &str) -> &str {
     let file_name = files::plain_name(file_name);
     let (stem, extension) = file_name.rsplit_once('.').unwrap_or((file_name, ""));
     match extension {
@@ -35,7 +35,7 @@ pub(crate) fn capture_name(file_name: &str) -> &str {
 }
 
 /// Reads every capture: its SQLite export, whole before scrubbed, else its CSV tables.
-pub(crate) fn captures(
+pub fn captures(
     folder: &Path,
     libraries: &LibraryDomains,
     findings: &mut Vec<Finding>,
