@@ -294,6 +294,8 @@ impl Gather {
         }
         if self.found.calls.len() >= self.limit() {
             self.found.beyond += 1;
+            let earliest = self.found.beyond_from_ns.get_or_insert(span.start);
+            *earliest = span.start.min(*earliest);
             return;
         }
         let at = self.found.calls.len() as u32;
