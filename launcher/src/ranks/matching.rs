@@ -67,7 +67,9 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching {
     let everyone: BTreeSet<Member> = calls.ids().filter_map(|(id, _)| calls.member(id)).collect();
     let unnamed = unnamed_group(calls, &known, &everyone, ranks);
     let mut matching = Matching::default();
-    matching.refuse(cut.into_iter(), CUT);
+    if !cut.is_empty() {
+        matching.refuse(cut.into_iter(), CUT);
+    }
     // Keys with a communicator come first.
     for (key, mut sequences) in by_key {
         for ids in sequences.values_mut() {
@@ -138,7 +140,11 @@ fn unnamed_group(
     ranks: Option<u64>,
 ) -> Result<u64, String> {
     let seen = everyone.len() as u64;
-    let is_part = |known: &&Known| known.seen.len() > 1 && known.seen != *everyone;
+    // Of which only the set-up was seen, it is enough that it has no room for everyone.
+    let is_part = |known: &&Known| {
+        known.seen.len() > 1 && known.seen != *everyone
+            || known.expected.is_some_and(|members| members > 1 && members < seen)
+    };
     let several = calls.processes.iter().any(|p| p.communicators_made > 1);
     match ranks.filter(|&ranks| ranks != seen) {
         Some(ranks) if ranks > seen => Err(format!(
@@ -244,7 +250,7 @@ fn agree(sequences: &Sequences, members: u64) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::collectives::Call;
+    use crate::load::collectives::{Call, Communicator};
 
     const FAR: Option<u64> = Some(1_000);
 
@@ -285,6 +291,23 @@ mod tests {
         assert_eq!((sets, refused.len()), (0, 13), "the one that was not cut misses three");
         let (sets, refused) = of([(3, FAR), (8, None), (5, None)]);
         assert_eq!((sets, refused.len()), (0, 16), "those that were not cut disagree");
+    }
+
+    #[test]
+    fn calls_of_two_jobs_that_name_no_communicator_are_not_one_group() {
+        let mut calls = Calls::default();
+        for hash in [7, 7, 8, 8] {
+            let of = Communicator { hash, members: Some(2), rank: None, local: 1 };
+            calls.processes.push(ProcessCalls {
+                calls: vec![Call { operation: Operation::AllReduce, ..Call::default() }],
+                communicators: vec![of],
+                communicators_made: 1,
+                ..ProcessCalls::default()
+            });
+        }
+        let found = matching(&calls, Some(4));
+        assert_eq!((found.sets.len(), found.unmatched.len()), (0, 4));
+        assert!(found.reasons[0].starts_with("the job has several communicators"));
     }
 
     #[test]
