@@ -3,6 +3,10 @@
 //!
 //! The filter is one regular expression on mangled names, anchored and escaped. There is none where
 //! no times are known: then ncu profiles whatever it meets.
+//!
+//! Kernels that talk to other GPUs are chosen apart: replayed pass by pass, such a kernel waits for
+//! kernels of its peers that do not run again, and the run hangs. It may be measured in a single pass
+//! only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +16,7 @@ use wildmatch::WildMatch;
 use super::config::Ncu;
 use super::nvtx::Label;
 use crate::finding::{Finding, Severity};
-use crate::load::communication::is_communication;
+use crate::load::operation::is_communication;
 
 /// Length of the longest expression, in bytes. Linux takes 128 KiB in one argument; the rest is left
 /// to what a user adds and to expression engines that grow with it.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::finding::{Finding, Severity};
 use crate::load::ProcessCapture;
-use crate::load::communication::is_communication;
+use crate::load::operation::is_communication;
 use crate::load::paths::PathIndex;
 use crate::load::stats::Work;
 use crate::merge::gpu_recorded;
