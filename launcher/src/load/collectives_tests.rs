@@ -290,6 +290,18 @@ fn a_group_whose_end_was_lost_spoils_no_later_one() {
     group(&mut file, 20);
     let told: Vec<_> = file.calls().iter().map(|call| call.bytes).collect();
     assert_eq!(told, [Some(64); 3]);
+    // Kernels come later than their ranges: the second one finds the next, healthy group open.
+    let mut file = File::new();
+    file.call(1, START, &[]).call(2, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]);
+    for first in [10, 20] {
+        file.call(first, START, &[]).call(first + 1, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]);
+        file.call(first + 2, END, &[]);
+    }
+    file.kernel(12, (12, 13));
+    file.call(30, START, &[]).call(31, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]).kernel(22, (22, 23));
+    file.call(32, END, &[]).kernel(32, (32, 33));
+    let told: Vec<_> = file.calls().iter().map(|call| call.bytes).collect();
+    assert_eq!(told, [None, None, Some(64)]);
 }
 
 #[test]
