@@ -147,7 +147,7 @@ pub(super) fn libraries(report: &Report) -> String {
         return String::new();
     }
     let (title, whole, advice) = match report.paths.iter().any(|row| row.kind == PathKind::Range) {
-        true => ("Ranges of libraries, outside of the workload's ranges", "(outside ranges)", ""),
+        true => ("Library ranges outside the workload's ranges", "(outside ranges)", ""),
         false => (
             "Ranges of libraries only: the workload opened none of its own",
             "(whole process)",
