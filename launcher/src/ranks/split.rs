@@ -51,6 +51,9 @@ enum Refused {
     NotKnown(u64),
 }
 
+/// A set, and what became of it.
+type Tried = (Vec<CallId>, Result<Split, Refused>);
+
 const NO_OVERLAP: &str = "the members' kernels do not overlap in time: these calls are not one \
                           collective, or the clocks are wrong";
 const NO_GROUP: &str = "more than 1 % of these calls do not overlap across ranks, so they belong to \
@@ -73,7 +76,7 @@ pub(super) fn split(
     let mut clock = CommonClock::new(calls, wall_ahead_ns, known);
     let mut found = Collectives::default();
     // Unnamed ones wait until it is known whether their kind holds.
-    let mut unnamed: BTreeMap<_, Vec<(Vec<CallId>, Result<Split, Refused>)>> = BTreeMap::new();
+    let mut unnamed: BTreeMap<_, Vec<Tried>> = BTreeMap::new();
     for (at, set) in sets.into_iter().enumerate() {
         if !needs_all(&set) {
             found.whole.push(set);
@@ -123,9 +126,8 @@ impl Refused {
         match self {
             Refused::NoOverlap => NO_OVERLAP.to_owned(),
             Refused::NotKnown(error_ns) => {
-                format!("the clocks are known only within {} us, longer than the call", {
-                    count(rounded_up(error_ns.div_ceil(1_000)))
-                })
+                let us = count(rounded_up(error_ns.div_ceil(1_000)));
+                format!("the clocks are known only within {us} us, longer than the call")
             }
         }
     }

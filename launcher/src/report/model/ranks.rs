@@ -137,7 +137,8 @@ pub struct UnmatchedRow {
     pub why: String,
 }
 
-/// A rank that others waited for.
+/// A rank that others waited for. Of a sample, counts and sums are scaled to all instances; single
+/// times are as measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateRow {
     /// [`super::StageRow::stage`].
