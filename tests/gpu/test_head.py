@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 class Checked(unittest.TestCase):
     def checked(self, check):
-        """Run `checked` on a script of these lines; the exit status of `finish`, and the results."""
+        """Run `checked` on a script; return the exit status of `finish`, and the results."""
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "check.py").write_text(check)
             results = Path(folder, "results.txt")
@@ -34,7 +34,8 @@ class Checked(unittest.TestCase):
         self.assertEqual((status, text.count("FAIL name")), (1, 1), text)
 
     def test_a_check_that_ends_by_an_exception_has_failed(self):
-        for check in ("print('PASS equal')\nraise IndexError('nothing there')", "raise SystemExit(2)"):
+        crash = "print('PASS equal')\nraise IndexError('nothing there')"
+        for check in (crash, "raise SystemExit(2)"):
             with self.subTest(check):
                 status, text = self.checked(check)
                 self.assertEqual((status, text.count("FAIL name: check.py")), (1, 1), text)
