@@ -38,7 +38,7 @@ use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::load::stats::mean;
-use crate::merge::{self, counters, empty, fallback, merge, overhead, passes, same_name, timeline};
+use crate::merge::{counters, empty, fallback, merge, overhead, passes, same_name, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
@@ -126,7 +126,6 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
-    merge::steps::explain(&mut report);
     let context = insight::Context {
         run_dir,
         config: &inputs.config,
