@@ -13,21 +13,7 @@ use predicates::str::contains;
 use serde_json::{Value, json};
 use stage2_spool::NONE;
 
-/// Runs its last words as nsys does, under a variable that tells the workload.
-const NSYS: &str = r#"#!/bin/sh
-case "$1" in
---version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
-export) for word; do case "$word" in --output=*) echo tables > "${word#--output=}";; esac; done; exit 0;;
-stats) exit 0;;
-esac
-for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
-while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
-UNDER=nsys "$@"; code=$?
-echo report > "$out.nsys-rep"
-exit $code
-"#;
-
-/// The same as ncu does.
+/// Runs its last words as ncu does, under a variable that tells the workload.
 const NCU: &str = r#"#!/bin/sh
 case "$1" in
 --version) printf 'NVIDIA (R) Nsight Compute\nVersion 2025.3.1.0 (build 1) (public-release)\n'; exit 0;;
@@ -51,7 +37,7 @@ exit $code
 /// A sandbox with both tools and a trace file of one kernel, whose process ended in order.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.executable("tools/nsys", NSYS);
+    sandbox.executable("tools/nsys", common::FAKE_NSYS);
     sandbox.executable("tools/ncu", NCU);
     let mut b = Build::process(1, "python3");
     b.anchor(1).name(1, b"prefill").path(1, NONE, 1).open(1, 1, 0, 10).close(1, 20);

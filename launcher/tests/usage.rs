@@ -49,9 +49,9 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
             &["stage1.run_dir=nowhere", "--", "true"],
             "stage1.run_dir=nowhere cannot be used: No such",
         ),
-        (&["stage1.run_dir=bare", "--", "true"], "neither metrics.json nor operators.md"),
+        (&["stage1.run_dir=bare", "--", "true"], "contains metrics.json or operators.md"),
         (&["--dry-run", "stage1.run_dir=bare", "--", "true"], "stage1.run_dir=bare cannot be used"),
-        (&["--dry-run", "stage1.run_dir=bare/file", "--", "true"], "it is no folder"),
+        (&["--dry-run", "stage1.run_dir=bare/file", "--", "true"], "it is not a folder"),
         (&["profiling.collector.library=/no/such.so", "--", "true"], "/no/such.so"),
         (&["profiling.collector.library=/etc/passwd", "--", "true"], "no shared library"),
     ] {

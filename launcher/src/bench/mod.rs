@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::finding::{Finding, Severity};
 use crate::launch::Job;
 use crate::load::libraries::LibraryDomains;
+use crate::merge::overhead::InForce;
 use crate::plan::{self, Pass, Plan};
 use crate::run::{EXIT_NO_RESULT, Ran, Signals, System, run_alone};
 use crate::terminal::{Terminal, print};
@@ -103,6 +104,7 @@ pub(crate) fn bench(
         composed: &composed,
         library,
         libraries: LibraryDomains::with(&config.report.library_domains),
+        in_force: InForce::of(&serde_json::to_value(&config).unwrap_or_default()),
         dir: folder.path(),
         times,
         signals,
@@ -128,6 +130,8 @@ struct Bench<'a> {
     library: PathBuf,
     /// NVTX domains whose ranges are no stages.
     libraries: LibraryDomains,
+    /// What the configuration does already to make a profiler cost less.
+    in_force: InForce,
     dir: PathBuf,
     times: Times,
     signals: Signals,
@@ -304,7 +308,7 @@ impl Bench<'_> {
     fn write(mut self, folder: &RunFolder) -> Result<u8, Failure> {
         let dir = folder.path();
         self.results.compare();
-        for finding in overhead::findings(&self.results) {
+        for finding in overhead::findings(&self.results, self.in_force) {
             self.note(finding);
         }
         let page = table::page(&self.results);

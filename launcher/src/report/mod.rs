@@ -38,7 +38,7 @@ use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::load::stats::mean;
-use crate::merge::{self, counters, empty, fallback, merge, overhead, passes, same_name, timeline};
+use crate::merge::{counters, empty, fallback, merge, overhead, passes, same_name, timeline};
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{ncu, nsys};
 use insight::Shown;
@@ -114,7 +114,8 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         report.mark_simulated();
     }
     let nvtx_package = inputs.nvtx_package.as_deref();
-    let known = (&inputs.hardware, &inputs.libraries, nvtx_package);
+    let gated = overhead::InForce::of(&inputs.config).nsys_gated;
+    let known = (&inputs.hardware, &inputs.libraries, nvtx_package, gated);
     let mut read = add_tools(&mut report, run_dir, known);
     regions::add(&mut report, run_dir, &inputs.config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
@@ -125,7 +126,6 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
-    merge::steps::explain(&mut report);
     let context = insight::Context {
         run_dir,
         config: &inputs.config,
@@ -133,7 +133,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         argv: &inputs.argv,
     };
     let shown = insight::add(&mut report, &context);
-    overhead::explain(&mut report);
+    overhead::explain(&mut report, &inputs.config);
     let files = write_files(&report, inputs.top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),
@@ -159,7 +159,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
 fn add_tools(
     report: &mut Report,
     run_dir: &Path,
-    (configured, libraries, nvtx_package): (&Hardware, &LibraryDomains, Option<&str>),
+    (configured, libraries, nvtx_package, gated): (&Hardware, &LibraryDomains, Option<&str>, bool),
 ) -> Vec<&'static str> {
     let mut findings = Vec::new();
     let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
@@ -188,7 +188,7 @@ fn add_tools(
         // Without counters nothing is held against the peaks.
         findings.extend(resolved.findings);
     }
-    timeline::compare(report, &nsys, nvtx_package);
+    timeline::compare(report, &nsys, nvtx_package, gated);
     report.findings.extend(findings);
     read
 }

@@ -58,14 +58,16 @@ fn gpu(device: &str) -> String {
 
 /// Who is late in a stage, in a sentence without its end.
 pub(super) fn late(row: &LateRow) -> String {
+    let as_late = row.late_typical_collectives;
     format!(
-        "{} arrives last at {} of {} collectives; {} of these delays are typically {} ms (longest \
-         {} ms, {} ms in all)",
+        "{} arrives last at {} of {} collectives, typically {} ms late ({} of these delays {} at least \
+         half that; longest {} ms, {} ms in total)",
         row.who,
         count(row.late_collectives),
         count(row.collectives),
-        count(row.late_typical_collectives),
         ms3(row.late_typical_ns),
+        count(as_late),
+        if as_late == 1 { "is" } else { "are" },
         ms3(row.late_max_ns),
         ms3(row.late_total_ns),
     )
