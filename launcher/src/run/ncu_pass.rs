@@ -82,12 +82,16 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         findings.extend(pass.findings.iter().cloned());
         return ToolPass { findings, ..pass };
     }
-    let filter = Filter::new(&ncu, &selection);
+    let filter = Filter::new(&ncu, &selection, &mut findings);
     let files = ncu_files(&tool.folder, None);
     let invocation = command::profile(&request, &filter, &files, &mut findings);
     let mut pass = profiled(tool, invocation, &files, !filter.is_empty(), collect, &mut findings);
     if pass.status == PassStatus::Planned {
-        findings.extend(missed::finding(&filter.nvtx_include, &ncu_regions::ranges(&collected)));
+        // The range replay modes hand no kernel name on.
+        let names = filter.kernel_name.clone().filter(|_| !ncu.ncu_cli.replay_mode.is_range());
+        let filter = Filter { kernel_name: names, ..filter.clone() };
+        let seen = ncu_regions::ranges(&collected);
+        findings.extend(missed::finding(&filter, ncu.ncu_cli.nvtx.start_end, &seen));
         tool.terminal.progress("ncu: once more, without filters");
         let free = Filter::default();
         let invocation = command::profile(&request, &free, &files, &mut Vec::new());
