@@ -27,9 +27,9 @@ use crate::terminal::Terminal;
 
 pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;
-use child::{Cause, Finished, Spawned, Spawner};
+use child::{Finished, Spawned, Spawner};
 pub(crate) use ending::interruption;
-use ending::{INTERRUPTED, cause_findings, exit_status, failure, failure_of_baseline, status_of};
+use ending::{INTERRUPTED, cause_findings, exit_status, failure, failure_of_baseline, status_of, stop_after};
 pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
 pub(crate) use nsys_pass::environment_finding;
@@ -124,8 +124,12 @@ pub(crate) fn run_passes(
         stop = passed.stop;
         if pass.name == COLLECT {
             exit = passed.exit;
-            failure = bundle.record.passes.get(at).and_then(|record| after_failure(plan, record));
-            stop = stop.or_else(|| failure.clone());
+            // What --keep-going does not change is no failure.
+            if stop.is_none() {
+                let record = bundle.record.passes.get(at);
+                failure = record.and_then(|record| after_failure(plan, record));
+                stop.clone_from(&failure);
+            }
         }
         if let Some(record) = bundle.record.passes.get(at) {
             let seconds = record.duration_ms.map(|ms| format!(" in {:.1} s", ms as f64 / 1000.0));
@@ -348,8 +352,7 @@ fn keep(
             record.why = failure(finished.exit);
         }
     });
-    let over = finished.interrupted.is_some() || finished.cause == Cause::Unkillable;
-    Passed { exit: exit_status(&finished), stop: over.then(|| INTERRUPTED.to_owned()) }
+    Passed { exit: exit_status(&finished), stop: stop_after(&finished, pass) }
 }
 
 #[cfg(test)]
