@@ -2,6 +2,7 @@
 
 mod alone;
 mod child;
+mod collected;
 mod ending;
 mod flush;
 mod imports;
@@ -28,8 +29,11 @@ use crate::terminal::Terminal;
 pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;
 use child::{Finished, Spawned, Spawner};
+use collected::Collected;
 pub(crate) use ending::interruption;
-use ending::{INTERRUPTED, cause_findings, exit_status, failure, failure_of_baseline, status_of, stop_after};
+use ending::{
+    INTERRUPTED, cause_findings, exit_status, failure, failure_of_baseline, status_of, stop_after,
+};
 pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
 pub(crate) use nsys_pass::environment_finding;
@@ -90,6 +94,7 @@ pub(crate) fn run_passes(
     let mut exit = 0;
     let mut stop: Option<String> = None;
     let mut failure = None;
+    let collected = Collected::new(bundle.dir(), &plan.library_domains);
     for (at, pass) in plan.passes.iter().enumerate() {
         let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
         if stop.is_none() && !bundle.dir().exists() {
@@ -119,7 +124,9 @@ pub(crate) fn run_passes(
         });
         let passed = match &pass.profiler {
             None => run_pass(pass, at, bundle, spawner, signals, terminal),
-            Some(profiler) => run_tool(pass, profiler, at, bundle, (spawner, signals), terminal),
+            Some(profiler) => {
+                run_tool(pass, profiler, at, (bundle, &collected), (spawner, signals), terminal)
+            }
         };
         stop = passed.stop;
         if pass.name == COLLECT {
@@ -165,11 +172,10 @@ fn run_tool(
     pass: &Pass,
     profiler: &Profiler,
     at: usize,
-    bundle: &mut Bundle,
+    (bundle, collected): (&mut Bundle, &Collected),
     (spawner, signals): (&impl Spawner, &impl SignalSource),
     terminal: &Terminal,
 ) -> Passed {
-    let run_dir = bundle.dir().to_owned();
     let collect = bundle.record.workload_exit;
     let folder = profiler.folder.clone();
     // Not its parents: a bundle that was taken away stays away.
@@ -194,11 +200,11 @@ fn run_tool(
             tool::ToolPass::without(PassStatus::Failed, finding)
         }
         (Kind::Nsys(nsys), Ok(())) => {
-            nsys_pass::run(&tool, nsys, profiler, Some(&run_dir), collect)
+            nsys_pass::run(&tool, nsys, profiler, Some(collected), collect)
         }
         (Kind::Ncu { settings, stage_is_explicit, given }, Ok(())) => {
             let wanted = (*stage_is_explicit, &**given);
-            ncu_pass::run(&tool, settings, wanted, profiler, &run_dir, collect)
+            ncu_pass::run(&tool, settings, wanted, profiler, collected, collect)
         }
     };
     if let Some(signal) = interrupted.get() {

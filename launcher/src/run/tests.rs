@@ -138,6 +138,7 @@ fn play_before(stage: Stage, timeout_ms: Option<u64>, after: Vec<Pass>) -> Playe
         passes: std::iter::once(pass).chain(after).collect(),
         hook: None,
         keep_going: false,
+        library_domains: Vec::new(),
         findings: Vec::new(),
     };
     let folder = RunFolder::Given(run_dir.clone()).create().expect("run folder");
