@@ -80,7 +80,7 @@ impl Rules {
                     (None, program) => (workload::find(program.as_os_str()).err()?.what, ""),
                 },
             };
-            let what = format!("a run would end with {EXIT_NO_RESULT}: --require {name}");
+            let what = format!("a run would exit with status {EXIT_NO_RESULT}: --require {name}");
             Some(Finding::new(Severity::Warning, what, why, remedy))
         };
         self.require.iter().filter_map(problem).collect()

@@ -32,6 +32,7 @@ pub mod report;
 mod report_again;
 pub mod roofline;
 mod run;
+mod seen;
 mod terminal;
 mod workload;
 

@@ -130,7 +130,10 @@ fn with_keep_going_every_pass_runs_and_none_of_a_failing_workload_is_ok() {
         assert_eq!(status, "workload_failed", "{name}");
     }
     let findings = sandbox.run_json()["findings"].to_string();
-    assert!(!findings.contains("ended otherwise") && !findings.contains("left out"), "{findings}");
+    assert!(
+        !findings.contains("ended differently") && !findings.contains("left out"),
+        "{findings}"
+    );
     assert!(!sandbox.read("nsys/run.sqlite").is_empty(), "what was captured is kept");
     assert!(!sandbox.read("ncu/raw.csv").is_empty());
     for words in [
@@ -148,7 +151,7 @@ fn a_failure_under_a_profiler_alone_is_a_finding_and_costs_the_coverage_nothing(
     let end =
         "[ -z \"$UNDER\" ] || { echo 'torch.OutOfMemoryError: CUDA out of memory.' >&2; exit 9; }";
     launch(&sandbox, &[], end).code(0).stderr(
-        contains("the workload ended otherwise under nsys: exit status 9")
+        contains("the workload ended differently under nsys: exit status 9")
             .and(contains("likely cause: the memory of a GPU ran out"))
             .and(contains("the workload ended with status 9 under ncu")),
     );
@@ -224,7 +227,7 @@ fn a_required_pass_that_left_nothing_ends_the_run_with_70() {
     // Known before anything runs.
     let dry = ["--dry-run", "--require", "nsys,baseline"];
     launch(&sandbox, &dry, "exit 0").code(0).stderr(
-        contains("end with 70: --require nsys: nsys: command not found")
+        contains("exit with status 70: --require nsys: nsys: command not found")
             .and(contains("--require baseline: the plan has no such pass")),
     );
     launch(&sandbox, &["--require", "nsight"], "exit 0")

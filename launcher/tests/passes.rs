@@ -188,7 +188,7 @@ fn filters_that_nothing_passes_are_dropped_once() {
         .assert()
         .code(0)
         .stderr(contains("it is run once more").count(1))
-        .stderr(contains("asked for: decode/").and(contains("the collector saw no range")));
+        .stderr(contains("filters: decode/").and(contains("the collector saw no range")));
     let ncu = pass(&sandbox.run_json(), "ncu");
     assert_eq!(ncu["status"], "ok");
     assert!(!argv(&ncu).contains("--nvtx-include"), "{ncu}");

@@ -296,8 +296,8 @@ fn a_dry_run_says_what_would_fail() {
     };
     let said = dry(&["--run-dir", "full", "--", "no-such-program"]);
     for part in [
-        "a run would end with 127: no-such-program: command not found",
-        "a run would end with 2: run folder",
+        "a run would exit with status 127: no-such-program: command not found",
+        "a run would exit with status 2: the run folder",
         "it is not empty",
         "a run would leave the nsys pass out: nsys: command not found",
         "a run would leave the ncu pass out: ncu: command not found",
@@ -308,7 +308,7 @@ fn a_dry_run_says_what_would_fail() {
     sandbox.executable("there", "#!/bin/sh\n");
     sandbox.write("script", "x");
     let said = dry(&["pipeline.nsys.executable=./there", "--", "./script"]);
-    assert!(said.contains("end with 126: cannot run ./script"), "{said}");
+    assert!(said.contains("exit with status 126: cannot run ./script"), "{said}");
     assert!(!said.contains("the nsys pass out") && said.contains("the ncu pass out"), "{said}");
     // What is not planned is not missed, and what would work is not mentioned.
     assert_eq!(dry(&["run.mode=light", "--", "./there"]), "");

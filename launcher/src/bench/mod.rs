@@ -291,7 +291,7 @@ impl Bench<'_> {
             let (reference, here) = (self.reference?, ran.workload?);
             (reference != here).then(|| {
                 let (here, reference) = (here.describe(), reference.describe());
-                format!("the workload ended otherwise: {here}, untraced: {reference}")
+                format!("the workload ended differently: {here}, untraced: {reference}")
             })
         };
         ran.failed.clone().or_else(other)

@@ -9,6 +9,7 @@ use super::tool::{Tool, ToolPass};
 use crate::bundle::{PassStatus, WorkloadExit, write_whole};
 use crate::finding::{Finding, Severity};
 use crate::ncu::command::{self, Request};
+use crate::ncu::missed::seen_ranges;
 use crate::ncu::nvtx::Label;
 use crate::ncu::regions::{Chosen, REGION_FILE, RangeTime, RegionFile, choose, folder};
 use crate::plan::ncu_files;
@@ -25,16 +26,11 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     collect: Option<WorkloadExit>,
     findings: &mut Vec<Finding>,
 ) -> Option<ToolPass> {
-    let regions = choose(&ranges(collected), request.settings, findings);
+    let ranges = ranges(collected);
+    let regions = choose(&ranges, request.settings, findings);
     if regions.is_empty() && !request.settings.regions.include.is_empty() {
         // The stage in their place would be an answer to another question.
-        let finding = Finding::new(
-            Severity::Warning,
-            "ncu measured nothing: there is no region to measure",
-            "no range with kernels is among those that pipeline.ncu.regions asks for",
-            "see above for the ranges of the run, and correct include and exclude",
-        );
-        return Some(ToolPass::without(PassStatus::Skipped, finding));
+        return Some(ToolPass::without(PassStatus::Skipped, no_region(&ranges)));
     }
     if regions.is_empty() {
         findings.push(Finding::new(
@@ -68,6 +64,21 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         }
     }
     whole
+}
+
+/// What to tell where none of the ranges that were asked for can be measured.
+fn no_region(ranges: &[RangeTime]) -> Finding {
+    let seen = seen_ranges(ranges);
+    let seen = seen.map_or_else(|| "no range".to_owned(), |ranges| format!("the ranges {ranges}"));
+    Finding::new(
+        Severity::Warning,
+        "ncu measured nothing: there is no region to measure",
+        format!(
+            "the collect pass recorded {seen}, and pipeline.ncu.regions asks for none with kernels \
+             that ncu can measure"
+        ),
+        "correct pipeline.ncu.regions.include or exclude",
+    )
 }
 
 /// The limits of the next run; nothing where no time is left.
@@ -142,4 +153,18 @@ fn stack(report: &Report, row: &PathRow) -> Vec<Label> {
     let mut stack: Vec<Label> = parents.map(label).collect();
     stack.reverse();
     stack
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_region_is_left_the_ranges_of_the_run_are_named() {
+        let range = RangeTime { stack: vec![Label::of_stage("decode")], kernels: 0, total_ns: 0 };
+        let told = no_region(&[range]);
+        assert!(told.why.contains("recorded the ranges decode,"), "{told}");
+        assert!(told.remedy.contains("pipeline.ncu.regions.include or exclude"), "{told}");
+        assert!(no_region(&[]).why.contains("recorded no range,"));
+    }
 }

@@ -214,7 +214,7 @@ pub(super) fn tables_cut_off(report: &Path, signal: Signal, remedy: &str) -> Fin
     )
 }
 
-/// A workload that ended otherwise under a tool than in the collect pass.
+/// A workload that ended differently under a tool than in the collect pass.
 pub(super) fn other_end(
     tool: &str,
     collect: Option<WorkloadExit>,
@@ -227,7 +227,7 @@ pub(super) fn other_end(
         let cause = cause.map_or_else(String::new, |cause| format!("; likely cause: {cause}"));
         Finding::new(
             Severity::Warning,
-            format!("the workload ended otherwise under {tool}: {}", here.describe()),
+            format!("the workload ended differently under {tool}: {}", here.describe()),
             format!("in the collect pass: {}{cause}", collect.describe()),
             format!("see {tool}/log.txt"),
         )

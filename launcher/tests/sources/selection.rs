@@ -188,6 +188,26 @@ fn the_stage_with_the_most_time_is_none_of_a_library() {
 }
 
 #[test]
+fn a_capture_range_that_never_came_is_set_against_the_ranges_as_the_reports_nest_them() {
+    // Captures nothing as long as it waits for a range.
+    let waits = NSYS
+        .replace("while [", "case \"$*\" in *--capture-range=nvtx*) waits=1;; esac\nwhile [")
+        .replace("echo report", "[ \"$waits\" ] || echo report");
+    let gated = ["profiling/nsys=nsys.gated", "pipeline.nsys.nvtx_capture=decoding@*"];
+    let added = "report.library_domains=['VLLM.*']";
+    for (settings, seen) in [
+        (&[added][..], r#"the collector saw generate""#),
+        (&[], "the collector saw execute@vllm.worker, generate"),
+    ] {
+        let sandbox = inside_a_library("vllm.worker");
+        sandbox.executable("tools/nsys", &waits);
+        launch(&sandbox, &[&gated, settings].concat(), "").assert().success();
+        let run = sandbox.read("run.json");
+        assert!(run.contains(seen), "{settings:?}: {run}");
+    }
+}
+
+#[test]
 fn ranges_of_libraries_in_captures_of_nsys_choose_no_kernels() {
     let added = "report.library_domains=['VLLM.*']";
     let of_user = ["pipeline.nsys.enable=false", "--nsys", "elsewhere.sqlite"];
