@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) hook: Option<Hook>,
     /// Whether passes also follow a collect pass in which the workload failed.
     pub(crate) keep_going: bool,
+    /// Globs of NVTX domains whose ranges are a library's, besides the built-in ones.
+    pub(crate) library_domains: Vec<String>,
     /// What has to be known about them.
     pub(crate) findings: Vec<Finding>,
 }
@@ -240,7 +242,9 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         pass.environment.extend(variables);
     }
     let keep_going = request.keep_going;
-    Plan { run_dir: request.run_dir.clone(), passes, hook, keep_going, findings }
+    let (run_dir, library_domains) =
+        (request.run_dir.clone(), request.config.report.library_domains.clone());
+    Plan { run_dir, passes, hook, keep_going, library_domains, findings }
 }
 
 #[cfg(test)]

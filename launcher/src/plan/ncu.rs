@@ -85,7 +85,6 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
                 given: Box::new(Given {
                     files: request.nsys_files.to_vec(),
                     nsys: request.config.pipeline.nsys.clone(),
-                    library_domains: request.config.report.library_domains.clone(),
                 }),
             },
             workload,

@@ -2,6 +2,7 @@
 
 mod alone;
 mod child;
+mod collected;
 mod ending;
 mod flush;
 mod imports;
@@ -28,6 +29,7 @@ use crate::terminal::Terminal;
 pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;
 use child::{Cause, Finished, Spawned, Spawner};
+use collected::Collected;
 pub(crate) use ending::interruption;
 use ending::{INTERRUPTED, cause_findings, exit_status, failure, failure_of_baseline, status_of};
 pub(crate) use imports::Imports;
@@ -90,6 +92,7 @@ pub(crate) fn run_passes(
     let mut exit = 0;
     let mut stop: Option<String> = None;
     let mut failure = None;
+    let collected = Collected::new(bundle.dir().to_owned(), &plan.library_domains);
     for (at, pass) in plan.passes.iter().enumerate() {
         let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
         if stop.is_none() && !bundle.dir().exists() {
@@ -119,7 +122,10 @@ pub(crate) fn run_passes(
         });
         let passed = match &pass.profiler {
             None => run_pass(pass, at, bundle, spawner, signals, terminal),
-            Some(profiler) => run_tool(pass, profiler, at, bundle, (spawner, signals), terminal),
+            Some(profiler) => {
+                let profiler = (profiler, &collected);
+                run_tool(pass, profiler, at, bundle, (spawner, signals), terminal)
+            }
         };
         stop = passed.stop;
         if pass.name == COLLECT {
@@ -159,13 +165,12 @@ fn after_failure(plan: &Plan, collect: &PassRecord) -> Option<String> {
 /// depend on it.
 fn run_tool(
     pass: &Pass,
-    profiler: &Profiler,
+    (profiler, collected): (&Profiler, &Collected),
     at: usize,
     bundle: &mut Bundle,
     (spawner, signals): (&impl Spawner, &impl SignalSource),
     terminal: &Terminal,
 ) -> Passed {
-    let run_dir = bundle.dir().to_owned();
     let collect = bundle.record.workload_exit;
     let folder = profiler.folder.clone();
     // Not its parents: a bundle that was taken away stays away.
@@ -190,11 +195,11 @@ fn run_tool(
             tool::ToolPass::without(PassStatus::Failed, finding)
         }
         (Kind::Nsys(nsys), Ok(())) => {
-            nsys_pass::run(&tool, nsys, profiler, Some(&run_dir), collect)
+            nsys_pass::run(&tool, nsys, profiler, Some(collected), collect)
         }
         (Kind::Ncu { settings, stage_is_explicit, given }, Ok(())) => {
             let wanted = (*stage_is_explicit, &**given);
-            ncu_pass::run(&tool, settings, wanted, profiler, &run_dir, collect)
+            ncu_pass::run(&tool, settings, wanted, profiler, collected, collect)
         }
     };
     if let Some(signal) = interrupted.get() {

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use super::SignalSource;
 use super::child::Spawner;
+use super::collected::Collected;
 use super::tool::{Ended, Tool, ToolPass, other_end, tables_cut_off, version_of};
-use crate::bundle::{COLLECTOR_DIR, NSYS_DIR, PassStatus, WorkloadExit, write_whole};
+use crate::bundle::{NSYS_DIR, PassStatus, WorkloadExit, write_whole};
 use crate::finding::{Finding, Severity};
-use crate::load::libraries::LibraryDomains;
-use crate::load::spool::load_folder_with;
-use crate::merge::merge;
 use crate::nsys::command;
 use crate::nsys::config::Nsys;
 use crate::nsys::outcome::{self, Files, Verdict, judge, judge_tables};
@@ -19,15 +17,13 @@ use crate::nsys::scrub::scrub;
 use crate::nsys::unopened::with_seen;
 use crate::nsys::version::Version;
 use crate::plan::{NSYS_BASE, Profiler, Step};
-use crate::report::model::RunInfo;
 
-/// Runs the pass. `collected`: the folder of the run, where a collect pass went before; `collect` is
-/// how the workload ended in it.
+/// Runs the pass. `collected`: what a collect pass before it recorded; `collect` is how the workload ended in it.
 pub(super) fn run<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     nsys: &Nsys,
     profiler: &Profiler,
-    collected: Option<&Path>,
+    collected: Option<&Collected>,
     collect: Option<WorkloadExit>,
 ) -> ToolPass {
     let version = match version_of(&nsys.executable) {
@@ -129,12 +125,11 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
 }
 
 /// The finding on a range that never came, with those that the collect pass of the run saw.
-fn compared(finding: Finding, nsys: &Nsys, run_dir: Option<&Path>) -> Finding {
-    let Some(run_dir) = run_dir else { return finding };
-    // What is wrong with the spools is told by the reports.
-    let spools = load_folder_with(&run_dir.join(COLLECTOR_DIR), &LibraryDomains::default());
-    let report = merge(spools, RunInfo::default(), Vec::new());
-    with_seen(finding, nsys, &report.paths)
+fn compared(finding: Finding, nsys: &Nsys, collected: Option<&Collected>) -> Finding {
+    match collected {
+        Some(collected) => with_seen(finding, nsys, &collected.report().paths),
+        None => finding,
+    }
 }
 
 /// A run of nsys that failed, and after which there was another.

@@ -133,6 +133,7 @@ fn play(stage: Stage, timeout_ms: Option<u64>) -> Played {
         passes: vec![pass],
         hook: None,
         keep_going: false,
+        library_domains: Vec::new(),
         findings: Vec::new(),
     };
     let folder = RunFolder::Given(run_dir.clone()).create().expect("run folder");

@@ -8,16 +8,18 @@ use crate::build::Build;
 use crate::common::{self, Sandbox};
 use crate::plain::{fixture, sql, table};
 
-/// Writes a report that its export turns into a copy of `$FAKE_SQLITE`.
+/// Writes a report that its export turns into a copy of `$FAKE_SQLITE`, and with a gate none where
+/// `$FAKE` says so.
 const NSYS: &str = r#"#!/bin/sh
 case "$1" in
 --version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
 export) for word; do case "$word" in --output=*) cp "$FAKE_SQLITE" "${word#--output=}";; esac; done; exit 0;;
 stats) exit 0;;
 esac
-for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
+for word; do case "$word" in --output=*) out="${word#--output=}";; --nvtx-capture=*) gated=1;; esac; done
 while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
 "$@"; code=$?
+[ -n "$gated" ] && [ "$FAKE" = norange ] && exit $code
 echo report > "$out.nsys-rep"
 exit $code
 "#;
@@ -199,6 +201,22 @@ fn the_stage_with_the_most_time_is_none_of_a_library() {
     let sandbox = inside_a_library("vllm.worker");
     launch(&sandbox, &[], "").assert().success();
     assert_eq!(kernel_filter(&argv(&sandbox)), Some("regex:^(of_the_library|gemm)$"));
+}
+
+#[test]
+fn ranges_of_libraries_are_not_named_where_a_capture_range_never_came() {
+    let added = "report.library_domains=['VLLM.*']";
+    let gated = ["profiling/nsys=nsys.gated", "pipeline.ncu.enable=false"];
+    for (settings, seen) in [(&[added][..], "generate"), (&[], "generate, execute@vllm.worker")] {
+        let sandbox = inside_a_library("vllm.worker");
+        sandbox.executable("tools/nsys", NSYS);
+        launch(&sandbox, &[&gated, settings].concat(), "norange").assert().success();
+        let run = sandbox.run_json();
+        let findings = run["findings"].as_array().expect("findings").iter();
+        let told: Vec<&str> = findings.filter_map(|finding| finding["why"].as_str()).collect();
+        let end = format!("; the collector saw {seen}");
+        assert!(told.iter().any(|why| why.ends_with(&end)), "{settings:?}: {told:?}");
+    }
 }
 
 #[test]
