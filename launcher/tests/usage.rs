@@ -91,7 +91,10 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
         &["demoo"],
         &format!("{neither}. To run a program, put it after `--`: stage2-launch -- demoo"),
     );
-    told(&["demoo", "--", "x"], &format!("{neither}; before `--` stand only options and settings"));
+    told(
+        &["demoo", "--", "x"],
+        &format!("{neither}; only options and KEY=VALUE settings go before `--`"),
+    );
     let first = "the subcommand `demo` has to come first: stage2-launch demo run.mode=light";
     told(&["run.mode=light", "demo"], first);
     told(&["run.mode=light", "demo", "--", "x"], first);
