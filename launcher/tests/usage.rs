@@ -175,7 +175,10 @@ fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
     }
     for (words, part) in [
         (&["merge", "-o", "m", "--nsys", "x", "+model.target=x"][..], "use model/llm=PRESET"),
-        (&["merge", "-o", "m", "--nsys", "x", "infer.a=1"], "a setting of the workload, and none"),
+        (
+            &["merge", "-o", "m", "--nsys", "x", "infer.a=1"],
+            "this is a workload setting, and this command runs no",
+        ),
     ] {
         let assert = sandbox.launch(words).assert().code(2).stderr(contains(part));
         assert.stderr(contains("after `--`").not());

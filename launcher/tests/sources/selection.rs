@@ -207,7 +207,7 @@ fn the_stage_with_the_most_time_is_none_of_a_library() {
 fn ranges_of_libraries_are_not_named_where_a_capture_range_never_came() {
     let added = "report.library_domains=['VLLM.*']";
     let gated = ["profiling/nsys=nsys.gated", "pipeline.ncu.enable=false"];
-    for (settings, seen) in [(&[added][..], "generate"), (&[], "generate, execute@vllm.worker")] {
+    for (settings, seen) in [(&[added][..], "generate"), (&[], "execute@vllm.worker, generate")] {
         let sandbox = inside_a_library("vllm.worker");
         sandbox.executable("tools/nsys", NSYS);
         launch(&sandbox, &[&gated, settings].concat(), "norange").assert().success();
