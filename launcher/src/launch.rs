@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord, Tool};
 use crate::captures::take_in;
-use crate::claims;
+use crate::claims::Workload;
+use crate::claims::before::before;
 use crate::cli::{self, Options};
 use crate::config::{self, Composed, Config, Node, Origin, Value};
 use crate::dry_run;
@@ -103,7 +104,8 @@ impl Job {
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
         write_hook(&plan, &mut bundle, terminal);
         let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
-        if let Some(finding) = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit)) {
+        let too_big = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit));
+        for finding in too_big.into_iter().chain(Workload::keep(&run_dir)) {
             terminal.finding(&finding);
             bundle.record.findings.push(finding);
         }
@@ -175,7 +177,7 @@ impl Job {
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
-        plan.findings.extend(claims::before::before(&config, &self.command, &cwd));
+        plan.findings.extend(before(composed, &config, &self.command, &cwd));
         let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
         let keep = Keep {

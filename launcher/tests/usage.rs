@@ -91,7 +91,10 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
         &["demoo"],
         &format!("{neither}. To run a program, put it after `--`: stage2-launch -- demoo"),
     );
-    told(&["demoo", "--", "x"], &format!("{neither}; before `--` stand only options and settings"));
+    told(
+        &["demoo", "--", "x"],
+        &format!("{neither}; only options and KEY=VALUE settings go before `--`"),
+    );
     let first = "the subcommand `demo` has to come first: stage2-launch demo run.mode=light";
     told(&["run.mode=light", "demo"], first);
     told(&["run.mode=light", "demo", "--", "x"], first);
@@ -172,7 +175,10 @@ fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
     }
     for (words, part) in [
         (&["merge", "-o", "m", "--nsys", "x", "+model.target=x"][..], "use model/llm=PRESET"),
-        (&["merge", "-o", "m", "--nsys", "x", "infer.a=1"], "a setting of the workload, and none"),
+        (
+            &["merge", "-o", "m", "--nsys", "x", "infer.a=1"],
+            "this is a workload setting, and this command runs no",
+        ),
     ] {
         let assert = sandbox.launch(words).assert().code(2).stderr(contains(part));
         assert.stderr(contains("after `--`").not());

@@ -164,7 +164,7 @@ mod tests {
         std::fs::write(&list, "a\n").expect("write");
         let facts = WorkloadFacts {
             model: Some("deepseek_ocr".into()),
-            manifest: Some(("dataset.subset_filelist", list.clone())),
+            manifest: Some(("dataset.subset_filelist".into(), list.clone())),
             configured: [("device".to_owned(), "cuda:0".to_owned())].into(),
         };
         let mut found = inputs(&["python", "app.py"]);
@@ -179,7 +179,7 @@ mod tests {
         said.complete(&facts);
         assert_eq!(said.model.as_deref(), Some("tiny"));
         assert_eq!(said.manifest.expect("a list").given_by, "inputs.manifest");
-        let gone = WorkloadFacts { manifest: Some(("x", dir.path().join("no"))), ..facts };
+        let gone = WorkloadFacts { manifest: Some(("x".into(), dir.path().join("no"))), ..facts };
         found.manifest = None;
         found.complete(&gone);
         assert!(found.manifest.is_none());

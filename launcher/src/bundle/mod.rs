@@ -37,6 +37,8 @@ pub const NSYS_DIR: &str = "nsys";
 /// Folder of what Nsight Compute wrote.
 pub const NCU_DIR: &str = "ncu";
 
+/// File of the command and its inputs.
+pub(crate) const INPUTS_YAML: &str = "inputs.yaml";
 /// File of the composed configuration.
 const CONFIG_YAML: &str = "config.yaml";
 
@@ -105,7 +107,7 @@ impl Bundle {
         }
         let marked = Inputs { simulated, ..inputs.clone() };
         let yaml = serde_saphyr::to_string(&marked).context("inputs.yaml")?;
-        write_whole(&self.dir.join("inputs.yaml"), &yaml)?;
+        write_whole(&self.dir.join(INPUTS_YAML), &yaml)?;
         let mark = if simulated { "# simulated: no real GPU took part in this run\n" } else { "" };
         write_whole(&self.dir.join(CONFIG_YAML), &format!("{mark}{config_yaml}"))
     }

@@ -8,6 +8,7 @@
 pub(crate) mod before;
 mod contradictions;
 mod lookup;
+mod manifest;
 mod overrides;
 mod sources;
 mod workload;

@@ -95,6 +95,8 @@ fn of_the_bundle(file: &str) -> &'static str {
     match file {
         "run.json" => "what ran: passes, exit status, findings, coverage",
         "env.json" => "the machine: GPUs, driver, tools, Python packages",
+        "workload_keys.json" => "keys of the files that the workload's configuration is made from",
+        "model_config.json" => "config.json of the model that the workload's model.path names",
         "config.yaml" => "all settings, each with its origin",
         "inputs.yaml" => "the command of the workload, and what it reads",
         "kernels.md" => "kernels by stage",

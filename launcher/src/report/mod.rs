@@ -82,7 +82,7 @@ pub struct WorkloadFacts {
     /// Name of its model.
     pub model: Option<String>,
     /// The list of inputs that it reads, and the key that names it.
-    pub manifest: Option<(&'static str, PathBuf)>,
+    pub manifest: Option<(String, PathBuf)>,
     /// Keys that say what ran, and their values.
     pub configured: BTreeMap<String, String>,
 }
@@ -98,7 +98,9 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         .is_dir();
     anyhow::ensure!(is_folder, "{} is no folder; name the folder of a run", run_dir.display());
     let mut inputs = inputs::read_inputs(run_dir);
-    let workload = Workload::read(run_dir, &mut inputs.findings);
+    let manifest_key = inputs.config.pointer("/workload/manifest_key");
+    let manifest_key = manifest_key.and_then(serde_json::Value::as_str);
+    let workload = Workload::read(run_dir, manifest_key, &mut inputs.findings);
     let facts = workload.facts();
     inputs.run.environment.extend(facts.iter().map(|(key, value)| Fact {
         key: format!("workload.{key}"),
@@ -142,7 +144,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         tools: tools(&report),
         workload: WorkloadFacts {
             model: workload.model(),
-            manifest: workload.manifest(),
+            manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),
             configured: facts,
         },
         processes: report.processes,

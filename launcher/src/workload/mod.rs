@@ -5,6 +5,7 @@ mod find;
 mod hydra_app;
 mod loading;
 mod memory;
+mod python_source;
 
 pub(crate) use find::{NotRunnable, find, why_not_started};
 pub(crate) use hydra_app::hydra_app;

@@ -190,7 +190,7 @@ fn the_stage_with_the_most_time_is_none_of_a_library() {
 #[test]
 fn a_capture_range_that_never_came_is_set_against_the_ranges_as_the_reports_nest_them() {
     // Captures nothing as long as it waits for a range.
-    let waits = NSYS
+    let waits = FAKE_NSYS
         .replace("while [", "case \"$*\" in *--capture-range=nvtx*) waits=1;; esac\nwhile [")
         .replace("echo report", "[ \"$waits\" ] || echo report");
     let gated = ["profiling/nsys=nsys.gated", "pipeline.nsys.nvtx_capture=decoding@*"];
