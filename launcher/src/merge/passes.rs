@@ -14,20 +14,17 @@ pub(super) const BASELINE: &str = "baseline";
 pub(super) const COLLECT: &str = "collect";
 pub(super) const NSYS: &str = "nsys";
 const NCU: &str = "ncu";
-/// `status` of a pass that ran through.
-const RAN: &str = "ok";
-/// That of one in which the workload failed.
-const FAILED: &str = "workload_failed";
 
 /// Adds the costs. `baseline` is the capture of the untraced pass, none where it left no folder;
 /// `wanted` is what the configuration says of it.
 pub(crate) fn add(report: &mut Report, baseline: Option<Capture>, wanted: Option<bool>) {
     let mut costs = PassCosts { passes: durations(&report.run.passes), ..PassCosts::default() };
     let untraced = baseline.map(|capture| super::merge(capture, RunInfo::default(), Vec::new()));
-    let rows: &[StageRow] = match untraced.as_ref().filter(|_| !baseline_failed(report)) {
-        Some(untraced) => &untraced.stages,
-        None => &[],
-    };
+    let rows: &[StageRow] =
+        match untraced.as_ref().filter(|_| baseline_is_whole(&report.run.passes)) {
+            Some(untraced) => &untraced.stages,
+            None => &[],
+        };
     costs.stages = stages(report, rows);
     if costs.stages.is_empty() {
         let recorded = !rows.is_empty();
@@ -47,15 +44,19 @@ pub(crate) fn add(report: &mut Report, baseline: Option<Capture>, wanted: Option
     }
 }
 
-/// Whether the workload failed in the baseline pass: its stages are of other work then.
-fn baseline_failed(report: &Report) -> bool {
-    let baseline = report.run.passes.iter().find(|pass| pass.name.as_deref() == Some(BASELINE));
-    baseline.and_then(|pass| pass.status.as_deref()) == Some(FAILED)
+fn pass<'p>(passes: &'p [PassInfo], name: &str) -> Option<&'p PassInfo> {
+    passes.iter().find(|pass| pass.name.as_deref() == Some(name))
+}
+
+/// Whether the baseline pass did all of its work. Where it failed or was ended, its stages are of other
+/// work, or of the first part of it.
+fn baseline_is_whole(passes: &[PassInfo]) -> bool {
+    pass(passes, BASELINE).is_some_and(PassInfo::is_ok)
 }
 
 fn durations(passes: &[PassInfo]) -> Vec<PassDuration> {
-    let of = |name: &str| passes.iter().find(|pass| pass.name.as_deref() == Some(name));
-    let untraced_ms = of(BASELINE).and_then(|pass| pass.duration_ms).filter(|&ms| ms > 0);
+    let untraced = pass(passes, BASELINE).filter(|pass| pass.is_ok());
+    let untraced_ms = untraced.and_then(|pass| pass.duration_ms).filter(|&ms| ms > 0);
     let duration = |pass: &PassInfo| {
         let name = pass.name.clone()?;
         let ratio = pass.duration_ms.zip(untraced_ms).filter(|_| name != BASELINE);
@@ -94,8 +95,8 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
                 pass: NSYS.to_owned(),
                 instances: range.instances,
                 host_total_ns: range.host_total_ns,
-                host_warm_instances: None,
-                host_warm_std_ns: None,
+                host_warm_instances: range.host_warm_instances,
+                host_warm_std_ns: range.host_warm_std_ns,
                 host_warm_median_ns: range.host_warm_median_ns,
                 ratio: None,
             });
@@ -133,13 +134,12 @@ fn cost(pass: &str, row: &StageRow) -> StageCost {
 
 /// Why there are no rows, to be read after "none, because".
 fn absence(passes: &[PassInfo], wanted: Option<bool>, recorded: bool) -> String {
-    let pass = passes.iter().find(|pass| pass.name.as_deref() == Some(BASELINE));
-    let status = pass.and_then(|pass| pass.status.as_deref());
-    match (pass, wanted) {
+    match (pass(passes, BASELINE), wanted) {
         _ if recorded => "no stage of this run was seen in the baseline pass".to_owned(),
-        (Some(pass), _) if status != Some(RAN) => {
+        (Some(pass), _) if !pass.is_ok() => {
             let why = pass.why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
-            format!("the baseline pass did not run through: {}{why}", status.unwrap_or("no status"))
+            let status = pass.status.as_deref().unwrap_or("no status");
+            format!("the baseline pass did not run through: {status}{why}")
         }
         (Some(_), _) => "the baseline pass left no range in a file that can be read".to_owned(),
         (None, Some(false)) => "run.baseline is false".to_owned(),
@@ -181,4 +181,65 @@ fn notes(report: &Report, costs: &PassCosts) -> Vec<String> {
         );
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nsys::load::Total;
+    use crate::nsys::reconcile::{Bounds, Comparison, reconcile};
+    use crate::report::model::NsysSection;
+
+    /// `decode` takes 100 us in the baseline, and 200 us in nine warm instances under nsys.
+    fn slow_under_nsys() -> Report {
+        let row = |us: u64| StageRow {
+            stage: "decode".into(),
+            instances: Some(10),
+            host_warm_instances: Some(9),
+            host_warm_std_ns: Some(3_000),
+            host_warm_median_ns: Some(us * 1_000),
+            ..StageRow::default()
+        };
+        let kernels = [Total { mangled: "k", calls: 10, total_ns: 1_000 }];
+        let both = Comparison {
+            scope: "the whole run",
+            collector: &kernels,
+            nsys: &kernels,
+            instances: None,
+            graph_launches: 0,
+        };
+        let range = NsysRangeRow {
+            range: "decode".into(),
+            instances: Some(10),
+            host_warm_median_ns: Some(200_000),
+            host_warm_instances: Some(9),
+            host_warm_std_ns: Some(3_000),
+            ..NsysRangeRow::default()
+        };
+        let nsys = NsysSection {
+            reconciliations: vec![reconcile(&both, Bounds::default())],
+            ranges: vec![range],
+            ..NsysSection::default()
+        };
+        let mut report = Report { stages: vec![row(100)], nsys: Some(nsys), ..Report::default() };
+        report.costs.stages = stages(&report, &[row(100)]);
+        report
+    }
+
+    #[test]
+    fn a_slowdown_under_nsys_is_told_apart_from_noise() {
+        let told = |mut report: Report| {
+            super::super::overhead::explain(&mut report);
+            report.findings.into_iter().next().expect("a finding")
+        };
+        let found = told(slow_under_nsys());
+        assert!(!found.what.contains("may be noise"), "{found}");
+        assert!(found.why.contains("only its timeline is of that slower run"), "{found}");
+        // A table of nsys has no single instances, and so no spread.
+        let mut table = slow_under_nsys();
+        for cost in table.costs.stages.iter_mut().filter(|cost| cost.pass == NSYS) {
+            (cost.host_warm_instances, cost.host_warm_std_ns) = (None, None);
+        }
+        assert!(told(table).what.contains("may be noise"));
+    }
 }

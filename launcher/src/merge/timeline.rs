@@ -102,6 +102,8 @@ fn host_times(range: &Range) -> NsysRangeRow {
         instances: range.instances,
         host_total_ns: range.host_total_ns,
         host_warm_median_ns: range.host_warm_median_ns,
+        host_warm_instances: range.host_warm_instances,
+        host_warm_std_ns: range.host_warm_std_ns,
     }
 }
 

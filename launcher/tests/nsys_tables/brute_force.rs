@@ -144,10 +144,14 @@ fn medians_leave_out_the_first_instance_of_each_process() {
     let tables = load(&rows.concat());
     let found = |name: &str| {
         let range = tables.ranges.iter().find(|range| range.name == name).expect(name);
-        (range.instances, range.host_total_ns, range.host_warm_median_ns)
+        let warm = (range.host_warm_instances, range.host_warm_std_ns);
+        (range.instances, range.host_total_ns, range.host_warm_median_ns, warm)
     };
-    assert_eq!(found("decode"), (Some(5), Some(1_760), Some(20)), "of 10, 20 and 30");
-    assert_eq!(found("prefill"), (Some(1), Some(500), None), "only a cold one");
+    // Of 10, 20 and 30.
+    let warm = (Some(3), Some(10));
+    assert_eq!(found("decode"), (Some(5), Some(1_760), Some(20), warm));
+    let cold = (Some(0), None);
+    assert_eq!(found("prefill"), (Some(1), Some(500), None, cold), "only a cold one");
 }
 
 #[test]

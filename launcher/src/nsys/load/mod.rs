@@ -121,6 +121,10 @@ pub struct Range {
     /// Median host time of the closed instances without the first of each process, ns; none where
     /// the file has no single instances.
     pub host_warm_median_ns: Option<u64>,
+    /// How many instances that is; none likewise.
+    pub host_warm_instances: Option<u64>,
+    /// Sample standard deviation of their host time, ns; none for fewer than two.
+    pub host_warm_std_ns: Option<u64>,
     /// Kernels launched in it.
     pub calls: u64,
     /// Sum of their durations, ns.

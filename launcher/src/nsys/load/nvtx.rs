@@ -12,6 +12,7 @@ use super::domains::Domains;
 use super::launches::PROCESS_BITS;
 use super::spans::{OPEN, Span, Spans};
 use super::{Counts, Range};
+use crate::load::series::Series;
 use crate::load::stats::median;
 
 /// Name of the table.
@@ -153,6 +154,10 @@ impl Ranges {
         }
         for (index, mut warm) in warm_times(closed, &indices) {
             if let Some(range) = ranges.get_mut(index) {
+                let mut spread = Series::default();
+                spread.extend(warm.iter().copied());
+                range.host_warm_std_ns = spread.deviation();
+                range.host_warm_instances = Some(warm.len() as u64);
                 range.host_warm_median_ns = median(&mut warm);
             }
         }

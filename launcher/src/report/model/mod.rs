@@ -14,9 +14,11 @@ mod steps;
 mod tools;
 mod workload;
 
+use serde::de::value::{self, StrDeserializer};
 use serde::{Deserialize, Serialize};
 use stage2_figures::KernelName;
 
+use crate::bundle::PassStatus;
 use crate::finding::Finding;
 use crate::load::META_SAMPLE;
 use crate::ncu::regions::RegionTable;
@@ -180,6 +182,14 @@ pub struct PassInfo {
     /// Why the collector was not loaded into the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<String>,
+}
+
+impl PassInfo {
+    /// Whether it ran to its end and its workload succeeded: only then did it do all of the work.
+    pub(crate) fn is_ok(&self) -> bool {
+        let status = self.status.as_deref().map(StrDeserializer::<value::Error>::new);
+        status.and_then(|status| PassStatus::deserialize(status).ok()) == Some(PassStatus::Ok)
+    }
 }
 
 /// A fact and its value.

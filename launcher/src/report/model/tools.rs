@@ -87,6 +87,12 @@ pub struct NsysRangeRow {
     pub host_total_ns: Option<u64>,
     /// Median host time without the first instance of each process, ns.
     pub host_warm_median_ns: Option<u64>,
+    /// How many instances that is; null: the capture has no single instances.
+    #[serde(default)]
+    pub host_warm_instances: Option<u64>,
+    /// Sample standard deviation of their host time, ns.
+    #[serde(default)]
+    pub host_warm_std_ns: Option<u64>,
 }
 
 /// A capture of Nsight Systems.
