@@ -5,6 +5,9 @@ use super::super::weights::DecodeBytes;
 use super::*;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
 
+#[path = "mfu_vision_tests.rs"]
+mod vision;
+
 fn model(preset: &str) -> Model {
     built_in(preset).model().expect("fine").expect("a model")
 }

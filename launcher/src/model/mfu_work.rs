@@ -10,6 +10,9 @@ use super::vision::{self, Part};
 use super::weights::DecodeBytes;
 use crate::roofline::hardware::Peaks;
 
+/// Parts that make up a vision encoder.
+const WITHIN: [Part; 3] = [Part::Sam, Part::Clip, Part::Projector];
+
 /// The calculation over one set of inputs.
 pub(super) struct Work<'a> {
     pub(super) inputs: &'a Inputs<'a>,
@@ -43,7 +46,9 @@ impl Work<'_> {
     /// FLOPs of what runs as stages of their own before prefill: all of the encoder, or some parts.
     fn vision_before(&self) -> Result<f64, Absent> {
         let mut parts = self.parts(Role::VisionBefore);
-        if parts.contains(&Part::Whole) {
+        let whole_is_given = self.model()?.vision_flops_per_prefill.is_some();
+        let all = WITHIN.iter().all(|part| parts.contains(part));
+        if parts.contains(&Part::Whole) || (all && whole_is_given) {
             parts = vec![Part::Whole];
         }
         parts.into_iter().map(|part| self.vision_flops(part)).sum()
@@ -93,9 +98,12 @@ impl Work<'_> {
                     self.vision_flops(Part::Whole).unwrap_or(0.0)
                 } else if before.contains(&Part::Whole) {
                     0.0
+                } else if let (Some(whole), Ok(before)) =
+                    (model.vision_flops_per_prefill, self.vision_before())
+                {
+                    (whole - before).max(0.0)
                 } else {
-                    let within = [Part::Sam, Part::Clip, Part::Projector];
-                    let within = within.into_iter().filter(|part| !before.contains(part));
+                    let within = WITHIN.into_iter().filter(|part| !before.contains(part));
                     within.map(|part| self.vision_flops(part).unwrap_or(0.0)).sum()
                 };
                 Ok(text.total() + vision)
