@@ -106,6 +106,31 @@ pub(crate) fn unpacked(path: &Path) -> io::Result<impl io::Read + use<>> {
     Ok(Bounded { inner: MultiGzDecoder::new(io::BufReader::new(file)), left })
 }
 
+/// Beginning of the name of what is unpacked.
+const UNPACKED: &str = ".unpacked-";
+/// Beginning of the name of a file that is still being written.
+const NEW: &str = ".new-";
+/// Characters that [`tempfile`] puts behind the beginning.
+const RANDOM_CHARACTERS: usize = 6;
+
+/// A file in `folder` under a name that nobody knew before, for what another file will hold.
+///
+/// # Errors
+/// A folder that cannot be written to.
+pub(crate) fn new_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    tempfile::Builder::new().prefix(NEW).permissions(readable).tempfile_in(folder)
+}
+
+/// Whether a file of this name is one that this program writes for itself. It goes with its process,
+/// unless a signal ends that.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    let random = [NEW, UNPACKED].iter().find_map(|prefix| name.strip_prefix(prefix));
+    random.is_some_and(|random| {
+        random.len() == RANDOM_CHARACTERS && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
 /// The same as a file beside it, which goes with its path. The file has no name before it is whole, so
 /// that none stays behind where this program is ended meanwhile.
 ///
@@ -115,7 +140,7 @@ pub(crate) fn unpack(path: &Path) -> io::Result<tempfile::TempPath> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let mut names = tempfile::Builder::new();
-    names.prefix(".unpacked-");
+    names.prefix(UNPACKED);
     let nameless = File::options().write(true).mode(0o600).custom_flags(O_TMPFILE).open(folder);
     let Ok(mut file) = nameless else {
         // Not every file system has files without names.
@@ -190,6 +215,22 @@ mod tests {
         assert!(unpack(&fine).is_err(), "cut short");
         let left = std::fs::read_dir(dir.path()).expect("folder").count();
         assert_eq!(left, 2, "nothing is left behind");
+    }
+
+    #[test]
+    fn files_of_our_own_are_known_by_their_names() {
+        let dir = tempfile::tempdir().expect("folder");
+        let name = |path: &Path| path.file_name().and_then(|n| n.to_str()).unwrap_or("").to_owned();
+        let new = new_in(dir.path()).expect("file");
+        assert!(is_temporary(&name(new.path())), "{new:?}");
+        let packed = dir.path().join("a.gz");
+        let file = File::create(&packed).expect("file");
+        flate2::write::GzEncoder::new(file, flate2::Compression::fast()).finish().expect("packed");
+        let unpacked = unpack(&packed).expect("unpacked");
+        assert!(is_temporary(&name(&unpacked)), "{unpacked:?}");
+        for other in [".new-", ".new-notes.md", ".new-version", "new-abcdef", "a.s2t", ""] {
+            assert!(!is_temporary(other), "{other}");
+        }
     }
 
     #[test]

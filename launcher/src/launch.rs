@@ -131,7 +131,10 @@ impl Job {
         let result = outcome.as_ref().ok().filter(|_| complete);
         let accepted = result.is_some_and(|found| rules.accept(found, &bundle.record.passes));
         // A run without a result takes the place of none that has one.
-        if accepted && bundle.record.workload_exit.is_some() {
+        if accepted && bundle.record.workload_exit.is_some() && keep.is_limited() {
+            let text = "the reports are written; tidying up older bundles was cut short";
+            signals.say(text.to_owned());
+            terminal.progress("deleting and compressing older bundles");
             make_room(&folder, keep, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);

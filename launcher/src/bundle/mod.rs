@@ -84,8 +84,7 @@ impl Bundle {
 
     /// Writes `run.json` as the record stands.
     pub(crate) fn save(&self) -> anyhow::Result<()> {
-        let json = serde_json::to_string_pretty(&self.record).context("run.json")?;
-        write_whole(&self.dir.join(RUN_JSON), &format!("{json}\n"))
+        self.record.write(&self.dir)
     }
 
     /// Adds what is known about the machine.
@@ -193,8 +192,7 @@ pub(crate) fn update_after_report(dir: &Path, outcome: &Outcome) -> anyhow::Resu
         there.retain(|file| record.files.contains(file) || ours(&dir.join(file)));
     }
     record.files = there;
-    let json = serde_json::to_string_pretty(&record).context("run.json")?;
-    write_whole(&dir.join(RUN_JSON), &format!("{json}\n"))?;
+    record.write(dir)?;
     Ok(record)
 }
 
@@ -234,10 +232,7 @@ pub(crate) fn stream_whole(
     path: &Path,
     content: &dyn Fn(&mut dyn std::io::Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let file = tempfile::Builder::new()
-        .prefix(".new-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
+    let file = files::new_in(path.parent().unwrap_or(Path::new(".")))?;
     let mut sink = BufWriter::new(file);
     content(&mut sink)?;
     // What could be written of it helps nobody: it goes with its handle.

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
+use super::write_whole;
 use crate::files;
 use crate::finding::Finding;
 use crate::report::model::ProcessRow;
@@ -237,6 +238,15 @@ impl RunRecord {
             record.schema
         );
         Ok(record)
+    }
+
+    /// Writes the record into the bundle in `run_dir`: a reader sees the old one or this one.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write(&self, run_dir: &Path) -> anyhow::Result<()> {
+        let json = serde_json::to_string_pretty(self).context(RUN_JSON)?;
+        write_whole(&run_dir.join(RUN_JSON), &format!("{json}\n"))
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) fn explain(report: &mut Report) {
             Severity::Warning,
             &*end.text,
             why.unwrap_or_else(|| "the numbers cover what it did until then".into()),
-            format!("{see}, correct it and run again"),
+            format!("{see}, fix the cause and run again"),
         ));
     }
 }

@@ -43,6 +43,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     }
     let start = Instant::now();
     let mut whole: Option<ToolPass> = None;
+    let mut own = Vec::new();
     for (at, region) in regions.iter().enumerate() {
         let Some(limits) = left(tool, start.elapsed()) else {
             findings.push(Finding::new(
@@ -57,12 +58,13 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         tool.terminal.progress(&title);
         let (folder, environment) = (tool.folder.clone(), tool.environment.clone());
         let tool = Tool { folder, environment, limits, ..*tool };
-        let pass = one(&tool, request, region, collect, findings);
+        let pass = one(&tool, request, region, collect, &mut own);
         whole = Some(together(whole, pass));
         if tool.is_interrupted() {
             break;
         }
     }
+    findings.extend(by_finding(own));
     whole
 }
 
@@ -81,6 +83,31 @@ fn no_region(ranges: &[RangeTime]) -> Finding {
     )
 }
 
+/// Regions that a finding names.
+const NAMED: usize = 3;
+
+/// Findings of single regions as findings of the pass: what is found in several is said once.
+fn by_finding(own: Vec<(String, Finding)>) -> Vec<Finding> {
+    let mut groups: Vec<(Vec<String>, Finding)> = Vec::new();
+    for (path, finding) in own {
+        match groups.iter_mut().find(|(_, known)| *known == finding) {
+            Some((paths, _)) if paths.contains(&path) => {}
+            Some((paths, _)) => paths.push(path),
+            None => groups.push((vec![path], finding)),
+        }
+    }
+    let named = |(paths, finding): (Vec<String>, Finding)| {
+        let regions = if paths.len() == 1 { "region" } else { "regions" };
+        let first = paths.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = match paths.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Finding { what: format!("{regions} {first}{more}: {}", finding.what), ..finding }
+    };
+    groups.into_iter().map(named).collect()
+}
+
 /// The limits of the next run; nothing where no time is left.
 fn left<S, G>(tool: &Tool<'_, S, G>, gone: Duration) -> Option<crate::plan::Limits> {
     let timeout = match tool.limits.timeout {
@@ -95,7 +122,7 @@ fn one<S: Spawner, G: SignalSource>(
     request: &Request<'_>,
     region: &Chosen,
     collect: Option<WorkloadExit>,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<(String, Finding)>,
 ) -> ToolPass {
     let path = region.path();
     let home = tool.folder.join(REGIONS_DIR).join(folder(&path));
@@ -119,8 +146,7 @@ fn one<S: Spawner, G: SignalSource>(
     if pass.status.has_data() && request.settings.ncu_cli.export.csv {
         import(tool, request.settings, &files, &mut own);
     }
-    let named = |f: Finding| Finding { what: format!("region {path}: {}", f.what), ..f };
-    findings.extend(own.into_iter().map(named));
+    findings.extend(own.into_iter().map(|finding| (path.clone(), finding)));
     pass
 }
 
@@ -166,5 +192,23 @@ mod tests {
         assert!(told.why.contains("recorded the ranges decode,"), "{told}");
         assert!(told.remedy.contains("pipeline.ncu.regions.include or exclude"), "{told}");
         assert!(no_region(&[]).why.contains("recorded no range,"));
+    }
+
+    #[test]
+    fn what_is_found_in_several_regions_is_said_once() {
+        let found = |what: &str| Finding::new(Severity::Note, what, "", "");
+        let mut own: Vec<(String, Finding)> = ["prefill", "decode", "decode/attn", "decode/mlp"]
+            .map(|path| (path.to_owned(), found("left out 12 metrics")))
+            .to_vec();
+        own.insert(1, ("prefill".to_owned(), found("another")));
+        own.push(("prefill".to_owned(), found("left out 12 metrics")));
+        let said: Vec<String> = by_finding(own).into_iter().map(|f| f.what).collect();
+        assert_eq!(
+            said,
+            [
+                "regions prefill, decode, decode/attn and 1 more: left out 12 metrics",
+                "region prefill: another"
+            ]
+        );
     }
 }

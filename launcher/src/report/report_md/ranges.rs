@@ -40,7 +40,7 @@ pub(super) fn stages(report: &Report) -> String {
     out.push_str(&table.finish());
     out.push_str(&left_out(report.stages.len(), ROWS, "metrics.json"));
     out.push_str(
-        "A stage is an outermost one of the workload's ranges. Its first instance is cold and stands \
+        "A stage is one of the workload's outermost ranges. Its first instance is cold and stands \
          by itself; the median, the mean and the standard deviation (of a sample) are over the others. A range that \
          is marked is no stage of the model: it warms up, or it is an operator that no other range \
          is around. Busy time is a union: overlapping work counts once. Idle is \
