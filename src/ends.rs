@@ -8,9 +8,10 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::forks::Told;
 use crate::quiet::Uncancelled;
 use crate::state::{self, Finishing, Phase, Shared};
-use crate::{barrier, diag};
+use crate::{barrier, diag, forks};
 
 /// The longest that `exit` is held up.
 const EXIT_PATIENCE: Duration = Duration::from_secs(5);
@@ -81,11 +82,22 @@ fn finish_at_once() {
         return;
     }
     begin(shared);
-    if !shared.done.wait(AT_ONCE_PATIENCE) {
+    if shared.done.wait(AT_ONCE_PATIENCE) {
+        return;
+    }
+    let doing = match shared.finishing.load(Ordering::Relaxed) {
+        step if step == Finishing::Records as u8 && shared.tracer().is_some() => {
+            "CUPTI was still handing over records"
+        }
+        step if step == Finishing::Summary as u8 => return, // The trace file is whole.
+        _ => "its trace file was still being written",
+    };
+    // A prefork server may have hundreds of such children.
+    if forks::is_first_to_tell(Told::EndedEarly) {
         let (pid, ms) = (shared.pid, AT_ONCE_PATIENCE.as_millis());
         diag::warn_at_once(format_args!(
-            "process {pid} ended by _exit, which waits {ms} ms at most, before its trace file was \
-             whole: its last records may be missing; end it by exit, or use a faster disk"
+            "process {pid} called _exit while {doing} (waited {ms} ms): the end of its trace file may \
+             be missing; end it with exit() to wait longer (said once for a process and its forks)"
         ));
     }
 }

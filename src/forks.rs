@@ -20,7 +20,16 @@ use crate::state;
 /// What the libraries passed whose NVTX waits for our answer; null is a free place.
 static ASKING: [AtomicPtr<c_void>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 
-/// 1 in a page of all processes of the tree, once one of them has told what its children lack.
+/// What one process tells for all of the tree.
+#[derive(Clone, Copy, Debug)]
+pub enum Told {
+    /// What children lack that were forked after CUDA was initialised.
+    AfterCuda = 0,
+    /// A trace file may lack its end.
+    EndedEarly = 1,
+}
+
+/// A page of all processes of the tree, with a byte for each [`Told`]: 1 once one has told it.
 static TOLD: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
 
 /// This process, and the one that forked it; 0 where this one came by an exec.
@@ -37,6 +46,10 @@ pub fn watch() {
     // for until the fork is over, and the child would not see what is stored there.
     ASKING.iter().for_each(|place| place.store(ptr::null_mut(), Ordering::Relaxed));
     PROCESS.store(std::process::id(), Ordering::Relaxed);
+    // Not at the start of a recording: the parent of prefork workers may never have one.
+    if let Some(page) = map(libc::MAP_SHARED) {
+        TOLD.store(page, Ordering::Release);
+    }
     // What glibc's `pthread_atfork` is made of. Named in the library itself it would keep programs of
     // other C libraries from starting.
     type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int;
@@ -69,9 +82,6 @@ pub fn mark() {
         }
         generation::mark_by(page);
     }
-    if let Some(page) = map(libc::MAP_SHARED) {
-        TOLD.store(page, Ordering::Release);
-    }
 }
 
 const PAGE_BYTES: usize = 4096;
@@ -94,11 +104,11 @@ pub fn is_after_cuda() -> bool {
     AFTER_CUDA.load(Ordering::Relaxed)
 }
 
-/// Whether this is the first call in the tree of forked processes.
-pub fn is_first_to_tell() -> bool {
+/// Whether this is the first call with `what` in the tree of forked processes.
+pub fn is_first_to_tell(what: Told) -> bool {
     let told = TOLD.load(Ordering::Acquire);
-    // SAFETY: a page that stays mapped, in children as well.
-    told.is_null() || unsafe { (*told).swap(1, Ordering::Relaxed) } == 0
+    // SAFETY: a page that stays mapped, in children as well, and is longer than that.
+    told.is_null() || unsafe { (*told.add(what as usize)).swap(1, Ordering::Relaxed) } == 0
 }
 
 /// Runs `answer`, for which NVTX waits, such that a fork meanwhile survives it. `asks` is what

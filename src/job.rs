@@ -13,7 +13,7 @@ const GPUS_BYTES: usize = 16 * 41;
 const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
 /// Variables that hold a number.
-const NUMBERS: [&str; 18] = [
+const NUMBERS: [&str; 19] = [
     "RANK",
     "LOCAL_RANK",
     "WORLD_SIZE",
@@ -32,6 +32,7 @@ const NUMBERS: [&str; 18] = [
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS",
 ];
 
 /// What the environment said about this process's place in its job at one moment.
@@ -100,6 +101,13 @@ mod tests {
             ("CUDA_VISIBLE_DEVICES", &long),
         ]);
         assert_eq!(listed(&facts), [("env.RANK".into(), "3".into())]);
+    }
+
+    #[test]
+    fn the_size_of_a_slurm_step_is_kept() {
+        let facts = facts(&[("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "4")]);
+        let kept = [("env.SLURM_NTASKS", "8"), ("env.SLURM_STEP_NUM_TASKS", "4")];
+        assert_eq!(listed(&facts), kept.map(|(name, value)| (name.into(), value.into())));
     }
 
     #[test]

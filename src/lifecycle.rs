@@ -82,7 +82,8 @@ pub fn start_child() -> Option<&'static Shared> {
     if started.is_none() && state::advance(Phase::Idle, Phase::Ended) {
         diag::warn(format_args!(
             "off: the collector did not start within {} s in forked process {}; nothing is recorded \
-             there. Use the start method spawn, or report this.",
+             there; start it by an exec (in Python: multiprocessing's `spawn` start method), or report \
+             this",
             START_PATIENCE.as_secs(),
             std::process::id()
         ));

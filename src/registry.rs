@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 pub const MAX_ENTRIES: usize = 1 << 16;
 /// Bytes of all entries that are kept.
 const MAX_BYTES: usize = 4 << 20;
-/// Entries and bytes that texts may take up: a guest may register one for each request, and what
-/// domains and schemas say, all else is read by.
+/// Limits for registered strings. A guest may register one per request; the rest is kept for domains
+/// and schemas, without which nothing else can be read.
 const MAX_ENTRIES_FOR_TEXTS: usize = MAX_ENTRIES / 4 * 3;
 const MAX_BYTES_FOR_TEXTS: usize = MAX_BYTES / 4 * 3;
 const SLOT_BYTES: usize = size_of::<AtomicU32>();

@@ -17,21 +17,21 @@ use crate::diag;
 pub fn be_ordinary() {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let (own, main) = (text("/proc/thread-self/status"), text("/proc/self/status"));
-    let class_now = class(&text("/proc/thread-self/stat"));
-    let class = class(&text("/proc/self/stat")).map(below_real_time);
-    let class = class.filter(|_| class != class_now);
+    let (own_stat, main_stat) = (text("/proc/thread-self/stat"), text("/proc/self/stat"));
+    let wanted = class(&main_stat).map(below_real_time);
+    let wanted = wanted.filter(|&wanted| Some(wanted) != class(&own_stat));
     let processors = field(&own, "Cpus_allowed:") != field(&main, "Cpus_allowed:");
-    if class.is_none() && !processors {
+    if wanted.is_none() && !processors {
         return;
     }
     if may_kill(&own, || text("/proc/1/status")) {
         diag::info(format_args!(
-            "The collector's thread keeps the scheduling of the thread that started it: changing it \
-             could make the guest's seccomp filter end the process."
+            "the collector's thread keeps the scheduling of the thread that started it: changing it \
+             could trip the guest's seccomp filter"
         ));
         return;
     }
-    change(class, processors);
+    change(wanted, processors);
 }
 
 /// A failure leaves the thread as it was.

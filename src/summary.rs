@@ -22,7 +22,7 @@ use crate::state::Off;
 use crate::{bounded, diag};
 
 /// Above the ranges of libraries that are in none of the workload's.
-const LIBRARIES: &str = "Ranges of libraries, outside of the workload's ranges";
+const LIBRARIES: &str = "Library ranges outside the workload's ranges";
 
 /// The longest that the summary waits for whoever reads it. Less than the end of the guest waits
 /// for us.

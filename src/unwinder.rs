@@ -102,7 +102,8 @@ mod tests {
         let own = own_code_has_a_table_and_a_stack_has_none as *const c_void;
         assert_eq!(find(own, &raw mut found), 0);
         // SAFETY: a table that was found is mapped. It begins with its version and with how the linker
-        // encodes its pointers; the version alone, 1, other parts of a library begin with as well.
+        // encodes its pointers. The version byte (1) alone proves nothing: other sections may begin
+        // with it too.
         let head = unsafe { found.eh_frame.cast::<[u8; 4]>().read() };
         assert_eq!(head, [1, 0x1b, 0x03, 0x3b]);
         let local = 0u8;

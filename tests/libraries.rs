@@ -10,9 +10,8 @@ use common::{Guest, counts};
 fn the_table_shows_the_ranges_of_the_program_and_those_of_libraries_apart() {
     let left = Guest::new("library_around").env("STAGE2_SUMMARY", "stderr").run();
     let said = left.expect_said(0);
-    let (own, libraries) = said
-        .split_once("stage2: Ranges of libraries, outside of the workload's ranges:")
-        .expect("apart");
+    let (own, libraries) =
+        said.split_once("stage2: Library ranges outside the workload's ranges:").expect("apart");
     let section = |text: &str, title: &str| {
         text.lines().find(|line| line.starts_with(&format!("{title} "))).map(String::from)
     };
@@ -35,7 +34,7 @@ fn the_table_on_disk_is_made_likewise() {
     let left = Guest::new("library_around").run();
     let page = left.kernels_md();
     let (own, libraries) =
-        page.split_once("## Ranges of libraries, outside of the workload's ranges").expect("apart");
+        page.split_once("## Library ranges outside the workload's ranges").expect("apart");
     assert!(own.contains("decode") && !own.contains("ncclGroup"), "{page}");
     assert!(libraries.contains("ncclGroup") && !libraries.contains("decode"), "{page}");
     let plain = Guest::new("return").run().kernels_md();

@@ -37,8 +37,9 @@ The bundle is written to tmp/stage2/<time>-<pid>/, and tmp/stage2/latest points 
 Exit status: the workload's own (128+N when signal N ended it); 124 after --timeout; 127 and 126 for
 a command that is not there or cannot be run; 2 for wrong usage or configuration; 70 when profiling
 failed or recorded no GPU work (--allow-empty lets that pass), with --fail-on partial when records
-are missing, and with --require PASS,... when one of these passes gave nothing. A failing workload's own
-status comes before 70; nsys and ncu do not run after it, unless --keep-going says so.";
+are missing, and with --require PASS,... when one of these passes gave nothing. A failing workload's
+status takes precedence over 70, and nsys and ncu are skipped unless --keep-going is given; a workload
+that --timeout ended does not count as failing: nsys and ncu run.";
 
 /// Runs a workload and shows every GPU kernel of it, per NVTX range
 #[derive(Debug, Parser)]
@@ -91,10 +92,10 @@ pub(crate) struct Options {
     /// Also exit with 70 if coverage is partial (records are missing)
     #[arg(long, global = true, value_name = "COVERAGE")]
     pub(crate) fail_on: Option<FailOn>,
-    /// Run the passes of nsys and ncu also after the workload failed under the collector
+    /// Run the nsys and ncu passes even if the workload failed under the collector
     #[arg(long, global = true)]
     pub(crate) keep_going: bool,
-    /// End with 70 also where one of these passes is not there, was left out or failed
+    /// Exit with 70 if any of these passes is missing, was skipped, or failed
     #[arg(long, global = true, value_name = "PASS,...", value_delimiter = ',')]
     pub(crate) require: Vec<RequiredPass>,
     /// Say more

@@ -18,7 +18,7 @@ pub(crate) fn foreseen(plan: &Plan, command: &[OsString], folder: &RunFolder) ->
     if let Err(problem) = workload::find(&program) {
         findings.push(Finding::new(
             Severity::Warning,
-            format!("a run would end with {}: {}", problem.exit, problem.what),
+            format!("a run would exit with status {}: {}", problem.exit, problem.what),
             problem.why,
             problem.remedy,
         ));
@@ -26,7 +26,10 @@ pub(crate) fn foreseen(plan: &Plan, command: &[OsString], folder: &RunFolder) ->
     if let Some(error) = folder.refused() {
         findings.push(Finding::new(
             Severity::Warning,
-            format!("a run would end with 2: run folder {}", error.path.display()),
+            format!(
+                "a run would exit with status 2: the run folder {} cannot be used",
+                error.path.display()
+            ),
             error.what,
             error.remedy,
         ));

@@ -7,8 +7,7 @@ use crate::report::Outcome;
 use crate::run::EXIT_NO_RESULT;
 use crate::terminal::Terminal;
 use crate::workload;
-use stage2_model::PassStatus;
-use stage2_model::{Finding, Severity, Status};
+use stage2_model::{Finding, PassStatus, Severity, Status};
 
 /// What the user takes for a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +79,7 @@ impl Rules {
                     (None, program) => (workload::find(program.as_os_str()).err()?.what, ""),
                 },
             };
-            let what = format!("a run would end with {EXIT_NO_RESULT}: --require {name}");
+            let what = format!("a run would exit with status {EXIT_NO_RESULT}: --require {name}");
             Some(Finding::new(Severity::Warning, what, why, remedy))
         };
         self.require.iter().filter_map(problem).collect()

@@ -9,10 +9,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use stage2_analysis::operators::Annotation;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
-
-use stage2_analysis::operators::Annotation;
 
 /// Name of the hook's folder in the bundle.
 pub const HOOK_DIR: &str = "hook";

@@ -17,6 +17,7 @@ use crate::report;
 use crate::run::{self, Library, Signals, System};
 use crate::terminal::{Terminal, print};
 use crate::workload;
+use stage2_analysis::claims::Workload;
 use stage2_analysis::operators::stage1;
 use stage2_hydra::{Node, Origin, Value};
 use stage2_model::{Finding, Severity};
@@ -104,7 +105,8 @@ impl Job {
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
         write_hook(&plan, &mut bundle, terminal);
         let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
-        if let Some(finding) = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit)) {
+        let too_big = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit));
+        for finding in too_big.into_iter().chain(Workload::keep(&run_dir)) {
             terminal.finding(&finding);
             bundle.record.findings.push(finding);
         }
@@ -130,7 +132,10 @@ impl Job {
         let result = outcome.as_ref().ok().filter(|_| complete);
         let accepted = result.is_some_and(|found| rules.accept(found, &bundle.record.passes));
         // A run without a result takes the place of none that has one.
-        if accepted && bundle.record.workload_exit.is_some() {
+        if accepted && bundle.record.workload_exit.is_some() && keep.is_limited() {
+            let text = "the reports are written; tidying up older bundles was cut short";
+            signals.say(text.to_owned());
+            terminal.progress("deleting and compressing older bundles");
             make_room(&folder, keep, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
@@ -176,7 +181,7 @@ impl Job {
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
-        plan.findings.extend(precheck::before(&config, &self.command, &cwd));
+        plan.findings.extend(precheck::before(composed, &config, &self.command, &cwd));
         let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
         let keep = Keep {

@@ -25,6 +25,7 @@ mod precheck;
 pub mod report;
 mod report_again;
 mod run;
+mod seen;
 mod terminal;
 mod workload;
 

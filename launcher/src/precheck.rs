@@ -3,42 +3,64 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::config::Config;
+use crate::config::{Composed, Config};
 use crate::env::relevant_variables;
-use crate::plan::quote;
 use crate::workload::hydra_app;
 use stage2_model::{Finding, Severity};
 
-/// All of it.
-pub(crate) fn before(config: &Config, command: &[OsString], cwd: &Path) -> Vec<Finding> {
-    [as_hydra_app(config, command, cwd), unread_manifest(config, command), blocking(command)]
-        .into_iter()
-        .flatten()
-        .collect()
+/// What is known of a run before anything runs.
+struct Known<'a> {
+    config: &'a Config,
+    /// The preset of the group `workload`.
+    preset: Option<&'a str>,
+    command: &'a [OsString],
+    cwd: &'a Path,
+    /// The value of a variable of the environment.
+    variable: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-/// What to say of a Hydra app that is run as any other command.
-fn as_hydra_app(config: &Config, command: &[OsString], cwd: &Path) -> Option<Finding> {
-    if !config.workload.append.is_empty() {
+/// What can be said of a run of `command` in the folder `cwd`, in the environment of this process.
+pub(crate) fn before(
+    composed: &Composed,
+    config: &Config,
+    command: &[OsString],
+    cwd: &Path,
+) -> Vec<Finding> {
+    let preset = composed.chosen("workload");
+    all(&Known { config, preset, command, cwd, variable: &|name| std::env::var_os(name) })
+}
+
+/// The preset for commands of which nothing is known.
+const PLAIN: &str = "plain";
+
+fn all(known: &Known<'_>) -> Vec<Finding> {
+    let findings = [as_hydra_app(known), unread_manifest(known), blocking(known)];
+    findings.into_iter().flatten().collect()
+}
+
+/// What to say of a Hydra app that runs as a plain command.
+fn as_hydra_app(known: &Known<'_>) -> Option<Finding> {
+    if known.preset.is_some_and(|preset| preset != PLAIN) {
         return None;
     }
-    let app = hydra_app(command, cwd, std::env::var_os("PYTHONPATH").as_deref())?;
-    let words = command.iter().map(quote).collect::<Vec<_>>().join(" ");
+    let python_path = (known.variable)("PYTHONPATH");
+    let app = hydra_app(known.command, known.cwd, python_path.as_deref())?;
     Some(Finding::new(
         Severity::Warning,
         format!(
-            "the workload looks like a Hydra app ({}, line {}), and is run as any other command",
-            app.file.strip_prefix(cwd).unwrap_or(&app.file).display(),
+            "the workload looks like a Hydra app ({}, line {}) but runs as a plain command",
+            app.file.strip_prefix(known.cwd).unwrap_or(&app.file).display(),
             app.line
         ),
         "its outputs and its configuration do not go into the bundle, and a profiler or a static \
          analysis of its own stays on",
-        format!("stage2-launch workload=hydra -- {words}"),
+        "add workload=hydra before `--`",
     ))
 }
 
 /// What to say of a list of inputs that the workload is not told of.
-fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
+fn unread_manifest(known: &Known<'_>) -> Option<Finding> {
+    let Known { config, command, .. } = *known;
     let manifest = config.inputs.manifest.as_deref()?;
     let name = manifest.file_name()?.to_string_lossy().into_owned();
     let is_named = command.iter().any(|word| word.to_string_lossy().contains(&name));
@@ -54,8 +76,8 @@ fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
 }
 
 /// What to say of launches that wait for their kernels.
-fn blocking(command: &[OsString]) -> Option<Finding> {
-    let variables = relevant_variables(command);
+fn blocking(known: &Known<'_>) -> Option<Finding> {
+    let variables = relevant_variables(known.command, known.variable);
     let value = variables.get("CUDA_LAUNCH_BLOCKING").filter(|value| *value != "0")?;
     Some(Finding::new(
         Severity::Warning,
@@ -72,12 +94,26 @@ mod tests {
     use crate::config::{Request, compose};
 
     fn told(settings: &[&str], command: &[&str]) -> Vec<String> {
+        told_in(settings, command, &[])
+    }
+
+    fn told_in(settings: &[&str], command: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
         let overrides = settings.iter().map(|word| (*word).to_owned()).collect();
         let composed = compose(&Request { overrides, ..Request::default() }).expect("settings");
         let (_, config) = composed.resolved("/run".as_ref()).expect("settings");
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        let cwd = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
-        before(&config, &command, Path::new(cwd)).iter().map(Finding::to_string).collect()
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let known = Known {
+            config: &config,
+            preset: composed.chosen("workload"),
+            command: &command,
+            cwd: Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples")),
+            variable: &variable,
+        };
+        all(&known).iter().map(Finding::to_string).collect()
     }
 
     #[test]
@@ -86,9 +122,10 @@ mod tests {
         let findings = told(&[], &command);
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].contains("runner/app.py, line "), "{findings:?}");
-        let remedy = "stage2-launch workload=hydra -- python -m runner 'model=llama_1b'";
-        assert!(findings[0].ends_with(remedy), "{findings:?}");
-        assert_eq!(told(&["workload=hydra"], &command), [""; 0]);
+        assert!(findings[0].ends_with("add workload=hydra before `--`"), "{findings:?}");
+        // The preset decides, not what it appends.
+        assert_eq!(told(&["workload=hydra", "workload.append=[]"], &command), [""; 0]);
+        assert_eq!(told(&["workload.append=[a=1]"], &command).len(), 1);
         assert_eq!(told(&[], &["true"]), [""; 0]);
     }
 
@@ -106,5 +143,9 @@ mod tests {
         let findings = told(&[], &["env", "CUDA_LAUNCH_BLOCKING=1", "true"]);
         assert!(findings[0].starts_with("CUDA_LAUNCH_BLOCKING=1 is set"), "{findings:?}");
         assert_eq!(told(&[], &["env", "CUDA_LAUNCH_BLOCKING=0", "true"]), [""; 0]);
+        let set = [("CUDA_LAUNCH_BLOCKING", "1")];
+        assert_eq!(told_in(&[], &["true"], &set).len(), 1);
+        let unset = ["env", "-u", "CUDA_LAUNCH_BLOCKING", "true"];
+        assert_eq!(told_in(&[], &unset, &set), [""; 0], "as the remedy says");
     }
 }

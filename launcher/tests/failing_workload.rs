@@ -13,21 +13,7 @@ use predicates::str::contains;
 use serde_json::{Value, json};
 use stage2_spool::NONE;
 
-/// Runs its last words as nsys does, under a variable that tells the workload.
-const NSYS: &str = r#"#!/bin/sh
-case "$1" in
---version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
-export) for word; do case "$word" in --output=*) echo tables > "${word#--output=}";; esac; done; exit 0;;
-stats) exit 0;;
-esac
-for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
-while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
-UNDER=nsys "$@"; code=$?
-echo report > "$out.nsys-rep"
-exit $code
-"#;
-
-/// The same as ncu does.
+/// Runs its last words as ncu does, under a variable that tells the workload.
 const NCU: &str = r#"#!/bin/sh
 case "$1" in
 --version) printf 'NVIDIA (R) Nsight Compute\nVersion 2025.3.1.0 (build 1) (public-release)\n'; exit 0;;
@@ -51,7 +37,7 @@ exit $code
 /// A sandbox with both tools and a trace file of one kernel, whose process ended in order.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.executable("tools/nsys", NSYS);
+    sandbox.executable("tools/nsys", common::FAKE_NSYS);
     sandbox.executable("tools/ncu", NCU);
     let mut b = Build::process(1, "python3");
     b.anchor(1).name(1, b"prefill").path(1, NONE, 1).open(1, 1, 0, 10).close(1, 20);
@@ -144,7 +130,10 @@ fn with_keep_going_every_pass_runs_and_none_of_a_failing_workload_is_ok() {
         assert_eq!(status, "workload_failed", "{name}");
     }
     let findings = sandbox.run_json()["findings"].to_string();
-    assert!(!findings.contains("ended otherwise") && !findings.contains("left out"), "{findings}");
+    assert!(
+        !findings.contains("ended differently") && !findings.contains("left out"),
+        "{findings}"
+    );
     assert!(!sandbox.read("nsys/run.sqlite").is_empty(), "what was captured is kept");
     assert!(!sandbox.read("ncu/raw.csv").is_empty());
     for words in [
@@ -162,7 +151,7 @@ fn a_failure_under_a_profiler_alone_is_a_finding_and_costs_the_coverage_nothing(
     let end =
         "[ -z \"$UNDER\" ] || { echo 'torch.OutOfMemoryError: CUDA out of memory.' >&2; exit 9; }";
     launch(&sandbox, &[], end).code(0).stderr(
-        contains("the workload ended otherwise under nsys: exit status 9")
+        contains("the workload ended differently under nsys: exit status 9")
             .and(contains("likely cause: the memory of a GPU ran out"))
             .and(contains("the workload ended with status 9 under ncu")),
     );
@@ -238,7 +227,7 @@ fn a_required_pass_that_left_nothing_ends_the_run_with_70() {
     // Known before anything runs.
     let dry = ["--dry-run", "--require", "nsys,baseline"];
     launch(&sandbox, &dry, "exit 0").code(0).stderr(
-        contains("end with 70: --require nsys: nsys: command not found")
+        contains("exit with status 70: --require nsys: nsys: command not found")
             .and(contains("--require baseline: the plan has no such pass")),
     );
     launch(&sandbox, &["--require", "nsight"], "exit 0")

@@ -159,7 +159,7 @@ fn latest_points_to_the_newest_run() {
         "{name}"
     );
     let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("folder").count();
-    assert_eq!(entries, 3, "two runs and the link");
+    assert_eq!(entries, 4, "two runs, the link and the lock");
 }
 
 #[test]

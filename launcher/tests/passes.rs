@@ -188,7 +188,7 @@ fn filters_that_nothing_passes_are_dropped_once() {
         .assert()
         .code(0)
         .stderr(contains("it is run once more").count(1))
-        .stderr(contains("asked for: decode/").and(contains("the collector saw no range")));
+        .stderr(contains("filters: decode/").and(contains("the collector saw no range")));
     let ncu = pass(&sandbox.run_json(), "ncu");
     assert_eq!(ncu["status"], "ok");
     assert!(!argv(&ncu).contains("--nvtx-include"), "{ncu}");
@@ -291,7 +291,7 @@ fn only_the_newest_bundles_are_kept() {
     }
     let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("bundles");
     let names: Vec<_> = entries.map(|entry| entry.expect("entry").file_name()).collect();
-    assert_eq!(names.len(), 4, "two bundles, notes and latest: {names:?}");
+    assert_eq!(names.len(), 5, "two bundles, notes, latest and the lock: {names:?}");
     let bundles = || {
         let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("bundles");
         let names = entries.map(|entry| entry.expect("entry").file_name().into_string());

@@ -116,7 +116,7 @@ fn the_bundle_says_what_the_workload_was_configured_with_and_what_contradicts_it
         "model llama_3_8b, and the workload ran another: model.name=llama_tiny",
         "model.tokens.decode_steps is 9, and the workload ran with 4",
         "another profiler was on in the workload: pipeline.torch_profiler.enable=true",
-        "+torch_profiler.enabled=false made a key",
+        "+torch_profiler.enabled=false created a key",
     ] {
         assert_eq!(told(part), 1, "{part} in {findings:?}");
     }

@@ -133,7 +133,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         ("./text", 126, ["cannot run ./text", "chmod +x"]),
         (".", 126, ["cannot run .", "folder"]),
         ("./lost", 127, ["./lost", "interpreter"]),
-        ("./windows", 127, [r#""/bin/sh\r" is not there"#, "line ends of Windows"]),
+        ("./windows", 127, [r#""/bin/sh\r" is not there"#, "Windows line endings"]),
     ] {
         let mut path = std::ffi::OsString::from(sandbox.path("tools:"));
         path.push(common::path_without_profilers());

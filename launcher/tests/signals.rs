@@ -212,6 +212,40 @@ fn nothing_more_is_started_after_a_signal_during_a_tool() {
 }
 
 #[test]
+fn a_signal_while_older_bundles_are_compressed_costs_no_report() {
+    let sandbox = Sandbox::new();
+    let words = ["run.mode=light", "run.keep_uncompressed=1", "run.keep_last=null", "--", "true"];
+    sandbox.launch(&words).assert().success();
+    let older = sandbox.path("tmp/stage2/latest").canonicalize().expect("bundle");
+    // Takes longer to compress than the test, and no room on the disk.
+    let large = std::fs::File::create(older.join("collector/large.s2t")).expect("file");
+    large.set_len(4 << 30).expect("size");
+    let mut run: serde_json::Value =
+        serde_json::from_str(&common::read(&older.join("run.json"))).expect("run.json");
+    run["files"].as_array_mut().expect("files").push("collector/large.s2t".into());
+    std::fs::write(older.join("run.json"), run.to_string()).expect("run.json");
+    let mut command = sandbox.std_launch(&words);
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let child = command.stderr(std::process::Stdio::piped()).spawn().expect("stage2-launch");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let is_new =
+        |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(".new-");
+    while !std::fs::read_dir(older.join("collector")).expect("folder").flatten().any(is_new) {
+        assert!(std::time::Instant::now() < deadline, "nothing is compressed");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    send(&child, Signal::SIGINT);
+    let (_, told) = end(child);
+    assert!(told.contains("the reports are written; tidying up older bundles"), "{told}");
+    assert!(sandbox.read("report.md").starts_with('#'));
+    // What was cut short keeps nobody from deleting the bundle.
+    let words = ["run.mode=light", "run.keep_last=2", "--", "true"];
+    let assert = sandbox.launch(&words).assert().success();
+    assert.stderr(predicates::str::contains("was deleted"));
+    assert!(!older.exists());
+}
+
+#[test]
 fn a_signal_during_a_merge_ends_its_tool_and_the_merge() {
     for (hang, files) in
         [("export", ["--nsys", "a.nsys-rep"]), ("--import", ["--ncu", "a.ncu-rep"])]

@@ -49,9 +49,9 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
             &["stage1.run_dir=nowhere", "--", "true"],
             "stage1.run_dir=nowhere cannot be used: No such",
         ),
-        (&["stage1.run_dir=bare", "--", "true"], "neither metrics.json nor operators.md"),
+        (&["stage1.run_dir=bare", "--", "true"], "contains metrics.json or operators.md"),
         (&["--dry-run", "stage1.run_dir=bare", "--", "true"], "stage1.run_dir=bare cannot be used"),
-        (&["--dry-run", "stage1.run_dir=bare/file", "--", "true"], "it is no folder"),
+        (&["--dry-run", "stage1.run_dir=bare/file", "--", "true"], "it is not a folder"),
         (&["profiling.collector.library=/no/such.so", "--", "true"], "/no/such.so"),
         (&["profiling.collector.library=/etc/passwd", "--", "true"], "no shared library"),
     ] {
@@ -91,7 +91,10 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
         &["demoo"],
         &format!("{neither}. To run a program, put it after `--`: stage2-launch -- demoo"),
     );
-    told(&["demoo", "--", "x"], &format!("{neither}; before `--` stand only options and settings"));
+    told(
+        &["demoo", "--", "x"],
+        &format!("{neither}; only options and KEY=VALUE settings go before `--`"),
+    );
     let first = "the subcommand `demo` has to come first: stage2-launch demo run.mode=light";
     told(&["run.mode=light", "demo"], first);
     told(&["run.mode=light", "demo", "--", "x"], first);
@@ -172,7 +175,10 @@ fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
     }
     for (words, part) in [
         (&["merge", "-o", "m", "--nsys", "x", "+model.target=x"][..], "use model/llm=PRESET"),
-        (&["merge", "-o", "m", "--nsys", "x", "infer.a=1"], "a setting of the workload, and none"),
+        (
+            &["merge", "-o", "m", "--nsys", "x", "infer.a=1"],
+            "this is a workload setting, and this command runs no",
+        ),
     ] {
         let assert = sandbox.launch(words).assert().code(2).stderr(contains(part));
         assert.stderr(contains("after `--`").not());
@@ -296,8 +302,8 @@ fn a_dry_run_says_what_would_fail() {
     };
     let said = dry(&["--run-dir", "full", "--", "no-such-program"]);
     for part in [
-        "a run would end with 127: no-such-program: command not found",
-        "a run would end with 2: run folder",
+        "a run would exit with status 127: no-such-program: command not found",
+        "a run would exit with status 2: the run folder",
         "it is not empty",
         "a run would leave the nsys pass out: nsys: command not found",
         "a run would leave the ncu pass out: ncu: command not found",
@@ -308,7 +314,7 @@ fn a_dry_run_says_what_would_fail() {
     sandbox.executable("there", "#!/bin/sh\n");
     sandbox.write("script", "x");
     let said = dry(&["pipeline.nsys.executable=./there", "--", "./script"]);
-    assert!(said.contains("end with 126: cannot run ./script"), "{said}");
+    assert!(said.contains("exit with status 126: cannot run ./script"), "{said}");
     assert!(!said.contains("the nsys pass out") && said.contains("the ncu pass out"), "{said}");
     // What is not planned is not missed, and what would work is not mentioned.
     assert_eq!(dry(&["run.mode=light", "--", "./there"]), "");

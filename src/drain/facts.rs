@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Drain;
+use crate::forks::Told;
 use crate::job::JobFacts;
 use crate::{clock, diag, forks};
 
@@ -19,11 +20,11 @@ impl Drain {
             let why = "its parent had initialised CUDA before the fork, and CUDA does not work in \
                        such a process";
             self.output.fact("fork.unrecorded", format!("GPU work: {why}"));
-            if self.shared.options.gpu && forks::is_first_to_tell() {
+            if self.shared.options.gpu && forks::is_first_to_tell(Told::AfterCuda) {
                 diag::warn(format_args!(
                     "GPU work of process {} is not recorded: {why}; start it with `spawn`, or fork it \
-                     before the parent uses CUDA. This applies to every fork of that parent and is \
-                     said once.",
+                     before the parent uses CUDA; this applies to every fork of that parent and is \
+                     said once",
                     self.shared.pid
                 ));
             }

@@ -91,7 +91,13 @@ checked() {
   "$python" "$here/$script" "$@" >"$out/$name.check" 2>&1
   status=$?
   sed "s|^\([A-Z]*\) |\1 $name: |" "$out/$name.check" | tee -a "$results"
-  [ "$status" -le 1 ] || say "FAIL $name: $script could not compare: $(tail -1 "$out/$name.check")"
+  case $status in
+    0) ;;
+    1) # Also Python's own, after an exception: then no line says what failed.
+      grep -q '^FAIL ' "$out/$name.check" ||
+        say "FAIL $name: $script crashed: $(tail -1 "$out/$name.check")" ;;
+    *) say "FAIL $name: $script could not compare: $(tail -1 "$out/$name.check")" ;;
+  esac
 }
 
 # finish: the closing count. The exit status is 1 when anything failed, or nothing passed.

@@ -98,7 +98,7 @@ class CheckCounts(unittest.TestCase):
         self.assertEqual(text.count("NOTE"), 2, text)
 
     def test_unreadable_bundles_are_errors(self):
-        for metrics in ("{", "[]", "{}", '{"paths": 3}'):
+        for metrics in ("{", "[]", "{}", '{"paths": 3}', "[" * 100_000):
             with self.subTest(metrics):
                 status, text = self.check(metrics)
                 self.assertEqual(status, 2, text)

@@ -11,9 +11,6 @@ from typing import Any
 Line = tuple[bool | None, str]
 """Passed (None: cannot be said), and what was checked."""
 
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
-"""What files that are no bundle, or not of this version, raise."""
-
 
 def show(lines: Iterable[Line]) -> int:
     """Print the lines; return 1 where one says FAIL."""
@@ -35,7 +32,7 @@ def compared(usage: str | None, count: int, compare: Callable[[list[Path]], Iter
         return 2
     try:
         lines = list(compare([Path(argument) for argument in sys.argv[1:]]))
-    except UNREADABLE as error:
+    except Exception as error:  # Files that are no bundle, or not of this version, raise anything.
         bundle, *rest = sys.argv[1:]
         against = f"ERROR metrics.json of {bundle} against {', '.join(rest)}"
         print(f"{against}: {type(error).__name__}: {error}")

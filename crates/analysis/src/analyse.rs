@@ -8,7 +8,7 @@ use stage2_text::visible;
 
 use crate::claims::Workload;
 use crate::insight::{self, Shown};
-use crate::join::{self, counters, empty, fallback, join, overhead, passes, same_name, timeline};
+use crate::join::{counters, empty, fallback, join, overhead, passes, same_name, timeline};
 use crate::layout::{BASELINE_DIR, COLLECT, COLLECTOR_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR};
 use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
@@ -37,7 +37,7 @@ pub struct WorkloadFacts {
     /// Name of its model.
     pub model: Option<String>,
     /// The list of inputs that it reads, and the key that names it.
-    pub manifest: Option<(&'static str, PathBuf)>,
+    pub manifest: Option<(String, PathBuf)>,
     /// Keys that say what ran, and their values.
     pub configured: BTreeMap<String, String>,
 }
@@ -46,7 +46,9 @@ pub struct WorkloadFacts {
 /// damaged costs its own part of the report, and a finding says so.
 pub fn analyse(run_dir: &Path) -> Analysis {
     let mut inputs = inputs::read_inputs(run_dir);
-    let workload = Workload::read(run_dir, &mut inputs.findings);
+    let manifest_key = inputs.config.pointer("/workload/manifest_key");
+    let manifest_key = manifest_key.and_then(serde_json::Value::as_str);
+    let workload = Workload::read(run_dir, manifest_key, &mut inputs.findings);
     let facts = workload.facts();
     inputs.run.environment.extend(facts.iter().map(|(key, value)| Fact {
         key: format!("workload.{key}"),
@@ -62,7 +64,8 @@ pub fn analyse(run_dir: &Path) -> Analysis {
         report.mark_simulated();
     }
     let nvtx_package = inputs.nvtx_package.as_deref();
-    let known = (&inputs.hardware, &inputs.libraries, nvtx_package);
+    let gated = overhead::InForce::of(&inputs.config).nsys_gated;
+    let known = (&inputs.hardware, &inputs.libraries, nvtx_package, gated);
     let mut read = add_tools(&mut report, run_dir, known);
     add_regions(&mut report, run_dir, &inputs.config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
@@ -73,7 +76,6 @@ pub fn analyse(run_dir: &Path) -> Analysis {
     let baseline = baseline.is_dir().then(|| load(&baseline));
     let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
-    join::steps::explain(&mut report);
     let context = insight::Context {
         run_dir,
         config: &inputs.config,
@@ -81,7 +83,7 @@ pub fn analyse(run_dir: &Path) -> Analysis {
         argv: &inputs.argv,
     };
     let shown = insight::add(&mut report, &context);
-    overhead::explain(&mut report);
+    overhead::explain(&mut report, &inputs.config);
     Analysis {
         report,
         top_n: inputs.top_n,
@@ -89,7 +91,7 @@ pub fn analyse(run_dir: &Path) -> Analysis {
         read,
         workload: WorkloadFacts {
             model: workload.model(),
-            manifest: workload.manifest(),
+            manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),
             configured: facts,
         },
     }
@@ -100,7 +102,7 @@ pub fn analyse(run_dir: &Path) -> Analysis {
 fn add_tools(
     report: &mut Report,
     run_dir: &Path,
-    (configured, libraries, nvtx_package): (&Hardware, &LibraryDomains, Option<&str>),
+    (configured, libraries, nvtx_package, gated): (&Hardware, &LibraryDomains, Option<&str>, bool),
 ) -> Vec<&'static str> {
     let mut findings = Vec::new();
     let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
@@ -129,7 +131,7 @@ fn add_tools(
         // Without counters nothing is held against the peaks.
         findings.extend(resolved.findings);
     }
-    timeline::compare(report, &nsys, nvtx_package);
+    timeline::compare(report, &nsys, nvtx_package, gated);
     report.findings.extend(findings);
     read
 }

@@ -3,12 +3,16 @@
 //! Opening a pipe waits for somebody to write to it, and a device may have no end.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use flate2::read::GzDecoder;
-use nix::libc::O_NONBLOCK;
+use anyhow::Context as _;
+use flate2::read::MultiGzDecoder;
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::libc::{O_NONBLOCK, O_TMPFILE};
+use nix::unistd::linkat;
 
 /// Opens an ordinary file for reading; links are followed.
 ///
@@ -64,14 +68,16 @@ pub fn read_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
 /// Ending of compressed files, behind their own.
 pub const COMPRESSED: &str = "gz";
 
-/// A compressed file may stand for this many times its size, and for [`UNPACKED_AT_LEAST`]: one that
-/// was made to fill the disk stands for more.
+/// A compressed file may stand for this many times its size, and for [`UNPACKED_AT_LEAST`] in any case.
+/// What we compress ourselves stays far below it.
 const MOST_TIMES: u64 = 256;
 const UNPACKED_AT_LEAST: u64 = 64 << 20;
+/// However big it is, it stands for no more than this: a disk has an end.
+const UNPACKED_AT_MOST: u64 = 64 << 30;
 
 /// Bytes that a compressed file of `bytes` may stand for.
 pub fn most_unpacked(bytes: u64) -> u64 {
-    bytes.saturating_mul(MOST_TIMES).max(UNPACKED_AT_LEAST)
+    bytes.saturating_mul(MOST_TIMES).clamp(UNPACKED_AT_LEAST, UNPACKED_AT_MOST)
 }
 
 /// The name of a file without the ending of compression.
@@ -98,18 +104,57 @@ pub fn is_compressed(path: &Path) -> bool {
 pub fn unpacked(path: &Path) -> io::Result<impl io::Read + use<>> {
     let file = open(path)?;
     let left = most_unpacked(file.metadata()?.len());
-    Ok(Bounded { inner: GzDecoder::new(io::BufReader::new(file)), left })
+    Ok(Bounded { inner: MultiGzDecoder::new(io::BufReader::new(file)), left })
 }
 
-/// The same as a file beside it, which goes with its handle.
+/// Beginning of the name of what is unpacked.
+const UNPACKED: &str = ".unpacked-";
+/// Beginning of the name of a file that is still being written.
+const NEW: &str = ".new-";
+/// Characters that [`tempfile`] puts behind the beginning.
+const RANDOM_CHARACTERS: usize = 6;
+
+/// A file in `folder` under a name that nobody knew before, for what another file will hold.
+///
+/// # Errors
+/// A folder that cannot be written to.
+pub fn new_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    tempfile::Builder::new().prefix(NEW).permissions(readable).tempfile_in(folder)
+}
+
+/// Whether a file of this name is one that this program writes for itself. It goes with its process,
+/// unless a signal ends that.
+pub fn is_temporary(name: &str) -> bool {
+    let random = [NEW, UNPACKED].iter().find_map(|prefix| name.strip_prefix(prefix));
+    random.is_some_and(|random| {
+        random.len() == RANDOM_CHARACTERS && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+/// The same as a file beside it, which goes with its path. The file has no name before it is whole, so
+/// that none stays behind where this program is ended meanwhile.
 ///
 /// # Errors
 /// As [`unpacked`], a file that is damaged, or a folder that cannot be written to.
-pub fn unpack(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".unpacked-").tempfile_in(folder)?;
+pub(crate) fn unpack(path: &Path) -> io::Result<tempfile::TempPath> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut names = tempfile::Builder::new();
+    names.prefix(UNPACKED);
+    let nameless = File::options().write(true).mode(0o600).custom_flags(O_TMPFILE).open(folder);
+    let Ok(mut file) = nameless else {
+        // Not every file system has files without names.
+        let mut file = names.tempfile_in(folder)?;
+        io::copy(&mut unpacked(path)?, &mut file)?;
+        return Ok(file.into_temp_path());
+    };
     io::copy(&mut unpacked(path)?, &mut file)?;
-    Ok(file)
+    let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let link = |name: &Path| {
+        Ok(linkat(AT_FDCWD, handle.as_str(), AT_FDCWD, name, AtFlags::AT_SYMLINK_FOLLOW)?)
+    };
+    Ok(names.make_in(folder, link)?.into_temp_path())
 }
 
 /// At most so many bytes of something; more are an error.
@@ -122,11 +167,40 @@ impl<R: io::Read> io::Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
-            let what = format!("it unpacks to more than {MOST_TIMES} times its size");
+            let what = format!(
+                "it unpacks to more than {MOST_TIMES} times its size, or than {} GiB",
+                UNPACKED_AT_MOST >> 30
+            );
             io::Error::new(io::ErrorKind::FileTooLarge, what)
         })?;
         Ok(read)
     }
+}
+
+/// Writes a file so that a reader sees the old one or the new one.
+///
+/// # Errors
+/// What the file system says, with the name of the file.
+pub fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
+    stream_whole(path, &|sink| Ok(sink.write_all(text.as_bytes())?))
+        .with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// The same for what is written piece by piece. The name of the file that becomes it is a new one: in
+/// somebody else's bundle a link could lie in wait under one that is known.
+///
+/// # Errors
+/// What `content` or the file system says.
+pub fn stream_whole(
+    path: &Path,
+    content: &dyn Fn(&mut dyn io::Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let file = new_in(path.parent().unwrap_or(Path::new(".")))?;
+    let mut sink = BufWriter::new(file);
+    content(&mut sink)?;
+    // What could be written of it helps nobody: it goes with its handle.
+    let file = sink.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    Ok(file.persist(path).map(drop).map_err(|e| e.error)?)
 }
 
 #[cfg(test)]
@@ -155,15 +229,35 @@ mod tests {
             path
         };
         let fine = pack("fine.gz", 1 << 20);
-        assert_eq!(unpack(&fine).expect("fine").as_file().metadata().expect("size").len(), 1 << 20);
+        assert_eq!(unpack(&fine).expect("fine").metadata().expect("size").len(), 1 << 20);
         let bomb = pack("bomb.gz", UNPACKED_AT_LEAST + 1);
         let why = unpack(&bomb).expect_err("a bomb").to_string();
         assert!(why.contains("more than 256 times"), "{why}");
+        assert_eq!(most_unpacked(1 << 30), 64 << 30, "a big file has a bound of its own");
         let cut = std::fs::read(&fine).expect("bytes");
+        // gzip files may be put one behind the other, as pigz and cat do.
+        std::fs::write(&fine, cut.repeat(2)).expect("two");
+        assert_eq!(unpack(&fine).expect("two").metadata().expect("size").len(), 2 << 20);
         std::fs::write(&fine, cut.get(..cut.len() / 2).expect("half")).expect("cut");
         assert!(unpack(&fine).is_err(), "cut short");
         let left = std::fs::read_dir(dir.path()).expect("folder").count();
         assert_eq!(left, 2, "nothing is left behind");
+    }
+
+    #[test]
+    fn files_of_our_own_are_known_by_their_names() {
+        let dir = tempfile::tempdir().expect("folder");
+        let name = |path: &Path| path.file_name().and_then(|n| n.to_str()).unwrap_or("").to_owned();
+        let new = new_in(dir.path()).expect("file");
+        assert!(is_temporary(&name(new.path())), "{new:?}");
+        let packed = dir.path().join("a.gz");
+        let file = File::create(&packed).expect("file");
+        flate2::write::GzEncoder::new(file, flate2::Compression::fast()).finish().expect("packed");
+        let unpacked = unpack(&packed).expect("unpacked");
+        assert!(is_temporary(&name(&unpacked)), "{unpacked:?}");
+        for other in [".new-", ".new-notes.md", ".new-version", "new-abcdef", "a.s2t", ""] {
+            assert!(!is_temporary(other), "{other}");
+        }
     }
 
     #[test]

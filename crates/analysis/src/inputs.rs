@@ -9,8 +9,7 @@ use serde_json::Value;
 use crate::files;
 use crate::load::libraries::LibraryDomains;
 use crate::roofline::hardware::Hardware;
-use stage2_model::RunState;
-use stage2_model::{Fact, Finding, PassInfo, RunInfo, Severity};
+use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState, Severity};
 use stage2_text::{visible, visible_path};
 
 /// Larger files are no run files.

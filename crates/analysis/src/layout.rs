@@ -12,3 +12,5 @@ pub const NCU_DIR: &str = "ncu";
 pub const NCU_REGIONS_DIR: &str = "ncu/regions";
 /// Name of the pass that writes [`COLLECTOR_DIR`].
 pub const COLLECT: &str = "collect";
+/// What the run was given: its command, its inputs, its model.
+pub const INPUTS_YAML: &str = "inputs.yaml";

@@ -37,8 +37,8 @@ pub fn out_of_memory(exit: Option<WorkloadExit>, said: &str) -> Option<String> {
         return Some(format!("the memory of {whose} ran out; it wrote \"{line}\""));
     }
     matches!(exit, Some(WorkloadExit::Signal(9) | WorkloadExit::Code(KILLED))).then(|| {
-        "the kernel's out-of-memory killer, for stage2-launch sent no SIGKILL (see `dmesg`, or \
-         memory.events of the container)"
+        "the kernel's out-of-memory killer (stage2-launch sent no SIGKILL); see `dmesg`, or \
+         memory.events of the container"
             .to_owned()
     })
 }

@@ -8,9 +8,8 @@ use serde_json::Value;
 use crate::files;
 use crate::layout::COLLECT;
 use crate::out_of_memory;
-use stage2_model::PassStatus;
 use stage2_model::{
-    EndedBy, Finding, Report, RunInfo, Severity, Status, WorkloadEnd, WorkloadExit,
+    EndedBy, Finding, PassStatus, Report, RunInfo, Severity, Status, WorkloadEnd, WorkloadExit,
 };
 use stage2_text::numbers::count;
 
@@ -86,7 +85,7 @@ pub(crate) fn explain(report: &mut Report) {
             Severity::Warning,
             &*end.text,
             why.unwrap_or_else(|| "the numbers cover what it did until then".into()),
-            format!("{see}, correct it and run again"),
+            format!("{see}, fix the cause and run again"),
         ));
     }
 }

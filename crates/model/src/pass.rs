@@ -40,6 +40,11 @@ pub enum PassStatus {
 }
 
 impl PassStatus {
+    /// The status that `run.json` has this word for.
+    pub fn of_word(word: &str) -> Option<Self> {
+        serde_json::from_value(serde_json::Value::from(word)).ok()
+    }
+
     /// Whether the pass ran and kept what it measured, however its workload ended.
     pub fn has_data(self) -> bool {
         use PassStatus::{Interrupted, Ok, TimedOut, WorkloadFailed};

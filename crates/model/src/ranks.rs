@@ -139,7 +139,8 @@ pub struct UnmatchedRow {
     pub why: String,
 }
 
-/// A rank that others waited for.
+/// A rank that others waited for. Of a sample, counts and sums are scaled to all instances; single
+/// times are as measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateRow {
     /// [`super::StageRow::stage`].
@@ -167,14 +168,16 @@ pub struct LateRow {
 impl LateRow {
     /// Who is late, in a sentence without its end.
     pub fn sentence(&self) -> String {
+        let as_late = self.late_typical_collectives;
         format!(
-            "{} arrives last at {} of {} collectives; {} of these delays are typically {} ms (longest \
-             {} ms, {} ms in all)",
+            "{} arrives last at {} of {} collectives, typically {} ms late ({} of these delays {} at \
+             least half that; longest {} ms, {} ms in total)",
             self.who,
             count(self.late_collectives),
             count(self.collectives),
-            count(self.late_typical_collectives),
             ms3(self.late_typical_ns),
+            count(as_late),
+            if as_late == 1 { "is" } else { "are" },
             ms3(self.late_max_ns),
             ms3(self.late_total_ns),
         )

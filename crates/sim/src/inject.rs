@@ -43,8 +43,8 @@ fn load() -> Result<(), String> {
     // reads them without a look at whether there are any.
     if is_nsys(Path::new(&path)) {
         return Err(format!(
-            "{shown} is not loaded: Nsight Systems needs NVIDIA's driver, and would crash here; it \
-             records the NVTX ranges all the same (--trace=nvtx)"
+            "{shown} is not loaded: Nsight Systems needs NVIDIA's driver, and would crash here; \
+             NVTX ranges are still recorded (nsys profile --trace=nvtx)"
         ));
     }
     let path = CString::new(path.into_vec()).map_err(|_| "the path holds a NUL".to_owned())?;

@@ -15,7 +15,6 @@ use anyhow::Context as _;
 
 use crate::bundle::RunFolder;
 use crate::bundle::run_name;
-use crate::bundle::write_whole;
 use crate::cli::Options;
 use crate::config::{self, Composed};
 use crate::failure::Failure;
@@ -26,6 +25,8 @@ use crate::terminal::{Terminal, print};
 use crate::workload;
 use compare::Results;
 use measure::{Configuration, Recorded, Run};
+use stage2_analysis::files::write_whole;
+use stage2_analysis::join::overhead::InForce;
 use stage2_analysis::load::libraries::LibraryDomains;
 use stage2_model::{Finding, Severity, WorkloadExit};
 
@@ -105,6 +106,7 @@ pub(crate) fn bench(
         composed: &composed,
         library,
         libraries: LibraryDomains::with(&config.report.library_domains),
+        in_force: InForce::of(&serde_json::to_value(&config).unwrap_or_default()),
         dir: folder.path(),
         times,
         signals,
@@ -130,6 +132,8 @@ struct Bench<'a> {
     library: PathBuf,
     /// NVTX domains whose ranges are no stages.
     libraries: LibraryDomains,
+    /// What the configuration does already to make a profiler cost less.
+    in_force: InForce,
     dir: PathBuf,
     times: Times,
     signals: Signals,
@@ -289,7 +293,7 @@ impl Bench<'_> {
             let (reference, here) = (self.reference?, ran.workload?);
             (reference != here).then(|| {
                 let (here, reference) = (here.describe(), reference.describe());
-                format!("the workload ended otherwise: {here}, untraced: {reference}")
+                format!("the workload ended differently: {here}, untraced: {reference}")
             })
         };
         ran.failed.clone().or_else(other)
@@ -306,7 +310,7 @@ impl Bench<'_> {
     fn write(mut self, folder: &RunFolder) -> Result<u8, Failure> {
         let dir = folder.path();
         self.results.compare();
-        for finding in overhead::findings(&self.results) {
+        for finding in overhead::findings(&self.results, self.in_force) {
             self.note(finding);
         }
         let page = table::page(&self.results);

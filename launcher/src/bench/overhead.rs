@@ -2,7 +2,7 @@
 
 use super::compare::{Results, Row};
 use super::{AGAIN, RANGES_ONLY};
-use stage2_analysis::join::overhead::{LIMIT, lighter};
+use stage2_analysis::join::overhead::{InForce, LIMIT, lighter};
 use stage2_model::{Finding, Severity};
 use stage2_text::numbers::ratio3;
 
@@ -11,11 +11,11 @@ const PROFILERS: [(&str, &str); 2] = [("collector", "collect"), ("nsys", "nsys")
 
 /// A finding for each profiler under which a stage takes longer than its limit, by medians and by
 /// minima, and by more than the A/A pair of that stage differs.
-pub(super) fn findings(results: &Results) -> Vec<Finding> {
-    PROFILERS.iter().filter_map(|&(name, pass)| of(results, name, pass)).collect()
+pub(super) fn findings(results: &Results, in_force: InForce) -> Vec<Finding> {
+    PROFILERS.iter().filter_map(|&(name, pass)| of(results, name, pass, in_force)).collect()
 }
 
-fn of(results: &Results, name: &str, pass: &str) -> Option<Finding> {
+fn of(results: &Results, name: &str, pass: &str, in_force: InForce) -> Option<Finding> {
     let noise = |stage: &str| {
         let again = format!("{RANGES_ONLY}{AGAIN}");
         let pair = |row: &&Row| row.stage.as_deref() == Some(stage) && row.configuration == again;
@@ -26,15 +26,18 @@ fn of(results: &Results, name: &str, pass: &str) -> Option<Finding> {
         let stage = row.stage.as_deref()?;
         let (median, min, noise) = (row.median_ratio?, row.min_ratio?, noise(stage)?);
         (median.min(min) > LIMIT && median - 1.0 > noise)
-            .then(|| format!("{stage} {} times (A/A {})", ratio3(median), ratio3(1.0 + noise)))
+            .then(|| format!("{stage} {}x (A/A {}x)", ratio3(median), ratio3(1.0 + noise)))
     });
     let slow: Vec<String> = slow.collect();
     (!slow.is_empty()).then(|| {
         Finding::new(
             Severity::Warning,
-            format!("{name}: stages slower than {LIMIT} times {RANGES_ONLY}: {}", slow.join(", ")),
+            format!(
+                "{name}: stages that took more than {LIMIT}x {RANGES_ONLY}: {}",
+                slow.join(", ")
+            ),
             "what lies beyond that is no longer the time of the workload itself",
-            lighter(pass, false, false),
+            lighter(pass, false, in_force),
         )
     })
 }
@@ -68,10 +71,14 @@ mod tests {
 
     #[test]
     fn a_slow_stage_is_told_with_its_noise_and_a_lighter_setting() {
-        let found = findings(&results([1_000, 1_000], [1_020, 1_020], [1_300, 1_300]));
+        let slow = results([1_000, 1_000], [1_020, 1_020], [1_300, 1_300]);
+        let found = findings(&slow, InForce::default());
         let [finding] = &found[..] else { panic!("{found:?}") };
-        assert!(finding.what.contains("decode 1.300 times (A/A 1.020)"), "{finding}");
+        assert!(finding.what.contains("decode 1.300x (A/A 1.020x)"), "{finding}");
         assert!(finding.remedy.contains("profiling.collector.sample=1/16"), "{finding}");
+        let config = serde_json::json!({"profiling": {"collector": {"sample": "1/64"}}});
+        let sampled = &findings(&slow, InForce::of(&config))[0];
+        assert!(sampled.remedy.starts_with("a larger N"), "{sampled}");
     }
 
     #[test]
@@ -82,7 +89,8 @@ mod tests {
             ([1_000, 1_000], [1_100, 1_900]),
             ([1_500, 1_500], [1_400, 1_400]),
         ] {
-            let found = findings(&results([1_000, 1_000], again, collector));
+            let results = results([1_000, 1_000], again, collector);
+            let found = findings(&results, InForce::default());
             assert!(found.is_empty(), "{again:?} {collector:?}: {found:?}");
         }
     }

@@ -4,22 +4,26 @@
 //! What nsys and ncu call reports (`.nsys-rep`, `.ncu-rep`) is compressed inside already.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use tempfile::NamedTempFile;
 
-use super::{
-    BASELINE_DIR, COLLECTOR_DIR, NSYS_DIR, RUN_JSON, RunRecord, stream_whole, write_whole,
-};
+use super::{BASELINE_DIR, COLLECTOR_DIR, NSYS_DIR, RunRecord};
 use stage2_analysis::files;
 
 /// Smaller files are left: there is little to gain.
 const LEAST_BYTES: u64 = 64 << 10;
 /// A file has to shrink to this part of its size, percent, or stays as it is.
 const MOST_PERCENT: u64 = 90;
+/// The beginning of a file shows whether the file is worth its share of the budget.
+const PROBED_BYTES: u64 = 4 << 20;
+/// No process of ours writes to a temporary file again after such a time.
+const ABANDONED_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// What became of a bundle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +34,10 @@ pub(super) struct Compressed {
 }
 
 /// Compresses files that `record` lists, of at most `budget` bytes together, and brings the list up to
-/// date. At every moment each file is there, in one form at least, and on the list.
+/// date. Files that do not shrink cost nothing of the budget.
+///
+/// At every moment each file is there, in one form at least, and on the list: a signal may end the
+/// process anywhere, and the next call goes on from there.
 ///
 /// # Errors
 /// A file that cannot be read or written; those before it are compressed.
@@ -39,6 +46,7 @@ pub(super) fn compress(
     record: &mut RunRecord,
     budget: &mut u64,
 ) -> anyhow::Result<Compressed> {
+    remove_abandoned(dir);
     let mut done = Compressed::default();
     for name in record.files.clone() {
         let Some(path) = candidate(dir, &name) else { continue };
@@ -46,23 +54,65 @@ pub(super) fn compress(
         if !(LEAST_BYTES..=*budget).contains(&bytes) {
             continue;
         }
-        *budget = budget.saturating_sub(bytes);
-        let packed = format!("{name}.{}", files::COMPRESSED);
         let failed = || format!("{} cannot be compressed", path.display());
-        let Some(after) = pack(&path, &dir.join(&packed), bytes).with_context(failed)? else {
+        let listed = format!("{name}.{}", files::COMPRESSED);
+        let packed = dir.join(&listed);
+        let there = fs::symlink_metadata(&packed).ok();
+        if there.is_none() && !shrinks(&path).with_context(failed)? {
             continue;
+        }
+        *budget = budget.saturating_sub(bytes);
+        let fresh = match there {
+            None => match pack(&path, bytes).with_context(failed)? {
+                None => continue,
+                fresh => fresh,
+            },
+            // A copy is what an earlier call left; another file may be somebody's.
+            Some(found) => {
+                let is_copy = found.is_file() && holds(&packed, &path).with_context(failed)?;
+                let packed = packed.display();
+                anyhow::ensure!(is_copy, "{packed} is there already, with other contents");
+                None
+            }
         };
-        record.files.push(packed);
-        save(dir, record)?;
+        // Listed first: what is not listed counts as the user's, and keeps the bundle from being deleted.
+        if !record.files.contains(&listed) {
+            record.files.push(listed);
+            record.write(dir)?;
+        }
+        if let Some(fresh) = fresh {
+            fresh.persist(&packed).map_err(|e| e.error).with_context(failed)?;
+        }
+        let after = fs::symlink_metadata(&packed).with_context(failed)?.len();
         fs::remove_file(&path).with_context(failed)?;
         record.files.retain(|other| *other != name);
         record.files.sort();
-        save(dir, record)?;
+        record.write(dir)?;
         done.files += 1;
         done.before_bytes = done.before_bytes.saturating_add(bytes);
         done.after_bytes = done.after_bytes.saturating_add(after);
     }
     Ok(done)
+}
+
+/// Deletes temporary files that a signal left in the folders where files are packed and unpacked.
+fn remove_abandoned(dir: &Path) {
+    let is_abandoned = |entry: &fs::DirEntry| {
+        let old = |at: SystemTime| at.elapsed().is_ok_and(|age| age >= ABANDONED_AFTER);
+        entry.file_name().to_str().is_some_and(files::is_temporary)
+            && entry
+                .metadata()
+                .is_ok_and(|found| found.is_file() && found.modified().is_ok_and(old))
+    };
+    for folder in [COLLECTOR_DIR, BASELINE_DIR, NSYS_DIR].map(|name| dir.join(name)) {
+        if !fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
+            continue;
+        }
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten().filter(is_abandoned) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// The path of a file that may be compressed: an ordinary one, right in a folder that is ours, none of
@@ -81,44 +131,69 @@ fn candidate(dir: &Path, name: &str) -> Option<PathBuf> {
     (is_plain && in_folder && is_file()).then_some(path)
 }
 
-/// Writes the compressed file, and reads it again to see that it holds all `bytes`. Its size; none: it
-/// is hardly smaller, or would be taken for a bomb, and is not there.
-fn pack(from: &Path, to: &Path, bytes: u64) -> anyhow::Result<Option<u64>> {
-    // One that is there may be another's.
-    anyhow::ensure!(fs::symlink_metadata(to).is_err(), "{} is there already", to.display());
-    let permissions = fs::symlink_metadata(from)?.permissions();
-    stream_whole(to, &|sink| {
-        let mut packer = GzEncoder::new(sink, Compression::fast());
-        io::copy(&mut files::open(from)?, &mut packer)?;
-        packer.finish()?;
+/// Whether a file gets smaller, by its beginning.
+fn shrinks(path: &Path) -> io::Result<bool> {
+    let mut packer = GzEncoder::new(Counter::default(), Compression::fast());
+    let read = io::copy(&mut files::open(path)?.take(PROBED_BYTES), &mut packer)?;
+    Ok(is_smaller(packer.finish()?.bytes, read))
+}
+
+fn is_smaller(after: u64, before: u64) -> bool {
+    after.saturating_mul(100) <= before.saturating_mul(MOST_PERCENT)
+}
+
+/// Counts what is written to it.
+#[derive(Default)]
+struct Counter {
+    bytes: u64,
+}
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    })?;
-    let size = || -> io::Result<u64> {
-        fs::set_permissions(to, permissions)?;
-        let after = fs::symlink_metadata(to)?.len();
-        if after.saturating_mul(100) > bytes.saturating_mul(MOST_PERCENT)
-            || files::most_unpacked(after) < bytes
-        {
-            return Ok(0);
-        }
-        match io::copy(&mut files::unpacked(to)?, &mut io::sink())? {
-            again if again == bytes => Ok(after),
-            again => Err(io::Error::other(format!("{again} of {bytes} bytes came back"))),
-        }
-    };
-    match size() {
-        Ok(0) => Ok(fs::remove_file(to).map(|()| None)?),
-        Ok(after) => Ok(Some(after)),
-        Err(error) => {
-            let _ = fs::remove_file(to);
-            Err(error.into())
-        }
     }
 }
 
-fn save(dir: &Path, record: &RunRecord) -> anyhow::Result<()> {
-    let json = serde_json::to_string_pretty(record).context("run.json")?;
-    write_whole(&dir.join(RUN_JSON), &format!("{json}\n"))
+/// The compressed file under a name of its own, read again to see that it holds the same. None: it is
+/// hardly smaller, or would be taken for a bomb.
+fn pack(from: &Path, bytes: u64) -> anyhow::Result<Option<NamedTempFile>> {
+    let fresh = files::new_in(from.parent().unwrap_or(Path::new(".")))?;
+    let mut packer = GzEncoder::new(io::BufWriter::new(fresh), Compression::fast());
+    io::copy(&mut files::open(from)?, &mut packer)?;
+    let mut sink = packer.finish()?;
+    sink.flush()?;
+    // Without its buffer; all of that is written.
+    let (fresh, _) = sink.into_parts();
+    let after = fresh.as_file().metadata()?.len();
+    if !is_smaller(after, bytes) || files::most_unpacked(after) < bytes {
+        return Ok(None);
+    }
+    anyhow::ensure!(holds(fresh.path(), from)?, "what was written is not what comes back");
+    fresh.as_file().set_permissions(fs::symlink_metadata(from)?.permissions())?;
+    Ok(Some(fresh))
+}
+
+/// Whether a compressed file stands for the same bytes as a plain one.
+fn holds(packed: &Path, plain: &Path) -> io::Result<bool> {
+    let mut left = io::BufReader::new(files::unpacked(packed)?);
+    let mut right = io::BufReader::new(files::open(plain)?);
+    loop {
+        let (a, b) = (io::BufRead::fill_buf(&mut left)?, io::BufRead::fill_buf(&mut right)?);
+        let common = a.len().min(b.len());
+        if a.get(..common) != b.get(..common) {
+            return Ok(false);
+        }
+        if common == 0 {
+            return Ok(a.is_empty() && b.is_empty());
+        }
+        io::BufRead::consume(&mut left, common);
+        io::BufRead::consume(&mut right, common);
+    }
 }
 
 #[cfg(test)]
@@ -132,15 +207,12 @@ mod tests {
         fs::create_dir(at("collector")).expect("folder");
         fs::create_dir(at("nsys")).expect("folder");
         let text = "kernel ".repeat(20_000);
-        let noise: Vec<u8> = (0..200_000u64)
-            .map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 ^ i << 3).wrapping_mul(i) as u8)
-            .collect();
         let all = ["collector/a.s2t", "nsys/run.sqlite", "nsys/run.nsys-rep", "collector/x.s2t"];
         for name in all {
             fs::write(at(name), &text).expect(name);
         }
         fs::write(at("collector/small.s2t"), "small").expect("small");
-        fs::write(at("collector/noise.s2t"), noise).expect("noise");
+        fs::write(at("collector/noise.s2t"), noise(200_000)).expect("noise");
         fs::write(at("elsewhere"), &text).expect("elsewhere");
         std::os::unix::fs::symlink(at("elsewhere"), at("collector/link.s2t")).expect("link");
         let mut record = RunRecord::new("run".into(), Vec::new());
@@ -171,5 +243,77 @@ mod tests {
         record.files.push("collector/x.s2t".into());
         let done = compress(dir.path(), &mut record, &mut 1_000).expect("nothing to do");
         assert_eq!(done.files, 0);
+    }
+
+    /// Bytes that do not shrink.
+    fn noise(bytes: u64) -> Vec<u8> {
+        let mixed = |i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 ^ i << 3;
+        (0..bytes).map(|i| mixed(i).wrapping_mul(i) as u8).collect()
+    }
+
+    /// A bundle with these files in `collector/`, all on its list.
+    fn bundle(files: &[(&str, &[u8])]) -> (tempfile::TempDir, RunRecord) {
+        let dir = tempfile::tempdir().expect("folder");
+        fs::create_dir(dir.path().join("collector")).expect("folder");
+        let mut record = RunRecord::new("run".into(), Vec::new());
+        for (name, bytes) in files {
+            fs::write(dir.path().join("collector").join(name), bytes).expect("file");
+            record.files.push(format!("collector/{name}"));
+        }
+        (dir, record)
+    }
+
+    #[test]
+    fn what_does_not_shrink_leaves_the_budget_to_others() {
+        let (noise, text) = (noise(200_000), "kernel ".repeat(20_000));
+        let (dir, mut record) = bundle(&[("a.s2t", &noise), ("b.s2t", text.as_bytes())]);
+        let mut budget = 250_000;
+        let done = compress(dir.path(), &mut record, &mut budget).expect("compressed");
+        assert_eq!((done.files, budget), (1, 250_000 - text.len() as u64));
+        assert!(dir.path().join("collector/b.s2t.gz").is_file());
+    }
+
+    #[test]
+    fn an_interrupted_call_is_gone_on_with() {
+        let text = "kernel ".repeat(20_000);
+        let (dir, mut record) = bundle(&[("a.s2t", text.as_bytes()), ("b.s2t", text.as_bytes())]);
+        let at = |name: &str| dir.path().join("collector").join(name);
+        // The signal came before `a` was deleted, and while `b` was written.
+        pack(&at("a.s2t"), text.len() as u64)
+            .expect("packed")
+            .expect("smaller")
+            .persist(at("a.s2t.gz"))
+            .expect("file");
+        let old = SystemTime::now() - ABANDONED_AFTER;
+        for (name, old) in [
+            (".new-Ab12Cd", Some(old)),
+            (".unpacked-Ab12Cd", Some(old)),
+            (".new-Ef34Gh", None),
+            (".new-notes.md", Some(old)),
+        ] {
+            let file = fs::File::create(at(name)).expect("file");
+            old.into_iter().for_each(|at| file.set_modified(at).expect("time"));
+        }
+        let done = compress(dir.path(), &mut record, &mut (1 << 20)).expect("compressed");
+        assert_eq!((done.files, done.before_bytes), (2, 2 * text.len() as u64));
+        assert_eq!(record.files, ["collector/a.s2t.gz", "collector/b.s2t.gz"]);
+        let entries = fs::read_dir(dir.path().join("collector")).expect("folder").flatten();
+        let mut left: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
+        left.sort();
+        // One that was written to a moment ago may be in use.
+        assert_eq!(left, [".new-Ef34Gh", ".new-notes.md", "a.s2t.gz", "b.s2t.gz"]);
+    }
+
+    #[test]
+    fn a_file_that_is_no_copy_is_left_alone() {
+        let text = "kernel ".repeat(20_000);
+        let (dir, mut record) = bundle(&[("a.s2t", text.as_bytes()), ("mine", b"another kernel")]);
+        let at = |name: &str| dir.path().join("collector").join(name);
+        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+        packer.write_all(&fs::read(at("mine")).expect("mine")).expect("packed");
+        fs::write(at("a.s2t.gz"), packer.finish().expect("packed")).expect("file");
+        let error = compress(dir.path(), &mut record, &mut (1 << 20)).expect_err("in the way");
+        assert!(format!("{error:#}").contains("with other contents"), "{error:#}");
+        assert!(at("a.s2t").is_file() && !record.files.contains(&"collector/a.s2t.gz".to_owned()));
     }
 }

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use stage2_analysis::WorkloadFacts;
-use stage2_analysis::files;
+use stage2_analysis::{WorkloadFacts, files};
 use stage2_hydra::hydra_key;
 
 /// Contents of `inputs.yaml`.
@@ -164,7 +163,7 @@ mod tests {
         std::fs::write(&list, "a\n").expect("write");
         let facts = WorkloadFacts {
             model: Some("deepseek_ocr".into()),
-            manifest: Some(("dataset.subset_filelist", list.clone())),
+            manifest: Some(("dataset.subset_filelist".into(), list.clone())),
             configured: [("device".to_owned(), "cuda:0".to_owned())].into(),
         };
         let mut found = inputs(&["python", "app.py"]);
@@ -179,7 +178,7 @@ mod tests {
         said.complete(&facts);
         assert_eq!(said.model.as_deref(), Some("tiny"));
         assert_eq!(said.manifest.expect("a list").given_by, "inputs.manifest");
-        let gone = WorkloadFacts { manifest: Some(("x", dir.path().join("no"))), ..facts };
+        let gone = WorkloadFacts { manifest: Some(("x".into(), dir.path().join("no"))), ..facts };
         found.manifest = None;
         found.complete(&gone);
         assert!(found.manifest.is_none());

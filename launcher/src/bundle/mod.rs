@@ -6,7 +6,6 @@ mod inputs;
 mod retention;
 mod run_record;
 
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -22,7 +21,8 @@ use crate::config::yaml_with_origins;
 use crate::env::Environment;
 use crate::failure::Failure;
 use crate::report::Outcome;
-use stage2_analysis::files;
+use stage2_analysis::files::{self, write_whole};
+use stage2_analysis::layout::INPUTS_YAML;
 pub use stage2_analysis::layout::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR};
 use stage2_hydra::Node;
 use stage2_model::{Finding, RunState, Severity};
@@ -73,8 +73,7 @@ impl Bundle {
 
     /// Writes `run.json` as the record stands.
     pub(crate) fn save(&self) -> anyhow::Result<()> {
-        let json = serde_json::to_string_pretty(&self.record).context("run.json")?;
-        write_whole(&self.dir.join(RUN_JSON), &format!("{json}\n"))
+        self.record.write(&self.dir)
     }
 
     /// Adds what is known about the machine.
@@ -96,7 +95,7 @@ impl Bundle {
         }
         let marked = Inputs { simulated, ..inputs.clone() };
         let yaml = serde_saphyr::to_string(&marked).context("inputs.yaml")?;
-        write_whole(&self.dir.join("inputs.yaml"), &yaml)?;
+        write_whole(&self.dir.join(INPUTS_YAML), &yaml)?;
         let mark = if simulated { "# simulated: no real GPU took part in this run\n" } else { "" };
         write_whole(&self.dir.join(CONFIG_YAML), &format!("{mark}{config_yaml}"))
     }
@@ -182,8 +181,7 @@ pub(crate) fn update_after_report(dir: &Path, outcome: &Outcome) -> anyhow::Resu
         there.retain(|file| record.files.contains(file) || ours(&dir.join(file)));
     }
     record.files = there;
-    let json = serde_json::to_string_pretty(&record).context("run.json")?;
-    write_whole(&dir.join(RUN_JSON), &format!("{json}\n"))?;
+    record.write(dir)?;
     Ok(record)
 }
 
@@ -209,29 +207,6 @@ fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
         format!("{error:#}"),
         format!("the records are kept; try `stage2-launch report {}`", dir.display()),
     )
-}
-
-/// Writes a file so that a reader sees the old one or the new one.
-pub(crate) fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    stream_whole(path, &|sink| Ok(sink.write_all(text.as_bytes())?))
-        .with_context(|| format!("{} cannot be written", path.display()))
-}
-
-/// The same for what is written piece by piece. The name of the file that becomes it is a new one: in
-/// somebody else's bundle a link could lie in wait under one that is known.
-pub(crate) fn stream_whole(
-    path: &Path,
-    content: &dyn Fn(&mut dyn std::io::Write) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let file = tempfile::Builder::new()
-        .prefix(".new-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
-    let mut sink = BufWriter::new(file);
-    content(&mut sink)?;
-    // What could be written of it helps nobody: it goes with its handle.
-    let file = sink.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-    Ok(file.persist(path).map(drop).map_err(|e| e.error)?)
 }
 
 /// More files than this are not listed (a workload may write any number into `stage1/`).

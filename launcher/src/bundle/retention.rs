@@ -1,11 +1,13 @@
 //! The folder of all bundles and what to keep -> older bundles are compressed or gone, and nothing else.
 
 use std::collections::HashSet;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::compress::{Compressed, compress};
 use super::{MAX_LISTED_FILES, RunFolder, RunRecord, files_of};
+use stage2_analysis::files;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible;
 
@@ -20,6 +22,13 @@ pub(crate) struct Keep {
     pub(crate) uncompressed: Option<u64>,
 }
 
+impl Keep {
+    /// Whether anything may be deleted or compressed.
+    pub(crate) fn is_limited(self) -> bool {
+        self.last.or(self.bytes).or(self.uncompressed).is_some()
+    }
+}
+
 /// What was done to make room.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
@@ -31,6 +40,9 @@ pub(crate) struct Room {
 
 /// Bytes that one run compresses at most: some seconds of work. Larger files stay as they are.
 const MOST_COMPRESSED_BYTES: u64 = 4 << 30;
+
+/// File in the folder of all bundles that is locked while they are worked on.
+const LOCK: &str = ".retention";
 
 /// A bundle beside that of this run.
 struct Older {
@@ -44,9 +56,19 @@ struct Older {
 /// Only folders that lie directly in it, are no links, hold a `run.json` of ours that is about this
 /// very folder, is closed and lists every file there, and are neither this run's nor the target of
 /// `latest`. A folder that the user named may lie anywhere, so that nothing beside it is touched.
+/// Where another run makes room at this moment, that is enough.
 pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
     let mut room = Room::default();
     let RunFolder::New { under, .. } = folder else { return room };
+    if !keep.is_limited() {
+        return room;
+    }
+    let lock = File::options().create(true).append(true).open(under.join(LOCK));
+    if let Ok(lock) = &lock
+        && let Err(TryLockError::WouldBlock) = lock.try_lock()
+    {
+        return room;
+    }
     let mut bundles = match bundles_in(under) {
         Ok(bundles) => bundles,
         Err(error) => {
@@ -90,7 +112,10 @@ pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
                 let Compressed { files, before_bytes, after_bytes } = done;
                 room.findings.push(Finding::new(
                     Severity::Note,
-                    format!("{files} files of the bundle {path} were compressed"),
+                    match files {
+                        1 => format!("1 file of the bundle {path} was compressed"),
+                        _ => format!("{files} files of the bundle {path} were compressed"),
+                    },
                     format!(
                         "from {before_bytes} to {after_bytes} bytes; run.keep_uncompressed={uncompressed} \
                          leaves those of the newest {uncompressed}; null leaves all"
@@ -99,12 +124,16 @@ pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
                 ));
                 room.compressed.push(older.path);
             }
-            Err(error) => room.findings.push(Finding::new(
-                Severity::Warning,
-                format!("run.keep_uncompressed: {path} is not compressed, or in part"),
-                format!("{error:#}"),
-                "its reports can be written again as before",
-            )),
+            Err(error) => {
+                room.findings.push(Finding::new(
+                    Severity::Warning,
+                    format!("run.keep_uncompressed: {path} could not be compressed completely"),
+                    format!("{error:#}"),
+                    "its reports can be written again as before",
+                ));
+                // Files before the one that failed are compressed.
+                room.compressed.push(older.path);
+            }
         }
     }
     room
@@ -150,7 +179,10 @@ fn remove(older: &Older, key: &str, why: &str, findings: &mut Vec<Finding>) -> b
     let listed: HashSet<&str> = record.files.iter().map(String::as_str).collect();
     // One more than are ever listed: it is told apart from those.
     let there = files_of(path, MAX_LISTED_FILES + 1);
-    if let Some(foreign) = there.iter().find(|file| !listed.contains(file.as_str())) {
+    // A signal can end a process before its temporary files are gone.
+    let is_temporary = |file: &str| files::is_temporary(file.rsplit('/').next().unwrap_or(file));
+    let is_foreign = |file: &&String| !listed.contains(file.as_str()) && !is_temporary(file);
+    if let Some(foreign) = there.iter().find(is_foreign) {
         findings.push(Finding::new(
             Severity::Warning,
             format!("{key}: {} stays", path.display()),
@@ -231,133 +263,4 @@ fn size_of(dir: &Path) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_we_wrote_goes_and_the_newest_stay() {
-        let dir = tempfile::tempdir().expect("folder");
-        let bundle = |name: &str, id: &str, started: &str, finished: Option<&str>| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(&path).expect("folder");
-            let mut record = RunRecord::new(id.into(), Vec::new());
-            record.started = started.into();
-            record.finished = finished.map(str::to_owned);
-            // The list comes after the reports.
-            if name != "reporting" {
-                record.files = vec!["run.json".into(), "sub/x.csv".into()];
-            }
-            let json = serde_json::to_vec(&record).expect("JSON");
-            std::fs::write(path.join("run.json"), json).expect("run.json");
-        };
-        bundle("old", "old", "2026-01-01T00:00:00.000Z", Some("x"));
-        bundle("linked", "linked", "2026-01-02T00:00:00.000Z", Some("x"));
-        bundle("copied", "another", "2026-01-01T00:00:00.000Z", Some("x"));
-        bundle("running", "running", "2026-01-01T00:00:00.000Z", None);
-        bundle("reporting", "reporting", "2026-01-01T00:00:00.000Z", Some("x"));
-        bundle("annotated", "annotated", "2026-01-01T00:00:00.000Z", Some("x"));
-        std::fs::write(dir.path().join("annotated/NOTES.md"), "mine").expect("file");
-        std::fs::create_dir(dir.path().join("old/sub")).expect("folder");
-        std::fs::write(dir.path().join("old/sub/x.csv"), "").expect("file");
-        bundle("new", "new", "2026-01-03T00:00:00.000Z", Some("x"));
-        std::fs::create_dir(dir.path().join("notes")).expect("folder");
-        std::fs::write(dir.path().join("notes/run.json"), "{}").expect("file");
-        std::fs::create_dir(dir.path().join("this")).expect("folder");
-        std::os::unix::fs::symlink("linked", dir.path().join("latest")).expect("link");
-        std::os::unix::fs::symlink("old", dir.path().join("alias")).expect("link");
-        let folder = RunFolder::New { under: dir.path().into(), name: "this".into() };
-        let keep_last = |folder: &RunFolder, last: u64| {
-            make_room(folder, Keep { last: Some(last), ..Keep::default() }).findings
-        };
-        let findings = keep_last(&folder, 2);
-        assert_eq!(findings.len(), 2, "{findings:?}");
-        assert!(findings.iter().any(|f| f.severity == Severity::Warning
-            && f.what.contains("annotated stays")
-            && f.why.contains("NOTES.md")));
-        assert!(!dir.path().join("old").exists());
-        for kept in
-            ["linked", "copied", "running", "reporting", "annotated", "new", "notes", "this"]
-        {
-            assert!(dir.path().join(kept).is_dir(), "{kept}");
-        }
-        assert_eq!(keep_last(&RunFolder::Given(dir.path().join("new")), 1), []);
-        assert_eq!(keep_last(&folder, 5), []);
-    }
-
-    fn bundle(under: &Path, name: &str, bytes: usize) {
-        let path = under.join(name);
-        std::fs::create_dir_all(path.join("collector")).expect("folder");
-        std::fs::write(path.join("collector/a.s2t"), vec![b'x'; bytes]).expect("file");
-        let mut record = RunRecord::new(name.into(), Vec::new());
-        record.started = format!("2026-01-01T00:00:0{}.000Z", name.len());
-        record.finished = Some("x".into());
-        record.files = vec!["run.json".into(), "collector/a.s2t".into()];
-        let json = serde_json::to_vec(&record).expect("JSON");
-        std::fs::write(path.join("run.json"), json).expect("run.json");
-    }
-
-    #[test]
-    fn the_oldest_go_until_all_fit() {
-        let dir = tempfile::tempdir().expect("folder");
-        for name in ["a", "bb", "ccc", "dddd"] {
-            bundle(dir.path(), name, 100_000);
-        }
-        std::fs::write(dir.path().join("bb/NOTES.md"), "mine").expect("file");
-        std::fs::create_dir(dir.path().join("foreign")).expect("folder");
-        std::fs::write(dir.path().join("foreign/huge"), vec![0; 500_000]).expect("file");
-        let folder = RunFolder::New { under: dir.path().into(), name: "dddd".into() };
-        let keep = |bytes| Keep { bytes: Some(bytes), ..Keep::default() };
-        let left = || {
-            let entries = std::fs::read_dir(dir.path()).expect("folder").flatten();
-            let mut names: Vec<_> =
-                entries.filter_map(|e| e.file_name().into_string().ok()).collect();
-            names.sort();
-            names.join(" ")
-        };
-        // Room for this run alone is not enough: none goes for nothing.
-        let room = make_room(&folder, keep(90_000));
-        assert!(room.findings[0].what.contains("less than this run alone has"), "{room:?}");
-        assert_eq!(left(), "a bb ccc dddd foreign");
-        // Three and their records fit; what is foreign is not counted.
-        let room = make_room(&folder, keep(320_000));
-        assert_eq!(left(), "bb ccc dddd foreign");
-        assert!(room.findings[0].why.contains("run.keep_bytes=320000"), "{room:?}");
-        // The next is not ours alone; the one after it goes in its place.
-        let room = make_room(&folder, keep(220_000));
-        assert_eq!(left(), "bb dddd foreign");
-        assert!(room.findings[0].what.contains("run.keep_bytes") && room.findings.len() == 2);
-        assert!(make_room(&folder, keep(u64::MAX)).findings.is_empty());
-        let given = RunFolder::Given(dir.path().join("dddd"));
-        assert!(make_room(&given, keep(1)).findings.is_empty());
-    }
-
-    #[test]
-    fn older_bundles_are_compressed_and_still_ours() {
-        let dir = tempfile::tempdir().expect("folder");
-        for name in ["a", "bb", "ccc", "dddd"] {
-            bundle(dir.path(), name, 100_000);
-        }
-        std::os::unix::fs::symlink("a", dir.path().join("latest")).expect("link");
-        let folder = RunFolder::New { under: dir.path().into(), name: "dddd".into() };
-        let keep = Keep { uncompressed: Some(2), ..Keep::default() };
-        let room = make_room(&folder, keep);
-        assert_eq!(room.compressed, [dir.path().join("bb")], "neither latest nor the newest two");
-        assert!(room.findings[0].what.contains("1 files of the bundle"), "{room:?}");
-        assert!(dir.path().join("bb/collector/a.s2t.gz").is_file());
-        for name in ["a", "ccc", "dddd"] {
-            assert!(dir.path().join(name).join("collector/a.s2t").is_file(), "{name}");
-        }
-        assert!(make_room(&folder, keep).compressed.is_empty(), "once is enough");
-        // The compressed file is on the list: the bundle can still be removed.
-        let room = make_room(&folder, Keep { last: Some(2), ..Keep::default() });
-        assert!(!dir.path().join("bb").exists() && dir.path().join("a").exists(), "{room:?}");
-    }
-
-    #[test]
-    fn a_bundle_over_its_limit_is_told() {
-        let dir = tempfile::tempdir().expect("folder");
-        std::fs::write(dir.path().join("a"), [0; 100]).expect("file");
-        assert_eq!(too_big(dir.path(), 100), None);
-        assert!(too_big(dir.path(), 99).is_some_and(|f| f.what.contains("100 bytes")));
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! What ran, how it ended and what is missing <-> `run.json`.
 
+use stage2_analysis::files;
 use stage2_model::{Finding, PassStatus, ProcessRow, RunState, WorkloadExit};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use stage2_analysis::files;
+use stage2_analysis::files::write_whole;
 
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";
@@ -157,6 +158,15 @@ impl RunRecord {
             record.schema
         );
         Ok(record)
+    }
+
+    /// Writes the record into the bundle in `run_dir`: a reader sees the old one or this one.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write(&self, run_dir: &Path) -> anyhow::Result<()> {
+        let json = serde_json::to_string_pretty(self).context(RUN_JSON)?;
+        write_whole(&run_dir.join(RUN_JSON), &format!("{json}\n"))
     }
 }
 

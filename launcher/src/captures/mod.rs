@@ -17,8 +17,7 @@ use crate::launch::{list_files, request, tell};
 use crate::report;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
-use stage2_model::PassStatus;
-use stage2_model::{Finding, Severity};
+use stage2_model::{Finding, PassStatus, Severity};
 use take_in::{Kind, TakeIn};
 
 /// Files to merge, and where to.

@@ -93,6 +93,6 @@ pub(crate) fn no_setting(at: usize, words: &[String], workload: &[OsString]) -> 
         let line = with_command(words, at);
         format!("{wrong}. To run a program, put it after `--`: {line}")
     } else {
-        format!("{wrong}; before `--` stand only options and settings")
+        format!("{wrong}; only options and KEY=VALUE settings go before `--`")
     }
 }

@@ -117,7 +117,9 @@ impl Advice {
     /// For a command that runs no workload, and so takes nothing after `--`.
     pub(super) fn without_workload(self) -> Advice {
         match self.ours.is_empty() && !self.workloads.is_empty() {
-            true => Advice::new("; it is a setting of the workload, and none runs here", ""),
+            true => {
+                Advice::new("; this is a workload setting, and this command runs no workload", "")
+            }
             false => Advice::new(self.ours, ""),
         }
     }

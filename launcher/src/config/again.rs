@@ -56,7 +56,7 @@ fn changed(text: Option<&str>, run_dir: &Path, request: &Request) -> Result<Node
     let (choices, values): (Vec<_>, Vec<_>) =
         overrides.into_iter().partition(|o| chooses_preset(o, &groups));
     let chosen: Vec<String> = choices.iter().map(|o| o.key.replace('/', ".")).collect();
-    let (fresh, _) = merge_presets(&presets, choices)?;
+    let fresh = merge_presets(&presets, choices)?.tree;
     for key in &chosen {
         // As a whole: nothing of the preset before it may shine through.
         let nothing = Node { value: Value::Null, origin: Origin::Chosen };

@@ -1,13 +1,13 @@
 //! Presets, overrides and options of the command line -> one checked configuration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
 use super::advice::{advice, for_map};
-use super::defaults::merge_presets;
+use super::defaults::{Merged, merge_presets};
 use super::error::ConfigError;
 use super::interpolate::{resolve, resolve_key};
 use super::presets::Presets;
@@ -34,6 +34,8 @@ pub struct Composed {
     pub tree: Node,
     /// What was taken differently from how it was written.
     pub notes: Vec<Finding>,
+    /// The name of the preset of each group.
+    chosen: BTreeMap<String, String>,
     /// What `${now:...}` and `${hydra:runtime.cwd}` stand for.
     moment: Moment,
 }
@@ -53,7 +55,7 @@ pub fn compose(request: &Request) -> Result<Composed, ConfigError> {
     let presets = Presets::open(request.config_dir.as_deref())?;
     let overrides: Vec<Override> =
         request.overrides.iter().map(|word| Override::parse(word)).collect::<Result<_, _>>()?;
-    let (mut tree, values) = merge_presets(&presets, overrides)?;
+    let Merged { mut tree, values, chosen } = merge_presets(&presets, overrides)?;
     let mut done = Applied::default();
     let skeleton = skeleton()?;
     let valid = valid_keys(&skeleton, &presets)?;
@@ -69,7 +71,7 @@ pub fn compose(request: &Request) -> Result<Composed, ConfigError> {
     }
     check_keys(&tree, &skeleton, "", &valid)?;
     let Applied { deleted, notes } = done;
-    let composed = Composed { tree, notes, moment: Moment::this() };
+    let composed = Composed { tree, notes, chosen, moment: Moment::this() };
     // Every reference is tried now, so that a wrong one is an error of the command line and not
     // of some later step.
     let missing = |error| with_deletion(error, &deleted);
@@ -79,6 +81,11 @@ pub fn compose(request: &Request) -> Result<Composed, ConfigError> {
 }
 
 impl Composed {
+    /// The name of the preset that is used of a group; none: none is.
+    pub(crate) fn chosen(&self, group: &str) -> Option<&str> {
+        self.chosen.get(group).map(String::as_str)
+    }
+
     /// Keys that the command line set.
     pub(crate) fn explicit_keys(&self) -> BTreeSet<String> {
         let named = |node: &Node| !matches!(node.origin, Origin::File { .. });
@@ -224,8 +231,8 @@ pub(super) fn apply(
 /// # Errors
 /// Presets that do not fit this program, which a test rules out.
 pub(crate) fn built_in() -> Result<Config, ConfigError> {
-    let (tree, _) = merge_presets(&Presets::open(None)?, Vec::new())?;
-    let composed = Composed { tree, notes: Vec::new(), moment: Moment::this() };
+    let Merged { tree, chosen, .. } = merge_presets(&Presets::open(None)?, Vec::new())?;
+    let composed = Composed { tree, notes: Vec::new(), chosen, moment: Moment::this() };
     Ok(composed.resolved(Path::new("RUN_DIR"))?.1)
 }
 

@@ -1,6 +1,6 @@
 //! The `defaults` list and the group overrides -> one merged tree.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::advice::{advice, earlier_preset};
@@ -21,12 +21,21 @@ enum Entry {
 /// Presets that start from presets, at most this deep.
 const MAX_NESTING: usize = 8;
 
-/// Merges the primary configuration and the presets that it and `overrides` choose. Overrides that
-/// choose no preset are handed back.
+/// What came of the presets.
+pub(crate) struct Merged {
+    /// The values.
+    pub(crate) tree: Node,
+    /// The overrides that choose no preset.
+    pub(crate) values: Vec<Override>,
+    /// The name of the preset of each group; of a group that is mounted twice, the last one.
+    pub(crate) chosen: BTreeMap<String, String>,
+}
+
+/// Merges the primary configuration and the presets that it and `overrides` choose.
 pub(crate) fn merge_presets(
     presets: &Presets,
     overrides: Vec<Override>,
-) -> Result<(Node, Vec<Override>), ConfigError> {
+) -> Result<Merged, ConfigError> {
     let primary = presets.primary()?;
     let groups = presets.groups()?;
     let mut entries = match &primary.defaults {
@@ -42,16 +51,20 @@ pub(crate) fn merge_presets(
         choose(presets, &mut entries, choice, &groups)?;
     }
     let mut tree = Node { value: Value::Map(Vec::new()), origin: primary.keys.origin.clone() };
+    let mut chosen = BTreeMap::new();
     for entry in entries {
         match entry {
             Entry::Own => tree.merge(primary.keys.clone()),
             Entry::Chosen { group, package, option } => {
                 let package = package.as_deref();
                 mount(presets, &group, package, &option, &groups, &mut tree, 0)?;
+                if let Value::Text(name) = option.value {
+                    chosen.insert(group, name);
+                }
             }
         }
     }
-    Ok((tree, values))
+    Ok(Merged { tree, values, chosen })
 }
 
 /// Whether an override speaks of a group and not of a key. A deep value under a group's name

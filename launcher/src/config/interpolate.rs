@@ -79,7 +79,9 @@ impl Resolver<'_> {
                 )));
             }
             let name = reference.trim_start_matches("${").trim_end_matches('}').trim();
-            let found = self.lookup(name).map_err(|what| wrong(format!("{reference}: {what}")))?;
+            let found = self
+                .lookup(name, &node.origin)
+                .map_err(|what| wrong(format!("{reference}: {what}")))?;
             let value = match &found.value {
                 Value::Text(inner) => self.text(inner, node, key, chain + 1)?,
                 _ if chain >= MAX_CHAIN => {
@@ -100,9 +102,11 @@ impl Resolver<'_> {
         Ok(Value::Literal(out))
     }
 
-    fn lookup(&self, name: &str) -> Result<Cow<'_, Node>, String> {
+    /// What the reference `name` stands for in a value from `origin`.
+    fn lookup(&self, name: &str, origin: &Origin) -> Result<Cow<'_, Node>, String> {
         if let Some((resolver, argument)) = name.split_once(':') {
-            let value = Value::Literal(self.moment.resolve(resolver.trim(), argument.trim())?);
+            let text = self.moment.resolve(resolver.trim(), argument.trim(), origin)?;
+            let value = Value::Literal(text);
             return Ok(Cow::Owned(Node { value, origin: Origin::Chosen }));
         }
         self.tree.get(name).map(Cow::Borrowed).ok_or_else(|| {
@@ -176,7 +180,7 @@ mod tests {
             ("a: [x, '${a}']\n", "circles"),
             ("a: ${bb.c}\nb: {c: 1}\n", "nearest is ${b.c}"),
             ("a: x${b}\nb: null\n", "no plain value"),
-            ("a: ${oc.env:HOME}\n", "only keys"),
+            ("a: ${oc.env:HOME}\n", "set this key on the command line"),
             ("a: 'x${b'\n", "without"),
         ] {
             let error = resolved(yaml).expect_err(yaml);

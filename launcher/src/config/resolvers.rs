@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use stage2_hydra::Origin;
+
 /// What the resolvers answer with. It is taken once, so that every value of a run agrees.
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
@@ -12,8 +14,8 @@ pub(super) struct Moment {
 }
 
 /// The resolvers that there are, for messages.
-const KNOWN: &str = "only keys of this configuration can be referred to, e.g. ${run.dir}, and \
-                     ${now:%Y%m%d-%H%M%S} and ${hydra:runtime.cwd}";
+const KNOWN: &str = "values may refer only to ${KEY} of this configuration, ${now:FORMAT} and \
+                     ${hydra:runtime.cwd}";
 
 impl Moment {
     /// This one.
@@ -21,8 +23,13 @@ impl Moment {
         Moment { now: jiff::Zoned::now(), cwd: std::env::current_dir().ok() }
     }
 
-    /// What `${resolver:argument}` stands for.
-    pub(super) fn resolve(&self, resolver: &str, argument: &str) -> Result<String, String> {
+    /// What `${resolver:argument}` stands for in a value from `origin`.
+    pub(super) fn resolve(
+        &self,
+        resolver: &str,
+        argument: &str,
+        origin: &Origin,
+    ) -> Result<String, String> {
         match (resolver, argument) {
             ("now", format) => self.time(format),
             ("hydra", "runtime.cwd") => {
@@ -34,10 +41,20 @@ impl Moment {
             ("hydra", _) => {
                 Err(format!("{KNOWN}; after `hydra:` nothing but runtime.cwd is known here"))
             }
-            ("oc.env" | "env", name) => Err(format!(
-                "{KNOWN}; variables are for the shell to put in: write \"KEY=${name}\" in double \
-                 quotes"
-            )),
+            ("oc.env" | "env", argument) => Err(match origin {
+                Origin::Override(_) | Origin::Flag(_) => {
+                    // Behind the name of the variable a default may stand.
+                    let name = argument.split(',').next().unwrap_or_default().trim();
+                    format!(
+                        "{KNOWN}; to use a variable, let the shell fill it in: write \
+                         \"KEY=${name}\" in double quotes"
+                    )
+                }
+                _ => format!(
+                    "{KNOWN}; to use a variable, set this key on the command line, where the shell \
+                     fills it in"
+                ),
+            }),
             _ => Err(KNOWN.to_owned()),
         }
     }
@@ -65,7 +82,7 @@ mod tests {
             ("now", "%b %%", "Mar %"),
             ("hydra", "runtime.cwd", "/srv dir"),
         ] {
-            let resolved = moment.resolve(resolver, argument);
+            let resolved = moment.resolve(resolver, argument, &Origin::Chosen);
             assert_eq!(resolved.as_deref(), Ok(expected), "{resolver}:{argument}");
         }
         for (resolver, argument, part) in [
@@ -73,12 +90,17 @@ mod tests {
             ("now", "%", "no pattern of strftime"),
             ("hydra", "job.name", "nothing but runtime.cwd"),
             ("oc.env", "HOME", "\"KEY=$HOME\""),
-            ("oc.select", "a", "only keys"),
+            ("oc.env", "HOME,/tmp", "\"KEY=$HOME\""),
+            ("oc.select", "a", "only to ${KEY}"),
         ] {
-            let error = moment.resolve(resolver, argument).expect_err(argument);
+            let word = Origin::Override("a=1".into());
+            let error = moment.resolve(resolver, argument, &word).expect_err(argument);
             assert!(error.contains(part), "{error}");
         }
+        let file = Origin::File { name: "f".into(), line: 1 };
+        let error = moment.resolve("oc.env", "HOME", &file).expect_err("a variable");
+        assert!(error.contains("set this key on the command line") && !error.contains("KEY="));
         let nowhere = Moment { cwd: None, ..moment };
-        assert!(nowhere.resolve("hydra", "runtime.cwd").is_err());
+        assert!(nowhere.resolve("hydra", "runtime.cwd", &Origin::Chosen).is_err());
     }
 }

@@ -111,7 +111,7 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["run.tee=maybe"], vec!["`run.tee`", "true or false"]),
         (vec!["run.dir=12"], vec!["`run.dir`", "quote a number"]),
         (vec!["run.dir=[a]"], vec!["`run.dir`", "path"]),
-        (vec!["run.dir=${oc.env:HOME}"], vec!["`run.dir`", "only keys"]),
+        (vec!["run.dir=${oc.env:HOME}"], vec!["`run.dir`", "only to ${KEY}"]),
         (vec!["report.top_n=-1"], vec!["`report.top_n`", "whole number"]),
         (vec!["run=3"], vec!["`run`", "`run."]),
         (vec!["run=[deep]"], vec!["`run`", "keys"]),

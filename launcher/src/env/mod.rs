@@ -1,7 +1,8 @@
 //! The machine and its tools -> `env.json`: what the numbers of a run were measured on.
 //!
-//! Of the environment variables only those of a list (`variables`): others hold secrets. Every question to another program has a
-//! time limit, and an answer that does not come is said to be missing, with the reason.
+//! Only an allow-list of environment variables is recorded (`variables`); others may hold secrets.
+//! Every question to another program has a time limit, and an answer that does not come is said to be
+//! missing, with the reason.
 
 mod ask;
 mod cuda;
@@ -68,7 +69,7 @@ pub(crate) fn gather(command: &[OsString], gpu: Option<GpuFacts>) -> Environment
             host: Host::read(),
             gpu: gpu.join().unwrap_or_default(),
             python: python.join().unwrap_or_default(),
-            variables: relevant_variables(command),
+            variables: relevant_variables(command, |name| std::env::var_os(name)),
             tools: tools.join().unwrap_or_default(),
             processes: Vec::new(),
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::available::{Available, known_metrics, known_sections};
 use super::config::{CacheControl, GraphProfiling, Ncu, NcuCli, ReplayMode};
-use super::expression;
+use super::expression::{self, Around};
 use super::select::Selection;
 use super::version::NcuVersion;
 use stage2_analysis::ncu::nvtx::Label;
@@ -77,7 +77,7 @@ pub struct Filter {
 
 impl Filter {
     /// What the settings and the chosen kernels say.
-    pub fn new(settings: &Ncu, selection: &Selection) -> Filter {
+    pub fn new(settings: &Ncu, selection: &Selection, findings: &mut Vec<Finding>) -> Filter {
         let nvtx = &settings.ncu_cli.nvtx;
         let mut filter = Filter {
             kernel_name: settings.ncu_cli.kernel_name.clone().or_else(|| selection.pattern()),
@@ -92,15 +92,28 @@ impl Filter {
                 .as_ref()
                 .filter(|_| nvtx.include.is_empty() && selection.stage_occurred)
             {
-                let stage = expression::exact(&[Label::of_stage(stage)], nvtx.start_end);
+                let stage = [Label::of_stage(stage)];
+                let stage = expression::exact(&stage, Around::Anything, nvtx.start_end);
                 filter.nvtx_include.extend(stage);
             }
         }
-        filter.alike(nvtx.start_end)
+        filter.alike(nvtx.start_end, findings)
     }
 
-    /// With all expressions of one kind, as ncu needs them.
-    fn alike(mut self, start_end: bool) -> Filter {
+    /// With all expressions of one kind, as ncu needs them. The settings were checked; the name of a
+    /// stage or region that needs a regular expression can still spoil what goes beside it.
+    fn alike(mut self, start_end: bool, findings: &mut Vec<Finding>) -> Filter {
+        if let Err(lost) = expression::together([&self.nvtx_include, &self.nvtx_exclude]) {
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!("ncu matches nothing for {}", lost.join(", ")),
+                "beside a regular expression, which a name with \\, ; or a control character needs, \
+                 ncu takes one nested expression in ncu_cli.nvtx.include and one in \
+                 ncu_cli.nvtx.exclude",
+                "leave out all nested expressions of pipeline.ncu.ncu_cli.nvtx but one, or name the \
+                 stage or region without these characters",
+            ));
+        }
         expression::alike([&mut self.nvtx_include, &mut self.nvtx_exclude], start_end);
         self
     }
@@ -187,7 +200,7 @@ pub fn profile_region(
         nvtx_include: vec![expression.to_owned()],
         nvtx_exclude: expressions(&nvtx.exclude, nvtx.start_end),
     };
-    let filter = filter.alike(nvtx.start_end);
+    let filter = filter.alike(nvtx.start_end, findings);
     let mut invocation = profile(request, &filter, files, findings);
     invocation.name = format!("profile-region {region}");
     invocation

@@ -310,20 +310,27 @@ impl Ncu {
                 fault("ncu_cli.extra_args", format!("{name} has a setting of its own: use that"));
             }
         }
-        for (key, list) in [
-            ("ncu_cli.nvtx.include", &cli.nvtx.include),
-            ("ncu_cli.nvtx.exclude", &cli.nvtx.exclude),
-        ] {
+        let mut read = |key, list: &[String]| {
+            let mut expressions = Vec::new();
             for entry in list {
-                if let Err(what) = expression::of_setting(entry, cli.nvtx.start_end) {
-                    fault(key, what);
+                match expression::of_setting(entry, cli.nvtx.start_end) {
+                    Ok(of_entry) => expressions.extend(of_entry),
+                    Err(what) => fault(key, what),
                 }
             }
-            let of = |entry: &String| expression::of_setting(entry, cli.nvtx.start_end).ok();
-            let all = list.iter().filter_map(of).flatten().collect();
-            if let Err(what) = expression::together(all, cli.nvtx.start_end) {
-                fault(key, what);
-            }
+            expressions
+        };
+        let include = read("ncu_cli.nvtx.include", &cli.nvtx.include);
+        let exclude = read("ncu_cli.nvtx.exclude", &cli.nvtx.exclude);
+        if let Err(lost) = expression::together([&include, &exclude]) {
+            let what = format!(
+                "beside globs and regular expressions ncu takes one nested expression (with a / \
+                 between names) in include and one in exclude, and matches nothing for {}: leave out \
+                 the globs, or these",
+                lost.join(", ")
+            );
+            let in_include = include.iter().any(|text| lost.contains(text));
+            fault(if in_include { "ncu_cli.nvtx.include" } else { "ncu_cli.nvtx.exclude" }, what);
         }
         let texts = [&cli.nvtx.include, &cli.nvtx.exclude, &cli.extra_args];
         if texts.into_iter().flatten().any(|text| text.contains('\0')) {

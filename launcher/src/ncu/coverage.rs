@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use stage2_analysis::ncu::load::Tables;
 use stage2_model::{Finding, Severity};
 use stage2_text as text;
 
 use super::select::{Chosen, Shape};
-use stage2_analysis::ncu::load::Tables;
 
 /// What is missing of the kernels that were chosen; nothing where all of them were profiled.
 ///

@@ -9,8 +9,11 @@
 //! expression, where `\x5c` and the like keep every character away from both grammars. Of expressions
 //! with and without `regex:` in one run some match nothing (seen with 2025.3): see [`alike`].
 
+mod read;
 mod together;
 
+use read::of_regex;
+pub use read::{Written, read};
 use stage2_analysis::ncu::nvtx::Label;
 pub use together::{alike, together};
 
@@ -39,20 +42,51 @@ enum Piece {
     Any,
 }
 
+/// A part of an expression between two slashes. `N` is how a name is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Frame {
-    Name(Vec<Piece>),
-    /// `*` or `+` alone between two slashes: ranges between two others.
+pub enum Frame<N> {
+    /// A range.
+    Name(N),
+    /// `*` or `+` alone: ranges between two others.
     Between(char),
 }
 
-/// One expression.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Expression {
-    domain: Option<Vec<Piece>>,
-    bottom: bool,
-    frames: Vec<Frame>,
-    top: bool,
+/// One expression. `N` is how a name is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expression<N> {
+    /// Name of the domain; none: the default one.
+    pub domain: Option<N>,
+    /// `[` in front: no range of the domain is around it.
+    pub bottom: bool,
+    /// The ranges, the outermost first.
+    pub frames: Vec<Frame<N>>,
+    /// `]` at the end: no range of the domain is within it.
+    pub top: bool,
+}
+
+impl<N> Expression<N> {
+    /// The same with names of another form; nothing where one has none.
+    pub fn try_map<M>(self, mut form: impl FnMut(N) -> Option<M>) -> Option<Expression<M>> {
+        let domain = match self.domain {
+            Some(name) => Some(form(name)?),
+            None => None,
+        };
+        let frames = self.frames.into_iter().map(|frame| match frame {
+            Frame::Name(name) => form(name).map(Frame::Name),
+            Frame::Between(c) => Some(Frame::Between(c)),
+        });
+        let frames = frames.collect::<Option<_>>()?;
+        Some(Expression { domain, bottom: self.bottom, frames, top: self.top })
+    }
+}
+
+/// What may be around the ranges that [`exact`] asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Around {
+    /// Any ranges: the expression matches at every depth.
+    Anything,
+    /// No range of their domain. Without this, `attn` would also be every `decode/attn`.
+    Nothing,
 }
 
 /// The expressions of one entry of `nvtx.include` or `nvtx.exclude`, for a flag each. `;` separates
@@ -77,10 +111,10 @@ pub fn of_setting(entry: &str, start_end: bool) -> Result<Vec<String>, String> {
     parts.iter().map(one).collect::<Result<_, String>>().map_err(refused)
 }
 
-/// The expression for exactly the innermost range of a stack, within the others. They have to be of
+/// The expression for the innermost range of a stack, directly within the others. They have to be of
 /// one domain. Nothing where a range has no name, which ncu cannot say. With `start_end` it is the
 /// innermost range alone: those do not nest.
-pub fn exact(stack: &[Label], start_end: bool) -> Option<String> {
+pub fn exact(stack: &[Label], around: Around, start_end: bool) -> Option<String> {
     let stack = if start_end { stack.get(stack.len().checked_sub(1)?..)? } else { stack };
     let chars = |text: &str| text.chars().map(Piece::Char).collect::<Vec<_>>();
     if stack.is_empty() || stack.iter().any(|label| label.name.is_empty()) {
@@ -88,8 +122,9 @@ pub fn exact(stack: &[Label], start_end: bool) -> Option<String> {
     }
     let expression = Expression {
         domain: stack.first()?.domain.as_deref().map(chars),
+        bottom: around == Around::Nothing && !start_end,
         frames: stack.iter().map(|label| Frame::Name(chars(&label.name))).collect(),
-        ..Expression::default()
+        top: false,
     };
     Some(expression.text(start_end, false))
 }
@@ -146,8 +181,8 @@ fn literally(tokens: &[Token], marks: &str) -> String {
     written(&tokens.iter().map(plain).collect::<Vec<_>>())
 }
 
-impl Expression {
-    fn parse(tokens: &[Token], start_end: bool) -> Result<Expression, String> {
+impl Expression<Vec<Piece>> {
+    fn parse(tokens: &[Token], start_end: bool) -> Result<Self, String> {
         let is = |mark: char| move |token: &Token| *token == Token::Mark(mark);
         let mut sides = tokens.splitn(2, is('@'));
         let (first, second) = (sides.next().unwrap_or_default(), sides.next());
@@ -179,7 +214,7 @@ impl Expression {
         Ok(expression)
     }
 
-    fn start_end(range: &[Token]) -> Result<Expression, String> {
+    fn start_end(range: &[Token]) -> Result<Self, String> {
         let ends = [range.first(), range.last()];
         if range.contains(&Token::Mark('/'))
             || ends[0] == Some(&Token::Mark('['))
@@ -198,10 +233,10 @@ impl Expression {
                 .to_owned());
         }
         let frames = names.into_iter().map(|tokens| Frame::Name(name(tokens))).collect();
-        Ok(Expression { frames, ..Expression::default() })
+        Ok(Expression { domain: None, bottom: false, frames, top: false })
     }
 
-    fn push_pop(range: &[Token]) -> Result<Expression, String> {
+    fn push_pop(range: &[Token]) -> Result<Self, String> {
         let mark = |c: char| Token::Mark(c);
         if range.contains(&mark(',')) {
             let parts: Vec<String> =
@@ -342,31 +377,6 @@ fn anchored(name: &[Piece]) -> String {
 
 fn with_slash(text: &str) -> String {
     format!("{}/", text.trim_end_matches('/'))
-}
-
-/// A regular expression of the user: as it is, but for the slash of a push/pop range.
-fn of_regex(regex: &str, start_end: bool) -> Result<String, String> {
-    if regex.trim_matches('/').is_empty() {
-        return Err("nothing stands behind regex:; write for instance regex:^decode/".to_owned());
-    }
-    if let Some((first, second)) = regex.split_once(";regex:") {
-        return Err(format!(
-            "ncu takes one expression for each flag: write [regex:{first}, regex:{second}]"
-        ));
-    }
-    let range = regex.split_once('@').map_or(regex, |(_, range)| range);
-    let outer = range.split('/').next().unwrap_or_default();
-    if let Some(class) = outer.strip_prefix('[')
-        && class.find(']').is_some_and(|end| end + 1 < class.len())
-    {
-        return Err(format!(
-            "ncu takes a [ at the start for \"nothing around it\": write regex:{}",
-            regex.replacen(range, &format!("^{range}"), 1)
-        ));
-    }
-    let has_slash = regex.replace(r"\/", "").contains('/');
-    let slash = !(start_end || has_slash || regex.ends_with(']'));
-    Ok(format!("{REGEX}{regex}{}", if slash { "/" } else { "" }))
 }
 
 #[cfg(test)]

@@ -1,78 +1,105 @@
 //! Expressions that let no launch through, and the ranges that the collector saw -> why.
 //!
-//! A reader of `--nvtx-include` expressions, which `expression` writes. What it cannot read it says
-//! nothing of.
+//! What `expression` cannot read, nothing is said of.
 
 use std::collections::BTreeSet;
 
 use regex::Regex;
 
+use super::command::Filter;
+use super::expression::{self, Around, Expression, Frame, Written};
 use super::regions::RangeTime;
-use stage2_analysis::ncu::nvtx::{self, Label};
+use crate::seen::{listed, saw};
+use stage2_analysis::ncu::nvtx::{self, DEFAULT_DOMAIN, Label};
 use stage2_model::{Finding, Severity};
 
-/// Expressions that are explained, and ranges that are named.
-const SHOWN: usize = 6;
+/// Expressions that are explained.
+const EXPLAINED: usize = 8;
 /// Longer expressions are not read.
 const LONGEST: usize = 4096;
 
-/// What to tell after a run that profiled nothing; nothing where no ranges were asked for.
-pub fn finding(asked: &[String], seen: &[RangeTime]) -> Option<Finding> {
+/// What to tell after a run that profiled nothing with this filter; nothing where it asks for no
+/// ranges.
+pub fn finding(filter: &Filter, start_end: bool, seen: &[RangeTime]) -> Option<Finding> {
+    let asked = &filter.nvtx_include;
     if asked.is_empty() {
         return None;
     }
-    let causes: BTreeSet<String> = asked.iter().take(SHOWN).map(|text| cause(text, seen)).collect();
-    let ranges = match seen_ranges(seen) {
-        Some(ranges) => format!("the collector saw {ranges}"),
-        None => "the collector saw no range".to_owned(),
-    };
+    let explained = asked.iter().take(EXPLAINED);
+    let causes: BTreeSet<String> =
+        explained.map(|text| cause(text, filter, start_end, seen)).collect();
     let causes: Vec<String> = causes.into_iter().collect();
+    let kernels = match filter.kernel_name {
+        Some(_) => {
+            "; the kernels that are profiled depend on pipeline.ncu.kernel_include, kernel_exclude, \
+             top_n and ncu_cli.kernel_name"
+        }
+        None => "",
+    };
     Some(Finding::new(
         Severity::Warning,
-        format!("ncu met no launch in the ranges that were asked for: {}", listed(asked)),
-        format!("{}; {ranges}", causes.join("; ")),
-        "correct pipeline.ncu.stage (NAME or NAME@DOMAIN) or pipeline.ncu.ncu_cli.nvtx.include \
-         (NAME/, OUTER/*/INNER/, DOMAIN@NAME/, a glob, or regex:EXPRESSION)",
+        format!("ncu profiled nothing with these filters: {}", listed(asked)),
+        format!("{}; {}", causes.join("; "), saw(&paths(seen))),
+        format!(
+            "correct pipeline.ncu.stage (NAME or NAME@DOMAIN) or pipeline.ncu.ncu_cli.nvtx.include \
+             (NAME/, OUTER/*/INNER/, DOMAIN@NAME/, a glob, or regex:EXPRESSION){kernels}"
+        ),
     ))
 }
 
 /// The ranges of a run, for people; nothing where there are none.
 pub fn seen_ranges(seen: &[RangeTime]) -> Option<String> {
-    let paths: BTreeSet<String> = seen.iter().map(|range| nvtx::path(&range.stack)).collect();
-    let paths: Vec<String> = paths.into_iter().collect();
+    let paths = paths(seen);
     (!paths.is_empty()).then(|| listed(&paths))
 }
 
-fn listed(texts: &[String]) -> String {
-    let more = texts.len().saturating_sub(SHOWN);
-    let shown = texts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    if more > 0 { format!("{shown} and {more} more") } else { shown }
+fn paths(seen: &[RangeTime]) -> Vec<String> {
+    let paths: BTreeSet<String> = seen.iter().map(|range| nvtx::path(&range.stack)).collect();
+    paths.into_iter().collect()
 }
 
 /// Why an expression let nothing through.
-fn cause(text: &str, seen: &[RangeTime]) -> String {
-    let Some(expression) = Expression::read(text) else {
+fn cause(text: &str, filter: &Filter, start_end: bool, seen: &[RangeTime]) -> String {
+    let Some(matcher) = Matcher::read(text, start_end) else {
         return format!("{text} cannot be compared with the ranges of the run");
     };
     let hit = |any_domain: bool| {
-        seen.iter().filter(|range| expression.matches(&range.stack, any_domain)).collect::<Vec<_>>()
+        seen.iter().filter(|range| matcher.matches(&range.stack, any_domain)).collect::<Vec<_>>()
     };
     let here = hit(false);
     if here.iter().any(|range| range.kernels > 0) {
-        return format!(
-            "kernels ran in {text} in the collect pass, but ncu counts those only that were launched \
-             by the thread that opened the range, and tells push/pop ranges (with a slash at the \
-             end) from start/end ranges (without)"
-        );
+        return format!("kernels ran in {text} in the collect pass; either {}", filtered(filter));
     }
     if !here.is_empty() {
         return format!("no kernel was launched in {text}");
     }
-    if let Some(last) = hit(true).first().and_then(|range| range.stack.last()) {
-        let domain = last.domain.as_deref().unwrap_or("<default domain>");
-        return format!("{text} names no domain that has the range: write {domain}@{}/", last.name);
+    let elsewhere = hit(true);
+    let form = |range: &&RangeTime| {
+        expression::exact(range.stack.get(range.stack.len() - 1..)?, Around::Anything, start_end)
+    };
+    match elsewhere.iter().find_map(form) {
+        Some(form) => format!("{text}: the range is in another domain: write {form}"),
+        None => format!("{text} matches no range of the run"),
     }
-    format!("{text} matches no range of the run")
+}
+
+/// What may keep out kernels that ran in a range that was asked for.
+fn filtered(filter: &Filter) -> String {
+    let causes = [
+        filter
+            .kernel_name
+            .as_ref()
+            .map(|_| "none of them passed the kernel name filter".to_owned()),
+        (!filter.nvtx_exclude.is_empty())
+            .then(|| format!("all are in the excluded {}", listed(&filter.nvtx_exclude))),
+        Some("other threads than the one that opened the range launched them".to_owned()),
+        Some(
+            "the range is of the other kind: push/pop ranges are written with a slash at the end, \
+             start/end ranges without"
+                .to_owned(),
+        ),
+    ];
+    causes.into_iter().flatten().collect::<Vec<_>>().join(", or ")
 }
 
 /// A name of a range or domain.
@@ -82,6 +109,13 @@ enum Name {
 }
 
 impl Name {
+    fn new(written: Written) -> Option<Name> {
+        match written {
+            Written::Literal(name) => Some(Name::Exactly(name)),
+            Written::Regex(regex) => Regex::new(&regex).ok().map(Name::Pattern),
+        }
+    }
+
     fn matches(&self, name: &str) -> bool {
         match self {
             Name::Exactly(text) => text == name,
@@ -90,71 +124,47 @@ impl Name {
     }
 }
 
-enum Frame {
-    Name(Name),
-    One,
-    Any,
+/// An expression that is compared with the stacks of a run.
+struct Matcher {
+    expression: Expression<Name>,
+    /// Whether it names start/end ranges, which are open at the same time in any order.
+    start_end: bool,
 }
 
-struct Expression {
-    /// None: the default domain.
-    domain: Option<Name>,
-    bottom: bool,
-    frames: Vec<Frame>,
-    top: bool,
-}
-
-impl Expression {
-    fn read(text: &str) -> Option<Expression> {
+impl Matcher {
+    fn read(text: &str, start_end: bool) -> Option<Matcher> {
         if text.len() > LONGEST {
             return None;
         }
-        let (regex, text) = match text.strip_prefix("regex:") {
-            Some(text) => (true, text),
-            None => (false, text),
-        };
-        let name = |text: &str| -> Option<Name> {
-            if regex {
-                return Regex::new(text).ok().map(Name::Pattern);
-            }
-            Some(Name::Exactly(unescaped(text)))
-        };
-        let (domain, range) = match split(text, '@').as_slice() {
-            [range] => (None, (*range).to_owned()),
-            [domain, range] => (Some(name(domain)?), (*range).to_owned()),
-            _ => return None,
-        };
-        let range = range.strip_suffix('/').unwrap_or(&range);
-        let bottom = range.starts_with('[');
-        let range = range.strip_prefix('[').unwrap_or(range);
-        let top = range.ends_with(']') && !range.ends_with(r"\]");
-        let range = if top { &range[..range.len() - 1] } else { range };
-        let frames = split(range, '/').into_iter().map(|frame| match frame {
-            "*" => Some(Frame::Any),
-            "+" => Some(Frame::One),
-            text => name(text).map(Frame::Name),
-        });
-        Some(Expression { domain, bottom, frames: frames.collect::<Option<_>>()?, top })
+        let expression = expression::read(text, start_end)?.try_map(Name::new)?;
+        Some(Matcher { expression, start_end })
     }
 
     /// Whether a launch in the innermost range of a stack is within what the expression says.
     fn matches(&self, stack: &[Label], any_domain: bool) -> bool {
-        let in_domain = |label: &&Label| match (&self.domain, &label.domain) {
+        let Expression { domain, bottom, frames, top } = &self.expression;
+        let in_domain = |label: &&Label| match (domain, &label.domain) {
             _ if any_domain => true,
             (None, domain) => domain.is_none(),
-            (Some(wanted), domain) => wanted.matches(domain.as_deref().unwrap_or(DEFAULT)),
+            (Some(wanted), domain) => wanted.matches(domain.as_deref().unwrap_or(DEFAULT_DOMAIN)),
         };
         let labels: Vec<&Label> = stack.iter().filter(in_domain).collect();
+        if self.start_end {
+            return frames.iter().all(|frame| match frame {
+                Frame::Name(name) => labels.iter().any(|label| name.matches(&label.name)),
+                Frame::Between(_) => true,
+            });
+        }
         // How far into the stack the frames so far may reach.
         let mut reached: BTreeSet<usize> =
-            if self.bottom { [0].into() } else { (0..=labels.len()).collect() };
-        for frame in &self.frames {
+            if *bottom { [0].into() } else { (0..=labels.len()).collect() };
+        for frame in frames {
             reached = match frame {
-                Frame::Any => {
+                Frame::Between('*') => {
                     let first = reached.first().copied().unwrap_or(labels.len() + 1);
                     (first..=labels.len()).collect()
                 }
-                Frame::One => reached.iter().map(|at| at + 1).collect(),
+                Frame::Between(_) => reached.iter().map(|at| at + 1).collect(),
                 Frame::Name(name) => {
                     let hit = |at: &&usize| labels.get(**at).is_some_and(|l| name.matches(&l.name));
                     reached.iter().filter(hit).map(|at| at + 1).collect()
@@ -162,33 +172,8 @@ impl Expression {
             };
             reached.retain(|at| *at <= labels.len());
         }
-        if self.top { reached.contains(&labels.len()) } else { !reached.is_empty() }
+        if *top { reached.contains(&labels.len()) } else { !reached.is_empty() }
     }
-}
-
-const DEFAULT: &str = "<default domain>";
-
-/// The parts between marks that no `\` stands before.
-fn split(text: &str, mark: char) -> Vec<&str> {
-    let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
-    for (at, c) in text.char_indices() {
-        if c == mark && !escaped {
-            parts.push(text.get(start..at).unwrap_or_default());
-            start = at + c.len_utf8();
-        }
-        escaped = c == '\\' && !escaped;
-    }
-    parts.push(text.get(start..).unwrap_or_default());
-    parts
-}
-
-fn unescaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        out.extend(if c == '\\' { chars.next() } else { Some(c) });
-    }
-    out
 }
 
 #[cfg(test)]
@@ -206,10 +191,20 @@ mod tests {
             range("prefill/attn", 5),
             range("decode@LLM", 9),
             range("warm[0]", 0),
+            range("layer3", 4),
+            RangeTime {
+                stack: vec![Label { name: "a/b".into(), domain: None }],
+                kernels: 2,
+                total_ns: 2,
+            },
             range("outer", 3),
             range("outer/mid", 3),
             range("outer/mid/inner", 3),
         ]
+    }
+
+    fn of(include: &[String]) -> Filter {
+        Filter { nvtx_include: include.to_vec(), ..Filter::default() }
     }
 
     #[test]
@@ -217,22 +212,25 @@ mod tests {
         for (expression, cause) in [
             ("nothing/", "nothing/ matches no range of the run"),
             ("regex:^dec$/", "regex:^dec$/ matches no range"),
-            ("decode/", "write LLM@decode/"),
-            ("LLM@decode/", "by the thread that opened the range"),
-            ("regex:^LLM$@^dec.*$/", "by the thread that opened the range"),
+            ("decode/", "decode/: the range is in another domain: write LLM@decode/"),
+            ("LLM@prefill/attn/", "in another domain: write attn/"),
+            (r"LLM@a\/b/", r"in another domain: write a\/b/"),
+            ("regex:layer[0-9]/", "kernels ran in regex:layer[0-9]/ in the collect pass"),
+            ("LLM@decode/", "other threads than the one that opened the range"),
+            ("regex:^LLM$@^dec.*$/", "other threads than the one that opened the range"),
             (r"warm\[0\]/", "no kernel was launched in"),
-            ("attn/", "by the thread"),
-            ("prefill/attn/", "by the thread"),
+            ("attn/", "other threads"),
+            ("prefill/attn/", "other threads"),
             ("[attn/", "matches no range"),
-            ("outer/*/inner/", "by the thread"),
-            ("outer/+/inner/", "by the thread"),
+            ("outer/*/inner/", "other threads"),
+            ("outer/+/inner/", "other threads"),
             ("outer/inner/", "matches no range"),
             ("prefill/+/attn/", "matches no range"),
-            ("[outer/*/inner]", "by the thread"),
+            ("[outer/*/inner]", "other threads"),
             ("regex:^(/", "cannot be compared"),
             ("a@b@c/", "cannot be compared"),
         ] {
-            let found = finding(&[expression.to_owned()], &seen()).expect("a finding");
+            let found = finding(&of(&[expression.to_owned()]), false, &seen()).expect("a finding");
             assert!(found.why.contains(cause), "{expression}: {found}");
             assert!(found.what.contains(expression), "{found}");
         }
@@ -241,18 +239,45 @@ mod tests {
     #[test]
     fn what_was_asked_for_and_what_was_seen_are_listed() {
         let asked: Vec<String> = (0..9).map(|n| format!("stage{n}/")).collect();
-        let found = finding(&asked, &seen()).expect("a finding");
-        assert!(found.what.contains("stage0/") && found.what.contains("and 3 more"), "{found}");
-        assert!(found.why.contains("the collector saw decode@LLM, outer, outer/mid"), "{found}");
-        let found = finding(&asked, &[]).expect("a finding");
+        let found = finding(&of(&asked), false, &seen()).expect("a finding");
+        assert!(found.what.contains("stage0/") && found.what.contains("and 1 more"), "{found}");
+        assert!(
+            found.why.contains("the collector saw a%2Fb, decode@LLM, layer3, outer, outer/mid"),
+            "{found}"
+        );
+        let found = finding(&of(&asked), false, &[]).expect("a finding");
         assert!(found.why.ends_with("the collector saw no range"), "{found}");
-        assert_eq!(finding(&[], &seen()), None);
+        assert_eq!(finding(&of(&[]), false, &seen()), None);
+    }
+
+    #[test]
+    fn every_filter_that_may_have_kept_the_kernels_out_is_named() {
+        let mut filter = of(&["prefill/".to_owned()]);
+        let why = |filter: &Filter| finding(filter, false, &seen()).expect("a finding").why;
+        let plain = "kernels ran in prefill/ in the collect pass; either other threads";
+        assert!(why(&filter).starts_with(plain), "{}", why(&filter));
+        filter.kernel_name = Some("regex:^(no_such)$".to_owned());
+        filter.nvtx_exclude = vec!["attn/".to_owned()];
+        let both = "either none of them passed the kernel name filter, or all are in the excluded \
+                    attn/, or other threads";
+        assert!(why(&filter).contains(both), "{}", why(&filter));
+        let remedy = finding(&filter, false, &seen()).expect("a finding").remedy;
+        assert!(remedy.contains("ncu_cli.kernel_name"), "{remedy}");
+    }
+
+    #[test]
+    fn start_end_ranges_are_read_as_such() {
+        let cause =
+            |text: &str| finding(&of(&[text.to_owned()]), true, &seen()).expect("a finding").why;
+        assert!(cause("attn,prefill").starts_with("kernels ran in attn,prefill"));
+        assert!(cause("attn,outer").starts_with("attn,outer matches no range"));
+        assert!(cause("decode").contains("write LLM@decode;"), "{}", cause("decode"));
     }
 
     #[test]
     fn hostile_expressions_end() {
         let asked = [format!("a/{}b/", "*/".repeat(2000)), "\\".to_owned(), "é[".repeat(2000)];
         let deep = RangeTime { stack: vec![Label::of_stage("a"); 500], kernels: 1, total_ns: 1 };
-        assert!(finding(&asked, &[deep]).is_some());
+        assert!(finding(&of(&asked), false, &[deep]).is_some());
     }
 }

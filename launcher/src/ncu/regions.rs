@@ -1,7 +1,7 @@
 //! The ranges of a run and the settings -> the regions that range replay measures, a run for each.
 
 use crate::ncu::config::Ncu;
-use crate::ncu::expression::exact;
+use crate::ncu::expression::{Around, exact};
 use crate::ncu::missed::seen_ranges;
 use stage2_analysis::ncu::nvtx::{self, Label};
 use stage2_analysis::ncu::regions::Patterns;
@@ -108,8 +108,8 @@ fn is(meant: &Label, label: &Label) -> bool {
     meant.name == label.name && (meant.domain.is_none() || meant.domain == label.domain)
 }
 
-/// The expression for the innermost range of a stack. The range alone, where nothing else has its
-/// name; else with the ranges around it, which ncu can only say of ranges of one domain.
+/// The expression for the innermost range of a stack: the range alone where nothing else has its name,
+/// else with the ranges around it. Nothing where ncu would measure other places along with it.
 fn expression(
     stack: &[Label],
     ranges: &[RangeTime],
@@ -117,20 +117,46 @@ fn expression(
     findings: &mut Vec<Finding>,
 ) -> Option<String> {
     let last = stack.last()?;
-    let places = ranges.iter().filter(|range| range.stack.last() == Some(last)).count();
-    if places <= 1 || start_end {
-        return exact(std::slice::from_ref(last), start_end);
-    }
-    if stack.iter().all(|label| label.domain == last.domain) {
-        return exact(stack, false);
-    }
-    findings.push(Finding::new(
-        Severity::Warning,
-        format!("ncu: the region {} is not measured", nvtx::path(stack)),
-        "ranges of its name are in several places, and ncu tells places apart within one domain only",
-        "give the range a name of its own, or open it in the domain of the ranges around it",
-    ));
+    let others = ranges.iter().filter(|range| range.stack.last() == Some(last));
+    let others: Vec<&RangeTime> = others.filter(|range| range.stack != stack).collect();
+    let wanted = as_ncu_sees(stack, start_end);
+    let (why, remedy) = match others.iter().find(|o| as_ncu_sees(&o.stack, start_end) == wanted) {
+        Some(other) => (
+            format!(
+                "ncu {}, and would measure {} along with it",
+                match start_end {
+                    true => "does not look at what is around a start/end range",
+                    false => "looks only at the ranges of one domain",
+                },
+                nvtx::path(&other.stack)
+            ),
+            "give the range a name of its own",
+        ),
+        None => {
+            let expression = match others.is_empty() {
+                true => exact(std::slice::from_ref(last), Around::Anything, start_end),
+                false => exact(&wanted, Around::Nothing, start_end),
+            };
+            if expression.is_some() {
+                return expression;
+            }
+            let why = "ncu has no form for a range without a name".to_owned();
+            (why, "give every range of this path a name")
+        }
+    };
+    let what = format!("ncu: the region {} is not measured", nvtx::path(stack));
+    findings.push(Finding::new(Severity::Warning, what, why, remedy));
     None
+}
+
+/// What ncu compares of a stack with an expression for its innermost range: the ranges of its domain,
+/// and of start/end ranges, which do not nest, the range alone.
+fn as_ncu_sees(stack: &[Label], start_end: bool) -> Vec<Label> {
+    let Some(last) = stack.last() else { return Vec::new() };
+    if start_end {
+        return vec![last.clone()];
+    }
+    stack.iter().filter(|label| label.domain == last.domain).cloned().collect()
 }
 
 #[cfg(test)]
@@ -162,7 +188,6 @@ mod tests {
             range("decode/attn", 12, 400),
             range("decode/mlp", 18, 450),
             range("decode/idle", 0, 0),
-            range("decode/odd@LLM/attn", 1, 1),
         ];
         let mut findings = Vec::new();
         let chosen = choose(&ranges, ncu, &mut findings);
@@ -175,10 +200,9 @@ mod tests {
         let chosen: Vec<(&str, &str)> = chosen.iter().map(|(p, e)| (&**p, &**e)).collect();
         assert_eq!(
             chosen,
-            [("decode", "decode/"), ("decode/mlp", "mlp/"), ("decode/attn", "decode/attn/"),],
+            [("decode", "decode/"), ("decode/mlp", "mlp/"), ("decode/attn", "[decode/attn/"),],
             "attn is in several places, and needs the range around it"
         );
-        assert!(findings.iter().any(|f| f.what.contains("odd@LLM/attn")), "{findings:?}");
         assert!(findings.iter().any(|f| f.what.starts_with("ncu: 1 regions")), "{findings:?}");
     }
 
@@ -206,6 +230,48 @@ mod tests {
         let (chosen, findings) = chosen(&ncu(&[], &[], None, 2));
         let paths: Vec<&str> = chosen.iter().map(|(path, _)| path.as_str()).collect();
         assert_eq!(paths, ["decode", "prefill"]);
-        assert!(findings.iter().any(|f| f.what == "ncu: 2 of 6 regions are measured"));
+        assert!(findings.iter().any(|f| f.what == "ncu: 2 of 5 regions are measured"));
+    }
+
+    /// The expression of each of `paths` beside the others, and what is told.
+    fn expressions(paths: &[&str], start_end: bool) -> (Vec<(String, String)>, Vec<Finding>) {
+        let ranges: Vec<RangeTime> =
+            paths.iter().rev().zip(1..).map(|(path, time)| range(path, 1, time)).collect();
+        let mut ncu = ncu(&[], &[], None, 16);
+        ncu.ncu_cli.nvtx.start_end = start_end;
+        let mut findings = Vec::new();
+        let chosen = choose(&ranges, &ncu, &mut findings);
+        (chosen.into_iter().map(|c| (c.path(), c.expression)).collect(), findings)
+    }
+
+    #[test]
+    fn a_region_never_holds_the_counters_of_one_that_ends_like_it() {
+        for (paths, expected) in [
+            (["attn", "decode/attn"], ["[attn/", "[decode/attn/"]),
+            (["decode/attn", "warmup/decode/attn"], ["[decode/attn/", "[warmup/decode/attn/"]),
+            // What is around it in another domain ncu does not see.
+            (["decode/attn", "odd@LLM/attn"], ["[decode/attn/", "[attn/"]),
+            (["decode/attn", "decode/attn@LLM"], ["attn/", "LLM@attn/"]),
+        ] {
+            let (chosen, findings) = expressions(&paths, false);
+            let chosen: Vec<&str> = chosen.iter().map(|(_, expression)| &**expression).collect();
+            assert_eq!(chosen, expected, "{paths:?}");
+            assert!(findings.is_empty(), "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn what_ncu_cannot_tell_apart_or_name_is_left_out_and_said() {
+        for (paths, start_end, why) in [
+            (["decode/attn", "decode/odd@LLM/attn"], false, "would measure decode/odd@LLM/attn"),
+            (["step", "run/step"], true, "what is around a start/end range"),
+            (["run/", "run/odd/"], false, "no form for a range without a name"),
+        ] {
+            let (chosen, findings) = expressions(&paths, start_end);
+            assert_eq!(chosen, [], "{paths:?}");
+            assert!(findings[0].why.contains(why), "{findings:?}");
+            let what = format!("ncu: the region {} is not measured", paths[0]);
+            assert_eq!((&findings[0].what, findings.len()), (&what, 2));
+        }
     }
 }

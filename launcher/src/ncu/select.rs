@@ -3,17 +3,21 @@
 //!
 //! The filter is one regular expression on mangled names, anchored and escaped. There is none where
 //! no times are known: then ncu profiles whatever it meets.
+//!
+//! Kernels that talk to other GPUs are chosen apart: replayed pass by pass, such a kernel waits for
+//! kernels of its peers that do not run again, and the run hangs. It may be measured in a single pass
+//! only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stage2_analysis::load::operation::is_communication;
+use stage2_analysis::ncu::nvtx::Label;
 use stage2_model::{Finding, Severity};
 use stage2_text as text;
 use stage2_text::kernel_name;
 use wildmatch::WildMatch;
 
 use super::config::Ncu;
-use stage2_analysis::load::communication::is_communication;
-use stage2_analysis::ncu::nvtx::Label;
 
 /// Length of the longest expression, in bytes. Linux takes 128 KiB in one argument; the rest is left
 /// to what a user adds and to expression engines that grow with it.

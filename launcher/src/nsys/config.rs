@@ -272,4 +272,4 @@ impl Nsys {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

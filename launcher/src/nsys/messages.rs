@@ -237,8 +237,12 @@ pub(super) fn last_complaint(log: &str) -> Option<String> {
 pub(super) fn complaint_about(log: &str, table: &Path) -> Option<String> {
     let name = table.file_name()?.to_string_lossy();
     let begins = |line: &str| line.trim_start().starts_with("Processing [");
+    // The input stands in the line of every table: only the output tells them apart.
+    let output =
+        |line: &str| line.split_once("] to [")?.1.split_once(']').map(|(to, _)| to.to_owned());
+    let writes = |line: &str| output(line).is_some_and(|to| to.contains(&*name));
     let about: Vec<&str> = lines(log)
-        .skip_while(|line| !(begins(line) && line.contains(&*name)))
+        .skip_while(|line| !(begins(line) && writes(line)))
         .enumerate()
         .take_while(|(at, line)| *at == 0 || !begins(line))
         .map(|(_, line)| line)

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::config::Nsys;
 use super::messages::{self, Said};
+use super::words::Kill;
 use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// How a run ended.
@@ -111,9 +112,6 @@ impl Files {
         empty.chain(&self.raw).map(|(path, _)| path.clone()).collect()
     }
 }
-
-/// Exit status of a process that SIGTERM ended, as nsys hands it on.
-const ENDED_BY_SIGTERM: i32 = 128 + 15;
 
 /// Judges a run of `nsys profile`.
 pub fn judge(nsys: &Nsys, ended: &Ended) -> Outcome {
@@ -268,9 +266,12 @@ fn workload_exit(
     verdict: &Verdict,
 ) -> Option<WorkloadExit> {
     let exit = ended.exit?;
-    let sigterm = matches!(exit, WorkloadExit::Code(ENDED_BY_SIGTERM) | WorkloadExit::Signal(15));
     let shut_down = nsys.gated() && nsys.range_end().ends_workload() && said.range_started;
-    if ended.timed_out_after.is_some() || (sigterm && shut_down) {
+    // nsys hands a signal on as 128 and its number.
+    let by_signal = |signal| [WorkloadExit::Signal(signal), WorkloadExit::Code(128 + signal)];
+    let ended_by_nsys = shut_down
+        && kill_signal(nsys.kill.as_ref()).is_some_and(|signal| by_signal(signal).contains(&exit));
+    if ended.timed_out_after.is_some() || ended_by_nsys {
         return None;
     }
     match verdict {
@@ -280,6 +281,16 @@ fn workload_exit(
             WorkloadExit::Code(code @ 129..=192) => WorkloadExit::Signal(code - 128),
             exit => exit,
         }),
+    }
+}
+
+/// The signal that nsys ends the workload with at a shutdown; none: it sends none.
+fn kill_signal(kill: Option<&Kill>) -> Option<i32> {
+    match kill.map(Kill::as_str) {
+        Some("none") => None,
+        Some("sigkill") => Some(9),
+        None | Some("sigterm") => Some(15),
+        Some(number) => number.parse().ok(),
     }
 }
 

@@ -7,9 +7,8 @@ use stage2_text::{shorten, visible};
 
 use super::config::Nsys;
 use super::expression::{CaptureExpression, DomainChoice};
+use crate::seen::saw;
 
-/// Ranges that are named.
-const SHOWN: usize = 8;
 /// Characters of a name.
 const NAME_LIMIT: usize = 80;
 
@@ -23,13 +22,8 @@ pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Findin
     let mut known = BTreeSet::new();
     let all = ranges.into_iter().filter(|row| known.insert((&row.name, &row.domain)));
     let all: Vec<&PathRow> = all.collect();
-    let shown: Vec<String> = all.iter().take(SHOWN).map(|row| label(row)).collect();
-    let seen = match all.len().saturating_sub(SHOWN) {
-        _ if shown.is_empty() => "no range".to_owned(),
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    };
-    finding.why = format!("{}; the collector saw {seen}", finding.why);
+    let labels: Vec<String> = all.iter().map(|row| label(row)).collect();
+    finding.why = format!("{}; {}", finding.why, saw(&labels));
     if let Some(swapped) = swapped(&capture, &all) {
         finding.why = format!("{}; nsys writes NAME@DOMAIN: {swapped}", finding.why);
     }

@@ -30,7 +30,8 @@ pub(crate) fn bench(request: &Request<'_>) -> Plan {
     for pass in &mut passes {
         pass.environment.extend(hook.iter().flat_map(|hook| hook.environment.clone()));
     }
-    Plan { run_dir: request.run_dir.clone(), passes, hook, keep_going: false, findings }
+    let (run_dir, library_domains) = (request.run_dir.clone(), Vec::new());
+    Plan { run_dir, passes, hook, keep_going: false, library_domains, findings }
 }
 
 fn untraced(request: &Request<'_>) -> Pass {

@@ -37,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) hook: Option<Hook>,
     /// Whether passes also follow a collect pass in which the workload failed.
     pub(crate) keep_going: bool,
+    /// Globs of the domains of libraries, in what the passes read of each other.
+    pub(crate) library_domains: Vec<String>,
     /// What has to be known about them.
     pub(crate) findings: Vec<Finding>,
 }
@@ -239,8 +241,14 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         let variables = hook.iter().flat_map(|hook| hook.environment.clone());
         pass.environment.extend(variables);
     }
-    let keep_going = request.keep_going;
-    Plan { run_dir: request.run_dir.clone(), passes, hook, keep_going, findings }
+    Plan {
+        run_dir: request.run_dir.clone(),
+        passes,
+        hook,
+        keep_going: request.keep_going,
+        library_domains: request.config.report.library_domains.clone(),
+        findings,
+    }
 }
 
 #[cfg(test)]

@@ -85,7 +85,6 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
                 given: Box::new(Given {
                     files: request.nsys_files.to_vec(),
                     nsys: request.config.pipeline.nsys.clone(),
-                    library_domains: request.config.report.library_domains.clone(),
                 }),
             },
             workload,
@@ -99,8 +98,9 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
 
 /// The filter with a word in the place of what the collect pass will find.
 fn placeholder(ncu: &Ncu) -> (Filter, Vec<String>) {
-    let mut filter = Filter::new(ncu, &Selection::unknown());
-    let mut notes = Vec::new();
+    let mut findings = Vec::new();
+    let mut filter = Filter::new(ncu, &Selection::unknown(), &mut findings);
+    let mut notes: Vec<String> = findings.iter().map(ToString::to_string).collect();
     if filter.kernel_name.is_none() && !ncu.ncu_cli.replay_mode.is_range() {
         let count = ncu.top_n.map_or("ALL".to_owned(), |n| format!("TOP_{n}"));
         let word = format!("{count}_KERNELS");

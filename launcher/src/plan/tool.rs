@@ -66,8 +66,6 @@ pub(crate) struct Given {
     pub(crate) files: Vec<PathBuf>,
     /// How those are exported that are reports.
     pub(crate) nsys: Nsys,
-    /// Globs of the domains of libraries, in these and in the captures of the run.
-    pub(crate) library_domains: Vec<String>,
 }
 
 /// A command of a profiler that does not run the workload.

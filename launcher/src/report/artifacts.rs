@@ -8,8 +8,9 @@ use anyhow::Context as _;
 
 use super::table::Align::{Left, Right};
 use super::table::Table;
-use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR, sizes, write_whole};
+use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR, sizes};
 use stage2_analysis::files;
+use stage2_analysis::files::write_whole;
 use stage2_text::numbers::count;
 use stage2_text::{code, shorten, visible};
 
@@ -42,7 +43,7 @@ fn section(run_dir: &Path) -> String {
         let size = match bytes {
             _ if name == PAGE => "(this page)".to_owned(),
             Some(bytes) => count(*bytes),
-            None => "(no ordinary file)".to_owned(),
+            None => "(not a regular file)".to_owned(),
         };
         let shown = code(&shorten(&visible(name.as_bytes()), PATH_LIMIT));
         table.row([shown, meaning(name).to_owned(), size]);
@@ -54,7 +55,7 @@ fn section(run_dir: &Path) -> String {
         None => String::new(),
     };
     format!(
-        "{HEADING}\n{}{more}Together, without this page: {} bytes in {} files.\n",
+        "{HEADING}\n{}{more}Total without this page: {} bytes in {} files.\n",
         table.finish(),
         count(all),
         count(files.len().saturating_sub(1) as u64),
@@ -77,15 +78,17 @@ fn meaning(name: &str) -> &'static str {
         (_, _, "log.txt") => "what the commands of the pass and the workload wrote",
         (_, _, "cmd.txt") => "the commands of the pass",
         (COLLECTOR_DIR, _, "stdout.log" | "stderr.log") => "output of the workload",
-        (NSYS_DIR, "nsys-rep" | "qdrep", _) => "report of Nsight Systems, for its own window",
+        (NSYS_DIR, "nsys-rep" | "qdrep", _) => "Nsight Systems report (open it in nsys-ui)",
         (NSYS_DIR, "sqlite", _) => "SQLite export of the report of Nsight Systems",
+        (NSYS_DIR, "qdstrm", _) => "raw capture of nsys, not imported",
         (NSYS_DIR, "csv", _) => "table of nsys stats",
-        (NSYS_DIR, _, "SENSITIVE.txt") => "why not to give the files of nsys away",
-        (NCU_DIR, "ncu-rep", _) => "report of Nsight Compute, for its own window",
+        (NSYS_DIR, _, "SENSITIVE.txt") => "why nsys's files should not be shared",
+        (NCU_DIR, "ncu-rep", _) => "Nsight Compute report (open it in ncu-ui)",
         (NCU_DIR, _, "sections.txt") => "sections that this ncu has",
         (NCU_DIR, _, "metrics.txt") => "metrics that the GPU has",
         (NCU_DIR, "csv", _) if file.contains("details") => "rules and sections of ncu, by launch",
         (NCU_DIR, "csv", _) => "counters of ncu, a row for each launch",
+        (NCU_DIR, _, "region.json") => "which range the folder's tables are of",
         (NCU_DIR, _, "messages.txt") => "messages of ncu",
         _ => "(of a kind that this version does not know)",
     }
@@ -95,6 +98,8 @@ fn of_the_bundle(file: &str) -> &'static str {
     match file {
         "run.json" => "what ran: passes, exit status, findings, coverage",
         "env.json" => "the machine: GPUs, driver, tools, Python packages",
+        "workload_keys.json" => "keys of the files that the workload's configuration is made from",
+        "model_config.json" => "config.json of the model that the workload's model.path names",
         "config.yaml" => "all settings, each with its origin",
         "inputs.yaml" => "the command of the workload, and what it reads",
         "kernels.md" => "kernels by stage",
@@ -119,10 +124,13 @@ mod tests {
             ("run.json", "what ran"),
             ("collector/a-1.s2t", "trace file of a process"),
             ("baseline/a-1.s2t", "ranges only"),
-            ("nsys/run.nsys-rep", "report of Nsight Systems"),
+            ("nsys/run.nsys-rep", "Nsight Systems report"),
+            ("nsys/run.qdstrm", "raw capture"),
+            ("nsys/run.first.qdstrm", "not imported"),
             ("nsys/run_nvtx_sum.csv", "nsys stats"),
             ("ncu/raw.csv", "a row for each launch"),
             ("ncu/regions/decode/details.csv", "rules"),
+            ("ncu/regions/decode/region.json", "which range"),
             ("nsys/stage1/.hydra/config.yaml", "by the workload"),
             ("stage1/metrics.json", "by the workload"),
             ("notes.md", "does not know"),
@@ -153,7 +161,7 @@ mod tests {
         assert!(
             page.contains("| `run.json` | what ran: passes, exit status, findings, coverage | 3 |")
         );
-        assert!(page.contains("| `link` |") && page.contains("(no ordinary file)"), "{page}");
+        assert!(page.contains("| `link` |") && page.contains("(not a regular file)"), "{page}");
         assert!(page.contains("1,242 bytes in 4 files"), "{page}");
         assert_eq!(page.lines().filter(|line| line.starts_with('|')).count(), 7, "{page}");
         std::fs::remove_file(dir.path().join("report.md")).expect("gone");

@@ -27,7 +27,7 @@ use stage2_analysis::load::stats::mean;
 use stage2_analysis::{Analysis, WorkloadFacts, analyse};
 use stage2_model::{DeviceRow, Finding, ProcessRow, Report, Status, Times};
 
-use crate::bundle::stream_whole;
+use stage2_analysis::files::stream_whole;
 
 /// What the reports of a bundle say in short.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::table::Align::{self, Left, Right};
 use super::table::Table;
-use stage2_model::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Report};
+use stage2_model::{CollectiveRow, ProcessRow, RankStageRow, Report};
 use stage2_text::numbers::{count, ms3, or_absent, ratio3, us3};
 use stage2_text::{code, plain, shorten};
 

@@ -7,8 +7,7 @@ use super::child::Spawner;
 use super::{SignalSource, nsys_pass, tool};
 use crate::plan::{Kind, Pass, Profiler};
 use crate::terminal::Terminal;
-use stage2_model::PassStatus;
-use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 /// What became of a pass.
 #[derive(Clone, Debug)]

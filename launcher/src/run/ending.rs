@@ -5,11 +5,19 @@ use nix::sys::signal::Signal;
 use super::EXIT_TIMEOUT;
 use super::child::{Cause, Finished};
 use crate::plan::Pass;
-use stage2_model::PassStatus;
-use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 /// Why no pass follows a signal.
 pub(super) const INTERRUPTED: &str = "the run was interrupted";
+
+/// Why no pass follows one that ended like this; none: there is no reason against it.
+pub(super) fn stop_after(finished: &Finished, pass: &Pass) -> Option<String> {
+    if finished.interrupted.is_some() {
+        return Some(INTERRUPTED.to_owned());
+    }
+    let hangs = finished.cause == Cause::Unkillable;
+    hangs.then(|| format!("the workload of the {} pass does not end", pass.name))
+}
 
 /// How far a process came, by its end.
 pub(super) fn status_of(finished: &Finished) -> PassStatus {

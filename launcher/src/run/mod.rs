@@ -2,6 +2,7 @@
 
 mod alone;
 mod child;
+mod collected;
 mod ending;
 mod flush;
 mod imports;
@@ -25,14 +26,16 @@ use crate::bundle::PassRecord;
 use crate::bundle::now;
 use crate::plan::{FLUSH_PAGE, Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
-use stage2_model::PassStatus;
-use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;
-use child::{Cause, Finished, Spawned, Spawner};
+use child::{Finished, Spawned, Spawner};
+use collected::Collected;
 pub(crate) use ending::interruption;
-use ending::{INTERRUPTED, cause_findings, exit_status, failure, failure_of_baseline, status_of};
+use ending::{
+    INTERRUPTED, cause_findings, exit_status, failure, failure_of_baseline, status_of, stop_after,
+};
 pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
 pub(crate) use nsys_pass::environment_finding;
@@ -93,6 +96,7 @@ pub(crate) fn run_passes(
     let mut exit = 0;
     let mut stop: Option<String> = None;
     let mut failure = None;
+    let collected = Collected::new(bundle.dir(), &plan.library_domains);
     for (at, pass) in plan.passes.iter().enumerate() {
         let title = format!("[{}/{}] {}", at + 1, plan.passes.len(), pass.name);
         if stop.is_none() && !bundle.dir().exists() {
@@ -122,13 +126,19 @@ pub(crate) fn run_passes(
         });
         let passed = match &pass.profiler {
             None => run_pass(pass, at, bundle, spawner, signals, terminal),
-            Some(profiler) => run_tool(pass, profiler, at, bundle, (spawner, signals), terminal),
+            Some(profiler) => {
+                run_tool(pass, profiler, at, (bundle, &collected), (spawner, signals), terminal)
+            }
         };
         stop = passed.stop;
         if pass.name == COLLECT {
             exit = passed.exit;
-            failure = bundle.record.passes.get(at).and_then(|record| after_failure(plan, record));
-            stop = stop.or_else(|| failure.clone());
+            // What --keep-going does not change is no failure.
+            if stop.is_none() {
+                let record = bundle.record.passes.get(at);
+                failure = record.and_then(|record| after_failure(plan, record));
+                stop.clone_from(&failure);
+            }
         }
         if let Some(record) = bundle.record.passes.get(at) {
             let seconds = record.duration_ms.map(|ms| format!(" in {:.1} s", ms as f64 / 1000.0));
@@ -164,11 +174,10 @@ fn run_tool(
     pass: &Pass,
     profiler: &Profiler,
     at: usize,
-    bundle: &mut Bundle,
+    (bundle, collected): (&mut Bundle, &Collected),
     (spawner, signals): (&impl Spawner, &impl SignalSource),
     terminal: &Terminal,
 ) -> Passed {
-    let run_dir = bundle.dir().to_owned();
     let collect = bundle.record.workload_exit;
     let folder = profiler.folder.clone();
     // Not its parents: a bundle that was taken away stays away.
@@ -193,11 +202,11 @@ fn run_tool(
             tool::ToolPass::without(PassStatus::Failed, finding)
         }
         (Kind::Nsys(nsys), Ok(())) => {
-            nsys_pass::run(&tool, nsys, profiler, Some(&run_dir), collect)
+            nsys_pass::run(&tool, nsys, profiler, Some(collected), collect)
         }
         (Kind::Ncu { settings, stage_is_explicit, given }, Ok(())) => {
             let wanted = (*stage_is_explicit, &**given);
-            ncu_pass::run(&tool, settings, wanted, profiler, &run_dir, collect)
+            ncu_pass::run(&tool, settings, wanted, profiler, collected, collect)
         }
     };
     if let Some(signal) = interrupted.get() {
@@ -351,8 +360,7 @@ fn keep(
             record.why = failure(finished.exit);
         }
     });
-    let over = finished.interrupted.is_some() || finished.cause == Cause::Unkillable;
-    Passed { exit: exit_status(&finished), stop: over.then(|| INTERRUPTED.to_owned()) }
+    Passed { exit: exit_status(&finished), stop: stop_after(&finished, pass) }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::SignalSource;
 use super::child::Spawner;
+use super::collected::Collected;
 use super::imports::export_nsys;
 use super::nsys_pass::environment_finding;
 use super::tool::Tool;
@@ -18,11 +19,8 @@ use crate::plan::Given;
 use stage2_analysis::join::fallback::{Piece, label, of_nsys};
 use stage2_analysis::load::libraries::LibraryDomains;
 use stage2_analysis::ncu::nvtx::Label;
-use stage2_analysis::nsys::load::Naming;
-use stage2_analysis::nsys::load::Range;
-use stage2_analysis::nsys::load::RangeKernel;
-use stage2_analysis::nsys::load::Tables;
 use stage2_analysis::nsys::load::folder::captures;
+use stage2_analysis::nsys::load::{Naming, Range, RangeKernel, Tables};
 use stage2_model::nsys::Source;
 use stage2_model::{Finding, PathKind, Report, Severity};
 
@@ -59,16 +57,16 @@ struct Row {
     stage: String,
 }
 
-/// Chooses the kernels. `collected`: what the collect pass knows of the run in `run_dir`. A stage that the settings name by default gives way to the one with the most
-/// GPU time where it did not occur.
+/// Chooses the kernels. A stage that the settings name by default gives way to the one with the most GPU
+/// time where it did not occur.
 pub(super) fn kernels_of<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
-    (collected, run_dir): (&Report, &Path),
+    collected: &Collected,
     ncu: &mut Ncu,
     (stage_is_explicit, given): (bool, &Given),
     findings: &mut Vec<Finding>,
 ) -> Kernels {
-    let known = known(tool, (collected, run_dir), ncu, given, findings);
+    let known = known(tool, collected, ncu, given, findings);
     let rows = known.times();
     if rows.is_empty() {
         findings.push(Finding::new(
@@ -106,19 +104,19 @@ pub(super) fn kernels_of<S: Spawner, G: SignalSource>(
 /// The first source that knows kernels.
 fn known<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
-    (collected, run_dir): (&Report, &Path),
+    collected: &Collected,
     ncu: &Ncu,
     given: &Given,
     findings: &mut Vec<Finding>,
 ) -> Known {
-    let known = Known::of_report(collected);
+    let known = Known::of_report(collected.report());
     if !known.rows.is_empty() {
         findings.extend(not_needed(given, "the collect pass"));
         return known;
     }
-    let libraries = LibraryDomains::with(&given.library_domains);
+    let libraries = collected.libraries();
     // What is wrong with the nsys pass is told by the reports.
-    let of_run = captures(&run_dir.join(NSYS_DIR), &libraries, &mut Vec::new());
+    let of_run = captures(&collected.run_dir().join(NSYS_DIR), libraries, &mut Vec::new());
     let known = Known::of_captures(&of_run, ncu, "the nsys pass of this run", findings);
     if !known.rows.is_empty() {
         findings.extend(not_needed(given, "the nsys pass"));
@@ -128,7 +126,7 @@ fn known<S: Spawner, G: SignalSource>(
         return known;
     }
     let folder = tool.folder.join(GIVEN_DIR);
-    let given = captures_of(tool, &folder, given, findings);
+    let given = captures_of(tool, &folder, (given, libraries), findings);
     findings.extend(given.iter().flat_map(|tables| tables.findings.clone()));
     Known::of_captures(&given, ncu, "the files of --nsys", findings)
 }
@@ -145,7 +143,7 @@ fn not_needed(given: &Given, known_from: &str) -> Option<Finding> {
 fn captures_of<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     folder: &Path,
-    given: &Given,
+    (given, libraries): (&Given, &LibraryDomains),
     findings: &mut Vec<Finding>,
 ) -> Vec<Tables> {
     let mut taken = TakeIn::new(Kind::Nsys, folder.to_owned());
@@ -166,7 +164,7 @@ fn captures_of<S: Spawner, G: SignalSource>(
         };
         export_nsys(&tool, &given.nsys, &reports, findings);
     }
-    captures(folder, &LibraryDomains::with(&given.library_domains), findings)
+    captures(folder, libraries, findings)
 }
 
 impl Known {

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::Path;
 
 use super::SignalSource;
 use super::child::Spawner;
+use super::collected::Collected;
 use super::ncu_kernels::kernels_of;
 use super::ncu_regions;
 use super::tool::{Ended, Tool, ToolPass, tables_cut_off, version_of};
-use crate::bundle::COLLECTOR_DIR;
 use crate::ncu::available::Available;
 use crate::ncu::command::{self, Files, Filter, Invocation, Request};
 use crate::ncu::config::Ncu;
@@ -20,19 +19,15 @@ use crate::ncu::outcome::{
 };
 use crate::ncu::version::NcuVersion;
 use crate::plan::{Given, Profiler, ncu_files};
-use stage2_analysis::join::join;
-use stage2_analysis::load::libraries::LibraryDomains;
-use stage2_analysis::load::spool::load_folder_with;
-use stage2_model::PassStatus;
-use stage2_model::{Finding, RunInfo, Severity, WorkloadExit};
+use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
-/// Runs the pass. `collect` is how the workload ended in the collect pass.
+/// Runs the pass. `collected` is what the collect pass recorded, `collect` how the workload ended in it.
 pub(super) fn run<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     ncu: &Ncu,
     (stage_is_explicit, given): (bool, &Given),
     profiler: &Profiler,
-    run_dir: &Path,
+    collected: &Collected,
     collect: Option<WorkloadExit>,
 ) -> ToolPass {
     let version = match version_of(&ncu.executable) {
@@ -50,12 +45,8 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         findings.push(finding);
     }
     let mut ncu = ncu.clone();
-    // What is wrong with the spools is told by the reports.
-    let libraries = LibraryDomains::with(&given.library_domains);
-    let spools = load_folder_with(&run_dir.join(COLLECTOR_DIR), &libraries);
-    let collected = join(spools, RunInfo::default(), Vec::new());
-    let source = (&collected, run_dir);
-    let selection = kernels_of(tool, source, &mut ncu, (stage_is_explicit, given), &mut findings);
+    let selection =
+        kernels_of(tool, collected, &mut ncu, (stage_is_explicit, given), &mut findings);
     let named = ncu.ncu_cli.kernel_name.is_some() || ncu.ncu_cli.replay_mode.is_range();
     if selection.nothing_may_be_profiled() && !named {
         let finding = findings.pop();
@@ -77,17 +68,22 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     let request =
         Request { settings: &ncu, version, workload: &profiler.workload, available: &available };
     if ncu.ncu_cli.replay_mode.is_range()
-        && let Some(pass) = ncu_regions::run(tool, &request, &collected, collect, &mut findings)
+        && let Some(pass) =
+            ncu_regions::run(tool, &request, collected.report(), collect, &mut findings)
     {
         findings.extend(pass.findings.iter().cloned());
         return ToolPass { findings, ..pass };
     }
-    let filter = Filter::new(&ncu, &selection);
+    let filter = Filter::new(&ncu, &selection, &mut findings);
     let files = ncu_files(&tool.folder, None);
     let invocation = command::profile(&request, &filter, &files, &mut findings);
     let mut pass = profiled(tool, invocation, &files, !filter.is_empty(), collect, &mut findings);
     if pass.status == PassStatus::Planned {
-        findings.extend(missed::finding(&filter.nvtx_include, &ncu_regions::ranges(&collected)));
+        // The range replay modes hand no kernel name on.
+        let names = filter.kernel_name.clone().filter(|_| !ncu.ncu_cli.replay_mode.is_range());
+        let filter = Filter { kernel_name: names, ..filter.clone() };
+        let seen = ncu_regions::ranges(collected.report());
+        findings.extend(missed::finding(&filter, ncu.ncu_cli.nvtx.start_end, &seen));
         tool.terminal.progress("ncu: once more, without filters");
         let free = Filter::default();
         let invocation = command::profile(&request, &free, &files, &mut Vec::new());

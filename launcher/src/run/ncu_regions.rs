@@ -6,14 +6,14 @@ use super::SignalSource;
 use super::child::Spawner;
 use super::ncu_pass::{import, profiled};
 use super::tool::{Tool, ToolPass};
-use crate::bundle::write_whole;
 use crate::ncu::command::{self, Request};
+use crate::ncu::missed::seen_ranges;
 use crate::ncu::regions::{Chosen, RangeTime, choose};
 use crate::plan::ncu_files;
+use stage2_analysis::files::write_whole;
 use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::ncu::regions::{REGION_FILE, RegionFile, folder};
-use stage2_model::PassStatus;
-use stage2_model::{Finding, PathKind, PathRow, Report, Severity, WorkloadExit};
+use stage2_model::{Finding, PassStatus, PathKind, PathRow, Report, Severity, WorkloadExit};
 
 /// Folder of the regions in the folder of the pass.
 const REGIONS_DIR: &str = "regions";
@@ -26,16 +26,11 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     collect: Option<WorkloadExit>,
     findings: &mut Vec<Finding>,
 ) -> Option<ToolPass> {
-    let regions = choose(&ranges(collected), request.settings, findings);
+    let ranges = ranges(collected);
+    let regions = choose(&ranges, request.settings, findings);
     if regions.is_empty() && !request.settings.regions.include.is_empty() {
         // The stage in their place would be an answer to another question.
-        let finding = Finding::new(
-            Severity::Warning,
-            "ncu measured nothing: there is no region to measure",
-            "no range with kernels is among those that pipeline.ncu.regions asks for",
-            "see above for the ranges of the run, and correct include and exclude",
-        );
-        return Some(ToolPass::without(PassStatus::Skipped, finding));
+        return Some(ToolPass::without(PassStatus::Skipped, no_region(&ranges)));
     }
     if regions.is_empty() {
         findings.push(Finding::new(
@@ -48,6 +43,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     }
     let start = Instant::now();
     let mut whole: Option<ToolPass> = None;
+    let mut own = Vec::new();
     for (at, region) in regions.iter().enumerate() {
         let Some(limits) = left(tool, start.elapsed()) else {
             findings.push(Finding::new(
@@ -62,13 +58,54 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         tool.terminal.progress(&title);
         let (folder, environment) = (tool.folder.clone(), tool.environment.clone());
         let tool = Tool { folder, environment, limits, ..*tool };
-        let pass = one(&tool, request, region, collect, findings);
+        let pass = one(&tool, request, region, collect, &mut own);
         whole = Some(together(whole, pass));
         if tool.is_interrupted() {
             break;
         }
     }
+    findings.extend(by_finding(own));
     whole
+}
+
+/// What to tell where none of the ranges that were asked for can be measured.
+fn no_region(ranges: &[RangeTime]) -> Finding {
+    let seen = seen_ranges(ranges);
+    let seen = seen.map_or_else(|| "no range".to_owned(), |ranges| format!("the ranges {ranges}"));
+    Finding::new(
+        Severity::Warning,
+        "ncu measured nothing: there is no region to measure",
+        format!(
+            "the collect pass recorded {seen}, and pipeline.ncu.regions asks for none with kernels \
+             that ncu can measure"
+        ),
+        "correct pipeline.ncu.regions.include or exclude",
+    )
+}
+
+/// Regions that a finding names.
+const NAMED: usize = 3;
+
+/// Findings of single regions as findings of the pass: what is found in several is said once.
+fn by_finding(own: Vec<(String, Finding)>) -> Vec<Finding> {
+    let mut groups: Vec<(Vec<String>, Finding)> = Vec::new();
+    for (path, finding) in own {
+        match groups.iter_mut().find(|(_, known)| *known == finding) {
+            Some((paths, _)) if paths.contains(&path) => {}
+            Some((paths, _)) => paths.push(path),
+            None => groups.push((vec![path], finding)),
+        }
+    }
+    let named = |(paths, finding): (Vec<String>, Finding)| {
+        let regions = if paths.len() == 1 { "region" } else { "regions" };
+        let first = paths.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = match paths.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Finding { what: format!("{regions} {first}{more}: {}", finding.what), ..finding }
+    };
+    groups.into_iter().map(named).collect()
 }
 
 /// The limits of the next run; nothing where no time is left.
@@ -85,7 +122,7 @@ fn one<S: Spawner, G: SignalSource>(
     request: &Request<'_>,
     region: &Chosen,
     collect: Option<WorkloadExit>,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<(String, Finding)>,
 ) -> ToolPass {
     let path = region.path();
     let home = tool.folder.join(REGIONS_DIR).join(folder(&path));
@@ -109,8 +146,7 @@ fn one<S: Spawner, G: SignalSource>(
     if pass.status.has_data() && request.settings.ncu_cli.export.csv {
         import(tool, request.settings, &files, &mut own);
     }
-    let named = |f: Finding| Finding { what: format!("region {path}: {}", f.what), ..f };
-    findings.extend(own.into_iter().map(named));
+    findings.extend(own.into_iter().map(|finding| (path.clone(), finding)));
     pass
 }
 
@@ -143,4 +179,36 @@ fn stack(report: &Report, row: &PathRow) -> Vec<Label> {
     let mut stack: Vec<Label> = parents.map(label).collect();
     stack.reverse();
     stack
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_region_is_left_the_ranges_of_the_run_are_named() {
+        let range = RangeTime { stack: vec![Label::of_stage("decode")], kernels: 0, total_ns: 0 };
+        let told = no_region(&[range]);
+        assert!(told.why.contains("recorded the ranges decode,"), "{told}");
+        assert!(told.remedy.contains("pipeline.ncu.regions.include or exclude"), "{told}");
+        assert!(no_region(&[]).why.contains("recorded no range,"));
+    }
+
+    #[test]
+    fn what_is_found_in_several_regions_is_said_once() {
+        let found = |what: &str| Finding::new(Severity::Note, what, "", "");
+        let mut own: Vec<(String, Finding)> = ["prefill", "decode", "decode/attn", "decode/mlp"]
+            .map(|path| (path.to_owned(), found("left out 12 metrics")))
+            .to_vec();
+        own.insert(1, ("prefill".to_owned(), found("another")));
+        own.push(("prefill".to_owned(), found("left out 12 metrics")));
+        let said: Vec<String> = by_finding(own).into_iter().map(|f| f.what).collect();
+        assert_eq!(
+            said,
+            [
+                "regions prefill, decode, decode/attn and 1 more: left out 12 metrics",
+                "region prefill: another"
+            ]
+        );
+    }
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use super::SignalSource;
 use super::child::Spawner;
+use super::collected::Collected;
 use super::tool::{Ended, Tool, ToolPass, other_end, tables_cut_off, version_of};
-use crate::bundle::COLLECTOR_DIR;
 use crate::bundle::NSYS_DIR;
-use crate::bundle::write_whole;
 use crate::nsys::command;
 use crate::nsys::config::Nsys;
 use crate::nsys::outcome::{self, Files, Verdict, judge, judge_tables};
@@ -17,19 +16,16 @@ use crate::nsys::scrub::scrub;
 use crate::nsys::unopened::with_seen;
 use crate::nsys::version::Version;
 use crate::plan::{NSYS_BASE, Profiler, Step};
-use stage2_analysis::join::join;
-use stage2_analysis::load::libraries::LibraryDomains;
-use stage2_analysis::load::spool::load_folder_with;
-use stage2_model::PassStatus;
-use stage2_model::{Finding, RunInfo, Severity, WorkloadExit};
+use stage2_analysis::files::write_whole;
+use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
-/// Runs the pass. `collected`: the folder of the run, where a collect pass went before; `collect` is
-/// how the workload ended in it.
+/// Runs the pass. `collected`: what the collect pass recorded, where one went before; `collect` is how
+/// the workload ended in it.
 pub(super) fn run<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     nsys: &Nsys,
     profiler: &Profiler,
-    collected: Option<&Path>,
+    collected: Option<&Collected>,
     collect: Option<WorkloadExit>,
 ) -> ToolPass {
     let version = match version_of(&nsys.executable) {
@@ -86,7 +82,11 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         match (outcome.verdict, raw) {
             (Verdict::NoRange { finding }, _) if !gate_gone && !ended.interrupted => {
                 tool.terminal.progress("nsys: once more, without the gate");
-                findings.push(compared(finding, nsys, collected));
+                let paths = collected.map(|collected| &collected.report().paths);
+                findings.push(match paths {
+                    Some(paths) => with_seen(finding, nsys, paths),
+                    None => finding,
+                });
                 (settings, gate_gone) = (settings.without_gate(), true);
                 continue;
             }
@@ -128,15 +128,6 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         pass.findings = findings;
         return pass;
     }
-}
-
-/// The finding on a range that never came, with those that the collect pass of the run saw.
-fn compared(finding: Finding, nsys: &Nsys, run_dir: Option<&Path>) -> Finding {
-    let Some(run_dir) = run_dir else { return finding };
-    // What is wrong with the spools is told by the reports.
-    let spools = load_folder_with(&run_dir.join(COLLECTOR_DIR), &LibraryDomains::default());
-    let report = join(spools, RunInfo::default(), Vec::new());
-    with_seen(finding, nsys, &report.paths)
 }
 
 /// A run of nsys that failed, and after which there was another.

@@ -21,6 +21,7 @@ type Target = Arc<Mutex<Option<Sender<Event>>>>;
 /// The signal handlers of this program.
 pub(crate) struct Signals {
     target: Target,
+    interrupted: Arc<Mutex<String>>,
 }
 
 impl Signals {
@@ -34,13 +35,19 @@ impl Signals {
             .filter(|signal| ignored & (1 << (signal - 1)) == 0);
         let mut signals = SignalsInfo::<WithOrigin>::new(wanted)?;
         let target = Target::default();
-        let shared = target.clone();
+        let interrupted = Arc::new(Mutex::new(interrupted));
+        let (shared, told) = (target.clone(), interrupted.clone());
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for origin in &mut signals {
-                deliver(&origin, &shared, &terminal, &interrupted);
+                deliver(&origin, &shared, &terminal, &told);
             }
         })?;
-        Ok(Signals { target })
+        Ok(Signals { target, interrupted })
+    }
+
+    /// Says something else from now on when a signal ends this program.
+    pub(crate) fn say(&self, interrupted: String) {
+        *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = interrupted;
     }
 }
 
@@ -50,7 +57,7 @@ impl SignalSource for Signals {
     }
 }
 
-fn deliver(origin: &Origin, target: &Target, terminal: &Terminal, interrupted: &str) {
+fn deliver(origin: &Origin, target: &Target, terminal: &Terminal, interrupted: &Mutex<String>) {
     let Ok(signal) = Signal::try_from(origin.signal) else { return };
     let target = target.lock().unwrap_or_else(PoisonError::into_inner);
     match target.as_ref() {
@@ -60,6 +67,7 @@ fn deliver(origin: &Origin, target: &Target, terminal: &Terminal, interrupted: &
             let _ = events.send(Event::Signal { signal, from_terminal });
         }
         None => {
+            let interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);
             terminal.error(&format!("{signal}: {interrupted}"));
             // Ends the process; should it not, the signal was worth a line.
             let _ = emulate_default_handler(origin.signal);

@@ -117,6 +117,11 @@ struct Played {
 }
 
 fn play(stage: Stage, timeout_ms: Option<u64>) -> Played {
+    play_before(stage, timeout_ms, Vec::new())
+}
+
+/// A collect pass, and the passes after it.
+fn play_before(stage: Stage, timeout_ms: Option<u64>, after: Vec<Pass>) -> Played {
     let dir = tempfile::tempdir().expect("folder");
     let run_dir = dir.path().join("run");
     let pass = Pass {
@@ -130,9 +135,10 @@ fn play(stage: Stage, timeout_ms: Option<u64>) -> Played {
     };
     let plan = Plan {
         run_dir: run_dir.clone(),
-        passes: vec![pass],
+        passes: std::iter::once(pass).chain(after).collect(),
         hook: None,
         keep_going: false,
+        library_domains: Vec::new(),
         findings: Vec::new(),
     };
     let folder = RunFolder::Given(run_dir.clone()).create().expect("run folder");
@@ -223,6 +229,30 @@ fn time_runs_out_in_two_steps() {
     let stubborn = play(stage(&[]), Some(10));
     assert_eq!(stubborn.received, [Signal::SIGTERM, Signal::SIGKILL]);
     assert_eq!(stubborn.exit, EXIT_TIMEOUT);
+}
+
+#[test]
+fn a_workload_that_does_not_end_stops_the_run_and_advises_nothing_that_cannot_help() {
+    let nsys = Pass {
+        name: "nsys",
+        argv: vec![OsString::from("nsys")],
+        profiler: Some(crate::plan::Profiler {
+            kind: Kind::Nsys(Box::new(crate::nsys::config::tests::default())),
+            workload: vec![OsString::from("workload")],
+            folder: "/nowhere".into(),
+            around: Default::default(),
+            notes: Vec::new(),
+        }),
+        ..Pass::default()
+    };
+    let played = play_before(Stage { dies_of: vec![], ..stage(&[]) }, Some(10), vec![nsys]);
+    assert_eq!(played.received, [Signal::SIGTERM, Signal::SIGKILL]);
+    assert_eq!(played.exit, EXIT_TIMEOUT);
+    assert_eq!(played.stop.as_deref(), Some("the workload of the collect pass does not end"));
+    let said: Vec<String> = played.record.findings.iter().map(ToString::to_string).collect();
+    assert!(said[0].contains("not even by SIGKILL"), "{said:?}");
+    assert!(!said.iter().any(|finding| finding.contains("--keep-going")), "{said:?}");
+    assert_eq!(Some(&*played.record.passes[1].why), played.stop.as_deref());
 }
 
 #[test]

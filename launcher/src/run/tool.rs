@@ -18,8 +18,7 @@ use crate::env::ask;
 use crate::plan::{Capture, Limits, Pass, Step, quote};
 use crate::terminal::Terminal;
 use stage2_analysis::out_of_memory;
-use stage2_model::PassStatus;
-use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 /// At most this much of the start and of the end of a log is read back.
 const LOG_PART_BYTES: u64 = 1 << 20;
@@ -214,7 +213,7 @@ pub(super) fn tables_cut_off(report: &Path, signal: Signal, remedy: &str) -> Fin
     )
 }
 
-/// A workload that ended otherwise under a tool than in the collect pass.
+/// A workload that ended differently under a tool than in the collect pass.
 pub(super) fn other_end(
     tool: &str,
     collect: Option<WorkloadExit>,
@@ -227,7 +226,7 @@ pub(super) fn other_end(
         let cause = cause.map_or_else(String::new, |cause| format!("; likely cause: {cause}"));
         Finding::new(
             Severity::Warning,
-            format!("the workload ended otherwise under {tool}: {}", here.describe()),
+            format!("the workload ended differently under {tool}: {}", here.describe()),
             format!("in the collect pass: {}{cause}", collect.describe()),
             format!("see {tool}/log.txt"),
         )

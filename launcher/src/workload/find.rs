@@ -95,7 +95,7 @@ fn no_interpreter(path: &Path, interpreter: &Path) -> NotRunnable {
     // Quoted, with its blanks and control characters to be seen.
     let why = format!("its interpreter or loader {interpreter:?} is not there");
     let remedy = match interpreter.as_os_str().as_bytes().ends_with(b"\r") {
-        true => "the script has the line ends of Windows: take the \\r out of them (dos2unix)",
+        true => "the script has Windows line endings: convert it with dos2unix",
         false => {
             "install it, correct the first line of the script, or give the interpreter: \
              -- INTERPRETER FILE"

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::python_source::{Called, Source};
 use stage2_analysis::files;
 
 /// Where a Hydra app says that it is one.
@@ -24,7 +25,8 @@ const MAX_SOURCE_BYTES: u64 = 1 << 20;
 const MAX_FILES: usize = 16;
 /// Folders that modules are looked for in.
 const MAX_ROOTS: usize = 16;
-/// Imports that are followed from the program on: `__main__` often only calls another module.
+/// Calls into other files that are followed from the program on: `__main__` often only calls another
+/// module.
 const MAX_DEPTH: usize = 2;
 
 /// Looks at the source that `command` runs in the folder `cwd`; nothing where it cannot be found, or
@@ -39,39 +41,42 @@ pub(crate) fn hydra_app(
     roots.extend(further.map(|root| cwd.join(root)).take(MAX_ROOTS));
     let program = program(command, cwd, &roots)?;
     roots.extend(program.parent().map(Path::to_owned));
-    let mut seen = BTreeSet::from([program.clone()]);
-    let mut queue = VecDeque::from([(program, 0)]);
+    let mut seen = BTreeSet::new();
+    let mut queue = VecDeque::from([(program, None::<String>, 0)]);
     let mut read = 0;
-    while let Some((file, depth)) = queue.pop_front() {
+    while let Some((file, function, depth)) = queue.pop_front() {
         read += 1;
         if read > MAX_FILES {
             break;
         }
         let Ok(bytes) = files::read(&file, MAX_SOURCE_BYTES) else { continue };
-        let source = String::from_utf8_lossy(&bytes);
-        if let Some(line) = entry_point(&source) {
-            return Some(HydraApp { file, line });
-        }
-        if depth == MAX_DEPTH {
-            continue;
-        }
-        for module in imports(&source) {
-            let found = match module.strip_prefix('.') {
-                // One dot is the folder of the file, each further one the folder above.
-                Some(rest) => {
-                    let up = rest.len() - rest.trim_start_matches('.').len();
-                    let folder = file.ancestors().nth(up + 1);
-                    folder
-                        .and_then(|folder| module_file(rest.trim_start_matches('.'), folder, false))
-                }
-                None => roots.iter().find_map(|root| module_file(&module, root, false)),
-            };
-            if let Some(found) = found.filter(|found| seen.insert(found.clone())) {
-                queue.push_back((found, depth + 1));
+        let source = Source::read(&String::from_utf8_lossy(&bytes));
+        // A library may have an entry point of its own: of other files only what is called counts.
+        let own = source.entry().filter(|_| function.is_none());
+        let called = match own.map_or_else(|| source.reached(function.as_deref()), Ok) {
+            Ok(line) => return Some(HydraApp { file, line }),
+            Err(called) => called,
+        };
+        for Called { module, function } in called {
+            if let Some(found) = imported_file(&module, &file, &roots).filter(|_| depth < MAX_DEPTH)
+                && seen.insert((found.clone(), function.clone()))
+            {
+                queue.push_back((found, Some(function), depth + 1));
             }
         }
     }
     None
+}
+
+/// The file of a module that `file` imports.
+fn imported_file(module: &str, file: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
+    let Some(rest) = module.strip_prefix('.') else {
+        return roots.iter().find_map(|root| module_file(module, root, false));
+    };
+    // One dot is the folder of the file, each further one the folder above.
+    let name = rest.trim_start_matches('.');
+    let folder = file.ancestors().nth(rest.len() - name.len() + 1)?;
+    module_file(name, folder, false)
 }
 
 /// The file of the program: `-m MODULE` or the first script among the words, also behind torchrun and
@@ -112,47 +117,6 @@ fn module_file(module: &str, root: &Path, main: bool) -> Option<PathBuf> {
     [Some(of_package), of_module].into_iter().flatten().find(|file| file.is_file())
 }
 
-/// The line of Hydra's decorator, or of a call of `hydra.main`, in a file that imports hydra.
-fn entry_point(source: &str) -> Option<usize> {
-    let lines = || source.lines().map(str::trim_start);
-    let imports = |line: &str| {
-        let rest = line.strip_prefix("import ").or_else(|| line.strip_prefix("from "));
-        let package = rest.and_then(|rest| rest.trim_start().split([' ', '.', ',', ';']).next());
-        package == Some("hydra")
-    };
-    if !lines().any(imports) {
-        return None;
-    }
-    let is_entry = |line: &str| {
-        let decorator = line.strip_prefix('@').and_then(|name| name.split('(').next());
-        decorator.is_some_and(|name| name.trim_end().ends_with("main"))
-            || (!line.starts_with('#') && line.contains("hydra.main("))
-    };
-    lines().position(is_entry).map(|at| at + 1)
-}
-
-/// Modules that a source names in `import` and `from` lines, with the names behind them, which may be
-/// modules as well.
-fn imports(source: &str) -> Vec<String> {
-    let word = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
-    let mut found = Vec::new();
-    for line in source.lines().map(str::trim) {
-        if let Some(rest) = line.strip_prefix("import ") {
-            found.extend(rest.split(',').map(word));
-        } else if let Some((module, names)) =
-            line.strip_prefix("from ").and_then(|rest| rest.split_once(" import "))
-        {
-            let module = module.trim();
-            found.push(module.to_owned());
-            let dot = if module.ends_with('.') { "" } else { "." };
-            let names = names.trim_start_matches('(').split(',').map(word);
-            found
-                .extend(names.filter(|name| !name.is_empty()).map(|n| format!("{module}{dot}{n}")));
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,9 +151,22 @@ mod tests {
             ("app.py", APP),
             ("pkg/__init__.py", ""),
             ("pkg/__main__.py", "from pkg.app import main\nmain()\n"),
-            ("pkg/app.py", "from hydra import main as hydra_main\n@hydra_main(config_name='c')\n"),
+            (
+                "pkg/app.py",
+                "from hydra import main as hydra_main\n@hydra_main(config_name='c')\ndef main(c):\n  pass\n",
+            ),
             ("rel/__main__.py", "from . import cli\ncli.run()\n"),
-            ("rel/cli.py", "from .deep.er import go\n"),
+            (
+                "rel/cli.py",
+                "def run():\n    from .deep.er import (  # late\n        go,\n    )\n    go()\n",
+            ),
+            ("guarded.py", "import pkg.app\nif __name__ == '__main__':\n    pkg.app.main()\n"),
+            ("init.py", "import sys\nfrom package import main as m\nsys.exit(m())\n"),
+            ("package/__init__.py", "from .inner import main\n"),
+            (
+                "package/inner.py",
+                "import hydra\n@hydra.main(\n    None,\n)\ndef main(c):\n    pass\n",
+            ),
             ("rel/deep/__init__.py", ""),
             ("rel/deep/er.py", "import hydra\ngo = hydra.main(version_base=None)(f)\n"),
             ("lib/far.py", APP),
@@ -204,11 +181,38 @@ mod tests {
             (&["python", "-m", "pkg", "model=x"], found("pkg/app.py", 2)),
             (&["python", "-m", "rel"], found("rel/deep/er.py", 2)),
             (&["python", "-m", "far"], found("lib/far.py", 4)),
+            (&["python", "guarded.py"], found("pkg/app.py", 2)),
+            (&["python", "init.py"], found("package/inner.py", 2)),
             (&["./bin/tool"], found("./bin/tool", 5)),
         ] {
             let expected = expected.map(|(file, line)| (file.replace("./", ""), line));
             let seen = folder.look(words).map(|(file, line)| (file.replace("./", ""), line));
             assert_eq!(seen, expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn programs_that_only_use_functions_of_an_app_are_none() {
+        let train = "import hydra\n\ndef build_model():\n    return helper()\n\ndef helper():\n    \
+                     return 1\n\n@hydra.main(version_base=None)\ndef main(c):\n    build_model()\n\n\
+                     if __name__ == '__main__':\n    main()\n";
+        let folder = Folder::with(&[
+            ("train.py", train),
+            (
+                "eval.py",
+                "import argparse\nfrom train import build_model\n\ndef main():\n    build_model()\n\n\
+                 if __name__ == '__main__':\n    main()\n",
+            ),
+            ("script.py", "from train import build_model, main\nmodel = build_model()  # main()\n"),
+            ("module.py", "import train\nmodel = train.build_model()\n"),
+            ("app.py", "import train\ntrain.main()\n"),
+        ]);
+        for name in ["eval.py", "script.py", "module.py"] {
+            assert_eq!(folder.look(&["python", name]), None, "{name}");
+        }
+        for name in ["app.py", "train.py"] {
+            let found = folder.look(&["python", name]);
+            assert_eq!(found, Some(("train.py".to_owned(), 9)), "{name}");
         }
     }
 

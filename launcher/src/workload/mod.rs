@@ -4,6 +4,7 @@ mod elf;
 mod find;
 mod hydra_app;
 mod loading;
+mod python_source;
 
 pub(crate) use find::{NotRunnable, find, why_not_started};
 pub(crate) use hydra_app::hydra_app;

@@ -144,10 +144,11 @@ fn medians_leave_out_the_first_instance_of_each_process() {
     let tables = load(&rows.concat());
     let found = |name: &str| {
         let range = tables.ranges.iter().find(|range| range.name == name).expect(name);
-        (range.instances, range.host_total_ns, range.host_warm_median_ns)
+        let (warm, std_ns) = (range.host_warm_instances, range.host_warm_std_ns);
+        (range.instances, range.host_total_ns, warm, std_ns, range.host_warm_median_ns)
     };
-    assert_eq!(found("decode"), (Some(5), Some(1_760), Some(20)), "of 10, 20 and 30");
-    assert_eq!(found("prefill"), (Some(1), Some(500), None), "only a cold one");
+    assert_eq!(found("decode"), (Some(5), Some(1_760), Some(3), Some(10), Some(20)));
+    assert_eq!(found("prefill"), (Some(1), Some(500), Some(0), None, None), "only a cold one");
 }
 
 #[test]

@@ -4,15 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use stage2_analysis::nsys::load::Kernel;
-use stage2_analysis::nsys::load::Naming;
-use stage2_analysis::nsys::load::Tables;
-use stage2_analysis::nsys::load::Total;
-use stage2_analysis::nsys::load::Traced;
-use stage2_analysis::nsys::load::csv;
-use stage2_analysis::nsys::reconcile::Bounds;
-use stage2_analysis::nsys::reconcile::Comparison;
-use stage2_analysis::nsys::reconcile::reconcile;
+use stage2_analysis::nsys::load::{Kernel, Naming, Tables, Total, Traced, csv};
+use stage2_analysis::nsys::reconcile::{Bounds, Comparison, reconcile};
 use stage2_launch::nsys::scrub::scrub;
 use stage2_model::nsys::Source;
 use stage2_model::{Belief, Reconciliation};

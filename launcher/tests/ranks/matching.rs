@@ -184,8 +184,8 @@ fn one_contradiction_in_two_hundred_calls_is_refused_alone() {
     let (report, _) = report(&mut ranks);
     let row = &report.ranks.collectives[0];
     assert_eq!((row.calls, row.matched_calls, row.transfer_ns), (400, 398, Some(398 * 50 * US)));
-    let no_overlap = "the kernels of its members do not overlap: they were not one collective, or \
-                      the clocks are wrong";
+    let no_overlap = "the members' kernels do not overlap in time: these calls are not one \
+                      collective, or the clocks are wrong";
     assert_eq!(why(row), [(2, no_overlap)]);
 }
 
@@ -202,10 +202,6 @@ fn sends_and_receives_are_not_said_to_miss_a_member() {
     let rows = &report.ranks.collectives;
     assert_eq!(rows.len(), 4);
     for row in rows {
-        assert_eq!(
-            why(row),
-            [(1, "sends and receives are not matched with each other")],
-            "{row:?}"
-        );
+        assert_eq!(why(row), [(1, "point-to-point calls are not paired across ranks")], "{row:?}");
     }
 }

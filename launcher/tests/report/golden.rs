@@ -8,8 +8,7 @@ use stage2_launch::bundle::PassRecord;
 use stage2_launch::bundle::RunRecord;
 use stage2_launch::bundle::Tool;
 use stage2_launch::report::write_reports;
-use stage2_model::PassStatus;
-use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 use crate::fixture;
 

@@ -12,7 +12,7 @@ use stage2_spool::{NONE, Record};
 use crate::build::Build;
 
 /// One layer of width 4, with 64 weights in attention, 96 in the MLP and 40 in the output.
-const CONFIG: &str = "
+pub(crate) const CONFIG: &str = "
 operators: {annotate: [], pattern: null, top_n: 1}
 model:
   tokens: {decode_steps: 2}
@@ -299,6 +299,7 @@ fn stage_1_files_that_the_workload_wrote_in_this_run_are_shown() {
         let operators = page(folder.path(), "operators.md");
         assert!(operators.contains("| `aten::conv2d` | 20.000 |"), "{operators}");
         assert!(operators.contains("that the workload wrote in this run"), "{operators}");
+        assert!(!operators.contains("not this run"), "{operators}");
         let summary = page(folder.path(), "stakeholder_summary.md");
         let row = "| Stage 1 files of this run: prefill, host time | ms | 98.336 | 1.500 |";
         assert!(summary.contains(row) && !summary.contains("not of this one"), "{summary}");

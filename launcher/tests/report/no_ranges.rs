@@ -178,6 +178,11 @@ fn stages_that_nothing_marked_are_told_where_they_were_asked_for() {
         let again = findings.iter().any(|f| f.remedy.contains("again with --annotate prefill"));
         assert!(!(told && again), "it was on: {findings:?}");
     }
+    // A run that recorded no process shows nothing of what ran.
+    let folder = tempfile::tempdir().expect("folder");
+    fs::write(folder.path().join("config.yaml"), config("prefill-decode")).expect("config.yaml");
+    let findings = write_reports(folder.path()).expect("reports").findings;
+    assert!(!findings.iter().any(|f| f.what.contains("prefill-decode was on")), "{findings:?}");
 }
 
 #[test]

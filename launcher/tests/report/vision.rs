@@ -8,26 +8,16 @@ use stage2_launch::report::write_reports;
 use stage2_spool::NONE;
 
 use crate::build::Build;
+use crate::insight;
 
-/// FLOPs that are given, so that the numbers can be followed: prefill has 960 for its text (see
-/// `insight`), and two images.
-const CONFIG: &str = "
-operators: {annotate: [], pattern: null, top_n: 1}
-model:
-  tokens: {batch_size: 1, prompt_tokens: 3, decode_steps: 2}
-  llm:
-    name: tiny
-    dtype: bf16
-    vision_part_flops_per_prefill: {sam: 4000, clip: 2000, projector: 100}
-    shape:
-      hidden_size: 4
-      num_hidden_layers: 1
-      vocab_size: 10
-      tie_word_embeddings: false
-      attention: {num_attention_heads: 1, num_key_value_heads: 1, head_dim: 4, sliding_window: null, num_sliding_layers: 0, mla: null}
-      mlp: {intermediate_size: 8, gated: true}
-hardware: {dense_tflops: {bf16: 0.001}, memory_gb_per_s: 1}
-";
+/// The model of `insight` with FLOPs that are given, so that the numbers can be followed: prefill has 960
+/// for its text, and two images.
+fn config() -> String {
+    let parts = "    vision_part_flops_per_prefill: {sam: 4000, clip: 2000, projector: 100}\n";
+    insight::CONFIG
+        .replace("tokens: {", "tokens: {batch_size: 1, prompt_tokens: 3, ")
+        .replace("    shape:\n", &format!("{parts}    shape:\n"))
+}
 
 /// Two prefills of 20 us. In each `sam` runs twice with 2 us of GPU time, `clip` once with 3 us in
 /// a range of its own, and `projector` once with 1 us.
@@ -78,7 +68,7 @@ fn row<'p>(page: &'p str, heading: &str, first: &str) -> Vec<&'p str> {
 
 #[test]
 fn parts_within_prefill_have_rows_and_mfu() {
-    let (page, metrics) = reports(&nested(), CONFIG);
+    let (page, metrics) = reports(&nested(), &config());
     // Name, mean, std, median, first, instances, GPU, idle, kernels, within.
     let stages = |name: &str| row(&page, "Per-Stage Timings", name);
     assert_eq!(
@@ -123,7 +113,7 @@ fn parts_before_prefill_are_stages_of_the_model() {
         }
     }
     b.end();
-    let (page, metrics) = reports(&b, CONFIG);
+    let (page, metrics) = reports(&b, &config());
     // 4000 FLOPs in 10 us of wall time.
     assert_eq!(row(&page, "MFU", "`sam`")[1], "0.400000");
     assert_eq!(row(&page, "MFU", "`sam`")[6], "0.010");

@@ -5,22 +5,8 @@ use std::path::Path;
 use stage2_spool::NONE;
 
 use crate::build::Build;
-use crate::common::{self, Sandbox};
+use crate::common::{self, FAKE_NSYS, Sandbox};
 use crate::plain::{fixture, sql, table};
-
-/// Writes a report that its export turns into a copy of `$FAKE_SQLITE`.
-const NSYS: &str = r#"#!/bin/sh
-case "$1" in
---version) echo "NVIDIA Nsight Systems version 2024.6.2"; exit 0;;
-export) for word; do case "$word" in --output=*) cp "$FAKE_SQLITE" "${word#--output=}";; esac; done; exit 0;;
-stats) exit 0;;
-esac
-for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
-while [ "$1" ]; do case "$1" in profile|--*) shift;; *) break;; esac; done
-"$@"; code=$?
-echo report > "$out.nsys-rep"
-exit $code
-"#;
 
 /// Profiles nothing as long as there is a filter, where `$FAKE` says so.
 const NCU: &str = r#"#!/bin/sh
@@ -100,7 +86,7 @@ fn of_export(sandbox: &Sandbox) -> String {
 
 #[test]
 fn the_nsys_pass_of_the_same_run_comes_first() {
-    let sandbox = sandbox(&[("nsys", NSYS), ("ncu", NCU)]);
+    let sandbox = sandbox(&[("nsys", FAKE_NSYS), ("ncu", NCU)]);
     launch(&sandbox, &[], "").assert().success();
     assert_eq!(kernel_filter(&argv(&sandbox)), Some(of_export(&sandbox).as_str()));
     assert!(sandbox.read("run.json").contains("the nsys pass of this run: run.sqlite"));
@@ -126,7 +112,7 @@ fn files_of_the_user_choose_kernels_and_nothing_else() {
 
 #[test]
 fn tables_and_reports_choose_kernels_too() {
-    let sandbox = sandbox(&[("nsys", NSYS), ("ncu", NCU)]);
+    let sandbox = sandbox(&[("nsys", FAKE_NSYS), ("ncu", NCU)]);
     let csv = fixture("nsys/decode_m_cuda_gpu_kern_sum_mangled.csv");
     let off = "pipeline.nsys.enable=false";
     launch(&sandbox, &[off, "--nsys", csv.to_str().expect("UTF-8")], "").assert().success();
@@ -202,11 +188,31 @@ fn the_stage_with_the_most_time_is_none_of_a_library() {
 }
 
 #[test]
+fn a_capture_range_that_never_came_is_set_against_the_ranges_as_the_reports_nest_them() {
+    // Captures nothing as long as it waits for a range.
+    let waits = FAKE_NSYS
+        .replace("while [", "case \"$*\" in *--capture-range=nvtx*) waits=1;; esac\nwhile [")
+        .replace("echo report", "[ \"$waits\" ] || echo report");
+    let gated = ["profiling/nsys=nsys.gated", "pipeline.nsys.nvtx_capture=decoding@*"];
+    let added = "report.library_domains=['VLLM.*']";
+    for (settings, seen) in [
+        (&[added][..], r#"the collector saw generate""#),
+        (&[], "the collector saw execute@vllm.worker, generate"),
+    ] {
+        let sandbox = inside_a_library("vllm.worker");
+        sandbox.executable("tools/nsys", &waits);
+        launch(&sandbox, &[&gated, settings].concat(), "").assert().success();
+        let run = sandbox.read("run.json");
+        assert!(run.contains(seen), "{settings:?}: {run}");
+    }
+}
+
+#[test]
 fn ranges_of_libraries_in_captures_of_nsys_choose_no_kernels() {
     let added = "report.library_domains=['VLLM.*']";
     let of_user = ["pipeline.nsys.enable=false", "--nsys", "elsewhere.sqlite"];
     for (tools, words) in
-        [(&[("nsys", NSYS), ("ncu", NCU)][..], &[][..]), (&[("ncu", NCU)], &of_user)]
+        [(&[("nsys", FAKE_NSYS), ("ncu", NCU)][..], &[][..]), (&[("ncu", NCU)], &of_user)]
     {
         let sandbox = sandbox(tools);
         let export = sandbox.path("elsewhere.sqlite");

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::lookup::Tree;
+use super::manifest;
 use super::workload::{FOLDER, NEW_TOKENS, Workload};
 use crate::llm::preset::Model;
 use crate::llm::shape::Shape;
@@ -42,7 +43,7 @@ pub fn contradictions(workload: &Workload, said: &Said<'_>) -> Vec<Finding> {
         findings.extend(other_dtype(workload, model));
     }
     findings.extend(other_tokens(workload, said));
-    findings.extend(said.manifest.and_then(|manifest| other_manifest(workload, manifest)));
+    findings.extend(said.manifest.and_then(|manifest| manifest::other(workload, manifest)));
     findings
 }
 
@@ -133,7 +134,7 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
         Finding::new(
             Severity::Warning,
             what,
-            "their names have little in common; if the models do as well, MFU and MBU are wrong",
+            "the names do not match; if the models differ, MFU and MBU are wrong",
             format!(
                 "choose the preset of the model that ran (model/llm=); if it is the same model, say \
                  so: model.llm.name={name}"
@@ -224,21 +225,6 @@ fn other_tokens(workload: &Workload, said: &Said<'_>) -> Vec<Finding> {
         })
     })
     .collect()
-}
-
-fn other_manifest(workload: &Workload, manifest: &str) -> Option<Finding> {
-    let what = format!("inputs.manifest={manifest} was not read by the workload");
-    let remedy = "give the workload the key that it reads after `--`, or name that key with \
-                  workload.manifest_key=KEY";
-    let Some((key, read)) = workload.manifest() else {
-        let why = format!("{FOLDER}/config.yaml has no inputs.manifest or dataset.subset_filelist");
-        return Some(Finding::new(Severity::Warning, what, why, remedy));
-    };
-    let absolute = std::path::absolute(manifest).unwrap_or_else(|_| manifest.into());
-    (read != absolute && !read.ends_with(manifest)).then(|| {
-        let why = format!("its configuration says {key}={}", read.display());
-        Finding::new(Severity::Warning, what, why, remedy)
-    })
 }
 
 #[cfg(test)]
@@ -361,24 +347,5 @@ mod tests {
             contradictions(&workload, &said).len()
         };
         assert_eq!((of(&steps(40), &steps(40)), of(&steps(40), &steps(41))), (0, 1));
-    }
-
-    #[test]
-    fn a_manifest_that_is_not_the_workloads_is_told() {
-        let of = |config: &str, manifest| {
-            let (workload, _) = left(&[("config.yaml", config.as_bytes())]);
-            let none = TokenCounts::default();
-            let said =
-                Said { model: None, tokens: &none, written: &none, manifest: Some(manifest) };
-            contradictions(&workload, &said).iter().map(Finding::to_string).collect::<String>()
-        };
-        assert_eq!(of("inputs: {manifest: /a/m.yaml}", "/a/m.yaml"), "");
-        assert_eq!(of("dataset: {subset_filelist: lists/m.txt}", "lists/m.txt"), "");
-        let other = of("inputs: {manifest: /a/m.yaml}", "/b/m.yaml");
-        assert!(
-            other.contains("/b/m.yaml") && other.contains("inputs.manifest=/a/m.yaml"),
-            "{other}"
-        );
-        assert!(of("inputs: {manifest: null}", "/b/m.yaml").contains("was not read"));
     }
 }

@@ -6,6 +6,7 @@
 
 mod contradictions;
 mod lookup;
+mod manifest;
 mod overrides;
 mod sources;
 mod workload;

@@ -9,9 +9,9 @@ use super::workload::{FOLDER, Workload};
 use stage2_hydra::{Action, Override, Value, hydra_key};
 use stage2_model::{Finding, Severity};
 
-/// More overrides than this are not looked at.
+/// More overrides than this are not checked.
 const MAX_WORDS: usize = 500;
-/// Findings of one kind.
+/// Once there are this many findings, the overrides behind are not checked.
 const MAX_TOLD: usize = 8;
 
 /// What is wrong with the overrides at the end of `argv`, the command of the collect pass. `appended`
@@ -22,10 +22,12 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
     let keys: BTreeSet<&str> = given.iter().filter_map(|word| hydra_key(word)).collect();
     let leaves = tree.leaves();
     let mut findings = Vec::new();
-    for word in given.into_iter().take(MAX_WORDS) {
-        if findings.len() == MAX_TOLD {
+    let mut checked = 0;
+    for word in given.iter().copied().take(MAX_WORDS) {
+        if findings.len() >= MAX_TOLD {
             break;
         }
+        checked += 1;
         let reached = |words: &Vec<String>| words.iter().any(|known| known == word);
         if !workload.overrides.as_ref().is_none_or(reached) {
             findings.push(Finding::new(
@@ -47,7 +49,22 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
             findings.extend(made_up(&o, workload, &keys, &leaves));
         }
     }
+    findings.extend(not_checked(given.len() - checked));
     findings
+}
+
+fn not_checked(count: usize) -> Option<Finding> {
+    (count > 0).then(|| {
+        let overrides = if count == 1 { "override was" } else { "overrides were" };
+        Finding::new(
+            Severity::Note,
+            format!("{count} more {overrides} not checked"),
+            format!(
+                "a report checks at most {MAX_WORDS} overrides, and stops after {MAX_TOLD} findings"
+            ),
+            "correct the overrides that are named, and run again",
+        )
+    })
 }
 
 /// The words at the end of a command that a Hydra app reads as overrides, but for Hydra's own.
@@ -55,8 +72,9 @@ fn given(argv: &[String]) -> Vec<&String> {
     let is_override = |word: &&String| hydra_key(word).is_some();
     let mut words: Vec<&String> = argv.iter().skip(1).rev().take_while(is_override).collect();
     words.reverse();
-    let own = |word: &&String| hydra_key(word).is_some_and(|key| !key.starts_with("hydra."));
-    words.into_iter().filter(own).collect()
+    let is_hydras = |key: &str| key.starts_with("hydra.") || key.starts_with("hydra/");
+    let is_apps = |word: &&String| hydra_key(word).is_some_and(|key| !is_hydras(key));
+    words.into_iter().filter(is_apps).collect()
 }
 
 /// Whether an override chooses a preset of the workload's.
@@ -120,7 +138,10 @@ fn made_up(
     let near = leaves.iter().find(like);
     Some(Finding::new(
         Severity::Warning,
-        format!("the override {} made a key that the workload's own configuration lacks", o.word),
+        format!(
+            "the override {} created a key that is not in the workload's configuration",
+            o.word
+        ),
         format!(
             "nothing else stands below {part} in {FOLDER}/config.yaml: unless the workload's code \
              asks for {}, it did not read it",
@@ -241,7 +262,7 @@ mod tests {
         let word = "+torch_profiler.enabled=false";
         let findings = told(&[word], CONFIG, &[]);
         assert_eq!(findings.len(), 1, "{findings:?}");
-        assert!(findings[0].contains("made a key"), "{findings:?}");
+        assert!(findings[0].contains("created a key"), "{findings:?}");
         assert!(findings[0].contains("pipeline.torch_profiler.enable"), "{findings:?}");
         assert_eq!(told(&[word], CONFIG, &[word]), [""; 0], "a preset of ours added it");
         // Both ways with ++, and a file of the workload's that names the key: then it is its own.
@@ -267,6 +288,23 @@ mod tests {
     }
 
     #[test]
+    fn overrides_beyond_the_limits_are_counted() {
+        let wrong: Vec<String> = (0..MAX_TOLD + 3).map(|n| format!("no.such{n}=1")).collect();
+        let wrong: Vec<&str> = wrong.iter().map(String::as_str).collect();
+        assert_eq!(told(&wrong[..MAX_TOLD], CONFIG, &[]).len(), MAX_TOLD, "all were checked");
+        let findings = told(&wrong, CONFIG, &[]);
+        assert_eq!(findings.len(), MAX_TOLD + 1, "{findings:?}");
+        assert!(
+            findings[MAX_TOLD].starts_with("3 more overrides were not checked"),
+            "{findings:?}"
+        );
+        let fine = vec!["run.repeats=3"; MAX_WORDS + 1];
+        let findings = told(&fine, CONFIG, &[]);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with("1 more override was not checked"), "{findings:?}");
+    }
+
+    #[test]
     fn words_that_never_reach_hydra_are_told() {
         let files: [(&str, &[u8]); 2] =
             [("config.yaml", b"a: 1\n"), ("overrides.yaml", b"- a=1\n")];
@@ -276,6 +314,7 @@ mod tests {
             overrides(&workload, &words, &[])
         };
         assert_eq!(of(&["env", "A=b", "python", "app.py", "a=1"]), []);
+        assert_eq!(of(&["app.py", "hydra/job_logging=disabled", "hydra.verbose=true", "a=1"]), []);
         let findings = of(&["sh", "-c", "python app.py a=1", "b=2"]);
         assert!(findings[0].what.contains("b=2 did not reach"), "{findings:?}");
         assert_eq!(overrides(&Workload::default(), &["x".into(), "b=2".into()], &[]), []);

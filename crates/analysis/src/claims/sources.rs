@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::files;
@@ -13,12 +14,14 @@ use crate::files;
 const MAX_DEPTH: usize = 5;
 /// Files that are read; an app with more of them is not judged.
 const MAX_FILES: usize = 300;
+/// Entries of folders that are looked at, whatever they are; an app with more is not judged.
+const MAX_ENTRIES: usize = 10_000;
 /// Larger files are no configuration.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The keys of an app's own files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OwnKeys {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OwnKeys {
     /// Names that may stand at the top of what is composed: top keys, groups, and packages.
     pub(crate) top: BTreeSet<String>,
     /// Names of keys, at any depth.
@@ -27,11 +30,14 @@ pub(crate) struct OwnKeys {
 
 /// The keys in the YAML files of the app whose `hydra.yaml` says `hydra`.
 /// Nothing where the files cannot all be read: then a key may stand in any of them.
-pub(crate) fn keys(hydra: &Value) -> Option<OwnKeys> {
+pub(super) fn keys(hydra: &Value) -> Option<OwnKeys> {
+    keys_within(hydra, MAX_ENTRIES)
+}
+
+fn keys_within(hydra: &Value, max_entries: usize) -> Option<OwnKeys> {
     let runtime = hydra.pointer("/hydra/runtime")?;
     let cwd = Path::new(runtime.get("cwd")?.as_str()?);
-    let mut found = OwnKeys::default();
-    let mut read = 0;
+    let mut walk = Walk { max_entries, ..Walk::default() };
     let mut folders = 0;
     for source in runtime.get("config_sources")?.as_array()? {
         let text = |key| source.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -43,37 +49,63 @@ pub(crate) fn keys(hydra: &Value) -> Option<OwnKeys> {
             _ => return None,
         };
         folders += 1;
-        walk(&folder, 0, &mut read, &mut found)?;
+        walk.folder(&folder, 0)?;
     }
-    (folders > 0 && read > 0).then_some(found)
+    (folders > 0 && walk.files > 0).then_some(walk.found)
 }
 
-fn walk(folder: &Path, depth: usize, read: &mut usize, found: &mut OwnKeys) -> Option<()> {
-    for entry in folder.read_dir().ok()? {
-        let path = entry.ok()?.path();
-        let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-        if path.is_dir() {
-            if depth == MAX_DEPTH {
+/// A way through folders, with what was found on it.
+#[derive(Default)]
+struct Walk {
+    found: OwnKeys,
+    files: usize,
+    entries: usize,
+    max_entries: usize,
+}
+
+impl Walk {
+    /// Reads a folder and those in it. Nothing where a part of it is not read.
+    fn folder(&mut self, folder: &Path, depth: usize) -> Option<()> {
+        for entry in folder.read_dir().ok()? {
+            let entry = entry.ok()?;
+            self.entries += 1;
+            if self.entries > self.max_entries {
                 return None;
             }
-            let group = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            found.top.extend(group);
-            walk(&path, depth + 1, read, found)?;
-        } else if is_yaml {
-            *read += 1;
-            if *read > MAX_FILES {
+            let (path, kind) = (entry.path(), entry.file_type().ok()?);
+            let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+            if kind.is_dir() {
+                if depth == MAX_DEPTH {
+                    return None;
+                }
+                let group = path.file_name().map(|name| name.to_string_lossy().into_owned());
+                self.found.top.extend(group);
+                self.folder(&path, depth + 1)?;
+            } else if kind.is_symlink() && path.is_dir() {
+                // It may lead anywhere: it is not followed, and so the keys are not known.
                 return None;
+            } else if is_yaml {
+                self.files += 1;
+                if self.files > MAX_FILES {
+                    return None;
+                }
+                self.found.add(&files::read_text(&path, MAX_FILE_BYTES).ok()?);
             }
-            let text = files::read_text(&path, MAX_FILE_BYTES).ok()?;
-            found.all.extend(names(&text).map(str::to_owned));
-            let starts = text.lines().map(|line| line.trim_start_matches(['{', '"', '\'']));
-            // `group@package: preset`, and `# @package a.b` on the first line.
-            let packages = text.split('@').skip(1);
-            let packages = packages.map(|rest| rest.strip_prefix("package ").unwrap_or(rest));
-            found.top.extend(starts.chain(packages).map(leading).filter(|n| !n.is_empty()));
         }
+        Some(())
     }
-    Some(())
+}
+
+impl OwnKeys {
+    /// Adds the keys of a YAML file.
+    fn add(&mut self, text: &str) {
+        self.all.extend(names(text).map(str::to_owned));
+        let starts = text.lines().map(|line| line.trim_start_matches(['{', '"', '\'']));
+        // `group@package: preset`, and `# @package a.b` on the first line.
+        let packages = text.split('@').skip(1);
+        let packages = packages.map(|rest| rest.strip_prefix("package ").unwrap_or(rest));
+        self.top.extend(starts.chain(packages).map(leading).filter(|name| !name.is_empty()));
+    }
 }
 
 /// The name that a text starts with; empty where it starts with anything else.
@@ -146,5 +178,11 @@ mod tests {
         std::fs::remove_file(conf.join("b.yaml")).expect("removed");
         std::os::unix::fs::symlink(&conf, conf.join("circle")).expect("link");
         assert_eq!(of(), None, "a folder without end");
+        std::fs::remove_file(conf.join("circle")).expect("removed");
+        std::fs::create_dir(conf.join("empty")).expect("folder");
+        let within =
+            |most| keys_within(&hydra(dir.path(), "file", &conf.display().to_string()), most);
+        assert_eq!(within(2).map(|found| found.all.len()), Some(1));
+        assert_eq!(within(1), None, "folders count as well");
     }
 }

@@ -11,12 +11,20 @@ use stage2_text::visible;
 use super::lookup::{Tree, shown};
 use super::sources::{self, OwnKeys};
 use crate::files;
+use crate::files::write_whole;
+use crate::layout::INPUTS_YAML;
 use crate::llm::hugging_face::{self, HuggingFace};
 
 /// Where Hydra leaves what it composed, in the run's folder.
 pub const FOLDER: &str = "stage1/.hydra";
+/// Keys of the files that the workload composed its configuration from, in the run's folder.
+const OWN_KEYS: &str = "workload_keys.json";
+/// The `config.json` of the workload's model, in the run's folder.
+const MODEL_CONFIG: &str = "model_config.json";
 /// Larger files are no configuration.
 const LIMIT_BYTES: u64 = 4 << 20;
+/// Larger copies are none of ours.
+const MAX_COPY_BYTES: u64 = 16 << 20;
 
 /// Keys that name the model, the most telling first.
 const MODEL: [&str; 8] = [
@@ -32,7 +40,7 @@ const MODEL: [&str; 8] = [
 const DTYPE: [&str; 3] = ["model.dtype", "infer.dtype", "dtype"];
 const PROMPT_TOKENS: [&str; 2] = ["infer.prompt_tokens", "prompt_tokens"];
 /// The most steps that a sequence takes; it may end earlier.
-pub(crate) const NEW_TOKENS: [&str; 3] =
+pub(super) const NEW_TOKENS: [&str; 3] =
     ["infer.max_new_tokens", "generation.max_new_tokens", "max_new_tokens"];
 const BATCH_SIZE: [&str; 2] = ["infer.batch_size", "batch_size"];
 const MANIFEST: [&str; 2] = ["inputs.manifest", "dataset.subset_filelist"];
@@ -42,18 +50,29 @@ const DEVICE: [&str; 1] = ["device"];
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
     /// What was composed; none: there is no such file, or it cannot be used.
-    pub(crate) tree: Option<Tree>,
+    pub tree: Option<Tree>,
     /// The overrides that Hydra was given.
-    pub(crate) overrides: Option<Vec<String>>,
+    pub overrides: Option<Vec<String>>,
     /// Groups of which a preset was chosen.
-    pub(crate) groups: Vec<String>,
+    pub groups: Vec<String>,
     /// Keys in the files that it was composed from; none: they are not known.
-    pub(crate) own_keys: Option<OwnKeys>,
+    pub(super) own_keys: Option<OwnKeys>,
+    /// What the copy of its model's `config.json` says.
+    model_config: Option<HuggingFace>,
+    /// `workload.manifest_key` of this program: the key that names its list of inputs.
+    manifest_key: Option<String>,
+    /// Where this program was started; none: the bundle does not say.
+    pub(super) started_in: Option<PathBuf>,
 }
 
 impl Workload {
-    /// Reads what the workload of the bundle in `run_dir` left.
-    pub fn read(run_dir: &Path, findings: &mut Vec<Finding>) -> Workload {
+    /// Reads what the workload of the bundle in `run_dir` left. `manifest_key` is the setting of that
+    /// name.
+    pub fn read(
+        run_dir: &Path,
+        manifest_key: Option<&str>,
+        findings: &mut Vec<Finding>,
+    ) -> Workload {
         let folder = run_dir.join(FOLDER);
         let mut read = |name: &str| {
             read_yaml(&folder.join(name)).unwrap_or_else(|problem| {
@@ -80,9 +99,40 @@ impl Workload {
         Workload {
             tree: values.filter(Value::is_object).map(|values| Tree { values, cwd }),
             overrides: overrides.and_then(words),
-            own_keys: sources::keys(&hydra),
+            own_keys: copy(run_dir, OWN_KEYS).and_then(|text| serde_json::from_str(&text).ok()),
             groups: choices.into_iter().flat_map(Map::keys).cloned().collect(),
+            model_config: copy(run_dir, MODEL_CONFIG)
+                .and_then(|text| hugging_face::from_json(&text).ok()),
+            manifest_key: manifest_key.map(str::to_owned),
+            started_in: started_in(run_dir),
         }
+    }
+
+    /// Copies what the configuration refers to outside of the bundle into it, right after the run: a
+    /// report may be made on another machine, or of somebody else's bundle, and then opens none of the
+    /// files that the bundle names.
+    pub fn keep(run_dir: &Path) -> Vec<Finding> {
+        // What is wrong with the files is told by the reports.
+        let workload = Workload::read(run_dir, None, &mut Vec::new());
+        let hydra = read_yaml(&run_dir.join(FOLDER).join("hydra.yaml")).ok().flatten();
+        let keys = hydra.as_ref().and_then(sources::keys);
+        let keys = keys.and_then(|keys| serde_json::to_string_pretty(&keys).ok());
+        let model = workload.model_folder().and_then(|(_, folder)| {
+            // Only what is one: the path could lead to any file.
+            Some(hugging_face::read_with_text(&folder).ok()?.1)
+        });
+        let texts = [(OWN_KEYS, keys), (MODEL_CONFIG, model)].into_iter();
+        let texts = texts.filter_map(|(name, text)| Some((name, text?)));
+        let failed = texts.filter_map(|(name, text)| {
+            let error = write_whole(&run_dir.join(name), &text).err()?;
+            Some(Finding::new(
+                Severity::Warning,
+                format!("{name} is missing"),
+                format!("{error:#}"),
+                "make room, and run again: reports know less of the workload without it",
+            ))
+        });
+        failed.collect()
     }
 
     /// Whether it left a configuration.
@@ -91,13 +141,13 @@ impl Workload {
     }
 
     /// The first of `keys` that has a plain value, and the value.
-    pub(crate) fn first(&self, keys: &[&'static str]) -> Option<(&'static str, String)> {
+    pub(super) fn first<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, String)> {
         let tree = self.tree.as_ref()?;
         keys.iter().find_map(|key| Some((*key, tree.scalar(key)?)))
     }
 
     /// Every name that it gives its model, with the key.
-    pub(crate) fn models(&self) -> Vec<(&'static str, String)> {
+    pub fn models(&self) -> Vec<(&'static str, String)> {
         MODEL.iter().filter_map(|key| self.first(&[*key])).collect()
     }
 
@@ -107,7 +157,7 @@ impl Workload {
     }
 
     /// The key of the type that it computes in and the type's name, where it has one.
-    pub(crate) fn dtype_name(&self) -> Option<(&'static str, String)> {
+    pub fn dtype_name(&self) -> Option<(&'static str, String)> {
         self.first(&DTYPE)
     }
 
@@ -116,11 +166,28 @@ impl Workload {
         Dtype::parse(&self.dtype_name()?.1)
     }
 
+    /// The keys that may name its list of inputs, the most telling first.
+    pub(super) fn manifest_keys(&self) -> Vec<&str> {
+        let named = self.manifest_key.as_deref().filter(|named| !MANIFEST.contains(named));
+        named.into_iter().chain(MANIFEST).collect()
+    }
+
     /// The list of inputs that it reads, and the key that names it; relative to where it ran.
-    pub fn manifest(&self) -> Option<(&'static str, PathBuf)> {
-        let (key, path) = self.first(&MANIFEST)?;
-        let cwd = self.tree.as_ref().and_then(|tree| tree.cwd.as_deref()).unwrap_or_default();
-        Some((key, Path::new(cwd).join(path)))
+    pub fn manifest(&self) -> Option<(&str, PathBuf)> {
+        let (key, path) = self.first(&self.manifest_keys())?;
+        Some((key, self.cwd().join(path)))
+    }
+
+    /// Where it ran; empty: that is not known.
+    pub(super) fn cwd(&self) -> &Path {
+        Path::new(self.tree.as_ref().and_then(|tree| tree.cwd.as_deref()).unwrap_or_default())
+    }
+
+    /// `model.path`: its value, and the folder.
+    fn model_folder(&self) -> Option<(String, PathBuf)> {
+        let folder = self.tree.as_ref()?.scalar("model.path")?;
+        let path = self.cwd().join(&folder);
+        Some((folder, path))
     }
 
     /// Tokens of one generation. Decode steps are those that it may take at most.
@@ -135,15 +202,20 @@ impl Workload {
         }
     }
 
-    /// The sizes of its model: from `model.architecture` and `model.config`, which are those of a
-    /// Hugging Face configuration, or from the folder `model.path`; and where they stand.
+    /// The sizes of its model, and where they stand: those of the folder `model.path`, else those of
+    /// `model.architecture` and `model.config`, which are those of a Hugging Face configuration.
     pub fn shape(&self) -> Option<(HuggingFace, String)> {
+        self.shape_of_folder().or_else(|| self.shape_of_config())
+    }
+
+    fn shape_of_folder(&self) -> Option<(HuggingFace, String)> {
+        let (folder, _) = self.model_folder()?;
+        let read = self.model_config.clone()?;
+        Some((read, format!("model.path={}", shown(&Value::String(folder)))))
+    }
+
+    fn shape_of_config(&self) -> Option<(HuggingFace, String)> {
         let tree = self.tree.as_ref()?;
-        if let Some(folder) = tree.scalar("model.path") {
-            let cwd = tree.cwd.as_deref().unwrap_or_default();
-            let read = hugging_face::read(&Path::new(cwd).join(&folder)).ok()?;
-            return Some((read, format!("model.path={}", shown(&Value::String(folder)))));
-        }
         let mut config = tree.raw("model.config")?.as_object()?.clone();
         if let Some(kind) = tree.scalar("model.architecture") {
             config.entry("model_type").or_insert(Value::String(kind));
@@ -154,11 +226,23 @@ impl Workload {
 
     /// What it says of the run: keys and their values.
     pub fn facts(&self) -> BTreeMap<String, String> {
-        let keys: [&[&'static str]; 7] =
-            [&MODEL, &DTYPE, &DEVICE, &BATCH_SIZE, &PROMPT_TOKENS, &NEW_TOKENS, &MANIFEST];
+        let manifest = self.manifest_keys();
+        let keys: [&[&str]; 7] =
+            [&MODEL, &DTYPE, &DEVICE, &BATCH_SIZE, &PROMPT_TOKENS, &NEW_TOKENS, &manifest];
         let found = keys.iter().filter_map(|keys| self.first(keys));
         found.map(|(key, value)| (key.to_owned(), shown(&Value::String(value)))).collect()
     }
+}
+
+/// The text of a copy that [`Workload::keep`] made.
+fn copy(run_dir: &Path, name: &str) -> Option<String> {
+    files::read_text(&run_dir.join(name), MAX_COPY_BYTES).ok()
+}
+
+/// Where this program was started, as the bundle says.
+fn started_in(run_dir: &Path) -> Option<PathBuf> {
+    let inputs = read_yaml(&run_dir.join(INPUTS_YAML)).ok()??;
+    inputs.get("cwd")?.as_str().filter(|cwd| !cwd.is_empty()).map(PathBuf::from)
 }
 
 /// A YAML file; none where there is no such file.
@@ -176,7 +260,7 @@ fn read_yaml(path: &Path) -> Result<Option<Value>, String> {
 }
 
 #[cfg(test)]
-pub(crate) use tests::left;
+pub use tests::left;
 
 #[cfg(test)]
 mod tests {
@@ -191,7 +275,7 @@ mod tests {
             std::fs::write(folder.join(name), bytes).expect("file");
         }
         let mut findings = Vec::new();
-        (Workload::read(dir.path(), &mut findings), findings)
+        (Workload::read(dir.path(), None, &mut findings), findings)
     }
 
     #[test]
@@ -221,6 +305,54 @@ mod tests {
         let (read, from) = workload.shape().expect("sizes");
         assert_eq!((read.shape.hidden_size, from.as_str()), (64, "model.config"));
         assert_eq!(read.name.as_deref(), Some("llama"));
+    }
+
+    #[test]
+    fn reports_read_the_copies_of_what_lies_outside_of_the_bundle() {
+        let host = tempfile::tempdir().expect("folder");
+        let run = host.path().join("run");
+        for folder in ["run/stage1/.hydra", "conf", "m"] {
+            std::fs::create_dir_all(host.path().join(folder)).expect("folders");
+        }
+        let sizes = |hidden: u64| {
+            format!(
+                "{{\"model_type\": \"llama\", \"vocab_size\": 512, \"hidden_size\": {hidden}, \
+                 \"intermediate_size\": 192, \"num_hidden_layers\": 2, \
+                 \"num_attention_heads\": 4}}"
+            )
+        };
+        let write = |name: &str, text: &str| {
+            std::fs::write(host.path().join(name), text).expect("file");
+        };
+        let cwd = host.path().display();
+        write("conf/config.yaml", "data: {list: x}\n");
+        write("m/config.json", &sizes(64));
+        write(
+            "run/stage1/.hydra/config.yaml",
+            &format!("model: {{path: ./m, config: {}}}\n", sizes(32)),
+        );
+        let sources = "config_sources: [{path: conf, schema: pkg, provider: main}]";
+        write(
+            "run/stage1/.hydra/hydra.yaml",
+            &format!("hydra: {{runtime: {{cwd: '{cwd}', {sources}}}}}\n"),
+        );
+        let read = || {
+            let workload = Workload::read(&run, None, &mut Vec::new());
+            let hidden = workload.shape().map(|(read, from)| (read.shape.hidden_size, from));
+            (workload.own_keys.is_some(), hidden)
+        };
+        let of_config = Some((32, "model.config".to_owned()));
+        assert_eq!(read(), (false, of_config.clone()), "a report reads nothing of the machine");
+        assert_eq!(Workload::keep(&run), []);
+        std::fs::remove_dir_all(host.path().join("conf")).expect("removed");
+        std::fs::remove_dir_all(host.path().join("m")).expect("removed");
+        assert_eq!(read(), (true, Some((64, "model.path=./m".to_owned()))), "from the copies");
+        // What is no model is not copied, and hides no sizes.
+        std::fs::remove_file(run.join(MODEL_CONFIG)).expect("removed");
+        write("m", "{\"secret\": 1}");
+        assert_eq!(Workload::keep(&run), []);
+        assert!(!run.join(MODEL_CONFIG).exists());
+        assert_eq!(read().1, of_config);
     }
 
     #[test]

@@ -6,11 +6,21 @@ use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{InferredStepRow, Origin, PathKind, Report, StageRow};
 
 /// Why nothing should be advised from the times of a stage; nothing where they can be relied on.
-pub(crate) fn doubt(report: &Report, row: &StageRow) -> Option<String> {
-    let reasons =
-        [few_instances(report, row), mostly_no_steps(report, row), under_a_profiler(report)];
+pub(super) fn doubt(report: &Report, row: &StageRow) -> Option<String> {
+    let reasons = [
+        outside_ranges(row),
+        few_instances(report, row),
+        mostly_no_steps(report, row),
+        under_a_profiler(report),
+    ];
     let reasons: Vec<&str> = reasons.into_iter().flatten().collect();
     (!reasons.is_empty()).then(|| format!("{}: no ground for advice", reasons.join(", ")))
+}
+
+/// Nobody marked what that work is for, and most programs do theirs at the start.
+fn outside_ranges(row: &StageRow) -> Option<&'static str> {
+    (row.kind == PathKind::OutsideRanges)
+        .then_some("launched outside of every range, start-up included")
 }
 
 /// Times of a first instance hold what happens once (compilation, allocation, caches).
@@ -123,7 +133,11 @@ mod tests {
         assert_eq!(ours(|_| ()), "");
         assert_eq!(ours(|row| row.instances = Some(3)), "");
         assert_eq!(ours(|row| row.instances = None), "");
-        assert_eq!(ours(|row| row.kind = PathKind::OutsideRanges), "");
+        let said = ours(|row| row.kind = PathKind::OutsideRanges);
+        assert_eq!(
+            said,
+            "launched outside of every range, start-up included: no ground for advice"
+        );
         assert_eq!(ours(|row| row.recorded_instances = Some(4)), "");
         let said = ours(|row| row.instances = Some(1));
         assert_eq!(said, "one instance, a cold one: no ground for advice");

@@ -223,4 +223,19 @@ mod tests {
         let stages: Vec<&str> = facts.stages.iter().map(|stage| stage.stage.as_str()).collect();
         assert_eq!(stages, ["decode", "(not known)"]);
     }
+
+    #[test]
+    fn what_runs_outside_of_ranges_is_no_ground_for_advice() {
+        let row = |kind| StageRow { kind, instances: Some(9), ..StageRow::default() };
+        let report = Report {
+            source: Origin::Collector.label().to_owned(),
+            stages: [PathKind::Range, PathKind::OutsideRanges].map(row).to_vec(),
+            ..Report::default()
+        };
+        let (none, tokens) = (Err(Absent::NoModel), TokenCounts::default());
+        let used = model_use(&report, &Value::Null, none, tokens, &mut Vec::new());
+        let doubts: Vec<_> = facts(&report, &used).stages.into_iter().map(|s| s.doubt).collect();
+        let [None, Some(doubt)] = &doubts[..] else { panic!("{doubts:?}") };
+        assert!(doubt.contains("start-up included"), "{doubt}");
+    }
 }

@@ -16,6 +16,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::claims::Workload;
+use crate::join;
 use crate::operators::stage1::{self, Stage1Aggregates};
 use crate::operators::{OperatorSettings, Stage1Settings, operators};
 use crate::roofline::takeaways::takeaways;
@@ -54,6 +55,7 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
     let stage1: Stage1Settings = section(config, "stage1", &mut findings);
     let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
     let mut earlier_tokens = None;
+    join::steps::explain(report, &settings);
     apart::mark(report, &settings);
     findings.extend(unmarked::stages(report, &settings));
     report.insight.operators = Some(match &stage1.run_dir {
@@ -77,7 +79,7 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
     });
     let earlier = earlier_tokens.as_ref().map(|(folder, tokens)| (*folder, tokens));
     let tokens = workload::tokens(context, earlier, &mut findings);
-    let model = workload::model(context, !report.devices.is_empty(), &mut findings);
+    let model = workload::model(context, &tokens, !report.devices.is_empty(), &mut findings);
     let used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
     findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
     findings.extend(used.numbers.findings.iter().cloned());

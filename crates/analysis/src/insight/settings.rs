@@ -35,7 +35,7 @@ pub(crate) fn part<T: DeserializeOwned>(config: &Value, key: &str) -> Result<Opt
 }
 
 /// A part of the configuration, or its default, with a finding.
-pub fn section<T: DeserializeOwned + Default>(
+pub(crate) fn section<T: DeserializeOwned + Default>(
     config: &Value,
     key: &str,
     findings: &mut Vec<Finding>,

@@ -6,9 +6,11 @@ use stage2_model::{Finding, PathKind, Report, Severity};
 /// What `--annotate prefill-decode` opens, in the default domain.
 const STAGES: [&str; 2] = ["prefill", "decode"];
 
-/// What to tell where prefill-decode was on, and there is no range of it.
-pub(crate) fn stages(report: &mut Report, settings: &OperatorSettings) -> Option<Finding> {
-    if !settings.annotate.contains(&Annotation::PrefillDecode) {
+/// What to tell where prefill-decode was on, and there is no range of it. Where no process was recorded,
+/// nobody knows what ran in it.
+pub(super) fn stages(report: &Report, settings: &OperatorSettings) -> Option<Finding> {
+    let asked = settings.annotate.contains(&Annotation::PrefillDecode);
+    if !asked || report.coverage.processes.is_empty() {
         return None;
     }
     let marked = report.paths.iter().any(|row| {
@@ -17,13 +19,6 @@ pub(crate) fn stages(report: &mut Report, settings: &OperatorSettings) -> Option
     });
     if marked {
         return None;
-    }
-    // It was on: to say that it should be is no help.
-    for finding in &mut report.findings {
-        if finding.remedy.contains("--annotate prefill-decode") {
-            finding.remedy =
-                "open NVTX ranges such as prefill and decode in the program".to_owned();
-        }
     }
     Some(Finding::new(
         Severity::Warning,

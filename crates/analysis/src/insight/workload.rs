@@ -16,7 +16,11 @@ use crate::llm::preset::{Model, ModelPreset};
 pub(crate) struct Tokens {
     /// Those of the configuration, else those that the workload wrote down, else those that it was
     /// configured with, else those of the Stage 1 run that the configuration names.
-    pub(crate) all: TokenCounts,
+    pub(super) all: TokenCounts,
+    /// Those of the configuration alone.
+    said: TokenCounts,
+    /// Those that the workload wrote down.
+    written: TokenCounts,
     /// What to say where decode steps are those that a sequence takes at most.
     pub(crate) at_most: Option<Finding>,
 }
@@ -28,14 +32,15 @@ pub(crate) fn tokens(
     findings: &mut Vec<Finding>,
 ) -> Tokens {
     let said: TokenCounts = section(context.config, "model.tokens", findings);
-    let known = said.or(&written_tokens(context.run_dir, findings));
+    let written = written_tokens(context.run_dir, findings);
+    let known = said.or(&written);
     let mut all = known.or(&context.workload.tokens());
     let at_most = all.decode_steps.filter(|_| known.decode_steps.is_none()).map(|steps| {
         Finding::new(
             Severity::Note,
-            format!("{steps} decode steps of each generation are those that it may take at most"),
+            format!("{steps} decode steps per generation is an upper limit, not a count"),
             format!(
-                "they are infer.max_new_tokens of {FOLDER}/config.yaml: where sequences ended \
+                "it is infer.max_new_tokens of {FOLDER}/config.yaml: where sequences ended \
                  earlier, MFU and MBU are too high"
             ),
             "set model.tokens.decode_steps and write the reports again",
@@ -46,7 +51,7 @@ pub(crate) fn tokens(
         findings.extend(borrowed(&all, &with, folder));
         all = with;
     }
-    Tokens { all, at_most }
+    Tokens { all, said, written, at_most }
 }
 
 /// Says which counts of `with` are those of the Stage 1 run in `folder`: nothing shows that this run
@@ -84,21 +89,19 @@ fn borrowed(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Find
 /// findings.
 pub(crate) fn model(
     context: &Context<'_>,
+    tokens: &Tokens,
     has_gpu: bool,
     findings: &mut Vec<Finding>,
 ) -> Result<Model, Absent> {
-    let Context { run_dir, config, workload, argv } = *context;
+    let Context { config, workload, argv, .. } = *context;
     let preset = part::<ModelPreset>(config, "model.llm");
     let chosen = preset.and_then(|preset| {
         let preset = preset.unwrap_or_default();
         preset.model().map_err(|e| e.to_string()).map(|model| (preset, model))
     });
-    // What is wrong with either file is said where it is read for the numbers.
-    let tokens: TokenCounts = section(config, "model.tokens", &mut Vec::new());
-    let written = written_tokens(run_dir, &mut Vec::new());
     let model = chosen.as_ref().ok().and_then(|(_, model)| model.as_ref());
     let manifest = config.pointer("/inputs/manifest").and_then(Value::as_str);
-    let said = Said { model, tokens: &tokens, written: &written, manifest };
+    let said = Said { model, tokens: &tokens.said, written: &tokens.written, manifest };
     findings.extend(claims::contradictions(workload, &said));
     let appended = config.pointer("/workload/append").and_then(Value::as_array);
     let words = appended.into_iter().flatten().filter_map(Value::as_str);

@@ -5,10 +5,9 @@
 
 use crate::load::Capture;
 use crate::load::ProcessCapture;
-use stage2_model::COULD_NOT_ASK;
 use stage2_model::{
-    Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, PassInfo, Report, Severity,
-    Status,
+    COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, PassInfo, Report,
+    Severity, Status,
 };
 use stage2_text::numbers::count;
 use stage2_text::visible;

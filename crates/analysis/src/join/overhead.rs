@@ -1,5 +1,6 @@
 //! The costs of the passes -> findings on stages that a profiler slowed down, with lighter settings.
 
+use serde_json::Value;
 use stage2_model::{Finding, Origin, Report, Severity, StageCost};
 use stage2_text::numbers::{count, ms3, ratio3};
 
@@ -25,14 +26,57 @@ struct Slow<'r> {
     lost_ns: f64,
 }
 
-/// Adds the findings; to be called once it is known which ranges are no stages of the model.
-pub(crate) fn explain(report: &mut Report) {
+/// Settings that make a pass cost less, and that the run already has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InForce {
+    /// The collector records a sample of the instances.
+    sampled: bool,
+    /// It records some ranges only.
+    selected: bool,
+    /// It records replays of CUDA graphs as a whole.
+    whole_graphs: bool,
+    /// The capture of nsys is a part of the run.
+    pub(crate) nsys_gated: bool,
+    /// It has replays of CUDA graphs as a whole.
+    nsys_whole_graphs: bool,
+}
+
+impl InForce {
+    /// As the composed configuration has them.
+    pub fn of(config: &Value) -> Self {
+        let text = |key: &str| config.pointer(key).and_then(Value::as_str);
+        let collector = |key: &str| config.pointer("/profiling/collector")?.get(key);
+        let word = |key: &str| collector(key).and_then(Value::as_str);
+        Self {
+            sampled: word("sample").is_some_and(|sample| sample != "1/1"),
+            selected: collector("ranges").and_then(Value::as_array).is_some_and(|r| !r.is_empty()),
+            whole_graphs: word("graph") == Some("graph"),
+            nsys_gated: text("/pipeline/nsys/capture_range").is_some_and(|range| range != "none"),
+            nsys_whole_graphs: text("/pipeline/nsys/cuda_graph_trace")
+                .is_some_and(|trace| trace.starts_with("graph")),
+        }
+    }
+
+    /// With what the trace files say: variables of the environment come before the configuration.
+    fn seen_in(self, report: &Report) -> Self {
+        Self {
+            sampled: self.sampled || report.is_sampled(),
+            selected: self.selected || report.coverage.ranges().is_some(),
+            ..self
+        }
+    }
+}
+
+/// Adds the findings; to be called once it is known which ranges are no stages of the model. `config`
+/// is the composed configuration.
+pub(crate) fn explain(report: &mut Report, config: &Value) {
+    let in_force = InForce::of(config).seen_in(report);
     let found: Vec<Finding> =
-        [COLLECT, NSYS].iter().filter_map(|pass| of_pass(report, pass)).collect();
+        [COLLECT, NSYS].iter().filter_map(|pass| of_pass(report, pass, in_force)).collect();
     report.findings.extend(found);
 }
 
-fn of_pass(report: &Report, pass: &str) -> Option<Finding> {
+fn of_pass(report: &Report, pass: &str, in_force: InForce) -> Option<Finding> {
     let is_stage = |name: &str| report.stages.iter().any(|s| s.stage == name && s.apart.is_none());
     let costs = || report.costs.stages.iter();
     let slow =
@@ -58,48 +102,54 @@ fn of_pass(report: &Report, pass: &str) -> Option<Finding> {
     let disturbed = match (certain, pass) {
         (false, _) => "",
         (true, NSYS) if !shown => "; only its timeline is of that slower run",
-        (true, _) => "; host and idle times hold that, kernels are timed by the GPU itself",
+        (true, _) => "; host and idle times include this overhead; kernel durations do not",
     };
     let who = if pass == COLLECT { "the collector" } else { pass };
     Some(Finding::new(
         if certain && shown { Severity::Warning } else { Severity::Note },
         format!(
-            "stages slower than {LIMIT} times their baseline under {who}: {}{more}",
+            "stages that took more than {LIMIT}x their baseline under {who}: {}{more}",
             names.join(", ")
         ),
         format!(
             "{}{disturbed}",
             slow.iter().take(NAMED).map(Slow::numbers).collect::<Vec<_>>().join("; ")
         ),
-        lighter(pass, replays_graphs(report, &worst.traced.stage), report.is_sampled()),
+        lighter(pass, replays_graphs(report, &worst.traced.stage), in_force),
     ))
 }
 
-/// Settings that cost a pass less, the lightest first.
-pub fn lighter(pass: &str, replays_graphs: bool, sampled: bool) -> String {
-    const SAMPLE: &str =
-        "profiling.collector.sample=1/16 (STAGE2_SAMPLE) records one of 16 instances of each range";
-    match (pass, replays_graphs, sampled) {
-        (NSYS, true, _) => "pipeline.nsys.cuda_graph_trace=graph records each replay as a whole; \
-                            run.mode=light leaves nsys out"
-            .to_owned(),
-        (NSYS, false, _) => {
-            "profiling/nsys=nsys.gated captures one range; run.mode=light leaves nsys \
-                             out"
-            .to_owned()
-        }
-        (_, true, _) => format!(
+/// Settings that would make a pass cost less, the lightest first; none that is in force already.
+pub fn lighter(pass: &str, replays_graphs: bool, in_force: InForce) -> String {
+    let InForce { sampled, selected, whole_graphs, nsys_gated, nsys_whole_graphs } = in_force;
+    let settings: Vec<&str> = if pass == NSYS {
+        let part = match replays_graphs {
+            true if !nsys_whole_graphs => {
+                Some("pipeline.nsys.cuda_graph_trace=graph records each replay as a whole")
+            }
+            _ if !nsys_gated => Some("profiling/nsys=nsys.gated captures one range"),
+            _ => None,
+        };
+        part.into_iter().chain(["run.mode=light leaves nsys out"]).collect()
+    } else {
+        let graphs = (replays_graphs && !whole_graphs).then_some(
             "profiling.collector.graph=graph (STAGE2_GRAPH) records each replay of a CUDA graph as a \
-             whole; {SAMPLE}"
-        ),
-        (_, false, true) => "a larger N in profiling.collector.sample=1/N (STAGE2_SAMPLE), or \
-                             profiling.collector.ranges=[NAME] for fewer ranges"
-            .to_owned(),
-        (_, false, false) => format!(
-            "{SAMPLE}; profiling.collector.ranges=[NAME] (STAGE2_RANGES) leaves CUPTI off until the \
-             first range of that name"
-        ),
-    }
+             whole",
+        );
+        let sample = match sampled {
+            false => {
+                "profiling.collector.sample=1/16 (STAGE2_SAMPLE) records one of 16 instances of each \
+                 range"
+            }
+            true => "a larger N in profiling.collector.sample=1/N (STAGE2_SAMPLE)",
+        };
+        let ranges = (!selected && graphs.is_none()).then_some(
+            "profiling.collector.ranges=[NAME] (STAGE2_RANGES) leaves CUPTI off until the first range \
+             of that name",
+        );
+        graphs.into_iter().chain([sample]).chain(ranges).collect()
+    };
+    settings.join("; ")
 }
 
 /// Whether kernels of graph replays were recorded one by one in a stage.
@@ -110,7 +160,7 @@ fn replays_graphs(report: &Report, stage: &str) -> bool {
 impl Slow<'_> {
     fn in_short(&self) -> String {
         let doubt = if self.is_certain() { "" } else { " (may be noise)" };
-        format!("{} {} times{doubt}", self.traced.stage, ratio3(self.ratio))
+        format!("{} {}x{doubt}", self.traced.stage, ratio3(self.ratio))
     }
 
     /// Whether the difference stands out of the spread of the instances.
@@ -143,6 +193,8 @@ impl Slow<'_> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use stage2_model::StageRow;
 
@@ -168,8 +220,12 @@ mod tests {
     }
 
     fn told(mut report: Report) -> Vec<Finding> {
-        explain(&mut report);
-        report.findings
+        told_with(&mut report, &Value::Null)
+    }
+
+    fn told_with(report: &mut Report, config: &Value) -> Vec<Finding> {
+        explain(report, config);
+        std::mem::take(&mut report.findings)
     }
 
     #[test]
@@ -177,7 +233,7 @@ mod tests {
         let found = told(report(COLLECT, 140, 9, 3));
         let [finding] = &found[..] else { panic!("{found:?}") };
         assert_eq!(finding.severity, Severity::Warning);
-        assert!(finding.what.ends_with("under the collector: decode 1.400 times"), "{finding}");
+        assert!(finding.what.ends_with("under the collector: decode 1.400x"), "{finding}");
         let numbers = "decode: median 0.140 ms (9 warm instances, standard deviation 0.003) against \
                        0.100 ms (9 warm instances, standard deviation 0.003)";
         assert!(finding.why.starts_with(numbers), "{finding}");
@@ -191,7 +247,7 @@ mod tests {
             let found = told(report(COLLECT, 140, warm, std_us));
             let [finding] = &found[..] else { panic!("{found:?}") };
             assert_eq!(finding.severity, Severity::Note, "{warm} {std_us}");
-            assert!(finding.what.ends_with("decode 1.400 times (may be noise)"), "{finding}");
+            assert!(finding.what.ends_with("decode 1.400x (may be noise)"), "{finding}");
         }
     }
 
@@ -216,6 +272,38 @@ mod tests {
         graphs.kernels = vec![row];
         let found = told(graphs);
         assert!(found[0].remedy.starts_with("profiling.collector.graph=graph"), "{}", found[0]);
+    }
+
+    #[test]
+    fn what_is_in_force_already_is_not_advised() {
+        let config = |collector: Value, nsys: Value| json!({"profiling": {"collector": collector}, "pipeline": {"nsys": nsys}});
+        let remedy = |pass: &str, graphs: u64, config: &Value| {
+            let mut slow = report(pass, 140, 9, 3);
+            let mut row = stage2_model::KernelRow { stage: "decode".into(), ..Default::default() };
+            row.times.graph_calls = graphs;
+            slow.kernels = vec![row];
+            told_with(&mut slow, config).remove(0).remedy
+        };
+        let plain = config(
+            json!({"sample": "1/1", "ranges": [], "graph": "node"}),
+            json!({"capture_range": "none", "cuda_graph_trace": "node"}),
+        );
+        assert_eq!(remedy(COLLECT, 0, &plain), remedy(COLLECT, 0, &Value::Null));
+        assert!(remedy(COLLECT, 0, &plain).contains("collector.ranges=[NAME]"));
+        assert!(remedy(NSYS, 0, &plain).starts_with("profiling/nsys=nsys.gated"));
+        assert!(remedy(NSYS, 5, &plain).starts_with("pipeline.nsys.cuda_graph_trace=graph"));
+        let light = config(
+            json!({"sample": "1/64", "ranges": ["decode"], "graph": "node"}),
+            json!({"capture_range": "nvtx", "cuda_graph_trace": "graph:host-only"}),
+        );
+        let larger = "a larger N in profiling.collector.sample=1/N (STAGE2_SAMPLE)";
+        assert_eq!(remedy(COLLECT, 0, &light), larger);
+        let with_graphs = remedy(COLLECT, 5, &light);
+        assert!(with_graphs.starts_with("profiling.collector.graph=graph"), "{with_graphs}");
+        assert!(with_graphs.ends_with(larger), "{with_graphs}");
+        for graphs in [0, 5] {
+            assert_eq!(remedy(NSYS, graphs, &light), "run.mode=light leaves nsys out");
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::load::Capture;
 use stage2_model::{
-    NsysRangeRow, Origin, PassCosts, PassDuration, PassInfo, PathKind, Report, RunInfo, Severity,
-    StageCost, StageRow,
+    NsysRangeRow, Origin, PassCosts, PassDuration, PassInfo, PassStatus, PathKind, Report, RunInfo,
+    Severity, StageCost, StageRow,
 };
 
 /// Names of the passes, as `run.json` has them.
@@ -13,17 +13,13 @@ pub(crate) const BASELINE: &str = "baseline";
 pub(crate) const COLLECT: &str = "collect";
 pub(crate) const NSYS: &str = "nsys";
 const NCU: &str = "ncu";
-/// `status` of a pass that ran through.
-const RAN: &str = "ok";
-/// That of one in which the workload failed.
-const FAILED: &str = "workload_failed";
 
 /// Adds the costs. `baseline` is the capture of the untraced pass, none where it left no folder;
 /// `wanted` is what the configuration says of it.
 pub(crate) fn add(report: &mut Report, baseline: Option<Capture>, wanted: Option<bool>) {
     let mut costs = PassCosts { passes: durations(&report.run.passes), ..PassCosts::default() };
     let untraced = baseline.map(|capture| super::join(capture, RunInfo::default(), Vec::new()));
-    let rows: &[StageRow] = match untraced.as_ref().filter(|_| !baseline_failed(report)) {
+    let rows: &[StageRow] = match untraced.as_ref().filter(|_| is_comparable(report)) {
         Some(untraced) => &untraced.stages,
         None => &[],
     };
@@ -46,10 +42,15 @@ pub(crate) fn add(report: &mut Report, baseline: Option<Capture>, wanted: Option
     }
 }
 
-/// Whether the workload failed in the baseline pass: its stages are of other work then.
-fn baseline_failed(report: &Report) -> bool {
+/// Whether the baseline pass ran through, as far as is on record: where its workload failed or was
+/// ended, its stages are of other work.
+fn is_comparable(report: &Report) -> bool {
     let baseline = report.run.passes.iter().find(|pass| pass.name.as_deref() == Some(BASELINE));
-    baseline.and_then(|pass| pass.status.as_deref()) == Some(FAILED)
+    baseline.is_none_or(ran_through)
+}
+
+fn ran_through(pass: &PassInfo) -> bool {
+    pass.status.as_deref().and_then(PassStatus::of_word) == Some(PassStatus::Ok)
 }
 
 fn durations(passes: &[PassInfo]) -> Vec<PassDuration> {
@@ -93,8 +94,8 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
                 pass: NSYS.to_owned(),
                 instances: range.instances,
                 host_total_ns: range.host_total_ns,
-                host_warm_instances: None,
-                host_warm_std_ns: None,
+                host_warm_instances: range.host_warm_instances,
+                host_warm_std_ns: range.host_warm_std_ns,
                 host_warm_median_ns: range.host_warm_median_ns,
                 ratio: None,
             });
@@ -133,12 +134,12 @@ fn cost(pass: &str, row: &StageRow) -> StageCost {
 /// Why there are no rows, to be read after "none, because".
 fn absence(passes: &[PassInfo], wanted: Option<bool>, recorded: bool) -> String {
     let pass = passes.iter().find(|pass| pass.name.as_deref() == Some(BASELINE));
-    let status = pass.and_then(|pass| pass.status.as_deref());
     match (pass, wanted) {
         _ if recorded => "no stage of this run was seen in the baseline pass".to_owned(),
-        (Some(pass), _) if status != Some(RAN) => {
+        (Some(pass), _) if !ran_through(pass) => {
+            let status = pass.status.as_deref().unwrap_or("no status");
             let why = pass.why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
-            format!("the baseline pass did not run through: {}{why}", status.unwrap_or("no status"))
+            format!("the baseline pass did not run through: {status}{why}")
         }
         (Some(_), _) => "the baseline pass left no range in a file that can be read".to_owned(),
         (None, Some(false)) => "run.baseline is false".to_owned(),

@@ -4,6 +4,7 @@
 use crate::load::ProcessCapture;
 use crate::load::steps::{Phase, Repeats};
 use crate::load::whole::WholeProcess;
+use crate::operators::{Annotation, OperatorSettings};
 use stage2_model::{
     Before, Finding, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance,
     Severity,
@@ -90,8 +91,9 @@ fn before(phase: &Phase) -> Option<Before> {
     })
 }
 
-/// Says that there are no stages, why steps are there or not, and how to have stages.
-pub(crate) fn explain(report: &mut Report) {
+/// Says that there are no stages, why steps are there or not, and how to have stages. `settings` say
+/// what the workload was made to mark.
+pub(crate) fn explain(report: &mut Report, settings: &OperatorSettings) {
     let whole = report.stages.iter().find(|row| row.kind == PathKind::WholeProcess);
     let Some(stage) = whole.map(|row| row.stage.clone()) else { return };
     let why = match (&report.inferred_steps, has_sequence(report)) {
@@ -115,7 +117,9 @@ pub(crate) fn explain(report: &mut Report) {
             .iter()
             .any(|process| process.exe.as_deref().is_some_and(is_python)),
     };
-    let remedy = match python {
+    // Where it was on, to say that it should be is no help.
+    let may_mark = python && !settings.annotate.contains(&Annotation::PrefillDecode);
+    let remedy = match may_mark {
         true => {
             "run again with --annotate prefill-decode (a Hugging Face model), or open NVTX ranges \
              such as prefill and decode in the program"

@@ -11,8 +11,13 @@ use stage2_text::visible;
 
 /// Compares each capture and notes the result; a capture that lost kernels becomes a finding, and
 /// none of its numbers goes anywhere else. Where the rows are those of nsys or ncu there is nothing
-/// to compare with.
-pub(crate) fn compare(report: &mut Report, captures: &[Tables], nvtx_package: Option<&str>) {
+/// to compare with. `gated`: the configuration lets nsys capture a part of the run.
+pub(crate) fn compare(
+    report: &mut Report,
+    captures: &[Tables],
+    nvtx_package: Option<&str>,
+    gated: bool,
+) {
     if captures.is_empty() {
         return;
     }
@@ -29,7 +34,7 @@ pub(crate) fn compare(report: &mut Report, captures: &[Tables], nvtx_package: Op
             if tables.traced.cuda != Some(false) {
                 reconcile_one(report, tables, &of, &mut section);
             }
-            report.findings.extend(unseen_ranges::finding(report, tables, nvtx_package));
+            report.findings.extend(unseen_ranges::finding(report, tables, nvtx_package, gated));
         }
         report.findings.extend(tables.findings.iter().cloned());
         section.captures.push(NsysCapture {
@@ -101,6 +106,8 @@ fn host_times(range: &Range) -> NsysRangeRow {
         range: domain.map_or_else(|| name.clone(), |domain| format!("{name}@{domain}")),
         instances: range.instances,
         host_total_ns: range.host_total_ns,
+        host_warm_instances: range.host_warm_instances,
+        host_warm_std_ns: range.host_warm_std_ns,
         host_warm_median_ns: range.host_warm_median_ns,
     }
 }

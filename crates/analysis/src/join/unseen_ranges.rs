@@ -11,13 +11,16 @@ const NEW_NVTX: [u64; 3] = [0, 2, 12];
 const MISSES_NEW_NVTX: [u64; 2] = [2023, 4];
 
 /// What to tell where nsys was told to record NVTX and has no range, though the collector saw some.
-/// What was recorded decides; versions only say why.
-pub(crate) fn finding(
+/// What was recorded decides; versions only say why. `gated`: the configuration captures a part of the
+/// run, in which no range need have been opened.
+pub(super) fn finding(
     report: &Report,
     tables: &Tables,
     nvtx_package: Option<&str>,
+    gated: bool,
 ) -> Option<Finding> {
-    let asked = tables.traced.nvtx == Some(true) && !tables.traced.domains_chosen;
+    let traced = &tables.traced;
+    let asked = traced.nvtx == Some(true) && !traced.domains_chosen && !traced.gated && !gated;
     if !asked || !tables.complete || !tables.ranges.is_empty() || tables.counts.nvtx_ranges > 0 {
         return None;
     }
@@ -47,12 +50,12 @@ pub(crate) fn finding(
 /// Why, as far as versions tell, and what helps.
 fn reason(nsys: Option<&str>, nvtx: Option<&str>, driver: Option<&str>) -> (String, String) {
     let shown = nsys.map_or_else(|| "this nsys".to_owned(), |version| format!("nsys {version}"));
-    let is_old = nsys.is_none_or(|version| numbers(version) <= after(&MISSES_NEW_NVTX));
+    let is_old = nsys.is_some_and(|version| numbers(version) <= after(&MISSES_NEW_NVTX));
     match nvtx {
         Some(package) if is_old && numbers(package) >= NEW_NVTX => (
             format!(
-                "{shown} does not see the ranges of the Python package nvtx {package}: 2023.4 saw \
-                 none from 0.2.12 on"
+                "if the workload marks its ranges with the Python package nvtx ({package}): {shown} \
+                 is no newer than 2023.4, which sees none of them from 0.2.12 on"
             ),
             "use a newer nsys (pipeline.nsys.executable), or `pip install 'nvtx<0.2.12'`"
                 .to_owned(),
@@ -140,8 +143,13 @@ mod tests {
         .expect("a row")
     }
 
+    /// Of a capture of the whole run.
+    fn finding(report: &Report, tables: &Tables, package: Option<&str>) -> Option<Finding> {
+        super::finding(report, tables, package, false)
+    }
+
     fn empty(version: &str) -> Tables {
-        let traced = Traced { cuda: Some(true), nvtx: Some(true), domains_chosen: false };
+        let traced = Traced { cuda: Some(true), nvtx: Some(true), ..Traced::default() };
         Tables { tool_version: Some(version.into()), traced, complete: true, ..Tables::default() }
     }
 
@@ -149,12 +157,17 @@ mod tests {
     fn an_old_nsys_and_a_new_package_are_named_with_the_remedy() {
         let found = finding(&report(), &empty("2023.4.4.54"), Some("0.2.17")).expect("a finding");
         assert!(found.what.contains("decode, prefill"), "{found}");
-        assert!(found.why.contains("nsys 2023.4.4.54") && found.why.contains("nvtx 0.2.17"));
+        assert!(found.why.contains("nsys 2023.4.4.54") && found.why.contains("nvtx (0.2.17)"));
+        assert!(found.why.starts_with("if the workload marks"), "it is only installed: {found}");
         assert!(found.remedy.contains("'nvtx<0.2.12'"), "{found}");
     }
 
     #[test]
     fn otherwise_the_driver_is_named_and_nothing_is_blamed_on_the_package() {
+        let mut unknown = empty("");
+        unknown.tool_version = None;
+        let found = finding(&report(), &unknown, Some("0.2.17")).expect("a finding");
+        assert!(!found.remedy.contains("pip install"), "no version is known to be old: {found}");
         for (nsys, package) in [("2023.4.4.54", Some("0.2.11")), ("2025.5.1", Some("0.2.17"))] {
             let found = finding(&report(), &empty(nsys), package).expect("a finding");
             assert!(found.why.contains(nsys) && found.why.contains("580.159.03 (CUDA 13.0)"));
@@ -174,9 +187,11 @@ mod tests {
             Traced::default(),
             Traced { nvtx: Some(false), ..old().traced },
             Traced { domains_chosen: true, ..old().traced },
+            Traced { gated: true, ..old().traced },
         ] {
             assert_eq!(finding(&report(), &Tables { traced, ..old() }, new), None);
         }
+        assert_eq!(super::finding(&report(), &old(), new, true), None, "a part of the run");
         let mut none = report();
         none.paths.clear();
         assert_eq!(finding(&none, &old(), new), None, "the collector saw none either");

@@ -49,9 +49,17 @@ const SIZE_LIMIT_BYTES: u64 = 16 << 20;
 /// # Errors
 /// The file cannot be read, is no JSON, lacks a key, or describes what cannot be modelled.
 pub fn read(path: &Path) -> Result<HuggingFace, HuggingFaceError> {
+    read_with_text(path).map(|(read, _)| read)
+}
+
+/// The same, with the text of the file.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_with_text(path: &Path) -> Result<(HuggingFace, String), HuggingFaceError> {
     let path = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
     text_of(&path)
-        .and_then(|text| from_json(&text))
+        .and_then(|text| Ok((from_json(&text)?, text)))
         .map_err(|problem| HuggingFaceError { path, problem })
 }
 

@@ -9,6 +9,9 @@ use super::vision::{self, Part};
 use super::weights::DecodeBytes;
 use stage2_model::{Absent, Figure, ModelUtilisation, Peaks, Role, StageUtilisation};
 
+/// The parts that make up a whole vision encoder.
+const PARTS: [Part; 3] = [Part::Sam, Part::Clip, Part::Projector];
+
 /// The calculation over one set of inputs.
 pub(super) struct Work<'a> {
     pub(super) inputs: &'a Inputs<'a>,
@@ -22,8 +25,7 @@ impl Work<'_> {
     /// FLOPs of the vision encoder, or of a part of it, in one generation.
     fn vision_flops(&self, part: Part) -> Result<f64, Absent> {
         let (model, tokens) = (self.model()?, self.inputs.tokens);
-        let whole = model.vision_flops_per_prefill.filter(|_| part == Part::Whole);
-        if let Some(flops) = whole.or_else(|| model.vision_part_flops_per_prefill.of(part)) {
+        if let Some(flops) = given(model, part) {
             return Ok(flops);
         }
         let images = || Ok(tokens.images()? as f64 * tokens.batch()? as f64);
@@ -42,10 +44,28 @@ impl Work<'_> {
     /// FLOPs of what runs as stages of their own before prefill: all of the encoder, or some parts.
     fn vision_before(&self) -> Result<f64, Absent> {
         let mut parts = self.parts(Role::VisionBefore);
-        if parts.contains(&Part::Whole) {
+        let all = PARTS.iter().all(|part| parts.contains(part));
+        // What is given for the whole wins over a sum of parts that may be computed.
+        if parts.contains(&Part::Whole) || (all && given(self.model()?, Part::Whole).is_some()) {
             parts = vec![Part::Whole];
         }
         parts.into_iter().map(|part| self.vision_flops(part)).sum()
+    }
+
+    /// FLOPs of what of the encoder runs within prefill; parts of which nothing is known count as none.
+    fn vision_within_prefill(&self, model: &Model) -> Result<f64, Absent> {
+        let before = self.parts(Role::VisionBefore);
+        if before.is_empty() {
+            return self.vision_flops(Part::Whole);
+        }
+        if before.contains(&Part::Whole) {
+            return Ok(0.0);
+        }
+        if let (Some(whole), Ok(before)) = (given(model, Part::Whole), self.vision_before()) {
+            return Ok((whole - before).max(0.0));
+        }
+        let within = PARTS.into_iter().filter(|part| !before.contains(part));
+        Ok(within.map(|part| self.vision_flops(part).unwrap_or(0.0)).sum())
     }
 
     /// Parts of the vision encoder that have stages of this role, each once.
@@ -87,17 +107,7 @@ impl Work<'_> {
                 let text = flops::prefill(&model.shape, batch, prompt, model.lm_head_in_prefill);
                 // Unknown FLOPs of a vision encoder make a lower bound of this; it is assumed, and
                 // said, that there are none.
-                let before = self.parts(Role::VisionBefore);
-                let vision = if before.is_empty() {
-                    self.vision_flops(Part::Whole).unwrap_or(0.0)
-                } else if before.contains(&Part::Whole) {
-                    0.0
-                } else {
-                    let within = [Part::Sam, Part::Clip, Part::Projector];
-                    let within = within.into_iter().filter(|part| !before.contains(part));
-                    within.map(|part| self.vision_flops(part).unwrap_or(0.0)).sum()
-                };
-                Ok(text.total() + vision)
+                Ok(text.total() + self.vision_within_prefill(model).unwrap_or(0.0))
             }
             Role::Decode => {
                 let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
@@ -303,18 +313,23 @@ impl Work<'_> {
             ),
             (Err(_), false, _) => "No vision encoder is counted.".to_owned(),
         });
-        let computed = model.vision_flops_per_prefill.is_none() && vision_seen;
-        lines.extend(
-            model
-                .shape
-                .vision_parts
-                .as_ref()
-                .filter(|_| computed)
-                .map(|parts| vision::assumption(parts, self.inputs.tokens)),
-        );
+        let is_computed =
+            |part: &Part| given(model, *part).is_none() && self.vision_flops(*part).is_ok();
+        let mut used = self.parts(Role::VisionInPrefill);
+        used.extend(self.parts(Role::VisionBefore));
+        used.push(Part::Whole);
+        let shape = model.shape.vision_parts.as_ref();
+        let shape = shape.filter(|_| vision_seen && used.iter().any(is_computed));
+        lines.extend(shape.and_then(|shape| vision::assumption(shape, self.inputs.tokens)));
         lines.extend(model.assumptions.iter().cloned());
         lines
     }
+}
+
+/// FLOPs of a part of the vision encoder in one generation that are given, and not to be computed.
+fn given(model: &Model, part: Part) -> Option<f64> {
+    let whole = model.vision_flops_per_prefill.filter(|_| part == Part::Whole);
+    whole.or_else(|| model.vision_part_flops_per_prefill.of(part))
 }
 
 fn per_instance(total: Figure, stage: &StageInput) -> Figure {

@@ -68,19 +68,24 @@ pub fn of_image(shape: &VisionParts, part: Part, crops: u64) -> f64 {
     of_view(shape, part, shape.image_size) + crops as f64 * of_crop
 }
 
-/// What the numbers take for granted, in a line.
-pub fn assumption(shape: &VisionParts, tokens: &TokenCounts) -> String {
+/// What the computed numbers take for granted, in a line; nothing where the crops are not known, for
+/// then there are no such numbers.
+pub fn assumption(shape: &VisionParts, tokens: &TokenCounts) -> Option<String> {
     let image = shape.image_size;
-    let views = match (shape.crop_size, tokens.crops()) {
-        (None, _) => format!("one view of {image} x {image} pixels for each image"),
-        (Some(_), Err(why)) => format!("not computed ({why})"),
-        (Some(crop), Ok(crops)) => format!(
-            "for each image one view of {image} x {image} pixels and {crops} crops of {crop} x {crop}"
-        ),
+    let views = match shape.crop_size {
+        None => format!("one view of {image} x {image} pixels for each image"),
+        Some(crop) => {
+            let crops = tokens.crops().ok()?;
+            format!(
+                "for each image one view of {image} x {image} pixels and {crops} crops of {crop} x \
+                 {crop}"
+            )
+        }
     };
-    format!(
-        "FLOPs of sam, clip and projector: {views}; the patches that pad SAM's windows and its convolutions count."
-    )
+    Some(format!(
+        "FLOPs of sam, clip and projector: {views}, including the padding of SAM's windows and its \
+         convolutions."
+    ))
 }
 
 /// One square view of `edge` pixels.

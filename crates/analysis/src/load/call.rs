@@ -53,6 +53,8 @@ pub struct Collectives {
     pub calls: Vec<Call>,
     /// Kernels of calls beyond those that are kept.
     pub beyond: u64,
+    /// Start of the earliest of those kernels, on the GPU clock, ns.
+    pub beyond_from_ns: Option<u64>,
     /// Calls that are kept, at most.
     pub limit: u64,
     /// Communication kernels without valid times, in no call.

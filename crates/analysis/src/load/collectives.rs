@@ -17,7 +17,6 @@ use super::operation;
 use super::paths::PathIndex;
 use super::sampling::Sampled;
 use super::stats::Span;
-use crate::load::communication::is_communication;
 use stage2_model::Operation;
 
 /// Calls that are kept of a process, at most; further ones are counted.
@@ -47,8 +46,8 @@ struct Known {
     rank: Option<u64>,
     /// Its first call.
     call: Option<u32>,
-    /// A group is open around it, so that it launches nothing.
-    in_group: bool,
+    /// The group that is open around it, by its generation: within one, nothing launches.
+    group: Option<u64>,
 }
 
 /// A communication kernel.
@@ -80,6 +79,8 @@ pub(super) struct Gather {
     /// Identifiers in `known`, oldest first.
     order: VecDeque<u64>,
     groups: HashMap<u32, Group>,
+    /// Groups that were opened.
+    generations: u64,
     captures: HashMap<u64, Asked>,
     nodes: HashMap<u64, u64>,
     /// (range, correlation of a replay, device) -> its call.
@@ -107,8 +108,8 @@ impl Gather {
         if let Some(says) = says_of(bytes) {
             self.says.insert(index, says);
         }
-        if is_communication(bytes) {
-            self.communicate.insert(index, operation::of_kernel(bytes));
+        if let Some(operation) = operation::of_kernel(bytes) {
+            self.communicate.insert(index, operation);
         }
     }
 
@@ -167,17 +168,18 @@ impl Gather {
             Kind::Lost => return,
         }
         let (thread, owner) = (open.thread, open.range);
-        let in_group = self.groups.contains_key(&thread);
+        let group = self.groups.get(&thread).map(|group| group.generation);
         let (members, rank, call) = (None, None, None);
-        self.insert(
-            open.range,
-            Known { kind, thread, owner, asked, members, rank, call, in_group },
-        );
+        self.insert(open.range, Known { kind, thread, owner, asked, members, rank, call, group });
     }
 
     fn start_group(&mut self, thread: u32) {
         if self.groups.len() < MAX_GROUPS || self.groups.contains_key(&thread) {
-            self.groups.entry(thread).or_default().start();
+            let group = self.groups.entry(thread).or_insert_with(|| {
+                self.generations += 1;
+                Group::new(self.generations)
+            });
+            group.start();
         }
     }
 
@@ -295,6 +297,8 @@ impl Gather {
         }
         if self.found.calls.len() >= self.limit() {
             self.found.beyond += 1;
+            let earliest = self.found.beyond_from_ns.get_or_insert(span.start);
+            *earliest = span.start.min(*earliest);
             return;
         }
         let at = self.found.calls.len() as u32;
@@ -328,11 +332,12 @@ impl Gather {
     }
 
     /// Nothing launches within a group. Where a kernel did, the end of the group was lost, and with
-    /// it the place of all that followed: the next group starts anew.
+    /// it the place of all that followed: the next group starts anew. Kernels come later than the
+    /// ranges of their launch: another group may be open by now.
     fn check_group(&mut self, CommunicationKernel { node, range, .. }: CommunicationKernel) {
-        let known = self.known.get_mut(&range).filter(|known| node == 0 && known.in_group);
-        if let Some(known) = known {
-            known.in_group = false;
+        let Some(known) = self.known.get_mut(&range).filter(|_| node == 0) else { return };
+        let Some(generation) = known.group.take() else { return };
+        if self.groups.get(&known.thread).is_some_and(|group| group.generation == generation) {
             self.groups.remove(&known.thread);
         }
     }

@@ -290,17 +290,30 @@ fn a_group_whose_end_was_lost_spoils_no_later_one() {
     group(&mut file, 20);
     let told: Vec<_> = file.calls().iter().map(|call| call.bytes).collect();
     assert_eq!(told, [Some(64); 3]);
+    // Kernels come later than their ranges: the second one finds the next, healthy group open.
+    let mut file = File::new();
+    file.call(1, START, &[]).call(2, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]);
+    for first in [10, 20] {
+        file.call(first, START, &[]).call(first + 1, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]);
+        file.call(first + 2, END, &[]);
+    }
+    file.kernel(12, (12, 13));
+    file.call(30, START, &[]).call(31, ALL_REDUCE, &[(BYTES, 64), (HASH, 7)]).kernel(22, (22, 23));
+    file.call(32, END, &[]).kernel(32, (32, 33));
+    let told: Vec<_> = file.calls().iter().map(|call| call.bytes).collect();
+    assert_eq!(told, [None, None, Some(64)]);
 }
 
 #[test]
 fn calls_beyond_the_share_of_a_file_are_counted() {
     let mut file = File::new();
     file.0.keep(2);
-    for range in 1..=3 {
+    for range in [1, 2, 4, 3] {
         file.call(range, ALL_REDUCE, &[]).kernel(range, (range, range + 1));
     }
     let found = std::mem::take(&mut file.0).finish(|_| Sampled::default());
-    assert_eq!((found.calls.len(), found.beyond, found.limit), (2, 1, 2));
+    assert_eq!((found.calls.len(), found.beyond, found.limit), (2, 2, 2));
+    assert_eq!(found.beyond_from_ns, Some(3), "of the earliest, not of the first in the file");
     file.0.keep(usize::MAX);
     let found = std::mem::take(&mut file.0).finish(|_| Sampled::default());
     assert_eq!(found.limit, MAX_CALLS as u64);

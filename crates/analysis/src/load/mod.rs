@@ -7,7 +7,6 @@ mod between;
 mod call;
 pub mod clock;
 pub mod collectives;
-pub mod communication;
 pub mod devices;
 mod ids;
 mod instances;

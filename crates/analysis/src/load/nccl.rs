@@ -45,6 +45,8 @@ pub(super) struct Asked {
 /// Calls of a thread between the start and the end of a group.
 #[derive(Debug, Default)]
 pub(super) struct Group {
+    /// Which of all groups of the file it is.
+    pub(super) generation: u64,
     depth: u32,
     asked: Option<Asked>,
     sends: Peers,
@@ -75,6 +77,10 @@ impl Peers {
 }
 
 impl Group {
+    pub(super) fn new(generation: u64) -> Self {
+        Self { generation, ..Self::default() }
+    }
+
     /// One more group starts.
     pub(super) fn start(&mut self) {
         self.depth = self.depth.saturating_add(1);
@@ -93,8 +99,8 @@ impl Group {
         let with_all =
             members.is_some_and(|all| self.sends.are_all(all) && self.receives.are_all(all));
         if asked.operation == Operation::SendRecv && with_all {
-            // Frameworks make it so: to everyone (else), and from everyone (else). As many sends
-            // need not be that: a ring sends several messages to one neighbour.
+            // Frameworks build all-to-all from one send to, and one receive from, each peer. The
+            // count alone does not prove it: a ring sends several messages to one neighbour.
             asked.operation = Operation::AllToAll;
             let calls = self.sends.calls.saturating_add(self.receives.calls);
             asked.bytes = asked.bytes.map(|bytes| bytes / calls.max(1));

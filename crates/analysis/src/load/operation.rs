@@ -19,32 +19,58 @@ const RANGES: [(&str, Operation); 13] = [
     ("ncclSendRecv", Operation::SendRecv),
 ];
 
-/// Parts of kernel names, in lower case and without underscores, the special before the general.
-const KERNELS: [(&str, Operation); 10] = [
+/// Parts of the names of communication kernels, in lower case and without underscores, the special
+/// before the general.
+///
+/// NCCL (`ncclDevKernel_AllReduce_...`), NVSHMEM, MSCCL++, DeepEP; the all-reduce kernels of vLLM
+/// (`cross_device_reduce_1stage`), TensorRT-LLM and FlashInfer (`allReduce...`), and of PyTorch's
+/// symmetric memory (`one_shot_all_reduce`, `multimem_...`).
+const KERNELS: [(&str, Operation); 24] = [
     ("allreduce", Operation::AllReduce),
     ("crossdevicereduce", Operation::AllReduce),
     ("allgather", Operation::AllGather),
     ("reducescatter", Operation::ReduceScatter),
     ("alltoall", Operation::AllToAll),
-    ("broadcast", Operation::Broadcast),
+    // Other kernels broadcast as well, within one GPU.
+    ("ncclkernelbroadcast", Operation::Broadcast),
+    ("nccldevkernelbroadcast", Operation::Broadcast),
+    ("nvshmembroadcast", Operation::Broadcast),
+    ("nvshmemibroadcast", Operation::Broadcast),
+    ("nvshmemxibroadcast", Operation::Broadcast),
     ("sendrecv", Operation::SendRecv),
     ("ncclkernelreduce", Operation::Reduce),
     ("nccldevkernelreduce", Operation::Reduce),
     ("multimemreduce", Operation::Reduce),
+    ("nccl", Operation::Other),
+    ("nvshmem", Operation::Other),
+    ("mscclpp", Operation::Other),
+    ("deepep", Operation::Other),
+    ("multimem", Operation::Other),
+    ("symmmem", Operation::Other),
+    ("symmetricmemory", Operation::Other),
+    ("internode", Operation::Other),
+    ("intranode", Operation::Other),
+    ("moea2a", Operation::Other),
 ];
+
+/// Whether a kernel of this name, mangled or not, talks to other GPUs: such a kernel waits for its
+/// peers.
+pub fn is_communication(name: &[u8]) -> bool {
+    of_kernel(name).is_some()
+}
 
 /// What a range of the domain NCCL is; nothing where it is no operation.
 pub(super) fn of_range(name: &[u8]) -> Option<Operation> {
     RANGES.iter().find(|(known, _)| known.as_bytes() == name).map(|&(_, operation)| operation)
 }
 
-/// What a communication kernel does, by its name, mangled or not.
-pub(crate) fn of_kernel(name: &[u8]) -> Operation {
+/// What a kernel does together with other GPUs, by its name, mangled or not; nothing where it
+/// does not talk to any.
+pub(crate) fn of_kernel(name: &[u8]) -> Option<Operation> {
     let plain: Vec<u8> =
         name.iter().filter(|byte| **byte != b'_').map(u8::to_ascii_lowercase).collect();
     let holds = |part: &str| plain.windows(part.len()).any(|found| found == part.as_bytes());
-    let found = KERNELS.iter().find(|(part, _)| holds(part));
-    found.map_or(Operation::Other, |&(_, operation)| operation)
+    KERNELS.iter().find(|(part, _)| holds(part)).map(|&(_, operation)| operation)
 }
 
 #[cfg(test)]
@@ -76,8 +102,28 @@ mod tests {
             ("multimem_one_shot_all_reduce_kernel", Operation::AllReduce),
             ("multimem_all_gather_kernel", Operation::AllGather),
             ("_ZN7deep_ep9intranode8dispatchILi8ELi768EEEv", Operation::Other),
+            ("nvshmemi_proxy_kernel", Operation::Other),
+            ("two_shot_all_reduce_kernel", Operation::AllReduce),
+            ("triton_multimem_all_gather", Operation::AllGather),
+            ("void multimem_one_shot_reduce_kernel<c10::BFloat16, 16, 8>()", Operation::Other),
+            ("ncclDevKernel_Broadcast_RING_LL", Operation::Broadcast),
         ] {
-            assert_eq!(of_kernel(name.as_bytes()), operation, "{name}");
+            assert_eq!(of_kernel(name.as_bytes()), Some(operation), "{name}");
+            assert!(is_communication(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn kernels_that_compute_talk_to_no_other_gpu() {
+        for name in [
+            "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpE",
+            "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
+            "_ZN2at6native29_scatter_gather_elementwise_kernel",
+            "broadcast_add_kernel",
+            "flash_fwd_kernel",
+            "",
+        ] {
+            assert_eq!(of_kernel(name.as_bytes()), None, "{name}");
         }
     }
 

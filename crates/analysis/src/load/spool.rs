@@ -59,9 +59,10 @@ type Loaded = (usize, Option<ProcessCapture>, Vec<Finding>);
 pub fn load_files(files: &[PathBuf], libraries: &LibraryDomains) -> Capture {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
-    let calls = MAX_ALL_CALLS / files.len().max(1);
+    let calls = shares(files);
     let work = || {
         while let Some((index, path)) = take(&next, files) {
+            let calls = calls.get(index).copied().unwrap_or(0);
             let (process, findings) = load_share(path, libraries, calls);
             // A poisoned lock still guards a whole list: an entry is added in one step.
             let mut results = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -83,6 +84,36 @@ pub fn load_files(files: &[PathBuf], libraries: &LibraryDomains) -> Capture {
         capture.findings.extend(findings);
     }
     capture
+}
+
+/// Calls of collectives that each file may keep, together at most [`MAX_ALL_CALLS`]. Small files,
+/// such as those of idle helpers, leave their share to the others.
+fn shares(files: &[PathBuf]) -> Vec<usize> {
+    let most: Vec<usize> = files.iter().map(|path| most_calls(path)).collect();
+    let even = even_share(most.clone());
+    most.into_iter().map(|most| most.min(even)).collect()
+}
+
+/// What a file can hold by its length. A kernel takes 7 bytes or more, and compresses well.
+fn most_calls(path: &Path) -> usize {
+    let bytes = fs::metadata(path).map_or(0, |found| found.len());
+    let calls = if files::is_compressed(path) { bytes.saturating_mul(2) } else { bytes / 4 };
+    usize::try_from(calls).unwrap_or(usize::MAX).min(MAX_CALLS)
+}
+
+/// The share of each file that can hold more than its share.
+fn even_share(mut most: Vec<usize>) -> usize {
+    most.sort_unstable();
+    let (mut left, mut files) = (MAX_ALL_CALLS, most.len());
+    for most in most {
+        let even = left / files.max(1);
+        if most > even {
+            return even;
+        }
+        left = left.saturating_sub(most);
+        files = files.saturating_sub(1);
+    }
+    MAX_CALLS
 }
 
 /// Leaves out what another, longer file holds as well: counted twice it would be wrong without a trace.
@@ -229,14 +260,35 @@ mod tests {
     #[test]
     fn files_share_the_calls_of_collectives_that_a_run_keeps() {
         let folder = tempfile::tempdir().expect("folder");
-        for pid in 0..16 {
-            let file = fs::File::create(folder.path().join(format!("{pid}.s2t"))).expect("file");
-            let mut writer = Writer::new(file).expect("a header");
-            writer.write(&Record::Process(Process { pid, ..Process::default() }));
-            writer.flush().expect("a disk");
-        }
+        let sized = |name: String, bytes: u64| {
+            let path = folder.path().join(name);
+            fs::File::create(&path).and_then(|file| file.set_len(bytes)).expect("file");
+            path
+        };
+        let large = |count: usize| (0..count).map(|rank| sized(format!("{rank}.s2t"), 1 << 22));
+        let share = |count: usize| MAX_ALL_CALLS / count;
+        assert_eq!(shares(&large(4).collect::<Vec<_>>()), [MAX_CALLS; 4]);
+        assert_eq!(shares(&large(16).collect::<Vec<_>>()), [share(16); 16]);
+        // Helpers without work of their own: what they cannot use is left to the ranks.
+        let helpers = (0..248).map(|helper| sized(format!("helper {helper}.s2t"), 1 << 10));
+        let all = shares(&large(8).chain(helpers).collect::<Vec<_>>());
+        assert_eq!(all[..8], [(MAX_ALL_CALLS - 248 * 256) / 8; 8]);
+        assert_eq!(all[8..], [256; 248]);
+        // Whatever a compressed file holds, the run keeps no more.
+        let packed = (0..3_000).map(|of| sized(format!("{of}.s2t.gz"), 1 << 10));
+        let all = shares(&packed.collect::<Vec<_>>());
+        assert!(all.iter().sum::<usize>() <= MAX_ALL_CALLS && all[0] == share(3_000), "{}", all[0]);
+    }
+
+    #[test]
+    fn a_file_keeps_its_share() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("1.s2t");
+        let mut writer = Writer::new(fs::File::create(&path).expect("file")).expect("a header");
+        writer.write(&Record::Process(Process { pid: 1, ..Process::default() }));
+        writer.flush().expect("a disk");
         let capture = load_folder(folder.path());
         let limits: Vec<u64> = capture.processes.iter().map(|p| p.collectives.limit).collect();
-        assert_eq!(limits, [MAX_ALL_CALLS as u64 / 16; 16]);
+        assert_eq!(limits, [fs::metadata(&path).expect("file").len() / 4]);
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The domain that ranges have when they name none.
-const DEFAULT_DOMAIN: &str = "<default domain>";
+pub const DEFAULT_DOMAIN: &str = "<default domain>";
 
 /// A range by name and domain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -140,7 +140,7 @@ fn absence(report: &Report, settings: &OperatorSettings) -> Absence {
             let pattern = String::from(pattern.clone());
             format!("the name of no range matches operators.pattern ({pattern})")
         }
-        (None, true) => "no operator ranges found (such as aten::linear)".to_owned(),
+        (None, true) => "no operator ranges (such as aten::linear) were found".to_owned(),
     };
     let asked = settings.annotate.contains(&super::Annotation::TorchOps);
     let remedy = if asked {

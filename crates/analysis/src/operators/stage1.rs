@@ -36,6 +36,13 @@ pub struct Stage1Run {
     pub findings: Vec<Finding>,
 }
 
+impl Stage1Run {
+    /// Whether it has an operator or a mean.
+    fn is_usable(&self) -> bool {
+        self.aggregates.is_some() || !self.operators.rows.is_empty()
+    }
+}
+
 /// Whether `run_dir` is the folder of a Stage 1 run, before anything counts on it.
 ///
 /// # Errors
@@ -43,27 +50,45 @@ pub struct Stage1Run {
 pub fn check(run_dir: &Path) -> Result<(), String> {
     let refused = |why: &str| {
         Err(format!(
-            "stage1.run_dir={} cannot be used: {why}; give the folder of a Stage 1 run, or leave \
-             stage1.run_dir away",
+            "stage1.run_dir={} cannot be used: {why}; give the folder of a Stage 1 run, or omit \
+             stage1.run_dir",
             visible_path(run_dir)
         ))
     };
     match std::fs::metadata(run_dir) {
         Err(error) => return refused(&error.to_string()),
-        Ok(found) if !found.is_dir() => return refused("it is no folder"),
+        Ok(found) if !found.is_dir() => return refused("it is not a folder"),
         Ok(_) => {}
     }
-    let there = |name: &str| FOLDERS.iter().any(|part| run_dir.join(part).join(name).exists());
-    if there(METRICS) || there(OPERATORS) {
+    if is_there(run_dir, METRICS) || is_there(run_dir, OPERATORS) {
         return Ok(());
     }
-    refused("it has neither metrics.json nor operators.md, nor has torch_profiler in it")
+    refused("neither the folder nor its torch_profiler/ contains metrics.json or operators.md")
+}
+
+/// Whether the folder of a run has a file of this name in one of its places.
+fn is_there(run_dir: &Path, name: &str) -> bool {
+    FOLDERS.iter().any(|part| run_dir.join(part).join(name).exists())
+}
+
+/// Which run the files are of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// A Stage 1 run that the configuration names: both files are looked for.
+    Earlier,
+    /// The run that is reported, whose workload may have written them.
+    ThisRun,
 }
 
 /// Reads the run in `run_dir`.
 pub fn read(run_dir: &Path) -> Stage1Run {
-    let mut findings = Vec::new();
-    let metrics = read_metrics(run_dir, &mut findings);
+    read_from(run_dir, Whose::Earlier)
+}
+
+fn read_from(run_dir: &Path, whose: Whose) -> Stage1Run {
+    let is_read = |name: &str| whose == Whose::Earlier || is_there(run_dir, name);
+    let (mut of_metrics, mut of_operators) = (Vec::new(), Vec::new());
+    let metrics = is_read(METRICS).then(|| read_metrics(run_dir, &mut of_metrics)).flatten();
     let (aggregates, table) = match &metrics {
         Some((path, value)) => {
             let table = operators_of_json(value).map(|table| (path.clone(), table));
@@ -71,7 +96,9 @@ pub fn read(run_dir: &Path) -> Stage1Run {
         }
         None => (None, None),
     };
-    let table = table.or_else(|| read_operators(run_dir, &mut findings));
+    let findings = if table.is_some() { &mut of_metrics } else { &mut of_operators };
+    let table =
+        table.or_else(|| is_read(OPERATORS).then(|| read_operators(run_dir, findings)).flatten());
     if let Some((path, Table { refused, first_refused: Some(first), .. })) = &table {
         findings.push(unusable(
             path,
@@ -83,38 +110,35 @@ pub fn read(run_dir: &Path) -> Stage1Run {
         && let Some((path, _)) = &metrics
     {
         let keys = aggregates.refused.join(", ");
-        findings.push(unusable(path, &format!("no number from 0 up: {keys}"), "they are left out"));
+        of_metrics.push(unusable(
+            path,
+            &format!("no number from 0 up: {keys}"),
+            "they are left out",
+        ));
     }
     let tokens = metrics.as_ref().map(|(_, value)| TokenCounts::from_metrics(value));
     let tokens = tokens.unwrap_or_default();
-    Stage1Run { operators: operators(run_dir, table), aggregates, tokens, findings }
+    let operators = operators(run_dir, table, whose);
+    let mut run = Stage1Run { operators, aggregates, tokens, findings: Vec::new() };
+    if whose == Whose::ThisRun {
+        run.aggregates = run.aggregates.filter(|means| *means != Stage1Aggregates::default());
+        // What is wrong with metrics.json as a whole is said where its token counts are read.
+        if !run.is_usable() {
+            of_metrics.clear();
+        }
+    }
+    run.findings = [of_metrics, of_operators].concat();
+    run
 }
 
 /// Reads what a Stage 1 workload wrote into `folder` of the run itself; nothing where there is neither
 /// an operator nor a mean. That most workloads write none of it is no finding.
 pub fn read_own(folder: &Path) -> Option<Stage1Run> {
-    let there = |name: &str| FOLDERS.iter().any(|part| folder.join(part).join(name).exists());
-    let (metrics, table) = (there(METRICS), there(OPERATORS));
-    if !metrics && !table {
-        return None;
-    }
-    let mut found = read(folder);
-    found.aggregates = found.aggregates.filter(|means| *means != Stage1Aggregates::default());
-    // What is wrong with metrics.json as a whole is said where its token counts are read.
-    let usable = found.aggregates.is_some() || !found.operators.rows.is_empty();
-    found.findings.retain(|finding| {
-        let of = |name: &str| finding.what.contains(name);
-        (table && of(OPERATORS)) || (usable && metrics && of(METRICS))
-    });
-    found.operators.source = found
-        .operators
-        .source
-        .replace("Stage 1 run, ", "Stage 1 files that the workload wrote in this run, ")
-        .replace("(torch.profiler; not this run)", "(torch.profiler)");
-    (usable || !found.findings.is_empty()).then_some(found)
+    let found = read_from(folder, Whose::ThisRun);
+    (found.is_usable() || !found.findings.is_empty()).then_some(found)
 }
 
-fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>) -> Operators {
+fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>, whose: Whose) -> Operators {
     let shown = visible_path(run_dir);
     let Some((path, mut table)) = table.filter(|(_, table)| !table.rows.is_empty()) else {
         return Operators {
@@ -122,7 +146,7 @@ fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>) -> Operators {
             absent: Some(Absence {
                 reason: format!("the Stage 1 run {shown} has no operators"),
                 remedy: "name a Stage 1 run with torch.profiler on, with operators in its \
-                         metrics.json or operators.md; or leave stage1.run_dir away and run with \
+                         metrics.json or operators.md; or omit stage1.run_dir and run with \
                          --annotate torch-ops"
                     .to_owned(),
             }),
@@ -132,10 +156,14 @@ fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>) -> Operators {
     table.rows.sort_by(|a, b| {
         b.host_total_ns.cmp(&a.host_total_ns).then_with(|| a.op_name.cmp(&b.op_name))
     });
+    let (files, profiler) = match whose {
+        Whose::Earlier => ("run", "torch.profiler; not this run"),
+        Whose::ThisRun => ("files that the workload wrote in this run", "torch.profiler"),
+    };
     Operators {
         source: format!(
-            "Stage 1 run, {} (torch.profiler; not this run). Stage 1 adds the self time of an \
-             operator to its total once more, so its times are upper bounds",
+            "Stage 1 {files}, {} ({profiler}). Stage 1 adds the self time of an operator to its total \
+             once more, so its times are upper bounds",
             visible_path(&path)
         ),
         rows: table.rows,

@@ -34,8 +34,8 @@ pub(super) struct ProcessCalls {
     pub(super) error_ns: u64,
     /// Only some instances of ranges were recorded.
     pub(super) gated: bool,
-    /// Further calls were made than are kept.
-    pub(super) cut: bool,
+    /// When the first of the calls began that were not kept, on the clock of `host`, ns.
+    pub(super) cut_from_ns: Option<u64>,
 }
 
 /// A call: index of its process, and its own.
@@ -75,6 +75,9 @@ impl Calls {
             Some(call)
         };
         let calls: Vec<Call> = found.calls.into_iter().filter_map(on_host).collect();
+        // Without a place on the clock it may be any time.
+        let on_clock = |at| clock.mono(GpuNs(at)).map_or(0, |at| at.0);
+        let cut_from_ns = found.beyond_from_ns.map(on_clock);
         let left_out = all.saturating_sub(kernels(&calls));
         self.processes.push(ProcessCalls {
             calls,
@@ -83,7 +86,7 @@ impl Calls {
             host,
             error_ns: clock.spread_ns().unwrap_or(UNKNOWN_SPREAD_NS).max(READING_NS),
             gated: process.gated,
-            cut: found.beyond > 0,
+            cut_from_ns,
         });
         left_out
     }

@@ -3,12 +3,19 @@
 //! Processes of one host share its monotonic clock. Hosts share none: wall clocks are seldom within
 //! a microsecond of each other. But in a collective that needs all its members nobody ends before
 //! the last has started: each one that spans two hosts bounds how far their clocks are apart from
-//! both sides, and what all of them leave open is the error.
+//! both sides. Clocks also drift, so each slice of the run has bounds of its own: one bound for a
+//! whole run would shrink to nothing while the clocks move apart.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::calls::{CallId, Calls};
+
+/// The shortest and the longest slice, ns. Within the shortest, clocks that drift by 50 ppm move
+/// half a microsecond.
+const SLICE_NS: (i128, i128) = (10_000_000, 1_000_000_000);
+/// Slices of a run: enough to see the drift of a short one, and few enough for one of days.
+const SLICES: (i128, i128) = (16, 1024);
 
 /// Corrections of one host's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,12 +28,87 @@ struct Offset {
     root: usize,
 }
 
-/// What is to be added to the clock of one host to have that of another, ns: at least and at most.
-type Bound = (i128, i128);
+/// What must be added to the clock of one host to have that of another, ns: at least and at most.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    least: i128,
+    most: i128,
+}
+
+impl Bound {
+    fn middle(self) -> i128 {
+        (self.least + self.most) / 2
+    }
+
+    /// Where clocks drift, the bounds contradict each other by as much.
+    fn half(self) -> i128 {
+        (self.most - self.least).abs() / 2
+    }
+}
+
+/// Bounds of two hosts, by slice of the run.
+#[derive(Debug, Default)]
+struct Pair(BTreeMap<i128, Bound>);
+
+impl Pair {
+    /// What is to be added in a slice, and what that may be off by, ns.
+    fn at(&self, slice: i128) -> Option<(i128, i128)> {
+        let before = self.0.range(..slice).next_back();
+        let after = self.0.range(slice + 1..).next();
+        // How far the middles of two slices are apart, for each slice of the way: the drift.
+        let drift = |(a, at): (&i128, &Bound), (b, other): (&i128, &Bound)| {
+            let apart = (at.middle() - other.middle()).abs();
+            let slices = (a - b).abs().max(1);
+            (apart + slices - 1) / slices
+        };
+        if let Some(own) = self.0.get_key_value(&slice) {
+            let drifts = [before, after].into_iter().flatten().map(|other| drift(own, other));
+            return Some((own.1.middle(), own.1.half() + (drifts.max().unwrap_or(0) + 1) / 2));
+        }
+        match (before, after) {
+            (Some((_, a)), Some((_, b))) => {
+                let apart = (a.middle() - b.middle()).abs();
+                let error = a.half().max(b.half()) + (apart + 1) / 2;
+                Some(((a.middle() + b.middle()) / 2, error))
+            }
+            (Some(nearest), None) => {
+                let other = self.0.range(..nearest.0).next_back();
+                let per_slice = other.map_or(0, |other| drift(nearest, other));
+                Some(beyond(nearest, slice, per_slice))
+            }
+            (None, Some(nearest)) => {
+                let other = self.0.range(nearest.0 + 1..).next();
+                let per_slice = other.map_or(0, |other| drift(nearest, other));
+                Some(beyond(nearest, slice, per_slice))
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+/// Before the first slice with bounds, or after the last: the clocks went on drifting.
+fn beyond((at, bound): (&i128, &Bound), slice: i128, per_slice: i128) -> (i128, i128) {
+    let slices = (slice - at).abs() + 1;
+    (bound.middle(), bound.half().saturating_add(per_slice.saturating_mul(slices)))
+}
 
 /// The clock of the run.
 #[derive(Debug, Default)]
 pub(super) struct CommonClock {
+    /// What is added to the monotonic clock of a host to have its wall clock, ns.
+    wall_ahead_ns: BTreeMap<usize, i64>,
+    /// Sets that each host is in.
+    weights: BTreeMap<usize, u64>,
+    first_ns: i128,
+    slice_ns: i128,
+    pairs: BTreeMap<(usize, usize), Pair>,
+    /// The slice that was asked for last: sets come by communicator, in the order of time.
+    latest: Option<(i128, SliceClock)>,
+}
+
+/// The common clock in one slice of the run.
+#[derive(Debug, Default)]
+pub(super) struct SliceClock {
     offsets: BTreeMap<usize, Offset>,
 }
 
@@ -39,25 +121,89 @@ impl CommonClock {
         wall_ahead_ns: &BTreeMap<usize, i64>,
         sets: impl Iterator<Item = &'s Vec<CallId>> + Clone,
     ) -> Self {
-        let base = |host: usize| i128::from(wall_ahead_ns.get(&host).copied().unwrap_or(0));
-        let mut weights: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut clock = Self { wall_ahead_ns: wall_ahead_ns.clone(), ..Self::default() };
         for set in sets.clone() {
             let hosts: BTreeSet<usize> = set.iter().map(|id| calls.host(id.process)).collect();
             for host in hosts {
-                *weights.entry(host).or_default() += 1;
+                *clock.weights.entry(host).or_default() += 1;
             }
         }
-        let bounds = bounds(calls, base, &weights, sets);
+        let times = || sets.clone().filter_map(|set| clock.begin(calls, set));
+        let first = times().min().unwrap_or(0);
+        let length = times().max().unwrap_or(0) - first;
+        let slice_ns = (length / SLICES.0).clamp(SLICE_NS.0, SLICE_NS.1);
+        clock.slice_ns = slice_ns.max(length / SLICES.1);
+        clock.first_ns = first;
+        for set in sets {
+            clock.bound(calls, set);
+        }
+        clock
+    }
+
+    /// To be added to the monotonic clock of a host to have its wall clock, ns.
+    fn base(&self, host: usize) -> i128 {
+        i128::from(self.wall_ahead_ns.get(&host).copied().unwrap_or(0))
+    }
+
+    /// The host of a set that is in the most sets: the others are tied to it.
+    fn centre(&self, hosts: impl Iterator<Item = usize>) -> Option<usize> {
+        hosts.max_by_key(|host| (self.weights.get(host), Reverse(*host)))
+    }
+
+    /// When a set began, on the wall clock of its centre.
+    fn begin(&self, calls: &Calls, set: &[CallId]) -> Option<i128> {
+        let centre = self.centre(set.iter().map(|id| calls.host(id.process)))?;
+        let of_centre = set.iter().filter(|id| calls.host(id.process) == centre);
+        let start = of_centre.filter_map(|&id| calls.get(id)).map(|call| call.start_ns).min()?;
+        Some(i128::from(start) + self.base(centre))
+    }
+
+    fn slice(&self, begin: i128) -> i128 {
+        (begin - self.first_ns).div_euclid(self.slice_ns.max(1))
+    }
+
+    /// Narrows the bounds of the hosts of `set` in its slice.
+    fn bound(&mut self, calls: &Calls, set: &[CallId]) {
+        // Latest start and earliest end on each host, on wall clocks.
+        let mut spans: BTreeMap<usize, (i128, i128)> = BTreeMap::new();
+        for &id in set {
+            let Some(call) = calls.get(id) else { continue };
+            let host = calls.host(id.process);
+            let (start, end) = (i128::from(call.start_ns), i128::from(call.end_ns));
+            let (start, end) = (start + self.base(host), end + self.base(host));
+            let span = spans.entry(host).or_insert((start, end));
+            *span = (span.0.max(start), span.1.min(end));
+        }
+        let Some(centre) = self.centre(spans.keys().copied()) else { return };
+        let Some((start, end)) = spans.remove(&centre) else { return };
+        let Some(slice) = self.begin(calls, set).map(|begin| self.slice(begin)) else { return };
+        for (host, (its_start, its_end)) in spans {
+            let (least, most) = (start - its_end, end - its_start);
+            let of_pair = &mut self.pairs.entry((centre, host)).or_default().0;
+            let bound = of_pair.entry(slice).or_insert(Bound { least, most });
+            *bound = Bound { least: bound.least.max(least), most: bound.most.min(most) };
+        }
+    }
+
+    /// The clock in the slice of `set`.
+    pub(super) fn during(&mut self, calls: &Calls, set: &[CallId]) -> &SliceClock {
+        let slice = self.begin(calls, set).map_or(0, |begin| self.slice(begin));
+        let latest = self.latest.take().filter(|&(known, _)| known == slice);
+        let latest = latest.unwrap_or_else(|| (slice, self.tied(slice)));
+        &self.latest.insert(latest).1
+    }
+
+    /// All hosts in one slice, each tied to the one that is in the most sets.
+    fn tied(&self, slice: i128) -> SliceClock {
         let mut edges: BTreeMap<usize, Vec<(usize, i128, u64)>> = BTreeMap::new();
-        for (&(from, to), &(least, most)) in &bounds {
-            // Where clocks drift, the bounds contradict each other by as much.
-            let Ok(error_ns) = u64::try_from((most - least).abs() / 2) else { continue };
-            let add_ns = (least + most) / 2;
+        for (&(from, to), pair) in &self.pairs {
+            let Some((add_ns, error_ns)) = pair.at(slice) else { continue };
+            let error_ns = u64::try_from(error_ns).unwrap_or(u64::MAX);
             edges.entry(from).or_default().push((to, add_ns, error_ns));
             edges.entry(to).or_default().push((from, -add_ns, error_ns));
         }
-        let mut roots: Vec<usize> = weights.keys().copied().collect();
-        roots.sort_by_key(|host| Reverse(weights.get(host)));
+        let mut roots: Vec<usize> = self.weights.keys().copied().collect();
+        roots.sort_by_key(|host| Reverse(self.weights.get(host)));
         let mut offsets: BTreeMap<usize, Offset> = BTreeMap::new();
         for root in roots {
             // The way with the least error from the root to each host.
@@ -66,16 +212,18 @@ impl CommonClock {
                 if offsets.contains_key(&host) {
                     continue;
                 }
-                let to_wall = base(host);
+                let to_wall = self.base(host);
                 offsets.insert(host, Offset { add_ns: to_wall + add_ns, error_ns, root });
                 for &(to, add, error) in edges.get(&host).into_iter().flatten() {
                     next.push(Reverse((error_ns.saturating_add(error), to, add_ns + add)));
                 }
             }
         }
-        Self { offsets }
+        SliceClock { offsets }
     }
+}
 
+impl SliceClock {
     /// A time of a host's monotonic clock, on the common one.
     pub(super) fn at(&self, host: usize, mono_ns: u64) -> i128 {
         i128::from(mono_ns) + self.offsets.get(&host).map_or(0, |offset| offset.add_ns)
@@ -99,38 +247,6 @@ impl CommonClock {
     }
 }
 
-/// What all sets leave open between the host of each set that is in the most of them, and each other
-/// one: (that host, another) -> what is to be added to the clock of the other.
-fn bounds<'s>(
-    calls: &Calls,
-    base: impl Fn(usize) -> i128,
-    weights: &BTreeMap<usize, u64>,
-    sets: impl Iterator<Item = &'s Vec<CallId>>,
-) -> BTreeMap<(usize, usize), Bound> {
-    let mut bounds: BTreeMap<(usize, usize), Bound> = BTreeMap::new();
-    for set in sets {
-        // Latest start and earliest end on each host, on wall clocks.
-        let mut spans: BTreeMap<usize, (i128, i128)> = BTreeMap::new();
-        for &id in set {
-            let Some(call) = calls.get(id) else { continue };
-            let host = calls.host(id.process);
-            let (start, end) = (i128::from(call.start_ns), i128::from(call.end_ns));
-            let (start, end) = (start + base(host), end + base(host));
-            let span = spans.entry(host).or_insert((start, end));
-            *span = (span.0.max(start), span.1.min(end));
-        }
-        let centre = spans.keys().copied().max_by_key(|host| (weights.get(host), Reverse(*host)));
-        let Some(centre) = centre else { continue };
-        let Some((start, end)) = spans.remove(&centre) else { continue };
-        for (host, (its_start, its_end)) in spans {
-            let (least, most) = (start - its_end, end - its_start);
-            let bound = bounds.entry((centre, host)).or_insert((least, most));
-            *bound = (bound.0.max(least), bound.1.min(most));
-        }
-    }
-    bounds
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,26 +256,37 @@ mod tests {
     /// One process on each of five hosts, whose clocks are ahead by so much, ns.
     const AHEAD: [u64; 5] = [70, 0, 1_000, 5_000, 300];
 
-    /// Collectives: members, and when it began; each takes `10 + members` ns.
-    fn tied(collectives: &[(&[u32], u64)]) -> CommonClock {
+    /// Members, when it began, how long it took and how far the clock of each host was ahead, ns.
+    type Collective<'m> = (&'m [u32], u64, u64, [u64; 5]);
+
+    fn recorded(collectives: &[Collective<'_>]) -> (Calls, Vec<Vec<CallId>>) {
         let mut calls = Calls::default();
         let mut sets = Vec::new();
         for host in 0..AHEAD.len() {
             calls.processes.push(ProcessCalls { host, ..ProcessCalls::default() });
         }
-        for &(members, at) in collectives {
+        for &(members, at, takes, ahead) in collectives {
             let mut set = Vec::new();
             for &process in members {
-                let start_ns = at + AHEAD[process as usize];
-                let end_ns = start_ns + 10 + members.len() as u64;
+                let start_ns = at + ahead[process as usize];
                 let all = &mut calls.processes[process as usize].calls;
                 set.push(CallId { process, call: all.len() as u32 });
-                all.push(Call { start_ns, end_ns, ..Call::default() });
+                all.push(Call { start_ns, end_ns: start_ns + takes, ..Call::default() });
             }
             sets.push(set);
         }
+        (calls, sets)
+    }
+
+    /// Collectives within one slice: members, and when it began; each takes `10 + members` ns.
+    fn tied(collectives: &[(&[u32], u64)]) -> SliceClock {
+        let all: Vec<Collective<'_>> = collectives
+            .iter()
+            .map(|&(members, at)| (members, at, 10 + members.len() as u64, AHEAD))
+            .collect();
+        let (calls, sets) = recorded(&all);
         let wall = (0..AHEAD.len()).map(|host| (host, 0)).collect();
-        CommonClock::new(&calls, &wall, sets.iter())
+        CommonClock::new(&calls, &wall, sets.iter()).tied(0)
     }
 
     #[test]
@@ -179,5 +306,46 @@ mod tests {
         let error = |hosts: [usize; 2]| clock.error_ns(hosts.into_iter());
         assert_eq!(error([3, 4]), Some(12), "a collective of both is closer than one of all");
         assert_eq!(error([1, 3]), Some(14));
+    }
+
+    #[test]
+    fn clocks_that_drift_apart_are_never_said_to_agree_better_than_they_do() {
+        const US: u64 = 1_000;
+        // Collectives of 20 us each, while the clock of host 2 gains 40 us. Over the whole run the
+        // bounds contradict each other; at 20 us they would meet and leave no error.
+        for (seconds, gains_us) in [(4, 40), (4, 20), (40, 40), (3_600, 36_000), (1, 40)] {
+            let length = seconds * 1_000_000_000;
+            let moment = |at: u64| (length / 400 * at, gains_us * US * at / 400);
+            let of = |at: u64| {
+                let (ns, gained) = moment(at);
+                let ahead = [0, 0, 1_000_000 + gained, 0, 0];
+                (&[1u32, 2][..], ns, 20 * US, ahead)
+            };
+            let all: Vec<Collective<'_>> = (0..=400).map(of).collect();
+            let (calls, sets) = recorded(&all);
+            let mut clock = CommonClock::new(&calls, &BTreeMap::new(), sets.iter());
+            for (at, set) in (0..=400).zip(&sets) {
+                let (ns, gained) = moment(at);
+                let clock = clock.during(&calls, set);
+                let apart = clock.at(2, ns + 1_000_000 + gained) - clock.at(1, ns);
+                let error = clock.error_ns([1, 2].into_iter()).expect("tied");
+                let truth = apart.unsigned_abs();
+                assert!(truth <= error.into(), "{truth} of {error} ns after {ns} of {length} ns");
+                // What 20 us leave open, and the drift of one slice.
+                let slice = gains_us * US / seconds.clamp(16, 1024);
+                assert!(error <= 20 * US + slice, "{error} ns in {seconds} s");
+            }
+        }
+    }
+
+    #[test]
+    fn slices_without_a_collective_take_the_bounds_of_their_neighbours() {
+        let bound = |middle: i128, half: i128| Bound { least: middle - half, most: middle + half };
+        let pair = Pair(BTreeMap::from([(0, bound(100, 10)), (4, bound(180, 6))]));
+        assert_eq!(pair.at(2), Some((140, 50)), "between both, whichever way it drifted");
+        assert_eq!(pair.at(4), Some((180, 16)), "half of what it drifts in a slice");
+        assert_eq!(pair.at(6), Some((180, 6 + 3 * 20)), "it goes on drifting");
+        assert_eq!(pair.at(-1), Some((100, 10 + 2 * 20)));
+        assert_eq!(Pair::default().at(0), None);
     }
 }

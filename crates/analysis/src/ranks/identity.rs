@@ -15,6 +15,9 @@ struct Family {
     world_size: Option<&'static str>,
 }
 
+/// What `srun` sets for the processes of a step, and `sbatch` does not for its script.
+const SLURM_STEP: &str = "env.SLURM_STEP_NUM_TASKS";
+const SLURM_TASKS: &str = "env.SLURM_NTASKS";
 const SLURM: &str = "SLURM_PROCID";
 
 /// In the order in which they are believed: torchrun under srun sets its own beside Slurm's.
@@ -48,7 +51,7 @@ const FAMILIES: [Family; 6] = [
         source: SLURM,
         rank: "env.SLURM_PROCID",
         local_rank: Some("env.SLURM_LOCALID"),
-        world_size: Some("env.SLURM_NTASKS"),
+        world_size: Some(SLURM_STEP),
     },
 ];
 
@@ -71,6 +74,8 @@ pub(super) struct Identity {
     pub(super) source: Option<&'static str>,
     /// What NCCL says of the largest communicator in which the process is one member.
     communicator: Option<Place>,
+    /// Slurm numbered it in a step of its own.
+    of_slurm_step: bool,
     /// Another process has the rank; this one was started by it, or does nothing on a GPU.
     pub(super) inherited: bool,
     /// Kernels, and whether some of them communicate: who works is the rank.
@@ -93,16 +98,20 @@ impl Identity {
         let mut base = Identity {
             communicates: !calls.is_empty(),
             communicator,
+            of_slurm_step: number(SLURM_STEP).is_some(),
             kernels: process.counts.kernels,
             file: process.file.clone(),
             ..Identity::default()
         };
         let told = FAMILIES.iter().find_map(|family| Some((family, number(family.rank)?)));
         if let Some((family, rank)) = told {
+            let size = family.world_size.and_then(number);
+            // Captures of earlier collectors have only the size of the whole allocation.
+            let size = size.or_else(|| number(SLURM_TASKS).filter(|_| family.source == SLURM));
             return Identity {
                 rank: Some(rank),
                 local_rank: family.local_rank.and_then(number),
-                world_size: family.world_size.and_then(number).filter(|&size| size > 0),
+                world_size: size.filter(|&size| size > 0),
                 source: Some(family.source),
                 ..base
             };
@@ -151,21 +160,7 @@ pub(super) fn settle(identities: &mut [Identity]) -> Job {
     number_by_communicator(identities);
     refuse_impossible(identities, &mut job.findings);
     give_to_workers(identities, &mut job.findings);
-    let ranks: BTreeSet<u64> =
-        identities.iter().filter(|i| i.is_rank()).filter_map(|i| i.rank).collect();
-    let sizes: BTreeSet<u64> =
-        identities.iter().filter(|i| i.is_rank()).filter_map(|i| i.world_size).collect();
-    job.seen = ranks.len() as u64;
-    job.expected = sizes.last().copied();
-    if sizes.len() > 1 {
-        let sizes: Vec<String> = sizes.iter().map(|&size| count(size)).collect();
-        job.findings.push(Finding::new(
-            Severity::Warning,
-            format!("processes disagree on the number of ranks: {}", sizes.join(", ")),
-            "they belong to different jobs, or a launcher set a wrong size; the largest is used",
-            "merge the captures of one job at a time",
-        ));
-    }
+    count_ranks(identities, &mut job);
     if let Some(expected) = job.expected.filter(|&expected| expected > job.seen) {
         job.findings.push(Finding::new(
             Severity::Warning,
@@ -179,10 +174,46 @@ pub(super) fn settle(identities: &mut [Identity]) -> Job {
     job
 }
 
+/// Ranks, and how many there should be. Numbers of several communicators repeat: each has its own.
+fn count_ranks(identities: &[Identity], job: &mut Job) {
+    let mut jobs: BTreeMap<Option<u64>, (BTreeSet<u64>, BTreeSet<u64>)> = BTreeMap::new();
+    for identity in identities.iter().filter(|identity| identity.is_rank()) {
+        let (ranks, sizes) = jobs.entry(identity.job()).or_default();
+        ranks.extend(identity.rank);
+        sizes.extend(identity.world_size);
+    }
+    let seen = |ranks: &BTreeSet<u64>| ranks.len() as u64;
+    job.seen = jobs.values().map(|(ranks, _)| seen(ranks)).sum();
+    // A job that does not say its size is taken to be those that were seen.
+    let size = |(ranks, sizes): &(_, BTreeSet<u64>)| sizes.last().copied().unwrap_or(seen(ranks));
+    let is_known = jobs.values().any(|(_, sizes)| !sizes.is_empty());
+    job.expected = is_known.then(|| jobs.values().map(size).fold(0, u64::saturating_add));
+    for (_, sizes) in jobs.values().filter(|(_, sizes)| sizes.len() > 1) {
+        let sizes: Vec<String> = sizes.iter().map(|&size| count(size)).collect();
+        job.findings.push(Finding::new(
+            Severity::Warning,
+            format!("processes disagree on the number of ranks: {}", sizes.join(", ")),
+            "they belong to different jobs, or a launcher set a wrong size; the largest is used",
+            "merge the captures of one job at a time",
+        ));
+    }
+    let communicators = jobs.keys().flatten().count() as u64;
+    if communicators > 1 {
+        job.findings.push(Finding::new(
+            Severity::Note,
+            format!("the ranks come from {} separate communicators", count(communicators)),
+            "no communicator spans them all, so each numbers its own from 0",
+            "nothing to do for an engine without a communicator of all its GPUs; else merge the \
+             captures of one job at a time",
+        ));
+    }
+}
+
 /// The script of a Slurm batch job is told that it is rank 0 of all tasks, and so is everything that
 /// it runs without `srun`: where there is no other rank, Slurm says nothing about the job.
 fn forget_batch_script(identities: &mut [Identity]) {
-    let of_slurm = |identity: &&mut Identity| identity.source == Some(SLURM);
+    let of_slurm =
+        |identity: &&mut Identity| identity.source == Some(SLURM) && !identity.of_slurm_step;
     if identities.iter_mut().filter(of_slurm).all(|identity| identity.rank == Some(0)) {
         for identity in identities.iter_mut().filter(of_slurm) {
             identity.forget_rank();
@@ -192,7 +223,8 @@ fn forget_batch_script(identities: &mut [Identity]) {
 }
 
 /// Workers that an engine spawns inherit the variables of the one task that it runs in: where
-/// several that communicate claim one rank, and NCCL tells them apart, what NCCL says counts.
+/// several that communicate claim one rank, and NCCL tells them apart, what NCCL says counts. Where it
+/// gives each the very rank that it claims, they are ranks of several jobs.
 fn number_by_communicator(identities: &mut [Identity]) {
     let mut claims: BTreeMap<(&str, u64), Vec<usize>> = BTreeMap::new();
     for (at, identity) in identities.iter().enumerate() {
@@ -208,7 +240,12 @@ fn number_by_communicator(identities: &mut [Identity]) {
             .filter_map(|worker| worker.communicator.filter(|place| place.rank < place.members))
             .map(|place| (place.hash, place.rank))
             .collect();
-        if workers.len() < 2 || places.len() < workers.len() {
+        let agrees = |worker: &&Identity| {
+            let place = worker.communicator.map(|place| (place.rank, place.members));
+            place.is_some() && place == worker.rank.zip(worker.world_size)
+        };
+        let several_jobs = workers.iter().all(agrees);
+        if workers.len() < 2 || places.len() < workers.len() || several_jobs {
             continue;
         }
         for at in claimed {

@@ -117,7 +117,17 @@ fn ranks_of_different_communicators_are_no_double_claims() {
         worker("d", &[], &[(8, 1, 2, 1)]),
     ];
     let job = settle(&mut all);
-    assert_eq!((job.seen, job.expected, job.findings.len()), (2, Some(2), 0));
+    assert_eq!((job.seen, job.expected), (4, Some(4)));
+    let what: Vec<&str> = job.findings.iter().map(|finding| finding.what.as_str()).collect();
+    assert_eq!(what, ["the ranks come from 2 separate communicators"]);
+    // One member of the second was not recorded, which is the larger one.
+    let mut all = [
+        worker("a", &[], &[(7, 0, 2, 1)]),
+        worker("b", &[], &[(7, 1, 2, 1)]),
+        worker("c", &[], &[(8, 0, 4, 1)]),
+    ];
+    let job = settle(&mut all);
+    assert_eq!((job.seen, job.expected), (3, Some(6)));
     // But of one communicator they are.
     let mut all = [worker("a", &[], &[(7, 0, 1, 1)]), worker("b", &[], &[(7, 0, 1, 1)])];
     assert_eq!(settle(&mut all).findings[0].what, "2 processes claim rank 0");
@@ -152,6 +162,42 @@ fn impossible_ranks_are_none_and_said() {
             "ranks seen: 1 of 2"
         ]
     );
+}
+
+#[test]
+fn two_jobs_whose_numbers_nccl_confirms_are_said() {
+    let facts = |rank| [("RANK", rank), ("WORLD_SIZE", "2")];
+    let mut all = [
+        worker("a", &facts("0"), &[(7, 0, 2, 1)]),
+        worker("b", &facts("1"), &[(7, 1, 2, 1)]),
+        worker("c", &facts("0"), &[(8, 0, 2, 1)]),
+        worker("d", &facts("1"), &[(8, 1, 2, 1)]),
+    ];
+    let job = settle(&mut all);
+    assert_eq!(all.each_ref().map(|i| i.source), [Some("RANK"); 4]);
+    let what: Vec<&str> = job.findings.iter().map(|finding| finding.what.as_str()).collect();
+    assert_eq!(what, ["2 processes claim rank 0", "2 processes claim rank 1"]);
+}
+
+#[test]
+fn a_task_of_srun_is_a_rank_though_it_is_seen_alone() {
+    let tasks = [("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0"), ("SLURM_NTASKS", "8")];
+    let facts = [&tasks[..], &[("SLURM_STEP_NUM_TASKS", "4")]].concat();
+    let mut all = [process("trainer", &facts, 9), process("data loader", &facts, 0)];
+    let job = settle(&mut all);
+    assert_eq!(ranks(&all), [(Some(0), Some(0), false), (Some(0), Some(0), true)]);
+    assert_eq!((job.seen, job.expected), (1, Some(4)), "the step has 4 of the 8 tasks");
+    assert_eq!(job.findings[0].what, "ranks seen: 1 of 4");
+    // `srun -n1` of an engine: its workers have their own numbers all the same.
+    let facts = [&tasks[..], &[("SLURM_STEP_NUM_TASKS", "1")]].concat();
+    let mut all = [
+        process("server", &facts, 0),
+        worker("a", &facts, &[(7, 0, 2, 1)]),
+        worker("b", &facts, &[(7, 1, 2, 1)]),
+    ];
+    let job = settle(&mut all);
+    assert_eq!(all.each_ref().map(|i| i.source), [Some(SLURM), Some(NCCL), Some(NCCL)]);
+    assert_eq!((job.seen, job.expected, job.findings.len()), (2, Some(2), 0));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! With the hash of a communicator, the n-th call of an operation in it is the same collective on
 //! every member. Without, it is the n-th of an operation and size in an instance of a stage, and the
 //! group is taken to be all ranks. Only where the counts of all members agree, or where the later
-//! calls of a member were not kept; else nothing is matched, and the reason is said.
+//! calls of a member were not kept and the counts of all others agree; else nothing is matched, and
+//! the reason is said.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -33,8 +34,8 @@ pub(super) struct Matching {
     pub(super) reasons: Vec<String>,
 }
 
-const NOT_PAIRED: &str = "sends and receives are not matched with each other";
-const CUT: &str = "the calls are beyond those that are kept of a process";
+const NOT_PAIRED: &str = "point-to-point calls are not paired across ranks";
+const CUT: &str = "they exceed the number of calls kept per process";
 
 /// What a communicator is known to be.
 #[derive(Debug, Default)]
@@ -47,17 +48,28 @@ struct Known {
 pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching {
     let known = communicators(calls);
     let mut by_key: BTreeMap<Key, Sequences> = BTreeMap::new();
+    let mut cut: Vec<CallId> = Vec::new();
     for (id, call) in calls.ids() {
         let key = match call.communicator {
             Some(hash) => Key::Communicator(hash, call.operation),
             None => Key::Unnamed(call.operation, call.bytes),
         };
         let Some(member) = calls.member(id) else { continue };
+        // Calls are dropped in the order of the file: from the first of them on, nobody knows which
+        // of several threads' calls are missing.
+        let process = calls.processes.get(id.process as usize);
+        if process.and_then(|p| p.cut_from_ns).is_some_and(|from| call.start_ns >= from) {
+            cut.push(id);
+            continue;
+        }
         by_key.entry(key).or_default().entry(member).or_default().push(id);
     }
     let everyone: BTreeSet<Member> = calls.ids().filter_map(|(id, _)| calls.member(id)).collect();
     let unnamed = unnamed_group(calls, &known, &everyone, ranks);
     let mut matching = Matching::default();
+    if !cut.is_empty() {
+        matching.refuse(cut.into_iter(), CUT);
+    }
     // Keys with a communicator come first.
     for (key, mut sequences) in by_key {
         for ids in sequences.values_mut() {
@@ -128,7 +140,11 @@ fn unnamed_group(
     ranks: Option<u64>,
 ) -> Result<u64, String> {
     let seen = everyone.len() as u64;
-    let is_part = |known: &&Known| known.seen.len() > 1 && known.seen != *everyone;
+    // Of which only the set-up was seen, it is enough that it has no room for everyone.
+    let is_part = |known: &&Known| {
+        known.seen.len() > 1 && known.seen != *everyone
+            || known.expected.is_some_and(|members| members > 1 && members < seen)
+    };
     let several = calls.processes.iter().any(|p| p.communicators_made > 1);
     match ranks.filter(|&ranks| ranks != seen) {
         Some(ranks) if ranks > seen => Err(format!(
@@ -152,16 +168,12 @@ fn unnamed_group(
 impl Matching {
     /// Matches over the whole run, or, where the counts differ, in each instance of a stage.
     fn take(&mut self, calls: &Calls, sequences: Sequences, members: u64) {
-        let any = |is: fn(&ProcessCalls) -> bool| {
-            let mut processes = sequences.keys().map(|member| member.process as usize);
-            processes.any(|process| calls.processes.get(process).is_some_and(is))
-        };
+        let of = |member: &Member| calls.processes.get(member.process as usize);
         // Of a sample, the same instances need not have been recorded everywhere.
-        let (gated, cut) = (any(|process| process.gated), any(|process| process.cut));
+        let gated = sequences.keys().filter_map(of).any(|process| process.gated);
         if !gated && agree(&sequences, members).is_ok() {
             self.zip(sequences);
-        } else if !gated && cut && sequences.len() as u64 == members {
-            // The first calls of everyone are there.
+        } else if !gated && sequences.len() as u64 == members && only_cut(&sequences, of) {
             let common = sequences.values().map(Vec::len).min().unwrap_or(0);
             let rest = sequences.values().flat_map(|ids| ids.iter().skip(common).copied());
             self.refuse(rest, CUT);
@@ -206,6 +218,16 @@ impl Matching {
     }
 }
 
+/// Whether the counts differ only because the later calls of some members were not kept, so that the
+/// first ones of everyone are there: the others agree, and no member has more than they have.
+fn only_cut<'c>(sequences: &Sequences, of: impl Fn(&Member) -> Option<&'c ProcessCalls>) -> bool {
+    let is_cut = |member| of(member).is_some_and(|process| process.cut_from_ns.is_some());
+    let lengths =
+        |cut| sequences.iter().filter(move |(m, _)| is_cut(m) == cut).map(|(_, c)| c.len());
+    let Some(whole) = lengths(false).max() else { return true };
+    lengths(false).min() == Some(whole) && lengths(true).max().is_some_and(|cut| cut <= whole)
+}
+
 /// Whether every member made as many calls as the others.
 fn agree(sequences: &Sequences, members: u64) -> Result<(), String> {
     let lengths = || sequences.values().map(Vec::len);
@@ -228,11 +250,13 @@ fn agree(sequences: &Sequences, members: u64) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::collectives::Call;
-    use crate::ranks::calls::ProcessCalls;
+    use crate::load::collectives::{Call, Communicator};
 
-    #[test]
-    fn what_was_cut_of_one_process_costs_no_match_of_what_was_kept() {
+    const FAR: Option<u64> = Some(1_000);
+
+    /// Calls one after the other of as many processes; those of some were not kept from a time on.
+    /// Sets that are matched, and the process of each call that is not, with the reason.
+    fn of<const N: usize>(processes: [(u64, Option<u64>); N]) -> (usize, Vec<(u32, String)>) {
         let call = |at: u64| Call {
             operation: Operation::AllReduce,
             communicator: Some(7),
@@ -240,19 +264,59 @@ mod tests {
             end_ns: at + 1,
             ..Call::default()
         };
-        let of = |cuts: [bool; 2]| {
-            let mut calls = Calls::default();
-            for (count, cut) in [5, 8].into_iter().zip(cuts) {
-                let all = (0..count).map(call).collect();
-                calls.processes.push(ProcessCalls { calls: all, cut, ..ProcessCalls::default() });
-            }
-            let matching = matching(&calls, None);
-            let why = |&(id, why): &(CallId, usize)| (id.process, matching.reasons[why].clone());
-            let refused: Vec<_> = matching.unmatched.iter().map(why).collect();
-            (matching.sets.len(), refused)
-        };
-        assert_eq!(of([true, false]), (5, vec![(1, CUT.to_owned()); 3]));
-        let (sets, refused) = of([false, false]);
+        let mut calls = Calls::default();
+        for (count, cut_from_ns) in processes {
+            let all = (0..count).map(call).collect();
+            let process = ProcessCalls { calls: all, cut_from_ns, ..ProcessCalls::default() };
+            calls.processes.push(process);
+        }
+        let matching = matching(&calls, None);
+        let why = |&(id, why): &(CallId, usize)| (id.process, matching.reasons[why].clone());
+        (matching.sets.len(), matching.unmatched.iter().map(why).collect())
+    }
+
+    #[test]
+    fn what_was_cut_of_one_process_costs_no_match_of_what_was_kept() {
+        let beyond = |process, calls| vec![(process, CUT.to_owned()); calls];
+        assert_eq!(of([(5, FAR), (8, None)]), (5, beyond(1, 3)));
+        assert_eq!(of([(5, FAR), (8, None), (8, None), (7, FAR)]).0, 5);
+        assert_eq!(of([(5, FAR), (8, FAR)]), (5, beyond(1, 3)));
+        let (sets, refused) = of([(5, None), (8, None)]);
         assert_eq!((sets, refused.len()), (0, 13), "nobody knows which calls are missing");
+    }
+
+    #[test]
+    fn a_cut_process_does_not_hide_what_others_miss() {
+        let (sets, refused) = of([(8, FAR), (5, None)]);
+        assert_eq!((sets, refused.len()), (0, 13), "the one that was not cut misses three");
+        let (sets, refused) = of([(3, FAR), (8, None), (5, None)]);
+        assert_eq!((sets, refused.len()), (0, 16), "those that were not cut disagree");
+    }
+
+    #[test]
+    fn calls_of_two_jobs_that_name_no_communicator_are_not_one_group() {
+        let mut calls = Calls::default();
+        for hash in [7, 7, 8, 8] {
+            let of = Communicator { hash, members: Some(2), rank: None, local: 1 };
+            calls.processes.push(ProcessCalls {
+                calls: vec![Call { operation: Operation::AllReduce, ..Call::default() }],
+                communicators: vec![of],
+                communicators_made: 1,
+                ..ProcessCalls::default()
+            });
+        }
+        let found = matching(&calls, Some(4));
+        assert_eq!((found.sets.len(), found.unmatched.len()), (0, 4));
+        assert!(found.reasons[0].starts_with("the job has several communicators"));
+    }
+
+    #[test]
+    fn nothing_is_matched_from_the_time_of_the_first_call_that_was_not_kept() {
+        // Eight are kept of each, but one that began as the sixth was not.
+        let (sets, refused) = of([(8, Some(5)), (8, None)]);
+        let mut by_process = [0; 2];
+        refused.iter().for_each(|(process, _)| by_process[*process as usize] += 1);
+        assert_eq!((sets, by_process), (5, [3, 3]));
+        assert!(refused.iter().all(|(_, why)| why == CUT), "{refused:?}");
     }
 }

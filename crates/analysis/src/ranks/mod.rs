@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::join::gpu_recorded;
 use crate::load::ProcessCapture;
-use crate::load::communication::is_communication;
+use crate::load::operation::is_communication;
 use crate::load::paths::PathIndex;
 use crate::load::stats::Work;
 use calls::{Calls, Member};
@@ -87,7 +87,7 @@ impl Together {
         let stages = stage_rows(process, &stage);
         self.processes.push(Process { row, devices, used, stages });
         let lost = process.collectives.beyond.saturating_add(process.collectives.untimed);
-        self.calls_limit = process.collectives.limit;
+        self.calls_limit = self.calls_limit.max(process.collectives.limit);
         let left_out = self.calls.take(process, stage);
         self.kernels_left_out = self.kernels_left_out.saturating_add(lost).saturating_add(left_out);
         let host = self.calls.processes.last().map_or(0, |process| process.host);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::calls::{CallId, Calls, Member};
 use super::matching::Matching;
 use super::split::Collectives;
-use crate::load::sampling::Estimate;
+use crate::load::sampling::{Estimate, Sampled};
 use stage2_model::{CollectiveRow, LateRow, Operation, UnmatchedRow};
 
 /// Who a member is, in words and by its rank.
@@ -139,50 +139,59 @@ fn bus_bytes(calls: &Calls, ids: impl Iterator<Item = CallId> + Clone) -> Option
     Some(bytes as f64 * first.operation.bus_factor(members)?)
 }
 
-/// Who came late, by stage: the latest first within a stage.
+/// Who came late, by stage: the latest first within a stage. Of a sample, counts and sums are estimates
+/// for all instances, as in the other rows; the typical and the longest time are as measured.
 pub(super) fn late_rows(
     calls: &Calls,
     found: &Collectives,
     stage: impl Fn(u32) -> String,
     who: impl Fn(Member) -> Who,
 ) -> Vec<(u32, LateRow)> {
-    let place = |id: CallId| Some((calls.get(id)?.stage, calls.member(id)?));
-    let mut took_part: BTreeMap<(u32, Member), u64> = BTreeMap::new();
-    let mut late: BTreeMap<(u32, Member), Vec<u64>> = BTreeMap::new();
+    let place = |id: CallId| calls.get(id).map(|call| call.stage).zip(calls.member(id));
+    let weight = |id: CallId| calls.get(id).map(|call| call.weight).unwrap_or_default();
+    let mut took_part: BTreeMap<(u32, Member), Estimate> = BTreeMap::new();
+    let mut late: BTreeMap<(u32, Member), Vec<(u64, Sampled)>> = BTreeMap::new();
     for split in &found.split {
         for &(id, ..) in &split.members {
             if let Some(place) = place(id) {
-                *took_part.entry(place).or_default() += 1;
+                took_part.entry(place).or_default().add(1, weight(id));
             }
         }
         if split.late_ns > split.error_ns
-            && let Some(place) = split.last.and_then(place)
+            && let Some(last) = split.last
+            && let Some(place) = place(last)
         {
-            late.entry(place).or_default().push(split.late_ns);
+            late.entry(place).or_default().push((split.late_ns, weight(last)));
         }
     }
-    let row = |((path, member), mut late): ((u32, Member), Vec<u64>)| {
-        late.sort_unstable_by(|a, b| b.cmp(a));
-        let total = late.iter().fold(0u64, |sum, &ns| sum.saturating_add(ns));
-        let mut left = total / 2;
-        let half = late.iter().find(|&&ns| {
+    let row = |((path, member), mut late): ((u32, Member), Vec<(u64, Sampled)>)| {
+        late.sort_unstable_by_key(|&(ns, _)| Reverse(ns));
+        let measured = late.iter().fold(0u64, |sum, &(ns, _)| sum.saturating_add(ns));
+        let mut left = measured / 2;
+        let half = late.iter().find(|&&(ns, _)| {
             let reached = ns >= left;
             left = left.saturating_sub(ns);
             reached
         });
-        let typical = half.copied().unwrap_or(0);
+        let typical = half.map_or(0, |&(ns, _)| ns);
+        let (mut all, mut alike, mut total) = <(Estimate, Estimate, Estimate)>::default();
+        for &(ns, weight) in &late {
+            all.add(1, weight);
+            total.add(ns, weight);
+            alike.add(u64::from(ns >= typical / 2), weight);
+        }
         let Who { who, file, rank } = who(member);
         let row = LateRow {
             stage: stage(path),
             who,
             file,
             rank,
-            collectives: took_part.get(&(path, member)).copied().unwrap_or(0),
-            late_collectives: late.len() as u64,
-            late_total_ns: total,
+            collectives: took_part.get(&(path, member)).map_or(0, |sum| sum.get()),
+            late_collectives: all.get(),
+            late_total_ns: total.get(),
             late_typical_ns: typical,
-            late_typical_collectives: late.iter().filter(|&&ns| ns >= typical / 2).count() as u64,
-            late_max_ns: late.first().copied().unwrap_or(0),
+            late_typical_collectives: alike.get(),
+            late_max_ns: late.first().map_or(0, |&(ns, _)| ns),
         };
         (path, row)
     };
@@ -204,4 +213,34 @@ pub(super) fn shares(calls: &Calls, found: &Collectives) -> BTreeMap<(u32, u32),
         (place, (waiting.get(), transfer.get()))
     };
     shares.into_iter().map(total).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::collectives::Call;
+    use crate::ranks::calls::ProcessCalls;
+    use crate::ranks::split::Split;
+
+    #[test]
+    fn who_is_late_counts_all_instances_of_a_sample() {
+        let weight = Sampled { instances: 16, recorded: 2 };
+        let mut calls = Calls::default();
+        for _ in 0..2 {
+            let all = vec![Call { weight, ..Call::default() }; 2];
+            calls.processes.push(ProcessCalls { calls: all, ..ProcessCalls::default() });
+        }
+        let split = |call: u32, late_ns: u64| {
+            let of = |process| CallId { process, call };
+            let members = vec![(of(0), late_ns, 5), (of(1), 0, 5)];
+            Split { members, last: Some(of(1)), late_ns, ..Split::default() }
+        };
+        let found = Collectives { split: vec![split(0, 100), split(1, 10)], ..Default::default() };
+        let who = |_| Who { who: String::new(), file: String::new(), rank: None };
+        let rows = late_rows(&calls, &found, |_| String::new(), who);
+        let [(_, row)] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!((row.collectives, row.late_collectives, row.late_total_ns), (16, 16, 880));
+        let typical = (row.late_typical_collectives, row.late_typical_ns);
+        assert_eq!((typical, row.late_max_ns), ((8, 100), 100), "times are as measured");
+    }
 }

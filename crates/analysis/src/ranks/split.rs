@@ -3,13 +3,15 @@
 //!
 //! A member arrives when its communication kernel starts. Up to the last arrival it waits, from then
 //! on the transfer runs: both add up to the duration of its call. Members that arrive together within
-//! the error of the clocks do not wait.
+//! the error of the clocks do not wait. Where that error is longer than the whole call, nothing is
+//! known of it.
 
 use std::collections::BTreeMap;
 
 use super::calls::{CallId, Calls};
-use super::clock::CommonClock;
+use super::clock::{CommonClock, SliceClock};
 use super::matching::Matching;
+use stage2_text::numbers::count;
 
 /// Tolerated share of unnamed sets whose calls do not overlap, percent. Above it, the members are
 /// not treated as one group.
@@ -40,11 +42,23 @@ pub(super) struct Collectives {
     pub(super) error_ns: Option<u64>,
 }
 
-const NO_OVERLAP: &str = "the kernels of its members do not overlap: they were not one collective, \
-                          or the clocks are wrong";
+/// Why a set is not split.
+#[derive(Debug, PartialEq, Eq)]
+enum Refused {
+    /// A member ended before another one started.
+    NoOverlap,
+    /// The clocks may be off by as much as the longest call took, ns.
+    NotKnown(u64),
+}
+
+/// A set, and what became of it.
+type Tried = (Vec<CallId>, Result<Split, Refused>);
+
+const NO_OVERLAP: &str = "the members' kernels do not overlap in time: these calls are not one \
+                          collective, or the clocks are wrong";
 const NO_GROUP: &str = "more than 1 % of these calls do not overlap across ranks, so they belong to \
                         several groups; the capture does not say which";
-const NO_CLOCK: &str = "the clocks of its hosts could not be tied together";
+const NO_CLOCK: &str = "the hosts' clocks could not be aligned";
 
 /// Splits what was matched. What turns out to be none is refused in `matching`.
 pub(super) fn split(
@@ -59,39 +73,41 @@ pub(super) fn split(
     let sets = std::mem::take(&mut matching.sets);
     let known = sets.iter().take(matching.unnamed_from);
     let known = known.filter(|set| needs_all(set));
-    let clock = CommonClock::new(calls, wall_ahead_ns, known);
+    let mut clock = CommonClock::new(calls, wall_ahead_ns, known);
     let mut found = Collectives::default();
     // Unnamed ones wait until it is known whether their kind holds.
-    let mut unnamed: BTreeMap<_, Vec<(Vec<CallId>, Option<Split>)>> = BTreeMap::new();
+    let mut unnamed: BTreeMap<_, Vec<Tried>> = BTreeMap::new();
     for (at, set) in sets.into_iter().enumerate() {
         if !needs_all(&set) {
             found.whole.push(set);
             continue;
         }
+        let clock = clock.during(calls, &set);
         let hosts = set.iter().map(|id| calls.host(id.process));
         let Some(clock_error) = clock.error_ns(hosts) else {
             matching.refuse(set.into_iter(), NO_CLOCK);
             continue;
         };
-        let split = one(calls, &clock, &set, clock_error);
+        let split = one(calls, clock, &set, clock_error);
         if at >= matching.unnamed_from {
             let kind = set.first().and_then(|&id| calls.get(id)).map(|c| (c.operation, c.bytes));
             unnamed.entry(kind).or_default().push((set, split));
             continue;
         }
         match split {
-            Some(split) => found.add(split),
-            None => matching.refuse(set.into_iter(), NO_OVERLAP),
+            Ok(split) => found.add(split),
+            Err(refused) => matching.refuse(set.into_iter(), &refused.why()),
         }
     }
     for sets in unnamed.into_values() {
-        let contradicting = sets.iter().filter(|(_, split)| split.is_none()).count();
+        let is_contradiction = |split: &Result<_, _>| matches!(split, Err(Refused::NoOverlap));
+        let contradicting = sets.iter().filter(|(_, split)| is_contradiction(split)).count();
         let is_group = contradicting * 100 <= sets.len() * CONTRADICTING_PERCENT;
         for (set, split) in sets {
-            match split.filter(|_| is_group) {
-                Some(split) => found.add(split),
-                None if is_group => matching.refuse(set.into_iter(), NO_OVERLAP),
-                None => matching.refuse(set.into_iter(), NO_GROUP),
+            match split {
+                _ if !is_group => matching.refuse(set.into_iter(), NO_GROUP),
+                Ok(split) => found.add(split),
+                Err(refused) => matching.refuse(set.into_iter(), &refused.why()),
             }
         }
     }
@@ -105,12 +121,36 @@ impl Collectives {
     }
 }
 
-/// Splits one collective; nothing where a member ended before another one started.
-fn one(calls: &Calls, clock: &CommonClock, set: &[CallId], clock_error: u64) -> Option<Split> {
+impl Refused {
+    fn why(&self) -> String {
+        match self {
+            Refused::NoOverlap => NO_OVERLAP.to_owned(),
+            Refused::NotKnown(error_ns) => {
+                let us = count(rounded_up(error_ns.div_ceil(1_000)));
+                format!("the clocks are known only within {us} us, longer than the call")
+            }
+        }
+    }
+}
+
+/// To one significant digit: errors differ from set to set, and one reason is enough for many.
+fn rounded_up(value: u64) -> u64 {
+    let unit = 10u64.pow(value.checked_ilog10().unwrap_or(0));
+    value.div_ceil(unit).saturating_mul(unit)
+}
+
+/// Splits one collective.
+fn one(
+    calls: &Calls,
+    clock: &SliceClock,
+    set: &[CallId],
+    clock_error: u64,
+) -> Result<Split, Refused> {
     let mut times: Vec<(i128, i128, CallId)> = Vec::with_capacity(set.len());
     let mut errors: Vec<u64> = Vec::with_capacity(set.len());
     for &id in set {
-        let (call, process) = (calls.get(id)?, calls.processes.get(id.process as usize)?);
+        let process = calls.processes.get(id.process as usize);
+        let Some((call, process)) = calls.get(id).zip(process) else { continue };
         let at = |mono_ns| clock.at(process.host, mono_ns);
         times.push((at(call.start_ns), at(call.end_ns), id));
         errors.push(process.error_ns);
@@ -118,25 +158,76 @@ fn one(calls: &Calls, clock: &CommonClock, set: &[CallId], clock_error: u64) -> 
     errors.sort_unstable_by(|a, b| b.cmp(a));
     let error_ns = errors.into_iter().take(2).fold(clock_error, u64::saturating_add);
     times.sort_by_key(|&(start, ..)| start);
-    let (&(last_start, _, last), others) = times.split_last()?;
-    let first_end = times.iter().map(|&(_, end, _)| end).min()?;
-    let last_end = times.iter().map(|&(_, end, _)| end).max()?;
+    let Some((&(last_start, _, last), others)) = times.split_last() else {
+        return Err(Refused::NoOverlap);
+    };
+    let first_end = times.iter().map(|&(_, end, _)| end).min().unwrap_or(last_start);
+    let last_end = times.iter().map(|&(_, end, _)| end).max().unwrap_or(last_start);
     if first_end < last_start - i128::from(error_ns) {
-        return None;
+        return Err(Refused::NoOverlap);
+    }
+    // All of it would be called transfer. Where one call is longer, a late member shows all the same.
+    let longest = times.iter().map(|&(start, end, _)| end - start).max().unwrap_or(0);
+    if i128::from(error_ns) >= longest {
+        return Err(Refused::NotKnown(error_ns));
     }
     let ns = |value: i128| u64::try_from(value.max(0)).unwrap_or(u64::MAX);
-    let median = others.get(others.len().saturating_sub(1) / 2).map(|&(start, ..)| start)?;
+    let median = others.get(others.len().saturating_sub(1) / 2);
+    let median = median.map_or(last_start, |&(start, ..)| start);
     let members = times.iter().map(|&(start, end, id)| {
         // What the clocks cannot tell from arriving together is no waiting.
         let ahead = last_start - start;
         let waiting = if ahead > i128::from(error_ns) { ahead.min(end - start) } else { 0 };
         (id, ns(waiting), ns(end - start - waiting))
     });
-    Some(Split {
+    Ok(Split {
         members: members.collect(),
         last_needed_ns: ns(last_end - last_start),
         last: Some(last),
         late_ns: ns(last_start - median),
         error_ns,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::collectives::Call;
+    use crate::ranks::calls::ProcessCalls;
+    use stage2_model::Operation;
+
+    /// Start and end of the call of each process, whose times may be off by 50 us.
+    fn splits(members: &[(u64, u64)]) -> (Vec<Split>, Vec<String>) {
+        let mut calls = Calls::default();
+        for &(start_ns, end_ns) in members {
+            let operation = Operation::AllReduce;
+            let call = Call { operation, start_ns, end_ns, ..Call::default() };
+            let process =
+                ProcessCalls { calls: vec![call], error_ns: 50_000, ..ProcessCalls::default() };
+            calls.processes.push(process);
+        }
+        let set = (0..members.len() as u32).map(|process| CallId { process, call: 0 }).collect();
+        let mut matching = Matching { sets: vec![set], unnamed_from: 1, ..Matching::default() };
+        let found = split(&calls, &mut matching, &BTreeMap::new());
+        assert_eq!(matching.unmatched.is_empty(), !found.split.is_empty());
+        (found.split, matching.reasons)
+    }
+
+    #[test]
+    fn calls_shorter_than_the_error_of_the_clocks_are_not_split() {
+        let (split, why) = splits(&[(1_000_000, 1_080_000), (1_000_000, 1_100_000)]);
+        assert!(split.is_empty(), "waiting of 100 us is not told from transfer");
+        assert_eq!(why, ["the clocks are known only within 100 us, longer than the call"]);
+        let (split, why) = splits(&[(1_000_000, 1_100_001), (1_000_000, 1_080_000)]);
+        assert_eq!((split.len(), why.len()), (1, 0));
+        // One comes 5 ms late to a transfer of 30 us: that is known well enough.
+        let (split, why) = splits(&[(1_000_000, 6_030_000), (6_000_000, 6_030_000)]);
+        assert_eq!((split[0].late_ns, why.len()), (5_000_000, 0));
+    }
+
+    #[test]
+    fn reasons_stay_few_whatever_the_errors() {
+        assert_eq!([0, 7, 10, 101, 950].map(rounded_up), [0, 7, 10, 200, 1_000]);
+        assert_eq!(rounded_up(u64::MAX), u64::MAX);
+    }
 }

@@ -57,7 +57,7 @@ fn settings_of_workloads_are_sent_behind_the_dashes() {
 fn nothing_is_sent_behind_the_dashes_where_no_workload_runs() {
     for (word, expected) in [
         ("+model.target=x", "; use model/llm=PRESET or model.llm.config_json=FILE"),
-        ("infer.x=1", "; it is a setting of the workload, and none runs here"),
+        ("infer.x=1", "; this is a workload setting, and this command runs no workload"),
         ("run.mod=x", "; the nearest valid one is `run.mode`"),
     ] {
         let advice = advised_at(word, Origin::Override(word.into())).without_workload();

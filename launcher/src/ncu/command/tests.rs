@@ -26,7 +26,7 @@ fn argv(settings: &Ncu, version: Option<NcuVersion>) -> Vec<String> {
     let workload = words(&["python3", "-m", "runner", "x y"]);
     let available = Available::default();
     let request = Request { settings, version, workload: &workload, available: &available };
-    let filter = Filter::new(settings, &selection(settings));
+    let filter = Filter::new(settings, &selection(settings), &mut Vec::new());
     let files = Files::new(Path::new("/run/ncu"), "decode");
     let made = profile(&request, &filter, &files, &mut Vec::new());
     made.argv.into_iter().map(|word| word.into_string().expect("UTF-8")).collect()
@@ -130,12 +130,33 @@ fn ranges_gate_only_where_they_can() {
     assert_eq!(gate("{stage: prefill}"), [""; 0], "no kernel ran there");
     assert_eq!(gate("{gating_nvtx: false}"), [""; 0]);
     assert_eq!(gate("{stage: decode, ncu_cli: {nvtx: {include: ['a/', b]}}}"), ["a/", "b/"]);
-    let unknown = Filter::new(&settings("{stage: 'decode@LLM'}"), &Selection::unknown());
+    let filter = |settings: &Ncu| Filter::new(settings, &Selection::unknown(), &mut Vec::new());
+    let unknown = filter(&settings("{stage: 'decode@LLM'}"));
     assert_eq!(unknown.nvtx_include, ["LLM@decode/"], "nothing is known against it");
     assert_eq!(unknown.kernel_name, None);
-    assert!(Filter::new(&settings("{gating_nvtx: false}"), &Selection::unknown()).is_empty());
+    assert!(filter(&settings("{gating_nvtx: false}")).is_empty());
     let start_end = settings("{ncu_cli: {nvtx: {start_end: true}}}");
-    assert_eq!(Filter::new(&start_end, &Selection::unknown()).nvtx_include, ["decode"]);
+    assert_eq!(filter(&start_end).nvtx_include, ["decode"]);
+}
+
+#[test]
+fn a_name_that_spoils_the_expressions_beside_it_is_told() {
+    let changes = r"{stage: 'C:\run', ncu_cli: {nvtx: {exclude: [a/b, c/d]}}}";
+    let mut findings = Vec::new();
+    Filter::new(&settings(changes), &Selection::unknown(), &mut findings);
+    assert_eq!(findings[0].what, "ncu matches nothing for c/d/", "{findings:?}");
+    let plain = changes.replace(r"C:\run", "decode");
+    Filter::new(&settings(&plain), &Selection::unknown(), &mut findings);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+
+    let settings = settings(changes);
+    let (workload, available) = (words(&["w"]), Available::default());
+    let request =
+        Request { settings: &settings, version: None, workload: &workload, available: &available };
+    let files = Files::new(Path::new("/r"), "x");
+    let mut findings = Vec::new();
+    profile_region(&request, "a;b", r"regex:^a\x3bb$/", &files, &mut findings);
+    assert_eq!(findings[0].what, "ncu matches nothing for c/d/", "{findings:?}");
 }
 
 #[test]

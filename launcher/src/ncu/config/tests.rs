@@ -98,6 +98,8 @@ fn values_that_do_not_go_together_are_faults() {
         ("{ncu_cli: {nvtx: {include: '*/attn/'}}}", "ncu_cli.nvtx.include"),
         ("{ncu_cli: {nvtx: {exclude: [warm, 'a,b/']}}}", "ncu_cli.nvtx.exclude"),
         ("{ncu_cli: {nvtx: {include: decode/, start_end: true}}}", "ncu_cli.nvtx.include"),
+        ("{ncu_cli: {nvtx: {include: ['dec*', a/b, c/d]}}}", "ncu_cli.nvtx.include"),
+        ("{ncu_cli: {nvtx: {include: ['dec*'], exclude: [a/b, c/d]}}}", "ncu_cli.nvtx.exclude"),
         (r#"{ncu_cli: {nvtx: {include: ["a\0b"]}}}"#, "ncu_cli"),
     ] {
         let faults = settings(changes).faults();
@@ -106,6 +108,8 @@ fn values_that_do_not_go_together_are_faults() {
     let mut hanging = settings("{communication_kernels: true}");
     hanging.time_budget_s = None;
     assert_eq!(hanging.faults()[0].key, "time_budget_s");
+    let nested = "{ncu_cli: {nvtx: {include: ['dec*', e/f], exclude: [a/b, c]}}}";
+    assert_eq!(settings(nested).faults(), [], "one in each list");
     let good = "{gating_nvtx: false, ncu_cli: {replay_mode: app-range, extra_args: ['--range-filter', ':1:']}}";
     assert_eq!(settings(good).faults(), []);
 }

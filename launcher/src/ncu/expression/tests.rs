@@ -69,6 +69,12 @@ fn regular_expressions_of_the_user_are_handed_on() {
         ("regex:[^outer$/^inner$]", "regex:[^outer$/^inner$]"),
         ("regex:^(a|b)$]", "regex:^(a|b)$]"),
         ("regex:a;b/", "regex:a;b/"),
+        // A bracket that is escaped, or that a class ends with, is of the name.
+        (r"regex:a\]", r"regex:a\]/"),
+        ("regex:layer[0-9]/", "regex:layer[0-9]/"),
+        ("regex:^x[[:digit:]]$", "regex:^x[[:digit:]]$/"),
+        ("regex:x[0-9]]", "regex:x[0-9]]"),
+        ("regex:[x[0-9]y/", "regex:[x[0-9]y/"),
     ] {
         assert_eq!(push_pop(given), [expected]);
     }
@@ -111,6 +117,9 @@ fn what_ncu_refuses_or_never_matches_is_refused_with_the_right_form() {
         ("regex:/", false, "regex:^decode/"),
         ("regex:a/;regex:b/", false, "write [regex:a/, regex:b/]"),
         ("regex:[ab].*/", false, "write regex:^[ab].*/"),
+        ("regex:LLM@[ab].*/", false, "write regex:LLM@^[ab].*/"),
+        ("regex:layer[0-9]", false, "write regex:layer[0-9]/"),
+        ("regex:run/layer[[:digit:]]", false, "write regex:run/layer[[:digit:]]/"),
         ("decode/", true, r"write decode\/ for"),
         ("layer[1]", true, r"write layer\[1\] for"),
         ("a,,b", true, "write A,B"),
@@ -124,9 +133,8 @@ fn what_ncu_refuses_or_never_matches_is_refused_with_the_right_form() {
 #[test]
 fn a_range_that_was_seen_is_asked_for_exactly() {
     let label = |name: &str| Label::of_stage(name);
-    let exact = |names: &[&str], start_end| {
-        exact(&names.iter().map(|name| label(name)).collect::<Vec<_>>(), start_end)
-    };
+    let stack = |names: &[&str]| names.iter().map(|name| label(name)).collect::<Vec<_>>();
+    let exact = |names: &[&str], start_end| exact(&stack(names), Around::Anything, start_end);
     for (names, start_end, expected) in [
         (&["decode"] as &[&str], false, "decode/"),
         (&["decode@LLM"], false, "LLM@decode/"),
@@ -143,6 +151,15 @@ fn a_range_that_was_seen_is_asked_for_exactly() {
         (&["two\nlines"], false, r"regex:^two\x0alines$/"),
     ] {
         assert_eq!(exact(names, start_end).as_deref(), Some(expected), "{names:?}");
+    }
+    for (names, start_end, expected) in [
+        (&["attn"] as &[&str], false, "[attn/"),
+        (&["decode@LLM", "attn@LLM"], false, "LLM@[decode/attn/"),
+        (&[r"a\b", "c"], false, r"regex:[^a\x5cb$/^c$/"),
+        (&["decode", "attn"], true, "attn"),
+    ] {
+        let alone = super::exact(&stack(names), Around::Nothing, start_end);
+        assert_eq!(alone.as_deref(), Some(expected), "{names:?}");
     }
     assert_eq!(exact(&[], false), None);
     assert_eq!(exact(&["decode", ""], false), None, "ncu has no form for a range without a name");
@@ -186,9 +203,47 @@ fn with_one_regular_expression_all_are_since_ncu_loses_some_of_a_mixture() {
 
 #[test]
 fn several_nested_ones_go_with_literal_names_only() {
-    let check = |list: &[&str]| together(list.iter().map(|t| (*t).to_owned()).collect(), false);
-    assert_eq!(check(&["a/b/", "c/*/d/", r"e\/f/", "[g/"]), Ok(()));
-    assert_eq!(check(&["a/b/", "regex:^c.*$/", r"e\/f/", "[g/"]), Ok(()), "one nested");
-    assert!(check(&["a/b/", "regex:^c.*$/", "d/e/"]).is_err());
-    assert!(check(&["regex:^a$/^b$/", "regex:^c$/*/^d$/"]).is_err());
+    let list = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+    let lost = |include: &[&str], exclude: &[&str]| {
+        together([&list(include), &list(exclude)]).err().unwrap_or_default()
+    };
+    assert_eq!(lost(&["a/b/", "c/*/d/", r"e\/f/", "[g/"], &[]), [""; 0]);
+    assert_eq!(lost(&["a/b/", "regex:^c.*$/", r"e\/f/", "[g/"], &[]), [""; 0], "one nested");
+    assert_eq!(lost(&["a/b/", "regex:^c.*$/", "d/e/"], &[]), ["d/e/"]);
+    assert_eq!(lost(&["regex:^a$/^b$/", "regex:^c$/*/^d$/"], &[]), ["regex:^c$/*/^d$/"]);
+    // A regular expression in one list changes the other, too.
+    assert_eq!(lost(&["regex:^dec.*$/"], &["a/b/", "c/d/"]), ["c/d/"]);
+    assert_eq!(lost(&["regex:^dec.*$/", "a/b/"], &["c/d/"]), [""; 0], "one nested in each");
+    assert_eq!(lost(&["dec/"], &["a/b/", "c/d/"]), [""; 0]);
+}
+
+#[test]
+fn what_ncu_gets_is_read_into_its_parts() {
+    let names = |text: &str, start_end| {
+        let read = read(text, start_end)?;
+        let name = |written: &Written| match written {
+            Written::Literal(name) => format!("={name}"),
+            Written::Regex(regex) => format!("~{regex}"),
+        };
+        let frame = |frame: &Frame<Written>| match frame {
+            Frame::Name(written) => name(written),
+            Frame::Between(c) => c.to_string(),
+        };
+        let mut parts: Vec<String> = read.frames.iter().map(frame).collect();
+        parts.extend(read.domain.as_ref().map(|domain| format!("in {}", name(domain))));
+        parts.extend(read.bottom.then(|| "bottom".to_owned()));
+        parts.extend(read.top.then(|| "top".to_owned()));
+        Some(parts.join(" "))
+    };
+    for (text, start_end, parts) in [
+        (r"LLM@[a\/b/*/c]", false, Some("=a/b * =c in =LLM bottom top")),
+        ("A,B", true, Some("=A =B")),
+        ("a@b@c/", false, None),
+        ("regex:layer[0-9]/", false, Some("~layer[0-9]")),
+        ("regex:^d$@[^a$/+/^b$]", false, Some("~^a$ + ~^b$ in ~^d$ bottom top")),
+        (r"regex:a\/b\]/", false, Some(r"~a\/b\]")),
+        ("regex:^a$,^b$", true, Some("~^a$ ~^b$")),
+    ] {
+        assert_eq!(names(text, start_end).as_deref(), parts, "{text}");
+    }
 }

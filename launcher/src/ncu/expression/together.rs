@@ -1,11 +1,12 @@
 //! Expressions of one run of ncu -> such as it can match beside each other.
 
+use super::read::is_nested;
 use super::{Expression, QUANTIFIERS, REGEX, tokens};
 
 /// Makes regular expressions of all expressions of a run where one of them is, the nested ones last:
 /// what stands behind a nested regular expression ncu matches with nothing (seen with 2025.3).
 pub fn alike(lists: [&mut Vec<String>; 2], start_end: bool) {
-    if !lists.iter().any(|list| list.iter().any(|text| text.starts_with(REGEX))) {
+    if !has_regex(&lists) {
         return;
     }
     for list in lists {
@@ -19,26 +20,20 @@ pub fn alike(lists: [&mut Vec<String>; 2], start_end: bool) {
     }
 }
 
-/// What is wrong with several expressions together: see [`alike`].
+/// Whether ncu matches all expressions of a run: those to include and those to exclude. One regular
+/// expression in either list makes both lists regular expressions, see [`alike`].
 ///
 /// # Errors
-/// More than one of them is nested, and one is a regular expression.
-pub fn together(mut expressions: Vec<String>, start_end: bool) -> Result<(), String> {
-    alike([&mut expressions, &mut Vec::new()], start_end);
-    let regex = expressions.iter().any(|text| text.starts_with(REGEX));
-    let nested = expressions.iter().filter(|text| is_nested(text)).count();
-    if regex && nested > 1 {
-        return Err(
-            "beside globs and regular expressions ncu finds one nested expression only (with \
-                    a / between names): leave out the globs, or all nested ones but one"
-                .to_owned(),
-        );
-    }
-    Ok(())
+/// The expressions that match nothing: one is a regular expression, and these stand behind a nested
+/// one of their list.
+pub fn together(lists: [&Vec<String>; 2]) -> Result<(), Vec<String>> {
+    let behind = |list: &&Vec<String>| {
+        list.iter().filter(|text| is_nested(text)).skip(1).cloned().collect::<Vec<_>>()
+    };
+    let lost: Vec<String> = lists.iter().flat_map(behind).collect();
+    if has_regex(&lists) && !lost.is_empty() { Err(lost) } else { Ok(()) }
 }
 
-/// Whether an expression of push/pop ranges names more than one.
-fn is_nested(text: &str) -> bool {
-    let range = text.strip_suffix('/').unwrap_or(text);
-    range.replace(r"\/", "").contains('/')
+fn has_regex<L: AsRef<Vec<String>>>(lists: &[L]) -> bool {
+    lists.iter().any(|list| list.as_ref().iter().any(|text| text.starts_with(REGEX)))
 }

@@ -5,7 +5,7 @@ use super::*;
 const DEFAULT: &str = include_str!("../../../../conf/profiling/nsys/nsys.default.yaml");
 const GATED: &str = include_str!("../../../../conf/profiling/nsys/nsys.gated.yaml");
 
-pub(in crate::nsys) fn default() -> Nsys {
+pub(crate) fn default() -> Nsys {
     serde_saphyr::from_str(DEFAULT).expect("nsys.default.yaml")
 }
 

@@ -58,6 +58,22 @@ fn sigterm_at_a_shutdown_is_no_failure() {
 }
 
 #[test]
+fn the_signal_that_nsys_was_told_to_send_at_a_shutdown_is_no_failure() {
+    let mut nsys = gated();
+    nsys.capture_range_end = Some(RangeEnd::StopShutdown);
+    for (kill, signal) in [("sigkill", 9), ("sigterm", 15), ("2", 2)] {
+        nsys.kill = Some(kill.to_owned().try_into().expect("a word of --kill"));
+        let outcome = judge(&nsys, &ended(128 + signal, STARTED, Some(10)));
+        assert_eq!(outcome.workload, None, "{kill}");
+        let outcome = judge(&nsys, &ended(128 + 11, STARTED, Some(10)));
+        assert_eq!(outcome.workload, Some(WorkloadExit::Signal(11)), "{kill}");
+    }
+    nsys.kill = Some("none".to_owned().try_into().expect("a word of --kill"));
+    let outcome = judge(&nsys, &ended(143, STARTED, Some(10)));
+    assert_eq!(outcome.workload, Some(WorkloadExit::Signal(15)), "nsys sends no signal");
+}
+
+#[test]
 fn a_range_that_never_came_is_told_from_other_failures() {
     let nothing = "workload done\nGenerated:\n";
     match judge(&gated(), &ended(0, nothing, None)).verdict {

@@ -40,7 +40,7 @@ pub(super) fn stages(report: &Report) -> String {
     out.push_str(&table.finish());
     out.push_str(&left_out(report.stages.len(), ROWS, "metrics.json"));
     out.push_str(
-        "A stage is an outermost one of the workload's ranges. Its first instance is cold and stands \
+        "A stage is one of the workload's outermost ranges. Its first instance is cold and stands \
          by itself; the median, the mean and the standard deviation (of a sample) are over the others. A range that \
          is marked is no stage of the model: it warms up, or it is an operator that no other range \
          is around. Busy time is a union: overlapping work counts once. Idle is \
@@ -147,7 +147,7 @@ pub(super) fn libraries(report: &Report) -> String {
         return String::new();
     }
     let (title, whole, advice) = match report.paths.iter().any(|row| row.kind == PathKind::Range) {
-        true => ("Ranges of libraries, outside of the workload's ranges", "(outside ranges)", ""),
+        true => ("Library ranges outside the workload's ranges", "(outside ranges)", ""),
         false => (
             "Ranges of libraries only: the workload opened none of its own",
             "(whole process)",

@@ -75,13 +75,7 @@ fn notes(used: &ModelUse) -> Vec<String> {
     ];
     let nested = used.numbers.stages.iter().filter(|stage| stage.within.is_some());
     let names: Vec<&str> = nested.map(|stage| stage.stage.as_str()).collect();
-    if !names.is_empty() {
-        notes.push(format!(
-            "{} lie within prefill: their MFU and time are over the sum of their kernels' \
-             durations, and their FLOPs and times are in prefill's",
-            names.join(", ")
-        ));
-    }
+    notes.extend(within_prefill(&names));
     let model = &used.numbers.model;
     let mut reasons: Vec<String> =
         model.mfu_wall.absent().map(|why| format!("Model-level MFU: {why}")).into_iter().collect();
@@ -111,6 +105,22 @@ fn notes(used: &ModelUse) -> Vec<String> {
     notes.extend(reasons);
     notes.extend(used.numbers.assumptions.iter().cloned());
     notes
+}
+
+/// What the rows of these stages are over; nothing where there are none.
+fn within_prefill(names: &[&str]) -> Option<String> {
+    match names {
+        [] => None,
+        [name] => Some(format!(
+            "{name} lies within prefill: its MFU and time are over the sum of its kernels' \
+             durations, and its FLOPs and time are in prefill's"
+        )),
+        several => Some(format!(
+            "{} lie within prefill: their MFU and time are over the sum of their kernels' \
+             durations, and their FLOPs and times are in prefill's",
+            several.join(", ")
+        )),
+    }
 }
 
 pub(super) fn takeaways(report: &Report) -> Section<Takeaway> {
@@ -154,4 +164,17 @@ pub(super) fn limits(report: &Report) -> Section<Finding> {
         return Section::none("nothing is known to be missing or uncertain", "");
     }
     Section::of(report.findings.clone(), "findings of the run, as in report.md")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::within_prefill;
+
+    #[test]
+    fn one_part_lies_and_several_lie_within_prefill() {
+        let said = |names: &[&str]| within_prefill(names).unwrap_or_default();
+        assert_eq!(said(&[]), "");
+        assert!(said(&["sam"]).starts_with("sam lies within prefill: its MFU"));
+        assert!(said(&["sam", "clip"]).starts_with("sam, clip lie within prefill: their MFU"));
+    }
 }

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use super::super::stakeholder_md::{Section, StageTimingRow, TopKernelRow};
 use stage2_analysis::in_part;
-
-use super::super::KernelSum;
 use stage2_analysis::insight::counted::Counted;
 use stage2_analysis::insight::vision;
 use stage2_analysis::roofline::bound;
 use stage2_analysis::roofline::class::class_of;
 use stage2_model::{OperatorRow, PathKind, Report, StageRow};
+
+use super::super::KernelSum;
 
 /// Operators and kernels that are shown.
 const TOP: usize = 10;

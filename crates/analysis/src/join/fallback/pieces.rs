@@ -93,7 +93,7 @@ pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
 }
 
 /// The launches that ncu profiled. Profiled ranges are no kernels.
-pub fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
+pub(super) fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
     let mut pieces: BTreeMap<(Key, String), Times> = BTreeMap::new();
     let no_range = tables.launches.iter().all(|launch| launch.ranges.is_empty());
     for launch in tables.launches.iter().filter(|launch| !launch.is_range()) {

@@ -205,12 +205,16 @@ fn leave_out_inner_ranges(
     }
     negative.dedup();
     if !negative.is_empty() {
-        findings.push(Finding::new(
+        let finding = Finding::new(
             Severity::Note,
             format!("ncu: some exclusive totals of {} are not known", negative.join(", ")),
             "the regions within them took more than they did: each was measured in a run of its own",
             "",
-        ));
+        );
+        // Tables of a process and of its device are over the same measurements.
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
     }
 }
 

@@ -24,9 +24,6 @@ pub(super) struct Database {
     connection: Connection,
     /// What was wrong with the file before anything was read.
     pub(super) cut_short: Option<String>,
-    /// What a compressed file stands for, for as long as it is read. Behind the connection, which is
-    /// closed first.
-    _unpacked: Option<tempfile::NamedTempFile>,
 }
 
 /// A table, with the columns that it has.
@@ -45,7 +42,7 @@ impl Database {
             true => Some(files::unpack(path).map_err(|e| format!("it cannot be unpacked ({e})"))?),
             false => None,
         };
-        let path = unpacked.as_ref().map_or(path, |file| file.path());
+        let path = unpacked.as_deref().unwrap_or(path);
         let cut_short = check_header(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(|e| e.to_string())?;
@@ -62,7 +59,10 @@ impl Database {
             connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
         };
         defended().map_err(|e| e.to_string())?;
-        Ok(Database { connection, cut_short, _unpacked: unpacked })
+        // SQLite holds the file open from here on. Without its name it goes with this program, however
+        // that ends.
+        drop(unpacked);
+        Ok(Database { connection, cut_short })
     }
 
     /// The table of that name; nothing if there is none.
@@ -187,4 +187,31 @@ pub fn check_header(path: &Path) -> Result<Option<String>, String> {
     let expected = pages.filter(|_| changed == valid_for).unwrap_or(0).saturating_mul(page);
     Ok((expected > metadata.len())
         .then(|| format!("it is cut short: {} of {expected} bytes are there", metadata.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_compressed_file_stands_for_has_no_name_while_it_is_read() {
+        let dir = tempfile::tempdir().expect("folder");
+        let (plain, packed) = (dir.path().join("run.sqlite"), dir.path().join("run.sqlite.gz"));
+        let made = Connection::open(&plain).expect("database");
+        made.execute_batch("CREATE TABLE t (n); INSERT INTO t VALUES (3), (4);").expect("rows");
+        drop(made);
+        let file = std::fs::File::create(&packed).expect("file");
+        let mut packer = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        std::io::copy(&mut files::open(&plain).expect("file"), &mut packer).expect("packed");
+        packer.finish().expect("packed");
+        std::fs::remove_file(&plain).expect("removed");
+
+        let database = Database::open(&packed).expect("database");
+        let names: Vec<_> = dir.path().read_dir().expect("folder").flatten().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        let table = database.table("t").expect("tables").expect("a table");
+        let mut found = Vec::new();
+        database.rows(&table, &["n"], "", |row| found.push(row.get(0))).expect("rows");
+        assert_eq!(found, [Ok(3), Ok(4)]);
+    }
 }

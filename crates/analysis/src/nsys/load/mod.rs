@@ -107,6 +107,11 @@ pub struct Range {
     pub unclosed: u64,
     /// Host time between opening and closing, ns, of those that were closed.
     pub host_total_ns: Option<u64>,
+    /// Closed instances without the first of each process; none where the file has no single
+    /// instances.
+    pub host_warm_instances: Option<u64>,
+    /// Sample standard deviation of their host time, ns.
+    pub host_warm_std_ns: Option<u64>,
     /// Median host time of the closed instances without the first of each process, ns; none where
     /// the file has no single instances.
     pub host_warm_median_ns: Option<u64>,

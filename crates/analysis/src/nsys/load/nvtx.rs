@@ -12,7 +12,8 @@ use super::database::{Database, Table, integer, text};
 use super::domains::Domains;
 use super::launches::PROCESS_BITS;
 use super::spans::{OPEN, Span, Spans};
-use crate::load::stats::median;
+
+use crate::load::series::Series;
 use stage2_model::nsys::Counts;
 
 /// Name of the table.
@@ -152,9 +153,11 @@ impl Ranges {
                 }
             }
         }
-        for (index, mut warm) in warm_times(closed, &indices) {
+        for (index, warm) in warm_times(closed, &indices) {
             if let Some(range) = ranges.get_mut(index) {
-                range.host_warm_median_ns = median(&mut warm);
+                range.host_warm_instances = Some(warm.count());
+                range.host_warm_std_ns = warm.deviation();
+                range.host_warm_median_ns = warm.median();
             }
         }
         (ranges, indices)
@@ -162,8 +165,8 @@ impl Ranges {
 }
 
 /// Host times of every range without the first instance of each label, and so of each process.
-fn warm_times(closed: Vec<Vec<(i64, u64)>>, indices: &[usize]) -> FxHashMap<usize, Vec<u64>> {
-    let mut warm: FxHashMap<usize, Vec<u64>> = FxHashMap::default();
+fn warm_times(closed: Vec<Vec<(i64, u64)>>, indices: &[usize]) -> FxHashMap<usize, Series> {
+    let mut warm: FxHashMap<usize, Series> = FxHashMap::default();
     for (mut times, &index) in closed.into_iter().zip(indices) {
         times.sort_unstable();
         warm.entry(index).or_default().extend(times.iter().skip(1).map(|&(_, ns)| ns));

@@ -9,6 +9,8 @@ pub struct Traced {
     pub nvtx: Option<bool>,
     /// NVTX ranges of some domains only.
     pub domains_chosen: bool,
+    /// The capture began with something else than the workload.
+    pub gated: bool,
 }
 
 impl Traced {
@@ -19,6 +21,10 @@ impl Traced {
             "COLLECT_NVTX_TRACE" => &mut self.nvtx,
             "NVTX_DOMAIN_FILTER_STRING" => {
                 self.domains_chosen |= !value.is_empty();
+                return;
+            }
+            "START_TRIGGER" => {
+                self.gated |= value != "Immediate";
                 return;
             }
             _ => return,
@@ -43,9 +49,11 @@ mod tests {
         traced.take("PROCESS_0:COLLECT_NVTX_TRACE", "true");
         traced.take("PROCESS_1:COLLECT_NVTX_TRACE", "false");
         traced.take("NVTX_OPTIONS:NVTX_DOMAIN_FILTER_STRING", "");
-        let expected = Traced { cuda: Some(false), nvtx: Some(true), domains_chosen: false };
+        traced.take("START_TRIGGER", "Immediate");
+        let expected = Traced { cuda: Some(false), nvtx: Some(true), ..Traced::default() };
         assert_eq!(traced, expected);
         traced.take("NVTX_OPTIONS:NVTX_DOMAIN_FILTER_STRING", "LLM");
-        assert!(traced.domains_chosen);
+        traced.take("START_TRIGGER", "Manual");
+        assert!(traced.domains_chosen && traced.gated);
     }
 }

@@ -1,0 +1,44 @@
+//! What the collect pass of a run recorded, for the passes after it: read once, and when first asked
+//! for.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+
+use crate::bundle::COLLECTOR_DIR;
+use stage2_analysis::join::join;
+use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_analysis::load::spool::load_folder_with;
+use stage2_model::{Report, RunInfo};
+
+/// The collect pass of a run.
+pub(super) struct Collected {
+    run_dir: PathBuf,
+    libraries: LibraryDomains,
+    report: OnceCell<Report>,
+}
+
+impl Collected {
+    /// That of the run in `run_dir`. `library_domains`: globs of the domains of libraries.
+    pub(super) fn new(run_dir: &Path, library_domains: &[String]) -> Collected {
+        let libraries = LibraryDomains::with(library_domains);
+        Collected { run_dir: run_dir.to_owned(), libraries, report: OnceCell::new() }
+    }
+
+    /// Folder of the run.
+    pub(super) fn run_dir(&self) -> &Path {
+        &self.run_dir
+    }
+
+    /// The domains of libraries, in every capture of the run.
+    pub(super) fn libraries(&self) -> &LibraryDomains {
+        &self.libraries
+    }
+
+    /// What it recorded. What is wrong with the spools is told by the reports of the run.
+    pub(super) fn report(&self) -> &Report {
+        self.report.get_or_init(|| {
+            let spools = load_folder_with(&self.run_dir.join(COLLECTOR_DIR), &self.libraries);
+            join(spools, RunInfo::default(), Vec::new())
+        })
+    }
+}
