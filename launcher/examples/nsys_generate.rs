@@ -52,7 +52,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn unpack(file: &Path) -> anyhow::Result<()> {
-    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/nsys/decode.sqlite.xz");
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/nsys/decode.sqlite.xz");
     let mut packed = BufReader::new(File::open(recording).context(recording)?);
     let mut new = File::create_new(file).with_context(|| file.display().to_string())?;
     lzma_rs::xz_decompress(&mut packed, &mut new).context(recording)

@@ -44,7 +44,8 @@ fn sandbox_of(nsys: bool, decode_ns: &[u64]) -> Sandbox {
     std::fs::create_dir_all(sandbox.path("tools")).expect("folder");
     if nsys {
         sandbox.executable("tools/nsys", NSYS);
-        let packed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/nsys/decode.sqlite.xz");
+        let packed =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/nsys/decode.sqlite.xz");
         let mut packed = BufReader::new(File::open(packed).expect("fixture"));
         let mut export = File::create(sandbox.path("export")).expect("export");
         lzma_rs::xz_decompress(&mut packed, &mut export).expect("fixture");

@@ -12,8 +12,8 @@ use stage2_model::{Operators, Report, RunInfo, StageOperatorRow};
 const LINEARS: u64 = 2 * 7 + 1;
 
 fn recorded() -> (Report, Operators) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/torch_ops");
-    let report = merge(load_folder(&folder), RunInfo::default(), Vec::new());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/torch_ops");
+    let report = join(load_folder(&folder), RunInfo::default(), Vec::new());
     let found = operators(&report, &OperatorSettings::default());
     (report, found)
 }

@@ -116,7 +116,7 @@ fn every_row_of_the_seeds_page_holds() {
     sandbox.write("inputs.yaml", "images: [a.png]\n");
     // Paths of the checkout are the same here.
     std::os::unix::fs::symlink(root().join("launcher"), sandbox.path("launcher")).expect("link");
-    let table = "launcher/tests/fixtures/nsys/decode_cuda_gpu_kern_sum.csv";
+    let table = "tests/fixtures/nsys/decode_cuda_gpu_kern_sum.csv";
     let made = run(&sandbox, &format!("stage2-launch merge --nsys {table} -o RUN"));
     assert_eq!(made.status, Some(0), "{}", made.text);
 

@@ -262,7 +262,7 @@ mod tests {
             processes: Vec::new(),
             devices: Vec::new(),
             tools: BTreeMap::new(),
-            workload: crate::report::WorkloadFacts::default(),
+            workload: stage2_analysis::WorkloadFacts::default(),
         }
     }
 

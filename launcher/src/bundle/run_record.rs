@@ -1,14 +1,13 @@
 //! What ran, how it ended and what is missing <-> `run.json`.
 
 use stage2_analysis::files;
+use stage2_analysis::files::write_whole;
 use stage2_model::{Finding, PassStatus, ProcessRow, RunState, WorkloadExit};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-
-use stage2_analysis::files::write_whole;
 
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";

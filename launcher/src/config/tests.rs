@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use stage2_hydra::Value;
+
 use super::*;
 
 fn compose_words(words: &[&str]) -> Result<(Composed, Config), String> {

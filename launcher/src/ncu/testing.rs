@@ -53,7 +53,7 @@ fn merge(into: &mut Value, from: Value) {
 
 /// A file of tests/fixtures/ncu, unpacked.
 pub(super) fn fixture(name: &str) -> Vec<u8> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ncu");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/ncu");
     if name.ends_with(".txt") && folder.join(name).exists() {
         return std::fs::read(folder.join(name)).expect(name);
     }

@@ -22,12 +22,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use stage2_analysis::files::stream_whole;
 use stage2_analysis::insight::Shown;
 use stage2_analysis::load::stats::mean;
 use stage2_analysis::{Analysis, WorkloadFacts, analyse};
 use stage2_model::{DeviceRow, Finding, ProcessRow, Report, Status, Times};
-
-use stage2_analysis::files::stream_whole;
 
 /// What the reports of a bundle say in short.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use stage2_analysis::nsys::load::{Tables, sqlite};
 
 pub(crate) fn recorded(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/nsys").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/nsys").join(name)
 }
 
 /// Unpacks a recorded export into `dir`.

@@ -229,7 +229,7 @@ proptest! {
     ) {
         let process = records(&instances, &loose, &order).finish();
         let capture = Capture { processes: vec![process], ..Capture::default() };
-        let report = merge(capture, RunInfo::default(), Vec::new());
+        let report = join(capture, RunInfo::default(), Vec::new());
         for stage in 0..2 {
             check_stage(&report, &instances, stage);
         }
@@ -252,8 +252,8 @@ proptest! {
         let once = || records(&instances, &[], &order).finish();
         let one = Capture { processes: vec![once()], ..Capture::default() };
         let two = Capture { processes: vec![once(), once()], ..Capture::default() };
-        let one = merge(one, RunInfo::default(), Vec::new());
-        let two = merge(two, RunInfo::default(), Vec::new());
+        let one = join(one, RunInfo::default(), Vec::new());
+        let two = join(two, RunInfo::default(), Vec::new());
         prop_assert_eq!(one.kernels.len(), two.kernels.len(), "the same GPUs, by their UUIDs");
         for (a, b) in one.stages.iter().zip(&two.stages) {
             prop_assert_eq!(a.kernel_sum_ns.map(|ns| ns * 2), b.kernel_sum_ns);

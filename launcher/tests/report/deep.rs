@@ -73,7 +73,7 @@ fn untraced(run_dir: &Path) {
 
 fn unpack(name: &str, to: &Path) {
     fs::create_dir_all(to.parent().expect("parent")).expect("folder");
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name);
     let mut packed = BufReader::new(File::open(from).expect(name));
     lzma_rs::xz_decompress(&mut packed, &mut File::create(to).expect("file")).expect(name);
 }

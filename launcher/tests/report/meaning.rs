@@ -24,7 +24,7 @@ pub(crate) fn report_of<'b>(builds: impl IntoIterator<Item = &'b mut Build>) -> 
         tally.finish()
     };
     let processes = builds.into_iter().map(read).collect();
-    merge(Capture { processes, ..Capture::default() }, RunInfo::default(), Vec::new())
+    join(Capture { processes, ..Capture::default() }, RunInfo::default(), Vec::new())
 }
 
 pub(crate) fn stage<'r>(report: &'r Report, name: &str) -> &'r StageRow {

@@ -12,7 +12,7 @@ use serde_json::Value;
 pub(crate) type Sums = BTreeMap<String, (u64, u64)>;
 
 pub(crate) fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name)
 }
 
 /// A folder with captures as somebody else might have named them.

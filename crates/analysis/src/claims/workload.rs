@@ -50,7 +50,7 @@ const DEVICE: [&str; 1] = ["device"];
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
     /// What was composed; none: there is no such file, or it cannot be used.
-    pub tree: Option<Tree>,
+    pub(crate) tree: Option<Tree>,
     /// The overrides that Hydra was given.
     pub overrides: Option<Vec<String>>,
     /// Groups of which a preset was chosen.
@@ -260,7 +260,7 @@ fn read_yaml(path: &Path) -> Result<Option<Value>, String> {
 }
 
 #[cfg(test)]
-pub use tests::left;
+pub(in crate::claims) use tests::left;
 
 #[cfg(test)]
 mod tests {

@@ -128,7 +128,7 @@ mod tests {
         let fact = |key: &str, value: &str| Fact { key: key.into(), value: value.into() };
         let environment = vec![fact("gpu.driver", "580.159.03"), fact("gpu.cuda_driver", "13.0")];
         let run = RunInfo { environment, ..RunInfo::default() };
-        let mut report = merge(Capture::default(), run, Vec::new());
+        let mut report = join(Capture::default(), run, Vec::new());
         report.paths = ["decode", "prefill"].map(range).to_vec();
         report
     }

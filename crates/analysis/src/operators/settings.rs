@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_preset_is_the_default() {
-        let yaml = include_str!("../../../conf/operators/default.yaml");
+        let yaml = include_str!("../../../../conf/operators/default.yaml");
         let preset: OperatorSettings = serde_saphyr::from_str(yaml).expect("preset");
         assert_eq!(preset, OperatorSettings::default());
     }

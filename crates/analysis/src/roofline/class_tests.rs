@@ -1,10 +1,8 @@
 use super::*;
-use crate::load::communication::is_communication;
 use KernelClass::*;
-use stage2_model::Operation;
 
-const LLM: &str = include_str!("../../../tests/fixtures/cupti/llm13.tsv");
-const GRAPH: &str = include_str!("../../../tests/fixtures/cupti/graph13.tsv");
+const LLM: &str = include_str!("../../../../tests/fixtures/cupti/llm13.tsv");
+const GRAPH: &str = include_str!("../../../../tests/fixtures/cupti/graph13.tsv");
 
 fn class(name: &str) -> KernelClass {
     class_of(&kernel_name(name.as_bytes()))

@@ -22,14 +22,19 @@ const DURATIONS: [&str; 2] = ["gpu__time_duration.sum", "gpu__time_duration.avg"
 
 /// Kernels of one name and configuration in one stage on one device.
 pub struct Piece {
+    /// Its name.
     pub name: String,
     /// The name is mangled.
     pub mangled: bool,
     /// Grid and block.
     pub shape: Option<([u32; 3], [u32; 3])>,
+    /// Index of the GPU.
     pub device: Option<u32>,
+    /// The stage.
     pub stage: String,
+    /// What kind of stage that is.
     pub kind: PathKind,
+    /// Calls and durations.
     pub times: Times,
 }
 

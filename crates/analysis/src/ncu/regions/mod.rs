@@ -34,6 +34,7 @@ impl Patterns {
         Patterns::of(&settings.include, &settings.exclude)
     }
 
+    /// Those of two lists of globs.
     pub fn of(include: &[String], exclude: &[String]) -> Patterns {
         let globs = |list: &[String]| list.iter().map(|glob| WildMatch::new(glob)).collect();
         Patterns { include: globs(include), exclude: globs(exclude) }

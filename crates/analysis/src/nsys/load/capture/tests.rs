@@ -63,7 +63,7 @@ pub(super) fn report_within(sql: &str, limits: Limits) -> (Report, Vec<Finding>)
     let export =
         read_within(&export(dir.path(), sql), &LibraryDomains::default(), limits).expect("export");
     let findings = export.capture.findings.clone();
-    (merge(export.capture, RunInfo::default(), Vec::new()), findings)
+    (join(export.capture, RunInfo::default(), Vec::new()), findings)
 }
 
 pub(super) fn report(sql: &str) -> Report {
