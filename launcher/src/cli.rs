@@ -314,7 +314,7 @@ mod tests {
                 }
                 Some(_) => Vec::new(),
             };
-            let request = crate::launch::request(&cli.options, overrides);
+            let request = crate::commands::run::request(&cli.options, overrides);
             crate::config::compose(&request).unwrap_or_else(|e| panic!("{line}: {e}"));
             // A module of Python is looked for where the example runs.
             if cli.workload.iter().any(|word| word == "runner") {

@@ -2,9 +2,9 @@
 
 use crate::bundle::PassRecord;
 use crate::cli::{FailOn, Options, RequiredPass};
+use crate::failure::EXIT_NO_RESULT;
+use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::report::Outcome;
-use crate::run::EXIT_NO_RESULT;
 use crate::terminal::Terminal;
 use crate::workload;
 use stage2_model::{Finding, PassStatus, Severity, Status};

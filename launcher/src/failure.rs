@@ -1,10 +1,7 @@
 //! Why nothing came of it -> the message and the exit status.
 
-use crate::bundle::FolderError;
-use crate::config::ConfigError;
-use crate::run::EXIT_NO_RESULT;
-use crate::workload::NotRunnable;
-use stage2_model::{Finding, Severity};
+/// The exit status where a step of the profiling left no result.
+pub(crate) const EXIT_NO_RESULT: u8 = 70;
 
 /// What ends the program before it has a result.
 #[derive(Debug)]
@@ -33,24 +30,5 @@ impl Failure {
             Failure::Usage(text) | Failure::NoResult(text) => text,
             Failure::NotRun { text, .. } => text,
         }
-    }
-}
-
-impl From<NotRunnable> for Failure {
-    fn from(problem: NotRunnable) -> Failure {
-        let NotRunnable { exit, what, why, remedy } = problem;
-        Failure::NotRun { text: Finding::new(Severity::Error, what, why, remedy).to_string(), exit }
-    }
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Failure {
-        Failure::Usage(error.to_string())
-    }
-}
-
-impl From<FolderError> for Failure {
-    fn from(error: FolderError) -> Failure {
-        Failure::Usage(error.to_string())
     }
 }

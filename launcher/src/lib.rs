@@ -6,34 +6,29 @@
 //! linked: it is loaded into the workload, and would otherwise start in this process.
 #![deny(unsafe_code)]
 
-mod bench;
 pub mod bundle;
-mod captures;
 mod cli;
+mod commands;
 pub mod config;
-mod demo;
-mod dry_run;
+mod copy_inputs;
 pub mod env;
 mod exit;
 mod failure;
 pub mod hook;
-mod launch;
-pub mod ncu;
-pub mod nsys;
+pub mod outcome;
 mod plan;
-mod precheck;
-pub mod report;
-mod report_again;
 mod run;
-mod seen;
 mod terminal;
+pub mod tools;
+pub mod views;
 mod workload;
 
 use std::ffi::OsString;
 
 use cli::{Cli, Command};
+use commands::run::Job;
+use commands::{bench, demo, import, report, run as run_command};
 use failure::Failure;
-use launch::Job;
 use terminal::Terminal;
 
 /// Does what the command line says, and gives the exit status. Every error has been told by then.
@@ -70,13 +65,13 @@ fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
             bench::bench(&options, times, overrides, workload, terminal)
         }
         Some(Command::Report { bundle, overrides }) => {
-            report_again::report_again(&bundle, &options, overrides, terminal)
+            report::report_again(&bundle, &options, overrides, terminal)
         }
         Some(Command::Merge { spool, nsys, ncu, output, overrides }) => {
-            let captures = captures::Captures { spool, nsys, ncu, output, overrides };
-            captures::merge(&captures, &options, terminal)
+            let captures = import::Captures { spool, nsys, ncu, output, overrides };
+            import::merge(&captures, &options, terminal)
         }
-        Some(Command::Config { overrides }) => launch::print_config(&options, overrides),
+        Some(Command::Config { overrides }) => run_command::print_config(&options, overrides),
         Some(Command::ProbeGpu) => match env::print_devices() {
             Ok(()) => Ok(0),
             Err(error) => Err(Failure::NoResult(error.to_string())),

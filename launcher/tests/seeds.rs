@@ -115,7 +115,7 @@ fn every_row_of_the_seeds_page_holds() {
     let sandbox = Sandbox::new();
     sandbox.write("inputs.yaml", "images: [a.png]\n");
     // Paths of the checkout are the same here.
-    std::os::unix::fs::symlink(root().join("launcher"), sandbox.path("launcher")).expect("link");
+    std::os::unix::fs::symlink(root().join("tests"), sandbox.path("tests")).expect("link");
     let table = "tests/fixtures/nsys/decode_cuda_gpu_kern_sum.csv";
     let made = run(&sandbox, &format!("stage2-launch merge --nsys {table} -o RUN"));
     assert_eq!(made.status, Some(0), "{}", made.text);

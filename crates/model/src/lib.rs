@@ -44,7 +44,7 @@ pub use flops::Flops;
 pub use insight::{Insight, ModelUse, ModelWindows};
 pub use operation::Operation;
 pub use operators::{Absence, OperatorCoverage, OperatorRow, Operators, StageOperatorRow};
-pub use pass::{PassStatus, RunState};
+pub use pass::{PassStatus, RunState, Tool};
 pub use peaks::{DenseTflops, Peaks};
 pub use precision::{Dtype, Precision};
 pub use ranks::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Ranks, UnmatchedRow};

@@ -51,3 +51,12 @@ impl PassStatus {
         matches!(self, Ok | WorkloadFailed | TimedOut | Interrupted)
     }
 }
+
+/// A tool that took part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Where it was found.
+    pub path: Option<String>,
+    /// What it says about its version.
+    pub version: Option<String>,
+}

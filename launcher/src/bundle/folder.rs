@@ -1,5 +1,6 @@
 //! The choice of a run folder -> an empty folder that can be written to, and the link to the latest.
 
+use crate::failure::Failure;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -203,5 +204,11 @@ fn reason(error: &io::Error) -> String {
             format!("cannot be written to ({error})")
         }
         _ => format!("cannot be made ({error})"),
+    }
+}
+
+impl From<FolderError> for Failure {
+    fn from(error: FolderError) -> Failure {
+        Failure::Usage(error.to_string())
     }
 }

@@ -15,12 +15,12 @@ pub(crate) use folder::{RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use retention::{Keep, Room, make_room, too_big};
 pub(crate) use run_record::now;
-pub use run_record::{PassRecord, RUN_JSON, RunRecord, SCHEMA, Tool};
+pub use run_record::{PassRecord, RUN_JSON, RunRecord, SCHEMA};
 
 use crate::config::yaml_with_origins;
 use crate::env::Environment;
 use crate::failure::Failure;
-use crate::report::Outcome;
+use crate::outcome::Outcome;
 use stage2_analysis::files::{self, write_whole};
 use stage2_analysis::layout::INPUTS_YAML;
 pub use stage2_analysis::layout::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR};

@@ -2,7 +2,7 @@
 
 use stage2_analysis::files;
 use stage2_analysis::files::write_whole;
-use stage2_model::{Finding, PassStatus, ProcessRow, RunState, WorkloadExit};
+use stage2_model::{Finding, PassStatus, ProcessRow, RunState, Tool, WorkloadExit};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -100,15 +100,6 @@ pub struct PassRecord {
     /// Why the program of the workload did not load the collector; none: it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<String>,
-}
-
-/// A tool that took part.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tool {
-    /// Where it was found.
-    pub path: Option<String>,
-    /// What it says about its version.
-    pub version: Option<String>,
 }
 
 impl RunRecord {

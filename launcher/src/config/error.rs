@@ -1,5 +1,6 @@
 //! What can be wrong with a configuration -> a message that names key, origin and remedy.
 
+use crate::failure::Failure;
 use std::path::PathBuf;
 
 use stage2_hydra::GrammarError;
@@ -142,6 +143,12 @@ impl From<GrammarError> for ConfigError {
     fn from(error: GrammarError) -> ConfigError {
         let GrammarError { word, at, what } = error;
         ConfigError::Grammar { word, at, what }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        Failure::Usage(error.to_string())
     }
 }
 

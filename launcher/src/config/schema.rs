@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::ncu::config::Ncu;
-use crate::nsys::config::Nsys;
+use crate::tools::ncu::config::Ncu;
+use crate::tools::nsys::config::Nsys;
 use stage2_analysis::llm::preset::ModelPreset;
 use stage2_analysis::operators::{OperatorSettings, Stage1Settings};
 use stage2_analysis::roofline::hardware::Hardware;

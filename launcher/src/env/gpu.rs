@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ask::ask;
+use super::subprocess::ask;
 
 /// The GPUs of a machine, as the CUDA driver lists them to this user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,11 +4,11 @@
 //! Every question to another program has a time limit, and an answer that does not come is said to be
 //! missing, with the reason.
 
-mod ask;
 mod cuda;
 mod gpu;
 mod host;
 mod python;
+mod subprocess;
 mod tools;
 mod variables;
 
@@ -17,14 +17,13 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bundle::Tool;
-pub(crate) use ask::ask;
 pub(crate) use cuda::print_devices;
 pub use gpu::{Gpu, GpuFacts};
 pub(crate) use gpu::{SUBCOMMAND as PROBE_GPU, probe as probe_gpu};
 pub use host::Host;
 pub use python::Python;
-use stage2_model::ProcessRow;
+use stage2_model::{ProcessRow, Tool};
+pub(crate) use subprocess::{DOORS, ask};
 pub(crate) use tools::{is_executable, on_path, path_folders};
 pub(crate) use variables::relevant_variables;
 

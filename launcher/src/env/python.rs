@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ask::ask;
+use super::subprocess::ask;
 use super::tools::on_path;
 
 /// The Python of a workload.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use super::ask::ask;
-use crate::bundle::Tool;
+use super::subprocess::ask;
+use stage2_model::Tool;
 
 const LIMIT: Duration = Duration::from_secs(10);
 

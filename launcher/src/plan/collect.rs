@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Capture, DOORS, Limits, Link, Pass, Request};
+use crate::env::DOORS;
+
+use super::{Capture, Limits, Link, Pass, Request};
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR};
 use crate::config::{Collector, Config};
 use crate::workload::Loading;

@@ -120,7 +120,7 @@ pub(crate) struct Link {
 pub(crate) struct Inherited {
     /// LD_PRELOAD as it is set.
     pub(crate) ld_preload: Option<OsString>,
-    /// Those of [`DOORS`] that are set: the tool that they name goes first.
+    /// Those of [`crate::env::DOORS`] that are set: the tool that they name goes first.
     pub(crate) doors: Vec<&'static str>,
     /// PYTHONPATH as it is set.
     pub(crate) python_path: Option<OsString>,
@@ -129,9 +129,6 @@ pub(crate) struct Inherited {
     /// Process id, which keeps the names of runs at the same time apart.
     pub(crate) pid: u32,
 }
-
-/// Variables through which the driver and NVTX load their tool.
-pub(crate) const DOORS: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
 
 /// Variables that the collector reads.
 const COLLECTOR_VARIABLES: &[&str] = &[
@@ -157,7 +154,7 @@ impl Inherited {
             .collect();
         Inherited {
             ld_preload: std::env::var_os("LD_PRELOAD"),
-            doors: DOORS
+            doors: crate::env::DOORS
                 .into_iter()
                 .filter(|door| std::env::var_os(door).is_some_and(|tool| !tool.is_empty()))
                 .collect(),

@@ -8,10 +8,12 @@ use super::nsys::limit_of;
 use super::tool::{Given, Kind, Profiler};
 use super::{Capture, Pass, Request};
 use crate::bundle::NCU_DIR;
-use crate::ncu::available::Available;
-use crate::ncu::command::{self, Files, Filter};
-use crate::ncu::config::Ncu;
-use crate::ncu::select::Selection;
+use crate::tools::ncu::available::Available;
+use crate::tools::ncu::command;
+use crate::tools::ncu::command::Files;
+use crate::tools::ncu::command::Filter;
+use crate::tools::ncu::config::Ncu;
+use crate::tools::ncu::select::Selection;
 
 /// The files of the profiling run `name` in the folder of the pass; those of the first have the plain
 /// names.

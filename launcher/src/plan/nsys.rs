@@ -7,9 +7,10 @@ use super::collect::{limits, workload_of_pass};
 use super::tool::{Kind, Profiler, Step};
 use super::{Capture, Limits, Pass, Request};
 use crate::bundle::NSYS_DIR;
-use crate::nsys::command;
-use crate::nsys::config::{CaptureRange, Nsys};
-use crate::nsys::version::Version;
+use crate::tools::nsys::command;
+use crate::tools::nsys::config::CaptureRange;
+use crate::tools::nsys::config::Nsys;
+use crate::tools::nsys::version::Version;
 use stage2_model::{Finding, Severity};
 
 /// Name of every file of the pass, without extension.

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::ncu::config::Ncu;
-use crate::nsys::config::Nsys;
+use crate::tools::ncu::config::Ncu;
+use crate::tools::nsys::config::Nsys;
 
 /// Another profiler, with everything that its pass is made from once the passes before are over.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,16 +81,16 @@ pub(crate) struct Step {
     pub(crate) timeout: Option<Duration>,
 }
 
-impl From<crate::ncu::command::Invocation> for Step {
-    fn from(invocation: crate::ncu::command::Invocation) -> Step {
-        let crate::ncu::command::Invocation { argv, stdout, timeout, .. } = invocation;
+impl From<crate::tools::ncu::command::Invocation> for Step {
+    fn from(invocation: crate::tools::ncu::command::Invocation) -> Step {
+        let crate::tools::ncu::command::Invocation { argv, stdout, timeout, .. } = invocation;
         Step { argv, cwd: None, stdout, timeout }
     }
 }
 
-impl From<(crate::nsys::command::Invocation, Duration)> for Step {
-    fn from((invocation, limit): (crate::nsys::command::Invocation, Duration)) -> Step {
-        let crate::nsys::command::Invocation { argv, cwd, .. } = invocation;
+impl From<(crate::tools::nsys::command::Invocation, Duration)> for Step {
+    fn from((invocation, limit): (crate::tools::nsys::command::Invocation, Duration)) -> Step {
+        let crate::tools::nsys::command::Invocation { argv, cwd, .. } = invocation;
         Step { argv, cwd, stdout: None, timeout: Some(limit) }
     }
 }

@@ -45,9 +45,6 @@ pub(crate) use signals::Signals;
 /// Exit status when the time limit ended the workload, as GNU `timeout` gives it.
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
-/// Exit status when the profiling itself failed or left no result.
-pub(crate) const EXIT_NO_RESULT: u8 = 70;
-
 /// What the passes say about the exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
@@ -312,7 +309,11 @@ fn process_of(
     signals.deliver_to(Some(sender.clone()));
     let ended = library::linked(pass.link.as_ref())
         .map_err(|why| {
-            child::SpawnError::new(EXIT_NO_RESULT, "the collector cannot be linked", why)
+            child::SpawnError::new(
+                crate::failure::EXIT_NO_RESULT,
+                "the collector cannot be linked",
+                why,
+            )
         })
         .and_then(|_link| {
             let spawned = Spawned::start(spawner, pass, sender)?;

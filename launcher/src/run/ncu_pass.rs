@@ -10,15 +10,23 @@ use super::collected::Collected;
 use super::ncu_kernels::kernels_of;
 use super::ncu_regions;
 use super::tool::{Ended, Tool, ToolPass, tables_cut_off, version_of};
-use crate::ncu::available::Available;
-use crate::ncu::command::{self, Files, Filter, Invocation, Request};
-use crate::ncu::config::Ncu;
-use crate::ncu::missed;
-use crate::ncu::outcome::{
-    End, Finished, Verdict, failed_workload, judge, judge_import, judge_version,
-};
-use crate::ncu::version::NcuVersion;
 use crate::plan::{Given, Profiler, ncu_files};
+use crate::tools::ncu::available::Available;
+use crate::tools::ncu::command;
+use crate::tools::ncu::command::Files;
+use crate::tools::ncu::command::Filter;
+use crate::tools::ncu::command::Invocation;
+use crate::tools::ncu::command::Request;
+use crate::tools::ncu::config::Ncu;
+use crate::tools::ncu::missed;
+use crate::tools::ncu::outcome::End;
+use crate::tools::ncu::outcome::Finished;
+use crate::tools::ncu::outcome::Verdict;
+use crate::tools::ncu::outcome::failed_workload;
+use crate::tools::ncu::outcome::judge;
+use crate::tools::ncu::outcome::judge_import;
+use crate::tools::ncu::outcome::judge_version;
+use crate::tools::ncu::version::NcuVersion;
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 /// Runs the pass. `collected` is what the collect pass recorded, `collect` how the workload ended in it.

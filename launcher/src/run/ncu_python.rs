@@ -8,13 +8,14 @@ use std::time::Duration;
 use super::SignalSource;
 use super::child::Spawner;
 use super::tool::{Tool, tables_cut_off};
-use crate::env::{ask, on_path};
+use crate::env::ask;
+use crate::env::on_path;
 use crate::plan::Step;
 use stage2_model::{Finding, Severity, WorkloadExit};
 use stage2_text::visible_path;
 
 /// Prints the page; its first lines say which one.
-const SCRIPT: &str = include_str!("../ncu/print_report.py");
+const SCRIPT: &str = include_str!("../tools/ncu/print_report.py");
 /// Starting Python, and loading the package, may take this long.
 const ASK_LIMIT: Duration = Duration::from_secs(60);
 /// Reading a report may take this long.

@@ -50,7 +50,7 @@ impl Spawner for System {
         for folder in &pass.folders {
             std::fs::create_dir_all(folder).map_err(|e| {
                 let what = format!("{} cannot be made", folder.display());
-                SpawnError::new(super::EXIT_NO_RESULT, what, e.to_string())
+                SpawnError::new(crate::failure::EXIT_NO_RESULT, what, e.to_string())
             })?;
         }
         let mut command = Command::new(program);
@@ -68,7 +68,7 @@ impl Spawner for System {
         if let Some(capture) = &pass.capture {
             let (stdout, stderr) = open(capture).map_err(|(path, e)| {
                 let what = format!("{} cannot be written", path.display());
-                SpawnError::new(super::EXIT_NO_RESULT, what, e.to_string())
+                SpawnError::new(crate::failure::EXIT_NO_RESULT, what, e.to_string())
             })?;
             command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
         } else if pass.tee.is_some() {

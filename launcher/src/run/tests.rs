@@ -237,7 +237,7 @@ fn a_workload_that_does_not_end_stops_the_run_and_advises_nothing_that_cannot_he
         name: "nsys",
         argv: vec![OsString::from("nsys")],
         profiler: Some(crate::plan::Profiler {
-            kind: Kind::Nsys(Box::new(crate::nsys::config::tests::default())),
+            kind: Kind::Nsys(Box::new(crate::tools::nsys::config::tests::default())),
             workload: vec![OsString::from("workload")],
             folder: "/nowhere".into(),
             around: Default::default(),

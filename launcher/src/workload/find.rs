@@ -1,5 +1,8 @@
 //! The first word of a command -> the file that runs, or what a shell would say.
 
+use stage2_model::{Finding, Severity};
+
+use crate::failure::Failure;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -157,4 +160,11 @@ fn similar(name: &str) -> Option<String> {
         }
     }
     best.map(|(_, name)| name)
+}
+
+impl From<NotRunnable> for Failure {
+    fn from(problem: NotRunnable) -> Failure {
+        let NotRunnable { exit, what, why, remedy } = problem;
+        Failure::NotRun { text: Finding::new(Severity::Error, what, why, remedy).to_string(), exit }
+    }
 }

@@ -15,11 +15,18 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use stage2_analysis::nsys::load::{Tables, csv, sqlite};
-use stage2_launch::nsys::command::{self, Invocation};
-use stage2_launch::nsys::config::{CaptureRange, Nsys};
-use stage2_launch::nsys::outcome::{Ended, Files, Outcome, Verdict, judge, judge_tables};
-use stage2_launch::nsys::scrub::scrub;
-use stage2_launch::nsys::version::Version;
+use stage2_launch::tools::nsys::command;
+use stage2_launch::tools::nsys::command::Invocation;
+use stage2_launch::tools::nsys::config::CaptureRange;
+use stage2_launch::tools::nsys::config::Nsys;
+use stage2_launch::tools::nsys::outcome::Ended;
+use stage2_launch::tools::nsys::outcome::Files;
+use stage2_launch::tools::nsys::outcome::Outcome;
+use stage2_launch::tools::nsys::outcome::Verdict;
+use stage2_launch::tools::nsys::outcome::judge;
+use stage2_launch::tools::nsys::outcome::judge_tables;
+use stage2_launch::tools::nsys::scrub::scrub;
+use stage2_launch::tools::nsys::version::Version;
 use stage2_model::WorkloadExit;
 
 /// One prefill, three decodes with a step each, then a word on standard output.

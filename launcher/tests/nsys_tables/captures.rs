@@ -6,7 +6,7 @@ use std::path::Path;
 
 use stage2_analysis::nsys::load::{Kernel, Naming, Tables, Total, Traced, csv};
 use stage2_analysis::nsys::reconcile::{Bounds, Comparison, reconcile};
-use stage2_launch::nsys::scrub::scrub;
+use stage2_launch::tools::nsys::scrub::scrub;
 use stage2_model::nsys::Source;
 use stage2_model::{Belief, Reconciliation};
 

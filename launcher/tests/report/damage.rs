@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use stage2_launch::report::{Outcome, write_reports};
+use stage2_launch::outcome::Outcome;
+use stage2_launch::views::write_reports;
 use stage2_spool::{NONE, RANGE_OUTSIDE, Record};
 
 use crate::build::Build;

@@ -6,7 +6,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use serde_json::json;
-use stage2_launch::report::write_reports;
+use stage2_launch::views::write_reports;
 use stage2_model::{Absent, Apart, Figure, Report, Severity, StageCost, StageRow};
 use stage2_spool::NONE;
 

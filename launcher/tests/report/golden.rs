@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use stage2_launch::bundle::PassRecord;
 use stage2_launch::bundle::RunRecord;
-use stage2_launch::bundle::Tool;
-use stage2_launch::report::write_reports;
-use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
+use stage2_launch::views::write_reports;
+use stage2_model::{Finding, PassStatus, Severity, Tool, WorkloadExit};
 
 use crate::fixture;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use proptest::prelude::*;
-use stage2_launch::report::write_reports;
+use stage2_launch::views::write_reports;
 use stage2_spool::NONE;
 
 use crate::build::Build;

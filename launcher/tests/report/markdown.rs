@@ -5,7 +5,7 @@ use std::fs;
 
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use stage2_launch::report::write_reports;
+use stage2_launch::views::write_reports;
 use stage2_spool::NONE;
 
 use crate::build::Build;

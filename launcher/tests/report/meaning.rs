@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use stage2_analysis::join::join;
 use stage2_analysis::load::{Capture, Tally};
-use stage2_launch::report::write_reports;
+use stage2_launch::views::write_reports;
 use stage2_model::{EmptyCause, Report, RunInfo, StageRow};
 use stage2_spool::NONE;
 

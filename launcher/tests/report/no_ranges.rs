@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use stage2_launch::report::write_reports;
+use stage2_launch::views::write_reports;
 use stage2_spool::{NONE, Path as RangePath, RANGE_OUTSIDE, Record};
 
 use crate::build::Build;

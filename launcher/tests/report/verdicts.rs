@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use stage2_launch::report::write_reports;
+use stage2_launch::views::write_reports;
 use stage2_model::Report;
 use stage2_model::rule::Rule;
 

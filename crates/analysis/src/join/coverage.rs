@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{META_GPU_OFF, META_INCOMPLETE, empty, is_simulated};
-use crate::load::Capture;
-use crate::load::ProcessCapture;
+use super::{META_INCOMPLETE, empty, is_simulated};
+use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
 use stage2_model::{
     Coverage, CoverageCounts, Empty, FileEnding, META_SAMPLE, ProcessCoverage, Status, Verdict,
 };

@@ -12,8 +12,8 @@ use stage2_model::{
 use stage2_text::numbers::count;
 use stage2_text::visible;
 
-use super::META_GPU_OFF;
 use super::children::{self, META_UNRECORDED};
+use crate::load::META_GPU_OFF;
 
 /// Meta key that a process has once its GPU half has started.
 const META_CUPTI: &str = "cupti.version";

@@ -258,7 +258,7 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
 fn filters(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
     let asked = captures.iter().flat_map(|capture| capture.path_times.values());
     let asked = asked.filter(|times| times.sampled.instances > 0).count() > 0;
-    let on = captures.iter().filter(|capture| super::gpu_recorded(capture));
+    let on = captures.iter().filter(|capture| capture.gpu_recorded());
     on.filter_map(move |capture| {
         let filter = text::visible(capture.ranges()?.as_bytes());
         let unseen =

@@ -36,8 +36,6 @@ use stage2_model::{
 
 /// Key under which a collector says that its GPU is simulated, with the value `1`.
 const META_SIMULATED: &str = "cupti.simulated";
-/// Key under which a collector says why it collects no GPU work.
-const META_GPU_OFF: &str = "gpu.off";
 
 /// Key under which a collector says why GPU work is missing, nobody knows how much.
 const META_INCOMPLETE: &str = "gpu.incomplete";
@@ -74,7 +72,7 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         stages.take(&process, &mapping);
         paths.take(&process, &mapping);
         devices.take(&process, &mapping);
-        if let Some(windows) = process.model_windows.filter(|_| gpu_recorded(&process)) {
+        if let Some(windows) = process.model_windows.filter(|_| process.gpu_recorded()) {
             let windows = ModelWindows { all_ns: windows.all_ns, warm_ns: windows.warm_ns };
             model_windows = Some(model_windows.map_or(windows, |sum| sum.plus(windows)));
         }
@@ -179,11 +177,6 @@ fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels) -> Ve
         b.kernel_sum_ns.cmp(&a.kernel_sum_ns).then_with(|| key(a).cmp(&key(b)))
     });
     rows
-}
-
-/// Whether an absence of GPU work means that none ran, not that none was recorded.
-pub(crate) fn gpu_recorded(process: &ProcessCapture) -> bool {
-    process.counts.gpu_records() > 0 || !process.meta.contains_key(META_GPU_OFF)
 }
 
 /// Whether a process says that its GPU is simulated.

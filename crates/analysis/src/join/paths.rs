@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
+use super::Groups;
 use super::intern::{Mapping, Tables};
 use super::labels::Labels;
-use super::{Groups, gpu_recorded};
 use crate::load::ProcessCapture;
 use crate::load::ranges::PathTimes;
 use crate::load::stats::Work;
@@ -52,7 +52,7 @@ pub(crate) fn add_times(sum: &mut PathTimes, times: &PathTimes, gpu_recorded: bo
 impl PathTotals {
     /// Takes what `process` measured.
     pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
-        let gpu_recorded = gpu_recorded(process);
+        let gpu_recorded = process.gpu_recorded();
         self.some_recorded |= gpu_recorded;
         if gpu_recorded && !process.gated {
             self.recorded.extend(mapping.paths());

@@ -63,7 +63,7 @@ struct Totals {
 impl Stages {
     /// Takes what `process` measured.
     pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
-        let some_recorded = super::gpu_recorded(process);
+        let some_recorded = process.gpu_recorded();
         self.some_recorded |= some_recorded;
         for (&path, captured) in &process.stages {
             let gpu_recorded = some_recorded && captured.recorded;

@@ -43,6 +43,8 @@ use stats::{GroupKey, Stats, Work};
 pub use tally::Tally;
 use whole::WholeProcess;
 
+/// Key under which a collector says why it collects no GPU work.
+pub(crate) const META_GPU_OFF: &str = "gpu.off";
 /// Meta key: the number of user ranges still open when the process ended normally.
 const META_OPEN_AT_END: &str = "ranges.open_at_end";
 
@@ -124,6 +126,11 @@ pub struct ProcessCapture {
 }
 
 impl ProcessCapture {
+    /// Whether an absence of GPU work means that none ran, not that none was recorded.
+    pub fn gpu_recorded(&self) -> bool {
+        self.counts.gpu_records() > 0 || !self.meta.contains_key(META_GPU_OFF)
+    }
+
     /// The share of range instances that was recorded (`1/N`), where it was not all of them.
     pub fn sample(&self) -> Option<&str> {
         self.meta.get(META_SAMPLE).map(String::as_str)

@@ -10,7 +10,6 @@ mod split;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::join::gpu_recorded;
 use crate::load::ProcessCapture;
 use crate::load::operation::is_communication;
 use crate::load::paths::PathIndex;
@@ -238,7 +237,7 @@ fn stage_rows(
     process: &ProcessCapture,
     stage: &impl Fn(PathIndex) -> u32,
 ) -> Vec<(u32, RankStageRow)> {
-    let some_recorded = gpu_recorded(process);
+    let some_recorded = process.gpu_recorded();
     let mut kernels: HashMap<PathIndex, (u64, u64)> = HashMap::new();
     let mut known: HashMap<u32, bool> = HashMap::new();
     for (key, stats) in &process.groups {

@@ -7,7 +7,7 @@ use stage2_text::{shorten, visible};
 
 use super::config::Nsys;
 use super::expression::{CaptureExpression, DomainChoice};
-use crate::seen::saw;
+use crate::tools::seen::saw;
 
 /// Characters of a name.
 const NAME_LIMIT: usize = 80;

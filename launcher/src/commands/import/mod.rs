@@ -1,7 +1,6 @@
 //! Captures that were taken elsewhere -> a bundle with reports of them.
 
 mod environment;
-pub(crate) mod take_in;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,15 +9,17 @@ use crate::bundle::{
     Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, Provenance, RunFolder, RunRecord,
 };
 use crate::cli::Options;
+use crate::commands::run::list_files;
+use crate::commands::run::request;
+use crate::commands::run::tell;
 use crate::config::{self, ConfigError};
+use crate::copy_inputs::{self, Kind, TakeIn};
 use crate::exit::Rules;
 use crate::failure::Failure;
-use crate::launch::{list_files, request, tell};
-use crate::report;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
+use crate::views as report;
 use stage2_model::{Finding, PassStatus, Severity};
-use take_in::{Kind, TakeIn};
 
 /// Files to merge, and where to.
 #[derive(Debug)]
@@ -114,7 +115,7 @@ pub(crate) fn merge(
 fn check_inputs(captures: &Captures) -> Result<(), Failure> {
     let of = |kind, files: &'_ [PathBuf]| -> Vec<Result<(), String>> {
         let check = |file: &PathBuf| {
-            take_in::check_given(kind, file).map_err(|why| format!("{}: {why}", file.display()))
+            copy_inputs::check_given(kind, file).map_err(|why| format!("{}: {why}", file.display()))
         };
         files.iter().map(check).collect()
     };

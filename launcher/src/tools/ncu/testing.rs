@@ -4,20 +4,10 @@ use serde_json::Value;
 
 use super::config::Ncu;
 
-/// The presets, by name.
-pub(super) const PRESETS: &[(&str, &str)] = &[
-    ("ncu.default", include_str!("../../../conf/profiling/ncu/ncu.default.yaml")),
-    ("ncu.high", include_str!("../../../conf/profiling/ncu/ncu.high.yaml")),
-    ("ncu.hopper", include_str!("../../../conf/profiling/ncu/ncu.hopper.yaml")),
-    ("ncu.rtx3090", include_str!("../../../conf/profiling/ncu/ncu.rtx3090.yaml")),
-    ("ncu.rtx3090.compute", include_str!("../../../conf/profiling/ncu/ncu.rtx3090.compute.yaml")),
-    ("ncu.rtx3090.memory", include_str!("../../../conf/profiling/ncu/ncu.rtx3090.memory.yaml")),
-];
-
 /// A preset as the composition would give it, with `changes` (a YAML map) on top.
 pub(super) fn preset(name: &str, changes: &str) -> Result<Ncu, String> {
-    let text = PRESETS.iter().find(|(known, _)| *known == name).expect("preset").1;
-    let mut tree = yaml(PRESETS[0].1);
+    let text = text_of(name);
+    let mut tree = yaml(text_of("ncu.default"));
     let mut own = yaml(text);
     if let Value::Object(map) = &mut own {
         map.remove("defaults");
@@ -25,6 +15,10 @@ pub(super) fn preset(name: &str, changes: &str) -> Result<Ncu, String> {
     merge(&mut tree, own);
     merge(&mut tree, yaml(changes));
     serde_json::from_value(tree).map_err(|error| error.to_string())
+}
+
+fn text_of(name: &str) -> &'static str {
+    stage2_presets::group("profiling/ncu").find(|(known, _)| *known == name).expect("preset").1
 }
 
 /// The default preset with `changes`.

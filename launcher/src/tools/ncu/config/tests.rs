@@ -1,11 +1,11 @@
 use super::super::available::{Available, known_metrics, known_sections};
-use super::super::testing::{PRESETS, preset, settings, text};
+use super::super::testing::{preset, settings, text};
 use super::*;
 use stage2_model::Severity;
 
 #[test]
 fn every_preset_is_whole_and_sound() {
-    for (name, text) in PRESETS {
+    for (name, text) in stage2_presets::group("profiling/ncu") {
         let settings = preset(name, "").unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(settings.faults(), [], "{name}");
         assert!(text.starts_with("# @package pipeline.ncu\n"), "{name}");

@@ -21,39 +21,13 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::outcome::Outcome;
 use anyhow::Context as _;
 use stage2_analysis::files::stream_whole;
 use stage2_analysis::insight::Shown;
 use stage2_analysis::load::stats::mean;
-use stage2_analysis::{Analysis, WorkloadFacts, analyse};
-use stage2_model::{DeviceRow, Finding, ProcessRow, Report, Status, Times};
-
-/// What the reports of a bundle say in short.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Files that were written.
-    pub files: Vec<PathBuf>,
-    /// Passes of which something could be read: `collect`, `nsys`, `ncu`.
-    pub read: Vec<&'static str>,
-    /// What is missing or has to be read with care.
-    pub findings: Vec<Finding>,
-    /// What the reports cover.
-    pub coverage: serde_json::Value,
-    /// The same in one word.
-    pub status: Status,
-    /// Lines for the terminal.
-    pub headline: Vec<String>,
-    /// Whether the records come from a simulated GPU.
-    pub simulated: bool,
-    /// Processes, as the captures describe them.
-    pub processes: Vec<ProcessRow>,
-    /// GPUs, as the captures describe them.
-    pub devices: Vec<DeviceRow>,
-    /// Versions of the tools that recorded, as far as the captures say.
-    pub tools: BTreeMap<String, String>,
-    /// What the workload's own configuration says.
-    pub workload: WorkloadFacts,
-}
+use stage2_analysis::{Analysis, analyse};
+use stage2_model::{Report, Times};
 
 /// Analyses a run's folder and writes the reports into it. What is absent or damaged costs its own
 /// part of them, and a finding says so.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::left_out;
-use crate::report::table::Align::{Left, Right};
-use crate::report::table::Table;
+use crate::views::table::Align::Left;
+use crate::views::table::Align::Right;
+use crate::views::table::Table;
 use stage2_analysis::roofline::bound;
 use stage2_model::{KernelRow, Report};
 use stage2_text::numbers::{count, ms3, or_absent, percent1};

@@ -1,8 +1,9 @@
 //! The ranges of a run and the settings -> the regions that range replay measures, a run for each.
 
-use crate::ncu::config::Ncu;
-use crate::ncu::expression::{Around, exact};
-use crate::ncu::missed::seen_ranges;
+use crate::tools::ncu::config::Ncu;
+use crate::tools::ncu::expression::Around;
+use crate::tools::ncu::expression::exact;
+use crate::tools::ncu::missed::seen_ranges;
 use stage2_analysis::ncu::nvtx::{self, Label};
 use stage2_analysis::ncu::regions::Patterns;
 use stage2_model::{Finding, Severity};
@@ -172,7 +173,7 @@ mod tests {
     }
 
     fn ncu(include: &[&str], exclude: &[&str], stage: Option<&str>, most: u64) -> Ncu {
-        let mut ncu = crate::ncu::testing::settings("");
+        let mut ncu = crate::tools::ncu::testing::settings("");
         ncu.stage = stage.map(str::to_owned);
         ncu.regions.include = include.iter().map(|glob| (*glob).to_owned()).collect();
         ncu.regions.exclude = exclude.iter().map(|glob| (*glob).to_owned()).collect();

@@ -4,12 +4,15 @@ use std::path::Path;
 
 use crate::bundle::{self, RunRecord};
 use crate::cli::Options;
+use crate::commands::run::list_files;
+use crate::commands::run::request;
+use crate::commands::run::tell;
 use crate::config;
 use crate::exit::Rules;
 use crate::failure::Failure;
-use crate::launch::{list_files, request, tell};
-use crate::report;
+use crate::outcome::Outcome;
 use crate::terminal::Terminal;
+use crate::views as report;
 
 /// `stage2-launch report`.
 pub(crate) fn report_again(
@@ -34,7 +37,7 @@ pub(crate) fn report_again(
         report::write_reports(run_dir).map_err(|e| Failure::NoResult(format!("{e:#}")))?;
     let record = bundle::update_after_report(run_dir, &outcome)
         .map_err(|e| Failure::NoResult(format!("{e:#}")))?;
-    let outcome: anyhow::Result<report::Outcome> = Ok(outcome);
+    let outcome: anyhow::Result<Outcome> = Ok(outcome);
     list_files(&outcome, run_dir, terminal);
     let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
     tell(&record, headline, run_dir, terminal);

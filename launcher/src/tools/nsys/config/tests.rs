@@ -2,15 +2,15 @@
 
 use super::*;
 
-const DEFAULT: &str = include_str!("../../../../conf/profiling/nsys/nsys.default.yaml");
-const GATED: &str = include_str!("../../../../conf/profiling/nsys/nsys.gated.yaml");
+const DEFAULT: &str = include_str!("../../../../../conf/profiling/nsys/nsys.default.yaml");
+const GATED: &str = include_str!("../../../../../conf/profiling/nsys/nsys.gated.yaml");
 
 pub(crate) fn default() -> Nsys {
     serde_saphyr::from_str(DEFAULT).expect("nsys.default.yaml")
 }
 
 /// The keys of nsys.gated.yaml laid over the default.
-pub(in crate::nsys) fn gated() -> Nsys {
+pub(in crate::tools::nsys) fn gated() -> Nsys {
     let mut keys: serde_json::Value = serde_saphyr::from_str(DEFAULT).expect("default");
     let over: serde_json::Value = serde_saphyr::from_str(GATED).expect("gated");
     let over = over.as_object().expect("mapping").clone();

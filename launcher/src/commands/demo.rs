@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::cli::Options;
+use crate::commands::run::Job;
+use crate::commands::run::request;
 use crate::env::probe_gpu;
 use crate::exit::Rules;
 use crate::failure::Failure;
-use crate::launch::{Job, request};
 use crate::terminal::Terminal;
 use stage2_model::{Finding, Severity};
 

@@ -3,24 +3,25 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord, Tool};
-use crate::captures::take_in;
+use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord};
 use crate::cli::{self, Options};
+use crate::commands::dry_run;
+use crate::commands::precheck;
 use crate::config::{self, Composed, Config};
-use crate::dry_run;
+use crate::copy_inputs;
 use crate::env::{self, GpuFacts};
 use crate::exit::Rules;
 use crate::failure::Failure;
+use crate::outcome::Outcome;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
-use crate::precheck;
-use crate::report;
 use crate::run::{self, Library, Signals, System};
 use crate::terminal::{Terminal, print};
+use crate::views as report;
 use crate::workload;
 use stage2_analysis::claims::Workload;
 use stage2_analysis::operators::stage1;
 use stage2_hydra::{Node, Origin, Value};
-use stage2_model::{Finding, Severity};
+use stage2_model::{Finding, Severity, Tool};
 
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";
@@ -76,7 +77,7 @@ impl Job {
         }
         let run_dir = options.run_dir.clone();
         for file in &nsys_files {
-            take_in::check(take_in::Kind::Nsys, file)
+            copy_inputs::check(copy_inputs::Kind::Nsys, file)
                 .map_err(|why| Failure::Usage(format!("--nsys {}: {why}", file.display())))?;
         }
         let (dry_run, keep_going, rules) =
@@ -320,11 +321,7 @@ fn write_hook(plan: &Plan, bundle: &mut Bundle, terminal: &Terminal) {
 }
 
 /// Ends report.md with the list of all files, once they have the size that they keep.
-pub(crate) fn list_files(
-    outcome: &anyhow::Result<report::Outcome>,
-    run_dir: &Path,
-    terminal: &Terminal,
-) {
+pub(crate) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, terminal: &Terminal) {
     if outcome.is_ok()
         && run_dir.exists()
         && let Err(error) = report::artifacts::list_files(run_dir)

@@ -153,7 +153,7 @@ fn stage1(means: &Stage1Aggregates, from: &str) -> Vec<AggregateRow> {
 }
 
 /// Share of each class in the sum of all kernels' durations, largest first.
-pub(in crate::report) fn class_shares(report: &Report) -> Vec<(KernelClass, f64)> {
+pub(in crate::views) fn class_shares(report: &Report) -> Vec<(KernelClass, f64)> {
     let classes: Vec<KernelClass> = report.kernel_names.iter().map(class_of).collect();
     let mut sums: BTreeMap<KernelClass, u64> = BTreeMap::new();
     let mut all_ns = 0u64;

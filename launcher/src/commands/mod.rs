@@ -1,0 +1,9 @@
+//! The subcommands, each with what it needs: the only modules that know all the others.
+
+pub(crate) mod bench;
+pub(crate) mod demo;
+mod dry_run;
+pub(crate) mod import;
+mod precheck;
+pub(crate) mod report;
+pub(crate) mod run;
