@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use stage2_model::{Fact, Origin, Report};
-use stage2_text::visible;
-
 use crate::claims::Workload;
 use crate::insight::{self, Shown};
 use crate::join::{counters, empty, fallback, join, overhead, passes, same_name, timeline};
@@ -15,6 +12,8 @@ use crate::load::libraries::LibraryDomains;
 use crate::load::spool::load_folder_with;
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{inputs, ncu, nsys, workload_end};
+use stage2_model::{Fact, Origin, Report};
+use stage2_text::visible;
 
 /// A report, and what its views need beside it.
 #[derive(Debug)]

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::files;
 use crate::layout::COLLECT;
-use crate::out_of_memory;
+use crate::{files, out_of_memory};
 use stage2_model::{
     EndedBy, Finding, PassStatus, Report, RunInfo, Severity, Status, WorkloadEnd, WorkloadExit,
 };

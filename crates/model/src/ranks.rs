@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use stage2_text::numbers::{count, ms3};
-
 use crate::Operation;
+use stage2_text::numbers::{count, ms3};
 
 /// A traced process and its place in the job. Null: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

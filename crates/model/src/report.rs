@@ -3,15 +3,14 @@
 //! Every name of a number says its unit; absent is null, never zero. Names of foreign origin are
 //! held as visible text (see [`stage2_text::text`]): safe to print, not yet escaped for a format.
 
-use serde::{Deserialize, Serialize};
-use stage2_text::KernelName;
-
 use crate::regions::RegionTable;
 use crate::{
     CaptureRow, Coverage, DeviceRow, Finding, GraphRow, InferredSteps, Insight, KernelRow,
     META_SAMPLE, MemoryRow, ModelWindows, NsysSection, Origin, PassCosts, PathRow, PeakRates,
     ProcessRow, Ranks, StageKernelRow, StageRow, WorkloadEnd,
 };
+use serde::{Deserialize, Serialize};
+use stage2_text::KernelName;
 
 /// How a [`Fact`] begins that says why the GPU driver gave none.
 pub const COULD_NOT_ASK: &str = "the CUDA driver could not be asked";

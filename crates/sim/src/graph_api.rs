@@ -5,12 +5,11 @@ use std::ptr;
 
 use crate::abi::{GraphData, GraphLaunchParams, Handle, cuda, resource};
 use crate::callbacks::Call;
-use crate::calls;
 use crate::config::VARIABLES;
 use crate::driver_api::{call, code, plain, put};
 use crate::objects::graph_handle;
 use crate::recorded::{Op, Work, recorded};
-use crate::state;
+use crate::{calls, state};
 
 /// What `stage2_sim_version` returns: the version of the functions of this library that are not
 /// NVIDIA's.

@@ -1,10 +1,9 @@
 //! The choice of a run folder -> an empty folder that can be written to, and the link to the latest.
 
 use crate::failure::Failure;
+use stage2_model::{Finding, Severity};
 use std::io;
 use std::path::{Component, Path, PathBuf};
-
-use stage2_model::{Finding, Severity};
 
 /// Why there is no run folder. Ends the program with status 2.
 #[derive(Debug, thiserror::Error)]

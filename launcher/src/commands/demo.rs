@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::cli::Options;
-use crate::commands::run::Job;
-use crate::commands::run::request;
+use crate::commands::run::{Job, request};
 use crate::env::probe_gpu;
 use crate::exit::Rules;
 use crate::failure::Failure;

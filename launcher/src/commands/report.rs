@@ -4,15 +4,12 @@ use std::path::Path;
 
 use crate::bundle::{self, RunRecord};
 use crate::cli::Options;
-use crate::commands::run::list_files;
-use crate::commands::run::request;
-use crate::commands::run::tell;
-use crate::config;
+use crate::commands::run::{list_files, request, tell};
 use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use crate::views as report;
+use crate::{config, views as report};
 
 /// `stage2-launch report`.
 pub(crate) fn report_again(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::error::most_like;
+use super::similar::most_like;
 use stage2_hydra::Origin;
 
 /// Keys of Hydra workloads, and what is below them: those of ours that look alike stand elsewhere.
@@ -280,7 +280,7 @@ fn quoted(key: &str) -> String {
 }
 
 fn nearest(near: Option<String>) -> String {
-    super::error::nearest(&near)
+    super::similar::nearest(&near)
 }
 
 #[cfg(test)]

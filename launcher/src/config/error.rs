@@ -117,28 +117,6 @@ impl ConfigError {
     }
 }
 
-pub(crate) fn nearest(near: &Option<String>) -> String {
-    near.as_ref().map(|key| format!("; the nearest valid one is `{key}`")).unwrap_or_default()
-}
-
-/// The candidate most like `word`.
-pub(crate) fn most_like<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<String> {
-    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
-    candidates
-        .into_iter()
-        .map(|candidate| {
-            // `timeout_s` alone should find `run.timeout_s`: the last part counts as well.
-            let whole = strsim::jaro_winkler(word, candidate);
-            let part = strsim::jaro_winkler(&last(word), &last(candidate));
-            (whole.max(part * 0.99), candidate)
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate.to_owned())
-}
-
 impl From<GrammarError> for ConfigError {
     fn from(error: GrammarError) -> ConfigError {
         let GrammarError { word, at, what } = error;
@@ -149,20 +127,5 @@ impl From<GrammarError> for ConfigError {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
         Failure::Usage(error.to_string())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_misspelt_key_finds_its_neighbour() {
-        let keys = ["run.mode", "run.timeout_s", "profiling.collector.flush_ms"];
-        let near = |word| most_like(word, keys).unwrap_or_default();
-        assert_eq!(near("run.mod"), "run.mode");
-        assert_eq!(near("timeout"), "run.timeout_s");
-        assert_eq!(near("profiling.colector.flush"), "profiling.collector.flush_ms");
-        assert_eq!(most_like("x", []), None);
     }
 }

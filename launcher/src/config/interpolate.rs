@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use super::error::{ConfigError, most_like};
+use super::error::ConfigError;
 use super::resolvers::Moment;
+use super::similar::most_like;
 use stage2_hydra::{Node, Origin, Value, join_key};
 
 /// A chain of references longer than this goes in circles.

@@ -18,6 +18,7 @@ mod presets;
 mod print;
 mod resolvers;
 mod schema;
+mod similar;
 
 pub use advice::Advice;
 pub(crate) use again::recompose;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::{ConfigError, most_like, nearest};
+use super::error::ConfigError;
+use super::similar::{most_like, nearest};
 use stage2_hydra::{Node, Origin, Value};
 use stage2_presets::FILES;
 

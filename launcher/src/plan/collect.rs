@@ -6,14 +6,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::env::DOORS;
-
-use super::{Capture, Limits, Link, Pass, Request};
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR};
 use crate::config::{Collector, Config};
+use crate::env::DOORS;
 use crate::workload::Loading;
-use stage2_hydra::hydra_key;
 use stage2_model::{Finding, Severity};
+
+use super::{Capture, Limits, Link, Pass, Request};
+use stage2_hydra::hydra_key;
 
 /// Where a Hydra app writes; the presets give each pass a folder of its own.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";

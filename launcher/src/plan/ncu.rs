@@ -10,8 +10,7 @@ use super::{Capture, Pass, Request};
 use crate::bundle::NCU_DIR;
 use crate::tools::ncu::available::Available;
 use crate::tools::ncu::command;
-use crate::tools::ncu::command::Files;
-use crate::tools::ncu::command::Filter;
+use crate::tools::ncu::command::{Files, Filter};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::select::Selection;
 

@@ -8,8 +8,7 @@ use super::tool::{Kind, Profiler, Step};
 use super::{Capture, Limits, Pass, Request};
 use crate::bundle::NSYS_DIR;
 use crate::tools::nsys::command;
-use crate::tools::nsys::config::CaptureRange;
-use crate::tools::nsys::config::Nsys;
+use crate::tools::nsys::config::{CaptureRange, Nsys};
 use crate::tools::nsys::version::Version;
 use stage2_model::{Finding, Severity};
 

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 
 use super::child::Spawner;
 use super::tool::{Tool, version_of};
-use super::{SignalSource, Signals, System, ncu_pass, ncu_python, nsys_pass};
+use super::{SignalSource, Signals, System, ncu_python, ncu_steps, nsys_pass};
 use crate::config::Config;
 use crate::plan::Limits;
 use crate::terminal::Terminal;
@@ -92,7 +92,7 @@ impl<'a> Imports<'a> {
             let tool = self.tool(folder);
             match &python {
                 Some(python) => ncu_python::print(&tool, python, (report, &files.raw), findings),
-                None => ncu_pass::import(&tool, ncu, &files, findings),
+                None => ncu_steps::import(&tool, ncu, &files, findings),
             }
         }
     }

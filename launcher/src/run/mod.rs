@@ -11,6 +11,7 @@ mod ncu_kernels;
 mod ncu_pass;
 mod ncu_python;
 mod ncu_regions;
+mod ncu_steps;
 mod nsys_pass;
 mod process;
 mod signals;
@@ -21,9 +22,7 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::sync::mpsc;
 
-use crate::bundle::Bundle;
-use crate::bundle::PassRecord;
-use crate::bundle::now;
+use crate::bundle::{Bundle, PassRecord, now};
 use crate::plan::{FLUSH_PAGE, Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};

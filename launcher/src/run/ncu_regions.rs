@@ -4,15 +4,14 @@ use std::time::{Duration, Instant};
 
 use super::SignalSource;
 use super::child::Spawner;
-use super::ncu_pass::{import, profiled};
+use super::ncu_steps::{import, profiled};
 use super::tool::{Tool, ToolPass};
 use crate::plan::ncu_files;
 use crate::tools::ncu::command;
 use crate::tools::ncu::command::Request;
 use crate::tools::ncu::missed::seen_ranges;
-use crate::tools::ncu::regions::Chosen;
-use crate::tools::ncu::regions::RangeTime;
-use crate::tools::ncu::regions::choose;
+use crate::tools::ncu::range_time::RangeTime;
+use crate::tools::ncu::regions::{Chosen, choose};
 use stage2_analysis::files::write_whole;
 use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::ncu::regions::{REGION_FILE, RegionFile, folder};

@@ -10,16 +10,12 @@ use super::collected::Collected;
 use super::tool::{Ended, Tool, ToolPass, other_end, tables_cut_off, version_of};
 use crate::bundle::NSYS_DIR;
 use crate::plan::{NSYS_BASE, Profiler, Step};
-use crate::tools::nsys::command;
 use crate::tools::nsys::config::Nsys;
-use crate::tools::nsys::outcome;
-use crate::tools::nsys::outcome::Files;
-use crate::tools::nsys::outcome::Verdict;
-use crate::tools::nsys::outcome::judge;
-use crate::tools::nsys::outcome::judge_tables;
+use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables};
 use crate::tools::nsys::scrub::scrub;
 use crate::tools::nsys::unopened::with_seen;
 use crate::tools::nsys::version::Version;
+use crate::tools::nsys::{command, outcome};
 use stage2_analysis::files::write_whole;
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 

@@ -1,8 +1,9 @@
 //! The first word of a command -> the file that runs, or what a shell would say.
 
+use crate::env::{is_executable, on_path, path_folders};
+use crate::failure::Failure;
 use stage2_model::{Finding, Severity};
 
-use crate::failure::Failure;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,7 +12,6 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 
 use super::elf::{self, File};
-use crate::env::{is_executable, on_path, path_folders};
 
 /// Why a program does not run, and the exit status that a shell gives for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

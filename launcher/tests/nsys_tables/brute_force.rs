@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::fixture::{SCHEMA, call, export, kernel, load, range};
 use rusqlite::Connection;
 use stage2_analysis::nsys::load::{Tables, sqlite};
-
-use crate::fixture::{SCHEMA, call, export, kernel, load, range};
 
 /// For every kernel the first call of its process with its id, and the outermost range that was open
 /// on that thread then.

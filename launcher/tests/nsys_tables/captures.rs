@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::fixture::{load_recorded, recorded, unpack};
 use stage2_analysis::nsys::load::{Kernel, Naming, Tables, Total, Traced, csv};
 use stage2_analysis::nsys::reconcile::{Bounds, Comparison, reconcile};
 use stage2_launch::tools::nsys::scrub::scrub;
 use stage2_model::nsys::Source;
 use stage2_model::{Belief, Reconciliation};
-
-use crate::fixture::{load_recorded, recorded, unpack};
 
 type Sums = BTreeMap<String, (u64, u64)>;
 

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use crate::fixture::{SCHEMA, call, export, kernel, load, range, unpack};
 use rusqlite::Connection;
 use stage2_analysis::nsys::load::{Naming, Tables, sqlite};
 use stage2_model::Severity;
-
-use crate::fixture::{SCHEMA, call, export, kernel, load, range, unpack};
 
 const MAIN: i64 = (1 << 24) + 1;
 

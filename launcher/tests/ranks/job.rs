@@ -3,14 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use crate::build::{Build, GPU_AHEAD_NS};
 use stage2_launch::views::write_reports;
 use stage2_model::Report;
 use stage2_spool::{
     Anchor, Field, FieldValue, GpuNs, MonoNs, NONE, Path as RangePath, RANGE_OUTSIDE, Record,
     WallNs,
 };
-
-use crate::build::{Build, GPU_AHEAD_NS};
 
 pub(crate) const US: u64 = 1_000;
 pub(crate) const MS: u64 = 1_000_000;

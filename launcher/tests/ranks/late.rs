@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use stage2_model::{Operation, Report};
-
 use crate::common::Sandbox;
 use crate::job::{ALL_REDUCE, BROADCAST, MS, Rank, US, report};
+use stage2_model::{Operation, Report};
 
 const BYTES: u64 = 16_384;
 const HASH: u64 = 0xfeed;

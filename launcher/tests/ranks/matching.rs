@@ -1,11 +1,10 @@
 //! Which calls are one collective, and where nothing is matched, why.
 
-use stage2_model::{CollectiveRow, Operation};
-use stage2_spool::Record;
-
 use crate::job::{
     ALL_GATHER, ALL_REDUCE, BROADCAST, GROUP_END, GROUP_START, MS, RECV, Rank, SEND, US, report,
 };
+use stage2_model::{CollectiveRow, Operation};
+use stage2_spool::Record;
 
 fn pair() -> [Rank; 2] {
     [Rank::new(0, 2), Rank::new(1, 2)]

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::build::Build;
 use proptest::prelude::*;
 use stage2_analysis::join::join;
 use stage2_analysis::load::{Capture, Tally};
 use stage2_model::{Report, RunInfo, WarmRow};
 use stage2_spool::{NONE, RANGE_OUTSIDE, RANGE_UNKNOWN};
-
-use crate::build::Build;
 
 const STAGES: [&str; 2] = ["prefill", "decode"];
 

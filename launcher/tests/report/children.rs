@@ -1,10 +1,9 @@
 //! What the collector says of forked children is a note, also where there is GPU work.
 
-use stage2_model::Severity;
-use stage2_spool::NONE;
-
 use crate::build::Build;
 use crate::meaning::report_of;
+use stage2_model::Severity;
+use stage2_spool::NONE;
 
 fn worked(pid: u32) -> Build {
     let mut b = Build::process(pid, "python3");

@@ -5,14 +5,13 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
 
+use crate::build::Build;
+use crate::golden::compare;
+use crate::nsys_export;
 use serde_json::json;
 use stage2_launch::views::write_reports;
 use stage2_model::{Absent, Apart, Figure, Report, Severity, StageCost, StageRow};
 use stage2_spool::NONE;
-
-use crate::build::Build;
-use crate::golden::compare;
-use crate::nsys_export;
 
 /// A kernel of the ncu fixture: 1024 x 1024 x 1024, launched with these blocks and threads.
 const GEMM: (&[u8], [u32; 3], [u32; 3]) =

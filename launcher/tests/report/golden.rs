@@ -4,12 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::fixture;
 use stage2_launch::bundle::PassRecord;
 use stage2_launch::bundle::RunRecord;
 use stage2_launch::views::write_reports;
 use stage2_model::{Finding, PassStatus, Severity, Tool, WorkloadExit};
-
-use crate::fixture;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)

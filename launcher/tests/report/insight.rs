@@ -4,12 +4,11 @@
 use std::fs;
 use std::path::Path;
 
+use crate::build::Build;
 use serde_json::Value;
 use stage2_launch::views::write_reports;
 use stage2_model::Report;
 use stage2_spool::{NONE, Record};
-
-use crate::build::Build;
 
 /// One layer of width 4, with 64 weights in attention, 96 in the MLP and 40 in the output.
 pub(crate) const CONFIG: &str = "

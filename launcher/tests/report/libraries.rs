@@ -3,12 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use crate::build::Build;
+use crate::meaning::{report_of, stage};
 use stage2_launch::views::write_reports;
 use stage2_model::{PathKind, Report};
 use stage2_spool::{NONE, Record};
-
-use crate::build::Build;
-use crate::meaning::{report_of, stage};
 
 /// Names 1 to 6: prefill, decode, ncclCommInitRankConfig, ncclAllReduce, k, NCCL; one kernel shape.
 fn process() -> Build {

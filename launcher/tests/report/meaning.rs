@@ -2,15 +2,14 @@
 
 use std::fs;
 
+use crate::build::Build;
+use crate::fixture;
 use serde_json::{Value, json};
 use stage2_analysis::join::join;
 use stage2_analysis::load::{Capture, Tally};
 use stage2_launch::views::write_reports;
 use stage2_model::{EmptyCause, Report, RunInfo, StageRow};
 use stage2_spool::NONE;
-
-use crate::build::Build;
-use crate::fixture;
 
 fn report(build: &mut Build) -> Report {
     report_of([build])

@@ -4,12 +4,11 @@
 use std::fs;
 use std::path::Path;
 
+use crate::build::Build;
 use serde_json::json;
 use stage2_launch::views::write_reports;
 use stage2_model::{Finding, Report, Severity};
 use stage2_spool::NONE;
-
-use crate::build::Build;
 
 /// Five decodes of about this long; the first, cold one takes 1 ms.
 fn decodes(us: u64) -> Build {

@@ -2,12 +2,11 @@
 
 use std::fs;
 
+use crate::build::Build;
+use crate::meaning::{process, report_of, stage};
 use stage2_launch::views::write_reports;
 use stage2_model::Report;
 use stage2_spool::Record;
-
-use crate::build::Build;
-use crate::meaning::{process, report_of, stage};
 
 #[test]
 fn a_sample_is_scaled_per_path_and_says_so_everywhere() {

@@ -4,11 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use crate::build::Build;
 use stage2_launch::views::write_reports;
 use stage2_model::Report;
 use stage2_spool::NONE;
-
-use crate::build::Build;
 
 const US: u64 = 1_000;
 

@@ -2,12 +2,11 @@
 
 use std::fs;
 
+use crate::build::Build;
+use crate::meaning::process;
 use stage2_launch::views::write_reports;
 use stage2_model::Report;
 use stage2_model::rule::Rule;
-
-use crate::build::Build;
-use crate::meaning::process;
 
 /// Kernels of 2 us each, in so many instances of the stage `a`, each with its gaps between them, ns.
 fn launched(instances: &[(u64, &[u64])]) -> Report {

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::files;
+use crate::files::write_whole;
+use crate::layout::INPUTS_YAML;
+use crate::llm::hugging_face::{self, HuggingFace};
 use serde_json::{Map, Value};
 use stage2_model::{Dtype, Finding, Severity, TokenCounts};
 use stage2_text::visible;
 
 use super::lookup::{Tree, shown};
 use super::sources::{self, OwnKeys};
-use crate::files;
-use crate::files::write_whole;
-use crate::layout::INPUTS_YAML;
-use crate::llm::hugging_face::{self, HuggingFace};
 
 /// Where Hydra leaves what it composed, in the run's folder.
 pub const FOLDER: &str = "stage1/.hydra";

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::counted::Counted;
 use super::doubt::doubt;
 use super::over::{is_warm, over, whole_window_ns};
-use super::utilisation::role;
-use crate::roofline::class::{KernelClass, class_of};
+use super::role::role;
+use crate::roofline::class::class_of;
+use crate::roofline::kernel_class::KernelClass;
 use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts, WaitingFacts};
 use stage2_model::{
     Figure, KernelRow, LateRow, ModelUse, Origin, PathKind, Report, Role, StageKernelRow, StageRow,

@@ -5,6 +5,7 @@ pub mod counted;
 mod doubt;
 mod facts;
 mod over;
+mod role;
 mod settings;
 mod unmarked;
 mod utilisation;

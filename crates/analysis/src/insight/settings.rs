@@ -4,13 +4,12 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use crate::files;
+use crate::operators::stage1::{FOLDERS, METRICS};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use stage2_model::{Finding, Severity, TokenCounts};
 use stage2_text::{shorten, visible};
-
-use crate::files;
-use crate::operators::stage1::{FOLDERS, METRICS};
 
 /// Where a workload of the runner's kind writes its files, in the run's folder.
 pub(crate) const STAGE1: &str = "stage1";

@@ -6,19 +6,15 @@ use serde_json::Value;
 
 use super::counted::stage_flops;
 use super::over::{Over, is_warm, over};
+use super::role::role;
 use super::settings::section;
 use super::vision;
-use crate::llm::mfu::Inputs;
-use crate::llm::mfu::StageInput;
-use crate::llm::mfu::per_generation;
-use crate::llm::mfu::utilisation;
+use crate::llm::mfu::{per_generation, utilisation};
+use crate::llm::mfu_inputs::{Inputs, StageInput};
 use crate::llm::preset::Model;
-use crate::llm::vision::Part;
-use crate::roofline::hardware::Catalogue;
-use crate::roofline::hardware::Hardware;
-use crate::roofline::hardware::resolve;
+use crate::roofline::hardware::{Catalogue, Hardware, resolve};
 use stage2_model::{
-    Absent, Finding, ModelUse, PathKind, Peaks, Report, Role, Severity, StageRow, TokenCounts,
+    Absent, Finding, ModelUse, Peaks, Report, Role, Severity, StageRow, TokenCounts,
 };
 
 /// Computes what can be computed for the model that was `read`; what cannot says why.
@@ -64,17 +60,6 @@ pub(crate) fn model_use(
 fn reason(absent: &Absent) -> String {
     let text = absent.to_string();
     text.strip_prefix("none, because ").map(str::to_owned).unwrap_or(text)
-}
-
-/// What a stage is to the model, by its name.
-pub(crate) fn role(row: &StageRow) -> Role {
-    match row.stage.split('@').next().unwrap_or_default() {
-        _ if row.kind != PathKind::Range || row.apart.is_some() => Role::Other,
-        "prefill" => Role::Prefill,
-        "decode" => Role::Decode,
-        _ if Part::of_range(&row.stage).is_some() => Role::VisionBefore,
-        _ => Role::Other,
-    }
 }
 
 fn stages(report: &Report) -> Vec<&StageRow> {

@@ -5,8 +5,8 @@
 //! they overlap, the GPU was busy for less, and MFU is a lower bound.
 
 use super::counted::stage_flops;
-use super::utilisation::role;
-use crate::llm::mfu::StageInput;
+use super::role::role;
+use crate::llm::mfu_inputs::StageInput;
 use crate::llm::vision::Part;
 use stage2_model::{Origin, PathKind, PathRow, Report, Role, StageRow};
 

@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
+use crate::claims::{self, FOLDER, Said};
+use crate::llm::preset::{Model, ModelPreset};
 use serde_json::Value;
 use stage2_model::{Absent, Finding, Severity, TokenCounts};
 use stage2_text::visible_path;
 
 use super::Context;
 use super::settings::{part, section, written_tokens};
-use crate::claims::{self, FOLDER, Said};
-use crate::llm::preset::{Model, ModelPreset};
 
 /// Tokens of one generation.
 pub(crate) struct Tokens {

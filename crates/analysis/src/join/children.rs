@@ -1,10 +1,9 @@
 //! Facts about forked children -> notes.
 
+use crate::load::ProcessCapture;
 use stage2_model::{Finding, Severity};
 use stage2_text::numbers::count;
 use stage2_text::visible;
-
-use crate::load::ProcessCapture;
 
 /// Meta key of a forked child: why it could not be recorded.
 pub(crate) const META_UNRECORDED: &str = "fork.unrecorded";

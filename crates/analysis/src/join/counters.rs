@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::labels::ELEMENT_LIMIT;
 use crate::ncu::load::{KernelCounters, Tables};
 use crate::ncu::nvtx::{self, Label};
-use crate::roofline::bound::Counters;
-use crate::roofline::bound::DURATION_RATIO_MOST;
-use crate::roofline::bound::FlopCounts;
-use crate::roofline::bound::roofline;
+use crate::roofline::bound::{Counters, DURATION_RATIO_MOST, FlopCounts, roofline};
 use crate::roofline::standing::{Evidence, one_launch};
 use stage2_model::{
     CounterRow, Finding, KernelRow, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline, RuleRow,

@@ -10,9 +10,6 @@ use stage2_model::{
 use stage2_text::numbers::count;
 use stage2_text::visible;
 
-/// How the verdict on a capture without GPU work begins.
-pub(crate) const EMPTY: &str = "EMPTY: no GPU work was recorded";
-
 /// The coverage of a capture.
 pub(crate) fn coverage(capture: &Capture) -> Coverage {
     let processes: Vec<ProcessCoverage> = capture.processes.iter().map(process).collect();
@@ -99,7 +96,7 @@ fn verdict(coverage: &Coverage) -> Verdict {
             true => String::new(),
             false => format!(" ({})", gaps.join("; ")),
         };
-        let text = format!("{EMPTY}{gaps}{part}");
+        let text = format!("{}{gaps}{part}", empty::EMPTY);
         return Verdict { status: Status::Empty, text };
     }
     if gaps.is_empty() {

@@ -3,8 +3,7 @@
 //! The trace files say what the collector knows ([`of_capture`]); the run record and `env.json` add
 //! what only the launcher knows ([`explain`]).
 
-use crate::load::Capture;
-use crate::load::ProcessCapture;
+use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
 use stage2_model::{
     COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, PassInfo, Report,
     Severity, Status,
@@ -13,7 +12,9 @@ use stage2_text::numbers::count;
 use stage2_text::visible;
 
 use super::children::{self, META_UNRECORDED};
-use crate::load::META_GPU_OFF;
+
+/// How the verdict on a capture without GPU work begins.
+pub(crate) const EMPTY: &str = "EMPTY: no GPU work was recorded";
 
 /// Meta key that a process has once its GPU half has started.
 const META_CUPTI: &str = "cupti.version";
@@ -179,8 +180,8 @@ pub(crate) fn explain(report: &mut Report, collected: bool) {
     };
     let verdict = &mut report.coverage.verdict.text;
     // What follows the first words (losses, samples) stays behind the cause.
-    let tail = verdict.strip_prefix(super::coverage::EMPTY).unwrap_or_default().to_owned();
-    *verdict = format!("{}: {why}{also}{tail}", super::coverage::EMPTY);
+    let tail = verdict.strip_prefix(EMPTY).unwrap_or_default().to_owned();
+    *verdict = format!("{}: {why}{also}{tail}", EMPTY);
     let what = format!("no GPU work was recorded: {why}{also}");
     report.findings.insert(0, Finding::new(Severity::Error, what, "", remedy));
     report.coverage.empty = Some(empty);

@@ -18,9 +18,7 @@ use super::times::percent;
 use crate::load::libraries::LibraryDomains;
 use crate::load::stats::mean;
 use crate::ncu::load::Tables as NcuTables;
-use crate::nsys::load::Range;
-use crate::nsys::load::Tables;
-use crate::nsys::load::capture;
+use crate::nsys::load::{Range, Tables, capture};
 use crate::roofline::class::class_of;
 use stage2_model::nsys::Source;
 use stage2_model::{

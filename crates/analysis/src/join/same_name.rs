@@ -7,12 +7,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::ncu::load::Tables as NcuTables;
+use crate::nsys::load::{Naming, Tables as NsysTables};
 use stage2_model::{Finding, Report, Severity};
 use stage2_text::comparable;
 use stage2_text::numbers::count;
-
-use crate::ncu::load::Tables as NcuTables;
-use crate::nsys::load::{Naming, Tables as NsysTables};
 
 /// Grid and block.
 type Shape = ([u32; 3], [u32; 3]);

@@ -2,6 +2,10 @@ use super::super::flops::{self, decode, prefill};
 use super::super::preset::built_in;
 use super::super::shape::Vision;
 use super::super::weights::DecodeBytes;
+use stage2_model::{Absent, Peaks, Role, TokenCounts};
+
+use super::super::mfu_inputs::{Inputs, StageInput};
+use super::super::preset::Model;
 use super::*;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
 use stage2_model::Figure;

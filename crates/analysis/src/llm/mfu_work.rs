@@ -1,9 +1,9 @@
 //! One stage, or one generation -> its FLOPs, bytes and tokens over its times.
 
 use super::flops;
-use super::mfu::Inputs;
-use super::mfu::MEASURED_FROM_PERCENT;
-use super::mfu::StageInput;
+use super::mfu_inputs::Inputs;
+use super::mfu_inputs::MEASURED_FROM_PERCENT;
+use super::mfu_inputs::StageInput;
 use super::preset::Model;
 use super::vision::{self, Part};
 use super::weights::DecodeBytes;

@@ -12,6 +12,7 @@ mod hugging_face_vision;
 mod keys;
 pub mod legacy;
 pub mod mfu;
+pub mod mfu_inputs;
 mod mfu_work;
 pub mod preset;
 pub mod shape;

@@ -6,13 +6,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::files;
 use serde_json::Value;
 use stage2_model::{Absence, Finding, Operators, Severity, TokenCounts};
 use stage2_text::{visible, visible_path};
 
 pub use super::stage1_values::{MeanStd, Stage1Aggregates};
 use super::stage1_values::{Table, aggregates, operators_of_json, operators_of_markdown};
-use crate::files;
 
 /// Larger files are no files of Stage 1.
 const LIMIT_BYTES: u64 = 64 << 20;

@@ -4,7 +4,7 @@
 //! set off by `+`, all have to be there; `*` stands for the rest of a word, and a pattern after `=`
 //! has to be all there is.
 
-use super::class::KernelClass;
+use super::kernel_class::KernelClass;
 
 /// Where a rule looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

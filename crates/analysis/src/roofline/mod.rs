@@ -7,5 +7,6 @@ pub mod bound;
 pub mod class;
 mod class_rules;
 pub mod hardware;
+pub mod kernel_class;
 pub mod standing;
 pub mod takeaways;

@@ -13,13 +13,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::bundle::RunFolder;
-use crate::bundle::run_name;
+use crate::bundle::{RunFolder, run_name};
 use crate::cli::Options;
 use crate::commands::run::Job;
 use crate::config::{self, Composed};
-use crate::failure::EXIT_NO_RESULT;
-use crate::failure::Failure;
+use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::plan::{self, Pass, Plan};
 use crate::run::{Ran, Signals, System, run_alone};
 use crate::terminal::{Terminal, print};

@@ -46,9 +46,7 @@ fn of(results: &Results, name: &str, pass: &str, in_force: InForce) -> Option<Fi
 mod tests {
     use super::*;
     use crate::commands::bench::Times;
-    use crate::commands::bench::measure::Configuration;
-    use crate::commands::bench::measure::Run;
-    use crate::commands::bench::measure::StageTime;
+    use crate::commands::bench::measure::{Configuration, Run, StageTime};
 
     /// Results of two rounds in which `decode` takes these times.
     fn results(plain: [u64; 2], again: [u64; 2], collector: [u64; 2]) -> Results {

@@ -3,8 +3,7 @@
 use super::compare::{LeftOut, Results, Row};
 use super::measure::{Configuration, Run};
 use super::{RANGES_ONLY, UNTRACED};
-use crate::views::table::Align;
-use crate::views::table::Table;
+use crate::views::table::{Align, Table};
 use stage2_model::Finding;
 use stage2_text::code;
 use stage2_text::numbers::{ABSENT, ms3, or_absent, ratio3};

@@ -5,11 +5,10 @@ use std::path::Path;
 
 use serde_json::json;
 
-use stage2_analysis::files::write_whole;
-use stage2_model::Tool;
-
 use crate::bundle::RunRecord;
 use crate::outcome::Outcome;
+use stage2_analysis::files::write_whole;
+use stage2_model::Tool;
 
 const NOT_KNOWN: &str = "not known: the captures were taken elsewhere, and only what they say \
                          themselves of their GPUs and tools is here";

@@ -9,9 +9,7 @@ use crate::bundle::{
     Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, Provenance, RunFolder, RunRecord,
 };
 use crate::cli::Options;
-use crate::commands::run::list_files;
-use crate::commands::run::request;
-use crate::commands::run::tell;
+use crate::commands::run::{list_files, request, tell};
 use crate::config::{self, ConfigError};
 use crate::copy_inputs::{self, Kind, TakeIn};
 use crate::exit::Rules;

@@ -8,9 +8,8 @@ use regex::Regex;
 
 use super::command::Filter;
 use super::expression::{self, Around, Expression, Frame, Written};
-use super::regions::RangeTime;
-use crate::tools::seen::listed;
-use crate::tools::seen::saw;
+use super::range_time::RangeTime;
+use crate::tools::seen::{listed, saw};
 use stage2_analysis::ncu::nvtx::{self, DEFAULT_DOMAIN, Label};
 use stage2_model::{Finding, Severity};
 

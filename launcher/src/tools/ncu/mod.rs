@@ -12,6 +12,7 @@ pub mod coverage;
 pub mod expression;
 pub mod missed;
 pub mod outcome;
+pub mod range_time;
 pub mod regions;
 pub mod select;
 pub mod version;

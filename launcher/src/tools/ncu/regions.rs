@@ -1,23 +1,12 @@
 //! The ranges of a run and the settings -> the regions that range replay measures, a run for each.
 
 use crate::tools::ncu::config::Ncu;
-use crate::tools::ncu::expression::Around;
-use crate::tools::ncu::expression::exact;
+use crate::tools::ncu::expression::{Around, exact};
 use crate::tools::ncu::missed::seen_ranges;
+use crate::tools::ncu::range_time::RangeTime;
 use stage2_analysis::ncu::nvtx::{self, Label};
 use stage2_analysis::ncu::regions::Patterns;
 use stage2_model::{Finding, Severity};
-
-/// A range of the collect pass, at one place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RangeTime {
-    /// The ranges around it and itself, the outermost first.
-    pub stack: Vec<Label>,
-    /// Kernels launched in it and in the ranges within it.
-    pub kernels: u64,
-    /// Their durations together, nanoseconds.
-    pub total_ns: u64,
-}
 
 /// A region to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]

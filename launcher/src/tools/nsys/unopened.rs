@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::tools::seen::saw;
 use stage2_model::{Finding, PathKind, PathRow};
 use stage2_text::{shorten, visible};
 
 use super::config::Nsys;
 use super::expression::{CaptureExpression, DomainChoice};
-use crate::tools::seen::saw;
 
 /// Characters of a name.
 const NAME_LIMIT: usize = 80;

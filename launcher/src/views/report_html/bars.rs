@@ -24,11 +24,12 @@ pub(super) fn bars(report: &Report, page: &Stakeholder) -> String {
     let stages = group("Time of the stages, and how much of it the GPU was busy", stages(report));
     let kernels = page.kernels.rows().iter().take(MOST).filter_map(kernel).collect();
     let kernels = group("Kernels with the longest time, share of all kernel time", kernels);
-    let class = |(class, percent): (stage2_analysis::roofline::class::KernelClass, f64)| Bar {
-        name: class.label().to_owned(),
-        parts: vec![("busy", percent)],
-        value: format!("{} %", percent1(percent)),
-    };
+    let class =
+        |(class, percent): (stage2_analysis::roofline::kernel_class::KernelClass, f64)| Bar {
+            name: class.label().to_owned(),
+            parts: vec![("busy", percent)],
+            value: format!("{} %", percent1(percent)),
+        };
     let classes = class_shares(report).into_iter().take(MOST).map(class).collect();
     let classes = group("Kernel classes, share of all kernel time", classes);
     format!("{stages}{kernels}{classes}")

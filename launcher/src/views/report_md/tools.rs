@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::left_out;
-use crate::views::table::Align::Left;
-use crate::views::table::Align::Right;
+use crate::views::table::Align::{Left, Right};
 use crate::views::table::Table;
 use stage2_analysis::roofline::bound;
 use stage2_model::{KernelRow, Report};

@@ -7,7 +7,8 @@ use super::super::stakeholder_md::{AggregateRow, Section};
 use stage2_analysis::in_part;
 use stage2_analysis::insight::Shown;
 use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
-use stage2_analysis::roofline::class::{KernelClass, class_of};
+use stage2_analysis::roofline::class::class_of;
+use stage2_analysis::roofline::kernel_class::KernelClass;
 use stage2_model::{DeviceRow, Fact, ModelUse, Origin, Report};
 
 pub(super) fn environment(report: &Report) -> Section<Fact> {

@@ -6,8 +6,7 @@ use super::label;
 use crate::load::stats::mean;
 use crate::ncu::load::{Key, Tables as NcuTables};
 use crate::ncu::nvtx;
-use crate::nsys::load::Naming;
-use crate::nsys::load::Tables;
+use crate::nsys::load::{Naming, Tables};
 use stage2_model::nsys::Source;
 use stage2_model::{PathKind, Times};
 

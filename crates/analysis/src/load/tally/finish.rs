@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use stage2_spool::Anchor;
 
 use super::Tally;
-use crate::load::META_OPEN_AT_END;
-use crate::load::ProcessCapture;
-use crate::load::StageCapture;
 use crate::load::clock::ClockMap;
 use crate::load::paths::PathIndex;
 use crate::load::stats::{GroupKey, Stats};
+use crate::load::{META_OPEN_AT_END, ProcessCapture, StageCapture};
 use stage2_model::{FileEnding, FileState};
 
 impl Tally {

@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::ncu::nvtx::Label;
 use stage2_model::{Finding, Flops, Severity};
 use stage2_text as text;
 
 use super::flops::flops;
 use super::launch::{Launch, Quantity};
 use super::rules::Rule;
-use crate::ncu::nvtx::Label;
 
 /// What tells kernels apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::ncu::nvtx::{self, Label};
 use stage2_text as text;
 
 use super::pages::Page;
 use super::rules::Rule;
-use crate::ncu::nvtx::{self, Label};
 
 /// A value in its base unit.
 #[derive(Clone, Debug, PartialEq)]

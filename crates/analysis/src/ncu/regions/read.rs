@@ -3,13 +3,12 @@
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-use stage2_model::{Finding, Severity};
-use stage2_text::visible_path;
-
 use crate::files;
 use crate::ncu::load::{Launch, Source, load};
 use crate::ncu::nvtx::Label;
+use serde::{Deserialize, Serialize};
+use stage2_model::{Finding, Severity};
+use stage2_text::visible_path;
 
 /// Name of the file that says which region a folder is of.
 pub const REGION_FILE: &str = "region.json";

@@ -8,8 +8,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::database::{Database, integer, text};
 use super::launches::PROCESS_BITS;
-use super::nvtx::TABLE;
 use crate::load::libraries::LibraryDomains;
+
+/// Name of the table of NVTX events.
+pub(super) const TABLE: &str = "NVTX_EVENTS";
 
 /// The rows, and how many of them are looked at.
 const FILTER: &str = "WHERE eventType = 75 LIMIT 100000";

@@ -16,9 +16,6 @@ use super::spans::{OPEN, Span, Spans};
 use crate::load::series::Series;
 use stage2_model::nsys::Counts;
 
-/// Name of the table.
-pub(super) const TABLE: &str = "NVTX_EVENTS";
-
 /// Number of the kind of rows of push/pop ranges.
 const PUSH_POP: i64 = 59;
 /// Rows of ranges.

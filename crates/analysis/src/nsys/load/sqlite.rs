@@ -10,9 +10,10 @@ use super::RangeKernel;
 use super::Tables;
 use super::database::{Database, integer, text};
 use super::domains::Domains;
+use super::domains::TABLE;
 use super::kernels::{self, Kernels};
 use super::launches::{self, Launches};
-use super::nvtx::{self, Ranges};
+use super::nvtx::Ranges;
 use crate::load::libraries::LibraryDomains;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{Finding, Severity};
@@ -205,18 +206,18 @@ impl Reader<'_> {
     fn ranges(&mut self) -> Ranges {
         let mut ranges = Ranges::new(Domains::read(self.database, self.libraries));
         let Some(table) = self.table(
-            nvtx::TABLE,
+            TABLE,
             "it holds no NVTX ranges: the workload opened none, or NVTX was not traced",
         ) else {
             return ranges;
         };
         let missing = table.lacks(&["start", "end", "eventType", "globalTid"]);
-        self.lacking(nvtx::TABLE, &missing, "its ranges cannot be used");
+        self.lacking(TABLE, &missing, "its ranges cannot be used");
         if !table.has("eventType") {
             return ranges;
         }
         let read = ranges.read(self.database, &table, &mut self.tables.counts);
-        self.read_to_the_end(nvtx::TABLE, read);
+        self.read_to_the_end(TABLE, read);
         if ranges.beyond_limit > 0 {
             let what =
                 format!("{} ranges of {} were left out", ranges.beyond_limit, self.path.display());

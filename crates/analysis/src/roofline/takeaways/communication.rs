@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::rules::Speaker;
-use crate::roofline::class::KernelClass;
+use crate::roofline::kernel_class::KernelClass;
 use stage2_model::Takeaway;
 use stage2_model::rule::{COMMUNICATION_PERCENT, Rule};
 

@@ -8,7 +8,7 @@ mod rules;
 
 use stage2_model::{Bound, Takeaway};
 
-use super::class::KernelClass;
+use super::kernel_class::KernelClass;
 pub use communication::WaitingFacts;
 
 /// What is known of a run.

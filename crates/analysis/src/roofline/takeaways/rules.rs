@@ -3,7 +3,7 @@
 use super::Facts;
 use super::KernelFacts;
 use super::StageFacts;
-use crate::roofline::class::KernelClass;
+use crate::roofline::kernel_class::KernelClass;
 use stage2_model::rule::*;
 use stage2_model::{Bound, RATE_SHARE_MOST, Takeaway};
 

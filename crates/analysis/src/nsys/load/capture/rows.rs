@@ -11,7 +11,8 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 use super::super::database::{Database, Table, integer};
-use super::super::nvtx::{COLUMNS, FILTER, TABLE, span};
+use super::super::domains::TABLE;
+use super::super::nvtx::{COLUMNS, FILTER, span};
 
 /// Rows of a batch, at most, and bytes of its texts before it is handed over.
 const ROWS: usize = 4096;

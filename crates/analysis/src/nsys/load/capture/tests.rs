@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use crate::join::join;
 use rusqlite::Connection;
 use stage2_model::{PathKind, Report, RunInfo};
 use stage2_stats::Histogram;
 
 use super::random_tests::Numbers;
 use super::*;
-use crate::join::join;
 
 const SCHEMA: &str = "
     CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
