@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::claims::Workload;
 use crate::insight::{self, Shown};
-use crate::join::{counters, empty, fallback, join, overhead, passes, same_name, timeline};
+use crate::join::{
+    counters, empty, join, overhead, passes, same_name, timeline, without_collector,
+};
 use crate::layout::{BASELINE_DIR, COLLECT, COLLECTOR_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR};
 use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
@@ -116,7 +118,7 @@ fn add_tools(
     let launches = ncu.as_ref().is_some_and(|tables| !tables.launches.is_empty());
     let of_nsys = nsys.iter().any(rows).then_some(NSYS_DIR);
     let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
-    fallback::rows(report, &nsys, ncu.as_ref(), libraries);
+    without_collector::rows(report, &nsys, ncu.as_ref(), libraries);
     let device = report.devices.iter().find_map(|device| device.name.clone());
     let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
     report.peaks = resolved.peaks;

@@ -9,7 +9,7 @@ use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use crate::{config, views as report};
+use crate::{config, views};
 
 /// `stage2-launch report`.
 pub(crate) fn report_again(
@@ -30,8 +30,7 @@ pub(crate) fn report_again(
         let change = |text: Option<&str>| Ok(config::recompose(text, run_dir, &request)?);
         bundle::change_config(run_dir, &words, change)?;
     }
-    let outcome =
-        report::write_reports(run_dir).map_err(|e| Failure::NoResult(format!("{e:#}")))?;
+    let outcome = views::write_reports(run_dir).map_err(|e| Failure::NoResult(format!("{e:#}")))?;
     let record = bundle::update_after_report(run_dir, &outcome)
         .map_err(|e| Failure::NoResult(format!("{e:#}")))?;
     let outcome: anyhow::Result<Outcome> = Ok(outcome);

@@ -14,7 +14,7 @@ use crate::outcome::Outcome;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
 use crate::run::{self, Library, Signals, System};
 use crate::terminal::{Terminal, print};
-use crate::{copy_inputs, views as report, workload};
+use crate::{copy_inputs, views, workload};
 use stage2_analysis::claims::Workload;
 use stage2_analysis::operators::stage1;
 use stage2_hydra::{Node, Origin, Value};
@@ -110,7 +110,7 @@ impl Job {
         }
         terminal.progress("writing the reports");
         // The reports read the record: without it they would be about another state of the run.
-        let outcome = bundle.passes_ended().and_then(|()| report::write_reports(&run_dir));
+        let outcome = bundle.passes_ended().and_then(|()| views::write_reports(&run_dir));
         let closed = bundle.finish(&outcome);
         let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
         tell(&bundle.record, headline, &run_dir, terminal);
@@ -321,7 +321,7 @@ fn write_hook(plan: &Plan, bundle: &mut Bundle, terminal: &Terminal) {
 pub(crate) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, terminal: &Terminal) {
     if outcome.is_ok()
         && run_dir.exists()
-        && let Err(error) = report::artifacts::list_files(run_dir)
+        && let Err(error) = views::artifacts::list_files(run_dir)
     {
         terminal.error(&format!("report.md does not list the files of the bundle: {error:#}"));
     }
@@ -331,7 +331,7 @@ pub(crate) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, term
 fn make_room(folder: &RunFolder, keep: Keep, bundle: &mut Bundle, terminal: &Terminal) {
     let bundle::Room { findings, compressed } = bundle::make_room(folder, keep);
     for older in compressed {
-        if let Err(error) = report::artifacts::list_files(&older) {
+        if let Err(error) = views::artifacts::list_files(&older) {
             terminal.detail(&format!("{error:#}; it names files that are compressed now"));
         }
     }

@@ -9,23 +9,23 @@
 //! without `unsafe` C heritage, it bounds aliases and nesting, and it knows the line of each value.
 
 mod advice;
-mod again;
 mod compose;
 mod defaults;
 mod error;
 mod interpolate;
 mod presets;
 mod print;
+mod recompose;
 mod resolvers;
 mod schema;
 mod similar;
 
 pub use advice::Advice;
-pub(crate) use again::recompose;
 pub(crate) use compose::built_in;
 pub use compose::{Composed, Request, compose};
 pub use error::ConfigError;
 pub(crate) use print::with_origins as yaml_with_origins;
+pub(crate) use recompose::recompose;
 pub use schema::*;
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::copy_inputs::{Kind, TakeIn};
 use crate::plan::Given;
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::select::{KernelTime, Selection, Shape, select};
-use stage2_analysis::join::fallback::{Piece, label, of_nsys};
+use stage2_analysis::join::without_collector::{Piece, label, of_nsys};
 use stage2_analysis::load::libraries::LibraryDomains;
 use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::nsys::load::folder::captures;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::counted::Counted;
 use super::doubt::doubt;
-use super::over::{is_warm, over, whole_window_ns};
 use super::role::role;
+use super::sample_basis::{is_warm, over, whole_window_ns};
 use crate::roofline::class::class_of;
 use crate::roofline::kernel_class::KernelClass;
 use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts, WaitingFacts};

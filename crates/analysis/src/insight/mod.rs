@@ -1,11 +1,11 @@
 //! A merged report and the run's own files -> its operators, utilisation and takeaways.
 
-mod apart;
 pub mod counted;
 mod doubt;
 mod facts;
-mod over;
+mod non_model_ranges;
 mod role;
+mod sample_basis;
 mod settings;
 mod unmarked;
 mod utilisation;
@@ -57,7 +57,7 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
     let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
     let mut earlier_tokens = None;
     join::steps::explain(report, &settings);
-    apart::mark(report, &settings);
+    non_model_ranges::mark(report, &settings);
     findings.extend(unmarked::stages(report, &settings));
     report.insight.operators = Some(match &stage1.run_dir {
         Some(folder) => {

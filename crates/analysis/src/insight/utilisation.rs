@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::counted::stage_flops;
-use super::over::{Over, is_warm, over};
 use super::role::role;
+use super::sample_basis::{Over, is_warm, over};
 use super::settings::section;
 use super::vision;
 use crate::llm::mfu::{per_generation, utilisation};

@@ -6,7 +6,7 @@ use super::labels::ELEMENT_LIMIT;
 use crate::ncu::load::{KernelCounters, Tables};
 use crate::ncu::nvtx::{self, Label};
 use crate::roofline::bound::{Counters, DURATION_RATIO_MOST, FlopCounts, roofline};
-use crate::roofline::standing::{Evidence, one_launch};
+use crate::roofline::representativeness::{Evidence, one_launch};
 use stage2_model::{
     CounterRow, Finding, KernelRow, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline, RuleRow,
     Severity, StageRow,

@@ -1,7 +1,7 @@
 //! What the terms of a report mean, in the words that every view shows.
 
 use crate::load::series::EXACT_VALUES;
-use crate::roofline::standing;
+use crate::roofline::representativeness;
 use stage2_model::Definition;
 use stage2_stats::ERROR_PERCENT;
 
@@ -13,7 +13,7 @@ pub(crate) fn definitions() -> Vec<Definition> {
          from the same kind of histogram when there are more than {EXACT_VALUES} instances, or more \
          than a million in all ranges of a process."
     );
-    let counters = standing::rule();
+    let counters = representativeness::rule();
     let terms: [(&str, &str); 13] = [
         (
             "source",

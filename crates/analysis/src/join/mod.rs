@@ -6,7 +6,6 @@ mod coverage;
 mod definitions;
 mod devices;
 pub mod empty;
-pub mod fallback;
 mod findings;
 mod intern;
 mod kernels;
@@ -21,6 +20,7 @@ pub mod steps;
 pub mod timeline;
 mod times;
 mod unseen_ranges;
+pub mod without_collector;
 
 use std::collections::HashMap;
 

@@ -17,8 +17,8 @@ use super::instances::{Entry, Instances, NO_ROOT};
 use super::path_times::HostTimes;
 pub use super::path_times::PathTimes;
 use super::paths::{PathIndex, Paths};
-pub use super::roots::{JoinedWindows, StageTimes, WarmTimes};
-use super::roots::{OPEN, Roots};
+pub use super::stage_windows::{JoinedWindows, StageTimes, WarmTimes};
+use super::stage_windows::{OPEN, Roots};
 use super::stats::Span;
 
 /// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.

@@ -8,5 +8,5 @@ pub mod class;
 mod class_rules;
 pub mod hardware;
 pub mod kernel_class;
-pub mod standing;
+pub mod representativeness;
 pub mod takeaways;

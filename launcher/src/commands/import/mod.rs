@@ -16,7 +16,7 @@ use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
-use crate::views as report;
+use crate::views;
 use stage2_model::{Finding, PassStatus, Severity};
 
 /// Files to merge, and where to.
@@ -79,12 +79,12 @@ pub(crate) fn merge(
     // The reports read it, and what the captures say comes with the reports.
     let environment = environment::write(&dir, None);
     let mut outcome =
-        environment.and_then(|()| bundle.passes_ended()).and_then(|()| report::write_reports(&dir));
+        environment.and_then(|()| bundle.passes_ended()).and_then(|()| views::write_reports(&dir));
     if let Ok(first) = &outcome
         && fail_unread(&mut bundle.record.passes, &first.read)
     {
         // The reports say what became of the passes.
-        outcome = bundle.save().and_then(|()| report::write_reports(&dir));
+        outcome = bundle.save().and_then(|()| views::write_reports(&dir));
     }
     let merged = bundle.record.passes.iter().any(|pass| pass.status == PassStatus::Ok);
     let described = outcome.as_ref().map_or(Ok(()), |outcome| {
