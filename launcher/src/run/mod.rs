@@ -1,6 +1,5 @@
 //! A plan -> processes, one pass after the other, and how each of them ended.
 
-mod alone;
 mod child;
 mod collected;
 mod ending;
@@ -14,6 +13,7 @@ mod ncu_regions;
 mod ncu_steps;
 mod nsys_pass;
 mod process;
+mod run_one;
 mod signals;
 mod tee;
 mod tool;
@@ -27,7 +27,6 @@ use crate::plan::{FLUSH_PAGE, Kind, Pass, Plan, Profiler};
 use crate::terminal::Terminal;
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
-pub(crate) use alone::{Ran, run_alone};
 pub(crate) use child::Event;
 use child::{Finished, Spawned, Spawner};
 use collected::Collected;
@@ -39,6 +38,7 @@ pub(crate) use imports::Imports;
 pub(crate) use library::{Library, find as find_library};
 pub(crate) use nsys_pass::environment_finding;
 pub(crate) use process::System;
+pub(crate) use run_one::{PassOutcome, run_one};
 pub(crate) use signals::Signals;
 
 /// Exit status when the time limit ended the workload, as GNU `timeout` gives it.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::plan::{NSYS_BASE, Pass};
-use crate::run::Ran;
+use crate::run::PassOutcome;
 use stage2_analysis::join::join;
 use stage2_analysis::load::libraries::LibraryDomains;
 use stage2_analysis::load::spool::load_folder_with;
@@ -61,7 +61,7 @@ impl Configuration {
 
 impl Run {
     /// A run, and what its stages took.
-    pub(super) fn new(round: u32, ran: &Ran, recorded: Recorded) -> Self {
+    pub(super) fn new(round: u32, ran: &PassOutcome, recorded: Recorded) -> Self {
         let duration_ns = ran.duration.and_then(|d| u64::try_from(d.as_nanos()).ok());
         let Recorded { stages, gpu_records, .. } = recorded;
         Self { round, exit: ran.exit, duration_ns, stages, gpu_records }

@@ -19,7 +19,7 @@ use crate::commands::run::Job;
 use crate::config::{self, Composed};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::plan::{self, Pass, Plan};
-use crate::run::{Ran, Signals, System, run_alone};
+use crate::run::{PassOutcome, Signals, System, run_one};
 use crate::terminal::{Terminal, print};
 use crate::workload;
 use compare::Results;
@@ -269,13 +269,13 @@ impl Bench<'_> {
     }
 
     /// Runs a pass of a plan by itself.
-    fn run(&mut self, plan: &Plan, pass: &Pass, turn: &str, name: &str) -> Ran {
+    fn run(&mut self, plan: &Plan, pass: &Pass, turn: &str, name: &str) -> PassOutcome {
         if let Some(Err(error)) = plan.hook.as_ref().map(|hook| hook.write()) {
             let what = "the workload is not annotated";
             self.note(Finding::new(Severity::Warning, what, format!("{error:#}"), ""));
         }
         self.terminal.progress(&format!("[{turn}] {name}"));
-        let ran = run_alone(pass, &System, &self.signals, self.terminal);
+        let ran = run_one(pass, &System, &self.signals, self.terminal);
         for finding in &ran.findings {
             // Of a report that is not kept; or why there is no measurement, which is told.
             let told = ran.failed.as_ref().is_some_and(|why| *why == finding.to_string());
@@ -287,7 +287,7 @@ impl Bench<'_> {
     }
 
     /// Why a run says nothing.
-    fn failure(&self, ran: &Ran) -> Option<String> {
+    fn failure(&self, ran: &PassOutcome) -> Option<String> {
         let other = || {
             let (reference, here) = (self.reference?, ran.workload?);
             (reference != here).then(|| {
@@ -341,7 +341,7 @@ fn is_empty(dir: &Path) -> bool {
 }
 
 /// Fails where the command could not be started.
-fn started(ran: &Ran) -> Result<(), Failure> {
+fn started(ran: &PassOutcome) -> Result<(), Failure> {
     match ran.exit {
         Some(_) => Ok(()),
         None => {

@@ -11,7 +11,7 @@ use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 /// What became of a pass.
 #[derive(Clone, Debug)]
-pub(crate) struct Ran {
+pub(crate) struct PassOutcome {
     /// How its process ended; none: it was not started.
     pub(crate) exit: Option<WorkloadExit>,
     /// How the workload ended; none: a tool ran it that does not say.
@@ -29,12 +29,12 @@ pub(crate) struct Ran {
 }
 
 /// Runs a pass. Folders that it needs are made.
-pub(crate) fn run_alone(
+pub(crate) fn run_one(
     pass: &Pass,
     spawner: &impl Spawner,
     signals: &impl SignalSource,
     terminal: &Terminal,
-) -> Ran {
+) -> PassOutcome {
     match &pass.profiler {
         Some(profiler) => under_tool(pass, profiler, spawner, signals, terminal),
         None => plain(pass, spawner, signals, terminal),
@@ -46,11 +46,11 @@ fn plain(
     spawner: &impl Spawner,
     signals: &impl SignalSource,
     terminal: &Terminal,
-) -> Ran {
+) -> PassOutcome {
     match super::process_of(pass, spawner, signals, terminal, |_| ()) {
         Ok(finished) => {
             let causes = super::cause_findings(&finished, pass);
-            Ran {
+            PassOutcome {
                 exit: finished.exit,
                 workload: finished.exit,
                 status: super::exit_status(&finished),
@@ -60,7 +60,7 @@ fn plain(
                 findings: causes.into_iter().chain(finished.findings).collect(),
             }
         }
-        Err(error) => Ran {
+        Err(error) => PassOutcome {
             exit: None,
             workload: None,
             status: error.exit,
@@ -78,7 +78,7 @@ fn under_tool(
     spawner: &impl Spawner,
     signals: &impl SignalSource,
     terminal: &Terminal,
-) -> Ran {
+) -> PassOutcome {
     let folder = profiler.folder.clone();
     let made = std::fs::create_dir_all(&folder);
     let environment = pass.environment.clone();
@@ -95,7 +95,7 @@ fn under_tool(
         }
     };
     let failed = (!done.status.has_data()).then(|| done.why.clone());
-    Ran {
+    PassOutcome {
         exit: done.exit,
         workload: done.workload,
         status: 0,
