@@ -16,6 +16,19 @@ pub fn count(value: u64) -> String {
     out
 }
 
+/// A count with its noun: `1 warning`, `1,234 warnings`, `2 copies`, `2 launches`.
+pub fn counted(value: u64, noun: &str) -> String {
+    let number = count(value);
+    if value == 1 {
+        return format!("{number} {noun}");
+    }
+    match noun.strip_suffix('y') {
+        Some(stem) => format!("{number} {stem}ies"),
+        None if noun.ends_with(['s', 'x']) || noun.ends_with("ch") => format!("{number} {noun}es"),
+        None => format!("{number} {noun}s"),
+    }
+}
+
 /// Nanoseconds as milliseconds with three decimals, rounded: `1.235`.
 pub fn ms3(ns: u64) -> String {
     let us = ns / 1000 + u64::from(ns % 1000 >= 500);
@@ -59,6 +72,11 @@ mod tests {
             assert_eq!(count(value), expected);
         }
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!(counted(1, "process"), "1 process");
+        assert_eq!(counted(1200, "process"), "1,200 processes");
+        assert_eq!(counted(0, "note"), "0 notes");
+        assert_eq!(counted(6, "copy"), "6 copies");
+        assert_eq!(counted(2, "graph launch"), "2 graph launches");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::ranks_md::{processes, ranks};
 use super::regions::regions_md;
 use super::steps::steps_md;
 use stage2_model::{Finding, Report, Severity};
-use stage2_text::numbers::count;
+use stage2_text::numbers::{count, counted};
 use stage2_text::plain;
 
 /// Rows of a table in this page; metrics.json has them all.
@@ -55,9 +55,9 @@ fn serious(report: &Report) -> String {
     let of = |severity| report.findings.iter().filter(move |f| f.severity == severity);
     let errors: String =
         of(Severity::Error).map(|f| format!("- **error:** {}\n", plain(&f.what))).collect();
-    let number = |severity| count(of(severity).count() as u64);
-    let (warnings, notes) = (number(Severity::Warning), number(Severity::Note));
-    let line = format!("{warnings} warnings and {notes} notes stand under Findings.\n\n");
+    let number = |severity, noun| counted(of(severity).count() as u64, noun);
+    let (warnings, notes) = (number(Severity::Warning, "warning"), number(Severity::Note, "note"));
+    let line = format!("The section Findings lists {warnings} and {notes}.\n\n");
     if errors.is_empty() { line } else { format!("{errors}\n{line}") }
 }
 

@@ -40,11 +40,11 @@ pub(super) fn stages(report: &Report) -> String {
     out.push_str(&table.finish());
     out.push_str(&left_out(report.stages.len(), ROWS, "metrics.json"));
     out.push_str(
-        "A stage is one of the workload's outermost ranges. Its first instance is cold and stands \
-         by itself; the median, the mean and the standard deviation (of a sample) are over the others. A range that \
-         is marked is no stage of the model: it warms up, or it is an operator that no other range \
-         is around. Busy time is a union: overlapping work counts once. Idle is \
-         the window minus the busy time.\n\n",
+        "A stage is one of the workload's outermost ranges. Its first instance is cold and shown \
+         separately; the median, the mean and the sample standard deviation cover the others. A \
+         marked range is not a stage of the model: it is a warm-up, or an operator outside every \
+         other range. Busy time is a union: overlapping work counts once. Idle time is the window \
+         minus the busy time.\n\n",
     );
     if report.stages.iter().any(|row| row.kind == PathKind::WholeProcess) {
         out.push_str(

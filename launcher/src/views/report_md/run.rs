@@ -5,7 +5,7 @@ use super::super::table::Table;
 use super::{ROWS, left_out};
 use stage2_analysis::in_part;
 use stage2_model::{DeviceRow, Report};
-use stage2_text::numbers::{count, ms3, or_absent, percent1};
+use stage2_text::numbers::{count, counted, ms3, or_absent, percent1};
 use stage2_text::{code_in_text, plain, shorten};
 
 /// Characters of a command line.
@@ -30,14 +30,13 @@ pub(super) fn what_ran(report: &Report) -> String {
     }
     let counts = &report.coverage.total;
     out.push_str(&format!(
-        "- recorded: {} processes, {} kernels, {} copies, {} fills, {} graph launches, {} range \
-         instances\n\n",
-        count(report.coverage.processes.len() as u64),
-        count(counts.kernels),
-        count(counts.copies),
-        count(counts.fills),
-        count(counts.graph_launches),
-        count(counts.ranges),
+        "- recorded: {}, {}, {}, {}, {}, {}\n\n",
+        counted(report.coverage.processes.len() as u64, "process"),
+        counted(counts.kernels, "kernel"),
+        counted(counts.copies, "copy"),
+        counted(counts.fills, "fill"),
+        counted(counts.graph_launches, "graph launch"),
+        counted(counts.ranges, "range instance"),
     ));
     if !run.environment.is_empty() {
         let mut table = Table::new(&[("environment", Left), ("value", Left)]);

@@ -35,8 +35,8 @@ pub(super) fn costs(report: &Report) -> Section<CostRow> {
     let source = "baseline and collect: NVTX ranges of the collector, without and with CUPTI; \
                   nsys: its NVTX table; whole passes: run.json";
     let mut section = Section::of(rows, source).with_note(
-        "Host times. Medians leave the first instance out, totals hold it. A ratio is of the \
-         medians, or of the whole passes.",
+        "These are host times. Medians exclude the first instance; totals include it. Each ratio \
+         divides two medians, or two whole passes.",
     );
     if let Some(why) = &costs.absent {
         section = section.with_note(format!(

@@ -3,7 +3,7 @@
 use super::super::stakeholder_md::{MfuRow, Recommendation, Section, Takeaway};
 use stage2_analysis::roofline::takeaways;
 use stage2_model::{Figure, Finding, ModelUse, Report};
-use stage2_text::numbers::percent1;
+use stage2_text::numbers::{counted, percent1};
 
 pub(super) fn mfu(report: &Report) -> Section<MfuRow> {
     let Some(used) = &report.insight.utilisation else { return Section::default() };
@@ -146,7 +146,11 @@ pub(super) fn recommendations(report: &Report) -> Section<Recommendation> {
             action: given.text.to_owned(),
             why: match given.further {
                 0 => given.first.text.clone(),
-                further => format!("{}; and {further} more of the takeaways", given.first.text),
+                further => format!(
+                    "{}; and {}",
+                    given.first.text,
+                    counted(further as u64, "more takeaway")
+                ),
             },
             gain: given.concerns_percent.map_or_else(String::new, |percent| {
                 format!("{} % of the time of all stages", percent1(percent))

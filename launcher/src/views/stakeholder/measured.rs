@@ -54,8 +54,8 @@ pub(super) fn stages(report: &Report) -> Section<StageTimingRow> {
         format!("{}; host time between the ends of a range", report.source),
     )
     .with_note(
-        "A stage is an outermost range. Its first instance, of each process, is cold and stands \
-         apart: mean, standard deviation (of a sample) and median are over the others.",
+        "A stage is an outermost range. The first instance of each process is cold and shown \
+         separately; mean, sample standard deviation and median cover the others.",
     );
     let section = match report.stages.iter().find(|row| row.kind == PathKind::WholeProcess) {
         Some(row) => section.with_note(format!(
