@@ -1,7 +1,7 @@
 //! The one model of a report: `metrics.json` is this, and every other file is a view of it.
 //!
 //! Every name of a number says its unit; absent is null, never zero. Names of foreign origin are
-//! held as visible text (see [`stage2_text::text`]): safe to print, not yet escaped for a format.
+//! held as visible text (see [`stage2_text`]): safe to print, not yet escaped for a format.
 
 use crate::regions::RegionTable;
 use crate::{

@@ -1,4 +1,4 @@
-//! Cells -> a Markdown table. Cells come escaped (see [`stage2_text::text`]).
+//! Cells -> a Markdown table. Cells come escaped (see [`stage2_text`]).
 
 use std::fmt::Write as _;
 

@@ -3,7 +3,7 @@
 //! MFU is FLOPs / (time x dense peak), MBU is bytes that decode has to read / (time x peak
 //! bandwidth): shares, not percent. Each is given over wall time (the stage's window: what a user
 //! waits for) and over the time in which the GPU was busy (what the kernels make of it). What is
-//! missing is [`Absent`] with its reason.
+//! missing is [`stage2_model::Absent`] with its reason.
 
 use stage2_model::{Finding, ModelUtilisation, Severity, StageUtilisation, Utilisation};
 

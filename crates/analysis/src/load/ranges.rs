@@ -5,7 +5,7 @@
 //! where it is open around everything. A record that continues an instance under another path adds
 //! time to that path, but is no instance of it. Memory is bounded by the open
 //! ranges, the paths and the windows of [`instances`](super::instances) and
-//! [`roots`](super::roots), not by the number of instances.
+//! [`roots`](super::stage_windows), not by the number of instances.
 
 use std::collections::{HashMap, VecDeque};
 

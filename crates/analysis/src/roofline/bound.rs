@@ -12,7 +12,7 @@ pub const LATENCY_BELOW_PERCENT: f64 = 60.0;
 /// Shares that differ by no more than this, percentage points, are balanced.
 pub const BALANCED_WITHIN_POINTS: f64 = 10.0;
 /// Profiler's duration / undisturbed duration above which rates are to be read with care: cold
-/// caches alone double the time of kernels of 1 us. What is too short is judged in [`super::standing`].
+/// caches alone double the time of kernels of 1 us. What is too short is judged in [`super::representativeness`].
 pub const DURATION_RATIO_MOST: f64 = 2.0;
 
 /// The rule of [`Bound`] in words, with its thresholds.

@@ -1,9 +1,8 @@
-//! Settings and the kernels of the collect pass -> one run of Nsight Compute, and its tables.
+//! Settings and the kernels of the collect pass -> one run of Nsight Compute, and a verdict on it.
 //!
-//! Pure on both sides of the run: [`command`] spells out every argument of what is to be run,
-//! [`outcome`] judges what it left behind, and [`load`] reads the tables. Nothing is run here. What
-//! is wrong with a run or a table becomes a [`stage2_model::Finding`], and what could be read is
-//! kept: a broken table costs its own columns only.
+//! [`config`] holds the settings, [`select`] chooses the kernels, [`command`] spells out every
+//! argument, and [`outcome`] judges what the run left behind. Nothing is run here. A fault of a run
+//! becomes a [`stage2_model::Finding`]. [`stage2_analysis::ncu`] reads the tables.
 
 pub mod available;
 pub mod command;

@@ -1,11 +1,10 @@
-//! Nsight Systems: settings -> its command lines -> a verdict on what it did -> its tables -> how far
-//! they can be believed.
+//! Settings -> the command lines of Nsight Systems -> a verdict on what they left behind.
 //!
-//! Everything here is a function of its arguments: running the commands is the launcher's business.
-//! The order of a pass: [`config`] is checked, [`version`] says which forms the installed tool
-//! takes, [`command`] spells the commands out, [`outcome`] judges what came of them, [`load`] reads
-//! the export, and [`reconcile`] compares it with what the collector counted. [`scrub`] makes a copy
-//! that can be given away: a report holds the environment of every process of the machine.
+//! Everything here is a function of its arguments; `run` executes the commands. In a pass, [`config`]
+//! is checked, [`version`] says which forms the installed tool takes, [`command`] spells the commands
+//! out, and [`outcome`] judges the result. [`scrub`] makes a copy that is safe to share, because a
+//! report holds the environment of every process of the machine. [`stage2_analysis::nsys`] reads the
+//! export and compares it with what the collector counted.
 
 pub mod command;
 pub mod config;
