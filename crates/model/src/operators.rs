@@ -57,7 +57,7 @@ pub struct OperatorRow {
 /// An operator in a stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageOperatorRow {
-    /// [`crate::report::model::StageRow::stage`]; null for operators that no range is around.
+    /// [`crate::StageRow::stage`]; null for operators that no range is around.
     pub stage: Option<String>,
     /// Its numbers in this stage.
     #[serde(flatten)]
