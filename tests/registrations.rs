@@ -7,13 +7,13 @@ mod nvtx;
 
 use std::ffi::{c_int, c_void};
 
-use stage2::handle::Handle;
-use stage2::registry::{Found, Kind, registry};
-use stage2::state::{self, Phase};
+use stage2::guest::handle::Handle;
+use stage2::guest::registry::{Found, Kind, registry};
+use stage2::guest::state::{self, Phase};
 
 unsafe extern "C" fn attach_only(get: Option<unsafe extern "C" fn(u32) -> *const c_void>) -> c_int {
     // SAFETY: the guest's client passes what NVTX passes.
-    unsafe { stage2::nvtx::attach(get) }.into()
+    unsafe { stage2::guest::nvtx::attach(get) }.into()
 }
 
 fn text_of(handle: usize) -> Option<(Kind, Vec<u8>)> {

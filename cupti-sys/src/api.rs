@@ -1,7 +1,7 @@
 //! Turns the raw function table into calls that return `Result`s.
 //!
 //! The calls are safe because [`Api::load`]'s contract covers them: the library is a CUPTI and the
-//! driver is there. Those that are made while the profiled program waits ([`Api::next_record`],
+//! driver is there. Those that are made while the profiled program waits ([`Walker::next_record`],
 //! [`Api::timestamp_ns`], [`Api::graph_node_id`], [`Api::num_dropped`]) add nothing to CUPTI's own
 //! cost: no allocation, no lock. Nothing here panics.
 
@@ -37,6 +37,52 @@ pub type BufferComplete = extern "C" fn(
     size_bytes: usize,
     valid_bytes: usize,
 );
+
+/// `cuptiActivityGetNextRecord`.
+pub type NextRecord = unsafe extern "C" fn(
+    buffer: *mut u8,
+    valid_bytes: usize,
+    record: *mut *mut cupti::CUpti_Activity,
+) -> cupti::CUptiResult;
+
+/// CUPTI's way from one record of a buffer to the next: only CUPTI knows how long each is.
+#[derive(Clone, Copy, Debug)]
+pub struct Walker(NextRecord);
+
+impl Walker {
+    /// For buffers that come from no library, such as recorded ones.
+    ///
+    /// # Safety
+    /// `next` does what CUPTI's function does, and the texts that its records point to end in NUL and
+    /// stay for the life of the process.
+    pub const unsafe fn new(next: NextRecord) -> Self {
+        Walker(next)
+    }
+
+    /// The record after `previous` (null: the first) in a buffer that CUPTI handed back; `None`
+    /// after the last one.
+    ///
+    /// # Errors
+    /// `CUPTI_ERROR_INVALID_KIND` for an incomplete record: nothing after it can be read.
+    ///
+    /// # Safety
+    /// The buffer is one that CUPTI completed with `valid_bytes`, unchanged since, and `previous`
+    /// is null or came from this function for this buffer.
+    pub unsafe fn next_record(
+        self,
+        buffer: *mut u8,
+        valid_bytes: usize,
+        previous: *mut cupti::CUpti_Activity,
+    ) -> Result<Option<NonNull<cupti::CUpti_Activity>>> {
+        let mut record = previous;
+        // SAFETY: the caller vouches for the buffer and the record.
+        let code = unsafe { (self.0)(buffer, valid_bytes, &mut record) };
+        match code {
+            cupti::CUPTI_ERROR_MAX_LIMIT_REACHED => Ok(None),
+            code => check(code).map(|()| NonNull::new(record)),
+        }
+    }
+}
 
 /// The one registration for callbacks that CUPTI allows in a process.
 ///
@@ -211,28 +257,9 @@ impl Api {
         check(unsafe { set(period_ms) })
     }
 
-    /// The record after `previous` (null: the first) in a buffer that CUPTI handed back; `None`
-    /// after the last one.
-    ///
-    /// # Errors
-    /// `CUPTI_ERROR_INVALID_KIND` for an incomplete record: nothing after it can be read.
-    ///
-    /// # Safety
-    /// The buffer is one that CUPTI completed with `valid_bytes`, unchanged since, and `previous`
-    /// is null or came from this function for this buffer.
-    pub unsafe fn next_record(
-        &self,
-        buffer: *mut u8,
-        valid_bytes: usize,
-        previous: *mut cupti::CUpti_Activity,
-    ) -> Result<Option<NonNull<cupti::CUpti_Activity>>> {
-        let mut record = previous;
-        // SAFETY: the caller vouches for the buffer and the record.
-        let code = unsafe { (self.activity_get_next_record)(buffer, valid_bytes, &mut record) };
-        match code {
-            cupti::CUPTI_ERROR_MAX_LIMIT_REACHED => Ok(None),
-            code => check(code).map(|()| NonNull::new(record)),
-        }
+    /// The way from record to record of the buffers that this CUPTI completes.
+    pub fn walker(&self) -> Walker {
+        Walker(self.activity_get_next_record)
     }
 
     /// Records that CUPTI dropped for want of a buffer since the last call.

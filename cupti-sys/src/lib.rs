@@ -27,6 +27,6 @@ pub mod bindings;
 pub mod nvtx_bindings;
 pub use nvtx_bindings as nvtx;
 
-pub use api::Subscriber;
+pub use api::{Subscriber, Walker};
 pub use error::CuptiError;
 pub use table::{Api, LoadError};

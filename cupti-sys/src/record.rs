@@ -4,7 +4,7 @@
 //! the older one unchanged, so [`read`]ing the oldest one ([`Kernel`], [`Memcpy`], ...) works with
 //! all of them, and a newer one (`CUpti_ActivityKernel10`, ...) works where the record is long
 //! enough. What lies between two records, however, depends on the version: live buffers are walked
-//! with [`crate::Api::next_record`]; [`record_size`] and [`Recorded`] are for buffers that were
+//! with [`crate::Walker::next_record`]; [`record_size`] and [`Recorded`] are for buffers that were
 //! saved and are read again without any CUPTI, as tests do.
 
 use crate::bindings as cupti;

@@ -7,10 +7,10 @@ use std::path::Path;
 use stage2_spool::{Anchor, Copy, Device, Fill, Kernel, Process, Record, Writer};
 
 use super::own_file::{Lost, OwnFile};
-use crate::counters::Counters;
-use crate::diag;
-use crate::intern::Sink;
-use crate::options::Options;
+use crate::base::counters::Counters;
+use crate::base::diag;
+use crate::base::options::Options;
+use crate::drain::intern::Sink;
 
 /// Longer command lines are cut, bytes.
 const ARGV_BYTES: usize = 64 << 10;

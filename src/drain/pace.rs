@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::gate::Gate;
+use crate::guest::collection_switch::Gate;
 
 /// The shortest time between two early flushes. A flush holds up launches for a moment.
 const SHORTEST: Duration = Duration::from_millis(10);
