@@ -6,8 +6,8 @@
 //! cost: no allocation, no lock. Nothing here panics.
 
 use crate::bindings as cupti;
+use crate::cupti_13_1_plus;
 use crate::error::{CuptiError, Result, check};
-use crate::later;
 use crate::table::Api;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::size_of;
@@ -167,11 +167,11 @@ impl Api {
     pub fn holder(&self, own_name: &CStr) -> Option<String> {
         extern "C" fn nothing(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
         let subscribe = self.subscribe_v2?;
-        let long = self.version().ok()? >= later::LONG_SUBSCRIBER_PARAMS_SINCE;
+        let long = self.version().ok()? >= cupti_13_1_plus::LONG_SUBSCRIBER_PARAMS_SINCE;
         let mut name = [0_u8; SUBSCRIBER_NAME_BYTES];
-        let mut parameters = later::SubscriberParams {
+        let mut parameters = cupti_13_1_plus::SubscriberParams {
             structSize: if long {
-                size_of::<later::SubscriberParams>()
+                size_of::<cupti_13_1_plus::SubscriberParams>()
             } else {
                 size_of::<cupti::CUpti_SubscriberParams>()
             },

@@ -50,7 +50,7 @@ pub struct Lock(AtomicU32);
 
 /// Holds a [`Lock`] until dropped.
 #[derive(Debug)]
-pub struct Held<'a>(&'a Lock);
+pub struct LockGuard<'a>(&'a Lock);
 
 impl Lock {
     const FREE: u32 = 0;
@@ -62,12 +62,12 @@ impl Lock {
     }
 
     /// Takes the lock. `None` where that is not possible within `patience`.
-    pub fn take(&self, patience: Duration) -> Option<Held<'_>> {
+    pub fn take(&self, patience: Duration) -> Option<LockGuard<'_>> {
         let deadline = Deadline::after(patience);
         loop {
             let (free, taken) = (Self::FREE, Self::TAKEN);
             if self.0.compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return Some(Held(self));
+                return Some(LockGuard(self));
             }
             if deadline.is_over() {
                 return None;
@@ -82,7 +82,7 @@ impl Lock {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         self.0.0.store(Lock::FREE, Ordering::Release);
         // SAFETY: as in `Flag::set`.

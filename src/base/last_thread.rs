@@ -30,7 +30,7 @@ pub struct Helpers(OnceLock<Vec<CString>>);
 
 impl Helpers {
     /// Runs `start`, and notes the threads that it started. The caller has all signals blocked
-    /// ([`crate::base::signal_mask::Blocked::all`]): such a thread inherits that, and so it is told from those
+    /// ([`crate::base::signal_mask::SignalBlock::all`]): such a thread inherits that, and so it is told from those
     /// that the guest starts at the same time.
     pub fn note<T>(&self, start: impl FnOnce() -> T) -> T {
         let before = tasks();
@@ -139,7 +139,7 @@ fn tasks() -> Vec<CString> {
 mod tests {
     use super::*;
     use crate::base::futex::Flag;
-    use crate::base::signal_mask::{self, Blocked};
+    use crate::base::signal_mask::{self, SignalBlock};
 
     #[test]
     fn a_process_whose_main_thread_lives_is_not_alone() {
@@ -161,7 +161,7 @@ mod tests {
             CString::new(format!("/proc/self/task/{number}")).expect("a path")
         };
         std::thread::scope(|scope| {
-            let _blocked = Blocked::all();
+            let _blocked = SignalBlock::all();
             let started = helpers.note(|| {
                 scope.spawn(|| {
                     signal_mask::unblock_termination_signals();

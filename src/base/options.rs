@@ -93,12 +93,12 @@ impl Default for Options {
 
 impl Options {
     /// Collection is on within some ranges only.
-    pub fn is_gated(&self) -> bool {
+    pub fn is_restricted(&self) -> bool {
         self.is_sampled() || !self.ranges.is_everything()
     }
 
     /// What collection is restricted to, as facts for the spool; none where nothing is left out.
-    pub fn gates(&self) -> impl Iterator<Item = (&'static str, String)> {
+    pub fn restrictions(&self) -> impl Iterator<Item = (&'static str, String)> {
         let sample = self.is_sampled().then(|| ("sample", format!("1/{}", self.sample)));
         let ranges = (!self.ranges.is_everything()).then(|| ("ranges", self.ranges.to_string()));
         sample.into_iter().chain(ranges)

@@ -13,27 +13,27 @@ const CANCEL_DISABLE: c_int = 1;
 
 /// While it lives, a `pthread_cancel` of this thread stays pending: acted upon inside our code, it
 /// would unwind through frames that stop panics, and glibc ends the process then.
-pub struct Uncancelled {
+pub struct CancellationBlock {
     before: c_int,
 }
 
-impl Uncancelled {
+impl CancellationBlock {
     /// From now on.
     pub fn new() -> Self {
         let mut before = 0;
         // SAFETY: the place is valid. The call cannot fail for this state.
         unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
-        Uncancelled { before }
+        CancellationBlock { before }
     }
 }
 
-impl Default for Uncancelled {
+impl Default for CancellationBlock {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Uncancelled {
+impl Drop for CancellationBlock {
     fn drop(&mut self) {
         let mut ours = 0;
         // SAFETY: the state came from the same call; the place is valid.
@@ -47,11 +47,11 @@ const SYNCHRONOUS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
 /// Signals that this thread does not get while it lives.
-pub struct Blocked {
+pub struct SignalBlock {
     before: libc::sigset_t,
 }
 
-impl Blocked {
+impl SignalBlock {
     /// All that others send. Threads that are started meanwhile never get any: signals are the
     /// guest's business.
     pub fn all() -> Self {
@@ -71,12 +71,12 @@ impl Blocked {
         unsafe {
             let mut before = std::mem::zeroed();
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
-            Blocked { before }
+            SignalBlock { before }
         }
     }
 }
 
-impl Drop for Blocked {
+impl Drop for SignalBlock {
     fn drop(&mut self) {
         // SAFETY: the set came from the same call.
         unsafe {
@@ -114,7 +114,7 @@ pub fn without_signals<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T
         libc::sigpending(&raw mut pending);
         (set, pending)
     };
-    let _blocked = Blocked::add(set);
+    let _blocked = SignalBlock::add(set);
     let result = write();
     let error = result.as_ref().err().and_then(io::Error::raw_os_error);
     if let Some((signal, _)) = OF_WRITES.into_iter().find(|&(_, cause)| Some(cause) == error) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::base::futex;
-use crate::base::signal_mask::{self, Uncancelled};
+use crate::base::signal_mask::{self, CancellationBlock};
 
 /// What a pipe takes as a whole, and has room for when it is ready.
 const PIECE_BYTES: usize = libc::PIPE_BUF;
@@ -38,7 +38,7 @@ pub fn write_stderr(bytes: &[u8], patience: Duration) -> io::Result<()> {
 /// # Errors
 /// As [`write_stderr`].
 pub fn write(file: BorrowedFd<'_>, bytes: &[u8], patience: Duration) -> io::Result<()> {
-    let _uncancelled = Uncancelled::new();
+    let _uncancelled = CancellationBlock::new();
     signal_mask::without_signals(|| write_pieces(file, bytes, Instant::now() + patience))
 }
 

@@ -23,7 +23,7 @@ std::arch::global_asm!(
 
 /// glibc's `struct dl_find_object` on 64-bit machines.
 #[repr(C)]
-struct Found {
+struct ObjectInfo {
     flags: u64,
     map_start: *const c_void,
     map_end: *const c_void,
@@ -40,7 +40,7 @@ struct Search {
 }
 
 /// 0: found.
-extern "C" fn find(address: *const c_void, found: *mut Found) -> c_int {
+extern "C" fn find(address: *const c_void, found: *mut ObjectInfo) -> c_int {
     let mut search = Search { address: address as usize, eh_frame: 0 };
     // SAFETY: the callback gets the search, which outlives the call, and does not unwind.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
@@ -49,7 +49,7 @@ extern "C" fn find(address: *const c_void, found: *mut Found) -> c_int {
     }
     // SAFETY: the unwinder passes a place for the struct.
     unsafe {
-        found.write(Found {
+        found.write(ObjectInfo {
             flags: 0,
             map_start: std::ptr::null(),
             map_end: std::ptr::null(),
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn own_code_has_a_table_and_a_stack_has_none() {
         // SAFETY: all-zero is a valid value of this struct of numbers and pointers.
-        let mut found: Found = unsafe { std::mem::zeroed() };
+        let mut found: ObjectInfo = unsafe { std::mem::zeroed() };
         let own = own_code_has_a_table_and_a_stack_has_none as *const c_void;
         assert_eq!(find(own, &raw mut found), 0);
         // SAFETY: a table that was found is mapped. It begins with its version and with how the linker

@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 use stage2_stats::{Busy, Histogram, Unions};
 
 use crate::base::counters::Counters;
-use crate::drain::ranges::Closed;
-use crate::guest::event::Want;
+use crate::drain::ranges::ClosedRange;
+use crate::guest::event::Selection;
 
 /// Stands for "could not be attributed" where a path number is expected.
 pub const UNATTRIBUTED: u32 = u32::MAX;
@@ -120,11 +120,11 @@ impl Default for Aggregates {
 }
 
 /// When a piece of work ran, ns on the GPU clock; `None` where the times are not valid.
-pub type Ran = Option<(u64, u64)>;
+pub type TimeSpan = Option<(u64, u64)>;
 
 impl Aggregates {
     /// Counts a piece of work.
-    pub fn add(&mut self, key: Key, ran: Ran, bytes: u64, counters: &Counters) {
+    pub fn add(&mut self, key: Key, ran: TimeSpan, bytes: u64, counters: &Counters) {
         let index = match self.row_of.get(&key) {
             Some(&index) => index,
             None => self.new_row(key, counters),
@@ -163,14 +163,14 @@ impl Aggregates {
     }
 
     /// Counts a range instance that closed.
-    pub fn add_range(&mut self, closed: Closed) {
+    pub fn add_range(&mut self, closed: ClosedRange) {
         if self.instances.len() >= MAX_PATHS && !self.instances.contains_key(&closed.path) {
             return;
         }
         let instances = self.instances.entry(closed.path).or_default();
         instances.count += u64::from(closed.counts);
-        instances.asked += u64::from(closed.counts && closed.want != Want::Inherit);
-        instances.recorded += u64::from(closed.counts && closed.want == Want::Collect);
+        instances.asked += u64::from(closed.counts && closed.selection != Selection::Inherit);
+        instances.recorded += u64::from(closed.counts && closed.selection == Selection::Collect);
         instances.host_ns = instances.host_ns.saturating_add(closed.host_ns);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Fields are read at the offsets that hold from CUPTI 11.8 to 13.x (records are only ever
 //! extended at their end; `cupti_sys::layout` asserts the offsets against the bindings). Where
-//! a record ends, and the texts that it points to, are the business of [`super::records`].
+//! a record ends, and the texts that it points to, are the business of `records`.
 
 use stage2_spool::GpuNs;
 

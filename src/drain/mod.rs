@@ -21,4 +21,4 @@ pub mod summary;
 pub mod timeline;
 mod worker;
 
-pub use worker::{Finished, run};
+pub use worker::{EndReason, run};

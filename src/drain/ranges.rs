@@ -24,7 +24,7 @@ use crate::base::counters::Counters;
 use crate::drain::fields::definition::Definitions;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::timeline::{Correlations, Place, Timeline};
-use crate::guest::event::{Event, TextIs, Want, What};
+use crate::guest::event::{Event, EventKind, Selection, TextPlace};
 use crate::guest::registry::registry;
 
 /// Changes kept over all timelines: 8 MiB.
@@ -51,7 +51,7 @@ const LOST: &[u8] = b"(lost)";
 
 /// A range that is open.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenRange {
     /// Instance, as the spool numbers it; changes when the range continues under another path.
     range: u64,
     /// The instance that it was opened as.
@@ -65,7 +65,7 @@ struct Open {
     gone: bool,
     /// The guest's id of a start/end range; `None` for push/pop.
     start_id: Option<u64>,
-    want: Want,
+    selection: Selection,
     event: Event,
 }
 
@@ -81,11 +81,11 @@ struct Depth {
 #[derive(Default)]
 struct Thread {
     /// In the order in which they were opened.
-    open: Vec<Open>,
+    open: Vec<OpenRange>,
     /// Fence of its last event.
     last_fence: u64,
     /// Events were lost, and what is open is not known again.
-    unsure: bool,
+    uncertain: bool,
     /// An event was lost that nothing makes up for.
     lost_track: bool,
     /// Those of them that are gone.
@@ -113,7 +113,7 @@ impl Slot {
     fn rest(&mut self) {
         let at_rest = |thread: &mut Box<Thread>| {
             let on_its_way = !thread.text.is_empty() || !thread.payloads.is_empty();
-            thread.open.is_empty() && !thread.unsure && !on_its_way
+            thread.open.is_empty() && !thread.uncertain && !on_its_way
         };
         if let Some(thread) = self.known.take_if(at_rest) {
             self.resting_since = thread.timeline.last_fence();
@@ -132,7 +132,7 @@ impl Slot {
 
 /// A range instance that closed, for the aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
+pub struct ClosedRange {
     /// Its path.
     pub path: u32,
     /// From opening (or continuing) to closing, ns.
@@ -140,7 +140,7 @@ pub struct Closed {
     /// It is a range of its own, not the continuation of one.
     pub counts: bool,
     /// What was collected within it.
-    pub want: Want,
+    pub selection: Selection,
 }
 
 /// The ranges of all threads.
@@ -161,7 +161,7 @@ pub struct Ranges {
     next_range: u64,
     changes: usize,
     /// Only some ranges are collected: the spool says which.
-    gated: bool,
+    restricted: bool,
 }
 
 impl Default for Ranges {
@@ -171,8 +171,8 @@ impl Default for Ranges {
 }
 
 impl Ranges {
-    /// No range is open. `gated`: only some ranges, or instances of them, are collected.
-    pub fn new(gated: bool) -> Self {
+    /// No range is open. `restricted`: only some ranges, or instances of them, are collected.
+    pub fn new(restricted: bool) -> Self {
         Ranges {
             threads: Vec::new(),
             registered: FxHashMap::default(),
@@ -184,7 +184,7 @@ impl Ranges {
             correlations: Correlations::default(),
             next_range: RANGE_OUTSIDE + 1,
             changes: 0,
-            gated,
+            restricted,
         }
     }
 
@@ -196,30 +196,30 @@ impl Ranges {
         names: &mut Interner,
         sink: &mut impl Sink,
         counters: &Counters,
-        closed: &mut Vec<Closed>,
+        closed: &mut Vec<ClosedRange>,
     ) {
-        if event.what == What::TextPiece {
+        if event.kind == EventKind::TextPiece {
             let text = &mut self.thread(event.thread).text;
-            if event.text_is == TextIs::Here {
+            if event.text_place == TextPlace::Here {
                 text.clear();
             }
             text.extend_from_slice(event.text());
             return;
         }
-        if event.what == What::PayloadPiece {
+        if event.kind == EventKind::PayloadPiece {
             let payloads = &mut self.thread(event.thread).payloads;
-            if event.text_is == TextIs::Here {
+            if event.text_place == TextPlace::Here {
                 payloads.clear();
             }
             payloads.extend_from_slice(event.text());
             return;
         }
         self.heed_losses(event.thread, event.lost);
-        let mut step = apply::Applying { ranges: self, names, sink, counters, closed };
-        match event.text_is {
-            TextIs::Here => step.apply(event, event.text()),
-            TextIs::Lost => step.apply(event, LOST),
-            TextIs::Continued => {
+        let mut step = apply::EventContext { ranges: self, names, sink, counters, closed };
+        match event.text_place {
+            TextPlace::Here => step.apply(event, event.text()),
+            TextPlace::Lost => step.apply(event, LOST),
+            TextPlace::Continued => {
                 let mut text = std::mem::take(&mut step.ranges.thread(event.thread).text);
                 text.extend_from_slice(event.text());
                 step.apply(event, &text);
@@ -228,7 +228,7 @@ impl Ranges {
                 step.ranges.thread(event.thread).text = text;
             }
         }
-        if event.fence != 0 && event.what != What::Launch {
+        if event.fence != 0 && event.kind != EventKind::Launch {
             let fence = self.correlations.extend(event.fence);
             let thread = self.thread(event.thread);
             thread.last_fence = thread.last_fence.max(fence);
@@ -248,7 +248,7 @@ impl Ranges {
         names: &mut Interner,
         sink: &mut impl Sink,
         counters: &Counters,
-        closed: &mut Vec<Closed>,
+        closed: &mut Vec<ClosedRange>,
     ) {
         if let Some(&thread) = self.started_on.get(&end.id) {
             let fence = if end.fence == 0 { 0 } else { self.correlations.extend(end.fence) };
@@ -264,7 +264,7 @@ impl Ranges {
             if let Some(thread) = &mut slot.known
                 && thread.open.iter().any(|open| open.start_id.is_some())
             {
-                (thread.unsure, thread.lost_track) = (true, true);
+                (thread.uncertain, thread.lost_track) = (true, true);
                 thread.timeline.doubt(thread.last_fence);
             }
         }
@@ -282,7 +282,7 @@ impl Ranges {
         }
         slot.lost = lost;
         let known = self.thread(thread);
-        known.unsure = true;
+        known.uncertain = true;
         let since = known.last_fence;
         self.doubt(thread, since);
     }
@@ -327,13 +327,13 @@ impl Ranges {
     }
 
     /// Paths of open ranges with the time since they were opened, ns.
-    pub fn still_open(&self, now: MonoNs) -> impl Iterator<Item = Closed> + '_ {
+    pub fn still_open(&self, now: MonoNs) -> impl Iterator<Item = ClosedRange> + '_ {
         self.known().flat_map(|thread| &thread.open).filter(|open| !open.gone).map(move |open| {
-            Closed {
+            ClosedRange {
                 path: open.path,
                 host_ns: now.since(open.event.at),
                 counts: open.first == open.range,
-                want: open.want,
+                selection: open.selection,
             }
         })
     }
@@ -346,12 +346,13 @@ impl Ranges {
         lost: impl Fn(u32) -> u32,
     ) -> impl Iterator<Item = &'a [u8]> {
         let sure = move |(number, slot): (u32, &'a Slot)| {
-            let known = slot.known.as_deref().filter(|thread| !thread.unsure);
+            let known = slot.known.as_deref().filter(|thread| !thread.uncertain);
             known.filter(|_| slot.lost == lost(number))
         };
         let open = (0..).zip(&self.threads).filter_map(sure).flat_map(|thread| &thread.open);
-        let of_program =
-            |open: &&Open| !open.gone && !open.lost && !is_library_domain(names.text(open.domain));
+        let of_program = |open: &&OpenRange| {
+            !open.gone && !open.lost && !is_library_domain(names.text(open.domain))
+        };
         open.filter(of_program).map(|open| names.text(open.name))
     }
 

@@ -10,7 +10,7 @@ use cupti_sys::bindings::CUpti_Activity;
 
 use crate::base::diag;
 use crate::drain::decode::{self, Activity};
-use crate::guest::pool::{Full, records_in};
+use crate::guest::pool::{FullBuffer, records_in};
 
 /// Longer texts are cut, bytes. The longest kernel name seen in real captures is below 4 KiB.
 const TEXT_LIMIT: usize = 64 << 10;
@@ -42,7 +42,7 @@ impl Text {
 
 /// The records of one buffer, from its start to the end of its valid bytes.
 pub(super) struct Records<'a> {
-    full: &'a Full,
+    full: &'a FullBuffer,
     walker: Walker,
     record: *mut CUpti_Activity,
     /// How many were read, and where the last of them starts.
@@ -55,7 +55,7 @@ pub(super) struct Records<'a> {
 
 impl<'a> Records<'a> {
     /// `walker` is that of the CUPTI that filled the buffer.
-    pub(super) fn new(full: &'a Full, walker: Walker) -> Self {
+    pub(super) fn new(full: &'a FullBuffer, walker: Walker) -> Self {
         let ended = full.bytes().is_empty();
         Records { full, walker, record: ptr::null_mut(), read: 0, last_at: 0, unread: 0, ended }
     }

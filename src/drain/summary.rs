@@ -19,7 +19,7 @@ use crate::base::options::{Options, Summary as Target};
 use crate::base::{diag, timed_write};
 use crate::drain::aggregate::Totals;
 use crate::drain::intern::Interner;
-use crate::guest::tracer::Off;
+use crate::guest::tracer::OffReason;
 
 /// Above the ranges of libraries that are in none of the workload's.
 const LIBRARIES: &str = "Library ranges outside the workload's ranges";
@@ -39,7 +39,7 @@ pub struct Summary<'a> {
     /// The tables.
     pub totals: Totals,
     /// Why no GPU work was recorded.
-    pub gpu_off: Option<&'a Off>,
+    pub gpu_off: Option<&'a OffReason>,
     /// The guest initialised CUDA.
     pub gpu_seen: bool,
     /// GPUs that did something.

@@ -20,14 +20,14 @@ use crate::drain::flush_request::FlushRequest;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::output::Output;
 use crate::drain::pace::{Pace, Stillness};
-use crate::drain::ranges::{Closed, Ranges};
+use crate::drain::ranges::{ClosedRange, Ranges};
 use crate::drain::records::{Records, Text};
 use crate::drain::spans::Spans;
 use crate::drain::summary;
 use crate::drain::timeline::Place;
 use crate::guest::event::Event;
-use crate::guest::pool::{Full, Pool};
-use crate::guest::state::{self, Finishing, Phase, Shared};
+use crate::guest::pool::{FullBuffer, Pool};
+use crate::guest::state::{self, EndStep, Phase, Shared};
 use crate::guest::tracer::Tracer;
 
 /// How long the thread sleeps at most while events may come in.
@@ -44,7 +44,7 @@ struct Drain {
     names: Interner,
     ranges: Ranges,
     aggregates: Aggregates,
-    closed: Vec<Closed>,
+    closed: Vec<ClosedRange>,
     gpu_known: bool,
     spans: Spans,
     still: Stillness,
@@ -54,21 +54,21 @@ struct Drain {
 
 /// Why the drain thread has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finished {
+pub enum EndReason {
     /// It was told to.
-    Told,
+    Requested,
     /// No thread of the guest is left: nobody else ends the process.
     Alone,
 }
 
 /// The body of the drain thread: works until told to stop, or no thread of the guest is left, then
 /// finishes everything.
-pub fn run(shared: &'static Shared) -> Finished {
+pub fn run(shared: &'static Shared) -> EndReason {
     let mut drain = Drain {
         shared,
         output: Output::open(&shared.options),
         names: Interner::new(),
-        ranges: Ranges::new(shared.options.is_gated()),
+        ranges: Ranges::new(shared.options.is_restricted()),
         aggregates: Aggregates::default(),
         closed: Vec::new(),
         gpu_known: false,
@@ -78,7 +78,7 @@ pub fn run(shared: &'static Shared) -> Finished {
     };
     let mut request = shared.options.flush_page.as_deref().and_then(FlushRequest::find);
     let mut watch = last_thread::Watch::new(&shared.helpers);
-    let mut finished = Finished::Told;
+    let mut finished = EndReason::Requested;
     drain.meet_process();
     // Whoever is killed soon is at least known to have run.
     drain.output.flush(&shared.counters);
@@ -96,7 +96,7 @@ pub fn run(shared: &'static Shared) -> Finished {
             pace.flushed(runs_low());
         }
         if watch.is_alone() && state::advance(Phase::On, Phase::Stopping) {
-            finished = Finished::Alone;
+            finished = EndReason::Alone;
             break;
         }
     }
@@ -111,9 +111,10 @@ impl Drain {
         self.spans.take_in(&self.shared.switches);
         let Some(pool) = self.shared.pool.get() else { return self.take_in_events() };
         for _ in 0..ROUNDS {
-            let full: Vec<Full> = std::iter::from_fn(|| pool.take_full()).take(BATCH).collect();
+            let full: Vec<FullBuffer> =
+                std::iter::from_fn(|| pool.take_full()).take(BATCH).collect();
             // After the buffers, before the events: these are all that can matter to the buffers.
-            let lost = |full: &Full| self.shared.events.lost(full.owner);
+            let lost = |full: &FullBuffer| self.shared.events.lost(full.owner);
             let lost: Vec<u32> = full.iter().map(lost).collect();
             self.take_in_events();
             if full.is_empty() {
@@ -169,7 +170,7 @@ impl Drain {
         }
     }
 
-    fn take_in_buffer(&mut self, walker: Walker, full: &Full) {
+    fn take_in_buffer(&mut self, walker: Walker, full: &FullBuffer) {
         let owner = full.owner;
         self.spans.take_in(&self.shared.switches);
         let mut records = Records::new(full, walker);
@@ -188,7 +189,7 @@ impl Drain {
                 let work = transfer.copy_kind.map_or(Work::Fill, Work::Copy);
                 let Some(at) = self.place(owner, execution, work, transfer.bytes) else { return };
                 let (start, end) = (execution.start, execution.end);
-                let Placed { queue, range, correlation } = at;
+                let Placement { queue, range, correlation } = at;
                 let graph_node = execution.graph_node;
                 let bytes = transfer.bytes;
                 match transfer.copy_kind {
@@ -272,14 +273,14 @@ impl Drain {
     /// A piece of work without the times that CUPTI took wrong. `of_graph`: a CUDA graph launched it.
     fn trusted(&self, ran: Execution, of_graph: bool) -> Execution {
         let wrong = of_graph
-            && self.shared.options.is_gated()
+            && self.shared.options.is_restricted()
             && ran.is_timed()
             && !self.spans.cover(ran.start, ran.end);
         if wrong { Execution { start: GpuNs(0), end: GpuNs(0), ..ran } } else { ran }
     }
 
     /// As [`Drain::find`] and [`Drain::count`].
-    fn place(&mut self, owner: u32, ran: &Execution, work: Work, bytes: u64) -> Option<Placed> {
+    fn place(&mut self, owner: u32, ran: &Execution, work: Work, bytes: u64) -> Option<Placement> {
         let found = self.find(owner, ran)?;
         self.repair();
         Some(self.count(found, ran, work, bytes))
@@ -287,12 +288,12 @@ impl Drain {
 
     /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` does not ask for it or
     /// `STAGE2_SAMPLE` leaves it out.
-    fn find(&mut self, owner: u32, ran: &Execution) -> Option<Found> {
+    fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
         let counters = &self.shared.counters;
         let (place, correlation) = self.ranges.place(owner, ran.correlation);
         match place {
             Place::UNKNOWN => counters.unattributed.increment(),
-            place if !place.wanted && self.shared.options.is_gated() => {
+            place if !place.wanted && self.shared.options.is_restricted() => {
                 counters.filtered.increment();
                 return None;
             }
@@ -302,7 +303,7 @@ impl Drain {
     }
 
     /// Counts a piece of work and finds its queue.
-    fn count(&mut self, found: Found, ran: &Execution, work: Work, bytes: u64) -> Placed {
+    fn count(&mut self, found: LaunchSite, ran: &Execution, work: Work, bytes: u64) -> Placement {
         let (place, correlation) = found;
         let counters = &self.shared.counters;
         let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
@@ -316,14 +317,14 @@ impl Drain {
         }
         let queue = Queue { id: 0, device: ran.device, context: ran.context, stream: ran.stream };
         let queue = self.names.queue(queue, &mut self.output);
-        Placed { queue, range: place.range, correlation }
+        Placement { queue, range: place.range, correlation }
     }
 
     /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
     fn flush(&mut self, forced: bool) -> Result<(), String> {
         // A flush holds up launches for a moment: none where there is nothing to be had.
-        let gated = self.shared.options.is_gated();
-        let worthwhile = self.still.may_hold_records(gated, &self.shared.gate) || forced;
+        let restricted = self.shared.options.is_restricted();
+        let worthwhile = self.still.may_hold_records(restricted, &self.shared.collection) || forced;
         let mut done = Ok(());
         if let Some(tracer) = self.shared.tracer().filter(|_| worthwhile) {
             // What goes wrong on CUPTI's own threads fails the next call, and that one only.
@@ -342,7 +343,7 @@ impl Drain {
         self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));
         self.count_forks(forced);
         if forced {
-            self.shared.finishing.store(Finishing::File as u8, Ordering::Relaxed);
+            self.shared.end_step.store(EndStep::File as u8, Ordering::Relaxed);
         }
         self.output.flush(&self.shared.counters);
         done
@@ -365,7 +366,7 @@ impl Drain {
             self.aggregates.add_range(open);
         }
         self.output.end(counters);
-        self.shared.finishing.store(Finishing::Summary as u8, Ordering::Relaxed);
+        self.shared.end_step.store(EndStep::Summary as u8, Ordering::Relaxed);
         let works_on_gpu = counters.attributed.get() + counters.unattributed.get() > 0;
         if ancestry::parent().is_some() && !works_on_gpu {
             // A prefork server has hundreds of such children.
@@ -386,13 +387,13 @@ impl Drain {
 }
 
 /// How an event gets into the ranges.
-type Apply = fn(&mut Ranges, &Event, &mut Interner, &mut Output, &Counters, &mut Vec<Closed>);
+type Apply = fn(&mut Ranges, &Event, &mut Interner, &mut Output, &Counters, &mut Vec<ClosedRange>);
 
 /// Ranges of a piece of work, and its correlation id in full.
-type Found = (Place, u64);
+type LaunchSite = (Place, u64);
 
 /// Where a piece of work belongs.
-struct Placed {
+struct Placement {
     queue: u32,
     range: u64,
     correlation: u64,

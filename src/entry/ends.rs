@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::base::ancestry::{self, Notice};
 use crate::base::diag;
-use crate::base::signal_mask::Uncancelled;
+use crate::base::signal_mask::CancellationBlock;
 use crate::guest::barrier;
-use crate::guest::state::{self, Finishing, Phase, Shared};
+use crate::guest::state::{self, EndStep, Phase, Shared};
 
 /// The longest that `exit` is held up.
 const EXIT_PATIENCE: Duration = Duration::from_secs(5);
@@ -86,11 +86,11 @@ fn finish_at_once() {
     if shared.done.wait(AT_ONCE_PATIENCE) {
         return;
     }
-    let doing = match shared.finishing.load(Ordering::Relaxed) {
-        step if step == Finishing::Records as u8 && shared.tracer().is_some() => {
+    let doing = match shared.end_step.load(Ordering::Relaxed) {
+        step if step == EndStep::Records as u8 && shared.tracer().is_some() => {
             "CUPTI was still handing over records"
         }
-        step if step == Finishing::Summary as u8 => return, // The trace file is whole.
+        step if step == EndStep::Summary as u8 => return, // The trace file is whole.
         _ => "its trace file was still being written",
     };
     // A prefork server may have hundreds of such children.
@@ -105,7 +105,7 @@ fn finish_at_once() {
 
 /// Finishes: takes in what CUPTI still holds, ends the trace file, shows the summary. Bounded.
 fn finish() {
-    let _uncancelled = Uncancelled::new();
+    let _uncancelled = CancellationBlock::new();
     let Some(shared) = state::shared() else { return };
     // Another one has no thread that would finish; what it stored, its parent might read.
     if !is_process_of(shared) || !begin(shared) {
@@ -115,13 +115,13 @@ fn finish() {
         state::advance(Phase::Stopping, Phase::Ended);
         return;
     }
-    let (what, left) = match shared.finishing.load(Ordering::Relaxed) {
-        step if step == Finishing::Records as u8 => (
+    let (what, left) = match shared.end_step.load(Ordering::Relaxed) {
+        step if step == EndStep::Records as u8 => (
             "CUPTI",
             "the last records and the summary are missing; the trace file holds everything up to \
              its last flush",
         ),
-        step if step == Finishing::File as u8 => (
+        step if step == EndStep::File as u8 => (
             "the trace file",
             "its end and the summary are missing; is the disk slow, or STAGE2_OUT far away?",
         ),

@@ -4,15 +4,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::base::job::JobFacts;
-use crate::base::signal_mask::{Blocked, Uncancelled};
+use crate::base::signal_mask::{CancellationBlock, SignalBlock};
 use crate::base::{diag, generation, signal_mask};
-use crate::drain::Finished;
+use crate::drain::EndReason;
 use crate::drain::{self, scheduling};
 use crate::entry::{ends, options};
 use crate::guest::barrier::Panic;
 use crate::guest::event::{Event, QUEUE_EVENTS};
 use crate::guest::state::{self, Phase, STARTING, Shared};
-use crate::guest::tracer::Off;
+use crate::guest::tracer::OffReason;
 use crate::guest::{barrier, cupti};
 
 /// The longest that a thread waits for another one that is starting us.
@@ -36,7 +36,7 @@ pub fn start() -> Option<&'static Shared> {
         Phase::Idle => {}
         Phase::Stopping | Phase::Ended | Phase::Forked => return None,
     }
-    let (_uncancelled, _blocked) = (Uncancelled::new(), Blocked::all());
+    let (_uncancelled, _blocked) = (CancellationBlock::new(), SignalBlock::all());
     let _starting = STARTING.take(START_PATIENCE)?;
     match state::phase() {
         Phase::On => return state::shared(),
@@ -97,7 +97,7 @@ pub fn start_child() -> Option<&'static Shared> {
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
 pub fn start_gpu() {
     // CUPTI's threads inherit the mask: a signal to the process must not end in one of them.
-    let (_uncancelled, _blocked) = (Uncancelled::new(), Blocked::all());
+    let (_uncancelled, _blocked) = (CancellationBlock::new(), SignalBlock::all());
     let Some(shared) = start() else {
         if state::phase() == Phase::Forked {
             diag::warn(format_args!(
@@ -117,7 +117,7 @@ pub fn start_gpu() {
     let gpu = if shared.options.gpu {
         shared.helpers.note(|| cupti::start(shared))
     } else {
-        Err(Off("STAGE2_GPU=off".to_owned()))
+        Err(OffReason("STAGE2_GPU=off".to_owned()))
     };
     match &gpu {
         Err(off) if shared.options.gpu => {
@@ -135,7 +135,7 @@ pub fn start_gpu() {
         tracer.shut();
         return;
     }
-    if shared.gate.is_open() {
+    if shared.collection.is_open() {
         // A wanted range was opened before CUPTI was there.
         shared.collect(true);
     }
@@ -153,7 +153,7 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
         // A start need not wait for what will not come; the end of the guest waits until here.
         shared.ready.set();
         shared.done.set();
-        if let Ok(Finished::Alone) = finished {
+        if let Ok(EndReason::Alone) = finished {
             signal_mask::unblock_termination_signals();
             // Where this is the last thread, the C library ends the process when it returns. It
             // does not know of threads of CUPTI's that they are not the guest's.

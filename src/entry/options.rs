@@ -177,9 +177,10 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_told() {
-        let gates = |pairs| read(pairs).gates().collect::<Vec<_>>();
-        assert_eq!(gates(&[("STAGE2_SAMPLE", "1/1")]), []);
-        let both = gates(&[("STAGE2_SAMPLE", "1/16"), ("STAGE2_RANGES", " prefill, d*@l@m,,x@ ")]);
+        let restrictions = |pairs| read(pairs).restrictions().collect::<Vec<_>>();
+        assert_eq!(restrictions(&[("STAGE2_SAMPLE", "1/1")]), []);
+        let both =
+            restrictions(&[("STAGE2_SAMPLE", "1/16"), ("STAGE2_RANGES", " prefill, d*@l@m,,x@ ")]);
         assert_eq!(both, [("sample", "1/16".into()), ("ranges", "prefill,d*@l@m,x@".into())]);
     }
 

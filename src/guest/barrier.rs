@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 use crate::base::diag;
 
 thread_local! {
-    static WHERE: Cell<Where> = const { Cell::new(Where::Guest) };
+    static OWNER: Cell<CodeOwner> = const { Cell::new(CodeOwner::Guest) };
 }
 
 /// Whose code this thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Where {
+enum CodeOwner {
     Guest,
     /// One of our handlers, called by the guest.
     Inside,
@@ -24,7 +24,7 @@ enum Where {
     Ours,
 }
 
-/// What libc keeps [`Where`] under for each thread; [`NO_KEY`]: it is kept in [`WHERE`].
+/// What libc keeps [`CodeOwner`] under for each thread; [`NO_KEY`]: it is kept in [`OWNER`].
 ///
 /// Where this library was not preloaded, the first use of a thread-local in a new thread allocates,
 /// and the guest's allocator may make NVTX ranges: it would be called from within itself without
@@ -37,16 +37,16 @@ const KEYS_WITHIN: u32 = 32;
 /// thread, bytes; they need no memory, and are quicker.
 const NEAR_BYTES: usize = 1 << 20;
 
-impl Where {
+impl CodeOwner {
     #[inline]
     fn now() -> Option<Self> {
         match KEY.load(Ordering::Relaxed) {
-            NO_KEY => WHERE.try_with(Cell::get).ok(),
+            NO_KEY => OWNER.try_with(Cell::get).ok(),
             // SAFETY: the key was created, and is never deleted.
             key => Some(match unsafe { libc::pthread_getspecific(key) } as usize {
-                0 => Where::Guest,
-                1 => Where::Inside,
-                _ => Where::Ours,
+                0 => CodeOwner::Guest,
+                1 => CodeOwner::Inside,
+                _ => CodeOwner::Ours,
             }),
         }
     }
@@ -54,7 +54,7 @@ impl Where {
     #[inline]
     fn enter(self) {
         match KEY.load(Ordering::Relaxed) {
-            NO_KEY => drop(WHERE.try_with(|place| place.set(self))),
+            NO_KEY => drop(OWNER.try_with(|place| place.set(self))),
             // SAFETY: as above; the value is a number, and nobody follows it.
             key => drop(unsafe { libc::pthread_setspecific(key, self as usize as *const c_void) }),
         }
@@ -74,7 +74,7 @@ pub fn prepare() {
 
 /// Has libc keep for each thread whose code it runs, where it can without allocating.
 fn create_key() {
-    let local = WHERE.try_with(|place| std::ptr::from_ref(place) as usize).unwrap_or(0);
+    let local = OWNER.try_with(|place| std::ptr::from_ref(place) as usize).unwrap_or(0);
     // SAFETY: pthread_self has no preconditions. Its answer is an address on Linux.
     let thread = unsafe { libc::pthread_self() } as usize;
     if local.abs_diff(thread) < NEAR_BYTES {
@@ -113,7 +113,7 @@ fn hush() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         // Elsewhere it may be a program that we are linked into, as our tests are.
-        if Where::now().unwrap_or(Where::Guest) == Where::Guest {
+        if CodeOwner::now().unwrap_or(CodeOwner::Guest) == CodeOwner::Guest {
             return others(panic);
         }
         if let (Some(at), Some(mut place)) = (panic.location(), PLACE.try_lock()) {
@@ -136,7 +136,7 @@ pub fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 /// # Errors
 /// The panic that ended it.
 pub fn own_thread<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
-    Where::Ours.enter();
+    CodeOwner::Ours.enter();
     stopped(body)
 }
 
@@ -154,43 +154,43 @@ fn stopped<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
 /// As [`catch`], for a callback of CUPTI's, which also comes while this thread is in one of our
 /// handlers.
 pub fn callback<T>(fallback: T, body: impl FnOnce() -> T) -> T {
-    let _back = Where::now().map(|before| {
-        if before == Where::Guest {
-            Where::Inside.enter();
+    let _back = CodeOwner::now().map(|before| {
+        if before == CodeOwner::Guest {
+            CodeOwner::Inside.enter();
         }
-        Back(before)
+        ReturnGuard(before)
     });
     catch(fallback, body)
 }
 
 /// Whether this thread is in one of our handlers or callbacks, or is our own. Async-signal-safe.
 pub fn is_inside() -> bool {
-    Where::now().is_none_or(|place| place != Where::Guest)
+    CodeOwner::now().is_none_or(|place| place != CodeOwner::Guest)
 }
 
 /// As [`catch`], and gives `fallback` at once where this thread is already inside such a call
 /// (CUPTI and the driver may call NVTX themselves), which is told to `turned_away`, is our own, or
 /// its thread-locals are gone.
 pub fn enter<T>(fallback: T, turned_away: impl FnOnce(), body: impl FnOnce() -> T) -> T {
-    match Where::now() {
-        Some(Where::Guest) => {
-            Where::Inside.enter();
-            let _back = Back(Where::Guest);
+    match CodeOwner::now() {
+        Some(CodeOwner::Guest) => {
+            CodeOwner::Inside.enter();
+            let _back = ReturnGuard(CodeOwner::Guest);
             catch(fallback, body)
         }
-        Some(Where::Inside) => {
+        Some(CodeOwner::Inside) => {
             turned_away();
             fallback
         }
         // A guest's own thread-local destructors may still push and pop ranges.
-        Some(Where::Ours) | None => fallback,
+        Some(CodeOwner::Ours) | None => fallback,
     }
 }
 
 /// Where this thread is again when this is dropped.
-struct Back(Where);
+struct ReturnGuard(CodeOwner);
 
-impl Drop for Back {
+impl Drop for ReturnGuard {
     fn drop(&mut self) {
         self.0.enter();
     }

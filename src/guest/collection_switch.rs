@@ -18,14 +18,14 @@ const WINDOW: usize = 32;
 
 /// The switch.
 #[derive(Debug, Default)]
-pub struct Gate {
+pub struct CollectionSwitch {
     open: AtomicU32,
     on: AtomicBool,
     turning: AtomicBool,
     turns: AtomicU64,
 }
 
-impl Gate {
+impl CollectionSwitch {
     /// A wanted range opens: `switch(true)` has been called when this returns. `false` where
     /// another thread took longer than [`PATIENCE`] over it.
     pub fn enter(&self, switch: impl Fn(bool)) -> bool {
@@ -86,16 +86,16 @@ impl Gate {
     }
 }
 
-/// The ids of the start/end ranges that hold collection on, so that each closes the gate once,
+/// The ids of the start/end ranges that hold collection on, so that each lets go of it once,
 /// whatever ids the guest ends and how often. Neither allocates nor waits.
 #[derive(Debug)]
-pub struct Started(Box<[AtomicU64]>);
+pub struct StartedRanges(Box<[AtomicU64]>);
 
-impl Started {
-    /// None is open. `gated`: there will be some. Allocates; called once, at start.
-    pub fn new(gated: bool) -> Self {
-        let places = if gated { STARTED } else { 0 };
-        Started((0..places).map(|_| AtomicU64::new(0)).collect())
+impl StartedRanges {
+    /// None is open. `restricted`: there will be some. Allocates; called once, at start.
+    pub fn new(restricted: bool) -> Self {
+        let places = if restricted { STARTED } else { 0 };
+        StartedRanges((0..places).map(|_| AtomicU64::new(0)).collect())
     }
 
     /// Remembers a range. `false` where there is no room: then collection stays on when it ends.
@@ -125,53 +125,53 @@ mod tests {
 
     #[test]
     fn only_the_first_and_the_last_range_switch() {
-        let (gate, calls) = (Gate::default(), AtomicU32::new(0));
+        let (collection, calls) = (CollectionSwitch::default(), AtomicU32::new(0));
         let switch = |_: bool| {
             calls.fetch_add(1, Ordering::SeqCst);
         };
-        gate.enter(switch);
-        gate.enter(switch);
-        gate.exit(switch);
+        collection.enter(switch);
+        collection.enter(switch);
+        collection.exit(switch);
         assert_eq!(calls.load(Ordering::SeqCst), 1);
-        gate.exit(switch);
+        collection.exit(switch);
         assert_eq!(calls.load(Ordering::SeqCst), 2);
-        assert_eq!(gate.turns(), 2);
+        assert_eq!(collection.turns(), 2);
     }
 
     #[test]
     fn a_closing_too_many_changes_nothing() {
-        let (gate, on) = (Gate::default(), AtomicBool::new(false));
+        let (collection, on) = (CollectionSwitch::default(), AtomicBool::new(false));
         let switch = |to: bool| on.store(to, Ordering::SeqCst);
-        gate.exit(switch);
-        assert!(gate.enter(switch) && on.load(Ordering::SeqCst));
-        gate.exit(switch);
+        collection.exit(switch);
+        assert!(collection.enter(switch) && on.load(Ordering::SeqCst));
+        collection.exit(switch);
         assert!(!on.load(Ordering::SeqCst));
     }
 
     #[test]
     fn a_started_range_is_ended_once_and_others_not_at_all() {
-        let started = Started::new(true);
+        let started = StartedRanges::new(true);
         let ids = || (0..STARTED as u64).map(|number| number << 1 | 1);
         assert!(ids().all(|id| started.remember(id)));
         assert!(!started.remember(STARTED as u64 * 2 + 7), "there is no room");
         assert!(!started.forget(u64::MAX) && !started.forget(0));
         assert!(ids().all(|id| started.forget(id)));
         assert!(!ids().any(|id| started.forget(id)));
-        assert!(!Started::new(false).remember(1) && !Started::new(false).forget(1));
+        assert!(!StartedRanges::new(false).remember(1) && !StartedRanges::new(false).forget(1));
     }
 
     #[test]
     fn collection_is_on_inside_and_off_at_the_end_whatever_the_threads_do() {
-        let (gate, on) = (Gate::default(), AtomicBool::new(false));
+        let (collection, on) = (CollectionSwitch::default(), AtomicBool::new(false));
         let switch = |to: bool| on.store(to, Ordering::SeqCst);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..2_000 {
                         // On one core a waiting thread may run out of patience; it says so then.
-                        let entered = gate.enter(switch);
+                        let entered = collection.enter(switch);
                         assert!(!entered || on.load(Ordering::SeqCst));
-                        gate.exit(switch);
+                        collection.exit(switch);
                     }
                 });
             }

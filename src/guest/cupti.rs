@@ -20,11 +20,11 @@ use stage2_spool::GpuNs;
 
 use crate::base::diag;
 use crate::base::options::{Attribution, Graph};
-use crate::base::signal_mask::Blocked;
+use crate::base::signal_mask::SignalBlock;
 use crate::guest::pool::Pool;
 use crate::guest::state::{self, Shared};
 use crate::guest::thread;
-use crate::guest::tracer::{Off, Tracer};
+use crate::guest::tracer::{OffReason, Tracer};
 use library::DriverGetVersion;
 
 /// CUPTI, subscribed and collecting.
@@ -55,16 +55,16 @@ const SWITCHED: [u32; 3] = [
 ];
 
 /// Finds CUPTI, subscribes and starts collecting. Called once, in the driver's initialisation.
-pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, Off> {
+pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, OffReason> {
     let options = &shared.options;
     let (driver_get_version, cuda_version) = library::driver(options)?;
     let cuda_major = (cuda_version / 1000).try_into().ok();
     let found = find::locate(options.cupti.as_deref(), cuda_major)
-        .map_err(|error| Off(error.to_string()))?;
+        .map_err(|error| OffReason(error.to_string()))?;
     let how = format!("{:?}", found.how);
     // SAFETY: the library was found as a CUPTI or named as one by the user, and the driver is in
     // the process, because it is what called us.
-    let api = unsafe { Api::load(found.library) }.map_err(|error| Off(error.to_string()))?;
+    let api = unsafe { Api::load(found.library) }.map_err(|error| OffReason(error.to_string()))?;
     let version = library::known_version(&api)?;
     let loaded = find::process::mapped_files();
     if let Some(off) = library::refusal(version, api.path(), cuda_version, &loaded) {
@@ -133,9 +133,9 @@ fn configure(
     api: &Api,
     version: u32,
     subscriber: &mut Subscriber,
-) -> Result<Settings, Off> {
+) -> Result<Settings, OffReason> {
     let options = &shared.options;
-    let refused = |what: &str, error| Off(format!("CUPTI refused to {what}: {error}"));
+    let refused = |what: &str, error| OffReason(format!("CUPTI refused to {what}: {error}"));
     let per_thread = library::has_safe_buffers_per_thread(api, version)
         && api.set_attribute_u8(sys::CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, 1).is_ok();
     let by_callback = by_callback(options.attribution, per_thread, version);
@@ -143,7 +143,7 @@ fn configure(
     let _ = api.set_attribute_u8(sys::CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
 
     let pool = Pool::new(options.buffers, library::may_refuse(version)).ok_or_else(|| {
-        Off("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into())
+        OffReason("no address space for the activity buffers; try a smaller STAGE2_BUFFERS".into())
     })?;
     diag::info(format_args!("{} KiB of address space for activity records", pool.bytes() >> 10));
     // A second start cannot happen: `lifecycle` calls this once.
@@ -159,7 +159,7 @@ fn configure(
     } else {
         on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, launches::FENCE)
             .map_err(|error| refused("report the fence call", error))?;
-        let by_node = options.is_gated() && options.graph == Graph::Node;
+        let by_node = options.is_restricted() && options.graph == Graph::Node;
         for id in launches::REPLAYS.into_iter().filter(|_| by_node) {
             // Without them only times of replays in switched collection are missing.
             let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id);
@@ -174,7 +174,7 @@ fn configure(
     // Without it only the names of the GPUs are missing.
     let _ = api.activity_enable(sys::CUPTI_ACTIVITY_KIND_DEVICE);
 
-    let is_whole = options.is_gated() && !library::may_switch(version);
+    let is_whole = options.is_restricted() && !library::may_switch(version);
     if is_whole {
         diag::warn(format_args!(
             "CUPTI {version} may deadlock when collection is switched off (13.0 update 1 does not): it \
@@ -182,7 +182,7 @@ fn configure(
              left out"
         ));
     }
-    let collecting = !options.is_gated() || is_whole;
+    let collecting = !options.is_restricted() || is_whole;
     let refused_kind = |kind, error| refused(&format!("collect activity of kind {kind}"), error);
     if options.graph == Graph::Graph {
         let kind = sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
@@ -228,14 +228,14 @@ fn report_launches(api: &Api, subscriber: &mut Subscriber, on: bool) {
     }
 }
 
-fn subscribe(api: &'static Api) -> Result<Subscriber, Off> {
+fn subscribe(api: &'static Api) -> Result<Subscriber, OffReason> {
     api.subscribe(callbacks::on_callback, callbacks::user_data(api)).map_err(|error| {
         let holder = (error == cupti_sys::CuptiError::MULTIPLE_SUBSCRIBERS)
             .then(|| api.holder(c"stage2"))
             .flatten()
             .map(|holder| format!(" (held by {holder})"))
             .unwrap_or_default();
-        Off(format!("CUPTI refused the subscription{holder}: {error}"))
+        OffReason(format!("CUPTI refused the subscription{holder}: {error}"))
     })
 }
 
@@ -296,7 +296,7 @@ impl Tracer for Cupti {
         if !self.switches {
             return;
         }
-        let _blocked = Blocked::all(); // CUPTI may start threads here, which inherit the mask.
+        let _blocked = SignalBlock::all(); // CUPTI may start threads here, which inherit the mask.
         if on {
             if self.shut.load(Ordering::SeqCst) {
                 return;

@@ -33,13 +33,13 @@ const LATE_ENDS: usize = 1 << 10;
 /// Counts of lost events; threads share them where there are more.
 const LOST: usize = 1 << 12;
 
-/// [`Event::low`] where no event of the domain was lost.
+/// [`Event::min_depth_since_delivery`] where no event of the domain was lost.
 pub const NOTHING_LOST: u32 = u32::MAX;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the variants are the NVTX calls of those names")]
-pub enum What {
+pub enum EventKind {
     /// A piece of the text of this thread's next event.
     TextPiece,
     /// A piece of the payloads ([`crate::guest::blob`]) of this thread's next event.
@@ -63,7 +63,7 @@ pub enum What {
 
 /// What is to be collected within a range that opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Want {
+pub enum Selection {
     /// What is collected around it: nobody asked for this range itself, or one around it was
     /// asked for and decides.
     #[default]
@@ -76,7 +76,7 @@ pub enum Want {
 
 /// Where the text of an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextIs {
+pub enum TextPlace {
     /// Whole in the event. Of a piece: it is the first.
     Here,
     /// Behind the pieces that were sent ahead.
@@ -87,7 +87,7 @@ pub enum TextIs {
 
 /// Where the payloads of an event are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PayloadsAre {
+pub enum PayloadPlace {
     /// There are none.
     None,
     /// In the pieces that were sent ahead.
@@ -100,7 +100,7 @@ pub enum PayloadsAre {
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// What happened.
-    pub what: What,
+    pub kind: EventKind,
     /// On which thread ([`crate::guest::thread::number`]).
     pub thread: u32,
     /// Correlation id of the fence call made with it; 0 is none (CUPTI is not there).
@@ -111,7 +111,7 @@ pub struct Event {
     pub domain: u32,
     /// NVTX category; 0 is none.
     pub category: u32,
-    /// Range id, thread id or node id, as `what` says.
+    /// Range id, thread id or node id, as `kind` says.
     pub id: u64,
     /// Number of the registered string that is its text; 0 is none.
     pub string: u32,
@@ -119,28 +119,28 @@ pub struct Event {
     pub depth: Option<u32>,
     /// The fewest ranges that were open in the domain since its last event that arrived, where
     /// events were lost since; else [`NOTHING_LOST`].
-    pub low: u32,
+    pub min_depth_since_delivery: u32,
     /// Events of this thread were lost that its next pushes and pops do not make up for.
-    pub unsure: bool,
+    pub depth_uncertain: bool,
     /// [`Events::lost`] of the thread when this was sent.
     pub lost: u32,
     /// What is to be collected within this range.
-    pub want: Want,
+    pub selection: Selection,
     /// NVTX payload.
     pub payload: Option<Payload>,
     /// Where the text is.
-    pub text_is: TextIs,
+    pub text_place: TextPlace,
     /// Where the payloads are that follow a schema.
-    pub payloads_are: PayloadsAre,
+    pub payload_place: PayloadPlace,
     text_length: u8,
     text: [u8; INLINE],
 }
 
 impl Event {
     /// An event without text.
-    pub fn new(what: What, thread: u32) -> Self {
+    pub fn new(kind: EventKind, thread: u32) -> Self {
         Event {
-            what,
+            kind,
             thread,
             fence: 0,
             at: MonoNs(0),
@@ -149,13 +149,13 @@ impl Event {
             id: 0,
             string: 0,
             depth: None,
-            low: NOTHING_LOST,
-            unsure: false,
+            min_depth_since_delivery: NOTHING_LOST,
+            depth_uncertain: false,
             lost: 0,
-            want: Want::Inherit,
+            selection: Selection::Inherit,
             payload: None,
-            text_is: TextIs::Here,
-            payloads_are: PayloadsAre::None,
+            text_place: TextPlace::Here,
+            payload_place: PayloadPlace::None,
             text_length: 0,
             text: [0; INLINE],
         }
@@ -174,17 +174,17 @@ impl Event {
 }
 
 /// Places that an event finds taken.
-fn kept_from(what: What) -> usize {
-    match what {
-        What::Start | What::End | What::Thread => 0,
-        What::Mark | What::TextPiece | What::PayloadPiece => FOR_RANGES,
+fn kept_from(kind: EventKind) -> usize {
+    match kind {
+        EventKind::Start | EventKind::End | EventKind::Thread => 0,
+        EventKind::Mark | EventKind::TextPiece | EventKind::PayloadPiece => FOR_RANGES,
         _ => FOR_STARTS,
     }
 }
 
 /// What became of an event.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct Delivery {
     /// It will arrive.
     pub arrives: bool,
     /// Half of the places are taken: the drain thread should not sleep on.
@@ -212,29 +212,29 @@ impl Events {
     }
 
     /// Sends `event`; counts it as lost where there is no room for it. Never waits.
-    pub fn send(&self, event: Event, counters: &Counters) -> Sent {
-        self.send_unless(event, kept_from(event.what), counters)
+    pub fn send(&self, event: Event, counters: &Counters) -> Delivery {
+        self.send_unless(event, kept_from(event.kind), counters)
     }
 
     /// Sends `event` where there are more than `kept` places.
-    fn send_unless(&self, mut event: Event, kept: usize, counters: &Counters) -> Sent {
+    fn send_unless(&self, mut event: Event, kept: usize, counters: &Counters) -> Delivery {
         let waiting = self.queue.len();
         event.lost = self.lost(event.thread);
         let arrives = waiting < QUEUE_EVENTS - kept && self.queue.push(event).is_ok();
         if !arrives {
             self.lose(&event, counters);
         }
-        Sent { arrives, half_full: waiting >= QUEUE_EVENTS / 2 }
+        Delivery { arrives, half_full: waiting >= QUEUE_EVENTS / 2 }
     }
 
     #[cold]
     fn lose(&self, event: &Event, counters: &Counters) {
-        match event.what {
+        match event.kind {
             // It belongs to the thread that started the range, which only the drain thread knows.
-            What::End if self.push_late(event, counters) => return,
-            What::PayloadPiece => return counters.range_fields.increment(),
-            What::End => self.ends_lost.store(true, Ordering::Release),
-            What::Push | What::Pop | What::Start => {
+            EventKind::End if self.push_late(event, counters) => return,
+            EventKind::PayloadPiece => return counters.range_fields.increment(),
+            EventKind::End => self.ends_lost.store(true, Ordering::Release),
+            EventKind::Push | EventKind::Pop | EventKind::Start => {
                 self.lost_slot(event.thread).fetch_add(1, Ordering::Release);
             }
             _ => {}
@@ -245,8 +245,8 @@ impl Events {
     /// Its payloads would be told apart from it.
     fn push_late(&self, end: &Event, counters: &Counters) -> bool {
         let mut end = *end;
-        if end.payloads_are == PayloadsAre::Ahead {
-            end.payloads_are = PayloadsAre::Lost;
+        if end.payload_place == PayloadPlace::Ahead {
+            end.payload_place = PayloadPlace::Lost;
             counters.range_fields.increment();
         }
         self.late_ends.push(end).is_ok()
@@ -263,7 +263,7 @@ impl Events {
     }
 
     /// As [`Events::send`], with a text of any length, cut at [`TEXT_LIMIT`].
-    pub fn send_with_text(&self, mut event: Event, text: &[u8], counters: &Counters) -> Sent {
+    pub fn send_with_text(&self, mut event: Event, text: &[u8], counters: &Counters) -> Delivery {
         let text = match text.get(..TEXT_LIMIT) {
             Some(cut) if text.len() > TEXT_LIMIT => {
                 counters.names_cut.increment();
@@ -274,12 +274,12 @@ impl Events {
         let head = text.len().saturating_sub(1) / INLINE * INLINE;
         let (pieces, last) = text.split_at(head);
         for piece in pieces.chunks(INLINE) {
-            let mut ahead = Event::new(What::TextPiece, event.thread);
+            let mut ahead = Event::new(EventKind::TextPiece, event.thread);
             ahead.set_text(piece);
-            ahead.text_is = event.text_is;
-            event.text_is = TextIs::Continued;
-            if !self.send_unless(ahead, kept_from(event.what), counters).arrives {
-                event.text_is = TextIs::Lost;
+            ahead.text_place = event.text_place;
+            event.text_place = TextPlace::Continued;
+            if !self.send_unless(ahead, kept_from(event.kind), counters).arrives {
+                event.text_place = TextPlace::Lost;
                 return self.send(event, counters);
             }
         }
@@ -290,14 +290,14 @@ impl Events {
     /// Sends the payloads of `event` ahead of it, and notes in it where they are.
     pub fn send_payloads(&self, event: &mut Event, blob: &[u8], counters: &Counters) {
         for (index, piece) in blob.chunks(INLINE).enumerate() {
-            let mut ahead = Event::new(What::PayloadPiece, event.thread);
+            let mut ahead = Event::new(EventKind::PayloadPiece, event.thread);
             ahead.set_text(piece);
-            ahead.text_is = if index == 0 { TextIs::Here } else { TextIs::Continued };
-            if !self.send_unless(ahead, kept_from(event.what), counters).arrives {
-                event.payloads_are = PayloadsAre::Lost;
+            ahead.text_place = if index == 0 { TextPlace::Here } else { TextPlace::Continued };
+            if !self.send_unless(ahead, kept_from(event.kind), counters).arrives {
+                event.payload_place = PayloadPlace::Lost;
                 return;
             }
-            event.payloads_are = PayloadsAre::Ahead;
+            event.payload_place = PayloadPlace::Ahead;
         }
     }
 
@@ -337,7 +337,7 @@ mod tests {
         let mut text = Vec::new();
         while let Some(event) = events.receive() {
             text.extend_from_slice(event.text());
-            if event.what != What::TextPiece {
+            if event.kind != EventKind::TextPiece {
                 break;
             }
         }
@@ -349,7 +349,7 @@ mod tests {
         let (events, counters) = (Events::new(), Counters::default());
         for length in (0..=TEXT_LIMIT).chain([TEXT_LIMIT + 1, 100_000]) {
             let text: Vec<u8> = (0..length).map(|i| i as u8).collect();
-            events.send_with_text(Event::new(What::Push, 1), &text, &counters);
+            events.send_with_text(Event::new(EventKind::Push, 1), &text, &counters);
             assert_eq!(text_of(&events), text[..length.min(TEXT_LIMIT)]);
         }
         assert_eq!(counters.names_cut.get(), 2);
@@ -358,19 +358,19 @@ mod tests {
     #[test]
     fn a_full_queue_counts_what_it_loses_and_has_places_for_what_costs_most() {
         let (events, counters) = (Events::new(), Counters::default());
-        let send = |what, count: usize| {
-            (0..count).filter(|_| events.send(Event::new(what, 1), &counters).arrives).count()
+        let send = |kind, count: usize| {
+            (0..count).filter(|_| events.send(Event::new(kind, 1), &counters).arrives).count()
         };
-        assert_eq!(send(What::Mark, QUEUE_EVENTS), QUEUE_EVENTS - FOR_RANGES);
+        assert_eq!(send(EventKind::Mark, QUEUE_EVENTS), QUEUE_EVENTS - FOR_RANGES);
         assert_eq!((counters.range_events.get(), events.lost(1)), (FOR_RANGES as u64, 0));
-        assert_eq!(send(What::Push, QUEUE_EVENTS), FOR_RANGES - FOR_STARTS);
+        assert_eq!(send(EventKind::Push, QUEUE_EVENTS), FOR_RANGES - FOR_STARTS);
         let lost = (QUEUE_EVENTS - FOR_RANGES + FOR_STARTS) as u32;
         assert_eq!((events.lost(1), events.lost(2)), (lost, 0));
-        assert_eq!(send(What::Start, FOR_STARTS), FOR_STARTS);
+        assert_eq!(send(EventKind::Start, FOR_STARTS), FOR_STARTS);
         let counted = counters.range_events.get();
-        assert_eq!(send(What::End, LATE_ENDS), 0);
+        assert_eq!(send(EventKind::End, LATE_ENDS), 0);
         assert_eq!((counters.range_events.get(), events.take_ends_lost()), (counted, false));
-        assert_eq!(send(What::End, 1), 0);
+        assert_eq!(send(EventKind::End, 1), 0);
         assert_eq!((counters.range_events.get(), events.take_ends_lost()), (counted + 1, true));
         assert_eq!(std::iter::from_fn(|| events.receive_late_end()).count(), LATE_ENDS);
     }

@@ -17,7 +17,7 @@ use stage2_spool::Payload;
 
 use crate::base::clock;
 use crate::guest::blob::Blob;
-use crate::guest::event::{Event, Want, What};
+use crate::guest::event::{Event, EventKind, Selection};
 use crate::guest::handle::Handle;
 use crate::guest::state::{self, Shared};
 use crate::guest::thread::{self, NOT_TRACKED};
@@ -68,13 +68,14 @@ fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
         let asked = is_asked(shared, domain, attributes.text);
         let choose = || is_chosen(shared, domain, attributes.text);
         let step = thread::push(domain.number(), asked, choose);
-        let want = if step.gate { open_gate(shared) } else { step.want };
-        if step.gate && want == Want::Skip {
+        let selection = if step.switches { switch_on(shared) } else { step.selection };
+        if step.switches && selection == Selection::Skip {
             thread::leave_out(domain.number());
         }
-        let mut event = event(shared, What::Push, domain, attributes);
-        (event.depth, event.want) = (step.depth, want);
-        (event.low, event.unsure) = (step.low, step.unsure);
+        let mut event = event(shared, EventKind::Push, domain, attributes);
+        (event.depth, event.selection) = (step.depth, selection);
+        (event.min_depth_since_delivery, event.depth_uncertain) =
+            (step.min_depth_since_delivery, step.depth_uncertain);
         step.sent(domain.number(), true, send(shared, event, attributes));
         step.pushed_level()
     })
@@ -87,11 +88,12 @@ fn pop(domain: Handle, payloads: Payloads) -> i32 {
             return NOT_TRACKED;
         }
         let attributes = Attributes::of(payloads);
-        let mut event = event(shared, What::Pop, domain, attributes);
-        (event.depth, event.low, event.unsure) = (step.depth, step.low, step.unsure);
+        let mut event = event(shared, EventKind::Pop, domain, attributes);
+        (event.depth, event.min_depth_since_delivery, event.depth_uncertain) =
+            (step.depth, step.min_depth_since_delivery, step.depth_uncertain);
         step.sent(domain.number(), false, send(shared, event, attributes));
-        if step.gate {
-            close_gate(shared);
+        if step.switches {
+            switch_off(shared);
         }
         step.popped_level()
     })
@@ -100,20 +102,24 @@ fn pop(domain: Handle, payloads: Payloads) -> i32 {
 /// Returns the id of the new range; its lowest bit says that it is collected.
 fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
     handle(0, |shared| {
-        let mut want = match is_asked(shared, domain, attributes.text) {
-            false => Want::Inherit,
+        let mut selection = match is_asked(shared, domain, attributes.text) {
+            false => Selection::Inherit,
             true => {
                 let choose = || is_chosen(shared, domain, attributes.text);
-                if thread::around().unwrap_or_else(choose) { Want::Collect } else { Want::Skip }
+                if thread::around().unwrap_or_else(choose) {
+                    Selection::Collect
+                } else {
+                    Selection::Skip
+                }
             }
         };
-        let collected = want == Want::Collect;
+        let collected = selection == Selection::Collect;
         if collected {
-            want = open_gate(shared);
+            selection = switch_on(shared);
         }
-        let mut event = event(shared, What::Start, domain, attributes);
+        let mut event = event(shared, EventKind::Start, domain, attributes);
         event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(collected);
-        event.want = want;
+        event.selection = selection;
         if !send(shared, event, attributes) {
             thread::lose_track();
         }
@@ -131,19 +137,19 @@ fn end(domain: Handle, id: u64, payloads: Payloads) {
     }
     handle((), |shared| {
         let attributes = Attributes::of(payloads);
-        let mut event = event(shared, What::End, domain, attributes);
+        let mut event = event(shared, EventKind::End, domain, attributes);
         event.id = id;
         send(shared, event, attributes);
         // The guest may end what it never started, or twice.
         if id & 1 == 1 && shared.started.forget(id) {
-            close_gate(shared);
+            switch_off(shared);
         }
     });
 }
 
 fn mark(domain: Handle, attributes: Attributes<'_>) {
     handle((), |shared| {
-        let mut event = event(shared, What::Mark, domain, attributes);
+        let mut event = event(shared, EventKind::Mark, domain, attributes);
         event.fence = 0;
         send(shared, event, attributes);
     });
@@ -159,12 +165,12 @@ impl Attributes<'_> {
     }
 }
 
-fn event(shared: &Shared, what: What, domain: Handle, attributes: Attributes<'_>) -> Event {
-    let mut event = Event::new(what, thread::number_for(&shared.events, &shared.counters));
+fn event(shared: &Shared, kind: EventKind, domain: Handle, attributes: Attributes<'_>) -> Event {
+    let mut event = Event::new(kind, thread::number_for(&shared.events, &shared.counters));
     // Without collection there is nothing that a fence could place.
-    if !shared.options.is_gated() || shared.gate.is_open() {
+    if !shared.options.is_restricted() || shared.collection.is_open() {
         event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
-    } else if matches!(what, What::Push | What::Start) {
+    } else if matches!(kind, EventKind::Push | EventKind::Start) {
         // What is launched in here goes unrecorded.
         shared.tracer().into_iter().for_each(|tracer| tracer.keep_times());
     }
@@ -233,19 +239,19 @@ fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
 }
 
 /// Has collection switched on; what can be had then of the range that opens.
-fn open_gate(shared: &Shared) -> Want {
-    if shared.gate.enter(|on| shared.collect(on)) {
-        return Want::Collect;
+fn switch_on(shared: &Shared) -> Selection {
+    if shared.collection.enter(|on| shared.collect(on)) {
+        return Selection::Collect;
     }
     // Another thread was slow to switch collection on; what this one launches until then has no
     // record. A sample can do without the instance; else the gap must show.
     if shared.options.is_sampled() {
-        return Want::Skip;
+        return Selection::Skip;
     }
     shared.counters.late_switches.increment();
-    Want::Collect
+    Selection::Collect
 }
 
-fn close_gate(shared: &Shared) {
-    shared.gate.exit(|on| shared.collect(on));
+fn switch_off(shared: &Shared) {
+    shared.collection.exit(|on| shared.collect(on));
 }

@@ -21,7 +21,7 @@ use crossbeam::queue::ArrayQueue;
 pub use stage2_settings::Buffers;
 
 use crate::base::counters::Counters;
-use free::{Free, Links};
+use free::{FreeList, Links};
 use layout::{Layout, SMALL_BYTES};
 
 /// Extra buffers, each as large as a small one: 256 MiB of address space, taken only where CUPTI
@@ -37,7 +37,7 @@ const NOT_GIVEN: u32 = u32::MAX;
 
 /// A buffer that CUPTI handed back.
 #[derive(Debug)]
-pub struct Full {
+pub struct FullBuffer {
     start: *mut u8,
     /// Bytes of valid records.
     pub valid: usize,
@@ -46,11 +46,11 @@ pub struct Full {
     index: u32,
 }
 
-// SAFETY: a `Full` is the only handle to its memory between `complete` and `recycle`, and the
+// SAFETY: a `FullBuffer` is the only handle to its memory between `complete` and `recycle`, and the
 // memory is plain bytes that any thread may read and write.
-unsafe impl Send for Full {}
+unsafe impl Send for FullBuffer {}
 
-impl Full {
+impl FullBuffer {
     /// The records.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `start..start+valid` lies within a buffer of this pool (checked in `complete`),
@@ -70,13 +70,13 @@ pub struct Pool {
     start: *mut u8,
     links: Links,
     /// Free buffers by class of the layout.
-    free: Box<[Free]>,
+    free: Box<[FreeList]>,
     /// Where requests may not be refused, the last class is that of the extra buffers.
     may_refuse: bool,
     /// Buffers without the extra ones.
     pooled: usize,
     owners: Box<[AtomicU32]>,
-    full: ArrayQueue<Full>,
+    full: ArrayQueue<FullBuffer>,
 }
 
 // SAFETY: the raw pointer is the start of a mapping that lives as long as the process; who may
@@ -107,7 +107,7 @@ impl Pool {
         }
         let start = map(layout.bytes())?;
         let links = Links::new(layout.count());
-        let free = layout.0.iter().map(|class| Free::new(class.first, class.count, &links));
+        let free = layout.0.iter().map(|class| FreeList::new(class.first, class.count, &links));
         Some(Pool {
             start,
             free: free.collect(),
@@ -150,7 +150,7 @@ impl Pool {
             counters.unreadable_records.add(records_in(valid));
             return;
         };
-        let full = Full { start, valid: valid.min(size), owner, index };
+        let full = FullBuffer { start, valid: valid.min(size), owner, index };
         if let Err(full) = self.full.push(full) {
             counters.unreadable_records.add(records_in(full.valid));
             self.recycle(full);
@@ -167,7 +167,7 @@ impl Pool {
     /// needed. The extra buffers do not count.
     pub fn runs_low(&self) -> bool {
         let extras = usize::from(!self.may_refuse);
-        let left: usize = self.free.iter().rev().skip(extras).map(Free::left).sum();
+        let left: usize = self.free.iter().rev().skip(extras).map(FreeList::left).sum();
         left < self.pooled / LOW
     }
 
@@ -177,7 +177,7 @@ impl Pool {
     }
 
     /// The oldest buffer that CUPTI handed back.
-    pub fn take_full(&self) -> Option<Full> {
+    pub fn take_full(&self) -> Option<FullBuffer> {
         self.full.pop()
     }
 
@@ -187,7 +187,7 @@ impl Pool {
     }
 
     /// Makes a buffer that was read available again.
-    pub fn recycle(&self, full: Full) {
+    pub fn recycle(&self, full: FullBuffer) {
         if full.index as usize >= self.pooled {
             // SAFETY: these are whole pages of a mapping of this pool, which nobody uses until
             // the index is pushed below. They read as zero from now on.

@@ -65,7 +65,7 @@ pub struct Entry {
 
 /// What stands under a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Lookup {
     /// An entry.
     Entry(Entry),
     /// The table was full when it was registered.
@@ -203,16 +203,16 @@ impl Registry {
     }
 
     /// What stands under a number. Allocates: for our own thread.
-    pub fn get(&self, number: u32) -> Found {
+    pub fn get(&self, number: u32) -> Lookup {
         let index = (number as usize).wrapping_sub(1);
         let start = match self.slots().get(index).map(|slot| slot.load(Ordering::Acquire)) {
-            Some(EMPTY) => return Found::Nothing,
-            Some(REFUSED) => return Found::Refused,
+            Some(EMPTY) => return Lookup::Nothing,
+            Some(REFUSED) => return Lookup::Refused,
             Some(start) => start as usize - 1,
             None if (1..=self.last()).contains(&number) || self.is_placeless(number) => {
-                return Found::Refused;
+                return Lookup::Refused;
             }
-            None => return Found::Nothing,
+            None => return Lookup::Nothing,
         };
         let bytes = self.bytes();
         let read = |from: usize, count: usize| -> Vec<u8> {
@@ -239,7 +239,7 @@ impl Registry {
                 bytes: read(start + HEAD_BYTES, length),
             })
         };
-        entry().map_or(Found::Nothing, Found::Entry)
+        entry().map_or(Lookup::Nothing, Lookup::Entry)
     }
 }
 
@@ -270,7 +270,7 @@ mod tests {
 
     fn text_of(registry: &Registry, number: u32) -> Option<Vec<u8>> {
         match registry.get(number) {
-            Found::Entry(entry) => Some(entry.bytes),
+            Lookup::Entry(entry) => Some(entry.bytes),
             _ => None,
         }
     }
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn entries_are_read_as_they_were_added_and_numbers_grow() {
         let registry = Registry::new();
-        assert_eq!(registry.get(1), Found::Nothing);
+        assert_eq!(registry.get(1), Lookup::Nothing);
         assert_eq!(registry.add_text(Kind::Domain, 0, b"NCCL"), (1, true));
         let added = registry.add(Kind::Schema, 1, 77, 4, |place| place.put(b"abcdefgh"));
         assert_eq!(added, (2, true));
@@ -286,11 +286,11 @@ mod tests {
         assert_eq!(text_of(&registry, 1).as_deref(), Some(&b"NCCL"[..]));
         let bytes = b"abcd".to_vec();
         let schema = Entry { kind: Kind::Schema, domain: 1, id: 77, bytes };
-        assert_eq!(registry.get(2), Found::Entry(schema));
+        assert_eq!(registry.get(2), Lookup::Entry(schema));
         assert_eq!(text_of(&registry, 3), Some(Vec::new()));
         assert_eq!(
             [registry.get(0), registry.get(4), registry.get(u32::MAX)],
-            [Found::Nothing, Found::Nothing, Found::Nothing]
+            [Lookup::Nothing, Lookup::Nothing, Lookup::Nothing]
         );
     }
 
@@ -300,7 +300,7 @@ mod tests {
         let add = |text: &[u8]| registry.add_text(Kind::Domain, 0, text);
         assert_eq!(add(b"first"), (1, true));
         assert_eq!(add(&vec![7; MAX_BYTES]), (2, false));
-        assert_eq!(registry.get(2), Found::Refused);
+        assert_eq!(registry.get(2), Lookup::Refused);
         for number in 3..=MAX_ENTRIES as u32 {
             assert_eq!(add(b"x"), (number, true));
         }
@@ -308,12 +308,12 @@ mod tests {
         assert_eq!(add(b"x"), (beyond, false));
         assert_eq!(
             (registry.get(beyond), registry.get(beyond + 1)),
-            (Found::Refused, Found::Nothing)
+            (Lookup::Refused, Lookup::Nothing)
         );
         assert_eq!(text_of(&registry, 1).as_deref(), Some(&b"first"[..]));
         registry.placeless.store(u32::MAX - MAX_ENTRIES as u32 - 1, Ordering::Relaxed);
         assert_eq!([add(b"x"), add(b"x")], [(u32::MAX, false); 2]);
-        assert_eq!(registry.get(u32::MAX), Found::Refused);
+        assert_eq!(registry.get(u32::MAX), Lookup::Refused);
     }
 
     #[test]
@@ -330,7 +330,7 @@ mod tests {
             assert!(kept);
             assert_eq!(text_of(&registry, number).as_deref(), Some(&b"NCCL"[..]));
             assert!(registry.add(Kind::Schema, number, 0, 4, |place| place.put(b"abcd")).1);
-            assert_eq!(registry.get(number + 2), Found::Nothing);
+            assert_eq!(registry.get(number + 2), Lookup::Nothing);
         }
     }
 

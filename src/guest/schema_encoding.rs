@@ -208,11 +208,11 @@ impl<'a> Bytes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::registry::Found;
+    use crate::guest::registry::Lookup;
 
     fn bytes_of(registry: &Registry, number: u32) -> Vec<u8> {
         match registry.get(number) {
-            Found::Entry(entry) => entry.bytes,
+            Lookup::Entry(entry) => entry.bytes,
             found => panic!("{found:?}"),
         }
     }

@@ -1,5 +1,4 @@
-//! Which phase we are in, and everything that is recorded. Other statics are process-wide switches
-//! beside their only users.
+//! Which phase we are in, and everything that one process records.
 //!
 //! ```text
 //!            start()               stop()                 drain thread has finished
@@ -25,12 +24,12 @@ use crate::base::glob::RangeFilter;
 use crate::base::job::JobFacts;
 use crate::base::last_thread::Helpers;
 use crate::base::options::Options;
-use crate::guest::collection_switch::{Gate, Started};
+use crate::guest::collection_switch::{CollectionSwitch, StartedRanges};
 use crate::guest::event::Events;
 use crate::guest::pool::Pool;
 use crate::guest::sample::Sampler;
 use crate::guest::switches::Switches;
-use crate::guest::tracer::{Off, Tracer};
+use crate::guest::tracer::{OffReason, Tracer};
 
 /// What we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,9 +161,9 @@ pub struct Shared {
     /// What was seen and lost.
     pub counters: Counters,
     /// Switches collection with `STAGE2_RANGES` and `STAGE2_SAMPLE`.
-    pub gate: Gate,
-    /// The start/end ranges that the gate counts.
-    pub started: Started,
+    pub collection: CollectionSwitch,
+    /// The start/end ranges that hold collection on.
+    pub started: StartedRanges,
     /// Chooses the instances for `STAGE2_SAMPLE`.
     pub sampler: Sampler,
     /// When collection was switched.
@@ -172,7 +171,7 @@ pub struct Shared {
     /// Activity buffers, once the GPU half was started.
     pub pool: OnceLock<Pool>,
     /// The GPU half, or why there is none.
-    pub gpu: OnceLock<Result<Box<dyn Tracer>, Off>>,
+    pub gpu: OnceLock<Result<Box<dyn Tracer>, OffReason>>,
     /// Threads that are not the guest's, besides ours.
     pub helpers: Helpers,
     /// The drain thread, to wake it.
@@ -185,8 +184,8 @@ pub struct Shared {
     pub ready: Flag,
     /// The drain thread is to finish.
     pub stop: AtomicBool,
-    /// What the drain thread is about to finish ([`Finishing`]).
-    pub finishing: AtomicU8,
+    /// What the drain thread is about to finish ([`EndStep`]).
+    pub end_step: AtomicU8,
     /// The drain thread has finished.
     pub done: Flag,
 }
@@ -196,15 +195,15 @@ impl Shared {
     pub fn new(options: Options) -> Self {
         Shared {
             sampler: Sampler::new(options.sample),
-            switches: Switches::new(options.is_gated()),
-            started: Started::new(options.is_gated()),
+            switches: Switches::new(options.is_restricted()),
+            started: StartedRanges::new(options.is_restricted()),
             options,
             pid: std::process::id(),
             job: JobFacts::from_env(),
             job_at_gpu_start: OnceLock::new(),
             events: Events::new(),
             counters: Counters::default(),
-            gate: Gate::default(),
+            collection: CollectionSwitch::default(),
             pool: OnceLock::new(),
             gpu: OnceLock::new(),
             helpers: Helpers::default(),
@@ -213,7 +212,7 @@ impl Shared {
             forks_after_cuda: AtomicU64::new(0),
             ready: Flag::default(),
             stop: AtomicBool::new(false),
-            finishing: AtomicU8::new(Finishing::Records as u8),
+            end_step: AtomicU8::new(EndStep::Records as u8),
             done: Flag::default(),
         }
     }
@@ -244,7 +243,7 @@ impl Shared {
 /// The steps of the end, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Finishing {
+pub enum EndStep {
     /// What CUPTI still holds is taken in.
     Records = 0,
     /// The trace file is ended.

@@ -15,9 +15,9 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// No switch yet. `gated`: there will be some. Allocates; called once, at start.
-    pub fn new(gated: bool) -> Self {
-        let waiting = ArrayQueue::new(if gated { WAITING } else { 1 });
+    /// No switch yet. `restricted`: there will be some. Allocates; called once, at start.
+    pub fn new(restricted: bool) -> Self {
+        let waiting = ArrayQueue::new(if restricted { WAITING } else { 1 });
         Switches { waiting, overrun: AtomicBool::new(false) }
     }
 

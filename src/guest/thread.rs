@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::base::counters::Counters;
 use crate::base::generation;
-use crate::guest::event::{Event, Events, NOTHING_LOST, Want, What};
+use crate::guest::event::{Event, EventKind, Events, NOTHING_LOST, Selection};
 
 /// Domains for which a thread's nesting depth is tracked at once. A domain beyond that is still
-/// recorded; only its pushes and pops answer "not tracked" and it cannot gate collection.
+/// recorded; only its pushes and pops answer "not tracked" and it cannot switch collection.
 const DOMAINS: usize = 16;
 
 /// NVTX's answer to a push or pop whose level is not known.
@@ -70,17 +70,22 @@ struct Domain {
     /// The outermost range that collection is asked for.
     unit: Option<Unit>,
     /// The lowest depth since the last event that arrived; [`NOTHING_LOST`] where that is this one.
-    low: u32,
+    min_depth_since_delivery: u32,
     /// Ranges that were open when this process was forked: outside of all that it opens itself.
     inherited: u32,
 }
 
 impl Domain {
-    const FREE: Domain =
-        Domain { id: u32::MAX, depth: 0, unit: None, low: NOTHING_LOST, inherited: 0 };
+    const FREE: Domain = Domain {
+        id: u32::MAX,
+        depth: 0,
+        unit: None,
+        min_depth_since_delivery: NOTHING_LOST,
+        inherited: 0,
+    };
 
     fn is_free(&self) -> bool {
-        self.depth == 0 && self.low == NOTHING_LOST && self.inherited == 0
+        self.depth == 0 && self.min_depth_since_delivery == NOTHING_LOST && self.inherited == 0
     }
 }
 
@@ -91,8 +96,8 @@ struct Unit {
     depth: u32,
     /// It is collected; else it is left out of the sample.
     collected: bool,
-    /// Its closing closes the gate.
-    gate: bool,
+    /// Its closing lets go of collection.
+    switches: bool,
 }
 
 /// A thread's number and whether this call gave it out.
@@ -121,7 +126,7 @@ pub fn number() -> Number {
 pub fn number_for(events: &Events, counters: &Counters) -> u32 {
     let thread = number();
     if thread.new {
-        let mut event = Event::new(What::Thread, thread.number);
+        let mut event = Event::new(EventKind::Thread, thread.number);
         // SAFETY: gettid has no preconditions and cannot fail.
         event.id = unsafe { libc::gettid() } as u64;
         events.send(event, counters);
@@ -146,13 +151,13 @@ pub struct Step {
     pub depth: Option<u32>,
     /// A range that is collected, and not for the sake of one around it, was opened (by a push)
     /// or closed.
-    pub gate: bool,
+    pub switches: bool,
     /// What is to be collected within the range that a push opened.
-    pub want: Want,
+    pub selection: Selection,
     /// The lowest depth of the domain since its last event that arrived, or [`NOTHING_LOST`].
-    pub low: u32,
+    pub min_depth_since_delivery: u32,
     /// Lost events of this thread that this one does not make up for.
-    pub unsure: bool,
+    pub depth_uncertain: bool,
     /// A pop closed a range of the process that forked this one.
     pub inherited: bool,
     /// The ranges of the domain are counted here.
@@ -162,10 +167,10 @@ pub struct Step {
 impl Step {
     const UNTRACKED: Step = Step {
         depth: None,
-        gate: false,
-        want: Want::Inherit,
-        low: NOTHING_LOST,
-        unsure: true,
+        switches: false,
+        selection: Selection::Inherit,
+        min_depth_since_delivery: NOTHING_LOST,
+        depth_uncertain: true,
         inherited: false,
         tracked: false,
     };
@@ -198,7 +203,7 @@ impl Step {
     /// The event of this push (else pop) was sent.
     #[inline]
     pub fn sent(self, domain: u32, push: bool, arrives: bool) {
-        if !arrives || self.low != NOTHING_LOST {
+        if !arrives || self.min_depth_since_delivery != NOTHING_LOST {
             self.note_sent(domain, push, arrives);
         }
     }
@@ -247,15 +252,16 @@ impl State {
     fn note_sent(&self, domain: u32, floor: u32, arrives: bool) {
         let Ok(mut domains) = self.domains.try_borrow_mut() else { return };
         let Some(slot) = domains.iter_mut().find(|slot| slot.id == domain) else { return };
-        let before = u32::from(slot.low != NOTHING_LOST);
-        slot.low = if arrives { NOTHING_LOST } else { slot.low.min(floor) };
-        let after = u32::from(slot.low != NOTHING_LOST);
+        let before = u32::from(slot.min_depth_since_delivery != NOTHING_LOST);
+        slot.min_depth_since_delivery =
+            if arrives { NOTHING_LOST } else { slot.min_depth_since_delivery.min(floor) };
+        let after = u32::from(slot.min_depth_since_delivery != NOTHING_LOST);
         self.domains_lost.set((self.domains_lost.get() + after).saturating_sub(before));
     }
 
     /// Lost events that one of this domain does not make up for.
-    fn is_unsure_beside(&self, slot: &Domain) -> bool {
-        let own = u32::from(slot.low != NOTHING_LOST);
+    fn is_uncertain_beside(&self, slot: &Domain) -> bool {
+        let own = u32::from(slot.min_depth_since_delivery != NOTHING_LOST);
         self.domains_lost.get() > own || self.lost_track.get()
     }
 }
@@ -270,15 +276,15 @@ pub fn lose_track() {
 pub fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
     let around = if asked { around() } else { None };
     let step = with_domain(domain, |slot| {
-        let mut want = Want::Inherit;
+        let mut selection = Selection::Inherit;
         if asked && slot.unit.is_none() {
             let collected = around.unwrap_or_else(choose);
-            slot.unit = Some(Unit { depth: slot.depth, collected, gate: collected });
-            want = if collected { Want::Collect } else { Want::Skip };
+            slot.unit = Some(Unit { depth: slot.depth, collected, switches: collected });
+            selection = if collected { Selection::Collect } else { Selection::Skip };
         }
         slot.depth = slot.depth.saturating_add(1);
-        let gate = want == Want::Collect;
-        Step { depth: Some(slot.depth), gate, want, ..Step::UNTRACKED }
+        let switches = selection == Selection::Collect;
+        Step { depth: Some(slot.depth), switches, selection, ..Step::UNTRACKED }
     });
     step.count_beyond(1)
 }
@@ -294,7 +300,7 @@ pub fn around() -> Option<bool> {
 }
 
 /// Collection came too late for the range that was just opened in `domain`: it is left out, and
-/// with it what is nested in it, whatever the domain. Its closing closes the gate as before.
+/// with it what is nested in it, whatever the domain. Its closing lets go of collection as before.
 pub fn leave_out(domain: u32) {
     with_domain(domain, |slot| {
         if let Some(unit) = &mut slot.unit {
@@ -315,8 +321,8 @@ pub fn pop(domain: u32) -> Step {
         };
         slot.depth = depth;
         let closed = slot.unit.take_if(|unit| unit.depth == depth);
-        let gate = closed.is_some_and(|unit| unit.gate);
-        Step { depth: Some(depth), gate, ..Step::UNTRACKED }
+        let switches = closed.is_some_and(|unit| unit.switches);
+        Step { depth: Some(depth), switches, ..Step::UNTRACKED }
     });
     // With ranges of its own open there, it closes one of those: they are within the inherited ones.
     let closes_own = !step.tracked && with_state(|state| state.beyond.get() > 0) == Some(true);
@@ -336,8 +342,9 @@ fn with_domain(id: u32, step: impl FnOnce(&mut Domain) -> Step) -> Step {
             Some(index) => {
                 let slot = &mut domains[index];
                 slot.id = id;
-                let (low, unsure) = (slot.low, state.is_unsure_beside(slot));
-                Step { low, unsure, tracked: true, ..step(slot) }
+                let (min_depth_since_delivery, depth_uncertain) =
+                    (slot.min_depth_since_delivery, state.is_uncertain_beside(slot));
+                Step { min_depth_since_delivery, depth_uncertain, tracked: true, ..step(slot) }
             }
             None => Step::UNTRACKED,
         }

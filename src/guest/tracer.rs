@@ -7,9 +7,9 @@ use stage2_spool::GpuNs;
 
 /// Why GPU work is not recorded, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Off(pub String);
+pub struct OffReason(pub String);
 
-impl fmt::Display for Off {
+impl fmt::Display for OffReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

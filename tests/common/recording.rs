@@ -12,7 +12,7 @@ use cupti_sys::bindings as sys;
 use cupti_sys::record::{self, Recorded};
 use rustc_hash::FxHashMap;
 use stage2::base::options::{Options, Summary};
-use stage2::guest::event::{Event, What};
+use stage2::guest::event::{Event, EventKind};
 use stage2::guest::pool::{Buffers, Pool};
 use stage2::guest::state::Shared;
 use stage2::guest::tracer::Tracer;
@@ -67,8 +67,8 @@ impl Recording {
                 self.names.insert(address, Box::leak(name.into_boxed_c_str()));
             }
             push_or_pop => {
-                let what = if push_or_pop == "push" { What::Push } else { What::Pop };
-                let mut event = Event::new(what, 1);
+                let kind = if push_or_pop == "push" { EventKind::Push } else { EventKind::Pop };
+                let mut event = Event::new(kind, 1);
                 event.at = MonoNs(fields[2].parse().expect("recorded"));
                 event.fence = fields[3].parse().expect("recorded");
                 self.events.push((event, fields.get(5).unwrap_or(&"").to_string()));

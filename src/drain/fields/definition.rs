@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use crate::guest::registry::{Entry as Registered, Found, Kind, Registry};
+use crate::guest::registry::{Entry as Registered, Kind, Lookup, Registry};
 use crate::guest::schema_encoding::{self, DYNAMIC_IDS, Enumeration, Schema};
 
 /// What an identifier stands for.
@@ -61,9 +61,9 @@ impl Definitions {
         let missing = std::mem::take(&mut self.missing);
         for number in missing.into_iter().chain(self.seen + 1..=last) {
             match self.registry.get(number) {
-                Found::Entry(entry) => self.take_in(number, &entry),
-                Found::Nothing => self.missing.push(number),
-                Found::Refused => {}
+                Lookup::Entry(entry) => self.take_in(number, &entry),
+                Lookup::Nothing => self.missing.push(number),
+                Lookup::Refused => {}
             }
         }
         self.seen = last.max(self.seen);

@@ -3,24 +3,25 @@
 use stage2_spool::{Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
 use super::{
-    Closed, Depth, LAUNCHES, LOST, MAX_CONTINUED, MAX_NODES, MAX_OPEN, MAX_STARTED, Open, Ranges,
+    ClosedRange, Depth, LAUNCHES, LOST, MAX_CONTINUED, MAX_NODES, MAX_OPEN, MAX_STARTED, OpenRange,
+    Ranges,
 };
 use crate::base::counters::Counters;
 use crate::drain::fields::PayloadValues;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::timeline::Place;
-use crate::guest::event::{Event, Want, What};
+use crate::guest::event::{Event, EventKind, Selection};
 
 /// One event on its way in.
-pub(super) struct Applying<'a, S> {
+pub(super) struct EventContext<'a, S> {
     pub(super) ranges: &'a mut Ranges,
     pub(super) names: &'a mut Interner,
     pub(super) sink: &'a mut S,
     pub(super) counters: &'a Counters,
-    pub(super) closed: &'a mut Vec<Closed>,
+    pub(super) closed: &'a mut Vec<ClosedRange>,
 }
 
-impl<S: Sink> Applying<'_, S> {
+impl<S: Sink> EventContext<'_, S> {
     pub(super) fn apply(&mut self, event: &Event, text: &[u8]) {
         let payload_values = self.payload_values(event);
         let mut changed = *event;
@@ -31,14 +32,14 @@ impl<S: Sink> Applying<'_, S> {
             }
             None => event,
         };
-        match event.what {
-            What::TextPiece | What::PayloadPiece => {}
-            What::Thread => self.sink.put(Record::Thread {
+        match event.kind {
+            EventKind::TextPiece | EventKind::PayloadPiece => {}
+            EventKind::Thread => self.sink.put(Record::Thread {
                 id: event.thread,
                 os_tid: event.id as u32,
                 name: text.to_vec(),
             }),
-            What::Push => {
+            EventKind::Push => {
                 let name = self.event_name(event, text, &payload_values);
                 self.resynchronise(event, event.depth.map(|depth| depth.saturating_sub(1)));
                 if let Some(range) = self.push(event, name, false) {
@@ -46,7 +47,7 @@ impl<S: Sink> Applying<'_, S> {
                 }
                 self.note_change(event.thread, event.fence);
             }
-            What::Pop => {
+            EventKind::Pop => {
                 self.resynchronise(event, event.depth.map(|depth| depth.saturating_add(1)));
                 if !self.pop(event, payload_values) {
                     self.counters.unbalanced.increment();
@@ -54,17 +55,17 @@ impl<S: Sink> Applying<'_, S> {
                 self.note_change(event.thread, event.fence);
             }
             // A guest that never ends its ranges.
-            What::Start if self.ranges.started_on.len() >= MAX_STARTED => {
+            EventKind::Start if self.ranges.started_on.len() >= MAX_STARTED => {
                 self.counters.range_events.increment();
             }
-            What::Start => {
+            EventKind::Start => {
                 let name = self.event_name(event, text, &payload_values);
                 self.ranges.started_on.insert(event.id, event.thread);
                 let range = self.open(event, name, Some(event.id), false);
                 self.put_fields(range, payload_values);
                 self.note_change(event.thread, event.fence);
             }
-            What::End => {
+            EventKind::End => {
                 let thread = self.ranges.started_on.remove(&event.id);
                 let place = thread.and_then(|thread| {
                     let open = &self.ranges.thread(thread).open;
@@ -79,7 +80,7 @@ impl<S: Sink> Applying<'_, S> {
                     None => self.counters.unbalanced.increment(),
                 }
             }
-            What::Mark => {
+            EventKind::Mark => {
                 let name = self.event_name(event, text, &payload_values);
                 let domain = self.domain_name(event.domain);
                 self.sink.put(Record::Mark(Mark {
@@ -91,7 +92,7 @@ impl<S: Sink> Applying<'_, S> {
                     payload: event.payload,
                 }));
             }
-            What::Launch => {
+            EventKind::Launch => {
                 let place = self.ranges.thread(event.thread).timeline.now();
                 let id = self.ranges.correlations.extend(event.fence);
                 // It may be here before we are told that launches are reported.
@@ -102,7 +103,7 @@ impl<S: Sink> Applying<'_, S> {
                     *slot = (id, place);
                 }
             }
-            What::GraphNodeCreated => {
+            EventKind::GraphNodeCreated => {
                 let place = self.ranges.thread(event.thread).timeline.now();
                 if place.path != NONE && self.ranges.captures.len() < MAX_NODES {
                     self.ranges.captures.insert(event.id, place);
@@ -110,7 +111,7 @@ impl<S: Sink> Applying<'_, S> {
                     self.counters.beyond_limits.increment();
                 }
             }
-            What::GraphNodeCloned => {
+            EventKind::GraphNodeCloned => {
                 let original = match event.payload {
                     Some(stage2_spool::Payload::U64(node)) => node,
                     _ => return,
@@ -147,7 +148,7 @@ impl<S: Sink> Applying<'_, S> {
         }
         let open = &self.ranges.thread(event.thread).open;
         let of_domain =
-            |o: &Open| o.start_id.is_none() && o.event.domain == event.domain && !o.gone;
+            |o: &OpenRange| o.start_id.is_none() && o.event.domain == event.domain && !o.gone;
         let innermost = open.iter().rposition(of_domain);
         if let Some(index) = innermost {
             self.put_last_fields(event.thread, index, payload_values);
@@ -161,7 +162,7 @@ impl<S: Sink> Applying<'_, S> {
         let domain = self.domain_name(event.domain);
         let range = self.ranges.next_range;
         self.ranges.next_range += 1;
-        let open = Open {
+        let open = OpenRange {
             range,
             first: range,
             path: NONE,
@@ -170,7 +171,7 @@ impl<S: Sink> Applying<'_, S> {
             lost,
             gone: false,
             start_id,
-            want: event.want,
+            selection: event.selection,
             event: *event,
         };
         self.write_open(event.thread, open);
@@ -178,11 +179,12 @@ impl<S: Sink> Applying<'_, S> {
     }
 
     /// Writes the opening of `open` inside what is open on `thread`, and keeps it there.
-    fn write_open(&mut self, thread: u32, mut open: Open) {
+    fn write_open(&mut self, thread: u32, mut open: OpenRange) {
         let parent = self.ranges.thread(thread).open.last().copied();
         let parent_path = parent.map_or(NONE, |parent| parent.path);
         open.path = self.names.path(parent_path, open.name, open.domain, self.sink);
-        open.want = parent.map_or(open.want, |parent| parent.want.max(open.want));
+        open.selection =
+            parent.map_or(open.selection, |parent| parent.selection.max(open.selection));
         open.lost |= parent.is_some_and(|parent| parent.lost);
         self.sink.put(Record::RangeOpen(RangeOpen {
             range: open.range,
@@ -195,8 +197,8 @@ impl<S: Sink> Applying<'_, S> {
             payload: open.event.payload,
             continues: if open.first == open.range { 0 } else { open.first },
         }));
-        if self.ranges.gated && open.event.want != Want::Inherit {
-            let recorded = open.want == Want::Collect;
+        if self.ranges.restricted && open.event.selection != Selection::Inherit {
+            let recorded = open.selection == Selection::Collect;
             self.sink.put(Record::RangeSample { range: open.range, recorded });
         }
         self.ranges.thread(thread).open.push(open);
@@ -206,7 +208,7 @@ impl<S: Sink> Applying<'_, S> {
     /// Too many cannot: then it stays where it is as one that is gone, until they are fewer.
     fn close(&mut self, thread: u32, index: usize, event: &Event) {
         let known = self.ranges.thread(thread);
-        let gone = |open: &Open| open.gone;
+        let gone = |open: &OpenRange| open.gone;
         let first_gone = if known.gone == 0 { None } else { known.open.iter().position(gone) };
         let lowest = first_gone.map_or(index, |first| first.min(index));
         let from = if known.open.len() - lowest - known.gone <= MAX_CONTINUED {
@@ -236,18 +238,18 @@ impl<S: Sink> Applying<'_, S> {
             open.range = self.ranges.next_range;
             self.ranges.next_range += 1;
             open.event.at = event.at;
-            open.want = open.event.want;
+            open.selection = open.event.selection;
             self.write_open(thread, open);
         }
     }
 
-    fn write_close(&mut self, open: &Open, end: MonoNs) {
+    fn write_close(&mut self, open: &OpenRange, end: MonoNs) {
         self.sink.put(Record::RangeClose { range: open.range, end });
-        self.closed.push(Closed {
+        self.closed.push(ClosedRange {
             path: open.path,
             host_ns: end.since(open.event.at),
             counts: open.first == open.range,
-            want: open.want,
+            selection: open.selection,
         });
     }
 
@@ -255,12 +257,12 @@ impl<S: Sink> Applying<'_, S> {
     fn note_change(&mut self, thread: u32, fence: u32) {
         let known = self.ranges.thread(thread);
         let place = match known.open.last() {
-            _ if known.unsure || known.gone > 0 => Place::UNKNOWN,
+            _ if known.uncertain || known.gone > 0 => Place::UNKNOWN,
             None => Place::OUTSIDE,
             Some(open) => Place {
                 range: open.range,
                 path: open.path,
-                wanted: open.want == Want::Collect || open.lost,
+                wanted: open.selection == Selection::Collect || open.lost,
             },
         };
         // No fence: CUPTI is not there yet, and everything it will number comes later.
@@ -277,16 +279,16 @@ impl<S: Sink> Applying<'_, S> {
     fn resynchronise(&mut self, event: &Event, expected: Option<u32>) {
         let Some(expected) = expected else { return };
         let thread = self.ranges.thread(event.thread);
-        thread.unsure = event.unsure || thread.lost_track;
+        thread.uncertain = event.depth_uncertain || thread.lost_track;
         let known = self.depth(event).open;
-        let kept = known.min(expected).min(event.low);
+        let kept = known.min(expected).min(event.min_depth_since_delivery);
         for _ in kept..known {
             self.pop(event, PayloadValues::default());
         }
         for _ in kept..expected {
             let name = self.text_name(LOST);
             let mut lost = *event;
-            (lost.category, lost.payload, lost.want) = (0, None, Want::Inherit);
+            (lost.category, lost.payload, lost.selection) = (0, None, Selection::Inherit);
             self.push(&lost, name, true);
         }
     }

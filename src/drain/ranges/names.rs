@@ -2,20 +2,20 @@
 
 use stage2_spool::{Field, FieldValue, NONE, Record};
 
-use super::apply::Applying;
+use super::apply::EventContext;
 use super::{LOST, MAX_FIELD_TEXTS};
 use crate::drain::fields::{self, PayloadValues, Value};
 use crate::drain::intern::Sink;
-use crate::guest::event::{Event, PayloadsAre};
-use crate::guest::registry::{Found, Kind, registry};
+use crate::guest::event::{Event, PayloadPlace};
+use crate::guest::registry::{Kind, Lookup, registry};
 
 /// The name of what was registered when the table was full.
 const MORE_NAMES: &[u8] = b"(more names than are kept)";
 
-impl<S: Sink> Applying<'_, S> {
+impl<S: Sink> EventContext<'_, S> {
     /// What the payloads of an event say.
     pub(super) fn payload_values(&mut self, event: &Event) -> PayloadValues {
-        if event.payloads_are != PayloadsAre::Ahead {
+        if event.payload_place != PayloadPlace::Ahead {
             return PayloadValues::default();
         }
         let blob = std::mem::take(&mut self.ranges.thread(event.thread).payloads);
@@ -88,7 +88,7 @@ impl<S: Sink> Applying<'_, S> {
             return self.handle_name(event.string);
         }
         // Something has to stand for a range whose only message is behind a pointer.
-        let nameless = text.is_empty() && event.payloads_are != PayloadsAre::None;
+        let nameless = text.is_empty() && event.payload_place != PayloadPlace::None;
         self.text_name(match nameless {
             true if !payload_values.schema.is_empty() => &payload_values.schema,
             true => b"(payload)",
@@ -113,12 +113,12 @@ impl<S: Sink> Applying<'_, S> {
             return Some(name);
         }
         let name = match registry().get(number) {
-            Found::Entry(entry) if matches!(entry.kind, Kind::Domain | Kind::Text) => {
+            Lookup::Entry(entry) if matches!(entry.kind, Kind::Domain | Kind::Text) => {
                 self.text_name(&entry.bytes)
             }
             // Beyond the table there are numbers without end: none of them is remembered.
-            Found::Refused => return Some(self.text_name(MORE_NAMES)),
-            Found::Entry(_) | Found::Nothing => return None,
+            Lookup::Refused => return Some(self.text_name(MORE_NAMES)),
+            Lookup::Entry(_) | Lookup::Nothing => return None,
         };
         self.ranges.registered.insert(number, name);
         Some(name)

@@ -15,7 +15,7 @@ struct Guest {
     names: Interner,
     records: Vec<Record>,
     counters: Counters,
-    closed: Vec<Closed>,
+    closed: Vec<ClosedRange>,
     queue: Events,
     fence: u32,
 }
@@ -33,19 +33,25 @@ impl Guest {
         }
     }
 
-    fn event(&mut self, what: What, thread: u32, edit: impl FnOnce(&mut Event), text: &str) -> u32 {
+    fn event(
+        &mut self,
+        kind: EventKind,
+        thread: u32,
+        edit: impl FnOnce(&mut Event),
+        text: &str,
+    ) -> u32 {
         self.fence += 10;
-        let mut event = Event::new(what, thread);
+        let mut event = Event::new(kind, thread);
         event.fence = self.fence;
         event.at = MonoNs(u64::from(self.fence) * 100);
         edit(&mut event);
-        let (lost, text_is) = (event.lost, event.text_is);
+        let (lost, text_place) = (event.lost, event.text_place);
         self.queue.send_with_text(event, text.as_bytes(), &self.counters);
         while let Some(mut event) = self.queue.receive() {
             // The queue has room, and says so.
             event.lost = lost;
-            if text_is == TextIs::Lost {
-                event.text_is = text_is;
+            if text_place == TextPlace::Lost {
+                event.text_place = text_place;
             }
             self.ranges.apply(
                 &event,
@@ -59,11 +65,11 @@ impl Guest {
     }
 
     fn push(&mut self, thread: u32, text: &str) -> u32 {
-        self.event(What::Push, thread, |_| {}, text)
+        self.event(EventKind::Push, thread, |_| {}, text)
     }
 
     fn pop(&mut self, thread: u32) -> u32 {
-        self.event(What::Pop, thread, |_| {}, "")
+        self.event(EventKind::Pop, thread, |_| {}, "")
     }
 
     fn path_at(&mut self, thread: u32, correlation: u32) -> String {
@@ -115,7 +121,7 @@ fn instances_of_one_path_are_told_apart() {
 fn a_pop_without_a_push_is_counted_and_harmless() {
     let mut guest = Guest::new();
     guest.pop(1);
-    guest.event(What::End, 1, |e| e.id = 99, "");
+    guest.event(EventKind::End, 1, |e| e.id = 99, "");
     let fence = guest.push(1, "a");
     assert_eq!(guest.path_at(1, fence + 1), "a");
     assert_eq!(guest.counters.unbalanced.get(), 2);
@@ -124,8 +130,8 @@ fn a_pop_without_a_push_is_counted_and_harmless() {
 #[test]
 fn an_end_on_another_thread_closes_the_range_where_it_was_started() {
     let mut guest = Guest::new();
-    let start = guest.event(What::Start, 1, |e| e.id = 7, "request");
-    let end = guest.event(What::End, 2, |e| e.id = 7, "");
+    let start = guest.event(EventKind::Start, 1, |e| e.id = 7, "request");
+    let end = guest.event(EventKind::End, 2, |e| e.id = 7, "");
     assert_eq!(guest.path_at(1, start + 1), "request");
     assert_eq!(guest.path_at(1, end + 1), "(outside)");
     assert_eq!(guest.path_at(2, start + 1), "(outside)");
@@ -134,10 +140,10 @@ fn an_end_on_another_thread_closes_the_range_where_it_was_started() {
 #[test]
 fn an_inner_range_outlives_its_outer_one_under_a_path_of_its_own() {
     let mut guest = Guest::new();
-    guest.event(What::Start, 1, |e| e.id = 1, "a");
-    let both = guest.event(What::Start, 1, |e| e.id = 2, "b");
-    let only_b = guest.event(What::End, 1, |e| e.id = 1, "");
-    let none = guest.event(What::End, 1, |e| e.id = 2, "");
+    guest.event(EventKind::Start, 1, |e| e.id = 1, "a");
+    let both = guest.event(EventKind::Start, 1, |e| e.id = 2, "b");
+    let only_b = guest.event(EventKind::End, 1, |e| e.id = 1, "");
+    let none = guest.event(EventKind::End, 1, |e| e.id = 2, "");
     assert_eq!(guest.path_at(1, both + 1), "a/b");
     assert_eq!(guest.path_at(1, only_b + 1), "b");
     assert_eq!(guest.path_at(1, none + 1), "(outside)");
@@ -158,13 +164,13 @@ fn domains_have_stacks_of_their_own() {
     let mut guest = Guest::new();
     let (domain, _) = registry().add_text(crate::guest::registry::Kind::Domain, 0, b"llm");
     guest.push(1, "default");
-    guest.event(What::Push, 1, |e| e.domain = domain, "own");
+    guest.event(EventKind::Push, 1, |e| e.domain = domain, "own");
     let fence = guest.pop(1);
     assert_eq!(guest.path_at(1, fence + 1), "own");
     let path = guest.ranges.place(1, fence + 1).0.path;
     let named = guest.names.path_of(path).map(|path| guest.names.text(path.domain).to_vec());
     assert_eq!(named.as_deref(), Some(&b"llm"[..]));
-    guest.event(What::Pop, 1, |e| e.domain = domain, "");
+    guest.event(EventKind::Pop, 1, |e| e.domain = domain, "");
     assert_eq!(guest.ranges.open_count(), 0);
     assert_eq!(guest.counters.unbalanced.get(), 0);
 }
@@ -174,7 +180,7 @@ fn registered_strings_and_long_texts_name_ranges() {
     let mut guest = Guest::new();
     let (string, _) = registry().add_text(crate::guest::registry::Kind::Text, 0, b"registered");
     let long = "x".repeat(1000);
-    let first = guest.event(What::Push, 1, |e| e.string = string, "");
+    let first = guest.event(EventKind::Push, 1, |e| e.string = string, "");
     let second = guest.push(1, &long);
     assert_eq!(guest.path_at(1, first + 1), "registered");
     assert_eq!(guest.path_at(1, second + 1), format!("registered/{long}"));
@@ -197,7 +203,7 @@ fn calls_of_one_operator_share_a_path() {
 fn a_wanted_range_wants_everything_inside_and_nothing_after() {
     let mut guest = Guest::new();
     let before = guest.push(1, "app");
-    let inside = guest.event(What::Push, 1, |e| e.want = Want::Collect, "decode");
+    let inside = guest.event(EventKind::Push, 1, |e| e.selection = Selection::Collect, "decode");
     let nested = guest.push(1, "layer");
     guest.pop(1);
     let after = guest.pop(1);
@@ -212,9 +218,9 @@ fn reported_launches_are_placed_by_id_whatever_the_thread() {
     let mut guest = Guest::new();
     guest.push(1, "a");
     guest.push(2, "b");
-    guest.event(What::Launch, 1, |e| e.fence = 1001, "");
-    guest.event(What::Launch, 2, |e| e.fence = 1002, "");
-    guest.event(What::Launch, 3, |e| e.fence = 1003, "");
+    guest.event(EventKind::Launch, 1, |e| e.fence = 1001, "");
+    guest.event(EventKind::Launch, 2, |e| e.fence = 1002, "");
+    guest.event(EventKind::Launch, 3, |e| e.fence = 1003, "");
     assert_eq!(guest.path_at(0, 1001), "a");
     assert_eq!(guest.path_at(0, 1002), "b");
     assert_eq!(guest.path_at(0, 1003), "(outside)");
@@ -228,7 +234,7 @@ fn where_launches_are_reported_one_that_was_not_is_unknown_from_the_first_on() {
     guest.ranges.expect_launches();
     // The buffer was asked for by thread 1; who launched this is anybody's guess.
     assert_eq!(guest.path_at(1, open + 1), "(unknown)");
-    guest.event(What::Launch, 2, |e| e.fence = 1002, "");
+    guest.event(EventKind::Launch, 2, |e| e.fence = 1002, "");
     assert_eq!(guest.path_at(1, 1002), "(outside)");
 }
 
@@ -236,11 +242,11 @@ fn where_launches_are_reported_one_that_was_not_is_unknown_from_the_first_on() {
 fn graph_nodes_remember_where_they_were_captured() {
     let mut guest = Guest::new();
     guest.push(1, "capture");
-    guest.event(What::GraphNodeCreated, 1, |e| e.id = 500, "");
+    guest.event(EventKind::GraphNodeCreated, 1, |e| e.id = 500, "");
     guest.pop(1);
     let from = |node| move |e: &mut Event| e.payload = Some(stage2_spool::Payload::U64(node));
     guest.event(
-        What::GraphNodeCloned,
+        EventKind::GraphNodeCloned,
         1,
         |e| {
             e.id = 900;
@@ -255,11 +261,11 @@ fn graph_nodes_remember_where_they_were_captured() {
 fn ten_thousand_deep_nesting_is_survived() {
     let mut guest = Guest::new();
     for depth in 0..10_000 {
-        guest.event(What::Push, 1, |e| e.depth = Some(depth + 1), "deep");
+        guest.event(EventKind::Push, 1, |e| e.depth = Some(depth + 1), "deep");
     }
     let fence = guest.fence;
     for depth in (0..10_000).rev() {
-        guest.event(What::Pop, 1, |e| e.depth = Some(depth), "");
+        guest.event(EventKind::Pop, 1, |e| e.depth = Some(depth), "");
     }
     let (place, _) = guest.ranges.place(1, fence + 1);
     let around = |path: &u32| guest.names.path_of(*path).map(|path| path.parent).filter(|&p| p > 0);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::rows::{self, Section, ms, percent, us};
-use super::shown::Shown;
+use super::shown::ShownPaths;
 use super::{LIBRARIES, Summary};
 use crate::drain::aggregate::Instances;
 use stage2_text as text;
@@ -40,7 +40,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
             rows::which(summary)
         })?;
     }
-    let shown = Shown::of(summary.names);
+    let shown = ShownPaths::of(summary.names);
     let sections = rows::sections(summary, &shown);
     let whole = rows::gpu_total_ns(&sections);
     let (libraries, own): (Vec<_>, Vec<_>) =
@@ -55,7 +55,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
 
 fn write_table(
     summary: &Summary<'_>,
-    shown: &Shown<'_>,
+    shown: &ShownPaths<'_>,
     sections: Vec<Section>,
     whole: u64,
     out: &mut String,

@@ -6,7 +6,7 @@ use stage2_text as text;
 use stage2_text::kernel_name;
 
 use super::Summary;
-use super::shown::{Shown, ShownPath};
+use super::shown::{ShownPath, ShownPaths};
 use crate::drain::aggregate::{Instances, Key, Row, UNATTRIBUTED, Work};
 
 /// Kernels listed for each range path.
@@ -51,7 +51,7 @@ impl Line {
 }
 
 /// Every path that has work or instances, heaviest first.
-pub(super) fn sections(summary: &Summary<'_>, shown: &Shown<'_>) -> Vec<Section> {
+pub(super) fn sections(summary: &Summary<'_>, shown: &ShownPaths<'_>) -> Vec<Section> {
     let mut by_path: FxHashMap<u32, Section> = FxHashMap::default();
     for (&path, instances) in &summary.totals.instances {
         let path = shown.path(path);
@@ -99,12 +99,12 @@ impl Section {
     }
 
     /// Whether GPU work of this path was recorded: without any in it, there was none.
-    pub(super) fn is_recorded(&self, gated: bool) -> bool {
-        !gated || self.instances.recorded > 0 || !self.rows.is_empty()
+    pub(super) fn is_recorded(&self, restricted: bool) -> bool {
+        !restricted || self.instances.recorded > 0 || !self.rows.is_empty()
     }
 
     /// Its path as text. Made only for what is shown: paths can be thousands of ranges deep.
-    pub(super) fn title(&self, shown: &Shown<'_>) -> String {
+    pub(super) fn title(&self, shown: &ShownPaths<'_>) -> String {
         match self.path {
             0 => "(outside ranges)".to_owned(),
             UNATTRIBUTED => "(unattributed)".to_owned(),
@@ -152,7 +152,7 @@ pub(super) fn busy(summary: &Summary<'_>) -> Vec<(u32, Busy)> {
 
 /// Which GPU work the figures are of.
 pub(super) fn which(summary: &Summary<'_>) -> &'static str {
-    if summary.options.is_gated() { "recorded" } else { "all" }
+    if summary.options.is_restricted() { "recorded" } else { "all" }
 }
 
 /// All GPU time, ns: the sum that shares are taken of.

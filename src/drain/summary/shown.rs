@@ -15,7 +15,7 @@ const TEXT_BYTES: usize = 512;
 pub(super) type ShownPath = u32;
 
 /// The shown paths of a process.
-pub(super) struct Shown<'a> {
+pub(super) struct ShownPaths<'a> {
     names: &'a Interner,
     /// By number, from 1.
     nodes: Vec<Node>,
@@ -33,10 +33,10 @@ struct Node {
     path: u32,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownPaths<'a> {
     /// Those of all paths that have a number.
     pub(super) fn of(names: &'a Interner) -> Self {
-        let mut shown = Shown { names, nodes: Vec::new(), of_path: Vec::new() };
+        let mut shown = ShownPaths { names, nodes: Vec::new(), of_path: Vec::new() };
         let mut known: FxHashMap<(ShownPath, u32, u32), ShownPath> = FxHashMap::default();
         for (id, path) in (1..).map_while(|id| Some((id, *names.path_of(id)?))) {
             let is_library = path.domain != NONE && is_library_domain(names.text(path.domain));
@@ -124,7 +124,7 @@ mod tests {
         let between = add(&[("", "decode"), ("TSL", "run"), ("llm", "layer")]);
         let below = add(&[("NCCL", "init"), ("", "decode"), ("nccl", "reduce")]);
         let alone = add(&[("NCCL", "init"), ("TSL", "run")]);
-        let shown = Shown::of(&names);
+        let shown = ShownPaths::of(&names);
         let text = |path| String::from_utf8(shown.text(shown.path(path))).unwrap();
         assert_eq!(shown.path(inside), shown.path(decode));
         assert_eq!(
@@ -144,7 +144,7 @@ mod tests {
         let mut parts = vec![("NCCL", "init")];
         parts.extend([("", "a rather long name"); 1000]);
         let deep = path(&mut names, &mut sink, &parts);
-        let shown = Shown::of(&names);
+        let shown = ShownPaths::of(&names);
         let text = shown.text(shown.path(deep));
         assert!(text.starts_with("…/".as_bytes()) && text.len() < 600, "{}", text.len());
     }

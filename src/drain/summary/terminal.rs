@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::rows::{self, PATHS, Section, TOP, ms, percent, us};
-use super::shown::Shown;
+use super::shown::ShownPaths;
 use super::{LIBRARIES, Summary};
 use stage2_text::shorten_kernel;
 
@@ -20,7 +20,7 @@ pub(super) fn render(summary: &Summary<'_>) -> String {
 }
 
 fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
-    let shown = Shown::of(summary.names);
+    let shown = ShownPaths::of(summary.names);
     let sections = rows::sections(summary, &shown);
     let simulated = if summary.simulated { "SIMULATED GPU, " } else { "" };
     writeln!(out, "\nstage2: {simulated}process {}", std::process::id())?;
@@ -60,12 +60,12 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
 
 fn write_sections(
     summary: &Summary<'_>,
-    shown: &Shown<'_>,
+    shown: &ShownPaths<'_>,
     sections: &[Section],
     whole: u64,
     out: &mut String,
 ) -> std::fmt::Result {
-    let gated = summary.options.is_gated();
+    let restricted = summary.options.is_restricted();
     for section in sections.iter().take(PATHS) {
         write!(out, "\n{}", section.title(shown))?;
         if section.instances.count > 0 {
@@ -75,11 +75,11 @@ fn write_sections(
                 section.instances.count,
                 ms(section.instances.host_ns)
             )?;
-            if gated && section.instances.asked > 0 {
+            if restricted && section.instances.asked > 0 {
                 write!(out, ", recorded {}", section.instances.recorded)?;
             }
         }
-        if !section.is_recorded(gated) {
+        if !section.is_recorded(restricted) {
             writeln!(out, ", GPU work not recorded")?;
             continue;
         }

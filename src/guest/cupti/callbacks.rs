@@ -12,7 +12,7 @@ use cupti_sys::bindings as sys;
 use stage2_spool::Payload;
 
 use super::launches;
-use crate::guest::event::{Event, What};
+use crate::guest::event::{Event, EventKind};
 use crate::guest::state;
 use crate::guest::{barrier, thread};
 
@@ -114,13 +114,13 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
     }
     let Some(shared) = state::active() else { return };
     if launches::REPLAYS.contains(&id) {
-        REPLAYED.fetch_or(shared.gate.is_open(), Ordering::Relaxed);
+        REPLAYED.fetch_or(shared.collection.is_open(), Ordering::Relaxed);
         if shared.tracer().is_none_or(|tracer| !tracer.reports_launches()) {
             return;
         }
     }
     let thread = thread::number_for(&shared.events, &shared.counters);
-    let mut event = Event::new(What::Launch, thread);
+    let mut event = Event::new(EventKind::Launch, thread);
     event.fence = correlation;
     if shared.events.send(event, &shared.counters).half_full {
         shared.wake_drain();
@@ -141,12 +141,12 @@ fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_G
     };
     let Ok(node) = node else { return };
     let thread = thread::number_for(&shared.events, &shared.counters);
-    let what = match id {
-        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED => What::GraphNodeCreated,
-        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => What::GraphNodeCloned,
+    let kind = match id {
+        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED => EventKind::GraphNodeCreated,
+        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,
         _ => return,
     };
-    let mut event = Event::new(what, thread);
+    let mut event = Event::new(kind, thread);
     event.id = node;
     event.payload = original.map(Payload::U64);
     shared.events.send(event, &shared.counters);

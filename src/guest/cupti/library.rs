@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cupti_sys::{Api, find};
 
 use crate::base::options::Options;
-use crate::guest::tracer::Off;
+use crate::guest::tracer::OffReason;
 
 /// CUPTI versions that are known to keep the layouts that are read: CUDA 11.8 to 13.x.
 const KNOWN_VERSIONS: [std::ops::RangeInclusive<u32>; 2] = [18..=99, 130_000..=139_999];
@@ -38,28 +38,30 @@ pub(super) fn may_switch(version: u32) -> bool {
 }
 
 /// The driver's version function, and what it says (1000 * major + 10 * minor).
-pub(super) fn driver(options: &Options) -> Result<(DriverGetVersion, c_int), Off> {
+pub(super) fn driver(options: &Options) -> Result<(DriverGetVersion, c_int), OffReason> {
     let library = match (find::driver(), &options.cupti) {
         (Some(library), _) => library,
         // A simulated CUPTI is its own driver.
         // SAFETY: the user named this library as the CUPTI to load.
         (None, Some(path)) => unsafe { libloading::Library::new(path) }
-            .map_err(|error| Off(format!("{} cannot be loaded: {error}", path.display())))?,
+            .map_err(|error| OffReason(format!("{} cannot be loaded: {error}", path.display())))?,
         (None, None) => {
-            return Err(Off("the CUDA driver (libcuda.so) is not in the process".into()));
+            return Err(OffReason("the CUDA driver (libcuda.so) is not in the process".into()));
         }
     };
     // SAFETY: the symbol has this type in every driver since CUDA 2.2.
     let symbol = unsafe { library.get::<DriverGetVersion>(b"cuDriverGetVersion\0") };
-    let function =
-        *symbol.map_err(|_| Off("the CUDA driver has no cuDriverGetVersion; update it".into()))?;
+    let function = *symbol
+        .map_err(|_| OffReason("the CUDA driver has no cuDriverGetVersion; update it".into()))?;
     // The driver stays for the life of the process; so must our handle.
     std::mem::forget(library);
     let mut version = 0;
     // SAFETY: the place is valid for the result; the call is allowed before cuInit.
     let result = unsafe { function(&raw mut version) };
     if result != 0 {
-        return Err(Off(format!("the CUDA driver does not tell its version (error {result})")));
+        return Err(OffReason(format!(
+            "the CUDA driver does not tell its version (error {result})"
+        )));
     }
     Ok((function, version))
 }
@@ -72,12 +74,17 @@ const KERNEL_HANDLES_SINCE: c_int = 12_000;
 const NUMBER_OF_11_8: u32 = 18;
 
 /// Why this CUPTI must not be used in this process, if so. `loaded`: the libraries of the process.
-pub(super) fn refusal(version: u32, file: &Path, driver: c_int, loaded: &[PathBuf]) -> Option<Off> {
+pub(super) fn refusal(
+    version: u32,
+    file: &Path,
+    driver: c_int,
+    loaded: &[PathBuf],
+) -> Option<OffReason> {
     let safe = !may_be_of_cuda_11(version, file) || driver < KERNEL_HANDLES_SINCE;
     if safe || has_runtimes_of_cuda_11_only(loaded) {
         return None;
     }
-    Some(Off(format!(
+    Some(OffReason(format!(
         "CUPTI {version} of CUDA 11 ({}) ends programs by SIGSEGV when a CUDA runtime of 12.0 or later \
          launches a kernel, and this process is not known to use a runtime of CUDA 11 only (the driver is \
          {}.{}); point STAGE2_CUPTI at a libcupti of CUDA 12 or later (pip install \
@@ -121,14 +128,14 @@ fn may_be_of_cuda_11(version: u32, file: &Path) -> bool {
 }
 
 /// The version, where it is one that can be read here.
-pub(super) fn known_version(api: &Api) -> Result<u32, Off> {
+pub(super) fn known_version(api: &Api) -> Result<u32, OffReason> {
     let version = api
         .version()
-        .map_err(|error| Off(format!("{} does not work: {error}", api.path().display())))?;
+        .map_err(|error| OffReason(format!("{} does not work: {error}", api.path().display())))?;
     if KNOWN_VERSIONS.iter().any(|known| known.contains(&version)) {
         return Ok(version);
     }
-    Err(Off(format!(
+    Err(OffReason(format!(
         "{} is CUPTI version {version}, which is not known here (CUDA 11.8 to 13.x are); point \
          STAGE2_CUPTI at a known one, or use a newer stage2",
         api.path().display()
@@ -154,7 +161,7 @@ mod tests {
 
     const NEW_RUNTIME: &str = "/y/libcudart.so.13";
 
-    fn refused(version: u32, file: &str, driver: c_int, loaded: &[&str]) -> Option<Off> {
+    fn refused(version: u32, file: &str, driver: c_int, loaded: &[&str]) -> Option<OffReason> {
         let loaded: Vec<PathBuf> = loaded.iter().map(PathBuf::from).collect();
         refusal(version, Path::new(file), driver, &loaded)
     }
@@ -162,7 +169,7 @@ mod tests {
     #[test]
     fn cupti_of_cuda_11_is_refused_beside_a_newer_runtime() {
         for file in ["/x/libcupti.so.11.8", "/x/libcupti.so.2022.3.0", "/x/libcupti-1f.so.11.8"] {
-            let Off(why) = refused(18, file, 13_000, &[NEW_RUNTIME]).unwrap();
+            let OffReason(why) = refused(18, file, 13_000, &[NEW_RUNTIME]).unwrap();
             for part in [file, "CUPTI 18", "driver is 13.0", "STAGE2_CUPTI", "CUDA 12 or later"] {
                 assert!(why.contains(part), "{part} in {why}");
             }

@@ -18,17 +18,17 @@ impl Links {
 }
 
 /// The free buffers of one size.
-pub(super) struct Free {
+pub(super) struct FreeList {
     /// The index on top in the lower half. The upper half counts changes: without it, a thread that
-    /// sleeps in [`Free::pop`] could take a top that is the same again over another list.
+    /// sleeps in [`FreeList::pop`] could take a top that is the same again over another list.
     head: AtomicU64,
     left: AtomicUsize,
 }
 
-impl Free {
+impl FreeList {
     /// The indices from `first` on, the lowest on top.
     pub(super) fn new(first: usize, count: usize, links: &Links) -> Self {
-        let free = Free { head: AtomicU64::new(u64::from(END)), left: AtomicUsize::new(0) };
+        let free = FreeList { head: AtomicU64::new(u64::from(END)), left: AtomicUsize::new(0) };
         for index in (first..first + count).rev() {
             free.push(index as u32, links);
         }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn the_last_that_came_back_goes_out_first() {
         let links = Links::new(4);
-        let free = Free::new(1, 3, &links);
+        let free = FreeList::new(1, 3, &links);
         assert_eq!([free.pop(&links), free.pop(&links)], [Some(1), Some(2)]);
         free.push(1, &links);
         assert_eq!((free.left(), free.pop(&links)), (2, Some(1)));
@@ -95,7 +95,7 @@ mod tests {
     fn no_index_is_ever_in_two_hands() {
         const COUNT: usize = 8;
         let links = Links::new(COUNT);
-        let free = Free::new(0, COUNT, &links);
+        let free = FreeList::new(0, COUNT, &links);
         let holders: Vec<AtomicU32> = (0..COUNT).map(|_| AtomicU32::new(0)).collect();
         std::thread::scope(|scope| {
             for _ in 0..4 {

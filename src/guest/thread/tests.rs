@@ -1,4 +1,4 @@
-//! Levels, gates, losses and forks, as one thread sees them.
+//! Levels, switches of collection, losses and forks, as one thread sees them.
 
 use super::*;
 
@@ -19,37 +19,37 @@ fn levels_count_from_zero_and_an_unmatched_pop_changes_nothing() {
 
 #[test]
 fn only_the_outermost_wanted_range_opens_and_closes_the_gate() {
-    assert!(!opened(1).gate);
-    assert_eq!(push(1, true, || true).want, Want::Collect);
+    assert!(!opened(1).switches);
+    assert_eq!(push(1, true, || true).selection, Selection::Collect);
     let inner = push(1, true, || panic!("the outer one decides"));
-    assert_eq!((inner.gate, inner.want), (false, Want::Inherit));
-    assert!(!pop(1).gate);
-    assert!(pop(1).gate);
-    assert!(!pop(1).gate);
+    assert_eq!((inner.switches, inner.selection), (false, Selection::Inherit));
+    assert!(!pop(1).switches);
+    assert!(pop(1).switches);
+    assert!(!pop(1).switches);
 }
 
 #[test]
 fn a_range_left_out_of_the_sample_keeps_all_inside_of_it_out_in_every_domain() {
     assert_eq!(around(), None);
     let outer = push(1, true, || false);
-    assert_eq!((outer.gate, outer.want), (false, Want::Skip));
+    assert_eq!((outer.switches, outer.selection), (false, Selection::Skip));
     assert_eq!(around(), Some(false));
     let other = push(2, true, || panic!("the range around it decides"));
-    assert_eq!((other.gate, other.want), (false, Want::Skip));
-    assert!(!pop(2).gate);
-    assert!(!pop(1).gate);
+    assert_eq!((other.switches, other.selection), (false, Selection::Skip));
+    assert!(!pop(2).switches);
+    assert!(!pop(1).switches);
     assert_eq!(around(), None);
 }
 
 #[test]
 fn a_range_that_is_left_out_late_keeps_all_inside_of_it_out_and_still_closes_the_gate() {
-    assert!(push(1, true, || true).gate);
+    assert!(push(1, true, || true).switches);
     leave_out(1);
     assert_eq!(around(), Some(false));
     let other = push(2, true, || panic!("the range around it decides"));
-    assert_eq!((other.gate, other.want), (false, Want::Skip));
-    assert!(!pop(2).gate);
-    assert!(pop(1).gate);
+    assert_eq!((other.switches, other.selection), (false, Selection::Skip));
+    assert!(!pop(2).switches);
+    assert!(pop(1).switches);
     assert_eq!(around(), None);
 }
 
@@ -74,12 +74,12 @@ fn an_event_that_was_lost_is_made_up_for_by_the_next_of_its_domain() {
     let push = |domain, arrives| {
         let step = opened(domain);
         step.sent(domain, true, arrives);
-        (step.low, step.unsure)
+        (step.min_depth_since_delivery, step.depth_uncertain)
     };
     let pop = |domain, arrives| {
         let step = pop(domain);
         step.sent(domain, false, arrives);
-        (step.low, step.unsure)
+        (step.min_depth_since_delivery, step.depth_uncertain)
     };
     let clean = (NOTHING_LOST, false);
     assert_eq!([push(1, true), push(1, true), pop(1, false)], [clean; 3]);
@@ -92,7 +92,7 @@ fn an_event_that_was_lost_is_made_up_for_by_the_next_of_its_domain() {
     assert_eq!([pop(1, false), pop(1, true), push(1, true)], [(0, false); 3]);
     assert_eq!(pop(1, true), clean);
     lose_track();
-    assert!(opened(1).unsure);
+    assert!(opened(1).depth_uncertain);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn every_thread_has_a_number_of_its_own() {
 fn ranges_that_were_open_at_a_fork_are_not_those_of_the_child_and_their_pops_are_ignored() {
     let (mine, _) = (number().number, opened(1));
     opened(1);
-    assert!(push(2, true, || true).gate);
+    assert!(push(2, true, || true).switches);
     lose_track();
     STATE.with(State::renew);
     assert_eq!(around(), None);
@@ -115,11 +115,11 @@ fn ranges_that_were_open_at_a_fork_are_not_those_of_the_child_and_their_pops_are
     assert!(first.new && first.number != mine);
     assert_eq!((opened(1).pushed_level(), pop(1).popped_level()), (0, 0));
     assert_eq!(
-        [pop(1), pop(2), pop(1)].map(|step| (step.inherited, step.gate)),
+        [pop(1), pop(2), pop(1)].map(|step| (step.inherited, step.switches)),
         [(true, false); 3]
     );
     // Of those of the child itself nothing is ignored, nor of what matches nothing.
-    assert!(!opened(1).unsure && !pop(1).inherited && !pop(1).inherited);
+    assert!(!opened(1).depth_uncertain && !pop(1).inherited && !pop(1).inherited);
 }
 
 #[test]
