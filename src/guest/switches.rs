@@ -7,6 +7,7 @@ use stage2_spool::GpuNs;
 
 /// Switches that wait for the drain thread.
 pub const WAITING: usize = 1 << 13;
+
 /// Switches on their way from guest threads, which neither wait nor allocate.
 pub struct Switches {
     waiting: ArrayQueue<(bool, GpuNs)>,
