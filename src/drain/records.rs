@@ -60,13 +60,25 @@ impl<'a> Records<'a> {
         Records { full, walker, record: ptr::null_mut(), read: 0, last_at: 0, unread: 0, ended }
     }
 
-    /// About how many records are behind one that CUPTI rejects, which ends the walk; it is one of
-    /// them. 0 before the end.
-    pub(super) fn unread(&self) -> u64 {
+    /// Calls `each` with every record and the text that it points to. Gives about how many records
+    /// are behind one that CUPTI rejects, which ends the walk; it is one of them.
+    ///
+    /// No iterator: with the copies that it makes of each record, the drain takes a fifth longer.
+    pub(super) fn for_each(mut self, mut each: impl FnMut(&Activity, Text)) -> u64 {
+        while let Some(bytes) = self.next_bytes() {
+            let activity = decode::decode(bytes);
+            let address = match &activity {
+                Activity::Kernel(kernel) => kernel.name,
+                Activity::Device(device) => device.name,
+                Activity::Transfer(_) | Activity::Graph(_) | Activity::Unreadable => 0,
+            };
+            each(&activity, Text(address));
+        }
         self.unread
     }
 
     /// The bytes of the next record and all that follows it.
+    #[inline]
     fn next_bytes(&mut self) -> Option<&'a [u8]> {
         if self.ended {
             return None;
@@ -95,20 +107,6 @@ impl<'a> Records<'a> {
         }
         self.ended = true;
         None
-    }
-}
-
-impl Iterator for Records<'_> {
-    type Item = (Activity, Text);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let activity = decode::decode(self.next_bytes()?);
-        let address = match &activity {
-            Activity::Kernel(kernel) => kernel.name,
-            Activity::Device(device) => device.name,
-            Activity::Transfer(_) | Activity::Graph(_) | Activity::Unreadable => 0,
-        };
-        Some((activity, Text(address)))
     }
 }
 

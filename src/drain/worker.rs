@@ -173,16 +173,15 @@ impl Drain {
     fn take_in_buffer(&mut self, walker: Walker, full: &FullBuffer) {
         let owner = full.owner;
         self.spans.take_in(&self.shared.switches);
-        let mut records = Records::new(full, walker);
-        for (activity, text) in records.by_ref() {
-            self.take_in_activity(owner, activity, text);
-        }
-        self.shared.counters.unreadable_records.add(records.unread());
+        let unread = Records::new(full, walker)
+            .for_each(|activity, text| self.take_in_activity(owner, activity, text));
+        self.shared.counters.unreadable_records.add(unread);
     }
 
-    fn take_in_activity(&mut self, owner: u32, activity: Activity, text: Text) {
+    #[inline]
+    fn take_in_activity(&mut self, owner: u32, activity: &Activity, text: Text) {
         match activity {
-            Activity::Kernel(kernel) => self.kernel(owner, &kernel, text),
+            Activity::Kernel(kernel) => self.kernel(owner, kernel, text),
             Activity::Transfer(transfer) => {
                 let execution =
                     &self.trusted(transfer.execution, transfer.execution.graph_node != 0);
