@@ -18,8 +18,8 @@ fn main() {
         std::env::set_var("STAGE2_SIM_FAST", "1");
     }
     cuda::init();
-    stage2::inject::InitializeInjection();
-    let shared = stage2::state::shared().expect("the collector runs");
+    stage2::entry::inject::InitializeInjection();
+    let shared = stage2::guest::state::shared().expect("the collector runs");
     assert!(shared.tracer().is_some_and(|tracer| tracer.fence() > 0), "fences work");
     pairs::run();
 }

@@ -2,69 +2,47 @@
 //! file and a table of top kernels.
 //!
 //! Everything here runs inside somebody else's process. It never breaks, blocks or visibly slows
-//! it: no panic leaves ([`barrier`]), nothing waits without a bound, guest threads neither
+//! it: no panic leaves ([`guest::barrier`]), nothing waits without a bound, guest threads neither
 //! allocate nor write after the start, and there is one thread of our own ([`drain`]).
+//!
+//! A folder says on whose thread its code runs, and imports only from those below it:
+//!
+//! | folder | runs | may |
+//! |---|---|---|
+//! | [`entry`] | once, when the loader, the driver, NVTX, `fork` or the end of the process calls | allocate, wait within a bound |
+//! | [`drain`] | on our one thread | allocate, read files, write |
+//! | [`guest`] | on the guest's threads while it works, and on CUPTI's | copy, count, queue |
+//! | [`base`] | anywhere | what the caller may |
 //!
 //! The way of a kernel record:
 //!
 //! | hop | module | turns | into |
 //! |---|---|---|---|
-//! | door | [`inject`], [`lifecycle`] | a call by the loader, the driver or NVTX | a running collector |
-//! | end | [`ends`], [`forks`] | the end of the process; a forked child | a whole trace file; a new start |
-//! | produce | [`cupti`] | CUPTI's callbacks | full buffers in the [`pool`], events |
-//! | produce | [`nvtx`] | the guest's NVTX calls | [`event`]s with a fence each, [`registry`] |
-//! | take in | [`drain`], [`decode`] | buffer bytes | activities |
-//! | attribute | [`ranges`], [`timeline`] | events, correlation ids | range instances and paths |
-//! | attribute | [`fields`] | payloads, the guest's schemas | fields of range instances |
-//! | keep | [`aggregate`], [`intern`] | attributed work | bounded tables, numbers |
-//! | show | [`drain`], [`summary`] | records, tables | the spool, the table at exit |
+//! | door | [`entry::inject`], [`entry::lifecycle`] | a call by the loader, the driver or NVTX | a running collector |
+//! | end | [`entry::ends`], [`entry::forks`] | the end of the process; a forked child | a whole trace file; a new start |
+//! | produce | [`guest::cupti`] | CUPTI's callbacks | full buffers in the [`guest::pool`], events |
+//! | produce | [`guest::nvtx`] | the guest's NVTX calls | [`guest::event`]s with a fence each, [`guest::registry`] |
+//! | take in | `drain::records`, [`drain::decode`] | a full buffer | activities and their names |
+//! | attribute | [`drain::ranges`], [`drain::timeline`] | events, correlation ids | range instances and paths |
+//! | attribute | [`drain::fields`] | payloads, the guest's schemas | fields of range instances |
+//! | keep | [`drain::aggregate`], [`drain::intern`] | attributed work | bounded tables, numbers |
+//! | show | [`drain::run`], [`drain::summary`] | records, tables | the trace file, the table at exit |
 //!
-//! Producers and transformers do not know each other; [`state`] holds the phase and everything that is
-//! recorded; the other statics are process-wide switches beside their only users.
+//! A record never climbs back: our thread takes the function that walks CUPTI's buffers, and else asks
+//! the GPU half ([`guest::tracer`]) only what it is, for the clock, a flush, a count of losses and its
+//! end.
+//!
+//! [`guest::state`] holds the phase and everything that one process records. The other statics are
+//! private to the module that uses them: what outlives a recording (the table of registrations, the
+//! numbers of threads and ranges, the process's place in a tree of forks), and process-wide switches
+//! (the level of messages, the key of [`guest::barrier`]).
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("the collector reads CUPTI's and NVTX's ABI of 64-bit Linux only");
 
-pub mod aggregate;
-pub mod barrier;
-pub mod blob;
-pub mod bounded;
-pub mod clock;
-pub mod counters;
-pub mod cupti;
-pub mod decode;
-pub mod diag;
+pub mod base;
 pub mod drain;
-pub mod ends;
-pub mod event;
-pub mod fields;
-pub mod flush_request;
-pub mod forks;
-pub mod futex;
-pub mod gate;
-pub mod generation;
-pub mod glob;
-pub mod handle;
-pub mod inject;
-pub mod intern;
-pub mod job;
-pub mod last_thread;
-pub mod lifecycle;
-pub mod nvtx;
-pub mod options;
-pub mod pool;
-pub mod quiet;
-pub mod ranges;
-pub mod registry;
-pub mod sample;
-pub mod scheduling;
-pub mod schema_encoding;
-pub mod spans;
-pub mod stack;
-pub mod state;
-pub mod summary;
-pub mod thread;
-pub mod timeline;
-mod unwinder;
+pub mod entry;
+pub mod guest;

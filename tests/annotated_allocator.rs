@@ -61,8 +61,8 @@ static ALLOCATOR: Annotated = Annotated;
 fn our_own_thread_does_not_feed_itself() {
     // SAFETY: no other thread reads the environment meanwhile.
     unsafe { std::env::set_var("STAGE2_SUMMARY", "off") };
-    let client =
-        CLIENT.get_or_init(|| nvtx::Nvtx::attached_to(stage2::inject::InitializeInjectionNvtx2));
+    let client = CLIENT
+        .get_or_init(|| nvtx::Nvtx::attached_to(stage2::entry::inject::InitializeInjectionNvtx2));
     // Every name is new to the drain thread, which allocates for it.
     let deadline = Instant::now() + Duration::from_secs(20);
     let mut level = 0;
@@ -75,6 +75,6 @@ fn our_own_thread_does_not_feed_itself() {
     assert!(ITS.load(Ordering::Relaxed) >= 1000, "the drain thread allocates");
     // The thread may be starting when the client is there.
     assert!(TAKEN_IN.load(Ordering::Relaxed) < 10);
-    let shared = stage2::state::shared().expect("started");
+    let shared = stage2::guest::state::shared().expect("started");
     assert_eq!(shared.counters.calls_turned_away.get(), 0, "nothing of the guest's is missing");
 }

@@ -13,8 +13,8 @@ mod payload;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use stage2::counters::Counters;
-use stage2::pool::{Buffers, Pool};
+use stage2::base::counters::Counters;
+use stage2::guest::pool::{Buffers, Pool};
 
 struct Counting;
 
@@ -56,8 +56,8 @@ fn ranges_marks_and_buffers_cost_no_allocation() {
         // The choice of instances is on the way of every push and start.
         std::env::set_var("STAGE2_SAMPLE", "1/4");
     }
-    let mut client = nvtx::Nvtx::attached_to(stage2::inject::InitializeInjectionNvtx2);
-    assert_eq!(client.extend(stage2::inject::InitializeInjectionNvtxExtension), 1);
+    let mut client = nvtx::Nvtx::attached_to(stage2::entry::inject::InitializeInjectionNvtx2);
+    assert_eq!(client.extend(stage2::entry::inject::InitializeInjectionNvtxExtension), 1);
     let entries = [payload::entry(18, c"size", 0), payload::entry(18, c"comm", 8)];
     let (schema, parameters) = (client.schema(0, 0, 16, &entries), [1u64, 2]);
     let name = std::ffi::CString::new(

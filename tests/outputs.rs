@@ -70,7 +70,11 @@ fn after_a_full_disk_what_goes_on_is_defined_again() {
 #[test]
 fn a_stderr_that_nobody_reads_before_the_end_holds_the_guest_up_for_a_bounded_time() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
-    let full = stage2::bounded::write(writer.as_fd(), &[b'x'; 1 << 20], Duration::from_millis(50));
+    let full = stage2::base::timed_write::write(
+        writer.as_fd(),
+        &[b'x'; 1 << 20],
+        Duration::from_millis(50),
+    );
     assert!(full.is_err(), "the pipe is full");
     let started = Instant::now();
     let left = Guest::new("return")

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use common::{Guest, Spool, counts};
 use cupti_sys::nvtx as sys;
 use nvtx::PAYLOAD_SLOTS;
-use stage2::inject::InitializeInjectionNvtxExtension;
+use stage2::entry::inject::InitializeInjectionNvtxExtension;
 use stage2_spool::{FieldValue, Losses, RANGE_OUTSIDE, Record};
 
 /// The fields of every range that has some, with the name of the range and in order.
@@ -199,5 +199,5 @@ unsafe extern "C" fn attach_only(
     get: Option<unsafe extern "C" fn(u32) -> *const std::ffi::c_void>,
 ) -> i32 {
     // SAFETY: the guest's client passes what NVTX passes.
-    unsafe { stage2::nvtx::attach(get) }.into()
+    unsafe { stage2::guest::nvtx::attach(get) }.into()
 }

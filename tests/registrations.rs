@@ -7,18 +7,18 @@ mod nvtx;
 
 use std::ffi::{c_int, c_void};
 
-use stage2::handle::Handle;
-use stage2::registry::{Found, Kind, registry};
-use stage2::state::{self, Phase};
+use stage2::guest::handle::Handle;
+use stage2::guest::registry::{Kind, Lookup, registry};
+use stage2::guest::state::{self, Phase};
 
 unsafe extern "C" fn attach_only(get: Option<unsafe extern "C" fn(u32) -> *const c_void>) -> c_int {
     // SAFETY: the guest's client passes what NVTX passes.
-    unsafe { stage2::nvtx::attach(get) }.into()
+    unsafe { stage2::guest::nvtx::attach(get) }.into()
 }
 
 fn text_of(handle: usize) -> Option<(Kind, Vec<u8>)> {
     match registry().get(Handle(handle as u64).number()) {
-        Found::Entry(entry) => Some((entry.kind, entry.bytes)),
+        Lookup::Entry(entry) => Some((entry.kind, entry.bytes)),
         _ => None,
     }
 }
@@ -48,5 +48,5 @@ fn registrations_are_kept_without_a_start_and_read_in_a_forked_child() {
     };
     assert_eq!(libc::WEXITSTATUS(status), 7);
     // What the child registered is its own.
-    assert_eq!(registry().get(registry().last() + 1), Found::Nothing);
+    assert_eq!(registry().get(registry().last() + 1), Lookup::Nothing);
 }

@@ -16,19 +16,19 @@ static CLIENT: OnceLock<nvtx::Nvtx> = OnceLock::new();
 
 /// Attaches the collector as the NVTX tool, runs the benches, and sees that no event was lost.
 pub(crate) fn run() {
-    let client = nvtx::Nvtx::attached_to(stage2::inject::InitializeInjectionNvtx2);
+    let client = nvtx::Nvtx::attached_to(stage2::entry::inject::InitializeInjectionNvtx2);
     assert_eq!(client.push_c(c"a"), 0, "the collector answers");
     client.pop();
     let _ = CLIENT.set(client);
     divan::main();
-    let shared = stage2::state::shared().expect("the collector runs");
+    let shared = stage2::guest::state::shared().expect("the collector runs");
     assert_eq!(shared.counters.range_events.get(), 0, "no event was lost");
 }
 
 fn pairs(bencher: divan::Bencher, body: impl Fn(&nvtx::Nvtx) + Sync) {
     let client = CLIENT.get().expect("attached");
     let emptied = || {
-        let shared = stage2::state::shared().expect("the collector runs");
+        let shared = stage2::guest::state::shared().expect("the collector runs");
         while shared.events.waiting() > 0 {
             std::thread::sleep(Duration::from_micros(100));
         }

@@ -1,13 +1,13 @@
 //! Turns the raw function table into calls that return `Result`s.
 //!
 //! The calls are safe because [`Api::load`]'s contract covers them: the library is a CUPTI and the
-//! driver is there. Those that are made while the profiled program waits ([`Api::next_record`],
+//! driver is there. Those that are made while the profiled program waits ([`Walker::next_record`],
 //! [`Api::timestamp_ns`], [`Api::graph_node_id`], [`Api::num_dropped`]) add nothing to CUPTI's own
 //! cost: no allocation, no lock. Nothing here panics.
 
 use crate::bindings as cupti;
+use crate::cupti_13_1_plus;
 use crate::error::{CuptiError, Result, check};
-use crate::later;
 use crate::table::Api;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::size_of;
@@ -37,6 +37,52 @@ pub type BufferComplete = extern "C" fn(
     size_bytes: usize,
     valid_bytes: usize,
 );
+
+/// `cuptiActivityGetNextRecord`.
+pub type NextRecord = unsafe extern "C" fn(
+    buffer: *mut u8,
+    valid_bytes: usize,
+    record: *mut *mut cupti::CUpti_Activity,
+) -> cupti::CUptiResult;
+
+/// CUPTI's way from one record of a buffer to the next: only CUPTI knows how long each is.
+#[derive(Clone, Copy, Debug)]
+pub struct Walker(NextRecord);
+
+impl Walker {
+    /// For buffers that come from no library, such as recorded ones.
+    ///
+    /// # Safety
+    /// `next` does what CUPTI's function does, and the texts that its records point to end in NUL and
+    /// stay for the life of the process.
+    pub const unsafe fn new(next: NextRecord) -> Self {
+        Walker(next)
+    }
+
+    /// The record after `previous` (null: the first) in a buffer that CUPTI handed back; `None`
+    /// after the last one.
+    ///
+    /// # Errors
+    /// `CUPTI_ERROR_INVALID_KIND` for an incomplete record: nothing after it can be read.
+    ///
+    /// # Safety
+    /// The buffer is one that CUPTI completed with `valid_bytes`, unchanged since, and `previous`
+    /// is null or came from this function for this buffer.
+    pub unsafe fn next_record(
+        self,
+        buffer: *mut u8,
+        valid_bytes: usize,
+        previous: *mut cupti::CUpti_Activity,
+    ) -> Result<Option<NonNull<cupti::CUpti_Activity>>> {
+        let mut record = previous;
+        // SAFETY: the caller vouches for the buffer and the record.
+        let code = unsafe { (self.0)(buffer, valid_bytes, &mut record) };
+        match code {
+            cupti::CUPTI_ERROR_MAX_LIMIT_REACHED => Ok(None),
+            code => check(code).map(|()| NonNull::new(record)),
+        }
+    }
+}
 
 /// The one registration for callbacks that CUPTI allows in a process.
 ///
@@ -121,11 +167,11 @@ impl Api {
     pub fn holder(&self, own_name: &CStr) -> Option<String> {
         extern "C" fn nothing(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
         let subscribe = self.subscribe_v2?;
-        let long = self.version().ok()? >= later::LONG_SUBSCRIBER_PARAMS_SINCE;
+        let long = self.version().ok()? >= cupti_13_1_plus::LONG_SUBSCRIBER_PARAMS_SINCE;
         let mut name = [0_u8; SUBSCRIBER_NAME_BYTES];
-        let mut parameters = later::SubscriberParams {
+        let mut parameters = cupti_13_1_plus::SubscriberParams {
             structSize: if long {
-                size_of::<later::SubscriberParams>()
+                size_of::<cupti_13_1_plus::SubscriberParams>()
             } else {
                 size_of::<cupti::CUpti_SubscriberParams>()
             },
@@ -211,28 +257,9 @@ impl Api {
         check(unsafe { set(period_ms) })
     }
 
-    /// The record after `previous` (null: the first) in a buffer that CUPTI handed back; `None`
-    /// after the last one.
-    ///
-    /// # Errors
-    /// `CUPTI_ERROR_INVALID_KIND` for an incomplete record: nothing after it can be read.
-    ///
-    /// # Safety
-    /// The buffer is one that CUPTI completed with `valid_bytes`, unchanged since, and `previous`
-    /// is null or came from this function for this buffer.
-    pub unsafe fn next_record(
-        &self,
-        buffer: *mut u8,
-        valid_bytes: usize,
-        previous: *mut cupti::CUpti_Activity,
-    ) -> Result<Option<NonNull<cupti::CUpti_Activity>>> {
-        let mut record = previous;
-        // SAFETY: the caller vouches for the buffer and the record.
-        let code = unsafe { (self.activity_get_next_record)(buffer, valid_bytes, &mut record) };
-        match code {
-            cupti::CUPTI_ERROR_MAX_LIMIT_REACHED => Ok(None),
-            code => check(code).map(|()| NonNull::new(record)),
-        }
+    /// The way from record to record of the buffers that this CUPTI completes.
+    pub fn walker(&self) -> Walker {
+        Walker(self.activity_get_next_record)
     }
 
     /// Records that CUPTI dropped for want of a buffer since the last call.

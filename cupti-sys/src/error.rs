@@ -4,7 +4,7 @@
 //! the very thing that just failed. The codes are the same in all versions from 11.8 to 13.5.
 
 use crate::bindings as cupti;
-use crate::later;
+use crate::cupti_13_1_plus;
 use std::fmt;
 
 /// A result code of CUPTI other than success. Codes that are newer than this crate are kept as
@@ -41,7 +41,7 @@ impl CuptiError {
             ($($constant:ident)*) => {
                 match self.0 {
                     $(cupti::$constant => stringify!($constant),)*
-                    later::CUPTI_ERROR_HES_TRACE_NOT_SUPPORTED_ON_MPS => {
+                    cupti_13_1_plus::CUPTI_ERROR_HES_TRACE_NOT_SUPPORTED_ON_MPS => {
                         "CUPTI_ERROR_HES_TRACE_NOT_SUPPORTED_ON_MPS"
                     }
                     _ => "a code that is newer than this program",

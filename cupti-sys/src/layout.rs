@@ -5,7 +5,7 @@
 //! they check. The numbers here are independent of them and hold for all these versions, on x86-64
 //! and aarch64.
 
-use crate::{bindings as cupti, later, nvtx, record};
+use crate::{bindings as cupti, cupti_13_1_plus, nvtx, record};
 use std::mem::{offset_of, size_of};
 
 macro_rules! layout {
@@ -137,7 +137,7 @@ layout!(cupti::CUpti_SubscriberParams: 32 {
     structSize @ 0, subscriberName @ 8, oldSubscriberName @ 16, oldSubscriberSize @ 24,
 });
 
-layout!(later::SubscriberParams: 40 {
+layout!(cupti_13_1_plus::SubscriberParams: 40 {
     structSize @ 0, subscriberName @ 8, oldSubscriberName @ 16, oldSubscriberSize @ 24,
     allowMultipleSubscribers @ 32,
 });

@@ -8,15 +8,15 @@
 //! | its functions, required and optional | [`table`] | [`Api`], or which symbol is missing |
 //! | calling them | [`api`] | `Result<_, `[`CuptiError`]`>` |
 //! | what its records hold | [`record`] | plain copies of record structs, sizes by version |
-//! | the C types themselves | [`bindings`], [`later`], [`nvtx`] | generated; [`layout`] pins offsets |
+//! | the C types themselves | [`bindings`], [`cupti_13_1_plus`], [`nvtx`] | generated; [`layout`] pins offsets |
 //!
 //! One rule is the caller's: **no function of CUPTI before the driver `libcuda.so.1` is in the
 //! process** ([`find::driver`] tells). CUPTI 13.2 without a driver overflows the stack on any call.
 
 pub mod api;
+pub mod cupti_13_1_plus;
 pub mod error;
 pub mod find;
-pub mod later;
 pub mod layout;
 pub mod record;
 pub mod table;
@@ -27,6 +27,6 @@ pub mod bindings;
 pub mod nvtx_bindings;
 pub use nvtx_bindings as nvtx;
 
-pub use api::Subscriber;
+pub use api::{Subscriber, Walker};
 pub use error::CuptiError;
 pub use table::{Api, LoadError};

@@ -4,7 +4,7 @@
 //! the older one unchanged, so [`read`]ing the oldest one ([`Kernel`], [`Memcpy`], ...) works with
 //! all of them, and a newer one (`CUpti_ActivityKernel10`, ...) works where the record is long
 //! enough. What lies between two records, however, depends on the version: live buffers are walked
-//! with [`crate::Api::next_record`]; [`record_size`] and [`Recorded`] are for buffers that were
+//! with [`crate::Walker::next_record`]; [`record_size`] and [`Recorded`] are for buffers that were
 //! saved and are read again without any CUPTI, as tests do.
 
 use crate::bindings as cupti;
@@ -105,10 +105,10 @@ const SIZES: &[(cupti::CUpti_ActivityKind, &[(u32, usize)])] = &[
     (cupti::CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE, &[(26, 56)]),
     (cupti::CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS, &[(26, 64)]),
     (cupti::CUPTI_ACTIVITY_KIND_CONFIDENTIAL_COMPUTE_ROTATION, &[(27, 32)]),
-    (crate::later::CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE, &[(130_100, 56)]),
-    (crate::later::CUPTI_ACTIVITY_KIND_COMPUTE_ENGINE_CTX_SWITCH, &[(130_100, 24)]),
-    (crate::later::CUPTI_ACTIVITY_KIND_HOST_LAUNCH, &[(130_100, 48)]),
-    (crate::later::CUPTI_ACTIVITY_KIND_GREEN_CONTEXT, &[(130_200, 168), (130_400, 304)]),
+    (crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE, &[(130_100, 56)]),
+    (crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_COMPUTE_ENGINE_CTX_SWITCH, &[(130_100, 24)]),
+    (crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_HOST_LAUNCH, &[(130_100, 48)]),
+    (crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_GREEN_CONTEXT, &[(130_200, 168), (130_400, 304)]),
 ];
 
 /// Version 18 is missing: CUDA 11.8 writes 200 bytes and 12.0 writes 208 under that number.
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(record_size(KERNEL, 18), None);
         assert_eq!(record_size(KERNEL, 130_600), None);
         assert_eq!(record_size(12345, 130_001), None);
-        let graph_host_node = crate::later::CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE;
+        let graph_host_node = crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE;
         assert_eq!(record_size(graph_host_node, 130_001), None);
         assert_eq!(record_size(graph_host_node, 130_100), Some(56));
     }

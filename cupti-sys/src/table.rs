@@ -3,7 +3,7 @@
 //! Functions that every CUPTI from 11.8 on has are required and plain fields; the others are
 //! `Option`s. Nothing here calls any of them.
 
-use crate::{bindings, find, later};
+use crate::{bindings, cupti_13_1_plus, find};
 use libloading::Library;
 use std::fmt;
 use std::path::PathBuf;
@@ -112,7 +112,7 @@ function_table! {
         activity_enable_driver_api = bindings::cuptiActivityEnableDriverApi,
         activity_enable_runtime_api = bindings::cuptiActivityEnableRuntimeApi,
         activity_flush_period = bindings::cuptiActivityFlushPeriod,
-        activity_get_struct_size = later::cuptiActivityGetStructSize,
+        activity_get_struct_size = cupti_13_1_plus::cuptiActivityGetStructSize,
         enable_domain = bindings::cuptiEnableDomain,
         get_callback_name = bindings::cuptiGetCallbackName,
         get_context_id = bindings::cuptiGetContextId,

@@ -54,7 +54,7 @@ fn starts(api: &Api) -> (Vec<u64>, Option<CuptiError>) {
     let mut previous = std::ptr::null_mut();
     loop {
         // SAFETY: the buffer came back with this many valid bytes and is never freed.
-        match unsafe { api.next_record(buffer, valid_bytes, previous) } {
+        match unsafe { api.walker().next_record(buffer, valid_bytes, previous) } {
             Ok(Some(found)) => previous = found.as_ptr(),
             Ok(None) => return (starts, None),
             Err(error) => return (starts, Some(error)),

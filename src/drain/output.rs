@@ -6,11 +6,11 @@ use std::path::Path;
 
 use stage2_spool::{Anchor, Copy, Device, Fill, Kernel, Process, Record, Writer};
 
-use super::own_file::{Lost, OwnFile};
-use crate::counters::Counters;
-use crate::diag;
-use crate::intern::Sink;
-use crate::options::Options;
+use crate::base::counters::Counters;
+use crate::base::diag;
+use crate::base::options::Options;
+use crate::drain::intern::Sink;
+use crate::drain::own_file::{LostDescriptor, OwnFile};
 
 /// Longer command lines are cut, bytes.
 const ARGV_BYTES: usize = 64 << 10;
@@ -121,7 +121,7 @@ impl Output {
         let result = writer.flush();
         counters.spool_bytes_unwritten.set(writer.unwritten_bytes());
         match result {
-            Err(error) if Lost::is(&error) => {
+            Err(error) if LostDescriptor::is(&error) => {
                 diag::warn(format_args!(
                     "{error}: the file ends here; let it close what it inherited before it \
                      uses CUDA or NVTX"

@@ -26,20 +26,20 @@ pub(super) struct OwnFile {
 
 /// The descriptor is closed, or another file by now.
 #[derive(Debug)]
-pub(super) struct Lost;
+pub(super) struct LostDescriptor;
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the process closed the trace file's descriptor")
     }
 }
 
-impl Error for Lost {}
+impl Error for LostDescriptor {}
 
-impl Lost {
+impl LostDescriptor {
     /// Whether that is the error.
     pub(super) fn is(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(|error| error.is::<Lost>())
+        error.get_ref().is_some_and(|error| error.is::<LostDescriptor>())
     }
 }
 
@@ -62,7 +62,7 @@ impl OwnFile {
 impl Write for OwnFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.is_ours() {
-            return Err(io::Error::other(Lost));
+            return Err(io::Error::other(LostDescriptor));
         }
         self.file.write(bytes)
     }

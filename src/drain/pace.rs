@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::gate::Gate;
+use crate::guest::collection_switch::CollectionSwitch;
 
 /// The shortest time between two early flushes. A flush holds up launches for a moment.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -45,16 +45,20 @@ impl Pace {
 /// How long collection has been off.
 #[derive(Default)]
 pub(super) struct Stillness {
-    /// [`Gate::turns`] at the last flush, and flushes since it changed.
+    /// [`CollectionSwitch::turns`] at the last flush, and flushes since it changed.
     turns: u64,
     flushes: u32,
 }
 
 impl Stillness {
     /// Whether CUPTI may hold records: collection is on, or was in the last two periods.
-    pub(super) fn may_hold_records(&mut self, gated: bool, gate: &Gate) -> bool {
-        let turns = gate.turns();
-        let still = gated && !gate.is_open() && turns == self.turns;
+    pub(super) fn may_hold_records(
+        &mut self,
+        restricted: bool,
+        collection: &CollectionSwitch,
+    ) -> bool {
+        let turns = collection.turns();
+        let still = restricted && !collection.is_open() && turns == self.turns;
         self.turns = turns;
         self.flushes = if still { self.flushes.saturating_add(1) } else { 0 };
         self.flushes < 2
@@ -94,14 +98,14 @@ mod tests {
 
     #[test]
     fn cupti_may_hold_records_for_two_periods_after_collection_went_off() {
-        let (gate, mut still) = (Gate::default(), Stillness::default());
-        let mut hold = |gated| still.may_hold_records(gated, &gate);
-        gate.enter(|_| ());
+        let (collection, mut still) = (CollectionSwitch::default(), Stillness::default());
+        let mut hold = |restricted| still.may_hold_records(restricted, &collection);
+        collection.enter(|_| ());
         assert!((0..5).all(|_| hold(true)), "it is on");
-        gate.exit(|_| ());
+        collection.exit(|_| ());
         assert_eq!([(); 4].map(|()| hold(true)), [true, true, false, false]);
-        gate.enter(|_| ());
-        gate.exit(|_| ());
+        collection.enter(|_| ());
+        collection.exit(|_| ());
         assert!(hold(true), "it was on in between");
         assert!((0..5).all(|_| hold(false)), "it is never switched off");
     }

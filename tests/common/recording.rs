@@ -1,16 +1,21 @@
 //! Activity buffers recorded on an H200, their names and events, into the real drain thread, with
 //! only CUPTI itself replaced.
 
+use std::ffi::{CStr, CString};
 use std::io::BufReader;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use cupti_sys::record::Recorded;
+use cupti_sys::Walker;
+use cupti_sys::bindings as sys;
+use cupti_sys::record::{self, Recorded};
 use rustc_hash::FxHashMap;
-use stage2::event::{Event, What};
-use stage2::options::{Options, Summary};
-use stage2::pool::{Buffers, Full, Pool};
-use stage2::state::{Shared, Tracer};
+use stage2::base::options::{Options, Summary};
+use stage2::guest::event::{Event, EventKind};
+use stage2::guest::pool::{Buffers, Pool};
+use stage2::guest::state::Shared;
+use stage2::guest::tracer::Tracer;
 use stage2_spool::{GpuNs, MonoNs};
 
 /// From the start of one copy of a recording to that of the next, longer than any, ns.
@@ -19,7 +24,7 @@ const COPY_NS: u64 = 60_000_000_000;
 /// A capture: its buffers, the kernel names behind the recorded addresses, its NVTX events.
 pub struct Recording {
     buffers: Vec<Vec<u8>>,
-    names: FxHashMap<usize, Vec<u8>>,
+    names: FxHashMap<usize, &'static CStr>,
     version: u32,
     events: Vec<(Event, String)>,
 }
@@ -57,11 +62,13 @@ impl Recording {
             "name" => {
                 let address = fields[1].trim_start_matches("0x");
                 let address = usize::from_str_radix(address, 16).expect("recorded");
-                self.names.insert(address, fields[2].as_bytes().to_vec());
+                // Records point to it, as to the names that CUPTI keeps, for the life of the process.
+                let name = CString::new(fields[2]).expect("recorded");
+                self.names.insert(address, Box::leak(name.into_boxed_c_str()));
             }
             push_or_pop => {
-                let what = if push_or_pop == "push" { What::Push } else { What::Pop };
-                let mut event = Event::new(what, 1);
+                let kind = if push_or_pop == "push" { EventKind::Push } else { EventKind::Pop };
+                let mut event = Event::new(kind, 1);
                 event.at = MonoNs(fields[2].parse().expect("recorded"));
                 event.fence = fields[3].parse().expect("recorded");
                 self.events.push((event, fields.get(5).unwrap_or(&"").to_string()));
@@ -70,11 +77,38 @@ impl Recording {
     }
 }
 
-/// Stands in for CUPTI: walks with the strides of the recorded version.
-struct Replay {
-    names: FxHashMap<usize, Vec<u8>>,
-    version: u32,
+/// The CUPTI version of the recordings, whose strides the walk takes: of all that a process offers.
+static VERSION: OnceLock<u32> = OnceLock::new();
+
+/// Stands in for `cuptiActivityGetNextRecord`.
+unsafe extern "C" fn next_record(
+    buffer: *mut u8,
+    valid: usize,
+    record: *mut *mut sys::CUpti_Activity,
+) -> sys::CUptiResult {
+    let version = *VERSION.get().expect("a recording was offered");
+    // SAFETY: the walker's contract: a buffer with so many valid bytes, and a place that holds null
+    // or a record in it.
+    unsafe {
+        let bytes = std::slice::from_raw_parts(buffer, valid);
+        let at = match *record {
+            last if last.is_null() => 0,
+            last => {
+                let at = last as usize - buffer as usize;
+                let kind = record::kind(&bytes[at..]).expect("recorded");
+                at + record::record_size(kind, version).expect("recorded")
+            }
+        };
+        if at >= valid {
+            return sys::CUPTI_ERROR_MAX_LIMIT_REACHED;
+        }
+        *record = buffer.add(at).cast();
+    }
+    sys::CUPTI_SUCCESS
 }
+
+/// Stands in for CUPTI.
+struct Replay;
 
 impl Tracer for Replay {
     fn reports_launches(&self) -> bool {
@@ -93,14 +127,10 @@ impl Tracer for Replay {
     fn take_dropped(&self) -> u64 {
         0
     }
-    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) -> u64 {
-        for record in Recorded::new(full.bytes(), self.version) {
-            each(record.expect("recorded").1);
-        }
-        0
-    }
-    fn text_at(&self, address: usize) -> &[u8] {
-        self.names.get(&address).map_or(b"(address not in the capture)", |name| name)
+    fn walker(&self) -> Walker {
+        // SAFETY: it walks as CUPTI does, and `Recording::delayed` has put texts of ours, which are
+        // never freed, in the place of the recorded addresses.
+        unsafe { Walker::new(next_record) }
     }
     fn collect(&self, _on: bool) {}
     fn shut(&self) {}
@@ -138,13 +168,13 @@ impl Recording {
             pool.complete(start, buffer.len(), &shared.counters);
         }
         assert!(shared.pool.set(pool).is_ok());
-        let replay = Replay { names: self.names.clone(), version: self.version };
-        assert!(shared.gpu.set(Ok(Box::new(replay))).is_ok());
+        assert_eq!(*VERSION.get_or_init(|| self.version), self.version);
+        assert!(shared.gpu.set(Ok(Box::new(Replay))).is_ok());
         shared.stop.store(true, Ordering::Release);
         shared
     }
 
-    /// The records of a buffer as if they had run later.
+    /// The records of a buffer as if they had run later, and in this process: with names of its own.
     fn delayed(&self, buffer: &[u8], later_ns: u64) -> Vec<u8> {
         let mut delayed = buffer.to_vec();
         for record in Recorded::new(buffer, self.version) {
@@ -158,6 +188,16 @@ impl Recording {
                     place.copy_from_slice(&(ns + later_ns).to_ne_bytes());
                 }
             }
+            // Where kernels and devices have the address of their name.
+            let name = match record.first() {
+                Some(10) => at + 104,
+                Some(8) => at + 136,
+                _ => continue,
+            };
+            let place = &mut delayed[name..name + 8];
+            let address = usize::from_ne_bytes((&*place).try_into().expect("8 bytes"));
+            let text = self.names.get(&address).copied().unwrap_or(c"(address not in the capture)");
+            place.copy_from_slice(&(text.as_ptr() as usize).to_ne_bytes());
         }
         delayed
     }

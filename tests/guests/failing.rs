@@ -9,9 +9,11 @@ mod nvtx;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use stage2::pool::Full;
-use stage2::state::{self, Phase, Tracer};
-use stage2::{cupti, lifecycle};
+use cupti_sys::Walker;
+use stage2::entry::lifecycle;
+use stage2::guest::cupti;
+use stage2::guest::state::{self, Phase};
+use stage2::guest::tracer::Tracer;
 use stage2_spool::GpuNs;
 
 /// Which call of the GPU half fails.
@@ -51,14 +53,11 @@ impl Tracer for Failing {
     fn take_dropped(&self) -> u64 {
         self.0.take_dropped()
     }
-    fn walk(&self, full: &Full, each: &mut dyn FnMut(&[u8])) -> u64 {
+    fn walker(&self) -> Walker {
         if SETTLED.load(Ordering::Relaxed) {
             fail("later buffer");
         }
-        self.0.walk(full, each)
-    }
-    fn text_at(&self, address: usize) -> &[u8] {
-        self.0.text_at(address)
+        self.0.walker()
     }
     fn collect(&self, on: bool) {
         self.0.collect(on);
@@ -104,7 +103,7 @@ fn main() {
     // SAFETY: no other thread reads the environment meanwhile.
     unsafe { std::env::remove_var("CUDA_INJECTION64_PATH") };
     cuda::init();
-    let nvtx = nvtx::Nvtx::attached_to(stage2::inject::InitializeInjectionNvtx2);
+    let nvtx = nvtx::Nvtx::attached_to(stage2::entry::inject::InitializeInjectionNvtx2);
     let stream = cuda::Stream::new();
     let work = |name: &[u8], kernels: u32| {
         nvtx.push(name);

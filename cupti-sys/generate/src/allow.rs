@@ -1,6 +1,6 @@
 //! What goes into the bindings: the names that a kernel collector reads or calls.
 
-/// CUPTI functions whose types are generated. Functions newer than the headers are in cupti-sys's `later.rs`.
+/// CUPTI functions whose types are generated. Functions newer than the headers are in cupti-sys's `cupti_13_1_plus.rs`.
 pub const FUNCTIONS: &[&str] = &[
     "cuptiActivityDisable",
     "cuptiActivityEnable",

@@ -1,0 +1,167 @@
+//! Waits that end in time, whatever signals arrive meanwhile: flags, naps and a lock on the futex.
+//!
+//! `std::thread::sleep` starts anew after each signal, so with signals more often than its timer
+//! fires it never returns. Every wait here has an absolute deadline, and looks at the clock after
+//! each wake-up.
+
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Something that happens once. Setting it and waiting for it are async-signal-safe.
+#[derive(Debug, Default)]
+pub struct Flag(AtomicU32);
+
+impl Flag {
+    /// Has happened.
+    pub fn set(&self) {
+        self.0.store(1, Ordering::Release);
+        // SAFETY: the word is alive; without a waiter the call does nothing.
+        unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), wake(), i32::MAX) };
+    }
+
+    /// Whether it has happened.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire) != 0
+    }
+
+    /// Waits until it has happened. `false` where that took longer than `patience`.
+    pub fn wait(&self, patience: Duration) -> bool {
+        let deadline = Deadline::after(patience);
+        while !self.is_set() {
+            if deadline.is_over() {
+                return false;
+            }
+            deadline.sleep_while(&self.0, 0);
+        }
+        true
+    }
+}
+
+/// Gives up the processor for `time`, or until a signal arrives: for loops that look at a clock.
+pub fn nap(time: Duration) {
+    Deadline::after(time).sleep_while(&AtomicU32::new(0), 0);
+}
+
+/// A lock that nobody waits for without end, and that a forked child can take from a thread that
+/// only the parent has.
+#[derive(Debug, Default)]
+pub struct Lock(AtomicU32);
+
+/// Holds a [`Lock`] until dropped.
+#[derive(Debug)]
+pub struct LockGuard<'a>(&'a Lock);
+
+impl Lock {
+    const FREE: u32 = 0;
+    const TAKEN: u32 = 1;
+
+    /// A free lock.
+    pub const fn new() -> Self {
+        Lock(AtomicU32::new(Self::FREE))
+    }
+
+    /// Takes the lock. `None` where that is not possible within `patience`.
+    pub fn take(&self, patience: Duration) -> Option<LockGuard<'_>> {
+        let deadline = Deadline::after(patience);
+        loop {
+            let (free, taken) = (Self::FREE, Self::TAKEN);
+            if self.0.compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Some(LockGuard(self));
+            }
+            if deadline.is_over() {
+                return None;
+            }
+            deadline.sleep_while(&self.0, Self::TAKEN);
+        }
+    }
+
+    /// Frees the lock, whoever holds it. For the only thread of a forked child.
+    pub fn break_open(&self) {
+        self.0.store(Self::FREE, Ordering::Release);
+    }
+}
+
+impl Drop for LockGuard<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(Lock::FREE, Ordering::Release);
+        // SAFETY: as in `Flag::set`.
+        unsafe { libc::syscall(libc::SYS_futex, self.0.0.as_ptr(), wake(), 1) };
+    }
+}
+
+/// A point in time of the monotonic clock.
+struct Deadline(libc::timespec);
+
+impl Deadline {
+    fn after(patience: Duration) -> Self {
+        let mut at = now();
+        let ns = at.tv_nsec + libc::c_long::from(patience.subsec_nanos() as i32);
+        at.tv_sec += patience.as_secs() as libc::time_t + ns / 1_000_000_000;
+        at.tv_nsec = ns % 1_000_000_000;
+        Deadline(at)
+    }
+
+    fn is_over(&self) -> bool {
+        let now = now();
+        (now.tv_sec, now.tv_nsec) >= (self.0.tv_sec, self.0.tv_nsec)
+    }
+
+    /// Sleeps until the deadline, a signal, or a wake-up, while the word has the value.
+    fn sleep_while(&self, word: &AtomicU32, value: u32) {
+        let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
+        let none = ptr::null::<u32>();
+        // SAFETY: the word and the time are alive during the call. Whatever it returns, the caller
+        // looks at the word and the clock again.
+        unsafe {
+            let at = &raw const self.0;
+            let any = libc::FUTEX_BITSET_MATCH_ANY;
+            libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, at, none, any);
+        }
+    }
+}
+
+fn now() -> libc::timespec {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid place; the call cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now
+}
+
+fn wake() -> libc::c_int {
+    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_flag_is_waited_for_until_it_is_set_or_time_is_over() {
+        let flag = Flag::default();
+        let started = Instant::now();
+        assert!(!flag.wait(Duration::from_millis(20)));
+        assert!(started.elapsed() >= Duration::from_millis(20));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                nap(Duration::from_millis(20));
+                flag.set();
+            });
+            assert!(flag.wait(Duration::from_secs(60)) && flag.is_set());
+        });
+        assert!(started.elapsed() < Duration::from_secs(30), "woken, not timed out");
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one_at_a_time_and_given_up_in_time() {
+        let lock = Lock::new();
+        let held = lock.take(Duration::ZERO).expect("free");
+        assert!(lock.take(Duration::from_millis(5)).is_none());
+        drop(held);
+        let _left_behind = std::mem::ManuallyDrop::new(lock.take(Duration::ZERO).expect("free"));
+        lock.break_open();
+        assert!(lock.take(Duration::ZERO).is_some());
+    }
+}

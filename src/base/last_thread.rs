@@ -1,0 +1,191 @@
+//! The main thread's end, seen from our own thread: whether only threads of ours are left.
+//!
+//! A process lives until its last thread ends. When `main` ends by `pthread_exit`, ours must not keep
+//! it alive, and it gets no signal that could tell. [`Watch`] opens no file: guests may count on the
+//! numbers of descriptors that they have just closed.
+
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::base::futex;
+
+/// Between two looks, of some microseconds each.
+const PERIOD: Duration = Duration::from_millis(200);
+/// Links of a directory without entries; each thread is one more.
+const OWN_LINKS: libc::nlink_t = 2;
+/// Threads of CUPTI's and the driver's that are told apart, more than were ever seen.
+const MAX_HELPERS: usize = 64;
+/// Signals 32 and 33, which only the C library itself can block: it does so for the moment in which
+/// it makes or ends a thread.
+const WITHIN_LIBC: u64 = 3 << 31;
+/// How often a start looks again because of that, [`MASK_STEP`] apart.
+const MASK_STEPS: u32 = 20;
+const MASK_STEP: Duration = Duration::from_millis(1);
+
+/// Threads of CUPTI's and the driver's, which appeared while CUPTI was being started.
+#[derive(Debug, Default)]
+pub struct Helpers(OnceLock<Vec<CString>>);
+
+impl Helpers {
+    /// Runs `start`, and notes the threads that it started. The caller has all signals blocked
+    /// ([`crate::base::signal_mask::SignalBlock::all`]): such a thread inherits that, and so it is told from those
+    /// that the guest starts at the same time.
+    pub fn note<T>(&self, start: impl FnOnce() -> T) -> T {
+        let before = tasks();
+        let started = start();
+        let inherited = blocked_by(c"/proc/thread-self").unwrap_or(u64::MAX);
+        let mut steps = MASK_STEPS;
+        let mut inherits = |task: &CString| {
+            settled_mask(task, &mut steps).is_some_and(|blocked| inherited & !blocked == 0)
+        };
+        let new = tasks().into_iter().filter(|task| !before.contains(task) && inherits(task));
+        // A second start of CUPTI in a process does not happen.
+        let _ = self.0.set(new.take(MAX_HELPERS).collect());
+        started
+    }
+
+    /// Whether one of them lives.
+    pub fn any_alive(&self) -> bool {
+        self.alive() > 0
+    }
+
+    fn alive(&self) -> libc::nlink_t {
+        let helpers = self.0.get().map(Vec::as_slice).unwrap_or_default();
+        helpers.iter().filter(|task| links(task).is_some()).count() as libc::nlink_t
+    }
+}
+
+/// The signals that a thread blocks itself; `steps`: how often may be looked again.
+fn settled_mask(task: &CStr, steps: &mut u32) -> Option<u64> {
+    loop {
+        let blocked = blocked_by(task)?;
+        if blocked & WITHIN_LIBC == 0 {
+            return Some(blocked);
+        }
+        *steps = steps.checked_sub(1)?;
+        futex::nap(MASK_STEP);
+    }
+}
+
+/// The signals that a thread blocks now: bit 0 is signal 1.
+fn blocked_by(task: &CStr) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("{}/status", task.to_str().ok()?)).ok()?;
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
+    u64::from_str_radix(blocked.trim(), 16).ok()
+}
+
+/// Looks now and then whether the guest has no thread left.
+pub struct Watch<'a> {
+    helpers: &'a Helpers,
+    next: Instant,
+}
+
+impl<'a> Watch<'a> {
+    /// For the thread that calls it, which is none of the guest's.
+    pub fn new(helpers: &'a Helpers) -> Self {
+        Watch { helpers, next: Instant::now() + PERIOD }
+    }
+
+    /// Whether the main thread has ended and no other thread of the guest is left. Mostly one look
+    /// at a clock.
+    pub fn is_alone(&mut self) -> bool {
+        let now = Instant::now();
+        if now < self.next {
+            return false;
+        }
+        self.next = now + PERIOD;
+        // The main thread counts until the process is over, and so does this one.
+        has_main_ended()
+            && links(c"/proc/self/task")
+                .is_some_and(|links| links <= OWN_LINKS + 2 + self.helpers.alive())
+    }
+}
+
+/// A thread that has ended has no program any more, and `self` is the main thread. It is not looked
+/// up by its number: `/proc` may be that of another PID namespace. Without `/proc` nothing is known.
+fn has_main_ended() -> bool {
+    !has_program(c"/proc/self/exe") && has_program(c"/proc/thread-self/exe")
+}
+
+fn has_program(link: &CStr) -> bool {
+    let mut some: [u8; 8] = [0; 8];
+    // SAFETY: the path ends in NUL; at most as many bytes are written as there are.
+    unsafe { libc::readlink(link.as_ptr(), some.as_mut_ptr().cast(), some.len()) > 0 }
+}
+
+/// Links of a directory; `None` where it is not there.
+fn links(folder: &CStr) -> Option<libc::nlink_t> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the path ends in NUL; the result is read only where the call filled it in.
+    unsafe {
+        (libc::stat(folder.as_ptr(), status.as_mut_ptr()) == 0)
+            .then(|| status.assume_init().st_nlink)
+    }
+}
+
+/// The threads of this process.
+fn tasks() -> Vec<CString> {
+    let folder = std::fs::read_dir("/proc/self/task");
+    let path = |entry: std::fs::DirEntry| {
+        use std::os::unix::ffi::OsStringExt;
+        CString::new(entry.path().into_os_string().into_vec()).ok()
+    };
+    folder.into_iter().flatten().filter_map(|entry| path(entry.ok()?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::futex::Flag;
+    use crate::base::signal_mask::{self, SignalBlock};
+
+    #[test]
+    fn a_process_whose_main_thread_lives_is_not_alone() {
+        let helpers = Helpers::default();
+        let mut watch = Watch::new(&helpers);
+        watch.next = Instant::now();
+        assert!(!watch.is_alone());
+        assert!(!has_main_ended(), "it runs this test");
+    }
+
+    #[test]
+    fn threads_that_a_start_leaves_behind_are_told_from_others_and_counted_as_long_as_they_live() {
+        let (helpers, go) = (Helpers::default(), Flag::default());
+        let (tell, told) = std::sync::mpsc::channel();
+        let (waits, tell) = (|| go.wait(Duration::from_secs(60)), &tell);
+        let own = || {
+            let link = std::fs::read_link("/proc/thread-self").expect("PID/task/TID");
+            let number = link.file_name().and_then(|name| name.to_str()).expect("a number");
+            CString::new(format!("/proc/self/task/{number}")).expect("a path")
+        };
+        std::thread::scope(|scope| {
+            let _blocked = SignalBlock::all();
+            let started = helpers.note(|| {
+                scope.spawn(|| {
+                    signal_mask::unblock_termination_signals();
+                    tell.send((false, own())).expect("heard");
+                    waits()
+                });
+                scope.spawn(|| {
+                    tell.send((true, own())).expect("heard");
+                    waits()
+                });
+                [told.recv(), told.recv()].map(|one| one.expect("told"))
+            });
+            let kept = helpers.0.get().expect("noted").clone();
+            for (is_helper, task) in &started {
+                assert_eq!(kept.contains(task), *is_helper, "{task:?} of {started:?} in {kept:?}");
+            }
+            assert!(helpers.any_alive());
+            go.set();
+        });
+        // A thread that was joined is still listed for a moment.
+        let is_gone = |_| {
+            futex::nap(Duration::from_millis(1));
+            !helpers.any_alive()
+        };
+        assert!((0..10_000).any(is_gone));
+    }
+}

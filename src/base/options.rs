@@ -1,0 +1,116 @@
+//! What can be asked of the collector, with its defaults.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use stage2_settings::Buffers;
+
+use crate::base::diag::Level;
+use crate::base::glob::RangeFilter;
+
+/// Where the table of top kernels goes at exit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// To the guest's stderr.
+    Stderr,
+    /// Nowhere.
+    Off,
+    /// Appended to this file.
+    File(PathBuf),
+}
+
+/// How a CUDA graph is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Graph {
+    /// Every kernel of a replay.
+    Node,
+    /// Every replay as a whole: cheaper, without its kernels.
+    Graph,
+}
+
+/// How GPU work is attributed to the thread that launched it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribution {
+    /// Fences where CUPTI keeps a buffer per thread, else launch callbacks.
+    Auto,
+    /// Only fences at range boundaries.
+    Fence,
+    /// A callback at every launch.
+    Callback,
+}
+
+/// Everything that can be asked of the collector. [`Options::default`] holds the defaults.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `STAGE2_OUT`: folder of the spool.
+    pub out: Option<PathBuf>,
+    /// `STAGE2_SUMMARY`.
+    pub summary: Summary,
+    /// `STAGE2_RANGES`.
+    pub ranges: RangeFilter,
+    /// `STAGE2_SAMPLE`: one of this many instances of each range is collected.
+    pub sample: u32,
+    /// `STAGE2_GRAPH`.
+    pub graph: Graph,
+    /// `STAGE2_CUPTI`: the libcupti to use.
+    pub cupti: Option<PathBuf>,
+    /// `STAGE2_BUFFERS`.
+    pub buffers: Buffers,
+    /// `STAGE2_FLUSH_MS`.
+    pub flush: Duration,
+    /// `STAGE2_LOG`.
+    pub log: Level,
+    /// `STAGE2_ATTRIBUTION`.
+    pub attribution: Attribution,
+    /// `STAGE2_GPU`: `off` records ranges only and leaves CUPTI alone.
+    pub gpu: bool,
+    /// `STAGE2_LAUNCHER` is set: the launcher writes the reports.
+    pub launcher: bool,
+    /// `STAGE2_FLUSH_PAGE`: where the launcher asks for flushes.
+    pub flush_page: Option<OsString>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            out: None,
+            summary: Summary::Stderr,
+            ranges: RangeFilter::everything(),
+            sample: 1,
+            graph: Graph::Node,
+            cupti: None,
+            buffers: Buffers::Within { bytes: 256 << 20 },
+            flush: Duration::from_millis(1000),
+            log: Level::Warn,
+            attribution: Attribution::Auto,
+            gpu: true,
+            launcher: false,
+            flush_page: None,
+        }
+    }
+}
+
+impl Options {
+    /// Collection is on within some ranges only.
+    pub fn is_restricted(&self) -> bool {
+        self.is_sampled() || !self.ranges.is_everything()
+    }
+
+    /// What collection is restricted to, as facts for the spool; none where nothing is left out.
+    pub fn restrictions(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let sample = self.is_sampled().then(|| ("sample", format!("1/{}", self.sample)));
+        let ranges = (!self.ranges.is_everything()).then(|| ("ranges", self.ranges.to_string()));
+        sample.into_iter().chain(ranges)
+    }
+
+    /// The table at exit is shown somewhere, or `kernels.md` is written.
+    pub fn shows_summary(&self) -> bool {
+        self.summary != Summary::Off || (self.out.is_some() && !self.launcher)
+    }
+
+    /// Not every instance of a range is collected.
+    pub fn is_sampled(&self) -> bool {
+        self.sample > 1
+    }
+}

@@ -1,0 +1,134 @@
+//! Keeps signals and cancellation away from a guest thread while it runs our code.
+
+use std::ffi::c_int;
+use std::io;
+
+unsafe extern "C" {
+    /// POSIX; the `libc` crate lacks it for Linux.
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE` of glibc and musl.
+const CANCEL_DISABLE: c_int = 1;
+
+/// While it lives, a `pthread_cancel` of this thread stays pending: acted upon inside our code, it
+/// would unwind through frames that stop panics, and glibc ends the process then.
+pub struct CancellationBlock {
+    before: c_int,
+}
+
+impl CancellationBlock {
+    /// From now on.
+    pub fn new() -> Self {
+        let mut before = 0;
+        // SAFETY: the place is valid. The call cannot fail for this state.
+        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+        CancellationBlock { before }
+    }
+}
+
+impl Default for CancellationBlock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for CancellationBlock {
+    fn drop(&mut self) {
+        let mut ours = 0;
+        // SAFETY: the state came from the same call; the place is valid.
+        unsafe { pthread_setcancelstate(self.before, &raw mut ours) };
+    }
+}
+
+/// Signals that a thread is given for what it does itself, not for what happens to the process.
+/// Blocked, they would end the process, even where it has handlers for them.
+const SYNCHRONOUS: [c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// Signals that this thread does not get while it lives.
+pub struct SignalBlock {
+    before: libc::sigset_t,
+}
+
+impl SignalBlock {
+    /// All that others send. Threads that are started meanwhile never get any: signals are the
+    /// guest's business.
+    pub fn all() -> Self {
+        // SAFETY: the set is initialised by the call that it is passed to first.
+        Self::add(unsafe {
+            let mut all = std::mem::zeroed();
+            libc::sigfillset(&raw mut all);
+            for signal in SYNCHRONOUS {
+                libc::sigdelset(&raw mut all, signal);
+            }
+            all
+        })
+    }
+
+    fn add(set: libc::sigset_t) -> Self {
+        // SAFETY: both sets are initialised: the first by the caller, the second by the call.
+        unsafe {
+            let mut before = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
+            SignalBlock { before }
+        }
+    }
+}
+
+impl Drop for SignalBlock {
+    fn drop(&mut self) {
+        // SAFETY: the set came from the same call.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut())
+        };
+    }
+}
+
+/// Lets this thread get the signals that ask a process to end: no other one is left to get them.
+pub fn unblock_termination_signals() {
+    // SAFETY: the set is initialised by the first call; the old one is not asked for.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// The signals that a write can be answered with, and the error that comes with each: a pipe that
+/// nobody reads, a file that has reached the limit of the process.
+const OF_WRITES: [(c_int, c_int); 2] = [(libc::SIGPIPE, libc::EPIPE), (libc::SIGXFSZ, libc::EFBIG)];
+
+/// Runs `write`. The signal that would kill the guest for where we write is taken back.
+pub fn without_signals<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    // SAFETY: both sets are initialised by the calls that they are passed to.
+    let (set, pending) = unsafe {
+        let (mut set, mut pending) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&raw mut set);
+        for (signal, _) in OF_WRITES {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::sigpending(&raw mut pending);
+        (set, pending)
+    };
+    let _blocked = SignalBlock::add(set);
+    let result = write();
+    let error = result.as_ref().err().and_then(io::Error::raw_os_error);
+    if let Some((signal, _)) = OF_WRITES.into_iter().find(|&(_, cause)| Some(cause) == error) {
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: sets and time are initialised; the signal's details are not asked for.
+        unsafe {
+            // One that was pending before is the guest's.
+            if libc::sigismember(&raw const pending, signal) == 0 {
+                let mut ours = std::mem::zeroed();
+                libc::sigemptyset(&raw mut ours);
+                libc::sigaddset(&raw mut ours, signal);
+                libc::sigtimedwait(&raw const ours, std::ptr::null_mut(), &raw const now);
+            }
+        }
+    }
+    result
+}

@@ -1,0 +1,233 @@
+//! Attributed GPU work into the bounded tables that are shown when the guest ends.
+
+use rustc_hash::FxHashMap;
+use stage2_stats::{Busy, Histogram, Unions};
+
+use crate::base::counters::Counters;
+use crate::drain::ranges::ClosedRange;
+use crate::guest::event::Selection;
+
+/// Stands for "could not be attributed" where a path number is expected.
+pub const UNATTRIBUTED: u32 = u32::MAX;
+/// Rows kept; work that would need a further one is counted under its path without a name.
+const MAX_ROWS: usize = 1 << 13;
+/// Range paths kept; ranges beyond are not listed.
+const MAX_PATHS: usize = 1 << 15;
+/// Intervals collected for the busy times before they are sorted in, and kept afterwards.
+const INTERVALS: (usize, usize) = (1 << 13, 1 << 16);
+
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// A kernel, by the number of its name.
+    Kernel(u32),
+    /// A copy of a direction (`CUpti_ActivityMemcpyKind`).
+    Copy(u8),
+    /// A fill.
+    Fill,
+    /// Replays of an executable graph, as wholes.
+    Graph(u32),
+    /// Everything for which there was no row left.
+    Folded,
+}
+
+/// Which row a piece of work counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Path of the open ranges, 0 for none, [`UNATTRIBUTED`].
+    pub path: u32,
+    /// What ran.
+    pub work: Work,
+    /// On which GPU.
+    pub device: u32,
+}
+
+/// Calls of one row and their durations.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// How often it ran, timed or not.
+    pub calls: u64,
+    /// How often it ran with valid timestamps.
+    pub timed: u64,
+    /// Sum of the durations, ns.
+    pub total_ns: u64,
+    /// Shortest, ns.
+    pub min_ns: u64,
+    /// Longest, ns.
+    pub max_ns: u64,
+    /// For the percentiles.
+    pub histogram: Histogram,
+    /// Bytes copied or filled.
+    pub bytes: u64,
+}
+
+/// Instances of one range path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Instances {
+    /// How many.
+    pub count: u64,
+    /// How many of them were asked for (only counted where some ranges are collected).
+    pub asked: u64,
+    /// How many of those were collected.
+    pub recorded: u64,
+    /// Time between opening and closing, summed, ns.
+    pub host_ns: u64,
+}
+
+impl Instances {
+    /// Counts further ones.
+    pub fn add(&mut self, more: &Instances) {
+        self.count = self.count.saturating_add(more.count);
+        self.asked = self.asked.saturating_add(more.asked);
+        self.recorded = self.recorded.saturating_add(more.recorded);
+        self.host_ns = self.host_ns.saturating_add(more.host_ns);
+    }
+
+    /// What stands for all instances, given that only some were recorded. As it is where none
+    /// was asked for or recorded (the work of a range that went on under another path).
+    pub fn scaled(&self, recorded: u64) -> u64 {
+        if self.recorded == 0 {
+            return recorded;
+        }
+        let (asked, of) = (u128::from(self.asked), u128::from(self.recorded));
+        let scaled = (u128::from(recorded) * asked + of / 2) / of;
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+}
+
+/// The tables.
+pub struct Aggregates {
+    row_of: FxHashMap<Key, u32>,
+    /// Each with the union of its device.
+    rows: Vec<(Key, Row, usize)>,
+    instances: FxHashMap<u32, Instances>,
+    unions: Unions,
+    /// By device.
+    union_of: FxHashMap<u32, usize>,
+}
+
+impl Default for Aggregates {
+    fn default() -> Self {
+        let (batch, window) = INTERVALS;
+        Aggregates {
+            row_of: FxHashMap::default(),
+            rows: Vec::new(),
+            instances: FxHashMap::default(),
+            unions: Unions::with_limits(batch, window),
+            union_of: FxHashMap::default(),
+        }
+    }
+}
+
+/// When a piece of work ran, ns on the GPU clock; `None` where the times are not valid.
+pub type TimeSpan = Option<(u64, u64)>;
+
+impl Aggregates {
+    /// Counts a piece of work.
+    pub fn add(&mut self, key: Key, ran: TimeSpan, bytes: u64, counters: &Counters) {
+        let index = match self.row_of.get(&key) {
+            Some(&index) => index,
+            None => self.new_row(key, counters),
+        };
+        let Some((_, row, union)) = self.rows.get_mut(index as usize) else { return };
+        row.calls += 1;
+        row.bytes = row.bytes.saturating_add(bytes);
+        let Some((start, end)) = ran else { return };
+        let duration = end.saturating_sub(start);
+        row.min_ns = if row.timed == 0 { duration } else { row.min_ns.min(duration) };
+        row.max_ns = row.max_ns.max(duration);
+        row.timed += 1;
+        row.total_ns = row.total_ns.saturating_add(duration);
+        row.histogram.add(duration);
+        self.unions.add(*union, start, end);
+    }
+
+    /// The row of a key that has none yet.
+    fn new_row(&mut self, key: Key, counters: &Counters) -> u32 {
+        let key = if self.rows.len() < MAX_ROWS {
+            key
+        } else {
+            counters.aggregates_folded.increment();
+            // Beyond these even the paths are given up.
+            let path = if self.rows.len() < 2 * MAX_ROWS { key.path } else { 0 };
+            Key { work: Work::Folded, path, ..key }
+        };
+        if let Some(&index) = self.row_of.get(&key) {
+            return index;
+        }
+        let union = *self.union_of.entry(key.device).or_insert_with(|| self.unions.create());
+        let index = self.rows.len() as u32;
+        self.row_of.insert(key, index);
+        self.rows.push((key, Row::default(), union));
+        index
+    }
+
+    /// Counts a range instance that closed.
+    pub fn add_range(&mut self, closed: ClosedRange) {
+        if self.instances.len() >= MAX_PATHS && !self.instances.contains_key(&closed.path) {
+            return;
+        }
+        let instances = self.instances.entry(closed.path).or_default();
+        instances.count += u64::from(closed.counts);
+        instances.asked += u64::from(closed.counts && closed.selection != Selection::Inherit);
+        instances.recorded += u64::from(closed.counts && closed.selection == Selection::Collect);
+        instances.host_ns = instances.host_ns.saturating_add(closed.host_ns);
+    }
+
+    /// The finished tables.
+    pub fn finish(self) -> Totals {
+        let busy = self.unions.finish();
+        let union_of = self.union_of.into_iter();
+        Totals {
+            rows: self.rows.into_iter().map(|(key, row, _)| (key, row)).collect(),
+            instances: self.instances,
+            busy: union_of
+                .map(|(key, i)| (key, busy.get(i).copied().unwrap_or_default()))
+                .collect(),
+        }
+    }
+}
+
+/// The tables at the end.
+pub struct Totals {
+    /// Rows, in no order.
+    pub rows: Vec<(Key, Row)>,
+    /// Instances by path.
+    pub instances: FxHashMap<u32, Instances>,
+    /// Time in which a GPU was busy, by device.
+    pub busy: FxHashMap<u32, Busy>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(path: u32, name: u32) -> Key {
+        Key { path, work: Work::Kernel(name), device: 0 }
+    }
+
+    #[test]
+    fn calls_times_and_busy_time() {
+        let (mut aggregates, counters) = (Aggregates::default(), Counters::default());
+        for ran in [Some((10, 20)), Some((15, 30)), None, Some((40, 41))] {
+            aggregates.add(key(1, 1), ran, 0, &counters);
+        }
+        let totals = aggregates.finish();
+        let (_, row) = &totals.rows[0];
+        assert_eq!((row.calls, row.timed, row.total_ns), (4, 3, 26));
+        assert_eq!((row.min_ns, row.max_ns), (1, 15));
+        assert_eq!(totals.busy[&0].busy_ns, 21);
+    }
+
+    #[test]
+    fn rows_are_bounded_and_what_is_folded_is_counted_and_kept_in_the_sums() {
+        let (mut aggregates, counters) = (Aggregates::default(), Counters::default());
+        for name in 0..MAX_ROWS as u32 + 10 {
+            aggregates.add(key(1, name), Some((0, 5)), 0, &counters);
+        }
+        assert_eq!(counters.aggregates_folded.get(), 10);
+        let totals = aggregates.finish();
+        assert_eq!(totals.rows.iter().map(|(_, row)| row.calls).sum::<u64>(), MAX_ROWS as u64 + 10);
+        assert!(totals.rows.len() <= MAX_ROWS + 1);
+    }
+}

@@ -1,0 +1,374 @@
+//! The bytes of payloads and the guest's schemas into named values of a range.
+//!
+//! Everything that a guest says here may be wrong. What does not fit into the bytes that are there,
+//! is behind a pointer, or is of a kind that is not read is left out and counted; nothing is read
+//! from the guest's memory, and nothing is guessed: behind an entry of unknown length only entries
+//! that say where they begin are read.
+
+pub mod definition;
+mod types;
+
+use std::rc::Rc;
+
+use cupti_sys::nvtx as sys;
+
+use crate::guest::blob;
+use crate::guest::schema_encoding::{Enumeration, OwnedEntry, STATIC_IDS, Schema};
+use definition::{Definition, Definitions};
+use types::{Basic, basic, is_character, text_unit, unsigned};
+
+/// Fields of one call that are kept.
+pub const MAX_FIELDS: usize = 16;
+/// Bytes of a text that are kept.
+const MAX_TEXT: usize = 256;
+/// Schemas inside one another that are read.
+const MAX_DEPTH: usize = 4;
+/// Entries that are looked at for one call: schemas may hold one another many times.
+const MAX_STEPS: usize = 1 << 10;
+/// Of the flags of an entry: which kind of array it is.
+const ARRAY: u64 = 7 << 4;
+const FIXED_ARRAY: u64 = sys::NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE as u64;
+const ENDED_ARRAY: u64 = sys::NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_ZERO_TERMINATED as u64;
+const POINTER: u64 = sys::NVTX_PAYLOAD_ENTRY_FLAG_POINTER as u64;
+const OFFSETS: u64 = (sys::NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE
+    | sys::NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE) as u64;
+/// Of the flags of an entry: whether it is the message, a time, or neither.
+const ROLE: u64 = 3 << 10;
+/// Schema id of a payload that other payloads refer to.
+const REFERENCED: u64 = 1022;
+
+/// A value of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+    /// A text, or the name of an entry of an enumeration.
+    Text(Vec<u8>),
+    /// A registered string, by its number.
+    Registered(u32),
+}
+
+/// What the payloads of one call say.
+#[derive(Debug, Default, PartialEq)]
+pub struct PayloadValues {
+    /// Names and values, in order.
+    pub fields: Vec<(Vec<u8>, Value)>,
+    /// The message, where a payload has one: a text.
+    pub message: Option<Value>,
+    /// The category, where a payload has one.
+    pub category: Option<u32>,
+    /// The name of the first schema that has one.
+    pub schema: Vec<u8>,
+    /// Entries and payloads that were left out or cut.
+    pub skipped: u64,
+}
+
+/// Reads the payloads of a call in `domain`, as [`blob::Blob`] holds them.
+pub fn read(blob: &[u8], domain: u32, definitions: &mut Definitions) -> PayloadValues {
+    let mut reader =
+        Reader { definitions, domain, values: PayloadValues::default(), steps: MAX_STEPS };
+    blob::payloads(blob).for_each(|payload| reader.payload(payload));
+    reader.values
+}
+
+struct Reader<'a> {
+    definitions: &'a mut Definitions,
+    domain: u32,
+    values: PayloadValues,
+    /// How many entries may still be looked at.
+    steps: usize,
+}
+
+/// How an entry lies in a payload.
+enum Encoding {
+    Value(Basic),
+    Named(Rc<Enumeration>),
+    Text,
+    /// A text up to a NUL.
+    EndedText,
+    Nested(Rc<Schema>),
+    /// Only how long it is is known.
+    Opaque,
+}
+
+/// An entry's encoding, its length in bytes (`None`: not before it is read) and its alignment.
+type EntryLayout = (Encoding, Option<usize>, usize);
+
+impl Reader<'_> {
+    fn payload(&mut self, payload: blob::SchemaPayload<'_>) {
+        let bytes = payload.bytes;
+        if payload.schema == REFERENCED {
+            return;
+        }
+        if payload.schema >= STATIC_IDS {
+            match self.definitions.find(self.domain, payload.schema) {
+                Some(Definition::Schema(schema)) => {
+                    if self.values.schema.is_empty() {
+                        self.values.schema.clone_from(&schema.name);
+                    }
+                    self.structure(&schema, bytes, b"", 0);
+                }
+                Some(Definition::Enumeration(names)) => {
+                    self.keep(b"payload", bytes.get(..names.size).and_then(|b| names.value(b)));
+                }
+                None => self.values.skipped += 1,
+            }
+        } else if text_unit(payload.schema) == Some(1) {
+            let value = text(bytes);
+            // Of what follows the NUL nothing is missed.
+            let is_cut = payload.is_cut && !bytes.contains(&0);
+            let is_counted = matches!(&value, Value::Text(text) if text.len() > MAX_TEXT);
+            self.values.skipped += u64::from(is_cut && !is_counted);
+            self.keep(b"payload", Some(value));
+        } else {
+            // Arrays are not kept.
+            let is_one = |basic: &Basic| bytes.len() / basic.bytes == 1 && !payload.is_cut;
+            let one = basic(payload.schema).filter(is_one);
+            let value = one.and_then(|basic| basic.value(bytes.get(..basic.bytes)?));
+            self.keep(b"payload", value);
+        }
+    }
+
+    /// Reads a payload, or a part of one, by its schema. Gives where it ends, if that is known.
+    fn structure(
+        &mut self,
+        schema: &Schema,
+        bytes: &[u8],
+        within: &[u8],
+        depth: usize,
+    ) -> Option<usize> {
+        let is_static = is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
+        if !is_static && !is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC) {
+            self.values.skipped += 1;
+            return None;
+        }
+        let mut end = Some(0);
+        for (index, entry) in schema.entries.iter().enumerate() {
+            let layout = self.layout_of(entry, is_static, depth);
+            let align = layout.as_ref().map_or(1, |&(_, _, align)| schema.capped(align));
+            let start = match usize::try_from(entry.offset) {
+                Ok(offset) if index == 0 || offset != 0 => Some(offset),
+                Ok(_) => end.and_then(|end: usize| end.checked_next_multiple_of(align)),
+                Err(_) => None,
+            };
+            let (Some((encoding, length, _)), Some(start)) = (layout, start) else {
+                end = None;
+                self.values.skipped += 1;
+                continue;
+            };
+            let name = entry.name_within(within, index);
+            let rest = bytes.get(start..).unwrap_or_default();
+            end = match (&encoding, length) {
+                (_, Some(length)) => start.checked_add(length),
+                (Encoding::EndedText, None) => {
+                    let length = rest.iter().position(|&byte| byte == 0);
+                    length.and_then(|length| start.checked_add(length + 1))
+                }
+                _ => None,
+            };
+            let contradicts = schema.size != 0 && end.is_none_or(|end| end > schema.size);
+            if is_static && contradicts {
+                self.values.skipped += 1;
+                continue;
+            }
+            if let Encoding::Nested(inner) = &encoding {
+                let part = length.map_or(rest, |length| &rest[..length.min(rest.len())]);
+                let inner_end = self.structure(inner, part, &name, depth + 1);
+                end = end.or_else(|| inner_end.and_then(|inner| start.checked_add(inner)));
+                continue;
+            }
+            let piece = end.and_then(|end| bytes.get(start..end));
+            let value = piece.and_then(|piece| match &encoding {
+                Encoding::Value(basic) => basic.value(piece),
+                Encoding::Named(names) => names.value(piece),
+                Encoding::Text | Encoding::EndedText => Some(text(piece)),
+                Encoding::Nested(_) | Encoding::Opaque => None,
+            });
+            self.entry(entry, &name, value);
+        }
+        end
+    }
+
+    /// How an entry lies. `None`: not known.
+    fn layout_of(
+        &mut self,
+        entry: &OwnedEntry,
+        is_static: bool,
+        depth: usize,
+    ) -> Option<EntryLayout> {
+        const POINTER_BYTES: usize = 8;
+        self.steps = self.steps.checked_sub(1)?;
+        let pointer = (Encoding::Opaque, Some(POINTER_BYTES), POINTER_BYTES);
+        if entry.flags & POINTER != 0 {
+            return Some(pointer);
+        }
+        let (array, count) = (entry.flags & ARRAY, usize::try_from(entry.detail).ok()?);
+        if entry.flags & OFFSETS != 0 || ![0, FIXED_ARRAY, ENDED_ARRAY].contains(&array) {
+            return None;
+        }
+        if let Some(unit) = text_unit(entry.kind) {
+            let encoding = if unit == 1 { Encoding::Text } else { Encoding::Opaque };
+            return match (array, count) {
+                (ENDED_ARRAY, _) if !is_static && unit == 1 => Some((Encoding::EndedText, None, 1)),
+                (ENDED_ARRAY, _) => None,
+                (_, 0) => is_static.then_some(pointer),
+                (_, count) => Some((encoding, Some(count.checked_mul(unit)?), unit)),
+            };
+        }
+        let (encoding, bytes, align) = self.layout_of_one(entry, depth)?;
+        match array {
+            0 => Some((encoding, bytes, align)),
+            FIXED_ARRAY => {
+                let bytes = bytes?.checked_mul(count)?;
+                let is_text = is_character(entry.kind);
+                let encoding = if is_text { Encoding::Text } else { Encoding::Opaque };
+                Some((encoding, Some(bytes), align))
+            }
+            _ if is_character(entry.kind) && !is_static => Some((Encoding::EndedText, None, 1)),
+            _ => None,
+        }
+    }
+
+    /// As [`Reader::layout_of`], of one element.
+    fn layout_of_one(&mut self, entry: &OwnedEntry, depth: usize) -> Option<EntryLayout> {
+        if entry.kind < STATIC_IDS {
+            let basic = basic(entry.kind)?;
+            return Some((Encoding::Value(basic), Some(basic.bytes), basic.bytes));
+        }
+        match self.definitions.find(self.domain, entry.kind)? {
+            Definition::Enumeration(names) => {
+                let bytes = names.size;
+                let align = if bytes.is_power_of_two() { bytes } else { 1 };
+                Some((Encoding::Named(names), Some(bytes), align))
+            }
+            Definition::Schema(_) if depth + 1 >= MAX_DEPTH => None,
+            Definition::Schema(schema) => {
+                let (bytes, align) = self.measure(&schema, depth + 1);
+                Some((Encoding::Nested(schema), bytes, align?))
+            }
+        }
+    }
+
+    /// Bytes and alignment of payloads of a schema, as far as they do not depend on the payload.
+    fn measure(&mut self, schema: &Schema, depth: usize) -> (Option<usize>, Option<usize>) {
+        let is_static = is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
+        let (mut widest, mut align_known, mut end) = (1, true, Some(0));
+        for (index, entry) in schema.entries.iter().enumerate() {
+            let Some((_, bytes, align)) = self.layout_of(entry, is_static, depth) else {
+                (end, align_known) = (None, false);
+                continue;
+            };
+            let align = schema.capped(align);
+            widest = widest.max(align);
+            let start = match usize::try_from(entry.offset) {
+                Ok(offset) if index == 0 || offset != 0 => Some(offset),
+                Ok(_) => end.and_then(|end: usize| end.checked_next_multiple_of(align)),
+                Err(_) => None,
+            };
+            end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
+        }
+        let bytes = match schema.size {
+            0 => end.and_then(|end| end.checked_next_multiple_of(widest)),
+            size => Some(size),
+        };
+        (bytes.filter(|_| is_static), align_known.then_some(widest))
+    }
+
+    /// Does with a value what its entry says.
+    fn entry(&mut self, entry: &OwnedEntry, name: &[u8], value: Option<Value>) {
+        let hidden = entry.flags & u64::from(sys::NVTX_PAYLOAD_ENTRY_FLAG_HIDE) != 0;
+        let message = u64::from(sys::NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE);
+        match value {
+            Some(value @ (Value::Text(_) | Value::Registered(_)))
+                if entry.flags & ROLE == message =>
+            {
+                self.values.message = Some(self.shortened(value));
+            }
+            Some(Value::U64(category)) if is(entry.kind, sys::NVTX_PAYLOAD_ENTRY_TYPE_CATEGORY) => {
+                self.values.category = u32::try_from(category).ok();
+            }
+            // No colour of any range is kept.
+            Some(_) if is(entry.kind, sys::NVTX_PAYLOAD_ENTRY_TYPE_COLOR_ARGB) => {}
+            Some(_) if hidden => {}
+            value => self.keep(name, value),
+        }
+    }
+
+    fn keep(&mut self, name: &[u8], value: Option<Value>) {
+        match value {
+            Some(value) if self.values.fields.len() < MAX_FIELDS => {
+                let value = self.shortened(value);
+                self.values.fields.push((name.to_vec(), value));
+            }
+            _ => self.values.skipped += 1,
+        }
+    }
+
+    /// The value with as much of a text as is kept.
+    fn shortened(&mut self, mut value: Value) -> Value {
+        if let Value::Text(text) = &mut value
+            && text.len() > MAX_TEXT
+        {
+            text.truncate(MAX_TEXT);
+            self.values.skipped += 1;
+        }
+        value
+    }
+}
+
+impl Schema {
+    fn capped(&self, align: usize) -> usize {
+        if self.pack == 0 { align.max(1) } else { align.clamp(1, self.pack) }
+    }
+}
+
+impl OwnedEntry {
+    /// Its name behind that of the entry that it lies in.
+    fn name_within(&self, within: &[u8], index: usize) -> Vec<u8> {
+        let own = match self.name.as_slice() {
+            b"" => format!("#{index}").into_bytes(),
+            name => name.to_vec(),
+        };
+        if within.is_empty() { own } else { [within, b".", &own].concat() }
+    }
+}
+
+impl Enumeration {
+    /// The name of a value, or those of its flags, or the number where there is none.
+    fn value(&self, bytes: &[u8]) -> Option<Value> {
+        let raw = unsigned(bytes)?;
+        // A negative value is told with all 64 bits.
+        let masked = |value: u64| value & (u64::MAX >> (64 - 8 * bytes.len().min(8)));
+        let exact = self.values.iter().find(|(value, ..)| masked(*value) == raw);
+        if let Some((.., name)) = exact {
+            return Some(text(name));
+        }
+        let flags = || {
+            let flags = self.values.iter().filter(|(_, is_flag, _)| *is_flag);
+            flags.filter(|(value, ..)| *value != 0 && raw & value == *value)
+        };
+        let covered = flags().fold(0, |covered, (value, ..)| covered | value);
+        if covered != raw || raw == 0 {
+            return Some(Value::U64(raw));
+        }
+        let names: Vec<&[u8]> = flags().map(|(.., name)| name.as_slice()).collect();
+        Some(text(&names.join(&b'|')))
+    }
+}
+
+/// A text up to its NUL.
+fn text(bytes: &[u8]) -> Value {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    Value::Text(bytes[..end].to_vec())
+}
+
+fn is(kind: u64, of: u32) -> bool {
+    kind == u64::from(of)
+}
+
+#[cfg(test)]
+mod tests;

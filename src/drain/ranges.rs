@@ -1,0 +1,392 @@
+//! NVTX events into range instances, paths and, for each thread, a timeline of what was open.
+//!
+//! Anomalies and what is done about them:
+//! - a pop or end without its push or start: counted as unbalanced, nothing else changes;
+//! - an event that was lost because the queue was full (counted there): what its thread launched
+//!   since its last event that arrived is "not known", up to its next push or pop. With that
+//!   travels how deep the thread is nested, and how far up it was meanwhile: ranges that may have
+//!   been closed are closed then, those that may have been opened stand as ranges named `(lost)`.
+//!   The end of a start/end range is told late (see [`Ranges::apply_late`]);
+//! - ranges that do not nest (start/end, or push/pop of several domains): when an outer one
+//!   closes first, the inner ones go on as continuations under their new path, if they are not
+//!   too many;
+//! - more names, nodes or open ranges than are kept: further ones are counted, and named
+//!   for what they are. Everything kept here is bounded.
+
+mod apply;
+mod names;
+
+use rustc_hash::FxHashMap;
+use stage2_spool::{MonoNs, RANGE_OUTSIDE};
+use stage2_text::is_library_domain;
+
+use crate::base::counters::Counters;
+use crate::drain::fields::definition::Definitions;
+use crate::drain::intern::{Interner, Sink};
+use crate::drain::timeline::{Correlations, Place, Timeline};
+use crate::guest::event::{Event, EventKind, Selection, TextPlace};
+use crate::guest::registry::registry;
+
+/// Changes kept over all timelines: 8 MiB.
+const MAX_CHANGES: usize = 1 << 18;
+/// Graph nodes whose capture path is kept.
+const MAX_NODES: usize = 1 << 17;
+/// Distinct texts in fields of ranges that are kept.
+const MAX_FIELD_TEXTS: u32 = 1 << 12;
+/// Start/end ranges that may be open at a time.
+const MAX_STARTED: usize = 1 << 14;
+/// Launches looked up by correlation id (callback attribution), a power of two: 8 MiB.
+const LAUNCHES: usize = 1 << 18;
+/// Every so many threads, those that came before and are in no range are put to rest. Half of it is
+/// more than the default pool has buffers, so that no thread is at rest whose buffer is on its way.
+const THREADS: usize = 1 << 13;
+
+/// Push/pop ranges of a thread that are kept; of those nested deeper only the number is.
+const MAX_OPEN: usize = 1 << 14;
+/// Ranges that go on under a new path when one around them closes. Where there are more, all keep
+/// their path for now, and what is launched meanwhile is unattributed.
+const MAX_CONTINUED: usize = 1 << 8;
+/// Names what was lost.
+const LOST: &[u8] = b"(lost)";
+
+/// A range that is open.
+#[derive(Clone, Copy, Debug)]
+struct OpenRange {
+    /// Instance, as the spool numbers it; changes when the range continues under another path.
+    range: u64,
+    /// The instance that it was opened as.
+    first: u64,
+    path: u32,
+    name: u32,
+    domain: u32,
+    /// It, or one around it, was lost: whether collection was asked for is not known.
+    lost: bool,
+    /// It has closed, and is still in the paths of those opened after it.
+    gone: bool,
+    /// The guest's id of a start/end range; `None` for push/pop.
+    start_id: Option<u64>,
+    selection: Selection,
+    event: Event,
+}
+
+/// The push/pop ranges of one domain that are open on a thread.
+struct Depth {
+    domain: u32,
+    open: u32,
+    /// Those of them that are not kept.
+    beyond: u32,
+}
+
+/// What is known of one thread.
+#[derive(Default)]
+struct Thread {
+    /// In the order in which they were opened.
+    open: Vec<OpenRange>,
+    /// Fence of its last event.
+    last_fence: u64,
+    /// Events were lost, and what is open is not known again.
+    uncertain: bool,
+    /// An event was lost that nothing makes up for.
+    lost_track: bool,
+    /// Those of them that are gone.
+    gone: usize,
+    depths: Vec<Depth>,
+    timeline: Timeline,
+    /// Pieces of the text of the next event, and of its payloads.
+    text: Vec<u8>,
+    payloads: Vec<u8>,
+}
+
+/// A place in the table of threads, whose numbers are never used twice.
+#[derive(Default)]
+struct Slot {
+    /// What is known of it; nothing of one that is in no range since `resting_since`.
+    known: Option<Box<Thread>>,
+    /// A fence; 0: it never was in any.
+    resting_since: u64,
+    /// [`crate::guest::event::Events::lost`] as far as it was heeded.
+    lost: u32,
+}
+
+impl Slot {
+    /// Forgets all but the last change of a thread that is in no range.
+    fn rest(&mut self) {
+        let at_rest = |thread: &mut Box<Thread>| {
+            let on_its_way = !thread.text.is_empty() || !thread.payloads.is_empty();
+            thread.open.is_empty() && !thread.uncertain && !on_its_way
+        };
+        if let Some(thread) = self.known.take_if(at_rest) {
+            self.resting_since = thread.timeline.last_fence();
+        }
+    }
+
+    /// What was open when this thread made call `correlation`.
+    fn at(&self, correlation: u64) -> Place {
+        match &self.known {
+            Some(thread) => thread.timeline.at(correlation),
+            None if correlation >= self.resting_since => Place::OUTSIDE,
+            None => Place::UNKNOWN,
+        }
+    }
+}
+
+/// A range instance that closed, for the aggregates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClosedRange {
+    /// Its path.
+    pub path: u32,
+    /// From opening (or continuing) to closing, ns.
+    pub host_ns: u64,
+    /// It is a range of its own, not the continuation of one.
+    pub counts: bool,
+    /// What was collected within it.
+    pub selection: Selection,
+}
+
+/// The ranges of all threads.
+pub struct Ranges {
+    threads: Vec<Slot>,
+    /// Names of domains and registered strings that were met.
+    registered: FxHashMap<u32, u32>,
+    /// Schemas of payloads.
+    definitions: Definitions,
+    /// Distinct texts in fields so far.
+    field_texts: u32,
+    /// Thread on which a start/end range was started.
+    started_on: FxHashMap<u64, u32>,
+    captures: FxHashMap<u64, Place>,
+    /// Reported launches by the low bits of their id; empty where none are expected.
+    launches: Vec<(u64, Place)>,
+    correlations: Correlations,
+    next_range: u64,
+    changes: usize,
+    /// Only some ranges are collected: the spool says which.
+    restricted: bool,
+}
+
+impl Default for Ranges {
+    fn default() -> Self {
+        Self::new(false)
+    }
+}
+
+impl Ranges {
+    /// No range is open. `restricted`: only some ranges, or instances of them, are collected.
+    pub fn new(restricted: bool) -> Self {
+        Ranges {
+            threads: Vec::new(),
+            registered: FxHashMap::default(),
+            definitions: Definitions::of(registry()),
+            field_texts: 0,
+            started_on: FxHashMap::default(),
+            captures: FxHashMap::default(),
+            launches: Vec::new(),
+            correlations: Correlations::default(),
+            next_range: RANGE_OUTSIDE + 1,
+            changes: 0,
+            restricted,
+        }
+    }
+
+    /// Takes one event in, writes what it defines, and gives the range instances it closed to
+    /// `closed`.
+    pub fn apply(
+        &mut self,
+        event: &Event,
+        names: &mut Interner,
+        sink: &mut impl Sink,
+        counters: &Counters,
+        closed: &mut Vec<ClosedRange>,
+    ) {
+        if event.kind == EventKind::TextPiece {
+            let text = &mut self.thread(event.thread).text;
+            if event.text_place == TextPlace::Here {
+                text.clear();
+            }
+            text.extend_from_slice(event.text());
+            return;
+        }
+        if event.kind == EventKind::PayloadPiece {
+            let payloads = &mut self.thread(event.thread).payloads;
+            if event.text_place == TextPlace::Here {
+                payloads.clear();
+            }
+            payloads.extend_from_slice(event.text());
+            return;
+        }
+        self.heed_losses(event.thread, event.lost);
+        let mut step = apply::EventContext { ranges: self, names, sink, counters, closed };
+        match event.text_place {
+            TextPlace::Here => step.apply(event, event.text()),
+            TextPlace::Lost => step.apply(event, LOST),
+            TextPlace::Continued => {
+                let mut text = std::mem::take(&mut step.ranges.thread(event.thread).text);
+                text.extend_from_slice(event.text());
+                step.apply(event, &text);
+                // Give the allocation back to the thread.
+                text.clear();
+                step.ranges.thread(event.thread).text = text;
+            }
+        }
+        if event.fence != 0 && event.kind != EventKind::Launch {
+            let fence = self.correlations.extend(event.fence);
+            let thread = self.thread(event.thread);
+            thread.last_fence = thread.last_fence.max(fence);
+        }
+        if self.changes > MAX_CHANGES {
+            let known = self.threads.iter_mut().filter_map(|slot| slot.known.as_mut());
+            known.for_each(|thread| thread.timeline.forget_half());
+            self.count_changes();
+        }
+    }
+
+    /// Takes in the end of a start/end range that found no place in the queue, when everything was
+    /// applied that its thread sent before. What was opened inside that range since is not known.
+    pub fn apply_late(
+        &mut self,
+        end: &Event,
+        names: &mut Interner,
+        sink: &mut impl Sink,
+        counters: &Counters,
+        closed: &mut Vec<ClosedRange>,
+    ) {
+        if let Some(&thread) = self.started_on.get(&end.id) {
+            let fence = if end.fence == 0 { 0 } else { self.correlations.extend(end.fence) };
+            self.doubt(thread, fence);
+        }
+        self.apply(end, names, sink, counters, closed);
+    }
+
+    /// Ends of start/end ranges were lost, nobody knows which: of threads with such ranges nothing
+    /// is known any more.
+    pub fn lose_ends(&mut self) {
+        for slot in &mut self.threads {
+            if let Some(thread) = &mut slot.known
+                && thread.open.iter().any(|open| open.start_id.is_some())
+            {
+                (thread.uncertain, thread.lost_track) = (true, true);
+                thread.timeline.doubt(thread.last_fence);
+            }
+        }
+        self.count_changes();
+    }
+
+    /// `lost`: [`crate::guest::event::Events::lost`] of a thread, after everything was applied that it
+    /// had sent when that was read. Where it lost events since the last that arrived, what it
+    /// launched since is not known.
+    pub fn heed_losses(&mut self, thread: u32, lost: u32) {
+        let slot = self.slot(thread);
+        // The count wraps.
+        if thread == 0 || lost.wrapping_sub(slot.lost) as i32 <= 0 {
+            return;
+        }
+        slot.lost = lost;
+        let known = self.thread(thread);
+        known.uncertain = true;
+        let since = known.last_fence;
+        self.doubt(thread, since);
+    }
+
+    fn doubt(&mut self, thread: u32, since: u64) {
+        let timeline = &mut self.thread(thread).timeline;
+        let before = timeline.len();
+        timeline.doubt(since);
+        self.changes += self.thread(thread).timeline.len() - before;
+    }
+
+    /// Launches will be reported one by one. From now on only that tells where work belongs: a buffer
+    /// may hold the records of any thread.
+    pub fn expect_launches(&mut self) {
+        self.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
+    }
+
+    /// Where work belongs that `owner` launched with CUPTI's id `correlation`, and that id in
+    /// full. `owner` 0: the thread is not known, so only a reported launch can tell.
+    pub fn place(&mut self, owner: u32, correlation: u32) -> (Place, u64) {
+        let correlation = self.correlations.extend(correlation);
+        if !self.launches.is_empty() {
+            let slot = self.launches[correlation as usize & (LAUNCHES - 1)];
+            let place = if slot.0 == correlation { slot.1 } else { Place::UNKNOWN };
+            return (place, correlation);
+        }
+        let place = match owner {
+            0 => Place::UNKNOWN,
+            owner => {
+                let slot = self.threads.get(owner as usize);
+                slot.map_or(Place::OUTSIDE, |slot| slot.at(correlation))
+            }
+        };
+        (place, correlation)
+    }
+
+    /// Ranges that are open on any thread.
+    pub fn open_count(&self) -> usize {
+        let beyond =
+            |thread: &Thread| thread.depths.iter().map(|d| d.beyond as usize).sum::<usize>();
+        self.known().map(|thread| thread.open.len() - thread.gone + beyond(thread)).sum()
+    }
+
+    /// Paths of open ranges with the time since they were opened, ns.
+    pub fn still_open(&self, now: MonoNs) -> impl Iterator<Item = ClosedRange> + '_ {
+        self.known().flat_map(|thread| &thread.open).filter(|open| !open.gone).map(move |open| {
+            ClosedRange {
+                path: open.path,
+                host_ns: now.since(open.event.at),
+                counts: open.first == open.range,
+                selection: open.selection,
+            }
+        })
+    }
+
+    /// Names of the ranges of the program (not of a library) that are open on any thread. None of
+    /// a thread that lost events (`lost` as [`crate::guest::event::Events::lost`]): they may be closed.
+    pub fn open_in_program<'a>(
+        &'a self,
+        names: &'a Interner,
+        lost: impl Fn(u32) -> u32,
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let sure = move |(number, slot): (u32, &'a Slot)| {
+            let known = slot.known.as_deref().filter(|thread| !thread.uncertain);
+            known.filter(|_| slot.lost == lost(number))
+        };
+        let open = (0..).zip(&self.threads).filter_map(sure).flat_map(|thread| &thread.open);
+        let of_program = |open: &&OpenRange| {
+            !open.gone && !open.lost && !is_library_domain(names.text(open.domain))
+        };
+        open.filter(of_program).map(|open| names.text(open.name))
+    }
+
+    fn thread(&mut self, number: u32) -> &mut Thread {
+        let slot = self.slot(number);
+        let since = slot.resting_since;
+        slot.known.get_or_insert_with(|| {
+            let timeline = Timeline::since(since);
+            Box::new(Thread { timeline, last_fence: since, ..Thread::default() })
+        })
+    }
+
+    fn slot(&mut self, number: u32) -> &mut Slot {
+        let index = number as usize;
+        if index >= self.threads.len() {
+            if (index + 1).is_multiple_of(THREADS) {
+                // Those of this batch may still have records on their way.
+                let older = self.threads.len().saturating_sub(THREADS / 2);
+                self.threads.iter_mut().take(older).for_each(Slot::rest);
+                self.count_changes();
+            }
+            self.threads.resize_with(index + 1, Slot::default);
+        }
+        &mut self.threads[index]
+    }
+
+    fn known(&self) -> impl Iterator<Item = &Thread> {
+        self.threads.iter().filter_map(|slot| slot.known.as_deref())
+    }
+
+    fn count_changes(&mut self) {
+        self.changes = self.known().map(|thread| thread.timeline.len()).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! One NVTX event into changes of the open ranges, with everything that an event may touch.
+
+use stage2_spool::{Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
+
+use super::{
+    ClosedRange, Depth, LAUNCHES, LOST, MAX_CONTINUED, MAX_NODES, MAX_OPEN, MAX_STARTED, OpenRange,
+    Ranges,
+};
+use crate::base::counters::Counters;
+use crate::drain::fields::PayloadValues;
+use crate::drain::intern::{Interner, Sink};
+use crate::drain::timeline::Place;
+use crate::guest::event::{Event, EventKind, Selection};
+
+/// One event on its way in.
+pub(super) struct EventContext<'a, S> {
+    pub(super) ranges: &'a mut Ranges,
+    pub(super) names: &'a mut Interner,
+    pub(super) sink: &'a mut S,
+    pub(super) counters: &'a Counters,
+    pub(super) closed: &'a mut Vec<ClosedRange>,
+}
+
+impl<S: Sink> EventContext<'_, S> {
+    pub(super) fn apply(&mut self, event: &Event, text: &[u8]) {
+        let payload_values = self.payload_values(event);
+        let mut changed = *event;
+        let event = match payload_values.category {
+            Some(category) => {
+                changed.category = category;
+                &changed
+            }
+            None => event,
+        };
+        match event.kind {
+            EventKind::TextPiece | EventKind::PayloadPiece => {}
+            EventKind::Thread => self.sink.put(Record::Thread {
+                id: event.thread,
+                os_tid: event.id as u32,
+                name: text.to_vec(),
+            }),
+            EventKind::Push => {
+                let name = self.event_name(event, text, &payload_values);
+                self.resynchronise(event, event.depth.map(|depth| depth.saturating_sub(1)));
+                if let Some(range) = self.push(event, name, false) {
+                    self.put_fields(range, payload_values);
+                }
+                self.note_change(event.thread, event.fence);
+            }
+            EventKind::Pop => {
+                self.resynchronise(event, event.depth.map(|depth| depth.saturating_add(1)));
+                if !self.pop(event, payload_values) {
+                    self.counters.unbalanced.increment();
+                }
+                self.note_change(event.thread, event.fence);
+            }
+            // A guest that never ends its ranges.
+            EventKind::Start if self.ranges.started_on.len() >= MAX_STARTED => {
+                self.counters.range_events.increment();
+            }
+            EventKind::Start => {
+                let name = self.event_name(event, text, &payload_values);
+                self.ranges.started_on.insert(event.id, event.thread);
+                let range = self.open(event, name, Some(event.id), false);
+                self.put_fields(range, payload_values);
+                self.note_change(event.thread, event.fence);
+            }
+            EventKind::End => {
+                let thread = self.ranges.started_on.remove(&event.id);
+                let place = thread.and_then(|thread| {
+                    let open = &self.ranges.thread(thread).open;
+                    open.iter().rposition(|o| o.start_id == Some(event.id)).map(|i| (thread, i))
+                });
+                match place {
+                    Some((thread, index)) => {
+                        self.put_last_fields(thread, index, payload_values);
+                        self.close(thread, index, event);
+                        self.note_change(thread, event.fence);
+                    }
+                    None => self.counters.unbalanced.increment(),
+                }
+            }
+            EventKind::Mark => {
+                let name = self.event_name(event, text, &payload_values);
+                let domain = self.domain_name(event.domain);
+                self.sink.put(Record::Mark(Mark {
+                    at: event.at,
+                    thread: event.thread,
+                    name,
+                    domain,
+                    category: event.category,
+                    payload: event.payload,
+                }));
+            }
+            EventKind::Launch => {
+                let place = self.ranges.thread(event.thread).timeline.now();
+                let id = self.ranges.correlations.extend(event.fence);
+                // It may be here before we are told that launches are reported.
+                if self.ranges.launches.is_empty() {
+                    self.ranges.expect_launches();
+                }
+                if let Some(slot) = self.ranges.launches.get_mut(id as usize & (LAUNCHES - 1)) {
+                    *slot = (id, place);
+                }
+            }
+            EventKind::GraphNodeCreated => {
+                let place = self.ranges.thread(event.thread).timeline.now();
+                if place.path != NONE && self.ranges.captures.len() < MAX_NODES {
+                    self.ranges.captures.insert(event.id, place);
+                } else if place.path != NONE {
+                    self.counters.beyond_limits.increment();
+                }
+            }
+            EventKind::GraphNodeCloned => {
+                let original = match event.payload {
+                    Some(stage2_spool::Payload::U64(node)) => node,
+                    _ => return,
+                };
+                if let Some(&Place { path, range, .. }) = self.ranges.captures.get(&original) {
+                    self.sink.put(Record::GraphNode { node: event.id, path, range });
+                }
+            }
+        }
+    }
+
+    /// Opens a push/pop range, if it is kept; the caller notes the change.
+    fn push(&mut self, event: &Event, name: u32, lost: bool) -> Option<u64> {
+        let full = self.ranges.thread(event.thread).open.len() >= MAX_OPEN;
+        let depth = self.depth(event);
+        depth.open = depth.open.saturating_add(1);
+        // The innermost ones are popped first.
+        if full || depth.beyond > 0 {
+            depth.beyond += 1;
+            self.counters.beyond_limits.increment();
+            return None;
+        }
+        Some(self.open(event, name, None, lost))
+    }
+
+    /// Closes the innermost push/pop range of the domain; `false` where none is open. The caller
+    /// notes the change.
+    fn pop(&mut self, event: &Event, payload_values: PayloadValues) -> bool {
+        let depth = self.depth(event);
+        depth.open = depth.open.saturating_sub(1);
+        if let Some(beyond) = depth.beyond.checked_sub(1) {
+            depth.beyond = beyond;
+            return true;
+        }
+        let open = &self.ranges.thread(event.thread).open;
+        let of_domain =
+            |o: &OpenRange| o.start_id.is_none() && o.event.domain == event.domain && !o.gone;
+        let innermost = open.iter().rposition(of_domain);
+        if let Some(index) = innermost {
+            self.put_last_fields(event.thread, index, payload_values);
+            self.close(event.thread, index, event);
+        }
+        innermost.is_some()
+    }
+
+    /// Opens a range on its thread; the caller notes the change.
+    fn open(&mut self, event: &Event, name: u32, start_id: Option<u64>, lost: bool) -> u64 {
+        let domain = self.domain_name(event.domain);
+        let range = self.ranges.next_range;
+        self.ranges.next_range += 1;
+        let open = OpenRange {
+            range,
+            first: range,
+            path: NONE,
+            name,
+            domain,
+            lost,
+            gone: false,
+            start_id,
+            selection: event.selection,
+            event: *event,
+        };
+        self.write_open(event.thread, open);
+        range
+    }
+
+    /// Writes the opening of `open` inside what is open on `thread`, and keeps it there.
+    fn write_open(&mut self, thread: u32, mut open: OpenRange) {
+        let parent = self.ranges.thread(thread).open.last().copied();
+        let parent_path = parent.map_or(NONE, |parent| parent.path);
+        open.path = self.names.path(parent_path, open.name, open.domain, self.sink);
+        open.selection =
+            parent.map_or(open.selection, |parent| parent.selection.max(open.selection));
+        open.lost |= parent.is_some_and(|parent| parent.lost);
+        self.sink.put(Record::RangeOpen(RangeOpen {
+            range: open.range,
+            path: open.path,
+            thread,
+            parent: parent.map_or(RANGE_OUTSIDE, |parent| parent.range),
+            start: open.event.at,
+            start_end: open.start_id.is_some(),
+            category: open.event.category,
+            payload: open.event.payload,
+            continues: if open.first == open.range { 0 } else { open.first },
+        }));
+        if self.ranges.restricted && open.event.selection != Selection::Inherit {
+            let recorded = open.selection == Selection::Collect;
+            self.sink.put(Record::RangeSample { range: open.range, recorded });
+        }
+        self.ranges.thread(thread).open.push(open);
+    }
+
+    /// Closes the open range at `index` of `thread`; those opened after it go on without it.
+    /// Too many cannot: then it stays where it is as one that is gone, until they are fewer.
+    fn close(&mut self, thread: u32, index: usize, event: &Event) {
+        let known = self.ranges.thread(thread);
+        let gone = |open: &OpenRange| open.gone;
+        let first_gone = if known.gone == 0 { None } else { known.open.iter().position(gone) };
+        let lowest = first_gone.map_or(index, |first| first.min(index));
+        let from = if known.open.len() - lowest - known.gone <= MAX_CONTINUED {
+            lowest
+        } else if known.open.len() - index <= MAX_CONTINUED {
+            index
+        } else {
+            let Some(open) = known.open.get_mut(index) else { return };
+            open.gone = true;
+            known.gone += 1;
+            let open = *open;
+            self.counters.beyond_limits.increment();
+            return self.write_close(&open, event.at);
+        };
+        let mut rest = known.open.split_off(from);
+        known.gone -= rest.iter().filter(|open| open.gone).count();
+        while known.open.pop_if(|last| rest.len() == 1 && last.gone).is_some() {
+            known.gone -= 1;
+        }
+        for open in rest.iter().rev().filter(|open| !open.gone) {
+            self.write_close(open, event.at);
+        }
+        if let Some(open) = rest.get_mut(index - from) {
+            open.gone = true;
+        }
+        for mut open in rest.drain(..).filter(|open| !open.gone) {
+            open.range = self.ranges.next_range;
+            self.ranges.next_range += 1;
+            open.event.at = event.at;
+            open.selection = open.event.selection;
+            self.write_open(thread, open);
+        }
+    }
+
+    fn write_close(&mut self, open: &OpenRange, end: MonoNs) {
+        self.sink.put(Record::RangeClose { range: open.range, end });
+        self.closed.push(ClosedRange {
+            path: open.path,
+            host_ns: end.since(open.event.at),
+            counts: open.first == open.range,
+            selection: open.selection,
+        });
+    }
+
+    /// What is open on `thread` is so from this fence on.
+    fn note_change(&mut self, thread: u32, fence: u32) {
+        let known = self.ranges.thread(thread);
+        let place = match known.open.last() {
+            _ if known.uncertain || known.gone > 0 => Place::UNKNOWN,
+            None => Place::OUTSIDE,
+            Some(open) => Place {
+                range: open.range,
+                path: open.path,
+                wanted: open.selection == Selection::Collect || open.lost,
+            },
+        };
+        // No fence: CUPTI is not there yet, and everything it will number comes later.
+        let fence = if fence == 0 { 0 } else { self.ranges.correlations.extend(fence) };
+        let timeline = &mut self.ranges.thread(thread).timeline;
+        let before = timeline.len();
+        timeline.change(fence, place);
+        self.ranges.changes += self.ranges.thread(thread).timeline.len() - before;
+    }
+
+    /// Brings the open ranges of the event's domain to `expected`, the number that was open
+    /// before the event. They only differ where events were lost; then those above the lowest
+    /// depth that was reached meanwhile are not those that we know.
+    fn resynchronise(&mut self, event: &Event, expected: Option<u32>) {
+        let Some(expected) = expected else { return };
+        let thread = self.ranges.thread(event.thread);
+        thread.uncertain = event.depth_uncertain || thread.lost_track;
+        let known = self.depth(event).open;
+        let kept = known.min(expected).min(event.min_depth_since_delivery);
+        for _ in kept..known {
+            self.pop(event, PayloadValues::default());
+        }
+        for _ in kept..expected {
+            let name = self.text_name(LOST);
+            let mut lost = *event;
+            (lost.category, lost.payload, lost.selection) = (0, None, Selection::Inherit);
+            self.push(&lost, name, true);
+        }
+    }
+
+    fn depth(&mut self, event: &Event) -> &mut Depth {
+        let depths = &mut self.ranges.thread(event.thread).depths;
+        let known = depths.iter().position(|depth| depth.domain == event.domain);
+        let index = known.unwrap_or_else(|| {
+            depths.push(Depth { domain: event.domain, open: 0, beyond: 0 });
+            depths.len() - 1
+        });
+        &mut depths[index]
+    }
+}

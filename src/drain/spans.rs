@@ -1,0 +1,122 @@
+//! Switches of collection into the spans of time in which it was on: whose times can be trusted.
+//!
+//! Of a CUDA graph that still runs when collection is switched off, CUPTI has not read the times, and
+//! where they stand every further replay of that graph writes too, recorded or not: kernels of 20 us
+//! then ended with the last of 20 replays, 20 ms later (CUPTI 13.0). Kernels that were launched one
+//! by one keep their times.
+
+use std::collections::VecDeque;
+
+use stage2_spool::GpuNs;
+
+use crate::guest::switches::Switches;
+
+/// Spans that are kept: a megabyte.
+const KEPT: usize = 1 << 16;
+
+/// The spans in which collection was on, in order.
+#[derive(Debug, Default)]
+pub struct Spans {
+    closed: VecDeque<(GpuNs, GpuNs)>,
+    /// Since when it is on.
+    open: Option<GpuNs>,
+    /// Switches were forgotten: nothing speaks for times that no span covers.
+    overrun: bool,
+}
+
+impl Spans {
+    /// Takes in the switches that wait.
+    pub fn take_in(&mut self, switches: &Switches) {
+        if switches.take_overrun() {
+            // When it went off is among what was forgotten.
+            self.open = None;
+            self.overrun = true;
+        }
+        for _ in 0..switches.waiting() {
+            let Some((on, at)) = switches.take() else { break };
+            if on {
+                self.open.get_or_insert(at);
+            } else if let Some(since) = self.open.take() {
+                if self.closed.len() == KEPT {
+                    self.closed.pop_front();
+                }
+                self.closed.push_back((since, at));
+            }
+        }
+    }
+
+    /// Whether collection was on from `start` to `end`. Where no switch was ever noted (CUPTI did not
+    /// give the time) nothing speaks against it.
+    pub fn cover(&self, start: GpuNs, end: GpuNs) -> bool {
+        if self.closed.is_empty() && self.open.is_none() {
+            return !self.overrun;
+        }
+        if self.open.is_some_and(|since| since <= start) {
+            return true;
+        }
+        let later = self.closed.partition_point(|&(since, _)| since <= start);
+        let span = later.checked_sub(1).and_then(|index| self.closed.get(index));
+        span.is_some_and(|&(_, until)| end <= until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guest::switches::WAITING;
+
+    fn spans(switches: &[(bool, u64)]) -> Spans {
+        let queue = Switches::new(true);
+        let mut spans = Spans::default();
+        for &(on, at) in switches {
+            queue.note(on, GpuNs(at));
+            spans.take_in(&queue);
+        }
+        spans
+    }
+
+    #[test]
+    fn work_is_covered_within_one_span_only() {
+        let spans = spans(&[(true, 10), (false, 20), (true, 30), (false, 40), (true, 50)]);
+        for (start, end, covered) in [
+            (10, 20, true),
+            (12, 15, true),
+            (30, 40, true),
+            (55, 99, true),
+            (9, 15, false),
+            (15, 21, false),
+            (15, 35, false),
+            (22, 25, false),
+            (15, 60, false),
+        ] {
+            assert_eq!(spans.cover(GpuNs(start), GpuNs(end)), covered, "{start} to {end}");
+        }
+    }
+
+    #[test]
+    fn without_switches_nothing_is_doubted_and_the_oldest_spans_are_forgotten() {
+        assert!(spans(&[]).cover(GpuNs(1), GpuNs(2)));
+        assert!(!spans(&[(true, 10), (false, 20)]).cover(GpuNs(1), GpuNs(2)));
+        let switches: Vec<(bool, u64)> =
+            (0..2 * KEPT as u64 + 4).map(|i| (i % 2 == 0, 10 * i)).collect();
+        let spans = spans(&switches);
+        assert_eq!(spans.closed.len(), KEPT);
+        assert!(!spans.cover(GpuNs(1), GpuNs(2)) && spans.cover(GpuNs(1001), GpuNs(1002)));
+    }
+
+    #[test]
+    fn more_switches_than_wait_leave_no_span_open_that_was_closed() {
+        let queue = Switches::new(true);
+        let mut spans = Spans::default();
+        queue.note(true, GpuNs(0));
+        spans.take_in(&queue);
+        assert!(spans.cover(GpuNs(1), GpuNs(2)));
+        // Off and on in turn; the first of them are forgotten.
+        let last = WAITING as u64 + 10;
+        (1..=last).for_each(|i| queue.note(i % 2 == 0, GpuNs(10 * i)));
+        spans.take_in(&queue);
+        assert!(!spans.cover(GpuNs(15), GpuNs(25)));
+        assert!(!spans.cover(GpuNs(10 * last - 15), GpuNs(10 * last - 5)));
+        assert!(spans.cover(GpuNs(10 * last + 1), GpuNs(10 * last + 2)));
+    }
+}

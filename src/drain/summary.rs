@@ -1,0 +1,149 @@
+//! The aggregates into the table that is shown when the guest ends, as text and as `kernels.md`.
+
+mod markdown;
+mod rows;
+mod shown;
+mod terminal;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use stage2_spool::Device;
+
+use crate::base::counters::Counters;
+use crate::base::options::{Options, Summary as Target};
+use crate::base::{diag, timed_write};
+use crate::drain::aggregate::Totals;
+use crate::drain::intern::Interner;
+use crate::guest::tracer::OffReason;
+
+/// Above the ranges of libraries that are in none of the workload's.
+const LIBRARIES: &str = "Library ranges outside the workload's ranges";
+
+/// The longest that the summary waits for whoever reads it. Less than the end of the guest waits
+/// for us.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What there is to show.
+pub struct Summary<'a> {
+    /// What was asked for.
+    pub options: &'a Options,
+    /// What was seen and lost.
+    pub counters: &'a Counters,
+    /// Texts of names and paths.
+    pub names: &'a Interner,
+    /// The tables.
+    pub totals: Totals,
+    /// Why no GPU work was recorded.
+    pub gpu_off: Option<&'a OffReason>,
+    /// The guest initialised CUDA.
+    pub gpu_seen: bool,
+    /// GPUs that did something.
+    pub devices: &'a [Device],
+    /// The GPU was simulated.
+    pub simulated: bool,
+}
+
+impl Summary<'_> {
+    /// Writes the table where `STAGE2_SUMMARY` wants it and, without the launcher, `kernels.md`
+    /// into `STAGE2_OUT`. A failure is one line.
+    pub fn show(&self) {
+        let written = match &self.options.summary {
+            Target::Off => Ok(()),
+            Target::Stderr => {
+                timed_write::write_stderr(terminal::render(self).as_bytes(), PATIENCE)
+            }
+            Target::File(path) => append(path, &terminal::render(self)),
+        };
+        if let Err(error) = written {
+            diag::warn(format_args!(
+                "the summary could not be written: {error}; see STAGE2_SUMMARY"
+            ));
+        }
+        if let (Some(folder), false) = (&self.options.out, self.options.launcher)
+            && let Err(error) = write_new(folder, &markdown::render(self))
+        {
+            diag::warn(format_args!(
+                "kernels.md could not be written to {}: {error}",
+                folder.display()
+            ));
+        }
+    }
+
+    /// One line that says whether the tables show everything.
+    fn coverage(&self) -> String {
+        let c = self.counters;
+        let lost = c.cupti_dropped.get()
+            + c.buffers_refused.get()
+            + c.range_events.get()
+            + c.unattributed.get()
+            + c.invalid_timestamps.get()
+            + c.unreadable_records.get()
+            + c.late_switches.get()
+            + c.incomplete.get()
+            + c.beyond_limits.get()
+            + c.calls_turned_away.get();
+        let mut line = format!(
+            "{} GPU records attributed, {} unattributed, {} dropped by CUPTI, {} without valid times",
+            c.attributed.get(),
+            c.unattributed.get(),
+            c.cupti_dropped.get(),
+            c.invalid_timestamps.get(),
+        );
+        for (count, what) in [
+            (c.buffers_refused.get(), "buffer requests refused (raise STAGE2_BUFFERS)"),
+            (c.range_events.get(), "range events lost"),
+            (
+                c.unreadable_records.get(),
+                "records unreadable, about (work that still ran at exit, for instance)",
+            ),
+            (c.incomplete.get(), "reason why CUPTI's last records are missing (see above)"),
+            (c.late_switches.get(), "ranges opened before collection was on"),
+            (c.beyond_limits.get(), "ranges or names beyond what is kept"),
+            (c.calls_turned_away.get(), "NVTX calls not taken in"),
+            (c.range_fields.get(), "fields of ranges left out"),
+            (c.unbalanced.get(), "range ends without a start"),
+            (c.unclosed.get(), "ranges still open"),
+            (c.names_cut.get(), "range names cut"),
+            (c.aggregates_folded.get(), "calls in folded rows"),
+            (c.filtered.get(), "left out by STAGE2_RANGES or STAGE2_SAMPLE"),
+        ] {
+            if count > 0 {
+                line.push_str(&format!(", {count} {what}"));
+            }
+        }
+        let verdict = if lost == 0 { "complete" } else { "PARTIAL" };
+        format!("{verdict}: {line}")
+    }
+
+    fn device_name(&self, id: u32) -> String {
+        self.devices
+            .iter()
+            .find(|device| device.id == id)
+            .map(|device| stage2_text::visible(&device.name))
+            .unwrap_or_else(|| "GPU".to_owned())
+    }
+}
+
+fn append(path: &Path, text: &str) -> io::Result<()> {
+    // A named pipe that nobody reads is an error at once, instead of a wait without end.
+    let file =
+        OpenOptions::new().create(true).append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    timed_write::write(file.as_fd(), text.as_bytes(), PATIENCE)
+}
+
+/// Writes `kernels.md`, or `kernels-PID.md` where another process of the guest was first.
+fn write_new(folder: &Path, text: &str) -> io::Result<()> {
+    let first = File::create_new(folder.join("kernels.md"));
+    let mut file = match first {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            File::create(folder.join(format!("kernels-{}.md", std::process::id())))?
+        }
+        file => file?,
+    };
+    file.write_all(text.as_bytes())
+}

@@ -1,0 +1,99 @@
+//! The summary into `kernels.md`, for a capture that was taken without the launcher.
+
+use std::fmt::Write;
+
+use super::rows::{self, Section, ms, percent, us};
+use super::shown::ShownPaths;
+use super::{LIBRARIES, Summary};
+use crate::drain::aggregate::Instances;
+use stage2_text as text;
+
+pub(super) fn render(summary: &Summary<'_>) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write(summary, &mut out);
+    out
+}
+
+fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "# Kernels\n")?;
+    if summary.simulated {
+        writeln!(out, "**SIMULATED GPU: these are replayed recordings, not measurements.**\n")?;
+    }
+    match summary.gpu_off {
+        Some(off) => {
+            writeln!(
+                out,
+                "No GPU work recorded: {}\n",
+                text::plain(&text::visible(off.0.as_bytes()))
+            )?;
+        }
+        None => writeln!(out, "{}\n", summary.coverage())?,
+    }
+    for part in rows::parts(summary) {
+        writeln!(out, "**{}.**\n", text::plain(&part))?;
+    }
+    for (device, busy) in rows::busy(summary) {
+        let name = text::plain(&summary.device_name(device));
+        let busy = ms(busy.busy_ns);
+        writeln!(out, "GPU {device} ({name}): busy {busy} ms (union of {} work).\n", {
+            rows::which(summary)
+        })?;
+    }
+    let shown = ShownPaths::of(summary.names);
+    let sections = rows::sections(summary, &shown);
+    let whole = rows::gpu_total_ns(&sections);
+    let (libraries, own): (Vec<_>, Vec<_>) =
+        sections.into_iter().partition(|section| shown.is_of_library(section.path));
+    write_table(summary, &shown, own, whole, out)?;
+    if libraries.iter().any(|section| !section.rows.is_empty()) {
+        writeln!(out, "\n## {LIBRARIES}\n")?;
+        write_table(summary, &shown, libraries, whole, out)?;
+    }
+    Ok(())
+}
+
+fn write_table(
+    summary: &Summary<'_>,
+    shown: &ShownPaths<'_>,
+    sections: Vec<Section>,
+    whole: u64,
+    out: &mut String,
+) -> std::fmt::Result {
+    writeln!(
+        out,
+        "| kernel_name | total_ms | calls | mean_ms | device | range | % of GPU time | p50_us | p99_us |"
+    )?;
+    writeln!(out, "|---|--:|--:|--:|---|---|--:|--:|--:|")?;
+    let mut lines: Vec<_> = sections
+        .into_iter()
+        .filter(|section| !section.rows.is_empty())
+        .flat_map(|section| {
+            let mut title = section.title(shown);
+            if summary.options.is_sampled() && section.instances.recorded > 0 {
+                let Instances { asked, recorded, .. } = section.instances;
+                title.push_str(&format!(" (scaled: recorded {recorded} of {asked})"));
+            }
+            section.rows.into_iter().map(move |line| (title.clone(), line))
+        })
+        .collect();
+    lines.sort_by_key(|(_, line)| std::cmp::Reverse(line.total_ns));
+    for (title, line) in &lines {
+        let percentile = |p| us(line.percentile_ns(p).map(|ns| ns as f64));
+        let mean = line.mean_ns().map_or_else(|| "-".to_owned(), |ns| format!("{:.6}", ns / 1e6));
+        writeln!(
+            out,
+            "| {} | {} | {} | {mean} | {}:{} | {} | {} | {} | {} |",
+            text::code(&line.name),
+            ms(line.total_ns),
+            line.calls,
+            line.device,
+            text::plain(&summary.device_name(line.device)),
+            text::code(title),
+            percent(line.total_ns, whole),
+            percentile(50),
+            percentile(99),
+        )?;
+    }
+    Ok(())
+}

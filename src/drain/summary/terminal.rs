@@ -1,0 +1,126 @@
+//! The summary into plain text for a terminal or a log file.
+
+use std::fmt::Write;
+
+use super::rows::{self, PATHS, Section, TOP, ms, percent, us};
+use super::shown::ShownPaths;
+use super::{LIBRARIES, Summary};
+use stage2_text::shorten_kernel;
+
+/// Characters of a kernel name.
+const NAME: usize = 60;
+/// Percent of the GPU time from which on the kernels of a path are listed.
+const DETAILED: u64 = 2;
+
+pub(super) fn render(summary: &Summary<'_>) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write(summary, &mut out);
+    out
+}
+
+fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
+    let shown = ShownPaths::of(summary.names);
+    let sections = rows::sections(summary, &shown);
+    let simulated = if summary.simulated { "SIMULATED GPU, " } else { "" };
+    writeln!(out, "\nstage2: {simulated}process {}", std::process::id())?;
+    match summary.gpu_off {
+        Some(off) => writeln!(out, "stage2: no GPU work recorded: {off}")?,
+        None if !summary.gpu_seen => {
+            writeln!(out, "stage2: no GPU work: this process did not initialise CUDA")?;
+        }
+        None => writeln!(out, "stage2: {}", summary.coverage())?,
+    }
+    for part in rows::parts(summary) {
+        writeln!(out, "stage2: {part}")?;
+    }
+    let which = rows::which(summary);
+    let whole = rows::gpu_total_ns(&sections);
+    for (device, busy) in rows::busy(summary) {
+        write!(
+            out,
+            "stage2: GPU {device} ({}) busy {} ms (union of {which} work on it)",
+            summary.device_name(device),
+            ms(busy.busy_ns)
+        )?;
+        if busy.late_ns > 0 {
+            write!(out, ", up to {} ms more: some records came too late", ms(busy.late_ns))?;
+        }
+        writeln!(out)?;
+    }
+    let (libraries, own): (Vec<_>, Vec<_>) =
+        sections.into_iter().partition(|section| shown.is_of_library(section.path));
+    write_sections(summary, &shown, &own, whole, out)?;
+    if !libraries.is_empty() {
+        writeln!(out, "\nstage2: {LIBRARIES}:")?;
+        write_sections(summary, &shown, &libraries, whole, out)?;
+    }
+    Ok(())
+}
+
+fn write_sections(
+    summary: &Summary<'_>,
+    shown: &ShownPaths<'_>,
+    sections: &[Section],
+    whole: u64,
+    out: &mut String,
+) -> std::fmt::Result {
+    let restricted = summary.options.is_restricted();
+    for section in sections.iter().take(PATHS) {
+        write!(out, "\n{}", section.title(shown))?;
+        if section.instances.count > 0 {
+            write!(
+                out,
+                "  x{}, host {} ms",
+                section.instances.count,
+                ms(section.instances.host_ns)
+            )?;
+            if restricted && section.instances.asked > 0 {
+                write!(out, ", recorded {}", section.instances.recorded)?;
+            }
+        }
+        if !section.is_recorded(restricted) {
+            writeln!(out, ", GPU work not recorded")?;
+            continue;
+        }
+        let share = percent(section.total_ns, whole);
+        writeln!(
+            out,
+            ", GPU sum {} ms ({share} %), {} calls",
+            ms(section.total_ns),
+            section.calls
+        )?;
+        if section.total_ns.saturating_mul(100) < whole.saturating_mul(DETAILED) {
+            continue;
+        }
+        writeln!(
+            out,
+            "  {:>9} {:>12} {:>10} {:>10} {:>10} {:>6}  kernel",
+            "calls", "total ms", "mean us", "p50 us", "p99 us", "%"
+        )?;
+        for line in section.rows.iter().take(TOP) {
+            let percentile = |p| us(line.percentile_ns(p).map(|ns| ns as f64));
+            writeln!(
+                out,
+                "  {:>9} {:>12} {:>10} {:>10} {:>10} {:>6}  {}",
+                line.calls,
+                ms(line.total_ns),
+                us(line.mean_ns()),
+                percentile(50),
+                percentile(99),
+                percent(line.total_ns, whole),
+                shorten_kernel(&line.name, NAME),
+            )?;
+        }
+        left_out(out, section.rows.iter().skip(TOP).map(|line| line.total_ns), "kernels")?;
+    }
+    left_out(out, sections.iter().skip(PATHS).map(|s| s.total_ns), "range paths")
+}
+
+fn left_out(out: &mut String, rest: impl Iterator<Item = u64>, what: &str) -> std::fmt::Result {
+    let (count, total) = rest.fold((0u64, 0u64), |(count, sum), ns| (count + 1, sum + ns));
+    if count > 0 {
+        writeln!(out, "  ... {count} more {what}, {} ms", ms(total))?;
+    }
+    Ok(())
+}

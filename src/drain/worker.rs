@@ -1,0 +1,399 @@
+//! The body of our thread: takes in buffers and events, flushes, and finishes everything.
+//!
+//! Order matters once: a buffer is taken first, then all events that are there. What launched the
+//! records of the buffer happened before it was full, so its ranges are among those events.
+
+mod facts;
+mod open_at_end;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use cupti_sys::Walker;
+use stage2_spool::{Copy, Device, Fill, GpuNs, GraphLaunch, Kernel, Queue, Record, Shape};
+
+use crate::base::counters::Counters;
+use crate::base::{ancestry, clock, diag, last_thread};
+use crate::drain::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
+use crate::drain::decode::{Activity, Execution, KernelActivity};
+use crate::drain::flush_request::FlushRequest;
+use crate::drain::intern::{Interner, Sink};
+use crate::drain::output::Output;
+use crate::drain::pace::{Pace, Stillness};
+use crate::drain::ranges::{ClosedRange, Ranges};
+use crate::drain::records::{Records, Text};
+use crate::drain::spans::Spans;
+use crate::drain::summary;
+use crate::drain::timeline::Place;
+use crate::guest::event::Event;
+use crate::guest::pool::{FullBuffer, Pool};
+use crate::guest::state::{self, EndStep, Phase, Shared};
+use crate::guest::tracer::Tracer;
+
+/// How long the thread sleeps at most while events may come in.
+const NAP: Duration = Duration::from_millis(10);
+
+/// Buffers that are taken at once, and how often in a row before the spool has its turn.
+const BATCH: usize = 16;
+const ROUNDS: usize = 64;
+
+/// Everything that only this thread touches.
+struct Drain {
+    shared: &'static Shared,
+    output: Output,
+    names: Interner,
+    ranges: Ranges,
+    aggregates: Aggregates,
+    closed: Vec<ClosedRange>,
+    gpu_known: bool,
+    spans: Spans,
+    still: Stillness,
+    /// [`Shared::forks_after_cuda`] as the trace file has it.
+    forks_noted: u64,
+}
+
+/// Why the drain thread has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// It was told to.
+    Requested,
+    /// No thread of the guest is left: nobody else ends the process.
+    Alone,
+}
+
+/// The body of the drain thread: works until told to stop, or no thread of the guest is left, then
+/// finishes everything.
+pub fn run(shared: &'static Shared) -> EndReason {
+    let mut drain = Drain {
+        shared,
+        output: Output::open(&shared.options),
+        names: Interner::new(),
+        ranges: Ranges::new(shared.options.is_restricted()),
+        aggregates: Aggregates::default(),
+        closed: Vec::new(),
+        gpu_known: false,
+        spans: Spans::default(),
+        still: Stillness::default(),
+        forks_noted: 0,
+    };
+    let mut request = shared.options.flush_page.as_deref().and_then(FlushRequest::find);
+    let mut watch = last_thread::Watch::new(&shared.helpers);
+    let mut finished = EndReason::Requested;
+    drain.meet_process();
+    // Whoever is killed soon is at least known to have run.
+    drain.output.flush(&shared.counters);
+    shared.ready.set();
+    let mut pace = Pace::new(shared.options.flush);
+    let runs_low = || shared.pool.get().is_some_and(Pool::runs_low);
+    while !shared.stop.load(Ordering::Acquire) {
+        std::thread::park_timeout(NAP.min(pace.left()));
+        drain.take_in();
+        let wish = request.as_mut().filter(|request| request.is_pending());
+        if wish.is_some() || pace.is_due(runs_low()) {
+            // A failure has no consequence yet: what is not handed over now comes later.
+            let _ = drain.flush(false);
+            wish.into_iter().for_each(FlushRequest::grant);
+            pace.flushed(runs_low());
+        }
+        if watch.is_alone() && state::advance(Phase::On, Phase::Stopping) {
+            finished = EndReason::Alone;
+            break;
+        }
+    }
+    drain.finish();
+    finished
+}
+
+impl Drain {
+    /// Takes in what is there.
+    fn take_in(&mut self) {
+        self.meet_gpu();
+        self.spans.take_in(&self.shared.switches);
+        let Some(pool) = self.shared.pool.get() else { return self.take_in_events() };
+        for _ in 0..ROUNDS {
+            let full: Vec<FullBuffer> =
+                std::iter::from_fn(|| pool.take_full()).take(BATCH).collect();
+            // After the buffers, before the events: these are all that can matter to the buffers.
+            let lost = |full: &FullBuffer| self.shared.events.lost(full.owner);
+            let lost: Vec<u32> = full.iter().map(lost).collect();
+            self.take_in_events();
+            if full.is_empty() {
+                return;
+            }
+            for (full, lost) in full.into_iter().zip(lost) {
+                self.ranges.heed_losses(full.owner, lost);
+                if let Some(tracer) = self.shared.tracer() {
+                    self.take_in_buffer(tracer.walker(), &full);
+                }
+                pool.recycle(full);
+            }
+        }
+    }
+
+    /// Takes in the events that are there. Those that come meanwhile wait: guests may send them
+    /// faster than they can be taken in.
+    fn take_in_events(&mut self) {
+        let events = &self.shared.events;
+        let late: Vec<Event> =
+            std::iter::from_fn(|| events.receive_late_end()).take(BATCH * ROUNDS).collect();
+        let ends_lost = events.take_ends_lost();
+        for _ in 0..events.waiting() {
+            let Some(event) = events.receive() else { break };
+            self.take_in_event(&event, Ranges::apply);
+        }
+        late.iter().for_each(|end| self.take_in_event(end, Ranges::apply_late));
+        if ends_lost {
+            self.ranges.lose_ends();
+        }
+    }
+
+    fn take_in_event(&mut self, event: &Event, apply: Apply) {
+        self.repair();
+        apply(
+            &mut self.ranges,
+            event,
+            &mut self.names,
+            &mut self.output,
+            &self.shared.counters,
+            &mut self.closed,
+        );
+        for closed in self.closed.drain(..) {
+            self.aggregates.add_range(closed);
+        }
+    }
+
+    /// What was defined in a frame that was dropped has to be defined again.
+    #[inline]
+    fn repair(&mut self) {
+        if self.output.take_lost() {
+            self.names.define_again();
+        }
+    }
+
+    fn take_in_buffer(&mut self, walker: Walker, full: &FullBuffer) {
+        let owner = full.owner;
+        self.spans.take_in(&self.shared.switches);
+        let unread = Records::new(full, walker)
+            .for_each(|activity, text| self.take_in_activity(owner, activity, text));
+        self.shared.counters.unreadable_records.add(unread);
+    }
+
+    #[inline]
+    fn take_in_activity(&mut self, owner: u32, activity: &Activity, text: Text) {
+        match activity {
+            Activity::Kernel(kernel) => self.kernel(owner, kernel, text),
+            Activity::Transfer(transfer) => {
+                let execution =
+                    &self.trusted(transfer.execution, transfer.execution.graph_node != 0);
+                let work = transfer.copy_kind.map_or(Work::Fill, Work::Copy);
+                let Some(at) = self.place(owner, execution, work, transfer.bytes) else { return };
+                let (start, end) = (execution.start, execution.end);
+                let Placement { queue, range, correlation } = at;
+                let graph_node = execution.graph_node;
+                let bytes = transfer.bytes;
+                match transfer.copy_kind {
+                    Some(kind) => self.output.copy(&Copy {
+                        start,
+                        end,
+                        queue,
+                        range,
+                        correlation,
+                        graph_node,
+                        bytes,
+                        kind,
+                    }),
+                    None => self.output.fill(&Fill {
+                        start,
+                        end,
+                        queue,
+                        range,
+                        correlation,
+                        graph_node,
+                        bytes,
+                    }),
+                }
+            }
+            Activity::Graph(graph) => {
+                let execution = &graph.execution; // Never switched off: these are its times.
+                let work = Work::Graph(graph.graph);
+                let Some(at) = self.place(owner, execution, work, 0) else { return };
+                self.output.put(Record::GraphLaunch(GraphLaunch {
+                    start: execution.start,
+                    end: execution.end,
+                    queue: at.queue,
+                    range: at.range,
+                    correlation: at.correlation,
+                    graph: graph.graph,
+                }));
+            }
+            Activity::Device(device) => self.output.put(Record::Device(Device {
+                id: device.id,
+                name: text.bytes().to_vec(),
+                multiprocessors: device.multiprocessors,
+                compute_capability: device.compute_capability,
+                memory_bytes: device.memory_bytes,
+                bandwidth_kb_per_s: device.bandwidth_kb_per_s,
+                core_clock_khz: device.core_clock_khz,
+                l2_bytes: device.l2_bytes,
+                uuid: device.uuid,
+            })),
+            Activity::Unreadable => self.shared.counters.unreadable_records.increment(),
+        }
+    }
+
+    fn kernel(&mut self, owner: u32, kernel: &KernelActivity, name: Text) {
+        let execution = &self.trusted(kernel.execution, kernel.execution.graph_node != 0);
+        let Some(found) = self.find(owner, execution) else { return };
+        self.repair();
+        let name = self.names.name_at(name.address(), name.bytes(), &mut self.output);
+        let shape = Shape {
+            id: 0,
+            name,
+            grid: kernel.grid,
+            block: kernel.block,
+            static_shared_bytes: kernel.static_shared_bytes,
+            dynamic_shared_bytes: kernel.dynamic_shared_bytes,
+            registers_per_thread: kernel.registers_per_thread,
+            local_bytes_per_thread: kernel.local_bytes_per_thread,
+        };
+        let shape = self.names.shape(shape, &mut self.output);
+        let at = self.count(found, execution, Work::Kernel(name), 0);
+        self.output.kernel(&Kernel {
+            start: execution.start,
+            end: execution.end,
+            shape,
+            queue: at.queue,
+            range: at.range,
+            correlation: at.correlation,
+            graph_node: execution.graph_node,
+        });
+    }
+
+    /// A piece of work without the times that CUPTI took wrong. `of_graph`: a CUDA graph launched it.
+    fn trusted(&self, ran: Execution, of_graph: bool) -> Execution {
+        let wrong = of_graph
+            && self.shared.options.is_restricted()
+            && ran.is_timed()
+            && !self.spans.cover(ran.start, ran.end);
+        if wrong { Execution { start: GpuNs(0), end: GpuNs(0), ..ran } } else { ran }
+    }
+
+    /// As [`Drain::find`] and [`Drain::count`].
+    fn place(&mut self, owner: u32, ran: &Execution, work: Work, bytes: u64) -> Option<Placement> {
+        let found = self.find(owner, ran)?;
+        self.repair();
+        Some(self.count(found, ran, work, bytes))
+    }
+
+    /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` does not ask for it or
+    /// `STAGE2_SAMPLE` leaves it out.
+    fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
+        let counters = &self.shared.counters;
+        let (place, correlation) = self.ranges.place(owner, ran.correlation);
+        match place {
+            Place::UNKNOWN => counters.unattributed.increment(),
+            place if !place.wanted && self.shared.options.is_restricted() => {
+                counters.filtered.increment();
+                return None;
+            }
+            _ => counters.attributed.increment(),
+        }
+        Some((place, correlation))
+    }
+
+    /// Counts a piece of work and finds its queue.
+    fn count(&mut self, found: LaunchSite, ran: &Execution, work: Work, bytes: u64) -> Placement {
+        let (place, correlation) = found;
+        let counters = &self.shared.counters;
+        let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
+        if timed.is_none() {
+            counters.invalid_timestamps.increment();
+        }
+        if self.shared.options.shows_summary() {
+            let path = if place == Place::UNKNOWN { UNATTRIBUTED } else { place.path };
+            let key = Key { path, work, device: ran.device };
+            self.aggregates.add(key, timed, bytes, counters);
+        }
+        let queue = Queue { id: 0, device: ran.device, context: ran.context, stream: ran.stream };
+        let queue = self.names.queue(queue, &mut self.output);
+        Placement { queue, range: place.range, correlation }
+    }
+
+    /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
+    fn flush(&mut self, forced: bool) -> Result<(), String> {
+        // A flush holds up launches for a moment: none where there is nothing to be had.
+        let restricted = self.shared.options.is_restricted();
+        let worthwhile = self.still.may_hold_records(restricted, &self.shared.collection) || forced;
+        let mut done = Ok(());
+        if let Some(tracer) = self.shared.tracer().filter(|_| worthwhile) {
+            // What goes wrong on CUPTI's own threads fails the next call, and that one only.
+            done = tracer.flush(forced).or_else(|_| tracer.flush(forced));
+            if let Err(error) = &done {
+                diag::debug(format_args!("CUPTI did not flush: {error}"));
+            }
+            self.shared.counters.cupti_dropped.add(tracer.take_dropped());
+        }
+        self.take_in();
+        while forced && self.shared.pool.get().is_some_and(Pool::has_full) {
+            self.take_in(); // Nobody comes by later.
+        }
+        self.shared.counters.names_cut.add(self.names.take_refused());
+        let tracer = self.shared.tracer();
+        self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));
+        self.count_forks(forced);
+        if forced {
+            self.shared.end_step.store(EndStep::File as u8, Ordering::Relaxed);
+        }
+        self.output.flush(&self.shared.counters);
+        done
+    }
+
+    /// Takes in the rest, closes the spool and shows the summary.
+    fn finish(mut self) {
+        self.shared.collect(false);
+        let flushed = self.flush(true);
+        let holds_some = self.shared.pool.get().is_some_and(|pool| pool.given() > 0);
+        if let (Err(error), true) = (&flushed, holds_some) {
+            self.say_incomplete(&format!("CUPTI did not hand over its last records ({error})"));
+        }
+        self.output.count("ranges.fields_left_out", self.shared.counters.range_fields.get());
+        let open = open_at_end::say(&self.ranges, &self.names, &self.shared.events);
+        self.output.count("ranges.open_at_end", open);
+        let counters = &self.shared.counters;
+        counters.unclosed.set(self.ranges.open_count() as u64);
+        for open in self.ranges.still_open(clock::mono()) {
+            self.aggregates.add_range(open);
+        }
+        self.output.end(counters);
+        self.shared.end_step.store(EndStep::Summary as u8, Ordering::Relaxed);
+        let works_on_gpu = counters.attributed.get() + counters.unattributed.get() > 0;
+        if ancestry::parent().is_some() && !works_on_gpu {
+            // A prefork server has hundreds of such children.
+            return;
+        }
+        let summary = summary::Summary {
+            options: &self.shared.options,
+            counters,
+            names: &self.names,
+            totals: self.aggregates.finish(),
+            gpu_off: self.shared.gpu.get().and_then(|gpu| gpu.as_ref().err()),
+            gpu_seen: self.shared.gpu.get().is_some(),
+            devices: self.output.devices(),
+            simulated: self.output.is_simulated(),
+        };
+        summary.show();
+    }
+}
+
+/// How an event gets into the ranges.
+type Apply = fn(&mut Ranges, &Event, &mut Interner, &mut Output, &Counters, &mut Vec<ClosedRange>);
+
+/// Ranges of a piece of work, and its correlation id in full.
+type LaunchSite = (Place, u64);
+
+/// Where a piece of work belongs.
+struct Placement {
+    queue: u32,
+    range: u64,
+    correlation: u64,
+}

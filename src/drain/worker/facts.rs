@@ -1,0 +1,73 @@
+//! What is known of the process and of its GPU half into facts of the trace file.
+
+use std::sync::atomic::Ordering;
+
+use super::Drain;
+use crate::base::ancestry::{self, Notice};
+use crate::base::job::JobFacts;
+use crate::base::{clock, diag};
+
+impl Drain {
+    /// Notes what was asked for, and from which process this one was forked.
+    pub(super) fn meet_process(&mut self) {
+        self.output.anchor(clock::anchor(|| None));
+        self.output.tell(self.shared.options.restrictions());
+        self.output.tell(self.shared.job.beyond(&JobFacts::default()));
+        if let Some(parent) = ancestry::parent() {
+            self.output.fact("fork.of", parent.to_string());
+        }
+        if ancestry::is_after_cuda() {
+            let why = "its parent had initialised CUDA before the fork, and CUDA does not work in \
+                       such a process";
+            self.output.fact("fork.unrecorded", format!("GPU work: {why}"));
+            if self.shared.options.gpu && ancestry::is_first_to_say(Notice::AfterCuda) {
+                diag::warn(format_args!(
+                    "GPU work of process {} is not recorded: {why}; start it with `spawn`, or fork it \
+                     before the parent uses CUDA; this applies to every fork of that parent and is \
+                     said once",
+                    self.shared.pid
+                ));
+            }
+        }
+    }
+
+    /// Notes what the GPU half is, or why there is none, as soon as that is known.
+    pub(super) fn meet_gpu(&mut self) {
+        if self.gpu_known {
+            return;
+        }
+        let Some(gpu) = self.shared.gpu.get() else { return };
+        self.gpu_known = true;
+        if let Some(job) = self.shared.job_at_gpu_start.get() {
+            self.output.tell(job.beyond(&self.shared.job));
+        }
+        match gpu {
+            Ok(tracer) => {
+                self.output.tell(tracer.facts());
+                self.output.anchor(clock::anchor(|| tracer.now()));
+                if tracer.reports_launches() {
+                    self.ranges.expect_launches();
+                }
+            }
+            Err(off) => self.output.fact("gpu.off", off.to_string()),
+        }
+    }
+
+    /// Notes how many processes were forked that cannot use CUDA: at the first, for whoever kills
+    /// this one, and at the end.
+    pub(super) fn count_forks(&mut self, at_end: bool) {
+        let forks = self.shared.forks_after_cuda.load(Ordering::Relaxed);
+        let noted = self.forks_noted;
+        if (noted == 0 || at_end) && forks != noted {
+            self.forks_noted = forks;
+            self.output.fact("forks.after_cuda", forks.to_string());
+        }
+    }
+
+    /// GPU work is missing, and nobody knows how much.
+    pub(super) fn say_incomplete(&mut self, reason: &str) {
+        self.shared.counters.incomplete.increment();
+        self.output.fact("gpu.incomplete", reason.to_owned());
+        diag::warn(format_args!("GPU work is missing: {reason}"));
+    }
+}

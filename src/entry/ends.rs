@@ -1,0 +1,161 @@
+//! Ends the trace file at every end of the process: exit handlers, `quick_exit`, `_exit`, `_Exit`.
+//!
+//! `_exit` and `_Exit` run no handlers, and workers of Python's `multiprocessing` and of prefork
+//! servers end by them. So this library has functions of those names, which the preloaded one puts
+//! before the C library's. They are async-signal-safe.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::base::ancestry::{self, Notice};
+use crate::base::diag;
+use crate::base::signal_mask::CancellationBlock;
+use crate::guest::barrier;
+use crate::guest::state::{self, EndStep, Phase, Shared};
+
+/// The longest that `exit` is held up.
+const EXIT_PATIENCE: Duration = Duration::from_secs(5);
+/// The longest that `_exit` is held up.
+const AT_ONCE_PATIENCE: Duration = Duration::from_millis(200);
+
+/// Has us finish at `exit` and `quick_exit`. Whoever registered a handler later runs before us.
+pub fn watch() {
+    // What glibc's `at_quick_exit` is made of: see `forks::watch`.
+    type Register = unsafe extern "C" fn(extern "C" fn(), *mut c_void) -> c_int;
+    // SAFETY: the symbol has this type in every glibc. The handler may run at any time and more than
+    // once, and stays, as this library does, which the null says.
+    unsafe {
+        libc::atexit(at_exit);
+        let register = libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_at_quick_exit".as_ptr());
+        if !register.is_null() {
+            std::mem::transmute::<*mut c_void, Register>(register)(at_exit, std::ptr::null_mut());
+        }
+    }
+}
+
+extern "C" fn at_exit() {
+    barrier::catch((), finish);
+}
+
+/// Ends the process as the C library's function of that name, after the trace file was ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn _exit(status: c_int) -> ! {
+    finish_at_once();
+    loop {
+        // SAFETY: ends the process, as the caller wants.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// As [`_exit`].
+#[unsafe(no_mangle)]
+pub extern "C" fn _Exit(status: c_int) -> ! {
+    _exit(status)
+}
+
+/// Has the drain thread finish: the first to say so. Neither waits nor allocates.
+fn begin(shared: &Shared) -> bool {
+    let first = state::advance(Phase::On, Phase::Stopping);
+    if first {
+        shared.stop.store(true, Ordering::Release);
+        shared.wake_drain();
+    }
+    first
+}
+
+/// Whether this process is the one that is recorded. A child by `vfork` has its parent's memory, and
+/// one by `clone` a copy that no handler has renewed.
+fn is_process_of(shared: &Shared) -> bool {
+    // SAFETY: no preconditions. The C library's own function once remembered the answer.
+    let pid = unsafe { libc::syscall(libc::SYS_getpid) };
+    u32::try_from(pid).is_ok_and(|pid| pid == shared.pid)
+}
+
+/// Lets the drain thread take in what there is and end the trace file, for a short time. Not in a
+/// callback of CUPTI's, whose locks this thread may hold.
+fn finish_at_once() {
+    if !matches!(state::phase(), Phase::On | Phase::Stopping) {
+        return;
+    }
+    let Some(shared) = state::shared().filter(|shared| is_process_of(shared)) else { return };
+    if barrier::is_inside() {
+        return;
+    }
+    begin(shared);
+    if shared.done.wait(AT_ONCE_PATIENCE) {
+        return;
+    }
+    let doing = match shared.end_step.load(Ordering::Relaxed) {
+        step if step == EndStep::Records as u8 && shared.tracer().is_some() => {
+            "CUPTI was still handing over records"
+        }
+        step if step == EndStep::Summary as u8 => return, // The trace file is whole.
+        _ => "its trace file was still being written",
+    };
+    // A prefork server may have hundreds of such children.
+    if ancestry::is_first_to_say(Notice::EndedEarly) {
+        let (pid, ms) = (shared.pid, AT_ONCE_PATIENCE.as_millis());
+        diag::warn_at_once(format_args!(
+            "process {pid} called _exit while {doing} (waited {ms} ms): the end of its trace file may \
+             be missing; end it with exit() to wait longer (said once for a process and its forks)"
+        ));
+    }
+}
+
+/// Finishes: takes in what CUPTI still holds, ends the trace file, shows the summary. Bounded.
+fn finish() {
+    let _uncancelled = CancellationBlock::new();
+    let Some(shared) = state::shared() else { return };
+    // Another one has no thread that would finish; what it stored, its parent might read.
+    if !is_process_of(shared) || !begin(shared) {
+        return;
+    }
+    if shared.done.wait(EXIT_PATIENCE) {
+        state::advance(Phase::Stopping, Phase::Ended);
+        return;
+    }
+    let (what, left) = match shared.end_step.load(Ordering::Relaxed) {
+        step if step == EndStep::Records as u8 => (
+            "CUPTI",
+            "the last records and the summary are missing; the trace file holds everything up to \
+             its last flush",
+        ),
+        step if step == EndStep::File as u8 => (
+            "the trace file",
+            "its end and the summary are missing; is the disk slow, or STAGE2_OUT far away?",
+        ),
+        _ => ("the summary", "the trace file is whole"),
+    };
+    let seconds = EXIT_PATIENCE.as_secs();
+    diag::warn(format_args!("{what} did not finish within {seconds} s: {left}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::options;
+
+    #[test]
+    fn an_end_in_a_callback_of_cuptis_asks_for_nothing_and_waits_for_nobody() {
+        let body = || {
+            let shared = state::share(Shared::new(options::from_env()))?;
+            state::advance(Phase::Idle, Phase::On).then_some(())?;
+            barrier::callback((), finish_at_once);
+            let inside = shared.stop.load(Ordering::Relaxed);
+            finish_at_once();
+            Some((inside, shared.stop.load(Ordering::Relaxed)) == (false, true))
+        };
+        // SAFETY: the child, which alone has such a state, does this and ends.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                _exit(if body() == Some(true) { 7 } else { 1 });
+            }
+            let mut status = 0;
+            libc::waitpid(child, &raw mut status, 0);
+            status
+        };
+        assert_eq!(libc::WEXITSTATUS(status), 7);
+    }
+}

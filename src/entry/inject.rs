@@ -1,0 +1,195 @@
+//! The doors: C entry points that the loader, the driver and NVTX call, into `lifecycle`.
+//!
+//! `LD_PRELOAD` runs a constructor that only names this library in the two variables through
+//! which the driver and NVTX load their tools. A process that uses neither pays for nothing else.
+//!
+//! Constructors of other libraries may come first. Where these use NVTX or CUDA, the variables have
+//! to be set before the process starts, as the launcher does.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use cupti_sys::nvtx as sys;
+
+use crate::base::diag;
+use crate::entry::{forks, lifecycle, stack};
+use crate::guest::{barrier, nvtx, state};
+
+const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
+const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
+/// Set where another tool owns both doors, so that it is said once in a tree of processes.
+const STOOD_ASIDE: &CStr = c"STAGE2_STOOD_ASIDE";
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = constructor;
+
+extern "C" fn constructor() {
+    if !is_glibc() {
+        return;
+    }
+    state::set_start(|| stack::on_own(None, lifecycle::start_child));
+    forks::watch();
+    let Some(own) = OwnPath::find() else { return };
+    let cuda = open_door(CUDA_DOOR, &own);
+    let nvtx = open_door(NVTX_DOOR, &own);
+    if nvtx {
+        own.rehearse();
+    }
+    if !cuda && !nvtx && variable(STOOD_ASIDE).is_none() {
+        diag::warn(format_args!(
+            "off: another tool owns CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH; run without \
+             it to collect"
+        ));
+        set_variable(STOOD_ASIDE, c"1");
+    }
+}
+
+/// Called by the CUDA driver in its initialisation (`CUDA_INJECTION64_PATH`). Always 1: the guest
+/// goes on whatever happened here.
+#[unsafe(no_mangle)]
+pub extern "C" fn InitializeInjection() -> c_int {
+    if !is_glibc() {
+        return 1;
+    }
+    barrier::catch((), || {
+        say_if_foreign(NVTX_DOOR, "its NVTX ranges are not seen here");
+        lifecycle::start_gpu();
+    });
+    1
+}
+
+/// Called by NVTX, once for every library of the guest that uses it (`NVTX_INJECTION64_PATH`).
+/// 0 makes NVTX do nothing from then on.
+///
+/// # Safety
+/// `get_export_table` is what NVTX passes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn InitializeInjectionNvtx2(
+    get_export_table: Option<nvtx::GetExportTable>,
+) -> c_int {
+    if !is_glibc() {
+        return 0;
+    }
+    let answer = || {
+        if lifecycle::start().is_none() {
+            return 0;
+        }
+        say_if_foreign(CUDA_DOOR, "GPU work is not seen here");
+        // SAFETY: the caller's contract.
+        c_int::from(unsafe { nvtx::attach(get_export_table) })
+    };
+    forks::survived(get_export_table, || stack::on_own(0, answer))
+}
+
+/// Called by NVTX 3.1 and later for its extensions, after the entry point above. Always 1: with
+/// another answer some versions take every domain for disabled.
+///
+/// # Safety
+/// `info` is what NVTX passes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn InitializeInjectionNvtxExtension(
+    info: *mut sys::nvtxExtModuleInfo_t,
+) -> c_int {
+    // SAFETY: the caller's contract.
+    barrier::catch((), || unsafe { nvtx::attach_extension(info) });
+    1
+}
+
+/// Whether this process has the C library that we are made for. A preloaded library comes into every
+/// process of a tree, also into one of musl, which is left alone: no CUDA is there to be recorded.
+fn is_glibc() -> bool {
+    // SAFETY: only looks the symbol up.
+    unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr()).is_null() }
+}
+
+/// Names this library in a variable. `false` where another tool is named there.
+fn open_door(door: &CStr, own: &OwnPath) -> bool {
+    match variable(door) {
+        None => {
+            set_variable(door, own.as_c_str());
+            true
+        }
+        Some(path) => is_own(path, own),
+    }
+}
+
+/// Says who keeps half of the picture from us.
+fn say_if_foreign(door: &CStr, consequence: &str) {
+    let (Some(path), Some(own)) = (variable(door), OwnPath::find()) else { return };
+    if !is_own(path, &own) {
+        diag::warn(format_args!(
+            "another tool owns {} ({}): {consequence}",
+            door.to_string_lossy(),
+            path.to_string_lossy()
+        ));
+    }
+}
+
+/// The absolute path of this library, without an allocation.
+struct OwnPath([c_char; libc::PATH_MAX as usize]);
+
+impl OwnPath {
+    fn find() -> Option<Self> {
+        let mut path = OwnPath([0; libc::PATH_MAX as usize]);
+        // SAFETY: the address is one of ours; `info` is filled in where the call says so; the
+        // buffer has the size that realpath asks for.
+        unsafe {
+            let mut info: libc::Dl_info = std::mem::zeroed();
+            let address = constructor as *const c_void;
+            if libc::dladdr(address, &raw mut info) == 0 || info.dli_fname.is_null() {
+                return None;
+            }
+            // A relative LD_PRELOAD must hold after the guest changed its folder.
+            let resolved = libc::realpath(info.dli_fname, path.0.as_mut_ptr());
+            (!resolved.is_null()).then_some(path)
+        }
+    }
+
+    /// Does what NVTX is going to do, so that the pages for it are there: see `forks`. This library
+    /// stays loaded from then on, which it has to: it has a thread.
+    fn rehearse(&self) {
+        // SAFETY: the texts are NUL-terminated; the library is loaded, so no code of it runs.
+        unsafe {
+            let library = libc::dlopen(self.0.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if !library.is_null() {
+                libc::dlsym(library, c"InitializeInjectionNvtx2".as_ptr());
+            }
+        }
+    }
+
+    fn as_c_str(&self) -> &CStr {
+        // SAFETY: realpath wrote a NUL-terminated string.
+        unsafe { CStr::from_ptr(self.0.as_ptr()) }
+    }
+}
+
+/// Whether a path is this file, whatever it is called.
+fn is_own(path: &CStr, own: &OwnPath) -> bool {
+    if path == own.as_c_str() {
+        return true;
+    }
+    let identity = |path: &CStr| {
+        // SAFETY: the path is NUL-terminated; `status` is only read where the call succeeded.
+        unsafe {
+            let mut status: libc::stat = std::mem::zeroed();
+            (libc::stat(path.as_ptr(), &raw mut status) == 0)
+                .then_some((status.st_dev, status.st_ino))
+        }
+    };
+    identity(path).is_some_and(|file| Some(file) == identity(own.as_c_str()))
+}
+
+fn variable(name: &CStr) -> Option<&'static CStr> {
+    // SAFETY: the string stays until somebody changes the variable; it is read at once.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: environment strings are NUL-terminated.
+    Some(unsafe { CStr::from_ptr(value) }).filter(|value| !value.is_empty())
+}
+
+fn set_variable(name: &CStr, value: &CStr) {
+    // SAFETY: called from the constructor, before the guest has threads.
+    unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
+}

@@ -1,0 +1,183 @@
+//! Starts the collector and wires its parts, in each process and each forked child anew.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::base::job::JobFacts;
+use crate::base::signal_mask::{CancellationBlock, SignalBlock};
+use crate::base::{diag, generation, signal_mask};
+use crate::drain::EndReason;
+use crate::drain::{self, scheduling};
+use crate::entry::{ends, options};
+use crate::guest::barrier::Panic;
+use crate::guest::event::{Event, QUEUE_EVENTS};
+use crate::guest::state::{self, Phase, STARTING, Shared};
+use crate::guest::tracer::OffReason;
+use crate::guest::{barrier, cupti};
+
+/// The longest that a thread waits for another one that is starting us.
+const START_PATIENCE: Duration = Duration::from_secs(2);
+/// The longest that a start waits for the trace file: opened later, it may take a descriptor that
+/// the guest closes and opens meanwhile. All of it where the guest uses NVTX in a constructor of a
+/// library, because no thread gets going while the loader is at work.
+const OPEN_PATIENCE: Duration = Duration::from_millis(100);
+
+/// What a start needs: the queue of events, the stack of a thread, and tables that grow.
+const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
+
+/// Starts recording, unless that was done. `None`: we are off, for good or because another
+/// thread takes too long over it.
+pub fn start() -> Option<&'static Shared> {
+    if generation::in_silent_child() {
+        state::forked();
+    }
+    match state::phase() {
+        Phase::On => return state::shared(),
+        Phase::Idle => {}
+        Phase::Stopping | Phase::Ended | Phase::Forked => return None,
+    }
+    let (_uncancelled, _blocked) = (CancellationBlock::new(), SignalBlock::all());
+    let _starting = STARTING.take(START_PATIENCE)?;
+    match state::phase() {
+        Phase::On => return state::shared(),
+        Phase::Idle => {}
+        // Whoever started us meanwhile failed.
+        Phase::Stopping | Phase::Ended | Phase::Forked => return None,
+    }
+    let options = options::from_env();
+    diag::debug(format_args!("{options:?}"));
+    if !has_room() {
+        diag::warn(format_args!(
+            "off: the process may not take {} MiB more of address space (ulimit -v, or no memory \
+             left to promise); nothing is recorded",
+            ROOM_BYTES >> 20
+        ));
+        state::advance(Phase::Idle, Phase::Ended);
+        return None;
+    }
+    let shared = state::share(Shared::new(options))?;
+    generation::mark_process();
+    barrier::prepare();
+    if let Err(error) = spawn_drain(shared) {
+        diag::warn(format_args!("off: no thread can be started ({error}); nothing is recorded"));
+        state::advance(Phase::Idle, Phase::Ended);
+        return None;
+    }
+    shared.ready.wait(OPEN_PATIENCE);
+    ends::watch();
+    state::advance(Phase::Idle, Phase::On).then_some(shared)
+}
+
+/// Whether what a start allocates can be had: a failure there would end the guest.
+fn has_room() -> bool {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
+    // SAFETY: a new mapping, given back at once, that nobody knows of.
+    unsafe {
+        let room = libc::mmap(std::ptr::null_mut(), ROOM_BYTES, access, kind, -1, 0);
+        room != libc::MAP_FAILED && libc::munmap(room, ROOM_BYTES) == 0
+    }
+}
+
+/// Starts a forked child, whose NVTX calls come to us from the first one on. Where that takes too
+/// long it is not tried again, because each call would be held up.
+pub fn start_child() -> Option<&'static Shared> {
+    let started = start();
+    if started.is_none() && state::advance(Phase::Idle, Phase::Ended) {
+        diag::warn(format_args!(
+            "off: the collector did not start within {} s in forked process {}; nothing is recorded \
+             there; start it by an exec (in Python: multiprocessing's `spawn` start method), or report \
+             this",
+            START_PATIENCE.as_secs(),
+            std::process::id()
+        ));
+    }
+    started
+}
+
+/// Starts the GPU half, unless that was done. Called in the driver's initialisation.
+pub fn start_gpu() {
+    // CUPTI's threads inherit the mask: a signal to the process must not end in one of them.
+    let (_uncancelled, _blocked) = (CancellationBlock::new(), SignalBlock::all());
+    let Some(shared) = start() else {
+        if state::phase() == Phase::Forked {
+            diag::warn(format_args!(
+                "GPU work of process {} is not recorded: it was made by `clone` or `_Fork` without \
+                 the C library's `fork`; start it by fork, spawn or exec instead",
+                std::process::id()
+            ));
+        }
+        return;
+    };
+    shared.cuda_seen.store(true, Ordering::Release);
+    let Some(_starting) = STARTING.take(START_PATIENCE) else { return };
+    if shared.gpu.get().is_some() {
+        return;
+    }
+    let _ = shared.job_at_gpu_start.set(JobFacts::from_env());
+    let gpu = if shared.options.gpu {
+        shared.helpers.note(|| cupti::start(shared))
+    } else {
+        Err(OffReason("STAGE2_GPU=off".to_owned()))
+    };
+    match &gpu {
+        Err(off) if shared.options.gpu => {
+            diag::warn(format_args!("GPU work is not recorded: {off}"));
+        }
+        Err(_) => {}
+        // CUPTI and the driver have registered their own exit handlers by now, which run before
+        // those registered earlier: ours has to come first.
+        Ok(_) => ends::watch(),
+    }
+    // The lock makes us the only one to set it.
+    let _ = shared.gpu.set(gpu);
+    if let (Phase::Ended, Some(tracer)) = (state::phase(), shared.tracer()) {
+        // The drain thread failed meanwhile, and found nothing to shut.
+        tracer.shut();
+        return;
+    }
+    if shared.collection.is_open() {
+        // A wanted range was opened before CUPTI was there.
+        shared.collect(true);
+    }
+    shared.wake_drain();
+}
+
+/// The caller has all signals blocked, which the thread inherits.
+fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
+    let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
+        scheduling::be_ordinary();
+        let finished = barrier::own_thread(|| drain::run(shared));
+        if let Err(panic) = &finished {
+            give_up(shared, panic);
+        }
+        // A start need not wait for what will not come; the end of the guest waits until here.
+        shared.ready.set();
+        shared.done.set();
+        if let Ok(EndReason::Alone) = finished {
+            signal_mask::unblock_termination_signals();
+            // Where this is the last thread, the C library ends the process when it returns. It
+            // does not know of threads of CUPTI's that they are not the guest's.
+            if shared.helpers.any_alive() {
+                // SAFETY: what the C library does when the last thread of a process ends.
+                unsafe { libc::exit(0) };
+            }
+        }
+    });
+    // Nobody else sets it; the handle is dropped, i.e. the thread is detached.
+    let _ = shared.drain.set(spawned?.thread().clone());
+    Ok(())
+}
+
+/// Nobody takes in records any more: the guest shall not pay for them. What CUPTI still hands back
+/// is taken back, and stays unread.
+fn give_up(shared: &Shared, panic: &Panic) {
+    // It may fail before whoever started it says that we are on.
+    let _ = state::advance(Phase::Idle, Phase::Ended) || state::advance(Phase::On, Phase::Ended);
+    diag::warn(format_args!(
+        "off: {panic}: nothing more is recorded, and the trace file ends at its last flush; please \
+         report it"
+    ));
+    if let Some(tracer) = shared.tracer() {
+        barrier::catch((), || tracer.shut());
+    }
+}

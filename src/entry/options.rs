@@ -1,0 +1,230 @@
+//! The environment (`STAGE2_*`) into [`Options`]: one table, defaults visible, bad values named.
+//!
+//! Only a start reads it, on the thread that starts us: our own thread never looks at an environment
+//! that the guest may be changing.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::base::diag::{self, Level};
+use crate::base::glob::RangeFilter;
+use crate::base::options::{Attribution, Graph, Options, Summary};
+
+/// Sets one option from its text; `false` where the text cannot be read.
+type Read = fn(&mut Options, &str) -> bool;
+
+/// Variable, accepted form, reader.
+const TABLE: &[(&str, &str, Read)] = &[
+    ("STAGE2_LOG", "off, warn, info or debug", |o, v| set(&mut o.log, read_level(v))),
+    (
+        "STAGE2_RANGES",
+        "up to 30 comma-separated globs name[@domain], e.g. prefill,decode*@llm",
+        |o, v| set(&mut o.ranges, RangeFilter::parse(v)),
+    ),
+    ("STAGE2_SAMPLE", stage2_settings::SAMPLE_FORM, |o, v| {
+        set(&mut o.sample, stage2_settings::read_sample(v))
+    }),
+    ("STAGE2_GRAPH", "node or graph", |o, v| {
+        let graph = match v {
+            "node" => Some(Graph::Node),
+            "graph" => Some(Graph::Graph),
+            _ => None,
+        };
+        set(&mut o.graph, graph)
+    }),
+    ("STAGE2_BUFFERS", stage2_settings::BUFFERS_FORM, |o, v| {
+        set(&mut o.buffers, stage2_settings::read_buffers(v))
+    }),
+    ("STAGE2_FLUSH_MS", stage2_settings::FLUSH_MS_FORM, |o, v| {
+        let ms = v.parse().ok().filter(|ms| stage2_settings::FLUSH_MS.contains(ms));
+        set(&mut o.flush, ms.map(Duration::from_millis))
+    }),
+    ("STAGE2_ATTRIBUTION", "auto, fence or callback", |o, v| {
+        let attribution = match v {
+            "auto" => Some(Attribution::Auto),
+            "fence" => Some(Attribution::Fence),
+            "callback" => Some(Attribution::Callback),
+            _ => None,
+        };
+        set(&mut o.attribution, attribution)
+    }),
+    ("STAGE2_GPU", "on or off", |o, v| {
+        let gpu = match v {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => None,
+        };
+        set(&mut o.gpu, gpu)
+    }),
+    ("STAGE2_LAUNCHER", "1 (set by stage2-launch)", |o, v| set(&mut o.launcher, Some(v == "1"))),
+];
+
+/// Sets one option from a path, which need not be text.
+type ReadPath = fn(&mut Options, &OsStr);
+
+/// Variable, reader.
+const PATHS: &[(&str, ReadPath)] = &[
+    ("STAGE2_OUT", |o, v| o.out = Some(lasting(v))),
+    ("STAGE2_SUMMARY", |o, v| {
+        o.summary = match v.to_str() {
+            Some("stderr") => Summary::Stderr,
+            Some("off") => Summary::Off,
+            _ => Summary::File(lasting(v)),
+        };
+    }),
+    ("STAGE2_CUPTI", |o, v| {
+        // The loader looks for a bare name in folders of its own.
+        let is_bare = !v.as_encoded_bytes().contains(&b'/');
+        o.cupti = Some(if is_bare { v.into() } else { lasting(v) });
+    }),
+    ("STAGE2_FLUSH_PAGE", |o, v| o.flush_page = Some(v.to_owned())),
+];
+
+/// Reads the environment. A value that cannot be read costs one warning and is the default.
+pub fn from_env() -> Options {
+    read(|name| env::var_os(name))
+}
+
+fn read(variable: impl Fn(&str) -> Option<OsString>) -> Options {
+    let mut options = Options::default();
+    let mut launcher_summary = true;
+    let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+    for &(name, read) in PATHS {
+        let Some(value) = variable(name) else { continue };
+        launcher_summary &= name != "STAGE2_SUMMARY";
+        read(&mut options, &value);
+    }
+    for &(name, accepted, read) in TABLE {
+        let Some(value) = variable(name) else { continue };
+        if !value.to_str().is_some_and(|text| read(&mut options, text)) {
+            diag::warn(format_args!(
+                "{name}={value:?} cannot be read and is ignored; accepted: {accepted}"
+            ));
+        }
+        if name == "STAGE2_LOG" {
+            diag::set_level(options.log);
+        }
+    }
+    if options.launcher && launcher_summary {
+        options.summary = Summary::Off;
+    }
+    options
+}
+
+fn set<T>(field: &mut T, value: Option<T>) -> bool {
+    match value {
+        Some(value) => {
+            *field = value;
+            true
+        }
+        None => false,
+    }
+}
+
+/// A path that means the same after the guest has changed its folder.
+fn lasting(path: &OsStr) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
+}
+
+fn read_level(text: &str) -> Option<Level> {
+    match text {
+        "off" => Some(Level::Off),
+        "warn" => Some(Level::Warn),
+        "info" => Some(Level::Info),
+        "debug" => Some(Level::Debug),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stage2_settings::Buffers;
+
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Options {
+        diag::set_level(Level::Off);
+        super::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).into()))
+    }
+
+    #[test]
+    fn every_variable_is_read() {
+        let options = read(&[
+            ("STAGE2_OUT", "/tmp/x"),
+            ("STAGE2_SUMMARY", "off"),
+            ("STAGE2_RANGES", "decode"),
+            ("STAGE2_SAMPLE", "1/16"),
+            ("STAGE2_GRAPH", "graph"),
+            ("STAGE2_CUPTI", "/c.so"),
+            ("STAGE2_BUFFERS", "4M*16"),
+            ("STAGE2_FLUSH_MS", "250"),
+            ("STAGE2_ATTRIBUTION", "callback"),
+            ("STAGE2_GPU", "off"),
+        ]);
+        assert_eq!(options.out, Some(PathBuf::from("/tmp/x")));
+        assert_eq!(options.summary, Summary::Off);
+        assert!(!options.ranges.is_everything());
+        assert_eq!(options.sample, 16);
+        assert_eq!(options.graph, Graph::Graph);
+        assert_eq!(options.cupti, Some(PathBuf::from("/c.so")));
+        assert_eq!(options.buffers, Buffers::Sized { bytes: 4 << 20, count: 16 });
+        assert_eq!(options.flush, Duration::from_millis(250));
+        assert_eq!(options.attribution, Attribution::Callback);
+        assert!(!options.gpu);
+    }
+
+    #[test]
+    fn what_is_left_out_is_told() {
+        let restrictions = |pairs| read(pairs).restrictions().collect::<Vec<_>>();
+        assert_eq!(restrictions(&[("STAGE2_SAMPLE", "1/1")]), []);
+        let both =
+            restrictions(&[("STAGE2_SAMPLE", "1/16"), ("STAGE2_RANGES", " prefill, d*@l@m,,x@ ")]);
+        assert_eq!(both, [("sample", "1/16".into()), ("ranges", "prefill,d*@l@m,x@".into())]);
+    }
+
+    #[test]
+    fn paths_are_kept_as_they_are_and_hold_in_every_folder() {
+        use std::os::unix::ffi::OsStrExt;
+
+        let odd = OsStr::from_bytes(b"/tmp/a\xffb");
+        let options = super::read(|name| (name == "STAGE2_OUT").then(|| odd.to_owned()));
+        assert_eq!(options.out.as_deref(), Some(std::path::Path::new(odd)));
+        let here = env::current_dir().expect("a folder");
+        let options = read(&[
+            ("STAGE2_OUT", "out"),
+            ("STAGE2_SUMMARY", "a/b.txt"),
+            ("STAGE2_CUPTI", "libcupti.so.13"),
+        ]);
+        assert_eq!(options.out, Some(here.join("out")));
+        assert_eq!(options.summary, Summary::File(here.join("a/b.txt")));
+        assert_eq!(options.cupti, Some(PathBuf::from("libcupti.so.13")));
+        let options = read(&[("STAGE2_CUPTI", "lib/libcupti.so.13")]);
+        assert_eq!(options.cupti, Some(here.join("lib/libcupti.so.13")));
+    }
+
+    #[test]
+    fn unreadable_values_leave_the_default() {
+        let defaults = Options::default();
+        for bad in ["", "x", "4X", "4M*", "*3", "4X*3", "1*9", "1M*1", "1M*99999", "99999999999G*9"]
+        {
+            assert_eq!(read(&[("STAGE2_BUFFERS", bad)]).buffers, defaults.buffers, "{bad}");
+        }
+        for bad in ["-1", "9", "1e3", "99999999999999999999"] {
+            assert_eq!(read(&[("STAGE2_FLUSH_MS", bad)]).flush, defaults.flush, "{bad}");
+        }
+        assert_eq!(read(&[("STAGE2_GRAPH", "nodes")]).graph, Graph::Node);
+        for bad in ["0", "16", "1/0", "2/3", "1/-1", "1/1.5", "1/ 4", "1/99999999999999999999"] {
+            assert_eq!(read(&[("STAGE2_SAMPLE", bad)]).sample, 1, "{bad}");
+        }
+        assert!(read(&[("STAGE2_RANGES", ",,")]).ranges.is_everything());
+    }
+
+    #[test]
+    fn under_the_launcher_the_summary_is_off_unless_it_is_asked_for() {
+        assert_eq!(read(&[("STAGE2_LAUNCHER", "1")]).summary, Summary::Off);
+        let both = read(&[("STAGE2_LAUNCHER", "1"), ("STAGE2_SUMMARY", "stderr")]);
+        assert_eq!(both.summary, Summary::Stderr);
+    }
+}

@@ -1,0 +1,181 @@
+//! Openings and closings of wanted ranges into switching collection on and off.
+//!
+//! Used only with `STAGE2_RANGES` and `STAGE2_SAMPLE`. Threads only count; whoever finds the switch in the wrong
+//! position turns it. A thread that opens a range waits until collection is on, for a bounded
+//! time, because its next call may be a launch; nobody waits for it to go off.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest that a thread waits for another one to finish switching (one switch takes about
+/// 10 us, 2 ms at worst).
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// Start/end ranges that may hold collection on at a time and still end it when they end.
+const STARTED: usize = 1 << 12;
+/// Places at which one of them is looked for.
+const WINDOW: usize = 32;
+
+/// The switch.
+#[derive(Debug, Default)]
+pub struct CollectionSwitch {
+    open: AtomicU32,
+    on: AtomicBool,
+    turning: AtomicBool,
+    turns: AtomicU64,
+}
+
+impl CollectionSwitch {
+    /// A wanted range opens: `switch(true)` has been called when this returns. `false` where
+    /// another thread took longer than [`PATIENCE`] over it.
+    pub fn enter(&self, switch: impl Fn(bool)) -> bool {
+        self.open.fetch_add(1, Ordering::SeqCst);
+        let mut waiting_since = None;
+        while !self.settle(&switch) {
+            let since = *waiting_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > PATIENCE {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+        true
+    }
+
+    /// A wanted range closes; with the last one `switch(false)` is called, here or by the thread
+    /// that is just switching.
+    pub fn exit(&self, switch: impl Fn(bool)) {
+        let count = |open: u32| open.checked_sub(1);
+        // Below 0 every range to come would switch collection off.
+        if self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count).is_ok() {
+            self.settle(&switch);
+        }
+    }
+
+    /// Whether a wanted range is open.
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::SeqCst) > 0
+    }
+
+    /// How often the switch was turned.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// Turns the switch until it fits. `false`: another thread is turning it.
+    fn settle(&self, switch: &impl Fn(bool)) -> bool {
+        loop {
+            if self.fits() && !self.turning.load(Ordering::SeqCst) {
+                return true;
+            }
+            if self.turning.swap(true, Ordering::SeqCst) {
+                return false;
+            }
+            while !self.fits() {
+                let on = self.is_open();
+                switch(on);
+                self.on.store(on, Ordering::SeqCst);
+                self.turns.fetch_add(1, Ordering::Relaxed);
+            }
+            // Whoever counted since and found us turning relies on the next round.
+            self.turning.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn fits(&self) -> bool {
+        self.on.load(Ordering::SeqCst) == self.is_open()
+    }
+}
+
+/// The ids of the start/end ranges that hold collection on, so that each lets go of it once,
+/// whatever ids the guest ends and how often. Neither allocates nor waits.
+#[derive(Debug)]
+pub struct StartedRanges(Box<[AtomicU64]>);
+
+impl StartedRanges {
+    /// None is open. `restricted`: there will be some. Allocates; called once, at start.
+    pub fn new(restricted: bool) -> Self {
+        let places = if restricted { STARTED } else { 0 };
+        StartedRanges((0..places).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Remembers a range. `false` where there is no room: then collection stays on when it ends.
+    pub fn remember(&self, id: u64) -> bool {
+        self.replace(id, 0, id)
+    }
+
+    /// Whether a range was remembered; it is no longer.
+    pub fn forget(&self, id: u64) -> bool {
+        id != 0 && self.replace(id, id, 0)
+    }
+
+    fn replace(&self, id: u64, from: u64, to: u64) -> bool {
+        // Ids grow by two, so neighbours in time are neighbours here.
+        let first = (id >> 1) as usize;
+        (0..WINDOW.min(self.0.len())).any(|step| {
+            self.0.get(first.wrapping_add(step) % self.0.len()).is_some_and(|place| {
+                place.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_and_the_last_range_switch() {
+        let (collection, calls) = (CollectionSwitch::default(), AtomicU32::new(0));
+        let switch = |_: bool| {
+            calls.fetch_add(1, Ordering::SeqCst);
+        };
+        collection.enter(switch);
+        collection.enter(switch);
+        collection.exit(switch);
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        collection.exit(switch);
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+        assert_eq!(collection.turns(), 2);
+    }
+
+    #[test]
+    fn a_closing_too_many_changes_nothing() {
+        let (collection, on) = (CollectionSwitch::default(), AtomicBool::new(false));
+        let switch = |to: bool| on.store(to, Ordering::SeqCst);
+        collection.exit(switch);
+        assert!(collection.enter(switch) && on.load(Ordering::SeqCst));
+        collection.exit(switch);
+        assert!(!on.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn a_started_range_is_ended_once_and_others_not_at_all() {
+        let started = StartedRanges::new(true);
+        let ids = || (0..STARTED as u64).map(|number| number << 1 | 1);
+        assert!(ids().all(|id| started.remember(id)));
+        assert!(!started.remember(STARTED as u64 * 2 + 7), "there is no room");
+        assert!(!started.forget(u64::MAX) && !started.forget(0));
+        assert!(ids().all(|id| started.forget(id)));
+        assert!(!ids().any(|id| started.forget(id)));
+        assert!(!StartedRanges::new(false).remember(1) && !StartedRanges::new(false).forget(1));
+    }
+
+    #[test]
+    fn collection_is_on_inside_and_off_at_the_end_whatever_the_threads_do() {
+        let (collection, on) = (CollectionSwitch::default(), AtomicBool::new(false));
+        let switch = |to: bool| on.store(to, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        // On one core a waiting thread may run out of patience; it says so then.
+                        let entered = collection.enter(switch);
+                        assert!(!entered || on.load(Ordering::SeqCst));
+                        collection.exit(switch);
+                    }
+                });
+            }
+        });
+        assert!(!on.load(Ordering::SeqCst));
+    }
+}

@@ -1,0 +1,153 @@
+//! CUPTI's calls into us: buffers handed out and taken back, fences, launches and graph nodes.
+//!
+//! Each reads, copies, sends and returns. The one CUPTI function that is called from in here is
+//! `cuptiGetGraphNodeId`, while a graph is being built, as CUPTI's own samples do.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cupti_sys::Api;
+use cupti_sys::bindings as sys;
+use stage2_spool::Payload;
+
+use super::launches;
+use crate::guest::event::{Event, EventKind};
+use crate::guest::state;
+use crate::guest::{barrier, thread};
+
+/// A CUDA graph was launched while a wanted range was open.
+static REPLAYED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a CUDA graph was launched in a wanted range since the last call, where that is reported.
+pub(super) fn take_replayed() -> bool {
+    REPLAYED.swap(false, Ordering::Relaxed)
+}
+
+/// What [`on_callback`] is given as user data.
+pub(super) fn user_data(api: &'static Api) -> *mut c_void {
+    ptr::from_ref(api).cast_mut().cast()
+}
+
+/// On a guest thread, inside a launch.
+pub(super) extern "C" fn request_buffer(
+    buffer: *mut *mut u8,
+    size: *mut usize,
+    max_records: *mut usize,
+) {
+    let given = barrier::callback(None, || {
+        let shared = state::shared()?;
+        let owner = thread::number_for(&shared.events, &shared.counters);
+        let pool = shared.pool.get()?;
+        let given = pool.request(owner, &shared.counters);
+        if pool.runs_low() {
+            shared.wake_drain();
+        }
+        given
+    });
+    let (start, bytes) = given.unwrap_or((ptr::null_mut(), 0));
+    if buffer.is_null() || size.is_null() || max_records.is_null() {
+        return;
+    }
+    // SAFETY: CUPTI passes three places to write to; null was ruled out above.
+    unsafe {
+        *buffer = start;
+        *size = bytes;
+        *max_records = 0;
+    }
+}
+
+/// On a thread of CUPTI's, or inside our flush.
+pub(super) extern "C" fn complete_buffer(
+    _context: sys::CUcontext,
+    _stream: u32,
+    buffer: *mut u8,
+    _size: usize,
+    valid: usize,
+) {
+    barrier::callback((), || {
+        let Some(shared) = state::shared() else { return };
+        if let Some(pool) = shared.pool.get().filter(|_| !buffer.is_null()) {
+            pool.complete(buffer, valid, &shared.counters);
+            shared.wake_drain();
+        }
+    });
+}
+
+/// On the thread that made a call which we asked to see.
+pub(super) extern "C" fn on_callback(
+    user: *mut c_void,
+    domain: sys::CUpti_CallbackDomain,
+    id: sys::CUpti_CallbackId,
+    data: *const c_void,
+) {
+    if data.is_null() {
+        return;
+    }
+    barrier::callback((), || match domain {
+        sys::CUPTI_CB_DOMAIN_DRIVER_API => {
+            // SAFETY: CUPTI passes this struct in this domain, valid during the call.
+            let call = unsafe { data.cast::<sys::CUpti_CallbackData>().read_unaligned() };
+            if call.callbackSite == sys::CUPTI_API_ENTER {
+                on_driver_call(id, call.correlationId);
+            }
+        }
+        sys::CUPTI_CB_DOMAIN_RESOURCE => {
+            // SAFETY: CUPTI passes this struct in this domain, and the user data that `subscribe`
+            // was given, which lives for ever.
+            let (api, resource) = unsafe {
+                let resource = data.cast::<sys::CUpti_ResourceData>().read_unaligned();
+                (user.cast::<Api>().as_ref(), resource)
+            };
+            if let Some(api) = api {
+                on_graph_node(api, id, resource.resourceDescriptor.cast());
+            }
+        }
+        _ => {}
+    });
+}
+
+fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
+    if id == launches::FENCE {
+        thread::set_fence(correlation);
+        return;
+    }
+    let Some(shared) = state::active() else { return };
+    if launches::REPLAYS.contains(&id) {
+        REPLAYED.fetch_or(shared.collection.is_open(), Ordering::Relaxed);
+        if shared.tracer().is_none_or(|tracer| !tracer.reports_launches()) {
+            return;
+        }
+    }
+    let thread = thread::number_for(&shared.events, &shared.counters);
+    let mut event = Event::new(EventKind::Launch, thread);
+    event.fence = correlation;
+    if shared.events.send(event, &shared.counters).half_full {
+        shared.wake_drain();
+    }
+}
+
+fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_GraphData) {
+    let Some(shared) = state::active().filter(|_| !data.is_null()) else { return };
+    // SAFETY: CUPTI passes this struct with the two graph-node callbacks, the only ones enabled in
+    // this domain; the nodes that it names exist during the call.
+    let (node, original) = unsafe {
+        let graph = data.read_unaligned();
+        let original = match id {
+            sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => api.graph_node_id(graph.originalNode).ok(),
+            _ => None,
+        };
+        (api.graph_node_id(graph.node), original)
+    };
+    let Ok(node) = node else { return };
+    let thread = thread::number_for(&shared.events, &shared.counters);
+    let kind = match id {
+        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED => EventKind::GraphNodeCreated,
+        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,
+        _ => return,
+    };
+    let mut event = Event::new(kind, thread);
+    event.id = node;
+    event.payload = original.map(Payload::U64);
+    shared.events.send(event, &shared.counters);
+}

@@ -1,0 +1,382 @@
+//! NVTX calls and launches into fixed-size events on a bounded lock-free queue.
+//!
+//! The only thing that guest threads and the drain thread share about ranges. An event is copied
+//! whole; a text that does not fit is sent ahead in pieces by the same thread, so that no memory
+//! is allocated and no table is searched on the guest's threads.
+//!
+//! When the queue is full an event is lost, and whoever sent it knows: it counts that for its
+//! thread, where the drain thread finds it ([`Events::lost`]) before it places any work that this
+//! thread launched afterwards, and in the next event that arrives. The last places are kept for
+//! what a loss costs most, so that a flood of marks costs marks.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crossbeam::queue::ArrayQueue;
+use stage2_spool::{MonoNs, Payload};
+
+use crate::base::counters::Counters;
+
+/// Texts are cut here, bytes.
+pub const TEXT_LIMIT: usize = 1024;
+/// What of a text travels in one event, bytes.
+const INLINE: usize = 70;
+/// Events that the queue holds: 9 MiB, about a second of a guest that does nothing but ranges
+/// at the rate of PyTorch's own operator ranges, and the drain thread comes by every few
+/// milliseconds.
+pub const QUEUE_EVENTS: usize = 1 << 16;
+/// Places of them that are kept for ranges and launches: marks find no room there.
+const FOR_RANGES: usize = QUEUE_EVENTS / 8;
+/// Places that are kept for what nothing later makes up for: start/end ranges.
+const FOR_STARTS: usize = QUEUE_EVENTS / 16;
+/// Ends of start/end ranges that are told later because even those places were taken.
+const LATE_ENDS: usize = 1 << 10;
+/// Counts of lost events; threads share them where there are more.
+const LOST: usize = 1 << 12;
+
+/// [`Event::min_depth_since_delivery`] where no event of the domain was lost.
+pub const NOTHING_LOST: u32 = u32::MAX;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the variants are the NVTX calls of those names")]
+pub enum EventKind {
+    /// A piece of the text of this thread's next event.
+    TextPiece,
+    /// A piece of the payloads ([`crate::guest::blob`]) of this thread's next event.
+    PayloadPiece,
+    /// A thread is new; `id` is its kernel thread id.
+    Thread,
+    Push,
+    Pop,
+    /// `id` names the range.
+    Start,
+    /// `id` names the range.
+    End,
+    Mark,
+    /// GPU work was launched with correlation id `fence` (callback attribution only).
+    Launch,
+    /// A node was added to a graph that is being built; `id` is CUPTI's node id.
+    GraphNodeCreated,
+    /// A node of an executable graph, `id`, was made from node `payload`.
+    GraphNodeCloned,
+}
+
+/// What is to be collected within a range that opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Selection {
+    /// What is collected around it: nobody asked for this range itself, or one around it was
+    /// asked for and decides.
+    #[default]
+    Inherit,
+    /// It was asked for, and is not among the instances that are sampled.
+    Skip,
+    /// Everything.
+    Collect,
+}
+
+/// Where the text of an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextPlace {
+    /// Whole in the event. Of a piece: it is the first.
+    Here,
+    /// Behind the pieces that were sent ahead.
+    Continued,
+    /// A piece of it was lost, so it is not known.
+    Lost,
+}
+
+/// Where the payloads of an event are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadPlace {
+    /// There are none.
+    None,
+    /// In the pieces that were sent ahead.
+    Ahead,
+    /// A piece of them was lost, so they are not known. It is counted.
+    Lost,
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// On which thread ([`crate::guest::thread::number`]).
+    pub thread: u32,
+    /// Correlation id of the fence call made with it; 0 is none (CUPTI is not there).
+    pub fence: u32,
+    /// When.
+    pub at: MonoNs,
+    /// NVTX domain; 0 is the default one.
+    pub domain: u32,
+    /// NVTX category; 0 is none.
+    pub category: u32,
+    /// Range id, thread id or node id, as `kind` says.
+    pub id: u64,
+    /// Number of the registered string that is its text; 0 is none.
+    pub string: u32,
+    /// Ranges open in the domain after a push or pop; `None` where that is not tracked.
+    pub depth: Option<u32>,
+    /// The fewest ranges that were open in the domain since its last event that arrived, where
+    /// events were lost since; else [`NOTHING_LOST`].
+    pub min_depth_since_delivery: u32,
+    /// Events of this thread were lost that its next pushes and pops do not make up for.
+    pub depth_uncertain: bool,
+    /// [`Events::lost`] of the thread when this was sent.
+    pub lost: u32,
+    /// What is to be collected within this range.
+    pub selection: Selection,
+    /// NVTX payload.
+    pub payload: Option<Payload>,
+    /// Where the text is.
+    pub text_place: TextPlace,
+    /// Where the payloads are that follow a schema.
+    pub payload_place: PayloadPlace,
+    text_length: u8,
+    text: [u8; INLINE],
+}
+
+impl Event {
+    /// An event without text.
+    pub fn new(kind: EventKind, thread: u32) -> Self {
+        Event {
+            kind,
+            thread,
+            fence: 0,
+            at: MonoNs(0),
+            domain: 0,
+            category: 0,
+            id: 0,
+            string: 0,
+            depth: None,
+            min_depth_since_delivery: NOTHING_LOST,
+            depth_uncertain: false,
+            lost: 0,
+            selection: Selection::Inherit,
+            payload: None,
+            text_place: TextPlace::Here,
+            payload_place: PayloadPlace::None,
+            text_length: 0,
+            text: [0; INLINE],
+        }
+    }
+
+    /// The part of the text that travels in this event.
+    pub fn text(&self) -> &[u8] {
+        self.text.get(..usize::from(self.text_length)).unwrap_or_default()
+    }
+
+    fn set_text(&mut self, piece: &[u8]) {
+        let length = piece.len().min(INLINE);
+        self.text[..length].copy_from_slice(&piece[..length]);
+        self.text_length = length as u8;
+    }
+}
+
+/// Places that an event finds taken.
+fn kept_from(kind: EventKind) -> usize {
+    match kind {
+        EventKind::Start | EventKind::End | EventKind::Thread => 0,
+        EventKind::Mark | EventKind::TextPiece | EventKind::PayloadPiece => FOR_RANGES,
+        _ => FOR_STARTS,
+    }
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    /// It will arrive.
+    pub arrives: bool,
+    /// Half of the places are taken: the drain thread should not sleep on.
+    pub half_full: bool,
+}
+
+/// The queue between the guest's threads and the drain thread.
+pub struct Events {
+    queue: ArrayQueue<Event>,
+    late_ends: ArrayQueue<Event>,
+    ends_lost: AtomicBool,
+    /// Lost events that changed what is open, by thread number.
+    lost: Box<[AtomicU32]>,
+}
+
+impl Events {
+    /// A queue of [`QUEUE_EVENTS`]. Allocates; called once, at start.
+    pub fn new() -> Self {
+        Events {
+            queue: ArrayQueue::new(QUEUE_EVENTS),
+            late_ends: ArrayQueue::new(LATE_ENDS),
+            ends_lost: AtomicBool::new(false),
+            lost: (0..LOST).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+
+    /// Sends `event`; counts it as lost where there is no room for it. Never waits.
+    pub fn send(&self, event: Event, counters: &Counters) -> Delivery {
+        self.send_unless(event, kept_from(event.kind), counters)
+    }
+
+    /// Sends `event` where there are more than `kept` places.
+    fn send_unless(&self, mut event: Event, kept: usize, counters: &Counters) -> Delivery {
+        let waiting = self.queue.len();
+        event.lost = self.lost(event.thread);
+        let arrives = waiting < QUEUE_EVENTS - kept && self.queue.push(event).is_ok();
+        if !arrives {
+            self.lose(&event, counters);
+        }
+        Delivery { arrives, half_full: waiting >= QUEUE_EVENTS / 2 }
+    }
+
+    #[cold]
+    fn lose(&self, event: &Event, counters: &Counters) {
+        match event.kind {
+            // It belongs to the thread that started the range, which only the drain thread knows.
+            EventKind::End if self.push_late(event, counters) => return,
+            EventKind::PayloadPiece => return counters.range_fields.increment(),
+            EventKind::End => self.ends_lost.store(true, Ordering::Release),
+            EventKind::Push | EventKind::Pop | EventKind::Start => {
+                self.lost_slot(event.thread).fetch_add(1, Ordering::Release);
+            }
+            _ => {}
+        }
+        counters.range_events.increment();
+    }
+
+    /// Its payloads would be told apart from it.
+    fn push_late(&self, end: &Event, counters: &Counters) -> bool {
+        let mut end = *end;
+        if end.payload_place == PayloadPlace::Ahead {
+            end.payload_place = PayloadPlace::Lost;
+            counters.range_fields.increment();
+        }
+        self.late_ends.push(end).is_ok()
+    }
+
+    /// How many events were lost that changed what is open on a thread (or on one that it shares
+    /// the count with). Only a difference means anything.
+    pub fn lost(&self, thread: u32) -> u32 {
+        self.lost_slot(thread).load(Ordering::Acquire)
+    }
+
+    fn lost_slot(&self, thread: u32) -> &AtomicU32 {
+        &self.lost[thread as usize % LOST]
+    }
+
+    /// As [`Events::send`], with a text of any length, cut at [`TEXT_LIMIT`].
+    pub fn send_with_text(&self, mut event: Event, text: &[u8], counters: &Counters) -> Delivery {
+        let text = match text.get(..TEXT_LIMIT) {
+            Some(cut) if text.len() > TEXT_LIMIT => {
+                counters.names_cut.increment();
+                cut
+            }
+            _ => text,
+        };
+        let head = text.len().saturating_sub(1) / INLINE * INLINE;
+        let (pieces, last) = text.split_at(head);
+        for piece in pieces.chunks(INLINE) {
+            let mut ahead = Event::new(EventKind::TextPiece, event.thread);
+            ahead.set_text(piece);
+            ahead.text_place = event.text_place;
+            event.text_place = TextPlace::Continued;
+            if !self.send_unless(ahead, kept_from(event.kind), counters).arrives {
+                event.text_place = TextPlace::Lost;
+                return self.send(event, counters);
+            }
+        }
+        event.set_text(last);
+        self.send(event, counters)
+    }
+
+    /// Sends the payloads of `event` ahead of it, and notes in it where they are.
+    pub fn send_payloads(&self, event: &mut Event, blob: &[u8], counters: &Counters) {
+        for (index, piece) in blob.chunks(INLINE).enumerate() {
+            let mut ahead = Event::new(EventKind::PayloadPiece, event.thread);
+            ahead.set_text(piece);
+            ahead.text_place = if index == 0 { TextPlace::Here } else { TextPlace::Continued };
+            if !self.send_unless(ahead, kept_from(event.kind), counters).arrives {
+                event.payload_place = PayloadPlace::Lost;
+                return;
+            }
+            event.payload_place = PayloadPlace::Ahead;
+        }
+    }
+
+    /// Takes the oldest event.
+    pub fn receive(&self) -> Option<Event> {
+        self.queue.pop()
+    }
+
+    /// Takes the oldest end that found no place in the queue. What its thread sent before has been
+    /// received when everything that waits after this call has.
+    pub fn receive_late_end(&self) -> Option<Event> {
+        self.late_ends.pop()
+    }
+
+    /// Whether ends were lost altogether since the last call.
+    pub fn take_ends_lost(&self) -> bool {
+        self.ends_lost.swap(false, Ordering::AcqRel)
+    }
+
+    /// Events that were not taken yet.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text_of(events: &Events) -> Vec<u8> {
+        let mut text = Vec::new();
+        while let Some(event) = events.receive() {
+            text.extend_from_slice(event.text());
+            if event.kind != EventKind::TextPiece {
+                break;
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn texts_of_every_length_arrive_whole_up_to_the_limit() {
+        let (events, counters) = (Events::new(), Counters::default());
+        for length in (0..=TEXT_LIMIT).chain([TEXT_LIMIT + 1, 100_000]) {
+            let text: Vec<u8> = (0..length).map(|i| i as u8).collect();
+            events.send_with_text(Event::new(EventKind::Push, 1), &text, &counters);
+            assert_eq!(text_of(&events), text[..length.min(TEXT_LIMIT)]);
+        }
+        assert_eq!(counters.names_cut.get(), 2);
+    }
+
+    #[test]
+    fn a_full_queue_counts_what_it_loses_and_has_places_for_what_costs_most() {
+        let (events, counters) = (Events::new(), Counters::default());
+        let send = |kind, count: usize| {
+            (0..count).filter(|_| events.send(Event::new(kind, 1), &counters).arrives).count()
+        };
+        assert_eq!(send(EventKind::Mark, QUEUE_EVENTS), QUEUE_EVENTS - FOR_RANGES);
+        assert_eq!((counters.range_events.get(), events.lost(1)), (FOR_RANGES as u64, 0));
+        assert_eq!(send(EventKind::Push, QUEUE_EVENTS), FOR_RANGES - FOR_STARTS);
+        let lost = (QUEUE_EVENTS - FOR_RANGES + FOR_STARTS) as u32;
+        assert_eq!((events.lost(1), events.lost(2)), (lost, 0));
+        assert_eq!(send(EventKind::Start, FOR_STARTS), FOR_STARTS);
+        let counted = counters.range_events.get();
+        assert_eq!(send(EventKind::End, LATE_ENDS), 0);
+        assert_eq!((counters.range_events.get(), events.take_ends_lost()), (counted, false));
+        assert_eq!(send(EventKind::End, 1), 0);
+        assert_eq!((counters.range_events.get(), events.take_ends_lost()), (counted + 1, true));
+        assert_eq!(std::iter::from_fn(|| events.receive_late_end()).count(), LATE_ENDS);
+    }
+
+    #[test]
+    fn an_event_fills_three_cache_lines_at_most() {
+        assert!(size_of::<Event>() <= 144, "{} bytes", size_of::<Event>());
+    }
+}

@@ -1,0 +1,257 @@
+//! NVTX calls of the guest into events: the collector is the NVTX tool itself.
+//!
+//! NVTX hands over a table of slots, once for every library of the guest that uses it, and calls
+//! what we put there. What the guest registers goes into a table (`registry`); everything else
+//! becomes events.
+
+mod message;
+mod payload;
+mod register;
+mod slots;
+
+pub use slots::{GetExportTable, attach, attach_extension, detach};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use stage2_spool::Payload;
+
+use crate::base::clock;
+use crate::guest::blob::Blob;
+use crate::guest::event::{Event, EventKind, Selection};
+use crate::guest::handle::Handle;
+use crate::guest::state::{self, Shared};
+use crate::guest::thread::{self, NOT_TRACKED};
+use crate::guest::{barrier, sample};
+use message::Text;
+use payload::Payloads;
+
+/// Numbers for start/end ranges.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+/// The first of them that this process gave out, and not one that it was forked from.
+static FIRST: AtomicU64 = AtomicU64::new(1);
+
+/// In a forked child: start/end ranges that are open are its parent's.
+pub fn renew() {
+    FIRST.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// What a call says about its range or mark.
+#[derive(Clone, Copy)]
+struct Attributes<'a> {
+    text: Text<'a>,
+    category: u32,
+    payload: Option<Payload>,
+    /// Payloads that follow a schema.
+    payloads: Payloads,
+}
+
+/// Runs `body` while we record, on a thread that is not already inside one of our handlers.
+fn handle<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
+    match state::active() {
+        Some(shared) => {
+            let turned_away = || shared.counters.calls_turned_away.increment();
+            barrier::enter(fallback, turned_away, || body(shared))
+        }
+        None if state::is_new_child() => handle_first(fallback, body),
+        None => fallback,
+    }
+}
+
+/// The first call in a forked child.
+#[cold]
+fn handle_first<T: Copy>(fallback: T, body: impl FnOnce(&'static Shared) -> T) -> T {
+    barrier::enter(fallback, || (), || state::start_child().map_or(fallback, body))
+}
+
+fn push(domain: Handle, attributes: Attributes<'_>) -> i32 {
+    handle(NOT_TRACKED, |shared| {
+        let asked = is_asked(shared, domain, attributes.text);
+        let choose = || is_chosen(shared, domain, attributes.text);
+        let step = thread::push(domain.number(), asked, choose);
+        let selection = if step.switches { switch_on(shared) } else { step.selection };
+        if step.switches && selection == Selection::Skip {
+            thread::leave_out(domain.number());
+        }
+        let mut event = event(shared, EventKind::Push, domain, attributes);
+        (event.depth, event.selection) = (step.depth, selection);
+        (event.min_depth_since_delivery, event.depth_uncertain) =
+            (step.min_depth_since_delivery, step.depth_uncertain);
+        step.sent(domain.number(), true, send(shared, event, attributes));
+        step.pushed_level()
+    })
+}
+
+fn pop(domain: Handle, payloads: Payloads) -> i32 {
+    handle(NOT_TRACKED, |shared| {
+        let step = thread::pop(domain.number());
+        if step.inherited {
+            return NOT_TRACKED;
+        }
+        let attributes = Attributes::of(payloads);
+        let mut event = event(shared, EventKind::Pop, domain, attributes);
+        (event.depth, event.min_depth_since_delivery, event.depth_uncertain) =
+            (step.depth, step.min_depth_since_delivery, step.depth_uncertain);
+        step.sent(domain.number(), false, send(shared, event, attributes));
+        if step.switches {
+            switch_off(shared);
+        }
+        step.popped_level()
+    })
+}
+
+/// Returns the id of the new range; its lowest bit says that it is collected.
+fn start(domain: Handle, attributes: Attributes<'_>) -> u64 {
+    handle(0, |shared| {
+        let mut selection = match is_asked(shared, domain, attributes.text) {
+            false => Selection::Inherit,
+            true => {
+                let choose = || is_chosen(shared, domain, attributes.text);
+                if thread::around().unwrap_or_else(choose) {
+                    Selection::Collect
+                } else {
+                    Selection::Skip
+                }
+            }
+        };
+        let collected = selection == Selection::Collect;
+        if collected {
+            selection = switch_on(shared);
+        }
+        let mut event = event(shared, EventKind::Start, domain, attributes);
+        event.id = NEXT.fetch_add(1, Ordering::Relaxed) << 1 | u64::from(collected);
+        event.selection = selection;
+        if !send(shared, event, attributes) {
+            thread::lose_track();
+        }
+        if collected && !shared.started.remember(event.id) {
+            shared.counters.beyond_limits.increment();
+        }
+        event.id
+    })
+}
+
+fn end(domain: Handle, id: u64, payloads: Payloads) {
+    // 0 was given out while we did not record, numbers below FIRST by the process that forked us.
+    if id == 0 || id >> 1 < FIRST.load(Ordering::Relaxed) {
+        return;
+    }
+    handle((), |shared| {
+        let attributes = Attributes::of(payloads);
+        let mut event = event(shared, EventKind::End, domain, attributes);
+        event.id = id;
+        send(shared, event, attributes);
+        // The guest may end what it never started, or twice.
+        if id & 1 == 1 && shared.started.forget(id) {
+            switch_off(shared);
+        }
+    });
+}
+
+fn mark(domain: Handle, attributes: Attributes<'_>) {
+    handle((), |shared| {
+        let mut event = event(shared, EventKind::Mark, domain, attributes);
+        event.fence = 0;
+        send(shared, event, attributes);
+    });
+}
+
+impl Attributes<'_> {
+    const NONE: Attributes<'static> =
+        Attributes { text: Text::None, category: 0, payload: None, payloads: Payloads::NONE };
+
+    /// Nothing but payloads.
+    fn of(payloads: Payloads) -> Self {
+        Attributes { payloads, ..Self::NONE }
+    }
+}
+
+fn event(shared: &Shared, kind: EventKind, domain: Handle, attributes: Attributes<'_>) -> Event {
+    let mut event = Event::new(kind, thread::number_for(&shared.events, &shared.counters));
+    // Without collection there is nothing that a fence could place.
+    if !shared.options.is_restricted() || shared.collection.is_open() {
+        event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
+    } else if matches!(kind, EventKind::Push | EventKind::Start) {
+        // What is launched in here goes unrecorded.
+        shared.tracer().into_iter().for_each(|tracer| tracer.keep_times());
+    }
+    event.at = clock::mono();
+    event.domain = domain.number();
+    event.category = attributes.category;
+    event.payload = attributes.payload;
+    if let Text::Registered(handle) = attributes.text {
+        event.string = handle.number();
+    }
+    event
+}
+
+/// Whether the event arrives.
+fn send(shared: &Shared, mut event: Event, attributes: Attributes<'_>) -> bool {
+    if !attributes.payloads.are_none() {
+        send_payloads(shared, &mut event, attributes.payloads);
+    }
+    let sent = attributes
+        .text
+        .with_bytes(|bytes| shared.events.send_with_text(event, bytes, &shared.counters));
+    if sent.half_full {
+        shared.wake_drain();
+    }
+    sent.arrives
+}
+
+/// Most calls have none, and shall not pay for the room.
+#[cold]
+fn send_payloads(shared: &Shared, event: &mut Event, payloads: Payloads) {
+    let mut blob = Blob::new();
+    shared.counters.range_fields.add(payloads.copy_to(&mut blob));
+    shared.events.send_payloads(event, blob.bytes(), &shared.counters);
+}
+
+/// Whether collection is asked for in a range: where only some ranges are collected, by name or,
+/// if all names are, by instance.
+fn is_asked(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
+    let filter = &shared.options.ranges;
+    if filter.is_everything() {
+        // A library's range is no instance of anything that the program does.
+        return shared.options.is_sampled() && !domain.is_library();
+    }
+    let by_domain = match domain {
+        Handle::NULL => filter.match_domain(b""),
+        domain => domain.globs(),
+    };
+    let by_name = match text {
+        Text::Registered(handle) => handle.globs(),
+        text => text.with_bytes(|name| filter.match_name(name)),
+    };
+    by_domain & by_name != 0
+}
+
+/// Whether this instance of a range that was asked for is among those that are sampled.
+fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
+    if !shared.options.is_sampled() {
+        return true;
+    }
+    let registered = match text {
+        Text::Registered(handle) => handle.number(),
+        _ => 0,
+    };
+    let key = text.with_bytes(|name| sample::key(name, registered, domain.number()));
+    shared.sampler.take(key)
+}
+
+/// Has collection switched on; what can be had then of the range that opens.
+fn switch_on(shared: &Shared) -> Selection {
+    if shared.collection.enter(|on| shared.collect(on)) {
+        return Selection::Collect;
+    }
+    // Another thread was slow to switch collection on; what this one launches until then has no
+    // record. A sample can do without the instance; else the gap must show.
+    if shared.options.is_sampled() {
+        return Selection::Skip;
+    }
+    shared.counters.late_switches.increment();
+    Selection::Collect
+}
+
+fn switch_off(shared: &Shared) {
+    shared.collection.exit(|on| shared.collect(on));
+}

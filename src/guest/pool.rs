@@ -1,0 +1,243 @@
+//! Memory for activity records into full buffers: a fixed pool that CUPTI fills and we empty.
+//!
+//! CUPTI asks for a buffer on a guest thread, inside a launch, and hands it back full on a thread
+//! of its own or on the drain thread. Both sides only move an index through a lock-free list or
+//! queue. The address space is reserved once, at start; memory is taken when it is first written.
+//!
+//! CUPTI holds one buffer for each launching thread, so [`layout`] makes them smaller as more are
+//! out. Those of threads that ended come back with the next flush; when few are left,
+//! [`Pool::runs_low`] asks for one early. When none is left, the request is refused: CUPTI counts the
+//! records that it drops. CUPTI before 12.9 crashes on a refusal; there extra buffers go on, whatever
+//! the limit, and give their memory back once they were read. Of those that nobody reads in time, the
+//! records are counted.
+
+mod free;
+mod layout;
+
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crossbeam::queue::ArrayQueue;
+pub use stage2_settings::Buffers;
+
+use crate::base::counters::Counters;
+use free::{FreeList, Links};
+use layout::{Layout, SMALL_BYTES};
+
+/// Extra buffers, each as large as a small one: 256 MiB of address space, taken only where CUPTI
+/// cannot be refused a buffer. Half of them may wait to be read; the others are for CUPTI to fill.
+const EXTRA_COUNT: usize = 4096;
+/// Of all buffers, the part that is left when the pool runs low.
+const LOW: usize = 4;
+/// How often a bound in bytes is halved where the process may not reserve that much.
+const HALVINGS: u32 = 5;
+
+/// In the place of its owner: CUPTI does not hold the buffer.
+const NOT_GIVEN: u32 = u32::MAX;
+
+/// A buffer that CUPTI handed back.
+#[derive(Debug)]
+pub struct FullBuffer {
+    start: *mut u8,
+    /// Bytes of valid records.
+    pub valid: usize,
+    /// The thread that asked for the buffer ([`crate::guest::thread::number`]); 0 is not known.
+    pub owner: u32,
+    index: u32,
+}
+
+// SAFETY: a `FullBuffer` is the only handle to its memory between `complete` and `recycle`, and the
+// memory is plain bytes that any thread may read and write.
+unsafe impl Send for FullBuffer {}
+
+impl FullBuffer {
+    /// The records.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `start..start+valid` lies within a buffer of this pool (checked in `complete`),
+        // which is mapped for the life of the process and which nobody writes until `recycle`.
+        unsafe { std::slice::from_raw_parts(self.start, self.valid) }
+    }
+
+    /// The start of the records, for CUPTI's own walker.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start
+    }
+}
+
+/// The buffers.
+pub struct Pool {
+    layout: Layout,
+    start: *mut u8,
+    links: Links,
+    /// Free buffers by class of the layout.
+    free: Box<[FreeList]>,
+    /// Where requests may not be refused, the last class is that of the extra buffers.
+    may_refuse: bool,
+    /// Buffers without the extra ones.
+    pooled: usize,
+    owners: Box<[AtomicU32]>,
+    full: ArrayQueue<FullBuffer>,
+}
+
+// SAFETY: the raw pointer is the start of a mapping that lives as long as the process; who may
+// touch which part of it is decided by lock-free lists and queues of indices.
+unsafe impl Send for Pool {}
+// SAFETY: as above; every method only moves indices through lock-free lists and queues.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// Reserves the address space: less than was asked for in bytes, where the process may not have
+    /// as much. `may_refuse`: this CUPTI survives a request that is not met (12.9 and later). `None`
+    /// where the system has no address space left.
+    pub fn new(asked: Buffers, may_refuse: bool) -> Option<Self> {
+        (0..=HALVINGS).find_map(|halvings| match asked {
+            Buffers::Within { bytes } => {
+                Self::reserve(Buffers::Within { bytes: bytes >> halvings }, may_refuse, halvings)
+            }
+            Buffers::Sized { .. } => Self::reserve(asked, may_refuse, halvings),
+        })
+    }
+
+    fn reserve(asked: Buffers, may_refuse: bool, halvings: u32) -> Option<Self> {
+        let mut layout = Layout::new(asked);
+        let pooled = layout.count();
+        let extras = if may_refuse { 0 } else { EXTRA_COUNT >> halvings };
+        if !may_refuse {
+            layout.add(SMALL_BYTES, extras);
+        }
+        let start = map(layout.bytes())?;
+        let links = Links::new(layout.count());
+        let free = layout.0.iter().map(|class| FreeList::new(class.first, class.count, &links));
+        Some(Pool {
+            start,
+            free: free.collect(),
+            links,
+            may_refuse,
+            pooled,
+            owners: (0..layout.count()).map(|_| AtomicU32::new(NOT_GIVEN)).collect(),
+            full: ArrayQueue::new(pooled + extras / 2),
+            layout,
+        })
+    }
+
+    /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted; an extra
+    /// buffer is none, for nothing is lost by it.
+    pub fn request(&self, owner: u32, counters: &Counters) -> Option<(*mut u8, usize)> {
+        let Some(index) = self.free.iter().find_map(|class| class.pop(&self.links)) else {
+            counters.buffers_refused.increment();
+            if self.may_refuse {
+                return None;
+            }
+            // CUPTI holds thousands of buffers. This one is never told from memory of others
+            // again: its records are counted, its memory stays.
+            return map(SMALL_BYTES).map(|start| (start, SMALL_BYTES));
+        };
+        if let Some(slot) = self.owners.get(index as usize) {
+            slot.store(owner, Ordering::Release);
+        }
+        self.extent(index)
+    }
+
+    /// Takes a buffer back from CUPTI with `valid` bytes of records in it. Memory that CUPTI does
+    /// not have from this pool, such as a buffer that another tool gave to it, is left alone: its
+    /// records are counted.
+    pub fn complete(&self, start: *mut u8, valid: usize, counters: &Counters) {
+        let given = self.index_of(start).and_then(|index| {
+            let owner = self.owners.get(index as usize)?.swap(NOT_GIVEN, Ordering::AcqRel);
+            (owner != NOT_GIVEN).then_some((index, owner, self.extent(index)?.1))
+        });
+        let Some((index, owner, size)) = given else {
+            counters.unreadable_records.add(records_in(valid));
+            return;
+        };
+        let full = FullBuffer { start, valid: valid.min(size), owner, index };
+        if let Err(full) = self.full.push(full) {
+            counters.unreadable_records.add(records_in(full.valid));
+            self.recycle(full);
+        }
+    }
+
+    /// Buffers that CUPTI holds.
+    pub fn given(&self) -> usize {
+        let given = |owner: &&AtomicU32| owner.load(Ordering::Relaxed) != NOT_GIVEN;
+        self.owners.iter().filter(given).count()
+    }
+
+    /// Few buffers are left: those that CUPTI keeps for idle threads and for threads that ended are
+    /// needed. The extra buffers do not count.
+    pub fn runs_low(&self) -> bool {
+        let extras = usize::from(!self.may_refuse);
+        let left: usize = self.free.iter().rev().skip(extras).map(FreeList::left).sum();
+        left < self.pooled / LOW
+    }
+
+    /// Bytes of address space, with those of the extra buffers.
+    pub fn bytes(&self) -> usize {
+        self.layout.bytes()
+    }
+
+    /// The oldest buffer that CUPTI handed back.
+    pub fn take_full(&self) -> Option<FullBuffer> {
+        self.full.pop()
+    }
+
+    /// Whether buffers that CUPTI handed back wait to be taken.
+    pub fn has_full(&self) -> bool {
+        !self.full.is_empty()
+    }
+
+    /// Makes a buffer that was read available again.
+    pub fn recycle(&self, full: FullBuffer) {
+        if full.index as usize >= self.pooled {
+            // SAFETY: these are whole pages of a mapping of this pool, which nobody uses until
+            // the index is pushed below. They read as zero from now on.
+            unsafe { libc::madvise(full.start.cast(), SMALL_BYTES, libc::MADV_DONTNEED) };
+        } else {
+            // CUPTI was told that buffers come zeroed, which spares the guest's threads from
+            // clearing them.
+            // SAFETY: the buffer is ours alone until its index is pushed below, and `valid` does
+            // not exceed its size.
+            unsafe { ptr::write_bytes(full.start, 0, full.valid) };
+        }
+        let class = self.layout.extent(full.index as usize).and_then(|(_, at)| self.free.get(at));
+        if let Some(class) = class {
+            class.push(full.index, &self.links);
+        }
+    }
+
+    fn extent(&self, index: u32) -> Option<(*mut u8, usize)> {
+        let (offset, class) = self.layout.extent(index as usize)?;
+        Some((self.start.wrapping_add(offset), self.layout.0.get(class)?.bytes))
+    }
+
+    fn index_of(&self, start: *mut u8) -> Option<u32> {
+        let offset = (start as usize).checked_sub(self.start as usize)?;
+        self.layout.index_of(offset).map(|index| index as u32)
+    }
+}
+
+/// About how many records lie in so many bytes: as many as kernels of CUDA 12, whose records have
+/// 208 bytes. From 11.8 to 13.x those of kernels have 200 to 248, of copies and fills 88 to 112.
+pub fn records_in(bytes: usize) -> u64 {
+    bytes.div_ceil(208) as u64
+}
+
+/// Maps zeroed memory that is committed page by page, when first written.
+fn map(bytes: usize) -> Option<*mut u8> {
+    // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing
+    // that exists.
+    let start = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    (start != libc::MAP_FAILED).then_some(start.cast())
+}
+
+#[cfg(test)]
+mod tests;

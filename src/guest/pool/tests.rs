@@ -1,0 +1,155 @@
+//! What the pool promises, with a CUPTI played by the tests.
+
+use super::*;
+
+const LARGE: usize = 128 << 10;
+const ASKED: Buffers = Buffers::Sized { bytes: LARGE, count: 2 };
+const POOLED: usize = 2 + layout::BESIDE;
+
+fn fill(start: *mut u8, valid: usize) {
+    // SAFETY: the test owns the buffer, which is larger.
+    unsafe { ptr::write_bytes(start, 0xAB, valid) };
+}
+
+#[test]
+fn a_buffer_comes_back_with_its_owner_and_is_zeroed_for_the_next() {
+    let (pool, counters) = (Pool::new(ASKED, true).unwrap(), Counters::default());
+    for round in 1..10 {
+        let (start, size) = pool.request(round, &counters).unwrap();
+        assert_eq!(size, LARGE);
+        // SAFETY: the buffer is `size` bytes and ours.
+        let bytes = unsafe { std::slice::from_raw_parts(start, size) };
+        assert!(bytes.iter().all(|&b| b == 0));
+        fill(start, 1000);
+        pool.complete(start, 1000, &counters);
+        let full = pool.take_full().unwrap();
+        assert_eq!((full.owner, full.valid), (round, 1000));
+        assert!(full.bytes().iter().all(|&b| b == 0xAB));
+        pool.recycle(full);
+    }
+    assert_eq!(counters.buffers_refused.get(), 0);
+}
+
+#[test]
+fn small_buffers_follow_large_ones_and_then_requests_are_refused() {
+    let (pool, counters) = (Pool::new(ASKED, true).unwrap(), Counters::default());
+    let sizes: Vec<usize> =
+        std::iter::from_fn(|| pool.request(1, &counters)).map(|(_, size)| size).collect();
+    assert_eq!(sizes.len(), POOLED);
+    assert_eq!(sizes[0], LARGE);
+    assert_eq!(sizes[2], SMALL_BYTES);
+    assert_eq!(counters.buffers_refused.get(), 1);
+}
+
+#[test]
+fn where_a_refusal_would_crash_cupti_extra_buffers_go_on_and_their_records_are_kept() {
+    let (pool, counters) = (Pool::new(ASKED, false).unwrap(), Counters::default());
+    let pooled = POOLED;
+    let taken = |n| (0..n).map(|_| pool.request(1, &counters).unwrap().0).collect();
+    let _held: Vec<*mut u8> = taken(pooled);
+    for _ in 0..2 {
+        // Twice as many as a queue without room for them would keep.
+        let extra: Vec<*mut u8> = taken(2 * pooled);
+        for &start in &extra {
+            // SAFETY: the buffer is larger, and ours.
+            assert_eq!(unsafe { *start.add(499) }, 0, "zeroed");
+            fill(start, 500);
+            pool.complete(start, 500, &Counters::default());
+        }
+        for start in extra {
+            let full = pool.take_full().unwrap();
+            assert_eq!((full.as_ptr(), full.owner, full.bytes().len()), (start, 1, 500));
+            pool.recycle(full);
+        }
+    }
+    assert_eq!(counters.buffers_refused.get(), 0);
+    assert_eq!(counters.unreadable_records.get(), 0);
+}
+
+#[test]
+fn of_extra_buffers_that_nobody_reads_the_records_are_counted_and_the_memory_is_bounded() {
+    let (pool, counters) = (Pool::new(ASKED, false).unwrap(), Counters::default());
+    for _ in 0..POOLED + EXTRA_COUNT / 2 + 100 {
+        let (start, size) = pool.request(1, &counters).unwrap();
+        assert!(pool.index_of(start).is_some());
+        pool.complete(start, size, &counters);
+    }
+    let lost = counters.unreadable_records.get();
+    assert_eq!(lost, 100 * records_in(SMALL_BYTES));
+    assert!(pool.take_full().is_some());
+}
+
+#[test]
+fn memory_of_others_is_left_alone_and_its_records_are_counted() {
+    for may_refuse in [true, false] {
+        let (pool, counters) = (Pool::new(ASKED, may_refuse).unwrap(), Counters::default());
+        let foreign = map(SMALL_BYTES).unwrap();
+        fill(foreign, 1000);
+        let (own, _) = pool.request(1, &counters).unwrap();
+        pool.complete(foreign, 1000, &counters);
+        pool.complete(own.wrapping_add(8), 1000, &counters);
+        assert!(pool.take_full().is_none());
+        // Nor is a buffer that CUPTI gave back already, which would be handed out twice.
+        pool.complete(own, 0, &counters);
+        pool.complete(own, 1000, &counters);
+        pool.recycle(pool.take_full().unwrap());
+        pool.complete(own, 1000, &counters);
+        assert!(pool.take_full().is_none());
+        // SAFETY: nobody may have unmapped what this test mapped.
+        assert_eq!(unsafe { *foreign }, 0xAB);
+        assert_eq!(counters.unreadable_records.get(), 4 * records_in(1000));
+    }
+}
+
+#[test]
+fn a_valid_size_beyond_the_buffer_is_not_believed() {
+    let (pool, counters) = (Pool::new(ASKED, true).unwrap(), Counters::default());
+    let (start, size) = pool.request(1, &counters).unwrap();
+    assert_eq!(pool.given(), 1);
+    pool.complete(start, usize::MAX, &counters);
+    assert_eq!(pool.given(), 0);
+    assert_eq!(pool.take_full().unwrap().valid, size);
+}
+
+#[test]
+fn the_first_threads_get_large_buffers_and_a_thousand_get_one_each_within_the_bound() {
+    let asked = Buffers::Within { bytes: 128 << 20 };
+    let (pool, counters) = (Pool::new(asked, true).unwrap(), Counters::default());
+    assert_eq!(pool.bytes(), 128 << 20);
+    let with_extras = Pool::new(asked, false).unwrap().bytes();
+    assert_eq!(with_extras, (128 << 20) + EXTRA_COUNT * SMALL_BYTES);
+    let sizes: Vec<usize> =
+        (1..=1000).map(|thread| pool.request(thread, &counters).unwrap().1).collect();
+    assert_eq!([sizes[0], sizes[24], sizes[999]], [1 << 20, 256 << 10, 64 << 10]);
+    assert!(!pool.runs_low());
+    let mut more = 0;
+    while pool.request(1, &counters).is_some() {
+        more += 1;
+        assert_eq!(pool.runs_low(), more > 140, "{more}");
+    }
+    assert_eq!((more, counters.buffers_refused.get()), (520, 1));
+}
+
+#[test]
+fn one_thread_touches_what_it_uses_at_a_time_and_not_the_whole_pool() {
+    let asked = Buffers::Within { bytes: 64 << 20 };
+    let (pool, counters) = (Pool::new(asked, true).unwrap(), Counters::default());
+    let mut starts = std::collections::HashSet::new();
+    let mut held = pool.request(1, &counters).unwrap();
+    for _ in 0..1000 {
+        let next = pool.request(1, &counters).unwrap();
+        starts.insert(held.0);
+        pool.complete(held.0, held.1, &counters);
+        pool.recycle(pool.take_full().unwrap());
+        held = next;
+    }
+    assert_eq!(starts.len(), 2);
+}
+
+#[test]
+fn extra_buffers_do_not_hide_that_the_pool_runs_low() {
+    let (pool, counters) = (Pool::new(ASKED, false).unwrap(), Counters::default());
+    assert!(!pool.runs_low());
+    let _held: Vec<_> = (0..POOLED).map(|_| pool.request(1, &counters)).collect();
+    assert!(pool.runs_low());
+}

@@ -1,0 +1,253 @@
+//! Which phase we are in, and everything that one process records.
+//!
+//! ```text
+//!            start()               stop()                 drain thread has finished
+//!   Idle ---------------> On ------------------> Stopping ----------------------> Ended
+//!   Idle, On -- the drain thread failed ---------------------------------------> Ended
+//!   any -- fork(), in the child: a new generation -----------------------------> Idle
+//!   any -- a fork that calls no handler, in the child -------------------------> Forked (for good)
+//! ```
+//!
+//! Guest threads only look at the phase and at [`Shared`]; only `lifecycle`, `ends` and `forks` move
+//! the phase. A generation is what one process records. A forked child begins with the next one and
+//! leaves everything of its parent's alone: other threads may have been in the middle of it.
+
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::thread::Thread;
+
+use crate::base::counters::Counters;
+use crate::base::futex::{Flag, Lock};
+use crate::base::generation;
+use crate::base::glob::RangeFilter;
+use crate::base::job::JobFacts;
+use crate::base::last_thread::Helpers;
+use crate::base::options::Options;
+use crate::guest::collection_switch::{CollectionSwitch, StartedRanges};
+use crate::guest::event::Events;
+use crate::guest::pool::Pool;
+use crate::guest::sample::Sampler;
+use crate::guest::switches::Switches;
+use crate::guest::tracer::{OffReason, Tracer};
+
+/// What we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// No door was opened yet.
+    Idle = 0,
+    /// Recording.
+    On = 1,
+    /// The process is ending; nothing new is recorded.
+    Stopping = 2,
+    /// Done.
+    Ended = 3,
+    /// In a child by `clone` or `_Fork`, which call no handler: off until it execs.
+    Forked = 4,
+}
+
+static PHASE: AtomicU8 = AtomicU8::new(Phase::Idle as u8);
+/// Null before the start. What it points to is never freed.
+static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
+/// The ranges that the last start in this process, or in one that it was forked from, was asked for:
+/// what a forked child registers before it starts has to be matched as well.
+static RANGES: AtomicPtr<RangeFilter> = AtomicPtr::new(ptr::null_mut());
+/// How a forked child starts, as a `fn() -> Option<&'static Shared>`; null until the constructor has
+/// run.
+static START: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// Held while a thread starts us: NVTX before CUDA 12.9 may do that from several threads at once. No
+/// callback takes it.
+pub static STARTING: Lock = Lock::new();
+
+/// The phase now.
+pub fn phase() -> Phase {
+    match PHASE.load(Ordering::Acquire) {
+        0 => Phase::Idle,
+        1 => Phase::On,
+        2 => Phase::Stopping,
+        3 => Phase::Ended,
+        _ => Phase::Forked,
+    }
+}
+
+/// Moves from one phase to another; `false` where the phase was not `from`.
+pub fn advance(from: Phase, to: Phase) -> bool {
+    PHASE.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// Off for good, whatever the phase was.
+pub fn forked() {
+    PHASE.store(Phase::Forked as u8, Ordering::Release);
+}
+
+/// What threads share, while we record. The one check of every handler.
+pub fn active() -> Option<&'static Shared> {
+    if phase() == Phase::On && !generation::in_silent_child() { shared() } else { None }
+}
+
+/// What threads share, in any phase after the start.
+pub fn shared() -> Option<&'static Shared> {
+    // SAFETY: null, or what `share` leaked.
+    unsafe { SHARED.load(Ordering::Acquire).as_ref() }
+}
+
+/// Sets what threads share. Once a generation; `None` if it was set before.
+pub fn share(shared: Shared) -> Option<&'static Shared> {
+    let shared = Box::into_raw(Box::new(shared));
+    let null = ptr::null_mut();
+    if SHARED.compare_exchange(null, shared, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        // SAFETY: it came from a box, and nobody else has seen it.
+        drop(unsafe { Box::from_raw(shared) });
+        return None;
+    }
+    let shared = self::shared()?;
+    RANGES.store((&raw const shared.options.ranges).cast_mut(), Ordering::Release);
+    Some(shared)
+}
+
+/// The ranges that were asked for. A forked child has those of its parent before its own start.
+pub fn range_filter() -> Option<&'static RangeFilter> {
+    // SAFETY: null, or a part of what `share` leaked; nobody changes it.
+    unsafe { RANGES.load(Ordering::Acquire).as_ref() }
+}
+
+/// Begins a new generation: the only thread of a forked child calls it. Neither locks nor allocates.
+pub fn renew() {
+    SHARED.store(ptr::null_mut(), Ordering::Release);
+    STARTING.break_open();
+    generation::begin();
+    PHASE.store(Phase::Idle as u8, Ordering::Release);
+}
+
+/// Notes how a forked child is to start.
+pub fn set_start(start: fn() -> Option<&'static Shared>) {
+    START.store(start as *mut (), Ordering::Release);
+}
+
+/// Whether this is a forked child that has not started yet.
+pub fn is_new_child() -> bool {
+    phase() == Phase::Idle
+        && generation::number() > 0
+        && !START.load(Ordering::Acquire).is_null()
+        && !generation::in_silent_child()
+}
+
+/// Starts a forked child, as [`is_new_child`] knows it.
+pub fn start_child() -> Option<&'static Shared> {
+    let start = START.load(Ordering::Acquire);
+    if start.is_null() {
+        return None;
+    }
+    // SAFETY: `set_start` is the only one that stores it, and stores such a function.
+    let start = unsafe { std::mem::transmute::<*mut (), fn() -> Option<&'static Shared>>(start) };
+    start()
+}
+
+/// What the guest's threads, CUPTI's threads and the drain thread share.
+pub struct Shared {
+    /// What was asked for.
+    pub options: Options,
+    /// The process that is recorded.
+    pub pid: u32,
+    /// What the environment says about its place in a job, at the start and at that of the GPU
+    /// half: some launchers set their variables in between.
+    pub job: JobFacts,
+    /// See `job`.
+    pub job_at_gpu_start: OnceLock<JobFacts>,
+    /// Events from guest threads to the drain thread.
+    pub events: Events,
+    /// What was seen and lost.
+    pub counters: Counters,
+    /// Switches collection with `STAGE2_RANGES` and `STAGE2_SAMPLE`.
+    pub collection: CollectionSwitch,
+    /// The start/end ranges that hold collection on.
+    pub started: StartedRanges,
+    /// Chooses the instances for `STAGE2_SAMPLE`.
+    pub sampler: Sampler,
+    /// When collection was switched.
+    pub switches: Switches,
+    /// Activity buffers, once the GPU half was started.
+    pub pool: OnceLock<Pool>,
+    /// The GPU half, or why there is none.
+    pub gpu: OnceLock<Result<Box<dyn Tracer>, OffReason>>,
+    /// Threads that are not the guest's, besides ours.
+    pub helpers: Helpers,
+    /// The drain thread, to wake it.
+    pub drain: OnceLock<Thread>,
+    /// The driver has been initialised, or is being so.
+    pub cuda_seen: AtomicBool,
+    /// Forks since then. CUDA does not work in such children.
+    pub forks_after_cuda: AtomicU64,
+    /// The drain thread has opened its file and said in it whose it is.
+    pub ready: Flag,
+    /// The drain thread is to finish.
+    pub stop: AtomicBool,
+    /// What the drain thread is about to finish ([`EndStep`]).
+    pub end_step: AtomicU8,
+    /// The drain thread has finished.
+    pub done: Flag,
+}
+
+impl Shared {
+    /// Nothing is recorded yet.
+    pub fn new(options: Options) -> Self {
+        Shared {
+            sampler: Sampler::new(options.sample),
+            switches: Switches::new(options.is_restricted()),
+            started: StartedRanges::new(options.is_restricted()),
+            options,
+            pid: std::process::id(),
+            job: JobFacts::from_env(),
+            job_at_gpu_start: OnceLock::new(),
+            events: Events::new(),
+            counters: Counters::default(),
+            collection: CollectionSwitch::default(),
+            pool: OnceLock::new(),
+            gpu: OnceLock::new(),
+            helpers: Helpers::default(),
+            drain: OnceLock::new(),
+            cuda_seen: AtomicBool::new(false),
+            forks_after_cuda: AtomicU64::new(0),
+            ready: Flag::default(),
+            stop: AtomicBool::new(false),
+            end_step: AtomicU8::new(EndStep::Records as u8),
+            done: Flag::default(),
+        }
+    }
+
+    /// Switches collection of GPU work on or off, if there is any, and notes when.
+    pub fn collect(&self, on: bool) {
+        if let Some(tracer) = self.tracer().filter(|tracer| tracer.switches()) {
+            if let Some(now) = tracer.now() {
+                self.switches.note(on, now);
+            }
+            tracer.collect(on);
+        }
+    }
+
+    /// The GPU half, where it runs.
+    pub fn tracer(&self) -> Option<&dyn Tracer> {
+        self.gpu.get()?.as_ref().ok().map(|tracer| &**tracer)
+    }
+
+    /// Wakes the drain thread. Neither waits nor allocates.
+    pub fn wake_drain(&self) {
+        if let Some(thread) = self.drain.get() {
+            thread.unpark();
+        }
+    }
+}
+
+/// The steps of the end, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EndStep {
+    /// What CUPTI still holds is taken in.
+    Records = 0,
+    /// The trace file is ended.
+    File = 1,
+    /// The tables are shown.
+    Summary = 2,
+}

@@ -1,0 +1,356 @@
+//! What we keep about the calling thread: its number, its open ranges by domain, its last fence.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::base::counters::Counters;
+use crate::base::generation;
+use crate::guest::event::{Event, EventKind, Events, NOTHING_LOST, Selection};
+
+/// Domains for which a thread's nesting depth is tracked at once. A domain beyond that is still
+/// recorded; only its pushes and pops answer "not tracked" and it cannot switch collection.
+const DOMAINS: usize = 16;
+
+/// NVTX's answer to a push or pop whose level is not known.
+pub const NOT_TRACKED: i32 = -2;
+
+/// Thread numbers start at 1 and are never used twice, unlike the kernel's thread ids.
+static NEXT: AtomicU32 = AtomicU32::new(1);
+
+thread_local! {
+    static STATE: State = const {
+        State {
+            generation: Cell::new(0),
+            number: Cell::new(0),
+            fence: Cell::new(0),
+            domains: RefCell::new([const { Domain::FREE }; DOMAINS]),
+            domains_lost: Cell::new(0),
+            lost_track: Cell::new(false),
+            beyond: Cell::new(0),
+            inherited_beyond: Cell::new(0),
+        }
+    };
+}
+
+/// Gives this thread's state to `body`; what is older than the last fork was renewed before. `None`
+/// where its thread-locals are gone: it is ending.
+fn with_state<T>(body: impl FnOnce(&State) -> T) -> Option<T> {
+    let renewed = |state: &State| {
+        let generation = generation::number();
+        if state.generation.replace(generation) != generation {
+            state.renew();
+        }
+        body(state)
+    };
+    STATE.try_with(renewed).ok()
+}
+
+struct State {
+    /// [`generation::number`] when this was last used.
+    generation: Cell<u32>,
+    number: Cell<u32>,
+    fence: Cell<u32>,
+    domains: RefCell<[Domain; DOMAINS]>,
+    /// Domains whose last event was lost.
+    domains_lost: Cell<u32>,
+    /// An event was lost that none to come can make up for.
+    lost_track: Cell<bool>,
+    /// Ranges open in domains that have no place. Until they are closed none gets one: its depth
+    /// would be counted from the middle.
+    beyond: Cell<u32>,
+    /// Those of them that were open when this process was forked.
+    inherited_beyond: Cell<u32>,
+}
+
+/// The ranges of one NVTX domain on this thread.
+#[derive(Clone, Copy)]
+struct Domain {
+    id: u32,
+    depth: u32,
+    /// The outermost range that collection is asked for.
+    unit: Option<Unit>,
+    /// The lowest depth since the last event that arrived; [`NOTHING_LOST`] where that is this one.
+    min_depth_since_delivery: u32,
+    /// Ranges that were open when this process was forked: outside of all that it opens itself.
+    inherited: u32,
+}
+
+impl Domain {
+    const FREE: Domain = Domain {
+        id: u32::MAX,
+        depth: 0,
+        unit: None,
+        min_depth_since_delivery: NOTHING_LOST,
+        inherited: 0,
+    };
+
+    fn is_free(&self) -> bool {
+        self.depth == 0 && self.min_depth_since_delivery == NOTHING_LOST && self.inherited == 0
+    }
+}
+
+/// A range that collection is asked for.
+#[derive(Clone, Copy)]
+struct Unit {
+    /// The depth at which it was opened.
+    depth: u32,
+    /// It is collected; else it is left out of the sample.
+    collected: bool,
+    /// Its closing lets go of collection.
+    switches: bool,
+}
+
+/// A thread's number and whether this call gave it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number {
+    /// The number, from 1.
+    pub number: u32,
+    /// Nobody has heard of this thread yet.
+    pub new: bool,
+}
+
+/// The calling thread's number. 0 where its thread-locals are gone: it is ending.
+pub fn number() -> Number {
+    with_state(|state| match state.number.get() {
+        0 => {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            state.number.set(number);
+            Number { number, new: true }
+        }
+        number => Number { number, new: false },
+    })
+    .unwrap_or(Number { number: 0, new: false })
+}
+
+/// The calling thread's number, for its next event; the drain thread is told of a new one.
+pub fn number_for(events: &Events, counters: &Counters) -> u32 {
+    let thread = number();
+    if thread.new {
+        let mut event = Event::new(EventKind::Thread, thread.number);
+        // SAFETY: gettid has no preconditions and cannot fail.
+        event.id = unsafe { libc::gettid() } as u64;
+        events.send(event, counters);
+    }
+    thread.number
+}
+
+/// Keeps the correlation id that CUPTI showed for the fence call of this thread.
+pub fn set_fence(correlation: u32) {
+    let _ = STATE.try_with(|state| state.fence.set(correlation));
+}
+
+/// Takes the id that [`set_fence`] kept; 0 is none.
+pub fn take_fence() -> u32 {
+    STATE.try_with(|state| state.fence.replace(0)).unwrap_or(0)
+}
+
+/// What a push or pop did to this thread's ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Ranges open in the domain afterwards; `None` where that is not tracked.
+    pub depth: Option<u32>,
+    /// A range that is collected, and not for the sake of one around it, was opened (by a push)
+    /// or closed.
+    pub switches: bool,
+    /// What is to be collected within the range that a push opened.
+    pub selection: Selection,
+    /// The lowest depth of the domain since its last event that arrived, or [`NOTHING_LOST`].
+    pub min_depth_since_delivery: u32,
+    /// Lost events of this thread that this one does not make up for.
+    pub depth_uncertain: bool,
+    /// A pop closed a range of the process that forked this one.
+    pub inherited: bool,
+    /// The ranges of the domain are counted here.
+    tracked: bool,
+}
+
+impl Step {
+    const UNTRACKED: Step = Step {
+        depth: None,
+        switches: false,
+        selection: Selection::Inherit,
+        min_depth_since_delivery: NOTHING_LOST,
+        depth_uncertain: true,
+        inherited: false,
+        tracked: false,
+    };
+
+    /// Counts a range of a domain that has no place.
+    fn count_beyond(self, change: i32) -> Self {
+        if !self.tracked {
+            let _ = with_state(|state| {
+                state.beyond.set(state.beyond.get().saturating_add_signed(change));
+            });
+        }
+        self
+    }
+
+    /// Of a pop that matches no range, whether it closes one of the process that forked this one, in
+    /// a domain that had no place there.
+    fn take_inherited(self) -> Self {
+        let take = |state: &State| {
+            let left = state.inherited_beyond.get().checked_sub(1);
+            left.is_some_and(|left| {
+                state.inherited_beyond.set(left);
+                true
+            })
+        };
+        let inherited =
+            self.inherited || (self.depth.is_none() && with_state(take).unwrap_or(false));
+        Step { inherited, ..self }
+    }
+
+    /// The event of this push (else pop) was sent.
+    #[inline]
+    pub fn sent(self, domain: u32, push: bool, arrives: bool) {
+        if !arrives || self.min_depth_since_delivery != NOTHING_LOST {
+            self.note_sent(domain, push, arrives);
+        }
+    }
+
+    #[cold]
+    fn note_sent(self, domain: u32, push: bool, arrives: bool) {
+        let note = |state: &State| match self.depth {
+            // Of those that were open before, those that still are.
+            Some(depth) => state.note_sent(domain, depth - u32::from(push), arrives),
+            // A pop that matched nothing changed nothing, and tells nothing.
+            None if self.tracked => {}
+            None => state.lost_track.set(true),
+        };
+        let _ = with_state(note);
+    }
+
+    /// The level that NVTX wants returned: of the range that was opened or closed, from 0.
+    pub fn pushed_level(self) -> i32 {
+        self.depth.map_or(NOT_TRACKED, |depth| depth as i32 - 1)
+    }
+
+    /// As [`Step::pushed_level`], for a pop.
+    pub fn popped_level(self) -> i32 {
+        self.depth.map_or(NOT_TRACKED, |depth| depth as i32)
+    }
+}
+
+impl State {
+    /// What was open is the business of the process that forked this one.
+    #[cold]
+    fn renew(&self) {
+        self.number.set(0);
+        self.fence.set(0);
+        self.domains_lost.set(0);
+        self.lost_track.set(false);
+        let beyond = self.beyond.replace(0);
+        self.inherited_beyond.set(self.inherited_beyond.get().saturating_add(beyond));
+        // Borrowed only where a signal handler forked in the middle of a push or pop.
+        let Ok(mut domains) = self.domains.try_borrow_mut() else { return };
+        for slot in domains.iter_mut() {
+            let inherited = slot.inherited.saturating_add(slot.depth);
+            *slot = Domain { id: slot.id, inherited, ..Domain::FREE };
+        }
+    }
+
+    fn note_sent(&self, domain: u32, floor: u32, arrives: bool) {
+        let Ok(mut domains) = self.domains.try_borrow_mut() else { return };
+        let Some(slot) = domains.iter_mut().find(|slot| slot.id == domain) else { return };
+        let before = u32::from(slot.min_depth_since_delivery != NOTHING_LOST);
+        slot.min_depth_since_delivery =
+            if arrives { NOTHING_LOST } else { slot.min_depth_since_delivery.min(floor) };
+        let after = u32::from(slot.min_depth_since_delivery != NOTHING_LOST);
+        self.domains_lost.set((self.domains_lost.get() + after).saturating_sub(before));
+    }
+
+    /// Lost events that one of this domain does not make up for.
+    fn is_uncertain_beside(&self, slot: &Domain) -> bool {
+        let own = u32::from(slot.min_depth_since_delivery != NOTHING_LOST);
+        self.domains_lost.get() > own || self.lost_track.get()
+    }
+}
+
+/// The event was lost that says that a start/end range opened on this thread: nothing to come will.
+pub fn lose_track() {
+    let _ = with_state(|state| state.lost_track.set(true));
+}
+
+/// Opens a range in `domain`. `asked`: collection is asked for inside of it; then `choose` says
+/// whether it really is, unless a range around it on this thread has decided that already.
+pub fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
+    let around = if asked { around() } else { None };
+    let step = with_domain(domain, |slot| {
+        let mut selection = Selection::Inherit;
+        if asked && slot.unit.is_none() {
+            let collected = around.unwrap_or_else(choose);
+            slot.unit = Some(Unit { depth: slot.depth, collected, switches: collected });
+            selection = if collected { Selection::Collect } else { Selection::Skip };
+        }
+        slot.depth = slot.depth.saturating_add(1);
+        let switches = selection == Selection::Collect;
+        Step { depth: Some(slot.depth), switches, selection, ..Step::UNTRACKED }
+    });
+    step.count_beyond(1)
+}
+
+/// Whether this thread is inside of a range that collection is asked for, of any domain, and
+/// whether that is collected.
+pub fn around() -> Option<bool> {
+    let decided = |state: &State| {
+        let domains = state.domains.try_borrow().ok()?;
+        domains.iter().filter_map(|slot| slot.unit).map(|unit| unit.collected).max()
+    };
+    with_state(decided).flatten()
+}
+
+/// Collection came too late for the range that was just opened in `domain`: it is left out, and
+/// with it what is nested in it, whatever the domain. Its closing lets go of collection as before.
+pub fn leave_out(domain: u32) {
+    with_domain(domain, |slot| {
+        if let Some(unit) = &mut slot.unit {
+            unit.collected = false;
+        }
+        Step::UNTRACKED
+    });
+}
+
+/// Closes the innermost range of `domain`. With none open the depth stays 0 and the answer is
+/// "not tracked".
+pub fn pop(domain: u32) -> Step {
+    let step = with_domain(domain, |slot| {
+        let Some(depth) = slot.depth.checked_sub(1) else {
+            let inherited = slot.inherited > 0;
+            slot.inherited -= u32::from(inherited);
+            return Step { inherited, ..Step::UNTRACKED };
+        };
+        slot.depth = depth;
+        let closed = slot.unit.take_if(|unit| unit.depth == depth);
+        let switches = closed.is_some_and(|unit| unit.switches);
+        Step { depth: Some(depth), switches, ..Step::UNTRACKED }
+    });
+    // With ranges of its own open there, it closes one of those: they are within the inherited ones.
+    let closes_own = !step.tracked && with_state(|state| state.beyond.get() > 0) == Some(true);
+    let step = step.count_beyond(-1);
+    if closes_own { step } else { step.take_inherited() }
+}
+
+fn with_domain(id: u32, step: impl FnOnce(&mut Domain) -> Step) -> Step {
+    with_state(|state| {
+        let Ok(mut domains) = state.domains.try_borrow_mut() else { return Step::UNTRACKED };
+        let slot = domains.iter().position(|slot| slot.id == id);
+        let new = || match state.beyond.get() {
+            0 => domains.iter().position(Domain::is_free),
+            _ => None,
+        };
+        match slot.or_else(new) {
+            Some(index) => {
+                let slot = &mut domains[index];
+                slot.id = id;
+                let (min_depth_since_delivery, depth_uncertain) =
+                    (slot.min_depth_since_delivery, state.is_uncertain_beside(slot));
+                Step { min_depth_since_delivery, depth_uncertain, tracked: true, ..step(slot) }
+            }
+            None => Step::UNTRACKED,
+        }
+    })
+    .unwrap_or(Step::UNTRACKED)
+}
+
+#[cfg(test)]
+mod tests;

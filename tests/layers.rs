@@ -1,0 +1,95 @@
+//! The collector's folders import only from those below them, and its modules not in a circle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Each folder and those that it may import from.
+const LAYERS: [(&str, &[&str]); 4] = [
+    ("entry", &["entry", "drain", "guest", "base"]),
+    ("drain", &["drain", "guest", "base"]),
+    ("guest", &["guest", "base"]),
+    ("base", &["base"]),
+];
+
+/// A folder and a module in it.
+type Module = (String, String);
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// The code of a file without comments and, where `tests` is false, without its tests.
+fn code(file: &Path, tests: bool) -> String {
+    let text = std::fs::read_to_string(file).unwrap();
+    let lines = text.lines().take_while(|line| tests || line.trim() != "#[cfg(test)]");
+    lines.map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+/// What is named as `crate::FOLDER::MODULE`, in groups as well.
+fn named(code: &str) -> BTreeSet<Module> {
+    let word = |text: &str| -> String {
+        text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let mut modules = BTreeSet::new();
+    for path in code.split("crate::").skip(1) {
+        let folder = word(path);
+        let rest = path[folder.len()..].strip_prefix("::").unwrap_or_default();
+        let items: Vec<&str> = match rest.strip_prefix('{') {
+            Some(group) => group.split(';').next().unwrap_or_default().split(',').collect(),
+            None => vec![rest],
+        };
+        modules.extend(items.into_iter().map(|item| (folder.clone(), word(item))));
+    }
+    modules
+}
+
+fn src() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+#[test]
+fn folders_import_only_from_those_below_them() {
+    for (folder, below) in LAYERS {
+        for file in files(&src().join(folder)) {
+            for (imported, module) in named(&code(&file, true)) {
+                assert!(
+                    below.contains(&imported.as_str()),
+                    "{} imports {imported}::{module}",
+                    file.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn no_module_imports_one_that_imports_it() {
+    let mut imports: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+    for (folder, _) in LAYERS {
+        for file in files(&src().join(folder)) {
+            let inner = file.strip_prefix(src().join(folder)).unwrap();
+            if inner
+                .components()
+                .any(|part| part.as_os_str().to_string_lossy().starts_with("tests"))
+            {
+                continue;
+            }
+            let module = inner.components().next().unwrap().as_os_str().to_string_lossy();
+            let module = (folder.to_owned(), module.trim_end_matches(".rs").to_owned());
+            let of_module = imports.entry(module.clone()).or_default();
+            of_module
+                .extend(named(&code(&file, false)).into_iter().filter(|other| *other != module));
+        }
+    }
+    assert!(imports.len() > 40, "{} modules found", imports.len());
+    // Modules that import none of those that are left are taken away; a circle stays.
+    while let Some(leaf) = imports
+        .iter()
+        .find(|(_, others)| !others.iter().any(|other| imports.contains_key(other)))
+        .map(|(module, _)| module.clone())
+    {
+        imports.remove(&leaf);
+    }
+    assert!(imports.is_empty(), "a circle among {:?}", imports.keys());
+}
