@@ -1,5 +1,5 @@
 //! What a pair of push and pop costs the guest's thread, with a fence at each on the simulated CUPTI
-//! (the real fence call takes 95-147 ns; docs/measurements.md).
+//! (the real fence call takes 95-147 ns; docs/cupti-findings.md).
 
 #[path = "../tests/guests/cuda.rs"]
 #[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]

@@ -21,7 +21,7 @@ TIME_LIMIT = 1.03
 
 COST_LIMIT = 0.8
 """What a sample costs over what a full record costs, by the minima of all repetitions. CUPTI leaves
-launches slower once it was on, which is about half of its cost: docs/measurements.md."""
+launches slower once it was on, which is about half of its cost: docs/cupti-findings.md."""
 
 MEAN_LIMIT = 0.03
 """Mean duration of a kernel in the sample against the full record."""
