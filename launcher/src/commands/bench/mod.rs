@@ -50,8 +50,14 @@ const CONFIGURATIONS: [(&str, &str, &str); 4] = [
 /// Configurations that every round runs twice.
 const TWICE: usize = 2;
 
-/// A configuration: index of its pass, and whether it is the second one of its kind.
-type Slot = (usize, bool);
+/// A configuration.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Index of its pass.
+    pass: usize,
+    /// It is the second one of its kind.
+    again: bool,
+}
 
 /// `stage2-launch bench`. The exit status is that of the first untraced run of the rounds.
 pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure> {
@@ -134,14 +140,14 @@ impl Bench<'_> {
             self.note(finding.clone());
         }
         let slots = slots(&first);
-        for &(at, again) in &slots {
+        for &Slot { pass: at, again } in &slots {
             let Some(pass) = first.passes.get(at) else { continue };
             let known = CONFIGURATIONS.iter().find(|(name, ..)| *name == pass.name);
             let (_, name, what) = known.copied().unwrap_or((pass.name, pass.name, ""));
             let name = if again { format!("{name}{AGAIN}") } else { name.to_owned() };
             self.results.configurations.push(Configuration::new(name, what, pass.skip.clone()));
         }
-        if let Some(&(at, _)) = slots.first() {
+        if let Some(&Slot { pass: at, .. }) = slots.first() {
             for nth in 1..=self.times.warmup {
                 if !self.warm_up(nth, at)? {
                     return Ok(());
@@ -169,7 +175,7 @@ impl Bench<'_> {
     /// One run. False: there is no sense in another one.
     fn one(&mut self, round: u32, slot: usize, slots: &[Slot]) -> Result<bool, Failure> {
         let Some(configuration) = self.results.configurations.get(slot) else { return Ok(true) };
-        let Some(&(at, _)) = slots.get(slot) else { return Ok(true) };
+        let Some(&Slot { pass: at, .. }) = slots.get(slot) else { return Ok(true) };
         let name = configuration.name.clone();
         if configuration.failed.is_some() {
             return Ok(true);
@@ -337,13 +343,17 @@ fn started(ran: &Ran) -> Result<(), Failure> {
 
 /// What is compared, in the order of the tables.
 fn slots(plan: &Plan) -> Vec<Slot> {
-    let both = |at| [(at, false), (at, true)].into_iter().take(if at < TWICE { 2 } else { 1 });
+    let both = |pass| {
+        let slots = [false, true].map(|again| Slot { pass, again });
+        slots.into_iter().take(if pass < TWICE { 2 } else { 1 })
+    };
     (0..plan.passes.len()).flat_map(both).collect()
 }
 
 /// The first round: every configuration, then back to the first one.
 fn order(slots: &[Slot]) -> Vec<usize> {
-    let of = |wanted: bool| move |&at: &usize| slots.get(at).is_some_and(|slot| slot.1 == wanted);
+    let of =
+        |wanted: bool| move |&at: &usize| slots.get(at).is_some_and(|slot| slot.again == wanted);
     let all = 0..slots.len();
     all.clone().filter(of(false)).chain(all.rev().filter(of(true))).collect()
 }
