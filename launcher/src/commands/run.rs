@@ -182,7 +182,8 @@ impl Job {
         // What lies in the folder of the run itself is not there yet.
         let earlier = config.stage1.run_dir.as_deref();
         let earlier = earlier.filter(|dir| !dir.starts_with(RUN_DIR));
-        earlier.map(stage1::check).transpose().map_err(Failure::Usage)?;
+        let checked = earlier.map(stage1::check).transpose();
+        checked.map_err(|e| Failure::Usage(e.to_string()))?;
         if !self.dry_run {
             // What cannot run leaves no bundle, and `latest` as it is.
             let program = self.command.first().cloned().unwrap_or_default();

@@ -92,21 +92,19 @@ fn close(bundle: &mut Bundle, outcome: &anyhow::Result<Outcome>, dir: &Path) -> 
 /// Fails where no file can be used, before there is a folder. One that can be used is merged without
 /// the others.
 fn check_inputs(captures: &Captures) -> Result<(), Failure> {
-    let of = |kind, files: &'_ [PathBuf]| -> Vec<Result<(), String>> {
-        let check = |file: &PathBuf| {
-            copy_inputs::check_given(kind, file).map_err(|why| format!("{}: {why}", file.display()))
-        };
-        files.iter().map(check).collect()
-    };
     let Captures { spool, nsys, ncu } = captures;
     if spool.is_empty() && nsys.is_empty() && ncu.is_empty() {
         let text = "there is nothing to merge; give --spool DIR, --nsys FILE or --ncu FILE";
         return Err(Failure::Usage(text.into()));
     }
-    let checked = [of(Kind::Spool, spool), of(Kind::Nsys, nsys), of(Kind::Ncu, ncu)].concat();
-    let problems: Vec<String> = checked.iter().filter_map(|one| one.clone().err()).collect();
-    if problems.len() < checked.len() {
-        return Ok(());
+    let mut problems = Vec::new();
+    for (kind, files) in [(Kind::Spool, spool), (Kind::Nsys, nsys), (Kind::Ncu, ncu)] {
+        for file in files {
+            match copy_inputs::check_given(kind, file) {
+                Ok(()) => return Ok(()),
+                Err(why) => problems.push(format!("{}: {why}", file.display())),
+            }
+        }
     }
     let text = format!(
         "no capture can be merged, so no bundle was made: {}; check the file names",
