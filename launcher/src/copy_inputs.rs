@@ -59,6 +59,40 @@ impl Kind {
     }
 }
 
+/// Why a file is not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotTaken {
+    /// It cannot be read or copied.
+    #[error(transparent)]
+    Unreadable(#[from] std::io::Error),
+    /// Its name is that of another kind of file.
+    #[error("its name has to end in .{}", .0.extensions().join(" or ."))]
+    WrongEnding(Kind),
+    /// It is a folder or a device.
+    #[error("it is no file")]
+    NoFile,
+    /// No trace file lies in the folder.
+    #[error("no file in it ends in .{}", Kind::Spool.extensions().join(" or ."))]
+    NoSpools,
+    /// The copy could not be named in reports.
+    #[error("its name is no UTF-8; copy it to another name")]
+    OddName,
+    /// There is no folder to copy it into.
+    #[error("{}: {error}", .folder.display())]
+    Folder {
+        /// Which one.
+        folder: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// Its name and thousands like it are taken.
+    #[error("there is no name left for it")]
+    NoNameLeft,
+    /// It is compressed, and not whole.
+    #[error("it cannot be unpacked ({0})")]
+    Packed(std::io::Error),
+}
+
 /// The files of one kind.
 #[derive(Debug)]
 pub(crate) struct TakeIn {
@@ -88,7 +122,7 @@ impl TakeIn {
                 "it is taken once",
                 "",
             )),
-            Err(why) => findings.push(unusable(file, &why)),
+            Err(why) => findings.push(unusable(file, &why.to_string())),
         }
     }
 
@@ -99,7 +133,7 @@ impl TakeIn {
         }
         match spools_in(from) {
             Ok(files) => files.iter().for_each(|file| self.file(file, findings)),
-            Err(why) => findings.push(unusable(from, &why)),
+            Err(why) => findings.push(unusable(from, &why.to_string())),
         }
     }
 
@@ -119,14 +153,14 @@ impl TakeIn {
         copies.filter(|copy| self.kind.needs_tool(copy)).cloned().collect()
     }
 
-    fn copy(&mut self, file: &Path) -> Result<Option<PathBuf>, String> {
+    fn copy(&mut self, file: &Path) -> Result<Option<PathBuf>, NotTaken> {
         check(self.kind, file)?;
-        let full = file.canonicalize().map_err(|e| e.to_string())?;
+        let full = file.canonicalize()?;
         if !self.given.insert(full.clone()) {
             return Ok(None);
         }
         let name = file.file_name().unwrap_or_default();
-        let name = name.to_str().ok_or("its name is no UTF-8; copy it to another name")?;
+        let name = name.to_str().ok_or(NotTaken::OddName)?;
         let name = files::plain_name(name);
         let homes = self.homes.entry(self.kind.common_name(name)).or_default();
         let home = full.parent().unwrap_or(&full).to_owned();
@@ -135,14 +169,14 @@ impl TakeIn {
             homes.len() - 1
         });
         std::fs::create_dir_all(&self.folder)
-            .map_err(|e| format!("{}: {e}", self.folder.display()))?;
+            .map_err(|error| NotTaken::Folder { folder: self.folder.clone(), error })?;
         let free = (at + 1..).map(|number| self.folder.join(self.kind.numbered(name, number)));
         let mut free = free.filter(|to| !to.exists());
-        let to = free.next().ok_or("there is no name left for it")?;
+        let to = free.next().ok_or(NotTaken::NoNameLeft)?;
         if files::is_compressed(file) {
-            unpack(file, &to).map_err(|e| format!("it cannot be unpacked ({e})"))?;
+            unpack(file, &to).map_err(NotTaken::Packed)?;
         } else {
-            std::fs::copy(file, &to).map_err(|e| e.to_string())?;
+            std::fs::copy(file, &to)?;
         }
         Ok(Some(to))
     }
@@ -160,20 +194,20 @@ fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
 ///
 /// # Errors
 /// Why it cannot.
-pub(crate) fn check(kind: Kind, file: &Path) -> Result<(), String> {
+pub(crate) fn check(kind: Kind, file: &Path) -> Result<(), NotTaken> {
     // First: what is not there has no wrong name.
-    let found = file.metadata().map_err(|e| e.to_string())?;
+    let found = file.metadata()?;
     if !kind.extensions().contains(&files::ending(file)) {
-        return Err(format!("its name has to end in .{}", kind.extensions().join(" or .")));
+        return Err(NotTaken::WrongEnding(kind));
     }
-    if found.is_file() { Ok(()) } else { Err("it is no file".into()) }
+    if found.is_file() { Ok(()) } else { Err(NotTaken::NoFile) }
 }
 
 /// [`check`] for what the command line names: of spools that may be a folder of them.
 ///
 /// # Errors
 /// Why it cannot be used.
-pub(crate) fn check_given(kind: Kind, path: &Path) -> Result<(), String> {
+pub(crate) fn check_given(kind: Kind, path: &Path) -> Result<(), NotTaken> {
     if kind == Kind::Spool && path.is_dir() {
         return spools_in(path).map(drop);
     }
@@ -181,15 +215,15 @@ pub(crate) fn check_given(kind: Kind, path: &Path) -> Result<(), String> {
 }
 
 /// The spools of a folder.
-fn spools_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+fn spools_in(folder: &Path) -> Result<Vec<PathBuf>, NotTaken> {
     let kinds = Kind::Spool.extensions();
     let ours = |path: &PathBuf| kinds.contains(&files::ending(path));
-    let entries = std::fs::read_dir(folder).map_err(|e| e.to_string())?;
+    let entries = std::fs::read_dir(folder)?;
     let mut files: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(ours).collect();
     files.sort();
     match files.is_empty() {
-        true => Err(format!("no file in it ends in .{}", kinds.join(" or ."))),
+        true => Err(NotTaken::NoSpools),
         false => Ok(files),
     }
 }

@@ -1,7 +1,7 @@
 //! How the workload ended, what the reports cover and which passes are required -> the exit status.
 
 use crate::bundle::PassRecord;
-use crate::cli::{FailOn, Options, RequiredPass};
+use crate::cli::{Acceptance, FailOn, RequiredPass};
 use crate::failure::EXIT_NO_RESULT;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
@@ -20,11 +20,11 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// As the command line says.
-    pub(crate) fn of(options: &Options) -> Rules {
+    pub(crate) fn of(acceptance: &Acceptance) -> Rules {
         Rules {
-            allow_empty: options.allow_empty,
-            fail_on_partial: options.fail_on == Some(FailOn::Partial),
-            require: options.require.clone(),
+            allow_empty: acceptance.allow_empty,
+            fail_on_partial: acceptance.fail_on == Some(FailOn::Partial),
+            require: acceptance.require.clone(),
         }
     }
 

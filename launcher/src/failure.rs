@@ -15,6 +15,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// A step of the profiling left no result.
+    pub(crate) fn no_result(error: anyhow::Error) -> Failure {
+        Failure::NoResult(format!("{error:#}"))
+    }
+
     /// The exit status.
     pub(crate) fn exit(&self) -> u8 {
         match self {

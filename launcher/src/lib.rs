@@ -1,9 +1,9 @@
 //! `stage2-launch`: a command to profile -> a bundle of records and reports.
 //!
 //! The command line becomes a [`config`]uration, that a plan, the plan a run of passes, the run a
-//! [`bundle`], and the bundle's records its [`report`]s. The two halves know each other only through
-//! the files of the bundle, so that reports can be written again at any time. The collector is never
-//! linked: it is loaded into the workload, and would otherwise start in this process.
+//! [`bundle`], and the bundle's records its reports ([`views`]). The two halves know each other only
+//! through the files of the bundle, so that reports can be written again at any time. The collector
+//! is never linked: it is loaded into the workload, and would otherwise start in this process.
 #![deny(unsafe_code)]
 
 pub mod bundle;
@@ -26,8 +26,6 @@ mod workload;
 use std::ffi::OsString;
 
 use cli::{Cli, Command};
-use commands::run::Job;
-use commands::{bench, demo, import, report, run as run_command};
 use failure::Failure;
 use terminal::Terminal;
 
@@ -38,8 +36,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
         Ok(cli) => cli,
         Err(exit) => return exit,
     };
-    let terminal = Terminal::new(cli.options.verbosity());
-    match dispatch(cli, &terminal) {
+    let terminal = Terminal::new(cli.messages.verbosity());
+    match obey(cli, &terminal) {
         Ok(exit) => exit,
         Err(failure) => {
             terminal.error(failure.text());
@@ -48,30 +46,14 @@ pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
     }
 }
 
-fn dispatch(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
-    let Cli { options, command, overrides, nsys, workload } = cli;
-    if command.is_some() && !(overrides.is_empty() && workload.is_empty() && nsys.is_empty()) {
-        let text =
-            "settings and files of a subcommand come after it, and it takes no command after `--`";
-        return Err(Failure::Usage(text.into()));
-    }
-    match command {
-        None => Job::of_user(&options, overrides, workload, nsys)?.launch(terminal),
-        Some(Command::Demo { overrides }) => {
-            demo::job(&options, overrides, terminal)?.launch(terminal)
-        }
-        Some(Command::Bench { rounds, warmup, overrides, workload }) => {
-            let times = bench::Times { rounds, warmup };
-            bench::bench(&options, times, overrides, workload, terminal)
-        }
-        Some(Command::Report { bundle, overrides }) => {
-            report::report_again(&bundle, &options, overrides, terminal)
-        }
-        Some(Command::Merge { spool, nsys, ncu, output, overrides }) => {
-            let captures = import::Captures { spool, nsys, ncu, output, overrides };
-            import::merge(&captures, &options, terminal)
-        }
-        Some(Command::Config { overrides }) => run_command::print_config(&options, overrides),
+fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
+    match cli.command {
+        None => commands::run::run(cli.run, terminal),
+        Some(Command::Demo(args)) => commands::demo::demo(args, terminal),
+        Some(Command::Bench(args)) => commands::bench::bench(args, terminal),
+        Some(Command::Report(args)) => commands::report::report(args, terminal),
+        Some(Command::Merge(args)) => commands::import::import(args, terminal),
+        Some(Command::Config(args)) => commands::config::config(args),
         Some(Command::ProbeGpu) => match env::print_devices() {
             Ok(()) => Ok(0),
             Err(error) => Err(Failure::NoResult(error.to_string())),

@@ -30,7 +30,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["run.mode=light"], "after `--`"),
         (&["--"], "Usage:"),
         (&["-v"], "after `--`"),
-        (&["python"], "after `--`"),
+        (&["python"], "To run a program: stage2-launch -- python"),
         (&["python", "-m", "runner"], "comes after `--`"),
         (&["a=1", "demo"], "has to come first"),
         (&["a=1", "config"], "has to come first"),
@@ -75,8 +75,7 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
     };
     let run = |word: &str, line: &str| {
         format!(
-            "`{word}` is neither a subcommand nor KEY=VALUE. To run a program, put it after `--`: \
-             stage2-launch {line}"
+            "`{word}` is neither a subcommand nor KEY=VALUE. To run a program: stage2-launch {line}"
         )
     };
     told(&["foo"], &run("foo", "-- foo"));
@@ -85,16 +84,18 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
         &["run.mode=light", "~workload", "python", "a b.py", "x=1"],
         &run("python", "run.mode=light '~workload' -- python 'a b.py' x=1"),
     );
-    let neither =
-        "`demoo` is neither a subcommand nor KEY=VALUE (did you mean the subcommand `demo`?)";
-    told(
-        &["demoo"],
-        &format!("{neither}. To run a program, put it after `--`: stage2-launch -- demoo"),
-    );
-    told(
-        &["demoo", "--", "x"],
-        &format!("{neither}; only options and KEY=VALUE settings go before `--`"),
-    );
+    for (word, meant) in
+        [("demoo", "demo"), ("reprot", "report"), ("marge", "merge"), ("imprt", "import")]
+    {
+        let near =
+            format!("`{word}` is neither a subcommand nor KEY=VALUE; did you mean `{meant}`?");
+        told(&[word], &format!("{near} To run a program: stage2-launch -- {word}"));
+        let wrong = format!("{near} Only options and KEY=VALUE settings go before `--`");
+        told(&[word, "--", "x"], &wrong);
+        // Its options are unknown.
+        let assert = sandbox.launch_strictly(&[word, "--bogus"]).assert().code(2).stdout("");
+        assert.stderr(contains("--bogus").and(predicate::str::ends_with(format!("\n{near}\n"))));
+    }
     let first = "the subcommand `demo` has to come first: stage2-launch demo run.mode=light";
     told(&["run.mode=light", "demo"], first);
     told(&["run.mode=light", "demo", "--", "x"], first);
@@ -106,6 +107,73 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
         &["a=1", "bench", "--", "sh", "-c", "x y"],
         "the subcommand `bench` has to come first: stage2-launch bench a=1 -- sh -c 'x y'",
     );
+}
+
+#[test]
+fn each_subcommand_lists_and_takes_its_own_options_only() {
+    let sandbox = Sandbox::new();
+    let common = ["--color", "--help", "--quiet", "--verbose"];
+    let settings = ["--annotate", "--config-dir", "--run-dir", "--timeout"];
+    let accepted = ["--allow-empty", "--fail-on", "--require"];
+    let run = [&settings[..], &accepted, &["--dry-run", "--keep-going"]].concat();
+    let report = [&accepted[..], &["--config-dir"]].concat();
+    let captures = ["--ncu", "--nsys", "--output", "--spool"];
+    for (words, own) in [
+        (&["--help"][..], [&run[..], &["--nsys", "--version"]].concat()),
+        (&["demo", "--help"], run.clone()),
+        (&["report", "--help"], report.clone()),
+        (&["merge", "--help"], [&report[..], &captures].concat()),
+        (&["import", "--help"], [&report[..], &captures].concat()),
+        (&["bench", "--help"], [&settings[..], &["--dry-run", "--rounds", "--warmup"]].concat()),
+        (&["config", "--help"], settings.to_vec()),
+    ] {
+        let assert = sandbox.launch_strictly(words).assert().success().stderr("");
+        let help = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        let options = help.split_once("\nOptions:").expect("options").1;
+        let options = options.split("\nExamples:").next().unwrap_or_default();
+        let word = |line: &str| line.split_whitespace().find(|w| w.starts_with("--")).map(own_name);
+        let first = |line: &&str| line.trim_start().starts_with('-');
+        let mut listed: Vec<String> = options.lines().filter(first).filter_map(word).collect();
+        listed.sort();
+        let mut expected = [&common[..], &own].concat();
+        expected.sort_unstable();
+        assert_eq!(listed, expected, "{words:?}: {help}");
+        // What one command takes and this one does not is refused, in front of it, too.
+        for option in ["--allow-empty", "--dry-run", "--keep-going"] {
+            if let [name, _] = words
+                && !own.contains(&option)
+            {
+                for words in [[name, option], [option, name]] {
+                    let assert = sandbox.launch_strictly(&words).assert().code(2).stdout("");
+                    assert.stderr(contains(format!("unexpected argument '{option}'")));
+                }
+            }
+        }
+    }
+}
+
+fn own_name(word: &str) -> String {
+    word.trim_end_matches(',').to_owned()
+}
+
+#[test]
+fn options_may_precede_their_subcommand() {
+    let sandbox = Sandbox::new();
+    for words in [
+        &["--timeout", "90", "-v", "config"][..],
+        &["--timeout=90", "--color", "never", "config", "-v"],
+        &["config", "-v", "--timeout", "90"],
+    ] {
+        let assert = sandbox.launch_strictly(words).assert().success();
+        assert.stdout(contains("timeout_s: 90"));
+    }
+    let assert = sandbox.launch_strictly(&["--version", "config"]).assert().success();
+    assert.stdout(contains(env!("CARGO_PKG_VERSION")));
+    // Behind a setting a word is none, and a value is no subcommand.
+    let first = "the subcommand `config` has to come first: stage2-launch config a=1";
+    sandbox.launch_strictly(&["-v", "a=1", "config"]).assert().code(2).stderr(contains(first));
+    let words = ["--dry-run", "--run-dir", "config", "run.mode=light", "--", "true"];
+    sandbox.launch_strictly(&words).assert().success().stdout(contains("/config"));
 }
 
 #[test]

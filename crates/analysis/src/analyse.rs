@@ -64,10 +64,13 @@ pub fn analyse(run_dir: &Path) -> Analysis {
     if inputs.simulated {
         report.mark_simulated();
     }
-    let nvtx_package = inputs.nvtx_package.as_deref();
-    let gated = overhead::InForce::of(&inputs.config).nsys_gated;
-    let known = (&inputs.hardware, &inputs.libraries, nvtx_package, gated);
-    let mut read = add_tools(&mut report, run_dir, known);
+    let known = Known {
+        hardware: &inputs.hardware,
+        libraries: &inputs.libraries,
+        nvtx_package: inputs.nvtx_package.as_deref(),
+        nsys_gated: overhead::InForce::of(&inputs.config).nsys_gated,
+    };
+    let mut read = add_tools(&mut report, run_dir, &known);
     add_regions(&mut report, run_dir, &inputs.config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
@@ -98,13 +101,18 @@ pub fn analyse(run_dir: &Path) -> Analysis {
     }
 }
 
+/// What is known of a run besides what the tools measured.
+struct Known<'a> {
+    hardware: &'a Hardware,
+    libraries: &'a LibraryDomains,
+    nvtx_package: Option<&'a str>,
+    nsys_gated: bool,
+}
+
 /// What ncu and nsys measured, beside what the collector did, or instead of it; names those of which
 /// something could be read.
-fn add_tools(
-    report: &mut Report,
-    run_dir: &Path,
-    (configured, libraries, nvtx_package, gated): (&Hardware, &LibraryDomains, Option<&str>, bool),
-) -> Vec<&'static str> {
+fn add_tools(report: &mut Report, run_dir: &Path, known: &Known<'_>) -> Vec<&'static str> {
+    let libraries = known.libraries;
     let mut findings = Vec::new();
     let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
     let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
@@ -120,7 +128,7 @@ fn add_tools(
     let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
     without_collector::rows(report, &nsys, ncu.as_ref(), libraries);
     let device = report.devices.iter().find_map(|device| device.name.clone());
-    let resolved = hardware::resolve(&Catalogue::built_in(), configured, device.as_deref());
+    let resolved = hardware::resolve(&Catalogue::built_in(), known.hardware, device.as_deref());
     report.peaks = resolved.peaks;
     if report.source == Origin::Collector.label() {
         same_name::of_nsys(report, &mut nsys);
@@ -132,7 +140,7 @@ fn add_tools(
         // Without counters nothing is held against the peaks.
         findings.extend(resolved.findings);
     }
-    timeline::compare(report, &nsys, nvtx_package, gated);
+    timeline::compare(report, &nsys, known.nvtx_package, known.nsys_gated);
     report.findings.extend(findings);
     read
 }

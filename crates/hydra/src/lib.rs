@@ -11,5 +11,5 @@ mod value;
 
 pub use grammar::{Action, GrammarError, Override, hydra_key};
 pub use lists::{one_or_many, words};
-pub use node::{Node, Origin, Value, join_key};
+pub use node::{Node, Origin, Value, YamlError, join_key};
 pub use value::{BadValue, parse_value};

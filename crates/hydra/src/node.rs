@@ -69,10 +69,19 @@ pub enum Value {
     Map(Vec<(String, Node)>),
 }
 
+/// Why a text is not one YAML document: a line that starts with the number of the line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct YamlError(String);
+
 impl Node {
-    /// Reads one YAML document. The error is one line and starts with the line number.
-    pub fn from_yaml(text: &str, file: &Arc<str>) -> Result<Node, String> {
-        let raw: Spanned<Raw> = serde_saphyr::from_str(text).map_err(|e| first_line(&e))?;
+    /// Reads one YAML document.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn from_yaml(text: &str, file: &Arc<str>) -> Result<Node, YamlError> {
+        let raw: Spanned<Raw> =
+            serde_saphyr::from_str(text).map_err(|e| YamlError(first_line(&e)))?;
         Ok(Node::located(raw, file))
     }
 
@@ -324,7 +333,7 @@ mod tests {
         ] {
             let error = Node::from_yaml(text, &"f.yaml".into());
             match error {
-                Err(e) => {
+                Err(YamlError(e)) => {
                     println!("{e}");
                     assert!(!e.is_empty() && !e.contains('\n'), "{text:?}: {e:?}")
                 }

@@ -2,48 +2,74 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 
 use super::Cli;
+use super::words::{Ahead, behind_options, is_setting, shown};
 
-/// Where the command of the workload belongs, for words without `--` of which one is an unknown
-/// option; none where they name a subcommand, which may have no workload at all.
-pub(super) fn place_of_command(words: &[OsString]) -> Option<String> {
+/// What to say besides that an option is unknown, to words without `--`; nothing where they name a
+/// subcommand, which may have no workload at all.
+pub(super) fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String> {
     let place = "The command of the workload comes after `--`";
     let usage = format!("{place}: stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...");
-    let mut commands = Cli::command();
-    commands.build();
-    let option = |word: &str| {
-        let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v)));
-        let known = commands.get_arguments().find(|known| match name.strip_prefix("--") {
-            Some(long) => known.get_long() == Some(long),
-            None => {
-                let short = name.strip_prefix('-').and_then(|name| name.parse().ok());
-                short.is_some() && known.get_short() == short
-            }
-        })?;
-        Some(known.get_action().takes_values() && value.is_none())
-    };
-    let mut at = 0;
-    while let Some(word) = words.get(at).map(|word| word.to_string_lossy()) {
-        if word.starts_with('-') {
-            // Whether the next word is the value of an unknown option cannot be told.
-            let Some(takes_next) = option(&word) else { return Some(usage) };
-            at += 1 + usize::from(takes_next);
-        } else if is_setting(&word) {
-            at += 1;
-        } else if commands.find_subcommand(word.as_ref()).is_some() {
+    let mut from = 0;
+    loop {
+        let Ahead::Word(at) = behind_options(command, words, from) else { return Some(usage) };
+        let word = words.get(at).map(|word| word.to_string_lossy()).unwrap_or_default();
+        if is_setting(&word) {
+            from = at + 1;
+        } else if command.find_subcommand(word.as_ref()).is_some() {
             return None;
+        } else if let Some(near) = near_subcommand(command, &word) {
+            return Some(format!("{}; did you mean `{near}`?", neither(&word)));
         } else {
             return Some(format!("{place}, e.g. {}", with_command(words, at)));
         }
     }
-    Some(usage)
 }
 
-/// Whether a word is a setting as far as can be seen from outside; `~key` takes one out.
-pub(crate) fn is_setting(word: &str) -> bool {
-    word.contains('=') || word.starts_with('~')
+/// What to say where one of the settings of a run is none; `workload` is what follows `--`.
+pub(crate) fn no_setting(overrides: &[String], workload: &[OsString]) -> Option<String> {
+    let at = overrides.iter().position(|word| !is_setting(word))?;
+    let (before, after) = overrides.split_at(at);
+    let (word, after) = after.split_first()?;
+    let command = Cli::command();
+    if let Some(known) = subcommands(&command).find(|(name, _)| name == word) {
+        // Behind it, for the first word of `report` is its folder.
+        let mut line = vec![word.to_owned()];
+        line.extend(after.iter().chain(before).map(shown));
+        if !workload.is_empty() && known.1.get_positionals().any(|arg| arg.is_last_set()) {
+            line.push("--".to_owned());
+            line.extend(workload.iter().map(shown));
+        }
+        let line = line.join(" ");
+        return Some(format!("the subcommand `{word}` has to come first: stage2-launch {line}"));
+    }
+    let near = near_subcommand(&command, word);
+    let near = near.map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
+    let wrong = neither(word) + &near;
+    Some(if workload.is_empty() {
+        format!("{wrong} To run a program: {}", with_command(overrides, at))
+    } else {
+        format!("{wrong} Only options and KEY=VALUE settings go before `--`")
+    })
+}
+
+fn neither(word: &str) -> String {
+    format!("`{word}` is neither a subcommand nor KEY=VALUE")
+}
+
+/// Names of the subcommands that users see, their other names included.
+fn subcommands(command: &Command) -> impl Iterator<Item = (&str, &Command)> {
+    let all = command.get_subcommands().filter(|known| !known.is_hide_set());
+    all.flat_map(|known| known.get_name_and_visible_aliases().into_iter().map(move |n| (n, known)))
+}
+
+/// The subcommand that a mistyped word may stand for.
+fn near_subcommand<'a>(command: &'a Command, word: &str) -> Option<&'a str> {
+    let distance = |name: &str| strsim::damerau_levenshtein(name, word);
+    let near = subcommands(command).map(|(name, _)| (distance(name), name));
+    near.filter(|(distance, _)| *distance <= 2).min().map(|(_, name)| name)
 }
 
 /// The command line in which `words` from `at` on are the command of the workload.
@@ -54,45 +80,4 @@ fn with_command(words: &[impl AsRef<OsStr>], at: usize) -> String {
         line.push_str(&shown(word));
     }
     line
-}
-
-/// A word as a shell reads it, with settings as a person types them: behind the name of a program `=`
-/// needs no quotes.
-fn shown(word: impl AsRef<OsStr>) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"=._-/,:+@%".contains(byte);
-    match word.as_ref().to_str() {
-        Some(text) if !text.is_empty() && text.as_bytes().iter().all(plain) => text.to_owned(),
-        _ => crate::plan::quote(word),
-    }
-}
-
-/// What to say to the word at `at` of `words`, which stands where settings do and is none; `workload`
-/// is what stands after `--`.
-pub(crate) fn no_setting(at: usize, words: &[String], workload: &[OsString]) -> String {
-    let word = words.get(at).map_or("", String::as_str);
-    let commands = Cli::command();
-    let names = || commands.get_subcommands().filter(|known| !known.is_hide_set());
-    if let Some(known) = names().find(|known| known.get_name() == word) {
-        // Behind it, for the first word of `report` is its folder.
-        let (before, after) = words.split_at(at);
-        let others = after.iter().skip(1).chain(before).map(shown);
-        let mut line: Vec<String> = std::iter::once(word.to_owned()).chain(others).collect();
-        if !workload.is_empty() && known.get_positionals().any(|arg| arg.is_last_set()) {
-            line.push("--".to_owned());
-            line.extend(workload.iter().map(shown));
-        }
-        let line = line.join(" ");
-        return format!("the subcommand `{word}` has to come first: stage2-launch {line}");
-    }
-    let near = names().find(|known| strsim::damerau_levenshtein(known.get_name(), word) <= 2);
-    let near = near.map_or_else(String::new, |known| {
-        format!(" (did you mean the subcommand `{}`?)", known.get_name())
-    });
-    let wrong = format!("`{word}` is neither a subcommand nor KEY=VALUE{near}");
-    if workload.is_empty() {
-        let line = with_command(words, at);
-        format!("{wrong}. To run a program, put it after `--`: {line}")
-    } else {
-        format!("{wrong}; only options and KEY=VALUE settings go before `--`")
-    }
 }

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::cli::Options;
-use crate::commands::run::{Job, request};
+use super::run::Job;
+use crate::cli::{DemoArgs, RunOptions};
 use crate::env::probe_gpu;
 use crate::exit::Rules;
 use crate::failure::Failure;
@@ -14,12 +14,13 @@ use stage2_model::{Finding, Severity};
 const WORKLOAD: &str = "stage2-demo";
 const SIMULATOR: &str = "libstage2_sim.so";
 
-/// The job.
-pub(crate) fn job(
-    options: &Options,
-    overrides: Vec<String>,
-    terminal: &Terminal,
-) -> Result<Job, Failure> {
+/// `stage2-launch demo`.
+pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    job(args, terminal)?.launch(terminal)
+}
+
+fn job(args: DemoArgs, terminal: &Terminal) -> Result<Job, Failure> {
+    let RunOptions { settings, dry_run, acceptance, keep_going } = args.options;
     let exe = std::env::current_exe()
         .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;
     let folder = exe.parent().unwrap_or(Path::new("/"));
@@ -29,7 +30,7 @@ pub(crate) fn job(
     let workload = folder.join(WORKLOAD);
     let simulator = simulated.then(|| folder.join(SIMULATOR));
     for file in [Some(&workload), simulator.as_ref()].into_iter().flatten() {
-        require(file, options.dry_run, terminal)?;
+        require(file, dry_run, terminal)?;
     }
     match (gpu.devices.first(), &gpu.absent) {
         (Some(device), _) => terminal.progress(&format!("the demo runs on {}", device.name)),
@@ -38,12 +39,17 @@ pub(crate) fn job(
             why.as_deref().unwrap_or("there is no other")
         )),
     }
-    let command = command(workload, simulator.as_deref());
-    let config = request(options, overrides);
-    let run_dir = options.run_dir.clone();
-    let (dry_run, gpu, nsys_files) = (options.dry_run, Some(gpu), Vec::new());
-    let (keep_going, rules) = (options.keep_going, Rules::of(options));
-    Ok(Job { command, config, run_dir, dry_run, simulator, gpu, nsys_files, keep_going, rules })
+    Ok(Job {
+        command: command(workload, simulator.as_deref()),
+        config: settings.request(args.overrides),
+        run_dir: settings.run_dir,
+        dry_run,
+        simulator,
+        gpu: Some(gpu),
+        nsys_files: Vec::new(),
+        keep_going,
+        rules: Rules::of(&acceptance),
+    })
 }
 
 fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {

@@ -1,8 +1,10 @@
 //! The subcommands, each with what it needs: the only modules that know all the others.
 
 pub(crate) mod bench;
+pub(crate) mod config;
 pub(crate) mod demo;
 mod dry_run;
+mod ending;
 pub(crate) mod import;
 mod precheck;
 pub(crate) mod report;

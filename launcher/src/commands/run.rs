@@ -3,21 +3,20 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::ending::{list_files, printed, tell};
+use super::{dry_run, precheck};
 use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord};
-use crate::cli::{self, Options};
-use crate::commands::{dry_run, precheck};
+use crate::cli::{self, RunArgs, RunOptions, RunSettings};
 use crate::config::{self, Composed, Config};
 use crate::env::{self, GpuFacts};
 use crate::exit::Rules;
 use crate::failure::Failure;
-use crate::outcome::Outcome;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
 use crate::run::{self, Library, Signals, System};
-use crate::terminal::{Terminal, print};
+use crate::terminal::Terminal;
 use crate::{copy_inputs, views, workload};
 use stage2_analysis::claims::Workload;
 use stage2_analysis::operators::stage1;
-use stage2_hydra::{Node, Origin, Value};
 use stage2_model::{Finding, Severity, Tool};
 
 /// Stands for the folder of the run until that is chosen.
@@ -25,22 +24,22 @@ const RUN_DIR: &str = "RUN_DIR";
 
 /// Something to run.
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) command: Vec<OsString>,
-    pub(crate) config: config::Request,
+pub(super) struct Job {
+    pub(super) command: Vec<OsString>,
+    pub(super) config: config::Request,
     /// `--run-dir`.
-    pub(crate) run_dir: Option<PathBuf>,
-    pub(crate) dry_run: bool,
+    pub(super) run_dir: Option<PathBuf>,
+    pub(super) dry_run: bool,
     /// The library that plays CUPTI for a simulated GPU.
-    pub(crate) simulator: Option<PathBuf>,
+    pub(super) simulator: Option<PathBuf>,
     /// The GPUs, where they are known already.
-    pub(crate) gpu: Option<GpuFacts>,
+    pub(super) gpu: Option<GpuFacts>,
     /// `--nsys`: captures that kernels are chosen by where no pass knows them.
-    pub(crate) nsys_files: Vec<PathBuf>,
+    pub(super) nsys_files: Vec<PathBuf>,
     /// `--keep-going`.
-    pub(crate) keep_going: bool,
+    pub(super) keep_going: bool,
     /// What counts as a result.
-    pub(crate) rules: Rules,
+    pub(super) rules: Rules,
 }
 
 /// A plan and what else is known before anything runs.
@@ -54,37 +53,52 @@ struct Prepared {
     size_limit_bytes: Option<u64>,
 }
 
+/// `stage2-launch -- COMMAND`.
+pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let RunArgs { options, nsys, overrides, workload } = args;
+    let RunOptions { settings, dry_run, acceptance, keep_going } = options;
+    let job = Job::of_user(settings, dry_run, overrides, workload)?;
+    for file in &nsys {
+        copy_inputs::check(copy_inputs::Kind::Nsys, file)
+            .map_err(|why| Failure::Usage(format!("--nsys {}: {why}", file.display())))?;
+    }
+    let rules = Rules::of(&acceptance);
+    Job { nsys_files: nsys, keep_going, rules, ..job }.launch(terminal)
+}
+
 impl Job {
-    /// The workload of the user.
-    pub(crate) fn of_user(
-        options: &Options,
+    /// The workload of the user, on the GPU, by the rules that hold where no option says otherwise.
+    pub(super) fn of_user(
+        settings: RunSettings,
+        dry_run: bool,
         overrides: Vec<String>,
         command: Vec<OsString>,
-        nsys_files: Vec<PathBuf>,
     ) -> Result<Job, Failure> {
-        if let Some(at) = overrides.iter().position(|word| !cli::is_setting(word)) {
-            return Err(Failure::Usage(cli::no_setting(at, &overrides, &command)));
+        if let Some(hint) = cli::no_setting(&overrides, &command) {
+            return Err(Failure::Usage(hint));
         }
-        let config = request(options, overrides);
+        let config = settings.request(overrides);
         if command.is_empty() {
             config::compose(&config)?;
             let text =
                 "there is no command to run; put it after `--`: stage2-launch -- python infer.py";
             return Err(Failure::Usage(text.into()));
         }
-        let run_dir = options.run_dir.clone();
-        for file in &nsys_files {
-            copy_inputs::check(copy_inputs::Kind::Nsys, file)
-                .map_err(|why| Failure::Usage(format!("--nsys {}: {why}", file.display())))?;
-        }
-        let (dry_run, keep_going, rules) =
-            (options.dry_run, options.keep_going, Rules::of(options));
-        let (simulator, gpu) = (None, None);
-        Ok(Job { command, config, run_dir, dry_run, simulator, gpu, nsys_files, keep_going, rules })
+        Ok(Job {
+            command,
+            config,
+            run_dir: settings.run_dir,
+            dry_run,
+            simulator: None,
+            gpu: None,
+            nsys_files: Vec::new(),
+            keep_going: false,
+            rules: Rules::default(),
+        })
     }
 
     /// Plans, runs, reports. The exit status is the workload's as long as there is a result.
-    pub(crate) fn launch(self, terminal: &Terminal) -> Result<u8, Failure> {
+    pub(super) fn launch(self, terminal: &Terminal) -> Result<u8, Failure> {
         let composed = config::compose(&self.config)?;
         if self.dry_run {
             return self.show_plan(&composed, terminal);
@@ -112,8 +126,7 @@ impl Job {
         // The reports read the record: without it they would be about another state of the run.
         let outcome = bundle.passes_ended().and_then(|()| views::write_reports(&run_dir));
         let closed = bundle.finish(&outcome);
-        let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
-        tell(&bundle.record, headline, &run_dir, terminal);
+        tell(&bundle.record, &outcome, &run_dir, terminal);
         if let Err(error) = closed.as_ref().map_err(|error| format!("{error:#}"))
             && run_dir.exists()
         {
@@ -148,7 +161,7 @@ impl Job {
         for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);
         }
-        written(print(&plan::show(plan)))
+        printed(&plan::show(plan))
     }
 
     /// Everything up to the first process. `make` turns the choice of a folder into a folder.
@@ -169,7 +182,8 @@ impl Job {
         // What lies in the folder of the run itself is not there yet.
         let earlier = config.stage1.run_dir.as_deref();
         let earlier = earlier.filter(|dir| !dir.starts_with(RUN_DIR));
-        earlier.map(stage1::check).transpose().map_err(Failure::Usage)?;
+        let checked = earlier.map(stage1::check).transpose();
+        checked.map_err(|e| Failure::Usage(e.to_string()))?;
         if !self.dry_run {
             // What cannot run leaves no bundle, and `latest` as it is.
             let program = self.command.first().cloned().unwrap_or_default();
@@ -192,7 +206,7 @@ impl Job {
     }
 
     /// What `make` plans for a run in the folder `dir`.
-    pub(crate) fn plan(
+    pub(super) fn plan(
         &self,
         composed: &Composed,
         dir: &Path,
@@ -218,7 +232,7 @@ impl Job {
         Ok(plan)
     }
 
-    pub(crate) fn choose_folder(
+    pub(super) fn choose_folder(
         &self,
         composed: &Composed,
         cwd: &Path,
@@ -247,7 +261,7 @@ impl Job {
     }
 
     /// The collector's library. A dry run goes on without it.
-    pub(crate) fn collector(
+    pub(super) fn collector(
         &self,
         config: &Config,
         findings: &mut Vec<Finding>,
@@ -317,16 +331,6 @@ fn write_hook(plan: &Plan, bundle: &mut Bundle, terminal: &Terminal) {
     bundle.record.findings.push(finding);
 }
 
-/// Ends report.md with the list of all files, once they have the size that they keep.
-pub(crate) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, terminal: &Terminal) {
-    if outcome.is_ok()
-        && run_dir.exists()
-        && let Err(error) = views::artifacts::list_files(run_dir)
-    {
-        terminal.error(&format!("report.md does not list the files of the bundle: {error:#}"));
-    }
-}
-
 /// Deletes and compresses the oldest bundles beside this one, and says so.
 fn make_room(folder: &RunFolder, keep: Keep, bundle: &mut Bundle, terminal: &Terminal) {
     let bundle::Room { findings, compressed } = bundle::make_room(folder, keep);
@@ -348,48 +352,4 @@ fn make_room(folder: &RunFolder, keep: Keep, bundle: &mut Bundle, terminal: &Ter
     if let Err(error) = bundle.save() {
         terminal.error(&format!("{error:#}; what was deleted and compressed is not in it"));
     }
-}
-
-/// The result, for a person.
-pub(crate) fn tell(record: &RunRecord, headline: &[String], dir: &Path, terminal: &Terminal) {
-    record.report_findings.iter().for_each(|finding| terminal.finding(finding));
-    headline.iter().for_each(|line| terminal.result(line));
-    if record.simulated {
-        terminal.result("simulated: no real GPU took part in this run");
-    }
-    if dir.exists() {
-        terminal.result(&format!("bundle: {}", dir.display()));
-    }
-}
-
-/// `stage2-launch config`.
-pub(crate) fn print_config(options: &Options, overrides: Vec<String>) -> Result<u8, Failure> {
-    let composed = config::compose(&request(options, overrides))?;
-    written(print(&config::yaml_with_origins(&composed.tree)))
-}
-
-fn written(result: std::io::Result<()>) -> Result<u8, Failure> {
-    result.map(|()| 0).map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")))
-}
-
-/// The part of the command line that is configuration.
-pub(crate) fn request(options: &Options, overrides: Vec<String>) -> config::Request {
-    let mut flags = Vec::new();
-    if let Some(dir) = &options.run_dir {
-        let text = dir.to_string_lossy().into_owned();
-        flags.push(("run.dir", format!("--run-dir {text}"), Value::Literal(text)));
-    }
-    if let Some(seconds) = options.timeout {
-        flags.push(("run.timeout_s", format!("--timeout {seconds}"), Value::Int(seconds)));
-    }
-    if !options.annotate.is_empty() {
-        let words: Vec<&str> = options.annotate.iter().map(|a| a.word()).collect();
-        let text = format!("--annotate {}", words.join(" --annotate "));
-        let origin = Origin::Flag(text.as_str().into());
-        let node =
-            |word: &&str| Node { value: Value::Text((*word).into()), origin: origin.clone() };
-        let list = Value::List(words.iter().map(node).collect());
-        flags.push(("operators.annotate", text.clone(), list));
-    }
-    config::Request { overrides, config_dir: options.config_dir.clone(), flags }
 }

@@ -106,7 +106,8 @@ impl Resolver<'_> {
     /// What the reference `name` stands for in a value from `origin`.
     fn lookup(&self, name: &str, origin: &Origin) -> Result<Cow<'_, Node>, String> {
         if let Some((resolver, argument)) = name.split_once(':') {
-            let text = self.moment.resolve(resolver.trim(), argument.trim(), origin)?;
+            let text = self.moment.resolve(resolver.trim(), argument.trim(), origin);
+            let text = text.map_err(|why| why.to_string())?;
             let value = Value::Literal(text);
             return Ok(Cow::Owned(Node { value, origin: Origin::Chosen }));
         }

@@ -17,6 +17,28 @@ pub(super) struct Moment {
 const KNOWN: &str = "values may refer only to ${KEY} of this configuration, ${now:FORMAT} and \
                      ${hydra:runtime.cwd}";
 
+/// Why a resolver has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unresolved {
+    #[error("{format:?} is no pattern of strftime ({error}), e.g. %Y%m%d-%H%M%S")]
+    Pattern { format: String, error: jiff::Error },
+    #[error("the working directory has no name in UTF-8; give the path itself")]
+    NoFolder,
+    #[error("{KNOWN}; after `hydra:` nothing but runtime.cwd is known here")]
+    OfHydra,
+    /// A variable of this name, on the command line.
+    #[error(
+        "{KNOWN}; to use a variable, let the shell fill it in: write \"KEY=${0}\" in double quotes"
+    )]
+    Variable(String),
+    #[error(
+        "{KNOWN}; to use a variable, set this key on the command line, where the shell fills it in"
+    )]
+    VariableInFile,
+    #[error("{KNOWN}")]
+    Unknown,
+}
+
 impl Moment {
     /// This one.
     pub(super) fn this() -> Moment {
@@ -29,42 +51,32 @@ impl Moment {
         resolver: &str,
         argument: &str,
         origin: &Origin,
-    ) -> Result<String, String> {
+    ) -> Result<String, Unresolved> {
         match (resolver, argument) {
             ("now", format) => self.time(format),
             ("hydra", "runtime.cwd") => {
                 let cwd = self.cwd.as_ref().and_then(|cwd| cwd.to_str());
-                cwd.map(str::to_owned).ok_or_else(|| {
-                    "the working directory has no name in UTF-8; give the path itself".to_owned()
-                })
+                cwd.map(str::to_owned).ok_or(Unresolved::NoFolder)
             }
-            ("hydra", _) => {
-                Err(format!("{KNOWN}; after `hydra:` nothing but runtime.cwd is known here"))
-            }
+            ("hydra", _) => Err(Unresolved::OfHydra),
             ("oc.env" | "env", argument) => Err(match origin {
                 Origin::Override(_) | Origin::Flag(_) => {
                     // Behind the name of the variable a default may stand.
                     let name = argument.split(',').next().unwrap_or_default().trim();
-                    format!(
-                        "{KNOWN}; to use a variable, let the shell fill it in: write \
-                         \"KEY=${name}\" in double quotes"
-                    )
+                    Unresolved::Variable(name.to_owned())
                 }
-                _ => format!(
-                    "{KNOWN}; to use a variable, set this key on the command line, where the shell \
-                     fills it in"
-                ),
+                _ => Unresolved::VariableInFile,
             }),
-            _ => Err(KNOWN.to_owned()),
+            _ => Err(Unresolved::Unknown),
         }
     }
 
     /// The time in a pattern of strftime, as Python reads it.
-    fn time(&self, format: &str) -> Result<String, String> {
+    fn time(&self, format: &str) -> Result<String, Unresolved> {
         // Python's %f is always six digits.
         let pattern = format.replace("%f", "%6f");
         let text = jiff::fmt::strtime::format(&pattern, &self.now);
-        text.map_err(|e| format!("{format:?} is no pattern of strftime ({e}), e.g. %Y%m%d-%H%M%S"))
+        text.map_err(|error| Unresolved::Pattern { format: format.to_owned(), error })
     }
 }
 
@@ -83,7 +95,7 @@ mod tests {
             ("hydra", "runtime.cwd", "/srv dir"),
         ] {
             let resolved = moment.resolve(resolver, argument, &Origin::Chosen);
-            assert_eq!(resolved.as_deref(), Ok(expected), "{resolver}:{argument}");
+            assert_eq!(resolved.expect(argument), expected, "{resolver}:{argument}");
         }
         for (resolver, argument, part) in [
             ("now", "%!", "no pattern of strftime"),
@@ -94,11 +106,11 @@ mod tests {
             ("oc.select", "a", "only to ${KEY}"),
         ] {
             let word = Origin::Override("a=1".into());
-            let error = moment.resolve(resolver, argument, &word).expect_err(argument);
+            let error = moment.resolve(resolver, argument, &word).expect_err(argument).to_string();
             assert!(error.contains(part), "{error}");
         }
         let file = Origin::File { name: "f".into(), line: 1 };
-        let error = moment.resolve("oc.env", "HOME", &file).expect_err("a variable");
+        let error = moment.resolve("oc.env", "HOME", &file).expect_err("a variable").to_string();
         assert!(error.contains("set this key on the command line") && !error.contains("KEY="));
         let nowhere = Moment { cwd: None, ..moment };
         assert!(nowhere.resolve("hydra", "runtime.cwd", &Origin::Chosen).is_err());

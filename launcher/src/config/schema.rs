@@ -206,17 +206,24 @@ pub struct Inputs {
     pub manifest: Option<PathBuf>,
 }
 
+/// A value that the collector would not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not of the form {form}")]
+pub struct WrongForm {
+    text: String,
+    form: &'static str,
+}
+
 /// `1/N`: one in N instances is collected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sample(u32);
 
 impl TryFrom<String> for Sample {
-    type Error = String;
-    fn try_from(text: String) -> Result<Sample, String> {
+    type Error = WrongForm;
+    fn try_from(text: String) -> Result<Sample, WrongForm> {
         let one_in = stage2_settings::read_sample(&text).map(Sample);
-        one_in
-            .ok_or_else(|| format!("{text:?} is not of the form {}", stage2_settings::SAMPLE_FORM))
+        one_in.ok_or(WrongForm { text, form: stage2_settings::SAMPLE_FORM })
     }
 }
 
@@ -232,11 +239,11 @@ impl From<Sample> for String {
 pub struct Buffers(String);
 
 impl TryFrom<String> for Buffers {
-    type Error = String;
-    fn try_from(text: String) -> Result<Buffers, String> {
+    type Error = WrongForm;
+    fn try_from(text: String) -> Result<Buffers, WrongForm> {
         match stage2_settings::read_buffers(&text) {
             Some(_) => Ok(Buffers(text)),
-            None => Err(format!("{text:?} is not of the form {}", stage2_settings::BUFFERS_FORM)),
+            None => Err(WrongForm { text, form: stage2_settings::BUFFERS_FORM }),
         }
     }
 }

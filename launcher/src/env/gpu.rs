@@ -66,7 +66,7 @@ pub(crate) fn probe() -> GpuFacts {
         .and_then(|text| driver_version(&text));
     let answer = std::env::current_exe()
         .map_err(|e| format!("this program does not find itself: {e}"))
-        .and_then(|exe| ask(Command::new(exe).arg(SUBCOMMAND), LIMIT))
+        .and_then(|exe| ask(Command::new(exe).arg(SUBCOMMAND), LIMIT).map_err(|e| e.to_string()))
         .and_then(|text| serde_json::from_str::<GpuFacts>(&text).map_err(|e| e.to_string()));
     match answer {
         Ok(facts) => GpuFacts { driver, ..facts },

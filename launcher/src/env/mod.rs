@@ -23,7 +23,7 @@ pub(crate) use gpu::{SUBCOMMAND as PROBE_GPU, probe as probe_gpu};
 pub use host::Host;
 pub use python::Python;
 use stage2_model::{ProcessRow, Tool};
-pub(crate) use subprocess::{DOORS, ask};
+pub(crate) use subprocess::{DOORS, NoAnswer, ask};
 pub(crate) use tools::{is_executable, on_path, path_folders};
 pub(crate) use variables::relevant_variables;
 

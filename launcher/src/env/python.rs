@@ -58,7 +58,8 @@ struct Answer {
 pub(crate) fn of_workload(command: &[OsString]) -> Option<Python> {
     let interpreter = interpreter_of(command)?;
     let name = interpreter.to_string_lossy().into_owned();
-    let answer = ask(Command::new(&interpreter).args(["-c", SCRIPT]), LIMIT).and_then(|text| {
+    let answer = ask(Command::new(&interpreter).args(["-c", SCRIPT]), LIMIT);
+    let answer = answer.map_err(|why| why.to_string()).and_then(|text| {
         serde_json::from_str::<Answer>(&text).map_err(|e| format!("answered no JSON: {e}"))
     });
     Some(match answer {

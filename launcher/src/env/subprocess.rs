@@ -1,7 +1,7 @@
 //! A command and a time limit -> what it printed, or why not.
 
 use std::io::Read as _;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,39 @@ pub(crate) const DOORS: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_
 /// More than this of an answer is not read.
 const MAX_ANSWER_BYTES: u64 = 256 * 1024;
 
+/// Why a program gave no answer, in one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    /// There is no such program, or it cannot be run.
+    #[error("cannot be started: {0}")]
+    NotStarted(std::io::Error),
+    /// It was ended.
+    #[error("no answer in {} s", .0.as_secs_f32())]
+    TooLate(Duration),
+    /// Its end cannot be seen.
+    #[error("cannot be waited for: {0}")]
+    Lost(std::io::Error),
+    /// It failed.
+    #[error("{status}{said}")]
+    Failed {
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of what it said, behind a colon.
+        said: String,
+    },
+}
+
 /// Runs `command` without input and gives its standard output. Variables that would load a
 /// profiler into it are taken away: it is no part of what is measured.
 ///
 /// # Errors
-/// One line: it cannot be started, does not end in time, or fails (with the end of what it said).
-pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, String> {
+/// It cannot be started, does not end in time, or fails.
+pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, NoAnswer> {
     for variable in ["LD_PRELOAD"].into_iter().chain(DOORS) {
         command.env_remove(variable);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|e| format!("cannot be started: {e}"))?;
+    let mut child = command.spawn().map_err(NoAnswer::NotStarted)?;
     let stdout = child.stdout.take().map(read_in_background);
     let stderr = child.stderr.take().map(read_in_background);
     let deadline = Instant::now() + limit;
@@ -32,9 +54,9 @@ pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, Stri
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("no answer in {} s", limit.as_secs_f32()));
+                return Err(NoAnswer::TooLate(limit));
             }
-            Err(e) => return Err(format!("cannot be waited for: {e}")),
+            Err(error) => return Err(NoAnswer::Lost(error)),
         }
     };
     // A child of the child may hold the pipe open for ever: what came until now is the answer.
@@ -47,7 +69,7 @@ pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, Stri
         return Ok(answer);
     }
     let last = complaint.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    Err(format!("{status}{}", last.map(|line| format!(": {line}")).unwrap_or_default()))
+    Err(NoAnswer::Failed { status, said: last.map(|line| format!(": {line}")).unwrap_or_default() })
 }
 
 fn read_in_background(from: impl std::io::Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
@@ -67,25 +89,27 @@ fn read_in_background(from: impl std::io::Read + Send + 'static) -> mpsc::Receiv
 mod tests {
     use super::*;
 
-    fn sh(script: &str, limit_ms: u64) -> Result<String, String> {
+    fn sh(script: &str, limit_ms: u64) -> Result<String, NoAnswer> {
         ask(Command::new("sh").args(["-c", script]), Duration::from_millis(limit_ms))
     }
 
     #[test]
     fn answers_and_failures() {
-        assert_eq!(sh("echo hi; echo no >&2", 5000), Ok("hi\n".into()));
-        assert_eq!(sh("echo why >&2; exit 3", 5000), Err("exit status: 3: why".into()));
+        assert_eq!(sh("echo hi; echo no >&2", 5000).expect("an answer"), "hi\n");
+        let failed = sh("echo why >&2; exit 3", 5000).expect_err("a failure");
+        assert_eq!(failed.to_string(), "exit status: 3: why");
         assert!(
             ask(&mut Command::new("/no/such"), Duration::from_secs(1))
-                .is_err_and(|e| e.contains("started"))
+                .is_err_and(|e| matches!(e, NoAnswer::NotStarted(_)))
         );
     }
 
     #[test]
     fn silence_has_an_end() {
         let start = Instant::now();
-        assert!(sh("exec sleep 60", 100).is_err_and(|e| e.contains("no answer")));
-        assert_eq!(sh("sleep 60 & echo hi", 5000), Ok(String::new()), "the pipe is still open");
+        assert!(sh("exec sleep 60", 100).is_err_and(|e| matches!(e, NoAnswer::TooLate(_))));
+        let open = sh("sleep 60 & echo hi", 5000).expect("an answer");
+        assert_eq!(open, "", "the pipe is still open");
         assert!(start.elapsed() < Duration::from_secs(20));
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::collect::workload_of_pass;
 use super::nsys::limit_of;
-use super::tool::{Given, Kind, Profiler};
+use super::tool::{GivenCaptures, KernelChoice, Kind, Profiler};
 use super::{Capture, Pass, Request};
 use crate::bundle::NCU_DIR;
 use crate::tools::ncu::available::Available;
@@ -82,10 +82,12 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
         profiler: Some(Profiler {
             kind: Kind::Ncu {
                 settings: Box::new(ncu.clone()),
-                stage_is_explicit: request.explicit.contains("pipeline.ncu.stage"),
-                given: Box::new(Given {
-                    files: request.nsys_files.to_vec(),
-                    nsys: request.config.pipeline.nsys.clone(),
+                choice: Box::new(KernelChoice {
+                    stage_is_explicit: request.explicit.contains("pipeline.ncu.stage"),
+                    given: GivenCaptures {
+                        files: request.nsys_files.to_vec(),
+                        nsys: request.config.pipeline.nsys.clone(),
+                    },
                 }),
             },
             workload,

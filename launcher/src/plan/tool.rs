@@ -52,16 +52,23 @@ pub(crate) enum Kind {
     Ncu {
         /// Its settings.
         settings: Box<Ncu>,
-        /// Whether the command line names the stage: another one is no substitute then.
-        stage_is_explicit: bool,
-        /// Captures of nsys that the user names, for where no pass knows the kernels.
-        given: Box<Given>,
+        /// How its kernels are chosen, besides the settings.
+        choice: Box<KernelChoice>,
     },
+}
+
+/// What the command line says of the kernels for Nsight Compute.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KernelChoice {
+    /// It names the stage: another one is no substitute then.
+    pub(crate) stage_is_explicit: bool,
+    /// Captures of nsys, for where no pass knows the kernels.
+    pub(crate) given: GivenCaptures,
 }
 
 /// Captures of Nsight Systems that were taken elsewhere.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Given {
+pub(crate) struct GivenCaptures {
     /// The files.
     pub(crate) files: Vec<PathBuf>,
     /// How those are exported that are reports.

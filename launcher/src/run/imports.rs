@@ -64,7 +64,7 @@ impl<'a> Imports<'a> {
         // Where ncu is missing a Python package can read its reports.
         let python = match version_of(&ncu.executable) {
             Ok(_) => None,
-            Err((_, why)) => match ncu_python::interpreter() {
+            Err(why) => match ncu_python::interpreter() {
                 Ok(python) => Some(python),
                 Err(no_python) => {
                     let remedy = "install Nsight Compute, or `pip install ncu-report` for the python3 \
@@ -130,10 +130,10 @@ pub(super) fn export_nsys<S: Spawner, G: SignalSource>(
             let version = Version::parse(&said);
             nsys_pass::tables(tool, nsys, version, &reports, findings);
         }
-        Err((_, why)) => {
+        Err(why) => {
             let remedy = "export them where it is installed (`nsys export --type=sqlite`), and \
                           merge the .sqlite";
-            findings.push(not_read("Nsight Systems", &nsys.executable, why, remedy));
+            findings.push(not_read("Nsight Systems", &nsys.executable, why.to_string(), remedy));
         }
     }
 }

@@ -85,8 +85,24 @@ fn is_library(path: &Path) -> bool {
 /// A link that is there as long as this lives.
 pub(crate) struct Linked(Option<PathBuf>);
 
+/// Why there is no link.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} cannot be made ({error}), and the loader cannot read the path {}; put the library in a \
+     folder without spaces, colons and dollar signs",
+    .link.at.display(),
+    .link.target.display()
+)]
+pub(crate) struct NotLinked {
+    link: Link,
+    error: std::io::Error,
+}
+
 /// Makes the link, in a folder that nobody else can have made.
-pub(crate) fn linked(link: Option<&Link>) -> Result<Linked, String> {
+///
+/// # Errors
+/// The file system refuses it.
+pub(crate) fn linked(link: Option<&Link>) -> Result<Linked, NotLinked> {
     let Some(link) = link else { return Ok(Linked(None)) };
     let dir = link.at.parent().unwrap_or(Path::new("/tmp")).to_owned();
     let make = || {
@@ -101,14 +117,7 @@ pub(crate) fn linked(link: Option<&Link>) -> Result<Linked, String> {
         }
         std::os::unix::fs::symlink(&link.target, &link.at)
     };
-    make().map_err(|e| {
-        format!(
-            "{} cannot be made ({e}), and the loader cannot read the path {}; put the library in a \
-             folder without spaces, colons and dollar signs",
-            link.at.display(),
-            link.target.display()
-        )
-    })?;
+    make().map_err(|error| NotLinked { link: link.clone(), error })?;
     Ok(Linked(Some(dir)))
 }
 
@@ -143,7 +152,7 @@ mod tests {
         drop(again);
         assert!(!dir.path().join("d").exists());
         std::fs::write(dir.path().join("d"), "").expect("file");
-        assert!(linked(Some(&link)).is_err_and(|why| why.contains("without spaces")));
+        assert!(linked(Some(&link)).is_err_and(|why| why.to_string().contains("without spaces")));
     }
 
     #[test]

@@ -200,9 +200,8 @@ fn run_tool(
         (Kind::Nsys(nsys), Ok(())) => {
             nsys_pass::run(&tool, nsys, profiler, Some(collected), collect)
         }
-        (Kind::Ncu { settings, stage_is_explicit, given }, Ok(())) => {
-            let wanted = (*stage_is_explicit, &**given);
-            ncu_pass::run(&tool, settings, wanted, profiler, collected, collect)
+        (Kind::Ncu { settings, choice }, Ok(())) => {
+            ncu_pass::run(&tool, settings, choice, profiler, collected, collect)
         }
     };
     if let Some(signal) = interrupted.get() {
@@ -311,7 +310,7 @@ fn process_of(
             child::SpawnError::new(
                 crate::failure::EXIT_NO_RESULT,
                 "the collector cannot be linked",
-                why,
+                why.to_string(),
             )
         })
         .and_then(|_link| {

@@ -13,7 +13,7 @@ use super::nsys_pass::environment_finding;
 use super::tool::Tool;
 use crate::bundle::{NCU_DIR, NSYS_DIR};
 use crate::copy_inputs::{Kind, TakeIn};
-use crate::plan::Given;
+use crate::plan::{GivenCaptures, KernelChoice};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::select::{KernelTime, Selection, Shape, select};
 use stage2_analysis::join::without_collector::{Piece, label, of_nsys};
@@ -63,10 +63,10 @@ pub(super) fn kernels_of<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     collected: &Collected,
     ncu: &mut Ncu,
-    (stage_is_explicit, given): (bool, &Given),
+    choice: &KernelChoice,
     findings: &mut Vec<Finding>,
 ) -> Kernels {
-    let known = known(tool, collected, ncu, given, findings);
+    let known = known(tool, collected, ncu, &choice.given, findings);
     let rows = known.times();
     if rows.is_empty() {
         findings.push(Finding::new(
@@ -76,7 +76,9 @@ pub(super) fn kernels_of<S: Spawner, G: SignalSource>(
             "",
         ));
     }
-    if !stage_is_explicit && let Some(wanted) = ncu.stage.clone() {
+    if !choice.stage_is_explicit
+        && let Some(wanted) = ncu.stage.clone()
+    {
         let label = Label::of_stage(&wanted);
         if !rows.is_empty() && !rows.iter().any(|row| label.opens(row.stage)) {
             let stage = known.longest.as_ref();
@@ -106,7 +108,7 @@ fn known<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     collected: &Collected,
     ncu: &Ncu,
-    given: &Given,
+    given: &GivenCaptures,
     findings: &mut Vec<Finding>,
 ) -> Known {
     let known = Known::of_report(collected.report());
@@ -131,7 +133,7 @@ fn known<S: Spawner, G: SignalSource>(
     Known::of_captures(&given, ncu, "the files of --nsys", findings)
 }
 
-fn not_needed(given: &Given, known_from: &str) -> Option<Finding> {
+fn not_needed(given: &GivenCaptures, known_from: &str) -> Option<Finding> {
     (!given.files.is_empty()).then(|| {
         let what = "the files of --nsys are not used";
         let why = format!("kernels and their times are known from {known_from}");
@@ -143,7 +145,7 @@ fn not_needed(given: &Given, known_from: &str) -> Option<Finding> {
 fn captures_of<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     folder: &Path,
-    (given, libraries): (&Given, &LibraryDomains),
+    (given, libraries): (&GivenCaptures, &LibraryDomains),
     findings: &mut Vec<Finding>,
 ) -> Vec<Tables> {
     let mut taken = TakeIn::new(Kind::Nsys, folder.to_owned());

@@ -7,8 +7,8 @@ use super::collected::Collected;
 use super::ncu_kernels::kernels_of;
 use super::ncu_regions;
 use super::ncu_steps::{import, profiled};
-use super::tool::{Tool, ToolPass, version_of};
-use crate::plan::{Given, Profiler, ncu_files};
+use super::tool::{Tool, ToolPass, version_of, without_version};
+use crate::plan::{KernelChoice, Profiler, ncu_files};
 use crate::tools::ncu::available::Available;
 use crate::tools::ncu::command::{Filter, Invocation, Request};
 use crate::tools::ncu::config::Ncu;
@@ -21,16 +21,16 @@ use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 pub(super) fn run<S: Spawner, G: SignalSource>(
     tool: &Tool<'_, S, G>,
     ncu: &Ncu,
-    (stage_is_explicit, given): (bool, &Given),
+    choice: &KernelChoice,
     profiler: &Profiler,
     collected: &Collected,
     collect: Option<WorkloadExit>,
 ) -> ToolPass {
     let version = match version_of(&ncu.executable) {
         Ok(said) => NcuVersion::parse(&said),
-        Err((missing, why)) => {
-            let status = if missing { PassStatus::Skipped } else { PassStatus::Failed };
-            return ToolPass::without(status, missing_tool(ncu, &why));
+        Err(why) => {
+            let status = without_version(&why);
+            return ToolPass::without(status, missing_tool(ncu, &why.to_string()));
         }
     };
     let mut findings = Vec::new();
@@ -41,8 +41,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         findings.push(finding);
     }
     let mut ncu = ncu.clone();
-    let selection =
-        kernels_of(tool, collected, &mut ncu, (stage_is_explicit, given), &mut findings);
+    let selection = kernels_of(tool, collected, &mut ncu, choice, &mut findings);
     let named = ncu.ncu_cli.kernel_name.is_some() || ncu.ncu_cli.replay_mode.is_range();
     if selection.nothing_may_be_profiled() && !named {
         let finding = findings.pop();

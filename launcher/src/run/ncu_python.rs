@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::SignalSource;
 use super::child::Spawner;
 use super::tool::{Tool, tables_cut_off};
-use crate::env::{ask, on_path};
+use crate::env::{NoAnswer, ask, on_path};
 use crate::plan::Step;
 use stage2_model::{Finding, Severity, WorkloadExit};
 use stage2_text::visible_path;
@@ -22,19 +22,28 @@ const PRINT_LIMIT: Duration = Duration::from_secs(600);
 /// Without the folder that it is run in.
 const IMPORT: &str = "import sys; sys.path[:] = [p for p in sys.path if p]; import ncu_report";
 
+/// Why no Python has the package.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoPython {
+    #[error("there is no python3 on PATH")]
+    OnPath,
+    #[error("{} cannot import ncu_report: {why}", .python.display())]
+    WithPackage { python: PathBuf, why: NoAnswer },
+}
+
 /// The first Python on PATH that has the package.
 ///
 /// # Errors
-/// Why there is none.
-pub(super) fn interpreter() -> Result<PathBuf, String> {
-    let mut why = "there is no python3 on PATH".to_owned();
+/// There is none; of several, what the last one says.
+pub(super) fn interpreter() -> Result<PathBuf, NoPython> {
+    let mut no_python = NoPython::OnPath;
     for python in ["python3", "python"].into_iter().filter_map(on_path) {
         match ask(Command::new(&python).args(["-c", IMPORT]), ASK_LIMIT) {
             Ok(_) => return Ok(python),
-            Err(error) => why = format!("{} cannot import ncu_report: {error}", python.display()),
+            Err(why) => no_python = NoPython::WithPackage { python, why },
         }
     }
-    Err(why)
+    Err(no_python)
 }
 
 /// Writes the raw page of `report` to `raw`.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::SignalSource;
 use super::child::Spawner;
 use super::collected::Collected;
-use super::tool::{Ended, Tool, ToolPass, other_end, tables_cut_off, version_of};
+use super::tool::{Ended, Tool, ToolPass, other_end, tables_cut_off, version_of, without_version};
 use crate::bundle::NSYS_DIR;
 use crate::plan::{NSYS_BASE, Profiler, Step};
 use crate::tools::nsys::config::Nsys;
@@ -30,9 +30,9 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
 ) -> ToolPass {
     let version = match version_of(&nsys.executable) {
         Ok(said) => Version::parse(&said),
-        Err((missing, why)) => {
-            let status = if missing { PassStatus::Skipped } else { PassStatus::Failed };
-            return ToolPass::without(status, outcome::missing(nsys, &why));
+        Err(why) => {
+            let status = without_version(&why);
+            return ToolPass::without(status, outcome::missing(nsys, &why.to_string()));
         }
     };
     if let Some(finding) = version.and_then(Version::too_old) {

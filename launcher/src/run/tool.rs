@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 
 use super::SignalSource;
 use super::child::{Cause, Spawned, Spawner};
-use crate::env::ask;
+use crate::env::{NoAnswer, ask};
 use crate::plan::{Capture, Limits, Pass, Step, quote};
 use crate::terminal::Terminal;
 use stage2_analysis::out_of_memory;
@@ -177,10 +177,21 @@ impl<S: Spawner, G: SignalSource> Tool<'_, S, G> {
     }
 }
 
-/// What `executable --version` prints, or why nothing: `true` where it cannot even be started.
-pub(super) fn version_of(executable: &Path) -> Result<String, (bool, String)> {
+/// What `executable --version` prints.
+///
+/// # Errors
+/// Why nothing.
+pub(super) fn version_of(executable: &Path) -> Result<String, NoAnswer> {
     ask(Command::new(executable).arg("--version"), VERSION_LIMIT)
-        .map_err(|why| (why.starts_with("cannot be started"), why))
+}
+
+/// What becomes of the pass of a tool that does not tell its version: one that cannot be started is
+/// not installed.
+pub(super) fn without_version(why: &NoAnswer) -> PassStatus {
+    match why {
+        NoAnswer::NotStarted(_) => PassStatus::Skipped,
+        NoAnswer::TooLate(_) | NoAnswer::Lost(_) | NoAnswer::Failed { .. } => PassStatus::Failed,
+    }
 }
 
 /// The part of a log from `start` on; its middle is left out where it is long.

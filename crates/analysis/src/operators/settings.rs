@@ -54,15 +54,26 @@ impl Annotation {
     }
 }
 
-impl std::str::FromStr for Annotation {
-    type Err = String;
+/// A word that is none of [`Annotation::ALL`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no annotation; use {known}", known = Annotation::ALL.map(Annotation::word).join(" or "))]
+pub struct NoAnnotation(String);
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|a| a.word() == word).ok_or_else(|| {
-            let known = Self::ALL.map(Annotation::word).join(" or ");
-            format!("{word:?} is no annotation; use {known}")
-        })
+impl std::str::FromStr for Annotation {
+    type Err = NoAnnotation;
+
+    fn from_str(word: &str) -> Result<Self, NoAnnotation> {
+        let found = Self::ALL.into_iter().find(|a| a.word() == word);
+        found.ok_or_else(|| NoAnnotation(word.to_owned()))
     }
+}
+
+/// A text that is no regular expression.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{text:?} is no regular expression ({error}); see docs.rs/regex")]
+pub struct NoPattern {
+    text: String,
+    error: regex::Error,
 }
 
 /// A regular expression that was read.
@@ -78,12 +89,10 @@ impl Pattern {
 }
 
 impl TryFrom<String> for Pattern {
-    type Error = String;
+    type Error = NoPattern;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        let told =
-            |error| format!("{text:?} is no regular expression ({error}); see docs.rs/regex");
-        Regex::new(&text).map(Pattern).map_err(told)
+    fn try_from(text: String) -> Result<Self, NoPattern> {
+        Regex::new(&text).map(Pattern).map_err(|error| NoPattern { text, error })
     }
 }
 
@@ -117,7 +126,7 @@ mod tests {
             assert_eq!(serde_json::to_value(annotation).expect("JSON"), annotation.word());
         }
         let refused = "torch_ops".parse::<Annotation>().expect_err("no such word");
-        assert!(refused.contains("torch-ops or prefill-decode"), "{refused}");
+        assert!(refused.to_string().contains("torch-ops or prefill-decode"), "{refused}");
     }
 
     #[test]

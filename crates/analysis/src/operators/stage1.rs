@@ -43,27 +43,34 @@ impl Stage1Run {
     }
 }
 
+/// A folder that is not that of a Stage 1 run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "stage1.run_dir={} cannot be used: {why}; give the folder of a Stage 1 run, or omit \
+     stage1.run_dir",
+    visible_path(.run_dir)
+)]
+pub struct NoStage1Run {
+    run_dir: PathBuf,
+    why: String,
+}
+
 /// Whether `run_dir` is the folder of a Stage 1 run, before anything counts on it.
 ///
 /// # Errors
 /// What is wrong with it and what to do.
-pub fn check(run_dir: &Path) -> Result<(), String> {
-    let refused = |why: &str| {
-        Err(format!(
-            "stage1.run_dir={} cannot be used: {why}; give the folder of a Stage 1 run, or omit \
-             stage1.run_dir",
-            visible_path(run_dir)
-        ))
-    };
+pub fn check(run_dir: &Path) -> Result<(), NoStage1Run> {
+    let refused = |why| Err(NoStage1Run { run_dir: run_dir.to_owned(), why });
     match std::fs::metadata(run_dir) {
-        Err(error) => return refused(&error.to_string()),
-        Ok(found) if !found.is_dir() => return refused("it is not a folder"),
+        Err(error) => return refused(error.to_string()),
+        Ok(found) if !found.is_dir() => return refused("it is not a folder".to_owned()),
         Ok(_) => {}
     }
     if is_there(run_dir, METRICS) || is_there(run_dir, OPERATORS) {
         return Ok(());
     }
-    refused("neither the folder nor its torch_profiler/ contains metrics.json or operators.md")
+    let why = "neither the folder nor its torch_profiler/ contains metrics.json or operators.md";
+    refused(why.to_owned())
 }
 
 /// Whether the folder of a run has a file of this name in one of its places.

@@ -14,13 +14,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::bundle::{RunFolder, run_name};
-use crate::cli::Options;
+use crate::cli::{BenchArgs, Times};
+use crate::commands::ending::printed;
 use crate::commands::run::Job;
 use crate::config::{self, Composed};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::plan::{self, Pass, Plan};
 use crate::run::{PassOutcome, Signals, System, run_one};
-use crate::terminal::{Terminal, print};
+use crate::terminal::Terminal;
 use crate::workload;
 use compare::Results;
 use measure::{Configuration, Recorded, Run};
@@ -49,32 +50,19 @@ const CONFIGURATIONS: [(&str, &str, &str); 4] = [
 /// Configurations that every round runs twice.
 const TWICE: usize = 2;
 
-/// A configuration: index of its pass, and whether it is the second one of its kind.
-type Slot = (usize, bool);
-
-/// How often things run.
+/// A configuration.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
-    /// Rounds.
-    pub(crate) rounds: u32,
-    /// Untraced runs before them that are not measured.
-    pub(crate) warmup: u32,
+struct Slot {
+    /// Index of its pass.
+    pass: usize,
+    /// It is the second one of its kind.
+    again: bool,
 }
 
 /// `stage2-launch bench`. The exit status is that of the first untraced run of the rounds.
-pub(crate) fn bench(
-    options: &Options,
-    times: Times,
-    overrides: Vec<String>,
-    command: Vec<std::ffi::OsString>,
-    terminal: &Terminal,
-) -> Result<u8, Failure> {
-    if options.keep_going || !options.require.is_empty() {
-        let text = "`bench` takes no --keep-going and no --require: it compares the passes that work, \
-                    and its tables say why another one does not";
-        return Err(Failure::Usage(text.into()));
-    }
-    let job = Job::of_user(options, overrides, command, Vec::new())?;
+pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let BenchArgs { times, settings, dry_run, overrides, workload: command } = args;
+    let job = Job::of_user(settings, dry_run, overrides, command)?;
     let composed = config::compose(&job.config)?;
     let cwd = std::env::current_dir().map_err(|e| {
         Failure::Usage(format!("the working directory is gone: {e}; cd to another"))
@@ -84,15 +72,8 @@ pub(crate) fn bench(
     let mut findings = Vec::new();
     let library = job.collector(&config, &mut findings)?;
     if job.dry_run {
-        let plan = job.plan(&composed, &folder.path().join(FIRST_ROUND), library, plan::bench)?;
-        let Times { rounds, warmup } = times;
-        let head = format!(
-            "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
-             baseline twice each\n"
-        );
-        return print(&(head + &plan::show(&plan)))
-            .map(|()| 0)
-            .map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")));
+        let dir = folder.path().join(FIRST_ROUND);
+        return show(&job.plan(&composed, &dir, library, plan::bench)?, times);
     }
     workload::find(job.command.first().map_or_else(Default::default, |word| word.as_os_str()))?;
     let folder = folder.create()?;
@@ -117,6 +98,15 @@ pub(crate) fn bench(
     bench.results.findings = findings;
     bench.all()?;
     bench.write(&folder)
+}
+
+/// Prints what a benchmark would run.
+fn show(plan: &Plan, Times { rounds, warmup }: Times) -> Result<u8, Failure> {
+    let head = format!(
+        "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
+         baseline twice each\n"
+    );
+    printed(&(head + &plan::show(plan)))
 }
 
 /// Folder of the first round.
@@ -150,14 +140,14 @@ impl Bench<'_> {
             self.note(finding.clone());
         }
         let slots = slots(&first);
-        for &(at, again) in &slots {
+        for &Slot { pass: at, again } in &slots {
             let Some(pass) = first.passes.get(at) else { continue };
             let known = CONFIGURATIONS.iter().find(|(name, ..)| *name == pass.name);
             let (_, name, what) = known.copied().unwrap_or((pass.name, pass.name, ""));
             let name = if again { format!("{name}{AGAIN}") } else { name.to_owned() };
             self.results.configurations.push(Configuration::new(name, what, pass.skip.clone()));
         }
-        if let Some(&(at, _)) = slots.first() {
+        if let Some(&Slot { pass: at, .. }) = slots.first() {
             for nth in 1..=self.times.warmup {
                 if !self.warm_up(nth, at)? {
                     return Ok(());
@@ -185,7 +175,7 @@ impl Bench<'_> {
     /// One run. False: there is no sense in another one.
     fn one(&mut self, round: u32, slot: usize, slots: &[Slot]) -> Result<bool, Failure> {
         let Some(configuration) = self.results.configurations.get(slot) else { return Ok(true) };
-        let Some(&(at, _)) = slots.get(slot) else { return Ok(true) };
+        let Some(&Slot { pass: at, .. }) = slots.get(slot) else { return Ok(true) };
         let name = configuration.name.clone();
         if configuration.failed.is_some() {
             return Ok(true);
@@ -317,7 +307,7 @@ impl Bench<'_> {
             .context("bench.json")
             .and_then(|json| write_whole(&dir.join("bench.json"), &format!("{json}\n")))
             .and_then(|()| write_whole(&dir.join("bench.md"), &page));
-        print(&page).map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")))?;
+        printed(&page)?;
         match written {
             Ok(()) => {
                 self.terminal.result(&format!("benchmark: {}", dir.join("bench.md").display()));
@@ -353,13 +343,17 @@ fn started(ran: &PassOutcome) -> Result<(), Failure> {
 
 /// What is compared, in the order of the tables.
 fn slots(plan: &Plan) -> Vec<Slot> {
-    let both = |at| [(at, false), (at, true)].into_iter().take(if at < TWICE { 2 } else { 1 });
+    let both = |pass| {
+        let slots = [false, true].map(|again| Slot { pass, again });
+        slots.into_iter().take(if pass < TWICE { 2 } else { 1 })
+    };
     (0..plan.passes.len()).flat_map(both).collect()
 }
 
 /// The first round: every configuration, then back to the first one.
 fn order(slots: &[Slot]) -> Vec<usize> {
-    let of = |wanted: bool| move |&at: &usize| slots.get(at).is_some_and(|slot| slot.1 == wanted);
+    let of =
+        |wanted: bool| move |&at: &usize| slots.get(at).is_some_and(|slot| slot.again == wanted);
     let all = 0..slots.len();
     all.clone().filter(of(false)).chain(all.rev().filter(of(true))).collect()
 }

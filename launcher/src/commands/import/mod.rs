@@ -8,120 +8,103 @@ use std::path::{Path, PathBuf};
 use crate::bundle::{
     Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, Provenance, RunFolder, RunRecord,
 };
-use crate::cli::Options;
-use crate::commands::run::{list_files, request, tell};
+use crate::cli::{Captures, MergeArgs};
+use crate::commands::ending::{list_files, tell};
 use crate::config::{self, ConfigError};
 use crate::copy_inputs::{self, Kind, TakeIn};
 use crate::exit::Rules;
 use crate::failure::Failure;
+use crate::outcome::Outcome;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
 use crate::views;
 use stage2_model::{Finding, PassStatus, Severity};
 
-/// Files to merge, and where to.
-#[derive(Debug)]
-pub(crate) struct Captures {
-    /// Spools, or folders of them.
-    pub(crate) spool: Vec<PathBuf>,
-    /// Files of Nsight Systems.
-    pub(crate) nsys: Vec<PathBuf>,
-    /// Files of Nsight Compute.
-    pub(crate) ncu: Vec<PathBuf>,
-    /// Folder of the bundle.
-    pub(crate) output: PathBuf,
-    /// Settings.
-    pub(crate) overrides: Vec<String>,
-}
-
 /// Parts of the configuration that a merge depends on.
 const EFFECTIVE: &[&str] =
     &["report", "model", "hardware", "operators", "stage1", "pipeline.nsys", "pipeline.ncu"];
 
-/// `stage2-launch merge`. What cannot be used of the captures is told; the rest is merged.
-pub(crate) fn merge(
-    captures: &Captures,
-    options: &Options,
-    terminal: &Terminal,
-) -> Result<u8, Failure> {
-    if options.runs_something() {
-        let text = "`merge` takes no --dry-run, --run-dir, --timeout, --annotate or --keep-going: it \
-                    runs no workload; its folder is named with -o DIR";
-        return Err(Failure::Usage(text.into()));
-    }
-    if captures.spool.is_empty() && captures.nsys.is_empty() && captures.ncu.is_empty() {
-        let text = "there is nothing to merge; give --spool DIR, --nsys FILE or --ncu FILE";
-        return Err(Failure::Usage(text.into()));
-    }
-    let composed = config::compose(&request(options, captures.overrides.clone()))
-        .map_err(ConfigError::without_workload)?;
-    let output = std::path::absolute(&captures.output)
-        .map_err(|e| Failure::Usage(format!("-o {}: {e}", captures.output.display())))?;
-    check_inputs(captures)?;
-    let folder = RunFolder::Given(output).create()?;
+/// `stage2-launch merge`, which is also called `import`. What cannot be used of the captures is told;
+/// the rest is merged.
+pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let MergeArgs { captures, output, presets, acceptance, overrides } = args;
+    let composed =
+        config::compose(&presets.request(overrides)).map_err(ConfigError::without_workload)?;
+    check_inputs(&captures)?;
+    let folder = new_folder(&output)?;
     let dir = folder.path();
     let (tree, settings) = composed.resolved(&dir)?;
     let mut bundle = open(&folder, config::yaml_with_origins(&tree))?;
-    let mut findings: Vec<Finding> =
-        without_effect(&composed.explicit_keys()).into_iter().collect();
-    findings.extend(composed.notes);
     let ends = format!("the merge ends here, and {} is incomplete", dir.display());
     let signals = Signals::install(*terminal, ends)
         .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
     let tools = run::Imports::new(&settings, terminal, &signals);
-    let passes = take_in(captures, &tools, &dir, &mut findings);
-    findings.extend(tools.interrupted().map(run::interruption));
-    for finding in &findings {
-        terminal.finding(finding);
-    }
-    bundle.record.findings.extend(findings);
-    bundle.record.passes = passes;
-    // The reports read it, and what the captures say comes with the reports.
-    let environment = environment::write(&dir, None);
-    let mut outcome =
-        environment.and_then(|()| bundle.passes_ended()).and_then(|()| views::write_reports(&dir));
-    if let Ok(first) = &outcome
-        && fail_unread(&mut bundle.record.passes, &first.read)
-    {
-        // The reports say what became of the passes.
-        outcome = bundle.save().and_then(|()| views::write_reports(&dir));
-    }
-    let merged = bundle.record.passes.iter().any(|pass| pass.status == PassStatus::Ok);
-    let described = outcome.as_ref().map_or(Ok(()), |outcome| {
-        environment::note_tools(&mut bundle.record, outcome);
-        environment::write(&dir, Some(outcome))
-    });
-    let closed = described.and_then(|()| bundle.finish(&outcome));
+    bundle.record.findings.extend(without_effect(&composed.explicit_keys()));
+    bundle.record.findings.extend(composed.notes);
+    take_in(&captures, &tools, &mut bundle.record, &dir);
+    bundle.record.findings.iter().for_each(|finding| terminal.finding(finding));
+    let outcome = write_reports(&mut bundle, &dir);
+    let closed = close(&mut bundle, &outcome, &dir);
     list_files(&outcome, &dir, terminal);
-    let headline = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline);
-    tell(&bundle.record, headline, &dir, terminal);
+    tell(&bundle.record, &outcome, &dir, terminal);
     if let Err(error) = &closed {
         terminal.error(&format!("{error:#}"));
     }
+    let merged = bundle.record.passes.iter().any(|pass| pass.status == PassStatus::Ok);
     if !merged {
         terminal.error("nothing could be read of any of the files: the reports are empty");
     }
     let result = outcome.as_ref().ok().filter(|_| merged && closed.is_ok());
     Ok(match tools.interrupted() {
         Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
-        None => Rules::of(options).status(0, result, &bundle.record.passes, terminal),
+        None => Rules::of(&acceptance).status(0, result, &bundle.record.passes, terminal),
     })
+}
+
+fn new_folder(output: &Path) -> Result<RunFolder, Failure> {
+    let absolute = std::path::absolute(output)
+        .map_err(|e| Failure::Usage(format!("-o {}: {e}", output.display())))?;
+    Ok(RunFolder::Given(absolute).create()?)
+}
+
+/// Writes the reports; once more, where passes turn out to have failed, because they say so.
+fn write_reports(bundle: &mut Bundle, dir: &Path) -> anyhow::Result<Outcome> {
+    // The reports read env.json, and what the captures say for it comes with the reports.
+    environment::write(dir, None)?;
+    bundle.passes_ended()?;
+    let first = views::write_reports(dir)?;
+    if !fail_unread(&mut bundle.record.passes, &first.read) {
+        return Ok(first);
+    }
+    bundle.save()?;
+    views::write_reports(dir)
+}
+
+/// Adds what the captures say of where they were taken, and closes the bundle.
+fn close(bundle: &mut Bundle, outcome: &anyhow::Result<Outcome>, dir: &Path) -> anyhow::Result<()> {
+    if let Ok(outcome) = outcome {
+        environment::note_tools(&mut bundle.record, outcome);
+        environment::write(dir, Some(outcome))?;
+    }
+    bundle.finish(outcome)
 }
 
 /// Fails where no file can be used, before there is a folder. One that can be used is merged without
 /// the others.
 fn check_inputs(captures: &Captures) -> Result<(), Failure> {
-    let of = |kind, files: &'_ [PathBuf]| -> Vec<Result<(), String>> {
-        let check = |file: &PathBuf| {
-            copy_inputs::check_given(kind, file).map_err(|why| format!("{}: {why}", file.display()))
-        };
-        files.iter().map(check).collect()
-    };
-    let Captures { spool, nsys, ncu, .. } = captures;
-    let checked = [of(Kind::Spool, spool), of(Kind::Nsys, nsys), of(Kind::Ncu, ncu)].concat();
-    let problems: Vec<String> = checked.iter().filter_map(|one| one.clone().err()).collect();
-    if problems.len() < checked.len() {
-        return Ok(());
+    let Captures { spool, nsys, ncu } = captures;
+    if spool.is_empty() && nsys.is_empty() && ncu.is_empty() {
+        let text = "there is nothing to merge; give --spool DIR, --nsys FILE or --ncu FILE";
+        return Err(Failure::Usage(text.into()));
+    }
+    let mut problems = Vec::new();
+    for (kind, files) in [(Kind::Spool, spool), (Kind::Nsys, nsys), (Kind::Ncu, ncu)] {
+        for file in files {
+            match copy_inputs::check_given(kind, file) {
+                Ok(()) => return Ok(()),
+                Err(why) => problems.push(format!("{}: {why}", file.display())),
+            }
+        }
     }
     let text = format!(
         "no capture can be merged, so no bundle was made: {}; check the file names",
@@ -142,13 +125,8 @@ fn open(folder: &RunFolder, config_yaml: String) -> Result<Bundle, Failure> {
 }
 
 /// Brings everything into the folder of the bundle; a pass for each kind says what of it.
-fn take_in(
-    captures: &Captures,
-    tools: &run::Imports<'_>,
-    dir: &Path,
-    findings: &mut Vec<Finding>,
-) -> Vec<PassRecord> {
-    let mut passes = Vec::new();
+fn take_in(captures: &Captures, tools: &run::Imports<'_>, record: &mut RunRecord, dir: &Path) {
+    let RunRecord { findings, passes, .. } = record;
     for (kind, pass, files, sub) in [
         (Kind::Spool, "collect", &captures.spool, COLLECTOR_DIR),
         (Kind::Nsys, "nsys", &captures.nsys, NSYS_DIR),
@@ -176,7 +154,7 @@ fn take_in(
         }
         passes.push(pass_of(pass, dir, &taken.taken));
     }
-    passes
+    findings.extend(tools.interrupted().map(run::interruption));
 }
 
 /// The record of a pass that was run elsewhere.

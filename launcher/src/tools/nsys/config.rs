@@ -177,7 +177,9 @@ impl Nsys {
                     .into(),
             ));
         }
-        CaptureExpression::try_from(text.to_owned()).map(Some).map_err(invalid)
+        CaptureExpression::try_from(text.to_owned())
+            .map(Some)
+            .map_err(|why| invalid(why.to_string()))
     }
 
     /// Whether something has to happen before anything is recorded.

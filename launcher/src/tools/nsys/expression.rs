@@ -51,13 +51,20 @@ impl CaptureExpression {
     }
 }
 
-impl TryFrom<String> for CaptureExpression {
-    type Error = String;
+/// A text that says no range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} {what}; give RANGE, RANGE@DOMAIN or RANGE@* (\\@ for an @ in a name)")]
+pub struct NoExpression {
+    text: String,
+    what: &'static str,
+}
 
-    fn try_from(text: String) -> Result<Self, String> {
-        const FORMS: &str = "give RANGE, RANGE@DOMAIN or RANGE@* (\\@ for an @ in a name)";
+impl TryFrom<String> for CaptureExpression {
+    type Error = NoExpression;
+
+    fn try_from(text: String) -> Result<Self, NoExpression> {
         if text.chars().any(|c| c.is_control()) {
-            return Err(format!("{text:?} has a control character in it; {FORMS}"));
+            return Err(NoExpression { text, what: "has a control character in it" });
         }
         let mut parts = vec![String::new()];
         let mut chars = text.chars().peekable();
@@ -75,13 +82,13 @@ impl TryFrom<String> for CaptureExpression {
             [range] => (range, DomainChoice::Default),
             [range, domain] if domain == "*" => (range, DomainChoice::Any),
             [_, domain] if domain.trim().is_empty() => {
-                return Err(format!("{text:?} names no domain after its @; {FORMS}"));
+                return Err(NoExpression { text, what: "names no domain after its @" });
             }
             [range, domain] => (range, DomainChoice::Named(domain.clone())),
-            _ => return Err(format!("{text:?} has more than one @; {FORMS}")),
+            _ => return Err(NoExpression { text, what: "has more than one @" }),
         };
         if range.trim().is_empty() {
-            return Err(format!("{text:?} names no range; {FORMS}"));
+            return Err(NoExpression { text, what: "names no range" });
         }
         Ok(Self { range: range.clone(), domain, text })
     }
@@ -97,7 +104,7 @@ impl From<CaptureExpression> for String {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<CaptureExpression, String> {
+    fn parse(text: &str) -> Result<CaptureExpression, NoExpression> {
         CaptureExpression::try_from(text.to_owned())
     }
 
@@ -119,7 +126,7 @@ mod tests {
     #[test]
     fn what_names_nothing_is_refused_with_the_forms() {
         for text in ["", " ", "@", "@*", "@domain", "decode@", "decode@ ", "a@b@c", "a\nb", "a\0"] {
-            let error = parse(text).expect_err(text);
+            let error = parse(text).expect_err(text).to_string();
             assert!(error.contains("RANGE@*"), "{text:?}: {error}");
         }
     }

@@ -80,7 +80,7 @@ pub fn scrub(from: &Path, to: &Path) -> Result<Scrubbed, Finding> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<Scrubbed, String> {
-    if let Some(cut) = check_header(from)? {
+    if let Some(cut) = check_header(from).map_err(|why| why.to_string())? {
         return Err(cut);
     }
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -5,6 +5,14 @@ use std::fmt;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+/// A word that nsys would not take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is none of {words}")]
+pub struct NoneOf {
+    text: String,
+    words: &'static str,
+}
+
 /// What the end of a capture range does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -29,9 +37,9 @@ impl RangeEnd {
 }
 
 impl TryFrom<String> for RangeEnd {
-    type Error = String;
+    type Error = NoneOf;
 
-    fn try_from(text: String) -> Result<RangeEnd, String> {
+    fn try_from(text: String) -> Result<RangeEnd, NoneOf> {
         let count = |digits: &str| digits.parse::<u32>().ok().filter(|n| *n > 0);
         let end = match text.as_str() {
             "none" => Some(RangeEnd::None),
@@ -44,11 +52,9 @@ impl TryFrom<String> for RangeEnd {
                 _ => None,
             },
         };
-        end.ok_or_else(|| {
-            format!(
-                "{text:?} is none of none, stop, stop-shutdown, repeat, repeat:N, \
-                 repeat-shutdown:N (N from 1)"
-            )
+        end.ok_or(NoneOf {
+            text,
+            words: "none, stop, stop-shutdown, repeat, repeat:N, repeat-shutdown:N (N from 1)",
         })
     }
 }
@@ -79,14 +85,14 @@ impl Kill {
 }
 
 impl TryFrom<String> for Kill {
-    type Error = String;
+    type Error = NoneOf;
 
-    fn try_from(text: String) -> Result<Kill, String> {
+    fn try_from(text: String) -> Result<Kill, NoneOf> {
         let number = text.parse::<u8>().is_ok_and(|n| (1..=64).contains(&n));
         if number || matches!(text.as_str(), "none" | "sigterm" | "sigkill") {
             Ok(Kill(text))
         } else {
-            Err(format!("{text:?} is none of none, sigterm, sigkill, or a signal number in quotes"))
+            Err(NoneOf { text, words: "none, sigterm, sigkill, or a signal number in quotes" })
         }
     }
 }
@@ -170,7 +176,7 @@ mod tests {
     fn other_range_ends_are_refused_with_the_choices() {
         for text in ["", "Stop", "repeat:0", "repeat:-1", "repeat-shutdown", "repeat:x", "stop:1"] {
             let error = RangeEnd::try_from(text.to_owned()).expect_err(text);
-            assert!(error.contains("repeat-shutdown:N"), "{text}: {error}");
+            assert!(error.to_string().contains("repeat-shutdown:N"), "{text}: {error}");
         }
     }
 

@@ -219,10 +219,19 @@ impl Summary {
         })
     }
 
-    /// Better tables of the kernels come first.
-    fn rank(&self) -> (bool, bool) {
-        (self.naming != Some(Naming::Mangled), !self.has(Column::Grid))
+    fn faults(&self) -> Faults {
+        Faults {
+            not_mangled: self.naming != Some(Naming::Mangled),
+            without_shape: !self.has(Column::Grid),
+        }
     }
+}
+
+/// What is wrong with a table of kernels, the worst first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Faults {
+    not_mangled: bool,
+    without_shape: bool,
 }
 
 /// A demangled name has its arguments in brackets; one without any is that of a C function.
@@ -231,7 +240,7 @@ fn naming_of(name: &str) -> Naming {
 }
 
 fn kernels(tables: &mut Tables, summaries: &[Summary]) {
-    let best = summaries.iter().filter(|s| s.is_kernels()).min_by_key(|s| s.rank());
+    let best = summaries.iter().filter(|s| s.is_kernels()).min_by_key(|s| s.faults());
     let Some(best) = best else { return };
     tables.kernels = best.kernel_rows().map(|row| row.kernel).collect();
     let Counts { kernels, kernel_total_ns, .. } = &mut tables.counts;
@@ -263,7 +272,7 @@ fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &LibraryDomains
             range.host_total_ns = sum(range.host_total_ns, total);
         }
     }
-    let best = summaries.iter().filter(|s| s.is_kernels_of_ranges()).min_by_key(|s| s.rank());
+    let best = summaries.iter().filter(|s| s.is_kernels_of_ranges()).min_by_key(|s| s.faults());
     let mut by_name: HashMap<(String, Naming), usize> = HashMap::new();
     for (index, kernel) in tables.kernels.iter().enumerate() {
         by_name.entry((kernel.name.clone(), kernel.naming)).or_insert(index);

@@ -19,6 +19,32 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Longest text that is read, bytes. Names of kernels with many templates reach some 100 kB.
 const MAX_TEXT_BYTES: i32 = 16 << 20;
 
+/// What is wrong with a file, in a few words.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// It is compressed, and not whole.
+    #[error("it cannot be unpacked ({0})")]
+    Packed(std::io::Error),
+    /// It cannot be opened.
+    #[error(transparent)]
+    File(#[from] std::io::Error),
+    /// SQLite refuses it.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    /// It is a folder or a device.
+    #[error("it is no file")]
+    NoFile,
+    /// There is nothing in it.
+    #[error("it is empty")]
+    Empty,
+    /// It is another kind of file.
+    #[error("it is no SQLite file")]
+    NoSqlite,
+    /// It ends early.
+    #[error("it is cut short within its header")]
+    NoHeader,
+}
+
 /// A SQLite file, open for reading.
 pub(super) struct Database {
     connection: Connection,
@@ -36,16 +62,16 @@ impl Database {
     /// Opens a file.
     ///
     /// # Errors
-    /// What is wrong with it, in a few words.
-    pub(super) fn open(path: &Path) -> Result<Database, String> {
+    /// What is wrong with it.
+    pub(super) fn open(path: &Path) -> Result<Database, Unreadable> {
         let unpacked = match files::is_compressed(path) {
-            true => Some(files::unpack(path).map_err(|e| format!("it cannot be unpacked ({e})"))?),
+            true => Some(files::unpack(path).map_err(Unreadable::Packed)?),
             false => None,
         };
         let path = unpacked.as_deref().unwrap_or(path);
         let cut_short = check_header(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(|e| e.to_string())?;
+        let connection = Connection::open_with_flags(path, flags)?;
         let defended = || -> rusqlite::Result<()> {
             connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_TEXT_BYTES)?;
             connection.pragma_update(None, "trusted_schema", false)?;
@@ -58,7 +84,7 @@ impl Database {
             // The first statement that touches the file.
             connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
         };
-        defended().map_err(|e| e.to_string())?;
+        defended()?;
         // SQLite holds the file open from here on. Without its name it goes with this program, however
         // that ends.
         drop(unpacked);
@@ -159,19 +185,22 @@ pub(super) fn text(row: &Row<'_>, column: usize) -> Option<String> {
 
 /// Looks at the header of a file: what SQLite says about a file that is none, or that is cut short,
 /// helps nobody. Gives a warning where the file is shorter than it says.
-pub fn check_header(path: &Path) -> Result<Option<String>, String> {
-    let mut file = std::fs::File::open(path).map_err(|e| e.to_string())?;
-    let metadata = file.metadata().map_err(|e| e.to_string())?;
+///
+/// # Errors
+/// It is no SQLite file.
+pub fn check_header(path: &Path) -> Result<Option<String>, Unreadable> {
+    let mut file = std::fs::File::open(path)?;
+    let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err("it is no file".into());
+        return Err(Unreadable::NoFile);
     }
     let mut header = Vec::new();
-    file.by_ref().take(100).read_to_end(&mut header).map_err(|e| e.to_string())?;
+    file.by_ref().take(100).read_to_end(&mut header)?;
     if header.is_empty() {
-        return Err("it is empty".into());
+        return Err(Unreadable::Empty);
     }
     if !header.starts_with(MAGIC) {
-        return Err("it is no SQLite file".into());
+        return Err(Unreadable::NoSqlite);
     }
     let number = |at: usize| -> Option<u64> {
         let bytes = header.get(at..at.checked_add(4)?)?;
@@ -180,7 +209,7 @@ pub fn check_header(path: &Path) -> Result<Option<String>, String> {
     let page = match header.get(16..18) {
         Some([0, 1]) => 65_536,
         Some([high, low]) => u64::from(*high) << 8 | u64::from(*low),
-        _ => return Err("it is cut short within its header".into()),
+        _ => return Err(Unreadable::NoHeader),
     };
     // The number of pages counts only where its writer kept it up to date.
     let (pages, changed, valid_for) = (number(28), number(24), number(92));

@@ -53,7 +53,7 @@ pub(super) fn open(path: &Path) -> Result<Database, Finding> {
     Database::open(path).map_err(|why| {
         let what = format!("the nsys export {} cannot be read", path.display());
         let remedy = "export the report again: nsys export --type sqlite --force-overwrite true FILE.nsys-rep";
-        Finding::new(Severity::Warning, what, why, remedy)
+        Finding::new(Severity::Warning, what, why.to_string(), remedy)
     })
 }
 

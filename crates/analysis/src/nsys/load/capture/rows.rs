@@ -85,7 +85,7 @@ fn read(
     sorted: bool,
     sender: &SyncSender<Batch>,
 ) -> Result<(), Missing> {
-    let database = Database::open(path).map_err(Missing::All)?;
+    let database = Database::open(path).map_err(|why| Missing::All(why.to_string()))?;
     let order = if sorted { " ORDER BY start, rowid" } else { "" };
     let mut batch = Batch::default();
     let all = database.rows_until(table, &COLUMNS, &format!("{FILTER}{order}"), |row| {

@@ -1,0 +1,126 @@
+//! What each command takes, and nothing that it would refuse or ignore.
+//!
+//! The structs have no doc comments: the texts of the commands are those of [`super::Command`].
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::options::{Acceptance, Presets, RunOptions, RunSettings};
+
+// `stage2-launch -- COMMAND`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) options: RunOptions,
+    /// Choose kernels for ncu from this nsys capture (.sqlite, .nsys-rep or .csv) if no pass recorded
+    /// any; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nsys: Vec<PathBuf>,
+    /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+    /// The workload: a command and its arguments, taken as they are (no shell)
+    #[arg(last = true, value_name = "COMMAND [ARG]...")]
+    pub(crate) workload: Vec<OsString>,
+}
+
+// `stage2-launch demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    #[command(flatten)]
+    pub(crate) options: RunOptions,
+    /// Settings, as for a run
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+}
+
+// `stage2-launch report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    pub(crate) presets: Presets,
+    #[command(flatten)]
+    pub(crate) acceptance: Acceptance,
+    /// Folder of the bundle, e.g. tmp/stage2/latest
+    #[arg(value_name = "RUN_DIR")]
+    pub(crate) run_dir: PathBuf,
+    /// Report settings to override: model, hardware, operators, report, stage1; the bundle keeps
+    /// them
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+}
+
+// `stage2-launch bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    pub(crate) times: Times,
+    #[command(flatten)]
+    pub(crate) settings: RunSettings,
+    /// Print every command and environment change, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Settings, as for a run
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+    /// The workload
+    #[arg(last = true, value_name = "COMMAND [ARG]...")]
+    pub(crate) workload: Vec<OsString>,
+}
+
+// How often a benchmark runs things.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Times {
+    /// Rounds; each runs everything once, and untraced twice
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    /// Untraced runs before the first round that are not measured: files are read and kernels
+    /// compiled for the first time in them
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(crate) warmup: u32,
+}
+
+// `stage2-launch merge`.
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    #[command(flatten)]
+    pub(crate) captures: Captures,
+    /// Folder of the bundle: new or empty
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) presets: Presets,
+    #[command(flatten)]
+    pub(crate) acceptance: Acceptance,
+    /// Settings of the reports, as for a run: model, hardware, operators, report
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+}
+
+// Files that were taken elsewhere.
+#[derive(Debug, Args)]
+pub(crate) struct Captures {
+    /// Folder of spools (*.s2t), or one of them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) spool: Vec<PathBuf>,
+    /// File of Nsight Systems: .sqlite, .nsys-rep, or .csv of `nsys stats`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nsys: Vec<PathBuf>,
+    /// File of Nsight Compute: .ncu-rep, or .csv of its raw or details page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ncu: Vec<PathBuf>,
+}
+
+// `stage2-launch config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    pub(crate) settings: RunSettings,
+    /// Settings, as for a run
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+}

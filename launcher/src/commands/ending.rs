@@ -1,0 +1,42 @@
+//! What a command came to -> the last lines that the user reads.
+
+use std::path::Path;
+
+use crate::bundle::RunRecord;
+use crate::failure::Failure;
+use crate::outcome::Outcome;
+use crate::terminal::{Terminal, print};
+use crate::views::artifacts;
+
+/// Ends report.md with the list of all files, once they have the size that they keep.
+pub(super) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, terminal: &Terminal) {
+    if outcome.is_ok()
+        && run_dir.exists()
+        && let Err(error) = artifacts::list_files(run_dir)
+    {
+        terminal.error(&format!("report.md does not list the files of the bundle: {error:#}"));
+    }
+}
+
+/// The result, for a person.
+pub(super) fn tell(
+    record: &RunRecord,
+    outcome: &anyhow::Result<Outcome>,
+    dir: &Path,
+    terminal: &Terminal,
+) {
+    record.report_findings.iter().for_each(|finding| terminal.finding(finding));
+    let headline = outcome.iter().flat_map(|outcome| &outcome.headline);
+    headline.for_each(|line| terminal.result(line));
+    if record.simulated {
+        terminal.result("simulated: no real GPU took part in this run");
+    }
+    if dir.exists() {
+        terminal.result(&format!("bundle: {}", dir.display()));
+    }
+}
+
+/// Prints what was asked for; then there is nothing left to do.
+pub(super) fn printed(text: &str) -> Result<u8, Failure> {
+    print(text).map(|()| 0).map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")))
+}
