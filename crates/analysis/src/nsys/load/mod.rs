@@ -23,6 +23,7 @@ pub mod folder;
 mod kernels;
 mod launches;
 mod nvtx;
+mod range_row;
 mod spans;
 pub mod sqlite;
 mod traced;

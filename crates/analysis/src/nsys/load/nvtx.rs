@@ -4,22 +4,17 @@
 use std::borrow::Cow;
 
 use rusqlite::Row;
-use rusqlite::types::ValueRef;
 use rustc_hash::FxHashMap;
 
 use super::Range;
-use super::database::{Database, Table, integer, text};
+use super::database::{Database, Table};
 use super::domains::Domains;
 use super::launches::PROCESS_BITS;
+use super::range_row::{self, COLUMNS, FILTER, Name};
 use super::spans::{OPEN, Span, Spans};
 
 use crate::load::series::Series;
 use stage2_model::nsys::Counts;
-
-/// Number of the kind of rows of push/pop ranges.
-const PUSH_POP: i64 = 59;
-/// Rows of ranges.
-pub(super) const FILTER: &str = "WHERE eventType IN (59, 60, 70, 71)";
 
 /// Outermost ranges held in memory, at most (24 bytes each).
 const MAX_HELD: usize = 12_000_000;
@@ -27,16 +22,9 @@ const MAX_HELD: usize = 12_000_000;
 /// Which range a row is about: its name as the file has it, process and domain.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Label {
-    name: LabelName,
+    name: Name<String>,
     process: i64,
     domain: i64,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum LabelName {
-    Id(i64),
-    Text(String),
-    None,
 }
 
 /// The ranges of all threads.
@@ -50,10 +38,6 @@ pub(super) struct Ranges {
     /// Ranges that were not taken because there are too many.
     pub(super) beyond_limit: u64,
 }
-
-/// Its columns that are read.
-pub(super) const COLUMNS: [&str; 8] =
-    ["start", "end", "eventType", "globalTid", "domainId", "textId", "text", "endGlobalTid"];
 
 impl Ranges {
     /// No range yet.
@@ -74,16 +58,13 @@ impl Ranges {
     }
 
     fn add(&mut self, row: &Row<'_>, counts: &mut Counts) {
-        let (kind, thread) = (integer(row, 2), integer(row, 3).unwrap_or(0));
-        let domain = integer(row, 4).unwrap_or(0);
         counts.nvtx_ranges += 1;
-        let Some((start, end)) = span(row) else {
+        let Some((start, end)) = range_row::span(row) else {
             counts.odd_rows += 1;
             return;
         };
-        if kind != Some(PUSH_POP) && integer(row, 7).is_some_and(|other| other != thread) {
-            counts.cross_thread_ranges += 1;
-        }
+        counts.cross_thread_ranges += u64::from(range_row::crosses_threads(row));
+        let (thread, domain) = (range_row::thread(row), range_row::domain(row));
         if self.domains.is_library(thread, domain) {
             return;
         }
@@ -96,7 +77,8 @@ impl Ranges {
             self.beyond_limit += 1;
             return;
         }
-        let label = Label { name: name(row), process: process(thread), domain };
+        let name = range_row::name(row).map(|text| String::from_utf8_lossy(text).into_owned());
+        let label = Label { name, process: thread & PROCESS_BITS, domain };
         let label = match self.by_label.get(&label) {
             Some(&known) => known,
             None => {
@@ -118,15 +100,12 @@ impl Ranges {
 
     /// All outermost ranges, by name and domain, and the index in them for every label.
     pub(super) fn finish(self, database: &Database) -> (Vec<Range>, Vec<usize>) {
-        let resolve = |name: &LabelName| match name {
-            LabelName::Id(id) => database.string(*id),
-            LabelName::Text(text) => Some(text.clone()),
-            LabelName::None => None,
-        };
         let mut ranges: Vec<Range> = Vec::new();
         let mut by_name: FxHashMap<(String, Option<String>), usize> = FxHashMap::default();
         let mut of_label = |label: &Label| {
-            let name = resolve(&label.name).unwrap_or_else(|| "(no name)".into());
+            let name = label.name.bytes(database);
+            let name = name.map(|name| String::from_utf8_lossy(&name).into_owned());
+            let name = name.unwrap_or_else(|| "(no name)".into());
             let domain = self.domains.name(label.process, label.domain).map(Cow::into_owned);
             *by_name.entry((name.clone(), domain.clone())).or_insert_with(|| {
                 let (instances, host_total_ns) = (Some(0), Some(0));
@@ -169,28 +148,4 @@ fn warm_times(closed: Vec<Vec<(i64, u64)>>, indices: &[usize]) -> FxHashMap<usiz
         warm.entry(index).or_default().extend(times.iter().skip(1).map(|&(_, ns)| ns));
     }
     warm
-}
-
-/// Start and end of a range ([`OPEN`]: it has none), ns; nothing where they are impossible.
-pub(super) fn span(row: &Row<'_>) -> Option<(i64, i64)> {
-    let start = integer(row, 0)?;
-    match row.get_ref(1) {
-        Ok(ValueRef::Null) => Some((start, OPEN)),
-        Ok(ValueRef::Integer(end)) if end >= start => Some((start, end)),
-        _ => None,
-    }
-}
-
-/// The process in a global thread number.
-fn process(thread: i64) -> i64 {
-    thread & PROCESS_BITS
-}
-
-/// Registered strings are numbers, others stand in the row.
-fn name(row: &Row<'_>) -> LabelName {
-    match (integer(row, 5), text(row, 6)) {
-        (_, Some(text)) => LabelName::Text(text),
-        (Some(id), None) => LabelName::Id(id),
-        (None, None) => LabelName::None,
-    }
 }

@@ -8,7 +8,7 @@ use super::Kernel;
 use super::Naming;
 use super::RangeKernel;
 use super::Tables;
-use super::database::{Database, integer, text};
+use super::database::{DEVICES, Database, integer, text};
 use super::domains::Domains;
 use super::domains::TABLE;
 use super::kernels::{self, Kernels};
@@ -88,12 +88,9 @@ impl Reader<'_> {
             let (name, value) = (text(row, 0), text(row, 1));
             name.zip(value).into_iter().for_each(|(name, value)| tables.traced.take(&name, &value));
         });
-        self.small("TARGET_INFO_GPU", &["id", "name"], |tables, row| {
-            let id = integer(row, 0).and_then(|id| u32::try_from(id).ok());
-            if let (Some(id), Some(name)) = (id, text(row, 1)) {
-                tables.devices.insert(id, name);
-            }
-        });
+        let devices = &mut self.tables.devices;
+        let read = self.database.devices(|id, name| drop(devices.insert(id, name)));
+        self.read_to_the_end(DEVICES, read);
         let mut said = Vec::new();
         self.small("DIAGNOSTIC_EVENT", &["severity", "text"], |_, row| {
             // 0 and 1 are remarks.

@@ -8,37 +8,16 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use rusqlite::Row;
-use rusqlite::types::ValueRef;
 
-use super::super::database::{Database, Table, integer};
+use super::super::database::{Database, Table};
 use super::super::domains::TABLE;
-use super::super::nvtx::{COLUMNS, FILTER, span};
+use super::super::range_row::{COLUMNS, FILTER, Name, Occurrence};
 
 /// Rows of a batch, at most, and bytes of its texts before it is handed over.
 const ROWS: usize = 4096;
 const BYTES: usize = 1 << 20;
 /// Batches that are read ahead.
 const AHEAD: usize = 4;
-
-/// A name as the file has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name<'t> {
-    /// In the row.
-    Text(&'t [u8]),
-    /// By its number in the table of strings.
-    Registered(i64),
-    None,
-}
-
-/// A range. Rows that are odd are left out: the tables count them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Occurrence<'t> {
-    /// Start and end, ns.
-    pub(super) span: (i64, i64),
-    pub(super) thread: i64,
-    pub(super) domain: i64,
-    pub(super) name: Name<'t>,
-}
 
 /// Why rows are missing.
 #[derive(Debug)]
@@ -55,7 +34,7 @@ pub(super) fn table(database: &Database) -> Option<Table> {
     (table.has("eventType") && table.has("start")).then_some(table)
 }
 
-/// Hands every row of the file to `take`, as they come or `sorted` by their start, until it breaks
+/// Hands every row of the file that is not odd to `take`, as they come or `sorted` by their start, until it breaks
 /// off; gives what it broke off with.
 pub(super) fn each<B>(
     path: &Path,
@@ -110,47 +89,33 @@ struct Batch {
     texts: Vec<u8>,
 }
 
+/// A range whose name is so many bytes of the texts.
 struct Held {
     span: (i64, i64),
     thread: i64,
     domain: i64,
-    name: HeldName,
-}
-
-enum HeldName {
-    /// So many bytes of the texts.
-    Text(usize),
-    Registered(i64),
-    None,
+    name: Name<usize>,
 }
 
 impl Batch {
     fn push(&mut self, row: &Row<'_>) {
-        let Some(span) = span(row) else { return };
-        let name = match (row.get_ref(6), integer(row, 5)) {
-            (Ok(ValueRef::Text(text)), _) => {
-                self.texts.extend_from_slice(text);
-                HeldName::Text(text.len())
-            }
-            (_, Some(id)) => HeldName::Registered(id),
-            _ => HeldName::None,
-        };
-        let (thread, domain) = (integer(row, 3).unwrap_or(0), integer(row, 4).unwrap_or(0));
+        // Odd rows are left out: the tables count them.
+        let Some(Occurrence { span, thread, domain, name }) = Occurrence::of(row) else { return };
+        let name = name.map(|text| {
+            self.texts.extend_from_slice(text);
+            text.len()
+        });
         self.rows.push(Held { span, thread, domain, name });
     }
 
     fn each<B>(&self, take: &mut impl FnMut(Occurrence<'_>) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut texts = self.texts.as_slice();
-        for &Held { span, thread, domain, ref name } in &self.rows {
-            let name = match *name {
-                HeldName::Text(len) => {
-                    let (text, rest) = texts.split_at_checked(len).unwrap_or_default();
-                    texts = rest;
-                    Name::Text(text)
-                }
-                HeldName::Registered(id) => Name::Registered(id),
-                HeldName::None => Name::None,
-            };
+        for &Held { span, thread, domain, name } in &self.rows {
+            let name = name.map(|len| {
+                let (text, rest) = texts.split_at_checked(len).unwrap_or_default();
+                texts = rest;
+                text
+            });
             take(Occurrence { span, thread, domain, name })?;
         }
         ControlFlow::Continue(())

@@ -1,7 +1,6 @@
 //! Rows of ranges, in the order of time, and launches -> records of ranges and of the work that was
 //! launched in them.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
@@ -11,9 +10,10 @@ use rustc_hash::FxHashMap;
 
 use super::super::database::Database;
 use super::super::launches::PROCESS_BITS;
+use super::super::range_row::{Name, Occurrence};
 use super::Limits;
 use super::processes::Processes;
-use super::rows::{self, Missing, Name, Occurrence};
+use super::rows::{self, Missing};
 use super::stack::{Opening, Stack};
 use super::strings::Strings;
 use super::work::{Piece, Work};
@@ -166,9 +166,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn name(&mut self, database: &Database, name: Name<'_>) -> u32 {
+    fn name(&mut self, database: &Database, name: Name<&[u8]>) -> u32 {
         let Name::Registered(id) = name else {
-            return match text(database, name) {
+            return match name.bytes(database) {
                 Some(text) => self.strings.range(&text),
                 None => self.strings.exact(NO_NAME),
             };
@@ -179,7 +179,7 @@ impl<'a> Walk<'a> {
         if self.registered.len() >= MAX_REGISTERED {
             self.registered.clear();
         }
-        let name = self.strings.range(text(database, name).as_deref().unwrap_or(NO_NAME));
+        let name = self.strings.range(name.bytes(database).as_deref().unwrap_or(NO_NAME));
         self.registered.insert(id, name);
         name
     }
@@ -318,12 +318,3 @@ impl<'a> Walk<'a> {
 /// Stands for outermost ranges of too many names.
 const OTHERS: &[u8] = b"(other ranges)";
 const NO_NAME: &[u8] = b"(no name)";
-
-/// What a name says.
-fn text<'t>(database: &Database, name: Name<'t>) -> Option<Cow<'t, [u8]>> {
-    match name {
-        Name::Text(text) => Some(Cow::Borrowed(text)),
-        Name::Registered(id) => Some(Cow::Owned(database.string(id)?.into_bytes())),
-        Name::None => None,
-    }
-}

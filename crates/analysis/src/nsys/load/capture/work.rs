@@ -7,7 +7,7 @@ use rusqlite::Row;
 use rustc_hash::FxHashMap;
 use stage2_spool::{Copy, Fill, GpuNs, GraphLaunch, Kernel, Record, Shape};
 
-use super::super::database::{Database, integer, text};
+use super::super::database::{Database, integer};
 use super::super::kernels::{duration_ns, name_of};
 use super::super::launches::{self, InOrder, Launches, MAX_KERNELS, PROCESS_BITS, Placed};
 
@@ -119,7 +119,8 @@ impl Work {
     /// Reads the tables; what came before an error is kept. Gives errors of tables that nothing
     /// else reads.
     pub(super) fn read(&mut self, database: &Database) -> Vec<(&'static str, rusqlite::Error)> {
-        self.devices = device_names(database);
+        // Its errors are in the findings of the tables.
+        let _ = database.devices(|id, name| drop(self.devices.insert(id, name.into_bytes())));
         let mut errors = Vec::new();
         let mut launches = Launches::default();
         let read = self.each(database, |work, process, correlation, piece| {
@@ -320,17 +321,4 @@ impl Work {
 
 fn limited(value: Option<i64>) -> Option<u32> {
     u32::try_from(value?).ok()
-}
-
-fn device_names(database: &Database) -> BTreeMap<u32, Vec<u8>> {
-    let mut names = BTreeMap::new();
-    if let Ok(Some(table)) = database.table("TARGET_INFO_GPU") {
-        // Its errors are in the findings of the tables.
-        let _ = database.rows(&table, &["id", "name"], "LIMIT 10000", |row| {
-            if let (Some(id), Some(name)) = (limited(integer(row, 0)), text(row, 1)) {
-                names.insert(id, name.into_bytes());
-            }
-        });
-    }
-    names
 }
