@@ -16,6 +16,9 @@ mod dry_run;
 pub mod env;
 mod exit;
 mod failure;
+#[cfg(test)]
+#[path = "../tests/common/golden.rs"]
+mod golden;
 pub mod hook;
 mod launch;
 pub mod ncu;

@@ -11,7 +11,7 @@ use stage2_model::{Absent, Apart, Figure, Report, Severity, StageCost, StageRow}
 use stage2_spool::NONE;
 
 use crate::build::Build;
-use crate::golden::compare;
+use crate::golden_file::compare;
 use crate::nsys_export;
 
 /// A kernel of the ncu fixture: 1024 x 1024 x 1024, launched with these blocks and threads.

@@ -1,8 +1,6 @@
-//! Every artifact of the fixture, to the byte. `UPDATE_GOLDEN=1 cargo test -p stage2-launch` writes
-//! the expected files again; look at the difference before you commit it.
+//! Every artifact of the fixture, to the byte.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use stage2_launch::bundle::PassRecord;
 use stage2_launch::bundle::RunRecord;
@@ -11,25 +9,7 @@ use stage2_launch::report::write_reports;
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 use crate::fixture;
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
-}
-
-pub(crate) fn compare(name: &str, actual: &str) {
-    let path = golden(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, actual).expect("golden file");
-        return;
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    let difference = expected.lines().zip(actual.lines()).find(|(a, b)| a != b);
-    assert!(
-        expected == actual,
-        "{name} is not what it was; first difference: {difference:#?}; if it is meant, run with \
-         UPDATE_GOLDEN=1"
-    );
-}
+use crate::golden_file::compare;
 
 #[test]
 fn every_artifact_is_as_expected() {
