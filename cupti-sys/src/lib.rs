@@ -5,6 +5,7 @@
 //! | step | module | gives |
 //! |---|---|---|
 //! | where a CUPTI is, and which one fits the driver | [`find`] | [`find::Found`]: an opened library |
+//! | what the dynamic linker has loaded | [`process`] | paths and library handles |
 //! | its functions, required and optional | [`table`] | [`Api`], or which symbol is missing |
 //! | calling them | [`api`] | `Result<_, `[`CuptiError`]`>` |
 //! | what its records hold | [`record`] | plain copies of record structs, sizes by version |
@@ -18,6 +19,7 @@ pub mod cupti_13_1_plus;
 pub mod error;
 pub mod find;
 pub mod layout;
+pub mod process;
 pub mod record;
 pub mod table;
 

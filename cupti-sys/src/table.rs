@@ -3,7 +3,7 @@
 //! Functions that every CUPTI from 11.8 on has are required and plain fields; the others are
 //! `Option`s. Nothing here calls any of them.
 
-use crate::{bindings, cupti_13_1_plus, find};
+use crate::{bindings, cupti_13_1_plus, process};
 use libloading::Library;
 use std::fmt;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ macro_rules! function_table {
             /// before the driver `libcuda.so.1` is in the process (a CUPTI that needs no driver,
             /// such as a simulated one, is exempt).
             pub unsafe fn load(library: Library) -> Result<Self, LoadError> {
-                let (library, path) = find::process::with_path(library);
+                let (library, path) = process::with_path(library);
                 let path = path.unwrap_or_else(|| PathBuf::from("a library without a name"));
                 let missing = missing(&library);
                 let refused = |path| LoadError { library: path, missing };

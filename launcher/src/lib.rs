@@ -14,6 +14,9 @@ mod copy_inputs;
 pub mod env;
 mod exit;
 mod failure;
+#[cfg(test)]
+#[path = "../tests/common/golden.rs"]
+mod golden;
 pub mod hook;
 pub mod outcome;
 mod plan;

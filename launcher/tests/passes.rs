@@ -233,11 +233,7 @@ fn a_dry_run_shows_every_command_without_the_tools() {
     let text = String::from_utf8(output).expect("UTF-8");
     let library = sandbox.path("libstage2.so").display().to_string();
     let shown = text.replace(&library, "LIBRARY");
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/dry_run.txt");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(golden, &shown).expect("golden file");
-    }
-    assert_eq!(shown, common::read(golden.as_ref()), "UPDATE_GOLDEN=1 writes it again");
+    common::golden::compare("dry_run.txt", &shown);
     assert!(!sandbox.path("tmp").exists());
 }
 

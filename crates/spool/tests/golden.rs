@@ -2,7 +2,7 @@
 //!
 //! `golden/v1.s2t` holds the fixed capture of `common/sample.rs`. To write it anew (only when the
 //! format has not been released yet), delete it and run
-//! `UPDATE_GOLDEN=1 cargo test -p stage2-spool --test golden`.
+//! `SNAPSHOTS=overwrite cargo test -p stage2-spool --test golden`.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn version_1_is_read() {
 fn version_1_is_written_byte_for_byte() {
     let written = spool(sample::frames().iter().map(Vec::as_slice));
     // Never over a file that is there: it is what older versions wrote.
-    if std::env::var_os("UPDATE_GOLDEN").is_some()
+    if std::env::var_os("SNAPSHOTS").is_some_and(|action| action == "overwrite")
         && let Ok(mut file) = std::fs::File::create_new(path())
     {
         std::io::Write::write_all(&mut file, &written).unwrap();

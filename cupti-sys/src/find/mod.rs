@@ -6,8 +6,8 @@
 //! of CUPTI is called here, only the presence of its symbols is looked at.
 
 pub mod places;
-pub mod process;
 
+pub use crate::process;
 use crate::table;
 use libloading::Library;
 use libloading::os::unix;

@@ -1,6 +1,7 @@
 //! The page of a run with operators, of one with too many, and of one without.
 
 use super::*;
+use crate::golden::compare;
 use stage2_analysis::operators::{OperatorSettings, operators};
 use stage2_model::{PathRow, StageRow, Verdict};
 
@@ -33,15 +34,6 @@ fn report() -> Report {
         },
         ..Report::default()
     }
-}
-
-fn compare(name: &str, actual: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, actual).expect("golden file");
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(expected, actual, "{name} changed; if that is meant, run with UPDATE_GOLDEN=1");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use crate::build::Build;
-use crate::golden::compare;
+use crate::golden_file::compare;
 use crate::nsys_export;
 use serde_json::json;
 use stage2_launch::views::write_reports;

@@ -1,33 +1,13 @@
-//! Every artifact of the fixture, to the byte. `UPDATE_GOLDEN=1 cargo test -p stage2-launch` writes
-//! the expected files again; look at the difference before you commit it.
+//! Every artifact of the fixture, to the byte.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use crate::fixture;
-use stage2_launch::bundle::PassRecord;
-use stage2_launch::bundle::RunRecord;
+use stage2_launch::bundle::{PassRecord, RunRecord};
 use stage2_launch::views::write_reports;
 use stage2_model::{Finding, PassStatus, Severity, Tool, WorkloadExit};
 
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
-}
-
-pub(crate) fn compare(name: &str, actual: &str) {
-    let path = golden(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, actual).expect("golden file");
-        return;
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    let difference = expected.lines().zip(actual.lines()).find(|(a, b)| a != b);
-    assert!(
-        expected == actual,
-        "{name} is not what it was; first difference: {difference:#?}; if it is meant, run with \
-         UPDATE_GOLDEN=1"
-    );
-}
+use crate::fixture;
+use crate::golden_file::compare;
 
 #[test]
 fn every_artifact_is_as_expected() {

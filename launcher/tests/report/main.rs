@@ -8,6 +8,8 @@ mod deep;
 mod empty;
 mod fixture;
 mod golden;
+#[path = "../common/golden.rs"]
+mod golden_file;
 mod html;
 mod insight;
 mod libraries;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use stage2_spool::{NONE, Record, Shape};
 
 use crate::build::Build;
+use crate::common::golden;
 use crate::plain::{Bundle, Place, sql};
 
 /// A product in the fixture of ncu, and a kernel of the nsys fixture with the same grid and block.
@@ -166,12 +167,7 @@ fn counters_join_rows_of_nsys_too() {
     assert_eq!(longest(&bundle)["sources"]["times"], "nsys");
     assert_eq!(longest(&bundle)["sources"]["counters"], "ncu");
     for name in ["kernels.md", "kernels.csv"] {
-        let golden = format!("{}/tests/golden/nsys_{name}", env!("CARGO_MANIFEST_DIR"));
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            fs::write(&golden, bundle.text(name)).expect("golden file");
-        }
-        let expected = fs::read_to_string(&golden).unwrap_or_default();
-        assert!(bundle.text(name) == expected, "{name} is not as in {golden}; UPDATE_GOLDEN=1");
+        golden::compare(&format!("nsys_{name}"), &bundle.text(name));
     }
 }
 

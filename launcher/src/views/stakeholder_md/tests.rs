@@ -1,12 +1,10 @@
 //! The page with everything, with nothing, and with what tries to break out of it.
 
-use std::fs;
-use std::path::Path;
-
 use proptest::prelude::*;
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag};
 
 use super::*;
+use crate::golden::compare;
 use stage2_model::{Fact, Finding, OperatorRow, Severity, Status, Verdict};
 
 const SECTIONS: [&str; 10] = [
@@ -167,19 +165,6 @@ fn full(hostile: &str) -> Stakeholder {
             "",
         ),
     }
-}
-
-fn compare(name: &str, actual: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, actual).expect("golden file");
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    let difference = expected.lines().zip(actual.lines()).find(|(a, b)| a != b);
-    assert!(
-        expected == actual,
-        "{name} changed: {difference:#?}; if meant, run with UPDATE_GOLDEN=1"
-    );
 }
 
 /// The headings of the second level, and the number of tables, as a Markdown parser sees them.

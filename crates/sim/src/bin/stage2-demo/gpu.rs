@@ -4,9 +4,6 @@ use std::fmt;
 
 use anyhow::Result;
 
-use crate::cli::{Args, Device};
-use crate::{real, simulated};
-
 /// A part of the workload whose operations a device knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -61,14 +58,3 @@ impl fmt::Display for Unavailable {
 }
 
 impl std::error::Error for Unavailable {}
-
-/// Opens the device that the command line asks for.
-///
-/// # Errors
-/// [`Unavailable`] if it is not there.
-pub(crate) fn open(args: &Args) -> Result<Box<dyn Gpu>> {
-    Ok(match args.device {
-        Device::Gpu => Box::new(real::RealGpu::open()?),
-        Device::Simulated => Box::new(simulated::SimulatedGpu::open(args.sim.as_deref())?),
-    })
-}

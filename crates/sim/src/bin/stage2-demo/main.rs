@@ -13,8 +13,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::Args;
-use crate::gpu::Unavailable;
+use crate::cli::{Args, Device};
+use crate::gpu::{Gpu, Unavailable};
 
 /// Exit status when the asked-for device cannot be used.
 const EXIT_NO_DEVICE: u8 = 3;
@@ -31,7 +31,18 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {
-    let gpu = gpu::open(args)?;
+    let gpu = open(args)?;
     let times = workload::play(gpu.as_ref(), args)?;
     summary::print(gpu.as_ref(), args, &times)
+}
+
+/// Opens the device that the command line asks for.
+///
+/// # Errors
+/// [`Unavailable`] if it is not there.
+fn open(args: &Args) -> anyhow::Result<Box<dyn Gpu>> {
+    Ok(match args.device {
+        Device::Gpu => Box::new(real::RealGpu::open()?),
+        Device::Simulated => Box::new(simulated::SimulatedGpu::open(args.sim.as_deref())?),
+    })
 }
