@@ -11,7 +11,7 @@ use stage2_model::{DeviceRow, Finding, ProcessRow, Status};
 pub struct Outcome {
     /// Files that were written.
     pub files: Vec<PathBuf>,
-    /// Passes of which something could be read: `collect`, `nsys`, `ncu`.
+    /// Passes that left something readable: `collect`, `nsys`, `ncu`.
     pub read: Vec<&'static str>,
     /// What is missing or has to be read with care.
     pub findings: Vec<Finding>,

@@ -26,7 +26,7 @@ pub struct Analysis {
     pub top_n: usize,
     /// What the pages of operators and Stage 1 show.
     pub shown: Shown,
-    /// Passes of which something could be read: `collect`, `nsys`, `ncu`.
+    /// Passes that left something readable: `collect`, `nsys`, `ncu`.
     pub read: Vec<&'static str>,
     /// What the workload's own configuration says.
     pub workload: WorkloadFacts,
@@ -109,8 +109,8 @@ struct Known<'a> {
     nsys_gated: bool,
 }
 
-/// What ncu and nsys measured, beside what the collector did, or instead of it; names those of which
-/// something could be read.
+/// Adds what ncu and nsys measured; where the collector has no rows, it uses theirs. Returns the tools
+/// that left something readable.
 fn add_tools(report: &mut Report, run_dir: &Path, known: &Known<'_>) -> Vec<&'static str> {
     let libraries = known.libraries;
     let mut findings = Vec::new();

@@ -68,11 +68,12 @@ pub fn read_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
 /// Ending of compressed files, behind their own.
 pub const COMPRESSED: &str = "gz";
 
-/// A compressed file may stand for this many times its size, and for [`UNPACKED_AT_LEAST`] in any case.
+/// The unpacked size of a compressed file is limited to this many times its own size, but never to
+/// less than [`UNPACKED_AT_LEAST`].
 /// What we compress ourselves stays far below it.
 const MOST_TIMES: u64 = 256;
 const UNPACKED_AT_LEAST: u64 = 64 << 20;
-/// However big it is, it stands for no more than this: a disk has an end.
+/// Absolute limit of the unpacked size, so that no file can fill the disk.
 const UNPACKED_AT_MOST: u64 = 64 << 30;
 
 /// Bytes that a compressed file of `bytes` may stand for.
@@ -114,7 +115,7 @@ const NEW: &str = ".new-";
 /// Characters that [`tempfile`] puts behind the beginning.
 const RANDOM_CHARACTERS: usize = 6;
 
-/// A file in `folder` under a name that nobody knew before, for what another file will hold.
+/// Creates a file with a random name in `folder`. It takes the place of another file once it is whole.
 ///
 /// # Errors
 /// A folder that cannot be written to.
@@ -198,7 +199,7 @@ pub fn stream_whole(
     let file = new_in(path.parent().unwrap_or(Path::new(".")))?;
     let mut sink = BufWriter::new(file);
     content(&mut sink)?;
-    // What could be written of it helps nobody: it goes with its handle.
+    // A partial file is useless: dropping the handle deletes it.
     let file = sink.into_inner().map_err(std::io::IntoInnerError::into_error)?;
     Ok(file.persist(path).map(drop).map_err(|e| e.error)?)
 }

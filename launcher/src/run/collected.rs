@@ -34,7 +34,7 @@ impl Collected {
         &self.libraries
     }
 
-    /// What it recorded. What is wrong with the spools is told by the reports of the run.
+    /// What it recorded. The reports of the run list what is wrong with the trace files.
     pub(super) fn report(&self) -> &Report {
         self.report.get_or_init(|| {
             let spools = load_folder_with(&self.run_dir.join(COLLECTOR_DIR), &self.libraries);

@@ -117,7 +117,7 @@ fn known<S: Spawner, G: SignalSource>(
         return known;
     }
     let libraries = collected.libraries();
-    // What is wrong with the nsys pass is told by the reports.
+    // The reports list what is wrong with the nsys pass.
     let of_run = captures(&collected.run_dir().join(NSYS_DIR), libraries, &mut Vec::new());
     let known = Known::of_captures(&of_run, ncu, "the nsys pass of this run", findings);
     if !known.rows.is_empty() {

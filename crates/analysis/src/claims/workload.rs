@@ -112,7 +112,7 @@ impl Workload {
     /// report may be made on another machine, or of somebody else's bundle, and then opens none of the
     /// files that the bundle names.
     pub fn keep(run_dir: &Path) -> Vec<Finding> {
-        // What is wrong with the files is told by the reports.
+        // The reports list what is wrong with these files.
         let workload = Workload::read(run_dir, None, &mut Vec::new());
         let hydra = read_yaml(&run_dir.join(FOLDER).join("hydra.yaml")).ok().flatten();
         let keys = hydra.as_ref().and_then(sources::keys);
