@@ -1,8 +1,14 @@
-//! What the workload needs of a GPU, real or simulated.
+//! A GPU, real or simulated: what each stage of the workload launches, and the streams to do it on.
 
-use std::fmt;
+use std::ffi::c_void;
+use std::ptr;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+
+use crate::driver::{Driver, Handle};
+
+/// Threads of a block; the kernels of kernels.ptx count on it.
+pub(crate) const BLOCK: u32 = 256;
 
 /// A part of the workload whose operations a device knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,46 +21,190 @@ pub(crate) enum Stage {
     Captured,
 }
 
-/// A device that can run the workload.
-pub(crate) trait Gpu: Sync {
-    /// Its name; a simulated one says that it is.
-    fn name(&self) -> &str;
-    /// Whether it is simulated.
-    fn is_simulated(&self) -> bool;
-    /// Kernels of one pass through a stage.
-    fn kernels(&self, stage: Stage) -> usize;
-    /// A stream for the calling thread, with what it needs to launch.
-    fn lane(&self) -> Result<Box<dyn Lane + '_>>;
+/// `stage2_sim_launch_recorded`.
+pub(crate) type LaunchRecorded = unsafe extern "C" fn(u32, u32, Handle) -> u32;
+
+/// One launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Launch {
+    /// A kernel of kernels.ptx over `elements`, one thread each; a multiple of [`BLOCK`].
+    Kernel { function: Handle, elements: u32, repeats: u32 },
+    /// An operation of a recorded sequence.
+    Recorded { launch: LaunchRecorded, sequence: u32, index: u32 },
 }
 
-/// A stream and its thread. A stage is a list of parts, which are launched one by one.
-pub(crate) trait Lane {
-    /// The parts of a stage in order: the layer of the network, or none before and behind them.
-    fn parts(&self, stage: Stage) -> Vec<Option<u32>>;
-    /// Launches the operations of a part.
-    fn launch(&mut self, stage: Stage, part: usize) -> Result<()>;
-    /// Copies the prompt to the device.
-    fn upload(&mut self) -> Result<()>;
-    /// Copies the tokens to the host.
-    fn download(&mut self) -> Result<()>;
-    /// Waits until everything launched is done.
-    fn synchronize(&mut self) -> Result<()>;
-    /// From here on, launches go into a graph.
-    fn begin_capture(&mut self) -> Result<()>;
-    /// Ends the capture and makes the graph executable.
-    fn end_capture(&mut self) -> Result<()>;
-    /// Launches the captured graph.
-    fn replay(&mut self) -> Result<()>;
+/// Launches that belong to the same layer of the network, or come before or behind all layers.
+pub(crate) struct Part {
+    pub(crate) layer: Option<u32>,
+    pub(crate) launches: Vec<Launch>,
+}
+
+/// What a stage launches.
+pub(crate) struct Sequence {
+    pub(crate) parts: Vec<Part>,
+    /// Kernels among the launches.
+    pub(crate) kernels: usize,
+}
+
+/// A device that can run the workload.
+pub(crate) struct Gpu {
+    pub(crate) driver: Driver,
+    /// A simulated one says that it is.
+    pub(crate) name: String,
+    pub(crate) is_simulated: bool,
+    pub(crate) context: Handle,
+    /// By [`Stage`].
+    pub(crate) sequences: [Sequence; 3],
+    /// Elements (f32) of the prompt, which is copied to the device.
+    pub(crate) prompt_elements: usize,
 }
 
 /// The asked-for device cannot be used: why, and what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Unavailable(pub(crate) String);
 
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl Gpu {
+    /// What a stage launches.
+    pub(crate) fn sequence(&self, stage: Stage) -> &Sequence {
+        &self.sequences[stage as usize]
+    }
+
+    /// A stream for the calling thread, with what it needs to launch.
+    pub(crate) fn lane(&self) -> Result<Lane<'_>> {
+        let driver = &self.driver;
+        let (mut stream, mut data) = (0, 0);
+        let host = vec![0.5; self.prompt_elements];
+        // SAFETY: the context lives as long as the process; the out-pointers are valid.
+        unsafe {
+            driver.check("cuCtxSetCurrent", (driver.set_context)(self.context))?;
+            // 1 is CU_STREAM_NON_BLOCKING.
+            driver.check("cuStreamCreate", (driver.stream_create)(&raw mut stream, 1))?;
+            // The simulated GPU has no memory, and looks at no address.
+            if !self.is_simulated {
+                let bytes = size_of_val(host.as_slice());
+                driver.check("cuMemAlloc", (driver.allocate)(&raw mut data, bytes))?;
+            }
+        }
+        Ok(Lane { gpu: self, stream, data, host, token: [0.0; 2], graph: None })
     }
 }
 
-impl std::error::Error for Unavailable {}
+/// A stream and its thread.
+pub(crate) struct Lane<'a> {
+    pub(crate) gpu: &'a Gpu,
+    stream: Handle,
+    /// The array on the device that every kernel works on; 0 on the simulated GPU.
+    data: Handle,
+    /// What is copied into it.
+    host: Vec<f32>,
+    /// What is copied out of it.
+    token: [f32; 2],
+    /// The captured graph and its executable.
+    graph: Option<(Handle, Handle)>,
+}
+
+impl Lane<'_> {
+    /// Launches the operations of a part.
+    pub(crate) fn launch(&mut self, part: &Part) -> Result<()> {
+        part.launches.iter().try_for_each(|launch| self.launch_one(*launch))
+    }
+
+    fn launch_one(&mut self, launch: Launch) -> Result<()> {
+        let driver = &self.gpu.driver;
+        match launch {
+            Launch::Recorded { launch, sequence, index } => {
+                // SAFETY: any numbers are answered, a wrong one with an error.
+                let result = unsafe { launch(sequence, index, self.stream) };
+                driver.check("the launch of a recorded operation", result)
+            }
+            Launch::Kernel { function, mut elements, mut repeats } => {
+                let mut params: [*mut c_void; 3] = [
+                    (&raw mut self.data).cast(),
+                    (&raw mut elements).cast(),
+                    (&raw mut repeats).cast(),
+                ];
+                let (grid, params) = (elements / BLOCK, params.as_mut_ptr());
+                let (launch, stream) = (driver.launch_kernel, self.stream);
+                // SAFETY: the kernels take (u64, u32, u32), copied before the call returns, and
+                // touch `elements` floats of an array that has that many.
+                driver.check("cuLaunchKernel", unsafe {
+                    launch(function, grid, 1, 1, BLOCK, 1, 1, 0, stream, params, ptr::null_mut())
+                })
+            }
+        }
+    }
+
+    /// Copies the prompt to the device.
+    pub(crate) fn upload(&mut self) -> Result<()> {
+        let driver = &self.gpu.driver;
+        let (from, bytes) = (self.host.as_ptr().cast(), size_of_val(self.host.as_slice()));
+        // SAFETY: the device array is as long as the host's, which lives until the stream is done.
+        let result = unsafe { (driver.htod)(self.data, from, bytes, self.stream) };
+        driver.check("cuMemcpyHtoDAsync", result)
+    }
+
+    /// Copies the tokens to the host.
+    pub(crate) fn download(&mut self) -> Result<()> {
+        let driver = &self.gpu.driver;
+        let (to, bytes) = (self.token.as_mut_ptr().cast(), size_of_val(&self.token));
+        // SAFETY: the device array is longer; the host's lives until the stream is done.
+        let result = unsafe { (driver.dtoh)(to, self.data, bytes, self.stream) };
+        driver.check("cuMemcpyDtoHAsync", result)
+    }
+
+    /// Waits until everything launched is done.
+    pub(crate) fn synchronize(&mut self) -> Result<()> {
+        let driver = &self.gpu.driver;
+        // SAFETY: the stream is alive.
+        driver.check("cuStreamSynchronize", unsafe { (driver.stream_synchronize)(self.stream) })
+    }
+
+    /// From here on, launches go into a graph.
+    pub(crate) fn begin_capture(&mut self) -> Result<()> {
+        let driver = &self.gpu.driver;
+        // SAFETY: the stream is alive; 1 is CU_STREAM_CAPTURE_MODE_THREAD_LOCAL.
+        driver.check("cuStreamBeginCapture", unsafe { (driver.begin_capture)(self.stream, 1) })
+    }
+
+    /// Ends the capture and makes the graph executable.
+    pub(crate) fn end_capture(&mut self) -> Result<()> {
+        let driver = &self.gpu.driver;
+        let (mut graph, mut exec) = (0, 0);
+        // SAFETY: the stream is alive and being captured; the out-pointers are valid.
+        unsafe {
+            driver
+                .check("cuStreamEndCapture", (driver.end_capture)(self.stream, &raw mut graph))?;
+            driver.check("cuGraphInstantiate", (driver.instantiate)(&raw mut exec, graph, 0))?;
+        }
+        self.graph = Some((graph, exec));
+        Ok(())
+    }
+
+    /// Launches the captured graph.
+    pub(crate) fn replay(&mut self) -> Result<()> {
+        let Some((_, exec)) = self.graph else { bail!("there is no captured graph to replay") };
+        let driver = &self.gpu.driver;
+        // SAFETY: graph and stream are alive.
+        driver.check("cuGraphLaunch", unsafe { (driver.graph_launch)(exec, self.stream) })
+    }
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        let driver = &self.gpu.driver;
+        // SAFETY: the handles are alive and not used again; the stream is done before its memory
+        // goes. Errors at this point have no one to tell.
+        unsafe {
+            if self.data != 0 {
+                (driver.stream_synchronize)(self.stream);
+                (driver.free)(self.data);
+            }
+            if let Some((graph, exec)) = self.graph {
+                (driver.exec_destroy)(exec);
+                (driver.graph_destroy)(graph);
+            }
+            (driver.stream_destroy)(self.stream);
+        }
+    }
+}

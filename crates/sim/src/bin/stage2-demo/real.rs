@@ -1,204 +1,134 @@
-//! The first GPU of the machine: the kernels of kernels.ptx through the CUDA driver, which is
-//! loaded at run time.
+//! The first GPU of the machine, with the kernels of kernels.ptx in the pattern of an LLM.
 
-use std::ffi::{CString, c_void};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
 
 use anyhow::{Context, Result, bail};
-use cudarc::driver::DriverError;
-use cudarc::driver::result::{self, device, graph, module, primary_ctx, stream};
-use cudarc::driver::sys;
+use libloading::Library;
 
-use crate::gpu::{Gpu, Lane, Stage, Unavailable};
-use crate::ptx;
+use crate::driver::{Driver, Handle};
+use crate::gpu::{Gpu, Launch, Part, Sequence, Unavailable};
 
 /// What to do about a GPU that cannot be used.
 const REMEDY: &str = "run on a machine with an NVIDIA GPU and driver (nvidia-smi shows both), or \
                       use --device simulated";
+/// Layers of the network.
+const LAYERS: u32 = 16;
+/// Elements that a prefill works on: 512 tokens of 2048.
+const PREFILL_ELEMENTS: u32 = 512 * 2048;
+/// Elements that a decode step works on: one token.
+const STEP_ELEMENTS: u32 = 2048;
 
-/// A GPU and the kernels on it.
-pub(crate) struct RealGpu {
-    name: String,
-    context: sys::CUcontext,
-    functions: Vec<sys::CUfunction>,
+/// (name of a kernel in kernels.ptx, turns of its loop in a prefill).
+type Kernels = &'static [(&'static CStr, u32)];
+const HEAD: Kernels = &[(c"demo_embed", 0)];
+const LAYER: Kernels = &[
+    (c"demo_rmsnorm", 0),
+    (c"demo_gemm", 256),
+    (c"demo_rope", 0),
+    (c"demo_softmax", 0),
+    (c"demo_gemm", 128),
+    (c"demo_residual_add", 0),
+    (c"demo_rmsnorm", 0),
+    (c"demo_gemm", 512),
+    (c"demo_silu", 0),
+    (c"demo_gemm", 512),
+    (c"demo_residual_add", 0),
+];
+const TAIL: Kernels = &[(c"demo_rmsnorm", 0), (c"demo_gemm", 1024), (c"demo_argmax", 0)];
+
+/// Loads the driver, takes the first GPU and compiles the kernels for it.
+///
+/// # Errors
+/// [`Unavailable`]: no driver or no GPU.
+pub(crate) fn open() -> Result<Gpu> {
+    let unusable =
+        |error: anyhow::Error| Unavailable(format!("the GPU cannot be used: {error}; {REMEDY}"));
+    // SAFETY: the driver's initialisers are what a CUDA program runs.
+    let library = ["libcuda.so.1", "libcuda.so"].map(|name| unsafe { Library::new(name) });
+    let Some(library) = library.into_iter().find_map(Result::ok) else {
+        bail!(Unavailable(format!("the CUDA driver (libcuda.so.1) is not there; {REMEDY}")));
+    };
+    // SAFETY: a CUDA driver exports these functions with the types of `Driver`.
+    let driver = unsafe { Driver::load(library) }.map_err(|error| unusable(error.into()))?;
+    let mut count = 0;
+    // SAFETY: cuInit takes flags, which must be 0.
+    driver.check("cuInit", unsafe { (driver.init)(0) }).map_err(unusable)?;
+    // SAFETY: the out-pointer is valid.
+    let counted = unsafe { (driver.device_count)(&raw mut count) };
+    driver.check("cuDeviceGetCount", counted).map_err(unusable)?;
+    if count == 0 {
+        bail!(Unavailable(format!("the CUDA driver sees no GPU; {REMEDY}")));
+    }
+    let (name, context) = driver.open_device().map_err(unusable)?;
+    // SAFETY: the context was retained and is never released.
+    driver.check("cuCtxSetCurrent", unsafe { (driver.set_context)(context) })?;
+    let functions = functions(&driver)?;
+    let pass = |elements, divisor| sequence(&functions, elements, divisor);
+    let sequences = [pass(PREFILL_ELEMENTS, 1), pass(STEP_ELEMENTS, 4), pass(STEP_ELEMENTS, 4)];
+    let prompt_elements = PREFILL_ELEMENTS as usize;
+    Ok(Gpu { driver, name, is_simulated: false, context, sequences, prompt_elements })
 }
 
-// SAFETY: the driver's handles may be used from every thread; the driver locks where it must.
-unsafe impl Sync for RealGpu {}
+/// The compiled kernels by name.
+fn functions(driver: &Driver) -> Result<HashMap<&'static CStr, Handle>> {
+    let text = CString::new(include_str!("kernels.ptx")).context("kernels.ptx holds a NUL")?;
+    let (mut module, mut functions) = (0, HashMap::new());
+    // SAFETY: the out-pointer is valid, and the image is PTX as a C string.
+    let loaded = unsafe { (driver.module_load)(&raw mut module, text.as_ptr().cast()) };
+    let what = "compiling the demo's kernels (cuModuleLoadData; needs compute capability 7.0)";
+    driver.check(what, loaded)?;
+    for (name, _) in HEAD.iter().chain(LAYER).chain(TAIL) {
+        let function = functions.entry(*name).or_default();
+        // SAFETY: the module was loaded and is never unloaded; out-pointer and name are valid.
+        let found = unsafe { (driver.module_function)(function, module, name.as_ptr()) };
+        driver.check("cuModuleGetFunction", found)?;
+    }
+    Ok(functions)
+}
 
-impl RealGpu {
-    /// Loads the driver, takes the first GPU and compiles the kernels for it.
-    ///
-    /// # Errors
-    /// [`Unavailable`]: no driver or no GPU.
-    pub(crate) fn open() -> Result<RealGpu> {
-        // SAFETY: looks for the library only.
-        if !unsafe { sys::is_culib_present() } {
-            bail!(Unavailable(format!("the CUDA driver (libcuda.so.1) is not there; {REMEDY}")));
-        }
-        let missing = |what: &str, error: DriverError| {
-            Unavailable(format!("{what}: {}; {REMEDY}", describe(error)))
+/// One pass: the head, every layer, the tail. Loops turn `1 / divisor` as often as in a prefill.
+fn sequence(functions: &HashMap<&CStr, Handle>, elements: u32, divisor: u32) -> Sequence {
+    let part = |layer, kernels: Kernels| {
+        let launch = |&(name, repeats): &(&CStr, u32)| Launch::Kernel {
+            function: functions[name],
+            elements,
+            repeats: repeats / divisor,
         };
-        result::init().map_err(|error| missing("the CUDA driver does not start", error))?;
-        let count = device::get_count().map_err(|error| missing("cannot count GPUs", error))?;
-        if count == 0 {
-            bail!(Unavailable(format!("the CUDA driver sees no GPU; {REMEDY}")));
+        Part { layer, launches: kernels.iter().map(launch).collect() }
+    };
+    let layers = (0..LAYERS).map(|layer| part(Some(layer), LAYER));
+    let parts: Vec<Part> =
+        std::iter::once(part(None, HEAD)).chain(layers).chain([part(None, TAIL)]).collect();
+    let kernels = parts.iter().map(|part| part.launches.len()).sum();
+    Sequence { parts, kernels }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::BLOCK;
+
+    fn names() -> impl Iterator<Item = &'static CStr> {
+        HEAD.iter().chain(LAYER).chain(TAIL).map(|(name, _)| *name)
+    }
+
+    #[test]
+    fn a_pass_launches_as_many_kernels_as_it_says_in_whole_blocks() {
+        let functions = names().map(|name| (name, 1)).collect();
+        for elements in [PREFILL_ELEMENTS, STEP_ELEMENTS] {
+            let pass = sequence(&functions, elements, 4);
+            let launched: usize = pass.parts.iter().map(|part| part.launches.len()).sum();
+            assert_eq!((launched, pass.kernels, pass.parts.len()), (180, 180, 18));
+            assert_eq!(elements % BLOCK, 0);
         }
-        let device = device::get(0).map_err(|error| missing("cannot open the first GPU", error))?;
-        let name = device::get_name(device).map_err(failed("cuDeviceGetName"))?;
-        // SAFETY: the device is the one that was just opened.
-        let context = unsafe { primary_ctx::retain(device) }
-            .map_err(|error| missing("the first GPU gives no context", error))?;
-        // SAFETY: the context was retained and is never released.
-        unsafe { result::ctx::set_current(context) }.map_err(failed("cuCtxSetCurrent"))?;
-        let text = CString::new(include_str!("kernels.ptx")).context("kernels.ptx holds a NUL")?;
-        // SAFETY: PTX as a C string.
-        let module = unsafe { module::load_data(text.as_ptr().cast()) }.map_err(failed(
-            "compiling the demo's kernels (cuModuleLoadData; needs compute capability 7.0)",
-        ))?;
-        let functions = ptx::NAMES
-            .iter()
-            // SAFETY: the module was loaded and is never unloaded.
-            .map(|name| unsafe { module::get_function(module, CString::from(*name)) })
-            .collect::<Result<_, _>>()
-            .map_err(failed("cuModuleGetFunction"))?;
-        Ok(RealGpu { name, context, functions })
-    }
-}
-
-fn describe(error: DriverError) -> String {
-    let name = error.error_name().map(|name| name.to_string_lossy().into_owned());
-    name.unwrap_or_else(|_| format!("CUDA error {}", error.0 as u32))
-}
-
-fn failed(what: &'static str) -> impl Fn(DriverError) -> anyhow::Error {
-    move |error| anyhow::anyhow!("{what} failed with {}", describe(error))
-}
-
-impl Gpu for RealGpu {
-    fn name(&self) -> &str {
-        &self.name
     }
 
-    fn is_simulated(&self) -> bool {
-        false
-    }
-
-    fn kernels(&self, _stage: Stage) -> usize {
-        ptx::kernels()
-    }
-
-    fn lane(&self) -> Result<Box<dyn Lane + '_>> {
-        // SAFETY: the context is alive as long as the process.
-        unsafe { result::ctx::set_current(self.context) }.map_err(failed("cuCtxSetCurrent"))?;
-        let stream =
-            stream::create(stream::StreamKind::NonBlocking).map_err(failed("cuStreamCreate"))?;
-        let host = vec![0.5; ptx::PREFILL_ELEMENTS as usize];
-        let bytes = std::mem::size_of_val(host.as_slice());
-        // SAFETY: a context is current; the memory is used only on this lane's stream.
-        let data = unsafe { result::malloc_sync(bytes) };
-        let data = data.map_err(failed("allocating 4 MB of GPU memory"))?;
-        Ok(Box::new(RealLane { gpu: self, stream, data, host, token: [0.0; 2], graph: None }))
-    }
-}
-
-struct RealLane<'a> {
-    gpu: &'a RealGpu,
-    stream: sys::CUstream,
-    /// The array that every kernel works on.
-    data: sys::CUdeviceptr,
-    /// What is copied into it.
-    host: Vec<f32>,
-    /// What is copied out of it.
-    token: [f32; 2],
-    /// The captured graph and its executable.
-    graph: Option<(sys::CUgraph, sys::CUgraphExec)>,
-}
-
-impl Lane for RealLane<'_> {
-    fn parts(&self, _stage: Stage) -> Vec<Option<u32>> {
-        ptx::parts()
-    }
-
-    fn launch(&mut self, stage: Stage, part: usize) -> Result<()> {
-        for mut launch in ptx::launches(stage, part) {
-            let Some(&function) = self.gpu.functions.get(launch.kernel) else {
-                bail!("the demo has no kernel {}", launch.kernel);
-            };
-            let mut params: [*mut c_void; 3] = [
-                (&raw mut self.data).cast(),
-                (&raw mut launch.elements).cast(),
-                (&raw mut launch.repeats).cast(),
-            ];
-            let grid = (launch.elements / ptx::BLOCK, 1, 1);
-            // SAFETY: the kernels take (u64, u32, u32), copied before the call returns, and touch
-            // `elements` floats of an array that has that many.
-            unsafe {
-                result::launch_kernel(
-                    function,
-                    grid,
-                    (ptx::BLOCK, 1, 1),
-                    0,
-                    self.stream,
-                    &mut params,
-                )
-            }
-            .map_err(failed("cuLaunchKernel"))?;
-        }
-        Ok(())
-    }
-
-    fn upload(&mut self) -> Result<()> {
-        // SAFETY: the device array is as long as the host's, which lives until the stream is done.
-        unsafe { result::memcpy_htod_async(self.data, &self.host, self.stream) }
-            .map_err(failed("cuMemcpyHtoDAsync"))
-    }
-
-    fn download(&mut self) -> Result<()> {
-        // SAFETY: the device array is longer; the host's lives until the stream is done.
-        unsafe { result::memcpy_dtoh_async(&mut self.token, self.data, self.stream) }
-            .map_err(failed("cuMemcpyDtoHAsync"))
-    }
-
-    fn synchronize(&mut self) -> Result<()> {
-        // SAFETY: the stream is alive.
-        unsafe { stream::synchronize(self.stream) }.map_err(failed("cuStreamSynchronize"))
-    }
-
-    fn begin_capture(&mut self) -> Result<()> {
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream is alive.
-        unsafe { stream::begin_capture(self.stream, mode) }.map_err(failed("cuStreamBeginCapture"))
-    }
-
-    fn end_capture(&mut self) -> Result<()> {
-        // SAFETY: the stream is alive and being captured.
-        let captured = unsafe { stream::end_capture(self.stream) };
-        let captured = captured.map_err(failed("cuStreamEndCapture"))?;
-        // SAFETY: the graph was just captured.
-        let exec = unsafe { graph::instantiate(captured, sys::CUgraphInstantiate_flags(0)) };
-        self.graph = Some((captured, exec.map_err(failed("cuGraphInstantiate"))?));
-        Ok(())
-    }
-
-    fn replay(&mut self) -> Result<()> {
-        let Some((_, exec)) = self.graph else { bail!("there is no captured graph to replay") };
-        // SAFETY: graph and stream are alive.
-        unsafe { graph::launch(exec, self.stream) }.map_err(failed("cuGraphLaunch"))
-    }
-}
-
-impl Drop for RealLane<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the handles are alive and not used again; the stream is done before its memory
-        // goes. Errors at this point have no one to tell.
-        unsafe {
-            let _ = stream::synchronize(self.stream);
-            if let Some((captured, exec)) = self.graph {
-                let _ = graph::exec_destroy(exec);
-                let _ = graph::destroy(captured);
-            }
-            let _ = result::free_sync(self.data);
-            let _ = stream::destroy(self.stream);
+    #[test]
+    fn every_kernel_is_in_the_text() {
+        let text = include_str!("kernels.ptx");
+        for name in names() {
+            assert!(text.contains(&format!(".entry {}(", name.to_str().expect("ASCII"))));
         }
     }
 }

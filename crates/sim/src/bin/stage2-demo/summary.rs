@@ -1,4 +1,4 @@
-//! The measured rounds into one line of JSON on stdout.
+//! Prints the measured rounds as one line of JSON.
 
 use std::io::Write;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use crate::cli::Args;
+use crate::Args;
 use crate::gpu::{Gpu, Stage};
 use crate::workload::Round;
 
@@ -14,17 +14,17 @@ use crate::workload::Round;
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn print(gpu: &dyn Gpu, args: &Args, rounds: &[Round]) -> Result<()> {
+pub(crate) fn print(gpu: &Gpu, args: &Args, rounds: &[Round]) -> Result<()> {
     let step = if args.graph { Stage::Captured } else { Stage::Step };
     let line = json!({
-        "device": gpu.name(),
-        "simulated": gpu.is_simulated(),
+        "device": gpu.name,
+        "simulated": gpu.is_simulated,
         "threads": args.threads,
         "rounds": args.rounds,
         "steps": args.steps,
         "graph": args.graph,
-        "kernels_per_prefill": gpu.kernels(Stage::Prefill),
-        "kernels_per_step": gpu.kernels(step),
+        "kernels_per_prefill": gpu.sequence(Stage::Prefill).kernels,
+        "kernels_per_step": gpu.sequence(step).kernels,
         "prefill_host_ms": median_ms(rounds.iter().map(|round| round.prefill)),
         "decode_host_ms": median_ms(rounds.iter().map(|round| round.decode)),
         "all_host_ms": rounds.iter().map(|round| json!({

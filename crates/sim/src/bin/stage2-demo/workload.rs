@@ -1,10 +1,10 @@
-//! The settings into ranges and launches, and how long the host took for them.
+//! Plays the stages of the workload under their NVTX ranges, and times them on the host.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::cli::Args;
+use crate::Args;
 use crate::gpu::{Gpu, Lane, Stage};
 
 /// Host times of one round of one thread.
@@ -40,7 +40,7 @@ impl Drop for Range {
 ///
 /// # Errors
 /// The first failure of the device, with the thread that met it.
-pub(crate) fn play(gpu: &dyn Gpu, args: &Args) -> Result<Vec<Round>> {
+pub(crate) fn play(gpu: &Gpu, args: &Args) -> Result<Vec<Round>> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..args.threads)
             .map(|number| {
@@ -59,10 +59,9 @@ pub(crate) fn play(gpu: &dyn Gpu, args: &Args) -> Result<Vec<Round>> {
     })
 }
 
-fn play_thread(gpu: &dyn Gpu, args: &Args, thread: u32) -> Result<Vec<Round>> {
+fn play_thread(gpu: &Gpu, args: &Args, thread: u32) -> Result<Vec<Round>> {
     nvtx::name_thread!("lane {thread}");
-    let mut lane = gpu.lane()?;
-    let lane = lane.as_mut();
+    let lane = &mut gpu.lane()?;
     warm_up(lane)?;
     if args.graph {
         capture(lane)?;
@@ -82,50 +81,50 @@ fn timed(body: impl FnOnce() -> Result<()>) -> Result<Duration> {
     Ok(begin.elapsed())
 }
 
-fn warm_up(lane: &mut dyn Lane) -> Result<()> {
+fn warm_up(lane: &mut Lane) -> Result<()> {
     let _range = Range::open("warm-up");
     for stage in [Stage::Prefill, Stage::Step] {
-        for part in 0..lane.parts(stage).len() {
-            lane.launch(stage, part)?;
-        }
+        launch_all(lane, stage)?;
     }
     lane.synchronize()
 }
 
-fn capture(lane: &mut dyn Lane) -> Result<()> {
+fn capture(lane: &mut Lane) -> Result<()> {
     let _range = Range::open("capture");
     lane.begin_capture()?;
     launch_by_layer(lane, Stage::Captured)?;
     lane.end_capture()
 }
 
-fn prefill(lane: &mut dyn Lane) -> Result<()> {
+fn prefill(lane: &mut Lane) -> Result<()> {
     let _range = Range::open("prefill");
     lane.upload()?;
     launch_by_layer(lane, Stage::Prefill)?;
     lane.synchronize()
 }
 
-fn decode(lane: &mut dyn Lane, args: &Args) -> Result<()> {
+fn decode(lane: &mut Lane, args: &Args) -> Result<()> {
     let _range = Range::open("decode");
     for _ in 0..args.steps {
         let _range = Range::open("step");
         if args.graph {
             lane.replay()?;
-            continue;
-        }
-        for part in 0..lane.parts(Stage::Step).len() {
-            lane.launch(Stage::Step, part)?;
+        } else {
+            launch_all(lane, Stage::Step)?;
         }
     }
     lane.download()?;
     lane.synchronize()
 }
 
-fn launch_by_layer(lane: &mut dyn Lane, stage: Stage) -> Result<()> {
-    for (part, layer) in lane.parts(stage).into_iter().enumerate() {
-        let _range = layer.map(|layer| Range::open(format_args!("layer.{layer}")));
-        lane.launch(stage, part)?;
+fn launch_all(lane: &mut Lane, stage: Stage) -> Result<()> {
+    lane.gpu.sequence(stage).parts.iter().try_for_each(|part| lane.launch(part))
+}
+
+fn launch_by_layer(lane: &mut Lane, stage: Stage) -> Result<()> {
+    for part in &lane.gpu.sequence(stage).parts {
+        let _range = part.layer.map(|layer| Range::open(format_args!("layer.{layer}")));
+        lane.launch(part)?;
     }
     Ok(())
 }
