@@ -1,4 +1,4 @@
-//! Activity records into the buffers of the client, and those back to it.
+//! Fills the client's buffers with activity records, and hands them back.
 //!
 //! A launch reserves the places of its records in the buffer of its thread at once; the bytes
 //! follow when the simulated work is done. Until then the kind of the record is 0, which is how
@@ -15,8 +15,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::abi::{CompleteFunc, RequestFunc};
 use crate::clock;
-use crate::record::Record;
-use crate::recorded::recorded;
+use crate::record::{Record, Span};
 use crate::version::Version;
 
 /// Unfinished records at which a buffer is searched for finished ones behind unfinished ones.
@@ -45,8 +44,8 @@ struct Buffer {
     base: *mut u8,
     size: usize,
     used: usize,
-    records: usize,
-    max_records: usize,
+    /// Records that the client still wants in it.
+    records_left: usize,
     /// Records whose bytes are not written yet.
     staged: VecDeque<Staged>,
     /// When the last of its records is complete, ns.
@@ -58,10 +57,7 @@ struct Buffer {
 unsafe impl Send for Buffer {}
 
 /// The buffer that one thread, or every thread, currently writes to.
-#[derive(Default)]
-pub(crate) struct Channel {
-    current: Option<Buffer>,
-}
+type Channel = Arc<Mutex<Option<Buffer>>>;
 
 /// All activity buffers of the process.
 pub(crate) struct Buffers {
@@ -70,8 +66,9 @@ pub(crate) struct Buffers {
     client: RwLock<Option<Client>>,
     /// One channel a thread (CUPTI's default from 13.0 on), or one for all.
     pub(crate) per_thread: AtomicBool,
-    shared: Arc<Mutex<Channel>>,
-    channels: Mutex<Vec<Arc<Mutex<Channel>>>>,
+    shared: Channel,
+    /// All channels, with the shared one.
+    channels: Mutex<Vec<Channel>>,
     full: Mutex<VecDeque<Buffer>>,
     wake: Condvar,
     /// Held while buffers are handed over, so that a flush ends after every earlier hand-over.
@@ -82,19 +79,20 @@ pub(crate) struct Buffers {
 }
 
 thread_local! {
-    static CHANNEL: OnceCell<Arc<Mutex<Channel>>> = const { OnceCell::new() };
+    static CHANNEL: OnceCell<Channel> = const { OnceCell::new() };
 }
 
 impl Buffers {
     /// No client yet; `late_ms` holds complete buffers back, `drop_every` loses records.
     pub(crate) fn new(version: Version, late_ms: u64, drop_every: u64) -> Buffers {
+        let shared = Channel::default();
         Buffers {
             version,
             late_ns: late_ms.saturating_mul(1_000_000),
             client: RwLock::new(None),
             per_thread: AtomicBool::new(version.toolkit >= (13, 0)),
-            shared: Arc::default(),
-            channels: Mutex::default(),
+            channels: Mutex::new(vec![Arc::clone(&shared)]),
+            shared,
             full: Mutex::default(),
             wake: Condvar::new(),
             delivery: Mutex::new(()),
@@ -116,16 +114,11 @@ impl Buffers {
         worker.spawn(|| self.hand_over_full_buffers()).map(drop)
     }
 
-    /// Whether a client has registered.
-    pub(crate) fn has_client(&self) -> bool {
-        self.client.read().is_some()
-    }
-
     /// Puts a record, complete at `end_ns`, into the calling thread's buffer, and asks the client
     /// for one where there is none with room. Without one the record is dropped and counted.
     pub(crate) fn stage(&self, record: Record, end_ns: u64) {
         let size = record.size(&self.version);
-        if size == 0 || !self.has_client() {
+        if size == 0 || self.client.read().is_none() {
             return;
         }
         if self.drop_every > 0 && record.is_gpu_work() {
@@ -136,51 +129,43 @@ impl Buffers {
             }
         }
         let channel = self.channel();
-        for attempt in 0..2 {
-            let mut open = channel.lock();
-            if let Some(buffer) = open.current.as_mut() {
-                if buffer.stage(record, size, end_ns) {
-                    return;
-                }
-                let full = open.current.take();
-                drop(open);
-                self.push_full(full);
-            } else {
-                drop(open);
-            }
-            if attempt == 0 {
-                let Some(fresh) = self.request() else { break };
-                let mut open = channel.lock();
-                // Another thread may have been faster where the channel is shared.
-                let spare = if open.current.is_none() {
-                    open.current = Some(fresh);
-                    None
-                } else {
-                    Some(fresh)
-                };
-                drop(open);
-                self.push_full(spare);
+        if self.stage_in(&channel, record, size, end_ns) {
+            return;
+        }
+        if let Some(fresh) = self.request() {
+            // Another thread may have been faster where the channel is shared.
+            let other = channel.lock().replace(fresh);
+            self.push_full(other);
+            if self.stage_in(&channel, record, size, end_ns) {
+                return;
             }
         }
         self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Puts a record into a channel's buffer; without room the buffer is full, and goes.
+    fn stage_in(&self, channel: &Channel, record: Record, size: usize, end_ns: u64) -> bool {
+        let mut current = channel.lock();
+        if current.as_mut().is_some_and(|buffer| buffer.stage(record, size, end_ns)) {
+            return true;
+        }
+        let full = current.take();
+        drop(current);
+        self.push_full(full);
+        false
     }
 
     /// Hands over, from the calling thread, the buffers whose records are all complete; with
     /// `forced` every buffer.
     pub(crate) fn flush(&self, forced: bool) {
         let _delivery = self.delivery.lock();
-        let mut channels = self.channels.lock().clone();
-        channels.push(Arc::clone(&self.shared));
         let mut ready: VecDeque<Buffer> = self.take_full(forced);
-        for channel in channels {
-            let mut channel = channel.lock();
-            let is_ready = channel.current.as_mut().is_some_and(|buffer| {
+        for channel in self.channels.lock().iter() {
+            let is_ready = |buffer: &mut Buffer| {
                 buffer.settle();
                 forced || buffer.due_ns(self.late_ns) <= clock::now_ns()
-            });
-            if is_ready {
-                ready.extend(channel.current.take());
-            }
+            };
+            ready.extend(channel.lock().take_if(is_ready));
         }
         for buffer in ready {
             self.deliver(buffer);
@@ -189,12 +174,10 @@ impl Buffers {
 
     /// A graph is launched without being recorded: it writes its times where those of its recorded
     /// launches stand that no record was made of yet, as CUPTI 13.0's graphs do.
-    pub(crate) fn overwrite(&self, exec_id: u32, spans: &[(u64, u64)]) {
+    pub(crate) fn overwrite(&self, exec_id: u32, spans: &[Span]) {
         self.full.lock().iter_mut().for_each(|buffer| buffer.overwrite(exec_id, spans));
-        let mut channels = self.channels.lock().clone();
-        channels.push(Arc::clone(&self.shared));
-        for channel in channels {
-            if let Some(buffer) = &mut channel.lock().current {
+        for channel in self.channels.lock().iter() {
+            if let Some(buffer) = channel.lock().as_mut() {
                 buffer.overwrite(exec_id, spans);
             }
         }
@@ -205,7 +188,7 @@ impl Buffers {
         self.dropped.swap(0, Ordering::Relaxed)
     }
 
-    fn channel(&self) -> Arc<Mutex<Channel>> {
+    fn channel(&self) -> Channel {
         if !self.per_thread.load(Ordering::Relaxed) {
             return Arc::clone(&self.shared);
         }
@@ -215,11 +198,11 @@ impl Buffers {
             .unwrap_or_else(|_| Arc::clone(&self.shared))
     }
 
-    fn add_channel(&self) -> Arc<Mutex<Channel>> {
-        let channel = Arc::new(Mutex::new(Channel::default()));
+    fn add_channel(&self) -> Channel {
+        let channel = Channel::default();
         let mut channels = self.channels.lock();
         // A thread that ended leaves its buffer to the next flush; its channel goes after that.
-        channels.retain(|old| Arc::strong_count(old) > 1 || old.lock().current.is_some());
+        channels.retain(|old| Arc::strong_count(old) > 1 || old.lock().is_some());
         channels.push(Arc::clone(&channel));
         channel
     }
@@ -233,8 +216,7 @@ impl Buffers {
             base,
             size,
             used: 0,
-            records: 0,
-            max_records: if max_records == 0 { usize::MAX } else { max_records },
+            records_left: if max_records == 0 { usize::MAX } else { max_records },
             staged: VecDeque::new(),
             complete_ns: 0,
         })
@@ -289,14 +271,14 @@ impl Buffers {
 impl Buffer {
     /// Reserves the place of a record; false if there is no room.
     fn stage(&mut self, record: Record, size: usize, end_ns: u64) -> bool {
-        if self.records >= self.max_records || self.size - self.used < size {
+        if self.records_left == 0 || self.size - self.used < size {
             return false;
         }
         let offset = self.used;
         // The kind is 0 until the record is complete.
         self.slot(offset, size.min(4)).fill(0);
         self.used += size;
-        self.records += 1;
+        self.records_left -= 1;
         self.complete_ns = self.complete_ns.max(end_ns);
         self.staged.push_back(Staged { offset, size, end_ns, record });
         let now_ns = clock::now_ns();
@@ -321,12 +303,12 @@ impl Buffer {
         }
     }
 
-    fn overwrite(&mut self, exec_id: u32, spans: &[(u64, u64)]) {
+    fn overwrite(&mut self, exec_id: u32, spans: &[Span]) {
         for staged in &mut self.staged {
             let Record::Work { span, node: (id, node), .. } = &mut staged.record else { continue };
             // The lower half of a node's id is its place.
-            if let Some(&(_, end_ns)) = spans.get(*node as u32 as usize).filter(|_| *id == exec_id)
-            {
+            let written = spans.get(*node as u32 as usize).filter(|_| *id == exec_id);
+            if let Some(&Span { end_ns, .. }) = written {
                 (span.end_ns, staged.end_ns) = (end_ns, end_ns);
                 self.complete_ns = self.complete_ns.max(end_ns);
             }
@@ -334,7 +316,7 @@ impl Buffer {
     }
 
     fn write(&mut self, staged: &Staged) {
-        staged.record.encode(recorded().ok(), self.slot(staged.offset, staged.size));
+        staged.record.encode(self.slot(staged.offset, staged.size));
     }
 
     fn slot(&mut self, offset: usize, size: usize) -> &mut [u8] {
@@ -352,12 +334,11 @@ impl Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Span;
     use crate::recorded::{Op, recorded};
     use crate::version::MEASURED;
 
     fn kernel(end_ns: u64) -> Record {
-        let Op { work, .. } = recorded().expect("data").sequences[1][0];
+        let Op { work, .. } = recorded().sequences[1][0];
         let span = Span { start_ns: 1, end_ns, stream_id: 7, correlation_id: 1 };
         Record::Work { work, span, node: (0, 0), grid_id: 1 }
     }
@@ -369,8 +350,7 @@ mod tests {
             base: memory.as_mut_ptr().cast(),
             size: 512,
             used: 0,
-            records: 0,
-            max_records: usize::MAX,
+            records_left: usize::MAX,
             staged: VecDeque::new(),
             complete_ns: 0,
         };

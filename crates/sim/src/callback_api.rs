@@ -1,12 +1,11 @@
 //! The exported functions of CUPTI's callback API, and of its version and errors.
 //!
-//! Pointers are the caller's, under the contract of CUPTI; null is answered with an error.
+//! Pointers are valid or null by the contract of CUPTI; null is answered with an error.
 
 use std::ffi::{CStr, c_char, c_void};
 
-use crate::abi::{CallbackFunc, Handle, SubscriberParams, cupti, domain};
-use crate::activity_api::put;
-use crate::callbacks::{SUBSCRIBER, Subscriber};
+use crate::abi::{CallbackFunc, Handle, Out, Outcome, SubscriberParams, code, cupti, domain, put};
+use crate::callbacks::{Callbacks, IdSet, SUBSCRIBER, Subscriber};
 use crate::calls;
 use crate::state::state;
 
@@ -16,24 +15,22 @@ const OLD_NAME_BYTES: usize = 64;
 const UNNAMED: &str = "CUPTI";
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> u32 {
-    // SAFETY: the caller's pointer, by CUPTI's contract.
-    unsafe { put(version, state().config.version.reported) }
+extern "C" fn cuptiGetVersion(version: Out<u32>) -> u32 {
+    code(put(version, state().config.version.reported))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuptiSubscribe(
-    subscriber: *mut Handle,
+extern "C" fn cuptiSubscribe(
+    subscriber: Out<Handle>,
     callback: Option<CallbackFunc>,
     userdata: *mut c_void,
 ) -> u32 {
-    // SAFETY: the caller's pointer, by CUPTI's contract.
-    unsafe { subscribe(subscriber, callback, userdata, UNNAMED.to_owned()) }
+    code(subscribe(subscriber, callback, userdata, UNNAMED.to_owned()))
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuptiSubscribe_v2(
-    subscriber: *mut Handle,
+    subscriber: Out<Handle>,
     callback: Option<CallbackFunc>,
     userdata: *mut c_void,
     params: *mut SubscriberParams,
@@ -43,11 +40,8 @@ unsafe extern "C" fn cuptiSubscribe_v2(
         return cupti::NOT_SUPPORTED;
     }
     let expected = if toolkit >= (13, 2) { 40 } else { size_of::<SubscriberParams>() };
-    if params.is_null() {
-        return cupti::INVALID_PARAMETER;
-    }
     // SAFETY: not null; `struct_size` comes first in every version of the struct.
-    if unsafe { (*params).struct_size } < expected {
+    if params.is_null() || unsafe { (*params).struct_size } < expected {
         return cupti::INVALID_PARAMETER;
     }
     // SAFETY: as large as its `struct_size` says, which covers these fields.
@@ -58,8 +52,7 @@ unsafe extern "C" fn cuptiSubscribe_v2(
         let given = unsafe { CStr::from_ptr(params.subscriber_name) }.to_string_lossy();
         name = format!("{UNNAMED} for {given}");
     }
-    // SAFETY: the caller's pointer, by CUPTI's contract.
-    let result = unsafe { subscribe(subscriber, callback, userdata, name) };
+    let result = code(subscribe(subscriber, callback, userdata, name));
     if result == cupti::MULTIPLE_SUBSCRIBERS && !params.old_subscriber_name.is_null() {
         if params.old_subscriber_size < OLD_NAME_BYTES {
             return cupti::PARAMETER_SIZE;
@@ -77,89 +70,80 @@ unsafe extern "C" fn cuptiSubscribe_v2(
     result
 }
 
-/// Takes the one place of a subscriber; a `CUptiResult`.
-///
-/// # Safety
-/// `subscriber` is null or valid for a write.
-unsafe fn subscribe(
-    subscriber: *mut Handle,
+/// Takes the one place of a subscriber.
+fn subscribe(
+    subscriber: Out<Handle>,
     callback: Option<CallbackFunc>,
     userdata: *mut c_void,
     name: String,
-) -> u32 {
+) -> Outcome {
     let state = state();
     if let Some(error) = state.config.faults.subscribe {
-        return error;
+        return Err(error);
     }
-    if subscriber.is_null() {
-        return cupti::INVALID_PARAMETER;
-    }
+    let subscriber = subscriber.ok_or(cupti::INVALID_PARAMETER)?;
     let mut place = state.callbacks.subscriber.write();
     if place.is_some() {
-        return cupti::MULTIPLE_SUBSCRIBERS;
+        return Err(cupti::MULTIPLE_SUBSCRIBERS);
     }
+    subscriber.write(SUBSCRIBER);
     let function = callback.unwrap_or(ignore);
     *place = Some(Subscriber { function, userdata: userdata.expose_provenance(), name });
-    // SAFETY: the caller's pointer, by the contract of this function.
-    unsafe { put(subscriber, SUBSCRIBER) }
+    Ok(())
 }
 
 /// A tool may subscribe without a callback, only to hold the place.
 extern "C" fn ignore(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
-fn check(subscriber: Handle) -> Result<(), u32> {
-    let is_known = subscriber == SUBSCRIBER && state().callbacks.subscriber.read().is_some();
-    if is_known { Ok(()) } else { Err(cupti::INVALID_PARAMETER) }
+/// The callbacks, for who is the subscriber.
+fn callbacks_of(subscriber: Handle) -> Outcome<&'static Callbacks> {
+    let callbacks = &state().callbacks;
+    let is_known = subscriber == SUBSCRIBER && callbacks.subscriber.read().is_some();
+    if is_known { Ok(callbacks) } else { Err(cupti::INVALID_PARAMETER) }
+}
+
+/// The callback ids of a domain that the subscriber wants to hear of; none for a domain in which
+/// nothing ever happens here.
+fn wanted(subscriber: Handle, domain: u32) -> Outcome<Option<&'static IdSet>> {
+    let callbacks = callbacks_of(subscriber)?;
+    match domain {
+        domain::DRIVER_API => Ok(Some(&callbacks.driver)),
+        domain::RESOURCE => Ok(Some(&callbacks.resource)),
+        domain::RUNTIME_API | domain::SYNCHRONIZE | domain::NVTX | domain::STATE => Ok(None),
+        _ => Err(cupti::INVALID_PARAMETER),
+    }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiUnsubscribe(subscriber: Handle) -> u32 {
-    if let Err(error) = check(subscriber) {
-        return error;
-    }
-    let callbacks = &state().callbacks;
-    callbacks.driver.set_all(false);
-    callbacks.resource.set_all(false);
-    *callbacks.subscriber.write() = None;
-    cupti::SUCCESS
+    code(callbacks_of(subscriber).map(|callbacks| {
+        callbacks.driver.set_all(false);
+        callbacks.resource.set_all(false);
+        *callbacks.subscriber.write() = None;
+    }))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiEnableCallback(enable: u32, subscriber: Handle, domain: u32, cbid: u32) -> u32 {
-    if let Err(error) = check(subscriber) {
-        return error;
+    match wanted(subscriber, domain) {
+        Ok(Some(ids)) if !ids.set(cbid, enable != 0) => cupti::INVALID_PARAMETER,
+        wanted => code(wanted.map(drop)),
     }
-    let callbacks = &state().callbacks;
-    let is_known = match domain {
-        domain::DRIVER_API => callbacks.driver.set(cbid, enable != 0),
-        domain::RESOURCE => callbacks.resource.set(cbid, enable != 0),
-        // Nothing of these ever happens here.
-        domain::RUNTIME_API | domain::SYNCHRONIZE | domain::NVTX | domain::STATE => true,
-        _ => false,
-    };
-    if is_known { cupti::SUCCESS } else { cupti::INVALID_PARAMETER }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiEnableDomain(enable: u32, subscriber: Handle, domain: u32) -> u32 {
-    if let Err(error) = check(subscriber) {
-        return error;
-    }
-    let callbacks = &state().callbacks;
-    match domain {
-        domain::DRIVER_API => callbacks.driver.set_all(enable != 0),
-        domain::RESOURCE => callbacks.resource.set_all(enable != 0),
-        domain::RUNTIME_API | domain::SYNCHRONIZE | domain::NVTX | domain::STATE => {}
-        _ => return cupti::INVALID_PARAMETER,
-    }
-    cupti::SUCCESS
+    code(wanted(subscriber, domain).map(|ids| {
+        if let Some(ids) = ids {
+            ids.set_all(enable != 0);
+        }
+    }))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuptiGetCallbackName(domain: u32, cbid: u32, name: *mut *const c_char) -> u32 {
+extern "C" fn cuptiGetCallbackName(domain: u32, cbid: u32, name: Out<*const c_char>) -> u32 {
     match calls::name(cbid) {
-        // SAFETY: the caller's pointer, by CUPTI's contract.
-        Some(known) if domain == domain::DRIVER_API => unsafe { put(name, known.as_ptr()) },
+        Some(known) if domain == domain::DRIVER_API => code(put(name, known.as_ptr())),
         _ => cupti::INVALID_PARAMETER,
     }
 }
@@ -177,25 +161,17 @@ extern "C" fn cuptiGetLastError() -> u32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuptiGetResultString(result: u32, text: *mut *const c_char) -> u32 {
-    match result_text(result) {
-        // SAFETY: the caller's pointer, by CUPTI's contract.
-        Some((name, _)) => unsafe { put(text, name.as_ptr()) },
-        None => cupti::INVALID_PARAMETER,
-    }
+extern "C" fn cuptiGetResultString(result: u32, text: Out<*const c_char>) -> u32 {
+    code(result_text(result).and_then(|(name, _)| put(text, name.as_ptr())))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuptiGetErrorMessage(result: u32, text: *mut *const c_char) -> u32 {
-    match result_text(result) {
-        // SAFETY: the caller's pointer, by CUPTI's contract.
-        Some((_, message)) => unsafe { put(text, message.as_ptr()) },
-        None => cupti::INVALID_PARAMETER,
-    }
+extern "C" fn cuptiGetErrorMessage(result: u32, text: Out<*const c_char>) -> u32 {
+    code(result_text(result).and_then(|(_, message)| put(text, message.as_ptr())))
 }
 
-fn result_text(result: u32) -> Option<(&'static CStr, &'static CStr)> {
-    Some(match result {
+fn result_text(result: u32) -> Outcome<(&'static CStr, &'static CStr)> {
+    Ok(match result {
         0 => (c"CUPTI_SUCCESS", c"no error"),
         1 => (c"CUPTI_ERROR_INVALID_PARAMETER", c"a parameter is invalid"),
         7 => (c"CUPTI_ERROR_INVALID_OPERATION", c"not possible in this state"),
@@ -212,6 +188,6 @@ fn result_text(result: u32) -> Option<(&'static CStr, &'static CStr)> {
             c"another subscriber is active in this process",
         ),
         999 => (c"CUPTI_ERROR_UNKNOWN", c"unknown error"),
-        _ => return None,
+        _ => return Err(cupti::INVALID_PARAMETER),
     })
 }

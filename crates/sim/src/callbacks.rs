@@ -1,8 +1,8 @@
-//! Traced driver calls and resource events into the callbacks of the one CUPTI subscriber.
+//! Reports traced driver calls and resource events to the one CUPTI subscriber.
 
 use std::ffi::{c_char, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::RwLock;
 
@@ -10,46 +10,35 @@ use crate::abi::{CallbackData, CallbackFunc, GraphData, Handle, ResourceData, do
 use crate::calls::Api;
 use crate::record::CONTEXT_ID;
 
-/// Callback ids of a domain that can be enabled.
+/// Ids of an [`IdSet`] start at 0 and end here: more than there are functions in the driver.
 const IDS: usize = 1024;
-const WORDS: usize = IDS / 64;
 /// The handle that a subscriber gets.
 pub(crate) const SUBSCRIBER: Handle = 0x5ab5_c21b;
 /// The handle of the context.
 pub(crate) const CONTEXT: Handle = 0x7000_0000_0000_0001;
 
-/// A set of callback ids.
-pub(crate) struct IdSet([AtomicU64; WORDS]);
+/// A set of callback ids or of activity kinds.
+pub(crate) struct IdSet([AtomicBool; IDS]);
 
 impl IdSet {
     /// The empty set.
     pub(crate) const fn new() -> IdSet {
-        IdSet([const { AtomicU64::new(0) }; WORDS])
+        IdSet([const { AtomicBool::new(false) }; IDS])
     }
 
     /// Adds or removes an id; false if it is out of range.
     pub(crate) fn set(&self, id: u32, on: bool) -> bool {
-        let Some(word) = self.0.get(id as usize / 64) else { return false };
-        let bit = 1 << (id % 64);
-        if on {
-            word.fetch_or(bit, Ordering::Relaxed);
-        } else {
-            word.fetch_and(!bit, Ordering::Relaxed);
-        }
-        true
+        self.0.get(id as usize).map(|flag| flag.store(on, Ordering::Relaxed)).is_some()
     }
 
     /// Adds or removes every id.
     pub(crate) fn set_all(&self, on: bool) {
-        for word in &self.0 {
-            word.store(if on { u64::MAX } else { 0 }, Ordering::Relaxed);
-        }
+        self.0.iter().for_each(|flag| flag.store(on, Ordering::Relaxed));
     }
 
     /// Whether an id is in the set.
     pub(crate) fn has(&self, id: u32) -> bool {
-        let word = self.0.get(id as usize / 64);
-        word.is_some_and(|word| (word.load(Ordering::Relaxed) >> (id % 64)) & 1 == 1)
+        self.0.get(id as usize).is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 
@@ -84,6 +73,12 @@ pub(crate) struct Call {
     pub(crate) params: *const c_void,
     /// The name of the launched kernel, or null.
     pub(crate) symbol: *const c_char,
+}
+
+impl From<Api> for Call {
+    fn from(api: Api) -> Call {
+        Call { api, params: ptr::null(), symbol: ptr::null() }
+    }
 }
 
 impl Callbacks {

@@ -1,17 +1,14 @@
-//! The machine's clock into simulated GPU time: nanoseconds of CLOCK_REALTIME, as CUPTI's clock.
+//! The clock of the simulated GPU: nanoseconds of CLOCK_REALTIME, as CUPTI's.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The longest single sleep, so that a stepped clock cannot keep a caller asleep.
 const MAX_SLEEP_NS: u64 = 100_000_000;
 
 /// Nanoseconds since the Unix epoch.
 pub(crate) fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec, and the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Sleeps until [`now_ns`] has reached `until_ns`.

@@ -1,4 +1,4 @@
-//! The environment into the settings of the simulation.
+//! The settings of the simulation, out of the environment.
 //!
 //! `stage2_sim_configure` may set the same variables for this library alone, before its first use.
 
@@ -22,9 +22,29 @@ pub(crate) const FIRST_CORRELATION: &str = "STAGE2_SIM_FIRST_CORRELATION";
 pub(crate) const VARIABLES: [&str; 6] =
     [CUPTI_VERSION, DRIVER_VERSION, FAULT, FAST, SEED, FIRST_CORRELATION];
 
-const FAULT_FORMS: &str = "subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, flush=CODE, drop=N, \
-                           zero-timestamps=N, late-buffers=MS, flush-hang=MS, slow-enable=MS, \
-                           slow-disable=MS, no-device";
+const FAULT_FORMS: &str = "a list of subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, \
+                           flush=CODE, drop=N, zero-timestamps=N, late-buffers=MS, flush-hang=MS, \
+                           slow-enable=MS, slow-disable=MS, no-device";
+
+const VERSION_FORMS: &str =
+    "the number to report (18, 28, 130001, 99) or a CUDA toolkit (11.8, 12.4, 13.1)";
+
+/// A setting that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}={value:?} cannot be read: give {accepted}")]
+pub(crate) struct ConfigError {
+    variable: &'static str,
+    /// The whole value, or the item of a list.
+    value: String,
+    /// The accepted forms.
+    accepted: &'static str,
+}
+
+impl ConfigError {
+    fn new(variable: &'static str, value: &str, accepted: &'static str) -> ConfigError {
+        ConfigError { variable, value: value.to_owned(), accepted }
+    }
+}
 
 /// Settings of one process, fixed at its first use of the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,8 +109,8 @@ impl Config {
     /// Settings from the environment, where `overrides` does not name the variable.
     ///
     /// # Errors
-    /// A value that cannot be read: the variable, the value and the accepted form.
-    pub(crate) fn read(overrides: &HashMap<String, String>) -> Result<Config, String> {
+    /// The first value that cannot be read.
+    pub(crate) fn read(overrides: &HashMap<String, String>) -> Result<Config, ConfigError> {
         let get = |name: &str| {
             overrides.get(name).cloned().or_else(|| {
                 std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
@@ -98,28 +118,21 @@ impl Config {
         };
         let mut config = Config::default();
         if let Some(text) = get(CUPTI_VERSION) {
-            config.version = Version::parse(&text)?;
+            config.version = Version::parse(&text)
+                .ok_or_else(|| ConfigError::new(CUPTI_VERSION, &text, VERSION_FORMS))?;
         }
-        config.driver_version = match get(DRIVER_VERSION) {
-            Some(text) => number(DRIVER_VERSION, &text)?,
-            None => config.version.driver_version(),
+        let fast = get(FAST).unwrap_or_default();
+        config.fast = match fast.as_str() {
+            "1" => true,
+            "" | "0" => false,
+            _ => return Err(ConfigError::new(FAST, &fast, "1 or 0")),
         };
-        if let Some(text) = get(FAULT) {
-            config.faults = Faults::parse(&text)?;
-        }
-        if let Some(text) = get(FAST) {
-            config.fast = match text.as_str() {
-                "1" => true,
-                "" | "0" => false,
-                _ => return Err(format!("{FAST}={text:?} cannot be read: give 1 or 0")),
-            };
-        }
-        if let Some(text) = get(SEED) {
-            config.seed = number(SEED, &text)?;
-        }
-        if let Some(text) = get(FIRST_CORRELATION) {
-            config.first_correlation = number(FIRST_CORRELATION, &text)?;
-        }
+        config.faults = Faults::parse(&get(FAULT).unwrap_or_default())?;
+        let driver_version = config.version.driver_version();
+        config.driver_version = number(DRIVER_VERSION, get(DRIVER_VERSION), driver_version)?;
+        config.seed = number(SEED, get(SEED), config.seed)?;
+        let first = config.first_correlation;
+        config.first_correlation = number(FIRST_CORRELATION, get(FIRST_CORRELATION), first)?;
         Ok(config)
     }
 }
@@ -129,19 +142,15 @@ impl Faults {
     ///
     /// # Errors
     /// The first item that is no known fault or has no number where it needs one.
-    pub(crate) fn parse(text: &str) -> Result<Faults, String> {
+    pub(crate) fn parse(text: &str) -> Result<Faults, ConfigError> {
         let mut faults = Faults::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            let refuse = || {
-                format!("{FAULT}: {item:?} is no fault that can be simulated: use {FAULT_FORMS}")
-            };
-            let Some((name, value)) = item.split_once('=') else {
-                if item != "no-device" {
-                    return Err(refuse());
-                }
+            if item == "no-device" {
                 faults.no_device = true;
                 continue;
-            };
+            }
+            let refuse = || ConfigError::new(FAULT, item, FAULT_FORMS);
+            let (name, value) = item.split_once('=').ok_or_else(refuse)?;
             let amount = value.parse::<u64>().map_err(|_| refuse())?;
             let code = || u32::try_from(amount).map_err(|_| refuse());
             match name {
@@ -163,8 +172,13 @@ impl Faults {
     }
 }
 
-fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{name}={text:?} cannot be read: give a whole number"))
+fn number<T: std::str::FromStr>(
+    name: &'static str,
+    text: Option<String>,
+    default: T,
+) -> Result<T, ConfigError> {
+    let Some(text) = text else { return Ok(default) };
+    text.parse().map_err(|_| ConfigError::new(name, &text, "a whole number"))
 }
 
 #[cfg(test)]
@@ -188,7 +202,7 @@ mod tests {
     #[test]
     fn an_unknown_fault_is_named() {
         for text in ["subscribe", "subscribe=x", "drop=-1", "typo=3", "no-device=1", "enable=1e9"] {
-            let message = Faults::parse(text).expect_err(text);
+            let message = Faults::parse(text).expect_err(text).to_string();
             assert!(message.contains(text) && message.contains("zero-timestamps=N"), "{message}");
         }
     }
@@ -199,8 +213,10 @@ mod tests {
         assert_eq!(Config::read(&set(SEED, "7")).expect("seed").seed, 7);
         assert!(Config::read(&set(FAST, "1")).expect("fast").fast);
         for name in VARIABLES {
-            let message = Config::read(&set(name, "nonsense")).expect_err(name);
+            let message = Config::read(&set(name, "nonsense")).expect_err(name).to_string();
             assert!(message.contains(name) && message.contains("nonsense"), "{message}");
         }
+        let version = Config::read(&set(CUPTI_VERSION, "13.x")).expect_err("no version");
+        assert!(version.to_string().contains("130001"), "{version}");
     }
 }

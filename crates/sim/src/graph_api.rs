@@ -3,64 +3,45 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
-use crate::abi::{GraphData, GraphLaunchParams, Handle, cuda, resource};
+use crate::abi::{GraphData, GraphLaunchParams, Handle, Out, code, cuda, put, resource};
 use crate::callbacks::Call;
-use crate::config::VARIABLES;
-use crate::driver_api::{call, code, plain, put};
+use crate::driver_api::call;
 use crate::objects::graph_handle;
 use crate::recorded::{Op, Work, recorded};
 use crate::{calls, state};
 
 /// What `stage2_sim_version` returns: the version of the functions of this library that are not
 /// NVIDIA's.
-pub(crate) const SIM_VERSION: u32 = 1;
+const SIM_VERSION: u32 = 1;
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamBeginCapture_v2(stream: Handle, _mode: u32) -> u32 {
-    call(plain(calls::STREAM_BEGIN_CAPTURE), |state, _| {
+    call(calls::STREAM_BEGIN_CAPTURE, |state, _| {
         if stream <= 2 {
             // The default stream cannot be captured.
-            return cuda::CAPTURE_UNSUPPORTED;
+            return Err(cuda::CAPTURE_UNSUPPORTED);
         }
-        match state.timeline.capture(stream) {
-            Ok(None) => {}
-            Ok(Some(_)) => return cuda::ILLEGAL_STATE,
-            Err(error) => return error,
+        if state.timeline.capture(stream)?.is_some() {
+            return Err(cuda::ILLEGAL_STATE);
         }
-        match state.objects.create_graph() {
-            Ok(id) => {
-                let data = GraphData { graph: graph_handle(id), ..GraphData::default() };
-                state.callbacks.resource(resource::GRAPH_CREATED, stream, Some(&data));
-                code(state.timeline.set_capture(stream, Some(graph_handle(id))).map(drop))
-            }
-            Err(error) => error,
-        }
+        let graph = graph_handle(state.objects.create_graph()?);
+        let data = GraphData { graph, ..GraphData::default() };
+        state.callbacks.resource(resource::GRAPH_CREATED, stream, Some(&data));
+        state.timeline.set_capture(stream, Some(graph)).map(drop)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) -> u32 {
-    call(plain(calls::STREAM_END_CAPTURE), |state, _| {
-        match state.timeline.set_capture(stream, None) {
-            // SAFETY: the caller's pointer, by the contract of the driver API.
-            Ok(Some(captured)) => unsafe { put(graph, captured) },
-            Ok(None) => cuda::ILLEGAL_STATE,
-            Err(error) => error,
-        }
+extern "C" fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) -> u32 {
+    call(calls::STREAM_END_CAPTURE, |state, _| {
+        let captured = state.timeline.set_capture(stream, None)?;
+        put(graph, captured.ok_or(cuda::ILLEGAL_STATE)?)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuGraphInstantiateWithFlags(
-    exec: *mut Handle,
-    graph: Handle,
-    _flags: u64,
-) -> u32 {
-    call(plain(calls::GRAPH_INSTANTIATE), |state, _| match state.instantiate(graph) {
-        // SAFETY: the caller's pointer, by the contract of the driver API.
-        Ok(handle) => unsafe { put(exec, handle) },
-        Err(error) => error,
-    })
+extern "C" fn cuGraphInstantiateWithFlags(exec: Out<Handle>, graph: Handle, _flags: u64) -> u32 {
+    call(calls::GRAPH_INSTANTIATE, |state, _| put(exec, state.instantiate(graph)?))
 }
 
 #[unsafe(no_mangle)]
@@ -73,32 +54,30 @@ extern "C" fn cuGraphLaunch(graph_exec: Handle, stream: Handle) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuGraphExecDestroy(graph_exec: Handle) -> u32 {
-    call(plain(calls::GRAPH_EXEC_DESTROY), |state, _| {
+    call(calls::GRAPH_EXEC_DESTROY, |state, _| {
         let data = GraphData { graph_exec, ..GraphData::default() };
         state.callbacks.resource(resource::GRAPHEXEC_DESTROY_STARTING, 0, Some(&data));
-        if state.objects.destroy_exec(graph_exec) { cuda::SUCCESS } else { cuda::INVALID_HANDLE }
+        state.objects.destroy_exec(graph_exec)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuGraphDestroy(graph: Handle) -> u32 {
-    call(plain(calls::GRAPH_DESTROY), |state, _| {
+    call(calls::GRAPH_DESTROY, |state, _| {
         let data = GraphData { graph, ..GraphData::default() };
         state.callbacks.resource(resource::GRAPH_DESTROY_STARTING, 0, Some(&data));
-        if state.objects.destroy_graph(graph) { cuda::SUCCESS } else { cuda::INVALID_HANDLE }
+        state.objects.destroy_graph(graph)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuGetErrorName(error: u32, name: *mut *const c_char) -> u32 {
-    // SAFETY: the caller's pointer, by the contract of the driver API.
-    unsafe { put(name, error_text(error).0.as_ptr()) }
+extern "C" fn cuGetErrorName(error: u32, name: Out<*const c_char>) -> u32 {
+    code(put(name, error_text(error).0.as_ptr()))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuGetErrorString(error: u32, text: *mut *const c_char) -> u32 {
-    // SAFETY: the caller's pointer, by the contract of the driver API.
-    unsafe { put(text, error_text(error).1.as_ptr()) }
+extern "C" fn cuGetErrorString(error: u32, text: Out<*const c_char>) -> u32 {
+    code(put(text, error_text(error).1.as_ptr()))
 }
 
 fn error_text(error: u32) -> (&'static CStr, &'static CStr) {
@@ -136,35 +115,36 @@ unsafe extern "C" fn stage2_sim_configure(name: *const c_char, value: *const c_c
     // SAFETY: not null, so C strings of the caller, by the contract of this function.
     let (name, value) = unsafe { (CStr::from_ptr(name), CStr::from_ptr(value)) };
     match (name.to_str(), value.to_str()) {
-        (Ok(name), Ok(value)) if VARIABLES.contains(&name) => {
-            u32::from(!state::configure(name, value))
-        }
+        (Ok(name), Ok(value)) => u32::from(!state::configure(name, value)),
         _ => 1,
     }
 }
 
-fn sequence(number: u32) -> Option<&'static Vec<Op>> {
-    recorded().ok()?.sequences.get(number as usize)
+/// The operations of a recorded sequence; none if there is no such sequence.
+fn sequence(number: u32) -> &'static [Op] {
+    recorded().sequences.get(number as usize).map_or(&[], Vec::as_slice)
+}
+
+fn count<'a>(ops: impl Iterator<Item = &'a Op>) -> u32 {
+    u32::try_from(ops.count()).unwrap_or(u32::MAX)
 }
 
 /// Operations of a recorded sequence (0 prefill, 1 decode step, 2 graph replay), or 0.
 #[unsafe(no_mangle)]
 extern "C" fn stage2_sim_sequence_length(number: u32) -> u32 {
-    sequence(number).map_or(0, |ops| u32::try_from(ops.len()).unwrap_or(u32::MAX))
+    count(sequence(number).iter())
 }
 
 /// Kernels among them.
 #[unsafe(no_mangle)]
 extern "C" fn stage2_sim_sequence_kernels(number: u32) -> u32 {
-    let is_kernel = |op: &&Op| matches!(op.work, Work::Kernel(_));
-    let kernels = sequence(number).map_or(0, |ops| ops.iter().filter(is_kernel).count());
-    u32::try_from(kernels).unwrap_or(u32::MAX)
+    count(sequence(number).iter().filter(|op| matches!(op.work, Work::Kernel(_))))
 }
 
 /// The layer that a recorded operation belongs to, or -1.
 #[unsafe(no_mangle)]
 extern "C" fn stage2_sim_sequence_layer(number: u32, index: u32) -> c_int {
-    let op = sequence(number).and_then(|ops| ops.get(index as usize));
+    let op = sequence(number).get(index as usize);
     op.and_then(|op| op.layer).and_then(|layer| c_int::try_from(layer).ok()).unwrap_or(-1)
 }
 
@@ -172,18 +152,18 @@ extern "C" fn stage2_sim_sequence_layer(number: u32, index: u32) -> c_int {
 /// kernel, cuLaunchKernel); a `CUresult`.
 #[unsafe(no_mangle)]
 extern "C" fn stage2_sim_launch_recorded(number: u32, index: u32, stream: Handle) -> u32 {
-    let Some(op) = sequence(number).and_then(|ops| ops.get(index as usize)).copied() else {
+    let Some(&op) = sequence(number).get(index as usize) else {
         return cuda::INVALID_VALUE;
     };
     // As in the capture, the first operation follows whatever ran before it.
     let traced = match op.work {
         Work::Kernel(kernel) => {
-            Call { api: calls::LAUNCH_KERNEL, params: ptr::null(), symbol: kernel.name.as_ptr() }
+            Call { symbol: kernel.name.as_ptr(), ..calls::LAUNCH_KERNEL.into() }
         }
-        Work::Memcpy { copy_kind: 1, .. } => plain(calls::MEMCPY_HTOD_ASYNC),
-        Work::Memcpy { copy_kind: 2, .. } => plain(calls::MEMCPY_DTOH_ASYNC),
-        Work::Memcpy { .. } => plain(calls::MEMCPY_DTOD_ASYNC),
-        Work::Memset { .. } => plain(calls::MEMSET_D8_ASYNC),
+        Work::Memcpy { copy_kind: 1, .. } => calls::MEMCPY_HTOD_ASYNC.into(),
+        Work::Memcpy { copy_kind: 2, .. } => calls::MEMCPY_DTOH_ASYNC.into(),
+        Work::Memcpy { .. } => calls::MEMCPY_DTOD_ASYNC.into(),
+        Work::Memset { .. } => calls::MEMSET_D8_ASYNC.into(),
     };
     call(traced, |state, id| state.launch(id, stream, op))
 }

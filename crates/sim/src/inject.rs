@@ -1,10 +1,13 @@
-//! The path in CUDA_INJECTION64_PATH into a loaded tool, as the driver does it in cuInit.
+//! Loads the tool in CUDA_INJECTION64_PATH, as the driver does it in cuInit.
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString, c_int};
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Once;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use libloading::os::unix::{Library, RTLD_NOW};
 
 const VARIABLE: &str = "CUDA_INJECTION64_PATH";
 /// File name of the library of Nsight Systems, up to where versions differ.
@@ -27,59 +30,35 @@ pub(crate) fn load_tool() {
     }
     LOADED.call_once(|| {
         LOADING.set(true);
-        if let Err(message) = load() {
-            eprintln!("stage2-sim: {VARIABLE}: {message}");
+        if let Err(error) = load() {
+            eprintln!("stage2-sim: {VARIABLE}: {error:#}");
         }
         LOADING.set(false);
     });
 }
 
-fn load() -> Result<(), String> {
+fn load() -> anyhow::Result<()> {
     let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) else {
         return Ok(());
     };
-    let shown = path.to_string_lossy().into_owned();
+    let path = Path::new(&path);
+    let shown = path.display();
     // It brings a CUPTI of its own, which asks NVIDIA's driver for tables that are not public, and
     // reads them without a look at whether there are any.
-    if is_nsys(Path::new(&path)) {
-        return Err(format!(
+    if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(NSYS.as_bytes())) {
+        bail!(
             "{shown} is not loaded: Nsight Systems needs NVIDIA's driver, and would crash here; \
              NVTX ranges are still recorded (nsys profile --trace=nvtx)"
-        ));
+        );
     }
-    let path = CString::new(path.into_vec()).map_err(|_| "the path holds a NUL".to_owned())?;
-    // SAFETY: a valid C string; what the library's constructors do is the choice of whoever set
-    // the variable. It stays loaded until the process ends.
-    let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-    if library.is_null() {
-        return Err(format!("cannot load {shown}: {}", last_error()));
-    }
-    // SAFETY: a live handle and a valid C string.
-    let entry = unsafe { libc::dlsym(library, c"InitializeInjection".as_ptr()) };
-    if entry.is_null() {
-        return Err(format!("{shown} has no symbol InitializeInjection: it is no CUDA tool"));
-    }
-    // SAFETY: the symbol has this type by the contract of CUDA_INJECTION64_PATH.
-    let entry =
-        unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> c_int>(entry) };
-    if entry() == 0 {
-        return Err(format!("InitializeInjection of {shown} reports that it failed"));
-    }
+    // SAFETY: what the library's constructors do is the choice of whoever set the variable.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW) };
+    // It stays loaded until the process ends.
+    let library = ManuallyDrop::new(library.with_context(|| format!("cannot load {shown}"))?);
+    // SAFETY: the symbol has this type by the contract of the variable.
+    let entry = unsafe { library.get::<extern "C" fn() -> c_int>("InitializeInjection") };
+    let entry = entry
+        .map_err(|_| anyhow!("{shown} has no symbol InitializeInjection: it is no CUDA tool"))?;
+    ensure!(entry() != 0, "InitializeInjection of {shown} reports that it failed");
     Ok(())
-}
-
-fn is_nsys(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(NSYS.as_bytes()))
-}
-
-fn last_error() -> String {
-    // SAFETY: dlerror has no preconditions; its text is copied before the next call.
-    unsafe {
-        let text = libc::dlerror();
-        if text.is_null() {
-            "unknown error".to_owned()
-        } else {
-            CStr::from_ptr(text).to_string_lossy().into_owned()
-        }
-    }
 }

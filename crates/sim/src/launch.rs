@@ -1,9 +1,9 @@
-//! A launch into times on the GPU and activity records, or into a node of a graph.
+//! Carries launches out: as work on the GPU with its activity records, or as nodes of a graph.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::abi::{GraphData, Handle, cuda, kind, resource};
+use crate::abi::{GraphData, Handle, Outcome, cuda, kind, resource};
 use crate::clock;
 use crate::objects::{exec_handle, graph_handle, id_of_graph, node_handle, node_id, node_type};
 use crate::record::{Record, Span};
@@ -17,59 +17,38 @@ const GRAPH_LAUNCH_COST_NS: u64 = 8_000;
 
 impl State {
     /// Launches an operation on a stream, or adds it to the graph that the stream is captured
-    /// into; a `CUresult`.
-    pub(crate) fn launch(&self, correlation_id: u32, stream: Handle, op: Op) -> u32 {
+    /// into.
+    pub(crate) fn launch(&self, correlation_id: u32, stream: Handle, op: Op) -> Outcome {
         let begin = Instant::now();
-        let result = match self.timeline.capture(stream) {
-            Ok(Some(graph)) => self.capture(graph, stream, op),
-            Ok(None) => self.launch_now(correlation_id, stream, op),
-            Err(error) => error,
-        };
-        if !self.config.fast {
-            clock::spin_since(begin, LAUNCH_COST_NS);
-        }
-        result
-    }
-
-    fn launch_now(&self, correlation_id: u32, stream: Handle, op: Op) -> u32 {
-        let duration_ns = self.jittered(&op, correlation_id, 0);
-        let ops = [(duration_ns, op.gap_ns)].into_iter();
-        match self.timeline.enqueue(stream, ops) {
-            Ok((spans, stream_id)) => {
-                for (start_ns, end_ns) in spans {
-                    let span = Span { start_ns, end_ns, stream_id, correlation_id };
+        match self.timeline.capture(stream)? {
+            Some(graph) => self.capture(graph, stream, op)?,
+            None => {
+                let ops = [(self.jittered(&op, correlation_id, 0), op.gap_ns)];
+                for span in self.timeline.enqueue(stream, correlation_id, ops.into_iter())? {
                     self.record_work(op.work, span, (0, 0));
                 }
-                cuda::SUCCESS
             }
-            Err(error) => error,
         }
+        self.spend(begin, LAUNCH_COST_NS);
+        Ok(())
     }
 
-    fn capture(&self, graph: Handle, stream: Handle, op: Op) -> u32 {
-        let Some(graph_id) = id_of_graph(graph) else { return cuda::INVALID_HANDLE };
-        match self.objects.add_node(graph_id, op) {
-            Ok(place) => {
-                let data = GraphData {
-                    graph,
-                    node: node_handle(graph_id, place),
-                    node_type: node_type(&op),
-                    ..GraphData::default()
-                };
-                self.callbacks.resource(resource::GRAPHNODE_CREATED, stream, Some(&data));
-                cuda::SUCCESS
-            }
-            Err(error) => error,
-        }
+    fn capture(&self, graph: Handle, stream: Handle, op: Op) -> Outcome {
+        let graph_id = id_of_graph(graph).ok_or(cuda::INVALID_HANDLE)?;
+        let place = self.objects.add_node(graph_id, op)?;
+        let node = node_handle(graph_id, place);
+        let data = GraphData { graph, node, node_type: node_type(&op), ..GraphData::default() };
+        self.callbacks.resource(resource::GRAPHNODE_CREATED, stream, Some(&data));
+        Ok(())
     }
 
     /// Makes an executable clone of a graph and reports each cloned node.
     ///
     /// # Errors
     /// `INVALID_HANDLE` for a graph that is not there.
-    pub(crate) fn instantiate(&self, graph: Handle) -> Result<Handle, u32> {
+    pub(crate) fn instantiate(&self, graph: Handle) -> Outcome<Handle> {
         let graph_id = id_of_graph(graph).ok_or(cuda::INVALID_HANDLE)?;
-        let exec = self.objects.instantiate(graph_id, self.is_enabled(kind::GRAPH_TRACE))?;
+        let exec = self.objects.instantiate(graph_id, self.kinds.has(kind::GRAPH_TRACE))?;
         let graph_exec = exec_handle(exec.id);
         let clone = graph_handle(exec.id);
         for (place, op) in exec.ops.iter().enumerate() {
@@ -89,24 +68,24 @@ impl State {
         Ok(graph_exec)
     }
 
-    /// Launches an executable graph on a stream; a `CUresult`.
-    pub(crate) fn launch_graph(&self, correlation_id: u32, exec: Handle, stream: Handle) -> u32 {
+    /// Launches an executable graph on a stream.
+    pub(crate) fn launch_graph(
+        &self,
+        correlation_id: u32,
+        exec: Handle,
+        stream: Handle,
+    ) -> Outcome {
         let begin = Instant::now();
-        let Some(exec) = self.objects.exec(exec) else { return cuda::INVALID_HANDLE };
-        match self.timeline.capture(stream) {
-            Ok(None) => {}
+        let exec = self.objects.exec(exec)?;
+        if self.timeline.capture(stream)?.is_some() {
             // Graphs as child nodes are not simulated.
-            Ok(Some(_)) => return cuda::CAPTURE_UNSUPPORTED,
-            Err(error) => return error,
+            return Err(cuda::CAPTURE_UNSUPPORTED);
         }
         let ops = exec.ops.iter().enumerate().map(|(place, op)| {
             (self.jittered(op, correlation_id, place), if place == 0 { 0 } else { op.gap_ns })
         });
-        let (spans, stream_id) = match self.timeline.enqueue(stream, ops) {
-            Ok(queued) => queued,
-            Err(error) => return error,
-        };
-        if self.is_enabled(kind::GRAPH_TRACE) {
+        let spans = self.timeline.enqueue(stream, correlation_id, ops)?;
+        if self.kinds.has(kind::GRAPH_TRACE) {
             if !exec.traced {
                 // CUPTI 13.0 update 1 ends the process in a segmentation fault.
                 eprintln!(
@@ -115,49 +94,46 @@ impl State {
                 );
                 std::process::abort();
             }
-            if let (Some((start_ns, _)), Some((_, end_ns))) = (spans.first(), spans.last()) {
-                let (start_ns, end_ns) = (*start_ns, *end_ns);
-                let span = Span { start_ns, end_ns, stream_id, correlation_id };
+            if let (Some(first), Some(&Span { end_ns, .. })) = (spans.first(), spans.last()) {
+                let span = Span { end_ns, ..*first };
                 self.buffers.stage(Record::GraphTrace { span, graph_id: exec.id }, end_ns);
             }
-        } else if !self.is_enabled(kind::CONCURRENT_KERNEL) {
+        } else if !self.kinds.has(kind::CONCURRENT_KERNEL) {
             self.buffers.overwrite(exec.id, &spans);
         } else {
-            for (place, (op, (start_ns, end_ns))) in exec.ops.iter().zip(spans).enumerate() {
-                let span = Span { start_ns, end_ns, stream_id, correlation_id };
+            for (place, (op, span)) in exec.ops.iter().zip(spans).enumerate() {
                 self.record_work(op.work, span, (exec.id, node_id(exec.id, place)));
             }
         }
+        self.spend(begin, GRAPH_LAUNCH_COST_NS);
+        Ok(())
+    }
+
+    /// Keeps the calling thread until the cost of a launch has passed since `begin`.
+    fn spend(&self, begin: Instant, cost_ns: u64) {
         if !self.config.fast {
-            clock::spin_since(begin, GRAPH_LAUNCH_COST_NS);
+            clock::spin_since(begin, cost_ns);
         }
-        cuda::SUCCESS
     }
 
-    /// Whether records of a kind are collected.
-    pub(crate) fn is_enabled(&self, kind: u32) -> bool {
-        kind < 64 && (self.kinds.load(Ordering::Relaxed) >> kind) & 1 == 1
+    /// Records something if its kind is collected; its work is done at `end_ns`.
+    pub(crate) fn stage_if_enabled(&self, record: Record, end_ns: u64) {
+        if self.kinds.has(record.kind()) {
+            self.buffers.stage(record, end_ns);
+        }
     }
 
-    fn record_work(&self, work: Work, span: Span, node: (u32, u64)) {
-        let kind = match work {
-            Work::Kernel(_) => kind::CONCURRENT_KERNEL,
-            Work::Memcpy { .. } => kind::MEMCPY,
-            Work::Memset { .. } => kind::MEMSET,
-        };
+    fn record_work(&self, work: Work, mut span: Span, node: (u32, u64)) {
         let end_ns = span.end_ns;
-        let mut span = span;
         let mut grid_id = 0;
-        if kind == kind::CONCURRENT_KERNEL {
+        if let Work::Kernel(_) = work {
             grid_id = self.grids.fetch_add(1, Ordering::Relaxed) + 1;
             let every = self.config.faults.zero_timestamps_every;
             if every > 0 && grid_id.is_multiple_of(every) {
                 (span.start_ns, span.end_ns) = (0, 0);
             }
         }
-        if self.is_enabled(kind) {
-            self.buffers.stage(Record::Work { work, span, node, grid_id }, end_ns);
-        }
+        self.stage_if_enabled(Record::Work { work, span, node, grid_id }, end_ns);
     }
 
     fn jittered(&self, op: &Op, correlation_id: u32, place: usize) -> u64 {

@@ -1,16 +1,16 @@
-//! Handles of the driver API into the functions, graphs and memory that they stand for.
+//! The functions, graphs and memory that handles of the driver API stand for.
 //!
 //! A handle is a tag and a number. Nothing behind a handle is ever dereferenced, so any value that
 //! a caller makes up is answered with an error.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::abi::{Handle, cuda};
-use crate::recorded::{Kernel, Op, Work, recorded};
+use crate::abi::{Handle, Outcome, cuda};
+use crate::recorded::{Function, Kernel, Op, Work, recorded};
 
 const MODULE: usize = 0x2000_0000_0000_0000;
 const FUNCTION: usize = 0x3000_0000_0000_0000;
@@ -27,15 +27,6 @@ const LIMIT: usize = 65_536;
 const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
 /// Granularity of device memory, bytes.
 const ALIGNMENT: u64 = 512;
-
-/// What can be launched by name.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Function {
-    /// The recorded launch that stands for it; the caller's grid and block replace its own.
-    pub(crate) kernel: Kernel,
-    /// How long it runs, ns.
-    pub(crate) duration_ns: u64,
-}
 
 /// An executable graph.
 #[derive(Debug)]
@@ -57,7 +48,7 @@ pub(crate) struct Objects {
 #[derive(Default)]
 struct Inner {
     functions: Vec<Function>,
-    function_by_name: HashMap<CString, usize>,
+    function_by_name: HashMap<&'static CStr, usize>,
     /// Ids given to graphs, templates and executables alike.
     graph_ids: u32,
     graphs: HashMap<u32, Vec<Op>>,
@@ -118,16 +109,18 @@ impl Objects {
         MODULE | inner.modules as usize
     }
 
-    /// Whether a handle is that of a module.
-    pub(crate) fn is_module(&self, handle: Handle) -> bool {
-        untag(handle, MODULE).is_some_and(|id| id <= self.inner.lock().modules)
+    /// # Errors
+    /// `INVALID_HANDLE` for a handle that is no module's.
+    pub(crate) fn check_module(&self, handle: Handle) -> Outcome {
+        let is_known = untag(handle, MODULE).is_some_and(|id| id <= self.inner.lock().modules);
+        if is_known { Ok(()) } else { Err(cuda::INVALID_HANDLE) }
     }
 
     /// The function of a name: the recorded kernel, or one of 2 us for any other name.
     ///
     /// # Errors
     /// `OUT_OF_MEMORY` after very many names.
-    pub(crate) fn function(&self, name: &CStr) -> Result<Handle, u32> {
+    pub(crate) fn function(&self, name: &CStr) -> Outcome<Handle> {
         let mut inner = self.inner.lock();
         if let Some(index) = inner.function_by_name.get(name) {
             return Ok(FUNCTION | (index + 1));
@@ -136,23 +129,21 @@ impl Objects {
         if index >= LIMIT {
             return Err(cuda::OUT_OF_MEMORY);
         }
-        let known = recorded().ok().and_then(|all| all.by_name.get(name).copied());
-        let (kernel, duration_ns) = known.unwrap_or_else(|| {
-            // Leaked once per name: records point to it for as long as the process runs.
-            let name: &'static CStr = Box::leak(name.to_owned().into_boxed_c_str());
-            let kernel = Kernel {
-                name,
+        let function = recorded().by_name.get(name).copied().unwrap_or_else(|| Function {
+            kernel: Kernel {
+                // Leaked once per name: records point to it for as long as the process runs.
+                name: Box::leak(name.to_owned().into_boxed_c_str()),
                 grid: [1; 3],
                 block: [1; 3],
                 static_shared_bytes: 0,
                 dynamic_shared_bytes: 0,
                 registers_per_thread: 32,
                 local_bytes_per_thread: 0,
-            };
-            (kernel, UNRECORDED_KERNEL_NS)
+            },
+            duration_ns: UNRECORDED_KERNEL_NS,
         });
-        inner.functions.push(Function { kernel, duration_ns });
-        inner.function_by_name.insert(name.to_owned(), index);
+        inner.functions.push(function);
+        inner.function_by_name.insert(function.kernel.name, index);
         Ok(FUNCTION | (index + 1))
     }
 
@@ -166,7 +157,7 @@ impl Objects {
     ///
     /// # Errors
     /// `OUT_OF_MEMORY` when there are very many.
-    pub(crate) fn create_graph(&self) -> Result<u32, u32> {
+    pub(crate) fn create_graph(&self) -> Outcome<u32> {
         let mut inner = self.inner.lock();
         if inner.graphs.len() >= LIMIT {
             return Err(cuda::OUT_OF_MEMORY);
@@ -182,7 +173,7 @@ impl Objects {
     /// # Errors
     /// `INVALID_HANDLE` for a graph that is not there, `OUT_OF_MEMORY` for one with very many
     /// nodes.
-    pub(crate) fn add_node(&self, graph_id: u32, op: Op) -> Result<usize, u32> {
+    pub(crate) fn add_node(&self, graph_id: u32, op: Op) -> Outcome<usize> {
         let mut inner = self.inner.lock();
         let ops = inner.graphs.get_mut(&graph_id).ok_or(cuda::INVALID_HANDLE)?;
         if ops.len() >= LIMIT {
@@ -196,7 +187,7 @@ impl Objects {
     ///
     /// # Errors
     /// `INVALID_HANDLE` for a graph that is not there, `OUT_OF_MEMORY` when there are very many.
-    pub(crate) fn instantiate(&self, graph_id: u32, traced: bool) -> Result<Arc<Exec>, u32> {
+    pub(crate) fn instantiate(&self, graph_id: u32, traced: bool) -> Outcome<Arc<Exec>> {
         let mut inner = self.inner.lock();
         let ops = inner.graphs.get(&graph_id).ok_or(cuda::INVALID_HANDLE)?.clone();
         if inner.execs.len() >= LIMIT {
@@ -209,33 +200,38 @@ impl Objects {
     }
 
     /// The executable graph of a handle.
-    pub(crate) fn exec(&self, handle: Handle) -> Option<Arc<Exec>> {
-        self.inner.lock().execs.get(&id_of_exec(handle)?).cloned()
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` if there is none; so in the next two.
+    pub(crate) fn exec(&self, handle: Handle) -> Outcome<Arc<Exec>> {
+        let id = id_of_exec(handle).ok_or(cuda::INVALID_HANDLE)?;
+        self.inner.lock().execs.get(&id).cloned().ok_or(cuda::INVALID_HANDLE)
     }
 
-    /// Forgets a graph; false if there was none.
-    pub(crate) fn destroy_graph(&self, handle: Handle) -> bool {
-        id_of_graph(handle).is_some_and(|id| self.inner.lock().graphs.remove(&id).is_some())
+    /// Forgets a graph.
+    pub(crate) fn destroy_graph(&self, handle: Handle) -> Outcome {
+        let id = id_of_graph(handle).ok_or(cuda::INVALID_HANDLE)?;
+        self.inner.lock().graphs.remove(&id).map(drop).ok_or(cuda::INVALID_HANDLE)
     }
 
-    /// Forgets an executable graph; false if there was none.
-    pub(crate) fn destroy_exec(&self, handle: Handle) -> bool {
-        id_of_exec(handle).is_some_and(|id| self.inner.lock().execs.remove(&id).is_some())
+    /// Forgets an executable graph.
+    pub(crate) fn destroy_exec(&self, handle: Handle) -> Outcome {
+        let id = id_of_exec(handle).ok_or(cuda::INVALID_HANDLE)?;
+        self.inner.lock().execs.remove(&id).map(drop).ok_or(cuda::INVALID_HANDLE)
     }
 
     /// A made-up device address with `bytes` behind it.
     ///
     /// # Errors
     /// `INVALID_VALUE` for 0 bytes, `OUT_OF_MEMORY` for more than the recorded device has.
-    pub(crate) fn allocate(&self, bytes: u64) -> Result<u64, u32> {
+    pub(crate) fn allocate(&self, bytes: u64) -> Outcome<u64> {
         if bytes == 0 {
             return Err(cuda::INVALID_VALUE);
         }
         let mut inner = self.inner.lock();
-        let capacity =
-            recorded().ok().and_then(|all| all.device.get("global_memory_bytes").copied());
         let used: u64 = inner.memory.values().sum();
-        if inner.memory.len() >= LIMIT || bytes > capacity.unwrap_or(0).saturating_sub(used) {
+        let free = recorded().device_fact("global_memory_bytes").saturating_sub(used);
+        if inner.memory.len() >= LIMIT || bytes > free {
             return Err(cuda::OUT_OF_MEMORY);
         }
         let address = FIRST_ADDRESS + inner.next_address;
@@ -244,9 +240,13 @@ impl Objects {
         Ok(address)
     }
 
-    /// Takes an address back; false if it was not given out.
-    pub(crate) fn free(&self, address: u64) -> bool {
-        address == 0 || self.inner.lock().memory.remove(&address).is_some()
+    /// Takes an address back.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for one that was not given out, and is not 0.
+    pub(crate) fn free(&self, address: u64) -> Outcome {
+        let is_known = address == 0 || self.inner.lock().memory.remove(&address).is_some();
+        if is_known { Ok(()) } else { Err(cuda::INVALID_VALUE) }
     }
 }
 
@@ -268,8 +268,10 @@ mod tests {
         let objects = Objects::default();
         for handle in [0, 1, usize::MAX, FUNCTION, EXEC, EXEC | 9, GRAPH | 9, NODE] {
             assert!(objects.get_function(handle).is_none());
-            assert!(objects.exec(handle).is_none());
-            assert!(!objects.is_module(handle) && !objects.destroy_graph(handle));
+            assert!(objects.exec(handle).is_err());
+            assert!(
+                objects.check_module(handle).is_err() && objects.destroy_graph(handle).is_err()
+            );
             assert_eq!(id_of_node(handle), None);
         }
     }
@@ -277,7 +279,7 @@ mod tests {
     #[test]
     fn a_name_gives_the_recorded_kernel_or_a_short_one() {
         let objects = Objects::default();
-        let recorded_name = recorded().expect("data").sequences[0].iter().find_map(|op| {
+        let recorded_name = recorded().sequences[0].iter().find_map(|op| {
             let Work::Kernel(kernel) = op.work else { return None };
             (kernel.registers_per_thread > 100).then_some(kernel.name)
         });
@@ -295,20 +297,20 @@ mod tests {
         assert!(objects.allocate(100).expect("more") >= first + ALIGNMENT);
         assert_eq!(objects.allocate(0), Err(cuda::INVALID_VALUE));
         assert_eq!(objects.allocate(1 << 40), Err(cuda::OUT_OF_MEMORY));
-        assert!(objects.free(first) && !objects.free(first));
+        assert!(objects.free(first).is_ok() && objects.free(first).is_err());
     }
 
     #[test]
     fn an_executable_graph_is_a_clone() {
         let objects = Objects::default();
-        let op = recorded().expect("data").sequences[2][0];
+        let op = recorded().sequences[2][0];
         let graph = objects.create_graph().expect("graph");
         assert_eq!(objects.add_node(graph, op), Ok(0));
         let exec = objects.instantiate(graph, false).expect("exec");
         assert_eq!(objects.add_node(graph, op), Ok(1));
         assert_eq!((exec.id, exec.ops.len()), (graph + 1, 1));
         assert_eq!(id_of_node(node_handle(exec.id, 0)), Some(node_id(exec.id, 0)));
-        assert!(objects.destroy_exec(exec_handle(exec.id)));
-        assert!(objects.exec(exec_handle(exec.id)).is_none());
+        assert_eq!(objects.destroy_exec(exec_handle(exec.id)), Ok(()));
+        assert!(objects.exec(exec_handle(exec.id)).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Finished work into the bytes of CUPTI activity records.
+//! Writes finished work as the bytes of CUPTI activity records.
 //!
 //! Offsets are those of the newest structs. Fields were only ever appended, so a record of an
 //! older version is the front of this one: what does not fit its size is left out.
@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 
 use crate::abi::kind;
-use crate::recorded::{Kernel, Recorded, Work};
+use crate::recorded::{Kernel, Work, recorded};
 use crate::version::Version;
 
 /// The one simulated device, and the one context.
@@ -71,7 +71,7 @@ impl Record {
     }
 
     /// Writes the record over `out`, which is as long as [`Record::size`] says.
-    pub(crate) fn encode(&self, facts: Option<&Recorded>, out: &mut [u8]) {
+    pub(crate) fn encode(&self, out: &mut [u8]) {
         out.fill(0);
         let mut to = Fields(out);
         match *self {
@@ -114,7 +114,7 @@ impl Record {
                 to.u32(32, correlation_id);
                 to.u32(36, result);
             }
-            Record::Device => encode_device(&mut to, facts),
+            Record::Device => encode_device(&mut to),
             Record::Context => {
                 to.u32(4, CONTEXT_ID);
                 to.u32(8, DEVICE_ID);
@@ -168,10 +168,9 @@ fn encode_transfer(to: &mut Fields, bytes: u64, span: Span, node: (u32, u64)) {
     to.u32(80, 1);
 }
 
-fn encode_device(to: &mut Fields, facts: Option<&Recorded>) {
-    let fact = |key: &str| facts.and_then(|facts| facts.device.get(key)).copied().unwrap_or(0);
-    to.u64(8, fact("global_memory_bandwidth_kb_per_s"));
-    to.u64(16, fact("global_memory_bytes"));
+fn encode_device(to: &mut Fields) {
+    to.u64(8, recorded().device_fact("global_memory_bandwidth_kb_per_s"));
+    to.u64(16, recorded().device_fact("global_memory_bytes"));
     for (at, key) in [
         (24, "constant_memory_bytes"),
         (28, "l2_cache_bytes"),
@@ -189,7 +188,7 @@ fn encode_device(to: &mut Fields, facts: Option<&Recorded>) {
         (104, "compute_capability_major"),
         (108, "compute_capability_minor"),
     ] {
-        to.u32(at, u32::try_from(fact(key)).unwrap_or(u32::MAX));
+        to.u32(at, u32::try_from(recorded().device_fact(key)).unwrap_or(u32::MAX));
     }
     to.u32(112, DEVICE_ID);
     to.put(120, *b"stage2-simulated");
@@ -220,7 +219,6 @@ impl Fields<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorded::recorded;
 
     const SPAN: Span = Span { start_ns: 10, end_ns: 30, stream_id: 9, correlation_id: 77 };
 
@@ -230,10 +228,10 @@ mod tests {
 
     #[test]
     fn a_kernel_record_has_its_fields_where_cupti_has_them() {
-        let work = recorded().expect("data").sequences[0][0].work;
+        let work = recorded().sequences[0][0].work;
         let record = Record::Work { work, span: SPAN, node: (2, 0x2_0000_0005), grid_id: 4 };
         let mut bytes = vec![0xff; 216];
-        record.encode(None, &mut bytes);
+        record.encode(&mut bytes);
         assert_eq!(u32_at(&bytes, 0), kind::CONCURRENT_KERNEL);
         assert_eq!((u32_at(&bytes, 16), u32_at(&bytes, 24)), (10, 30));
         assert_eq!((u32_at(&bytes, 48), u32_at(&bytes, 92)), (9, 77));
@@ -245,8 +243,8 @@ mod tests {
     fn an_older_record_is_the_front_of_a_newer_one() {
         let record = Record::GraphTrace { span: SPAN, graph_id: 3 };
         let (mut old, mut new) = (vec![0; 48], vec![0; 56]);
-        record.encode(None, &mut old);
-        record.encode(None, &mut new);
+        record.encode(&mut old);
+        record.encode(&mut new);
         assert_eq!(old, new[..48]);
         assert_eq!(u32_at(&new, 52), CONTEXT_ID);
     }
@@ -254,7 +252,7 @@ mod tests {
     #[test]
     fn the_device_is_the_recorded_one_and_says_that_it_is_simulated() {
         let mut bytes = vec![0; 184];
-        Record::Device.encode(recorded().ok(), &mut bytes);
+        Record::Device.encode(&mut bytes);
         assert_eq!(u32_at(&bytes, 44), 132);
         assert_eq!((u32_at(&bytes, 104), u32_at(&bytes, 108)), (9, 0));
         assert!(DEVICE_NAME.to_str().expect("ASCII").contains("simulated"));

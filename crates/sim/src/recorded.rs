@@ -1,4 +1,4 @@
-//! The recorded sequences (data/*.tsv) into the operations that the simulated GPU replays.
+//! Reads the recorded sequences (data/*.tsv), which the simulated GPU replays.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -47,74 +47,76 @@ pub(crate) struct Op {
     pub(crate) layer: Option<u32>,
 }
 
+impl Op {
+    /// An operation that follows its predecessor at once.
+    pub(crate) fn new(work: Work, duration_ns: u64) -> Op {
+        Op { work, duration_ns, gap_ns: 0, layer: None }
+    }
+}
+
+/// What can be launched by name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function {
+    /// The recorded launch that stands for it; the caller's grid and block replace its own.
+    pub(crate) kernel: Kernel,
+    /// How long it runs, ns.
+    pub(crate) duration_ns: u64,
+}
+
 /// Everything recorded.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     /// Prefill, decode step and graph replay.
     pub(crate) sequences: [Vec<Op>; 3],
     /// The first recorded launch of each kernel.
-    pub(crate) by_name: HashMap<&'static CStr, (Kernel, u64)>,
-    /// Facts of the device record, by the keys of `device.tsv`.
-    pub(crate) device: HashMap<&'static str, u64>,
+    pub(crate) by_name: HashMap<&'static CStr, Function>,
+    device: HashMap<&'static str, u64>,
 }
 
-static RECORDED: LazyLock<Result<Recorded, String>> = LazyLock::new(parse);
-
-/// The recorded sequences.
-///
-/// # Errors
-/// The file and row that do not read; a test keeps it from happening to the files that are built
-/// in.
-pub(crate) fn recorded() -> Result<&'static Recorded, &'static str> {
-    RECORDED.as_ref().map_err(String::as_str)
+impl Recorded {
+    /// A fact of the device record, by its key in `device.tsv`; 0 for one that is not there.
+    pub(crate) fn device_fact(&self, key: &str) -> u64 {
+        self.device.get(key).copied().unwrap_or(0)
+    }
 }
 
-fn parse() -> Result<Recorded, String> {
-    let names = names(include_str!("../data/names.tsv"))?;
-    let sequences = [
-        sequence("prefill.tsv", include_str!("../data/prefill.tsv"), &names)?,
-        sequence("decode.tsv", include_str!("../data/decode.tsv"), &names)?,
-        sequence("graph.tsv", include_str!("../data/graph.tsv"), &names)?,
-    ];
+/// The recorded sequences. They are built in, and tests read them: a row that does not read is a
+/// bug of the build, not of a run.
+pub(crate) fn recorded() -> &'static Recorded {
+    static RECORDED: LazyLock<Recorded> = LazyLock::new(parse);
+    &RECORDED
+}
+
+fn parse() -> Recorded {
+    let names: Vec<&'static CStr> = rows(include_str!("../data/names.tsv"))
+        .map(|fields| {
+            let name = CString::new(fields[1]).expect("a name without NUL");
+            // Leaked once per process: the records point to it for as long as the process runs.
+            &*Box::leak(name.into_boxed_c_str())
+        })
+        .collect();
+    let sequence = |table| {
+        rows(table).map(|row| op(&row, &names).unwrap_or_else(|| panic!("{row:?}"))).collect()
+    };
+    let sequences: [Vec<Op>; 3] = [
+        include_str!("../data/prefill.tsv"),
+        include_str!("../data/decode.tsv"),
+        include_str!("../data/graph.tsv"),
+    ]
+    .map(sequence);
     let mut by_name = HashMap::new();
     for op in sequences.iter().flatten() {
         if let Work::Kernel(kernel) = op.work {
-            by_name.entry(kernel.name).or_insert((kernel, op.duration_ns));
+            by_name.entry(kernel.name).or_insert(Function { kernel, duration_ns: op.duration_ns });
         }
     }
-    Ok(Recorded { sequences, by_name, device: device(include_str!("../data/device.tsv"))? })
+    let device = rows(include_str!("../data/device.tsv"))
+        .map(|fields| (fields[0], fields[1].parse().expect("a whole number")))
+        .collect();
+    Recorded { sequences, by_name, device }
 }
 
-fn names(table: &str) -> Result<Vec<&'static CStr>, String> {
-    rows(table)
-        .enumerate()
-        .map(|(row, fields)| match fields.as_slice() {
-            [_, name] => CString::new(*name)
-                // Leaked once per process: the records point to it for as long as the process runs.
-                .map(|name| &*Box::leak(name.into_boxed_c_str()))
-                .map_err(|_| format!("names.tsv: row {row} holds a NUL")),
-            _ => Err(format!("names.tsv: row {row} has not two columns")),
-        })
-        .collect()
-}
-
-fn device(table: &'static str) -> Result<HashMap<&'static str, u64>, String> {
-    rows(table)
-        .map(|fields| match fields.as_slice() {
-            [key, value] => Ok((*key, value.parse().map_err(|_| format!("device.tsv: {key}"))?)),
-            _ => Err("device.tsv: a row has not two columns".to_owned()),
-        })
-        .collect()
-}
-
-fn sequence(file: &str, table: &str, names: &[&'static CStr]) -> Result<Vec<Op>, String> {
-    rows(table)
-        .enumerate()
-        .map(|(row, fields)| op(&fields, names).ok_or(format!("{file}: row {row} does not read")))
-        .collect()
-}
-
-fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
+fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table.lines().skip(1).map(|line| line.split('\t').collect())
 }
 
@@ -173,7 +175,7 @@ mod tests {
     const GRAPH: usize = 2;
 
     fn kernels(sequence: usize) -> Vec<Op> {
-        let all = recorded().expect("the embedded data reads");
+        let all = recorded();
         let ops = all.sequences[sequence].iter();
         ops.filter(|op| matches!(op.work, Work::Kernel(_))).copied().collect()
     }
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn copies_and_fills_are_there() {
-        let all = recorded().expect("the embedded data reads");
+        let all = recorded();
         let fills = |op: &&Op| matches!(op.work, Work::Memset { bytes: 4, .. });
         let copies = |op: &&Op| matches!(op.work, Work::Memcpy { copy_kind: 8, .. });
         assert_eq!(all.sequences[PREFILL].iter().filter(fills).count(), 17);
@@ -205,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_sequence_has_sixteen_layers_of_equal_length() {
-        for ops in &recorded().expect("the embedded data reads").sequences {
+        for ops in &recorded().sequences {
             let length = |layer| ops.iter().filter(|op| op.layer == Some(layer)).count();
             assert!(length(0) > 30);
             assert!((0..16).all(|layer| length(layer) == length(0)));

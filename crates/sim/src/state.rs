@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::buffers::Buffers;
 use crate::callbacks::{Callbacks, IdSet};
-use crate::config::{Config, VARIABLES};
+use crate::config::{Config, ConfigError, VARIABLES};
 use crate::objects::Objects;
 use crate::timeline::Timeline;
 
@@ -17,13 +17,13 @@ pub(crate) struct State {
     /// Settings.
     pub(crate) config: Config,
     /// Why the settings are the defaults, where they could not be read.
-    pub(crate) config_error: Option<String>,
+    pub(crate) config_error: Option<ConfigError>,
     /// The subscriber and its callbacks.
     pub(crate) callbacks: Callbacks,
     /// Activity buffers.
     pub(crate) buffers: Buffers,
-    /// Enabled activity kinds, one bit each.
-    pub(crate) kinds: AtomicU64,
+    /// Enabled activity kinds.
+    pub(crate) kinds: IdSet,
     /// Driver calls that get API records while the `DRIVER` kind is off.
     pub(crate) recorded_calls: IdSet,
     /// Values of the activity attributes that were set.
@@ -49,7 +49,7 @@ pub(crate) fn state() -> &'static State {
         let overrides = OVERRIDES.lock().take().unwrap_or_default();
         let (config, config_error) = match Config::read(&overrides) {
             Ok(config) => (config, None),
-            Err(message) => (Config::default(), Some(message)),
+            Err(error) => (Config::default(), Some(error)),
         };
         let faults = &config.faults;
         let buffers = Buffers::new(config.version, faults.late_buffers_ms, faults.drop_every);
@@ -58,7 +58,7 @@ pub(crate) fn state() -> &'static State {
             buffers,
             config,
             config_error,
-            kinds: AtomicU64::new(0),
+            kinds: IdSet::new(),
             recorded_calls: IdSet::new(),
             attributes: RwLock::default(),
             timeline: Timeline::default(),

@@ -1,4 +1,4 @@
-//! Launched operations into start and end times: what the simulated GPU does when.
+//! When each launched operation starts and ends on the simulated GPU.
 //!
 //! Each stream runs its operations in order. A launch that finds too much unfinished work on its
 //! stream must wait, as a real launch does; that also bounds the memory of the simulation.
@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 
 use parking_lot::Mutex;
 
-use crate::abi::{Handle, cuda};
+use crate::abi::{Handle, Outcome, cuda};
 use crate::clock;
-use crate::record::NULL_STREAM_ID;
+use crate::record::{NULL_STREAM_ID, Span};
 
 /// Time from a launch to the earliest start of its kernel on an idle stream, ns.
 const LAUNCH_LATENCY_NS: u64 = 3_000;
@@ -54,7 +54,7 @@ impl Timeline {
     ///
     /// # Errors
     /// `OUT_OF_MEMORY` when there are very many.
-    pub(crate) fn create(&self) -> Result<Handle, u32> {
+    pub(crate) fn create(&self) -> Outcome<Handle> {
         let mut streams = self.streams.lock();
         if streams.by_handle.len() >= STREAM_LIMIT {
             return Err(cuda::OUT_OF_MEMORY);
@@ -70,7 +70,7 @@ impl Timeline {
     ///
     /// # Errors
     /// `INVALID_HANDLE` for one that is not there.
-    pub(crate) fn destroy(&self, handle: Handle) -> Result<(), u32> {
+    pub(crate) fn destroy(&self, handle: Handle) -> Outcome {
         let mut streams = self.streams.lock();
         let stream = streams.by_handle.remove(&handle).ok_or(cuda::INVALID_HANDLE)?;
         streams.retired_end_ns = streams.retired_end_ns.max(stream.end_ns);
@@ -82,16 +82,17 @@ impl Timeline {
         self.with(handle, |stream| stream.id).ok()
     }
 
-    /// Queues operations of (duration, gap to the one before) in ns on a stream, waiting while it
-    /// is full; gives their (start, end) in ns and the id of the stream.
+    /// Queues the operations of a launch on a stream, waiting while it is full; each is a duration
+    /// and a gap to the one before, ns.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` for a stream that is not there.
+    /// `INVALID_HANDLE` for a stream that is not there; so in all that follow.
     pub(crate) fn enqueue(
         &self,
         handle: Handle,
+        correlation_id: u32,
         ops: impl ExactSizeIterator<Item = (u64, i64)>,
-    ) -> Result<(Vec<(u64, u64)>, u32), u32> {
+    ) -> Outcome<Vec<Span>> {
         while let Some(free_at_ns) =
             self.with(handle, |stream| stream.full_until(clock::now_ns()))?
         {
@@ -100,54 +101,45 @@ impl Timeline {
         self.with(handle, |stream| {
             let earliest_ns = clock::now_ns() + LAUNCH_LATENCY_NS;
             let count = u32::try_from(ops.len()).unwrap_or(u32::MAX);
-            let mut spans = Vec::with_capacity(ops.len());
-            for (duration_ns, gap_ns) in ops {
+            let spans = ops.map(|(duration_ns, gap_ns)| {
                 let start_ns = stream.end_ns.saturating_add_signed(gap_ns).max(earliest_ns);
                 stream.end_ns = start_ns.saturating_add(duration_ns);
-                spans.push((start_ns, stream.end_ns));
-            }
+                Span { start_ns, end_ns: stream.end_ns, stream_id: stream.id, correlation_id }
+            });
+            let spans = spans.collect();
             stream.unfinished.push_back((stream.end_ns, count));
             stream.queued = stream.queued.saturating_add(count);
-            (spans, stream.id)
+            spans
         })
     }
 
-    /// When everything on a stream, or on all streams, is done, ns.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` for a stream that is not there.
-    pub(crate) fn end_ns(&self, handle: Option<Handle>) -> Result<u64, u32> {
-        match handle {
-            Some(handle) => self.with(handle, |stream| stream.end_ns),
-            None => {
-                let streams = self.streams.lock();
-                let ends = streams.by_handle.values().map(|stream| stream.end_ns);
-                Ok(ends.max().unwrap_or(0).max(streams.retired_end_ns))
-            }
-        }
+    /// When everything on a stream is done, ns.
+    pub(crate) fn end_ns(&self, handle: Handle) -> Outcome<u64> {
+        self.with(handle, |stream| stream.end_ns)
+    }
+
+    /// When everything on all streams is done, ns.
+    pub(crate) fn end_of_all_ns(&self) -> u64 {
+        let streams = self.streams.lock();
+        let ends = streams.by_handle.values().map(|stream| stream.end_ns);
+        ends.fold(streams.retired_end_ns, u64::max)
     }
 
     /// The graph that a stream is captured into.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` for a stream that is not there.
-    pub(crate) fn capture(&self, handle: Handle) -> Result<Option<Handle>, u32> {
+    pub(crate) fn capture(&self, handle: Handle) -> Outcome<Option<Handle>> {
         self.with(handle, |stream| stream.capture)
     }
 
     /// Starts (`Some`) or ends (`None`) a capture; gives what was captured into before.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` for a stream that is not there.
     pub(crate) fn set_capture(
         &self,
         stream: Handle,
         graph: Option<Handle>,
-    ) -> Result<Option<Handle>, u32> {
+    ) -> Outcome<Option<Handle>> {
         self.with(stream, |stream| std::mem::replace(&mut stream.capture, graph))
     }
 
-    fn with<T>(&self, handle: Handle, body: impl FnOnce(&mut Stream) -> T) -> Result<T, u32> {
+    fn with<T>(&self, handle: Handle, body: impl FnOnce(&mut Stream) -> T) -> Outcome<T> {
         let mut streams = self.streams.lock();
         // 0, 1 and 2 are the default stream and its explicit legacy and per-thread forms.
         let stream = if handle <= 2 {
@@ -185,24 +177,24 @@ mod tests {
         let timeline = Timeline::default();
         let ops = [(1_000_000, 0), (2_000_000, 500_000), (1_000_000, -97)];
         let before = clock::now_ns();
-        let (spans, id) = timeline.enqueue(0, ops.into_iter()).expect("default stream");
-        assert_eq!(id, NULL_STREAM_ID);
-        assert!(spans[0].0 >= before + LAUNCH_LATENCY_NS);
-        assert_eq!(spans[0].1 - spans[0].0, 1_000_000);
-        assert_eq!(spans[1].0 - spans[0].1, 500_000);
-        assert_eq!(spans[1].1 - spans[2].0, 97);
-        assert_eq!(timeline.end_ns(Some(0)), Ok(spans[2].1));
-        assert_eq!(timeline.end_ns(None), Ok(spans[2].1));
+        let spans = timeline.enqueue(0, 5, ops.into_iter()).expect("default stream");
+        assert_eq!((spans[0].stream_id, spans[0].correlation_id), (NULL_STREAM_ID, 5));
+        assert!(spans[0].start_ns >= before + LAUNCH_LATENCY_NS);
+        assert_eq!(spans[0].end_ns - spans[0].start_ns, 1_000_000);
+        assert_eq!(spans[1].start_ns - spans[0].end_ns, 500_000);
+        assert_eq!(spans[1].end_ns - spans[2].start_ns, 97);
+        assert_eq!(timeline.end_ns(0), Ok(spans[2].end_ns));
+        assert_eq!(timeline.end_of_all_ns(), spans[2].end_ns);
     }
 
     #[test]
     fn streams_run_side_by_side() {
         let timeline = Timeline::default();
         let (a, b) = (timeline.create().expect("a"), timeline.create().expect("b"));
-        let launch = |s| timeline.enqueue(s, [(5_000_000_000, 0)].into_iter()).expect("launch");
+        let launch = |s| timeline.enqueue(s, 1, [(5_000_000_000, 0)].into_iter()).expect("launch");
         let (first, second) = (launch(a), launch(b));
-        assert_ne!(first.1, second.1);
-        assert!(second.0[0].0 < first.0[0].1, "the second stream waited for the first");
+        assert_ne!(first[0].stream_id, second[0].stream_id);
+        assert!(second[0].start_ns < first[0].end_ns, "the second stream waited for the first");
     }
 
     #[test]
@@ -210,10 +202,10 @@ mod tests {
         let timeline = Timeline::default();
         let begin = clock::now_ns();
         for _ in 0..=QUEUE_LIMIT {
-            timeline.enqueue(0, [(20_000, 0)].into_iter()).expect("launch");
+            timeline.enqueue(0, 1, [(20_000, 0)].into_iter()).expect("launch");
         }
         // The last launch had to wait for the first, and 1024 launches of 20 us are queued.
-        let end = timeline.end_ns(None).expect("end");
+        let end = timeline.end_of_all_ns();
         assert!(clock::now_ns() >= begin + 20_000);
         assert!(end >= begin + 20_000_000);
         assert!(timeline.with(0, |stream| stream.queued).expect("stream") <= QUEUE_LIMIT);
@@ -225,7 +217,7 @@ mod tests {
         let stream = timeline.create().expect("stream");
         assert_eq!(timeline.destroy(stream), Ok(()));
         assert_eq!(timeline.destroy(stream), Err(cuda::INVALID_HANDLE));
-        assert_eq!(timeline.enqueue(stream, [].into_iter()), Err(cuda::INVALID_HANDLE));
+        assert_eq!(timeline.enqueue(stream, 1, [].into_iter()).err(), Some(cuda::INVALID_HANDLE));
         assert_eq!(timeline.capture(77), Err(cuda::INVALID_HANDLE));
     }
 }
