@@ -148,18 +148,6 @@ impl Api {
         check(unsafe { (self.enable_callback)(on.into(), subscriber.0.as_ptr(), domain, id) })
     }
 
-    /// Switches the callback on or off for a whole domain.
-    pub fn enable_domain(
-        &self,
-        subscriber: &mut Subscriber,
-        domain: cupti::CUpti_CallbackDomain,
-        on: bool,
-    ) -> Result<()> {
-        let enable = self.enable_domain.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        // SAFETY: by the contract of `load`; the handle is live.
-        check(unsafe { enable(on.into(), subscriber.0.as_ptr(), domain) })
-    }
-
     /// Who holds CUPTI, as that subscriber calls itself, after [`Api::subscribe`] was refused with
     /// [`CuptiError::MULTIPLE_SUBSCRIBERS`]. CUPTI tells from 13.0 on.
     ///
@@ -221,40 +209,11 @@ impl Api {
         check(unsafe { (self.activity_disable)(kind) })
     }
 
-    /// Starts collecting records of a kind and writes those of what exists already (devices,
-    /// contexts, streams). Buffers must be registered.
-    pub fn activity_enable_and_dump(&self, kind: cupti::CUpti_ActivityKind) -> Result<()> {
-        let enable = self.activity_enable_and_dump.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        // SAFETY: by the contract of `load`.
-        check(unsafe { enable(kind) })
-    }
-
-    /// Records one function of the driver without its whole kind (from CUDA 12.5 on).
-    pub fn activity_enable_driver_api(&self, id: cupti::CUpti_CallbackId, on: bool) -> Result<()> {
-        let enable = self.activity_enable_driver_api.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        // SAFETY: by the contract of `load`.
-        check(unsafe { enable(id, on.into()) })
-    }
-
-    /// Records one function of the runtime without its whole kind (from CUDA 12.5 on).
-    pub fn activity_enable_runtime_api(&self, id: cupti::CUpti_CallbackId, on: bool) -> Result<()> {
-        let enable = self.activity_enable_runtime_api.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        // SAFETY: by the contract of `load`.
-        check(unsafe { enable(id, on.into()) })
-    }
-
     /// Has every buffer with complete records handed back; with `forced` also incomplete ones.
     /// Blocks until then, and must not be called from CUPTI's buffer and resource callbacks.
     pub fn flush_all(&self, forced: bool) -> Result<()> {
         // SAFETY: by the contract of `load`.
         check(unsafe { (self.activity_flush_all)(forced.into()) })
-    }
-
-    /// Has full buffers handed back every `period_ms` ms; 0 is CUPTI's own timing.
-    pub fn flush_period(&self, period_ms: u32) -> Result<()> {
-        let set = self.activity_flush_period.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        // SAFETY: by the contract of `load`.
-        check(unsafe { set(period_ms) })
     }
 
     /// The way from record to record of the buffers that this CUPTI completes.
@@ -276,60 +235,12 @@ impl Api {
     pub fn set_attribute_u8(
         &self,
         attribute: cupti::CUpti_ActivityAttribute,
-        value: u8,
+        mut value: u8,
     ) -> Result<()> {
-        self.set_attribute(attribute, value)
-    }
-
-    /// Sets an attribute whose value is a `size_t`, such as a size in bytes.
-    pub fn set_attribute_usize(
-        &self,
-        attribute: cupti::CUpti_ActivityAttribute,
-        value: usize,
-    ) -> Result<()> {
-        self.set_attribute(attribute, value)
-    }
-
-    /// Reads an attribute whose value is one byte.
-    pub fn get_attribute_u8(&self, attribute: cupti::CUpti_ActivityAttribute) -> Result<u8> {
-        self.get_attribute(attribute)
-    }
-
-    /// Reads an attribute whose value is a `size_t`.
-    pub fn get_attribute_usize(&self, attribute: cupti::CUpti_ActivityAttribute) -> Result<usize> {
-        self.get_attribute(attribute)
-    }
-
-    fn set_attribute<T: Copy>(
-        &self,
-        attribute: cupti::CUpti_ActivityAttribute,
-        mut value: T,
-    ) -> Result<()> {
-        let mut bytes = size_of::<T>();
+        let mut bytes = 1;
         let value = (&raw mut value).cast::<c_void>();
         // SAFETY: by the contract of `load`; the value is as long as the size says.
         check(unsafe { (self.activity_set_attribute)(attribute, &mut bytes, value) })
-    }
-
-    fn get_attribute<T: Copy + Default>(
-        &self,
-        attribute: cupti::CUpti_ActivityAttribute,
-    ) -> Result<T> {
-        let mut value = T::default();
-        let mut bytes = size_of::<T>();
-        let place = (&raw mut value).cast::<c_void>();
-        // SAFETY: by the contract of `load`; CUPTI writes no more than the size says, and any
-        // bytes are a valid integer.
-        check(unsafe { (self.activity_get_attribute)(attribute, &mut bytes, place) })?;
-        Ok(value)
-    }
-
-    /// Chooses what stands in the thread fields of records, for example
-    /// `CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM`. Before anything is enabled.
-    pub fn set_thread_id_type(&self, kind: cupti::CUpti_ActivityThreadIdType) -> Result<()> {
-        let set = self.set_thread_id_type.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        // SAFETY: by the contract of `load`.
-        check(unsafe { set(kind) })
     }
 
     /// The `graphNodeId` that records of this node carry.
@@ -342,38 +253,5 @@ impl Api {
         // SAFETY: the caller vouches for the node.
         check(unsafe { get(node, &mut id) })?;
         Ok(id)
-    }
-
-    /// The `graphId` of a graph.
-    ///
-    /// # Safety
-    /// The graph exists.
-    pub unsafe fn graph_id(&self, graph: cupti::CUgraph) -> Result<u32> {
-        let get = self.get_graph_id.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        let mut id = 0;
-        // SAFETY: the caller vouches for the graph.
-        check(unsafe { get(graph, &mut id) })?;
-        Ok(id)
-    }
-
-    /// The `graphId` that records of an instantiated graph carry (from CUDA 12.3 on).
-    ///
-    /// # Safety
-    /// The instantiated graph exists.
-    pub unsafe fn graph_exec_id(&self, graph: cupti::CUgraphExec) -> Result<u32> {
-        let get = self.get_graph_exec_id.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        let mut id = 0;
-        // SAFETY: the caller vouches for the graph.
-        check(unsafe { get(graph, &mut id) })?;
-        Ok(id)
-    }
-
-    /// The size in bytes of this CUPTI's records of a kind, where CUPTI tells (from 13.2 on).
-    pub fn record_bytes(&self, kind: cupti::CUpti_ActivityKind) -> Result<usize> {
-        let get = self.activity_get_struct_size.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        let mut bytes = 0;
-        // SAFETY: by the contract of `load`; version 0 is the running one.
-        check(unsafe { get(kind, 0, &mut bytes) })?;
-        Ok(bytes)
     }
 }

@@ -1,7 +1,6 @@
 //! What CUPTI versions after the generated bindings (13.0) added, as far as it is used here.
 //!
-//! Written by hand from the headers of CUPTI 13.5, so that one binary uses what is there. Symbols
-//! of this file are always optional.
+//! Written by hand from the headers of CUPTI 13.5, so that one binary uses what is there.
 
 #![allow(missing_docs, non_camel_case_types, non_snake_case)]
 
@@ -31,12 +30,3 @@ pub struct SubscriberParams {
     pub allowMultipleSubscribers: u8,
     pub padding: [u8; 7],
 }
-
-/// 13.2: size in bytes of the record of a kind in a given version, 0 for the running one.
-pub type cuptiActivityGetStructSize = Option<
-    unsafe extern "C" fn(
-        kind: cupti::CUpti_ActivityKind,
-        version: u32,
-        size: *mut usize,
-    ) -> cupti::CUptiResult,
->;

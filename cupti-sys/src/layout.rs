@@ -42,11 +42,6 @@ layout!(record::Memcpy: 88 {
     graphNodeId @ 64, graphId @ 72, channelID @ 76, channelType @ 80,
 });
 
-layout!(cupti::CUpti_ActivityMemcpy6: 96 {
-    kind @ 0, copyKind @ 4, bytes @ 8, start @ 16, end @ 24, deviceId @ 32, contextId @ 36,
-    streamId @ 40, correlationId @ 44, graphNodeId @ 64, graphId @ 72, copyCount @ 88,
-});
-
 layout!(record::MemcpyPeer: 96 {
     kind @ 0, copyKind @ 4, srcKind @ 5, dstKind @ 6, flags @ 7, bytes @ 8, start @ 16, end @ 24,
     deviceId @ 32, contextId @ 36, streamId @ 40, srcDeviceId @ 44, srcContextId @ 48,
@@ -65,11 +60,6 @@ layout!(record::GraphTrace: 48 {
     streamId @ 36,
 });
 
-layout!(cupti::CUpti_ActivityGraphTrace2: 56 {
-    kind @ 0, correlationId @ 4, start @ 8, end @ 16, deviceId @ 24, graphId @ 28, contextId @ 32,
-    streamId @ 36, endDeviceId @ 48, endContextId @ 52,
-});
-
 layout!(record::Device: 176 {
     kind @ 0, flags @ 4, globalMemoryBandwidth @ 8, globalMemorySize @ 16, constantMemorySize @ 24,
     l2CacheSize @ 28, numThreadsPerWarp @ 32, coreClockRate @ 36, numMemcpyEngines @ 40,
@@ -81,42 +71,6 @@ layout!(record::Device: 176 {
     computeInstanceId @ 156, migUuid @ 160,
 });
 
-layout!(cupti::CUpti_ActivityDevice5: 184 { id @ 112, uuid @ 120, name @ 136, isNumaNode @ 176, });
-
-layout!(record::Context: 16 {
-    kind @ 0, contextId @ 4, deviceId @ 8, computeApiKind @ 12, nullStreamId @ 14,
-});
-
-layout!(cupti::CUpti_ActivityContext3: 32 {
-    kind @ 0, contextId @ 4, deviceId @ 8, nullStreamId @ 14, parentContextId @ 16,
-    isGreenContext @ 20, numMultiprocessors @ 22,
-});
-
-layout!(cupti::CUpti_ActivityStream: 24 {
-    kind @ 0, contextId @ 4, streamId @ 8, priority @ 12, flag @ 16, correlationId @ 20,
-});
-
-layout!(record::ApiCall: 40 {
-    kind @ 0, cbid @ 4, start @ 8, end @ 16, processId @ 24, threadId @ 28, correlationId @ 32,
-    returnValue @ 36,
-});
-
-layout!(record::Overhead: 40 { kind @ 0, overheadKind @ 4, objectKind @ 8, objectId @ 12,
-    start @ 24, end @ 32, });
-
-layout!(cupti::CUpti_ActivityOverhead3: 56 { overheadKind @ 4, start @ 24, end @ 32,
-    correlationId @ 40, overheadData @ 48, });
-
-layout!(record::Synchronization: 40 {
-    kind @ 0, type_ @ 4, start @ 8, end @ 16, correlationId @ 24, contextId @ 28, streamId @ 32,
-    cudaEventId @ 36,
-});
-
-layout!(cupti::CUpti_ActivitySynchronization2: 56 {
-    kind @ 0, type_ @ 4, start @ 8, end @ 16, correlationId @ 24, contextId @ 28, streamId @ 32,
-    cudaEventId @ 36, cudaEventSyncId @ 40, returnValue @ 48,
-});
-
 layout!(cupti::CUpti_CallbackData: 72 {
     callbackSite @ 0, functionName @ 8, functionParams @ 16, functionReturnValue @ 24,
     symbolName @ 32, context @ 40, contextUid @ 48, correlationData @ 56, correlationId @ 64,
@@ -125,8 +79,6 @@ layout!(cupti::CUpti_CallbackData: 72 {
 layout!(cupti::CUpti_ResourceData: 24 {
     context @ 0, resourceHandle.stream @ 8, resourceDescriptor @ 16,
 });
-
-layout!(cupti::CUpti_ModuleResourceData: 24 { moduleId @ 0, cubinSize @ 8, pCubin @ 16, });
 
 layout!(cupti::CUpti_GraphData: 56 {
     graph @ 0, originalGraph @ 8, node @ 16, originalNode @ 24, nodeType @ 32, dependency @ 40,

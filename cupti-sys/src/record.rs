@@ -22,14 +22,6 @@ pub type Memset = cupti::CUpti_ActivityMemset4;
 pub type GraphTrace = cupti::CUpti_ActivityGraphTrace;
 /// Device record, as far as every version has it.
 pub type Device = cupti::CUpti_ActivityDevice4;
-/// Context record, as far as every version has it.
-pub type Context = cupti::CUpti_ActivityContext;
-/// Overhead record, as far as every version has it.
-pub type Overhead = cupti::CUpti_ActivityOverhead;
-/// Synchronization record, as far as every version has it.
-pub type Synchronization = cupti::CUpti_ActivitySynchronization;
-/// Record of a driver or runtime call.
-pub type ApiCall = cupti::CUpti_ActivityAPI;
 
 /// A record struct that [`read`] may copy out of bytes.
 ///
@@ -47,12 +39,8 @@ macro_rules! records {
 }
 
 records! {
-    CUpti_ActivityAPI CUpti_ActivityContext CUpti_ActivityContext3 CUpti_ActivityDevice4
-    CUpti_ActivityDevice5 CUpti_ActivityGraphTrace CUpti_ActivityGraphTrace2
-    CUpti_ActivityKernel8 CUpti_ActivityKernel10 CUpti_ActivityMemcpy5 CUpti_ActivityMemcpy6
-    CUpti_ActivityMemcpyPtoP4 CUpti_ActivityMemset4 CUpti_ActivityOverhead
-    CUpti_ActivityOverhead3 CUpti_ActivityStream CUpti_ActivitySynchronization
-    CUpti_ActivitySynchronization2
+    CUpti_ActivityDevice4 CUpti_ActivityGraphTrace CUpti_ActivityKernel8 CUpti_ActivityKernel10
+    CUpti_ActivityMemcpy5 CUpti_ActivityMemcpyPtoP4 CUpti_ActivityMemset4
 }
 
 /// Copies a record out of the bytes that begin with it; `None` if there are too few.
@@ -257,7 +245,7 @@ mod tests {
             (cupti::CUPTI_ACTIVITY_KIND_DEVICE, size_of::<cupti::CUpti_ActivityDevice5>()),
             (cupti::CUPTI_ACTIVITY_KIND_CONTEXT, size_of::<cupti::CUpti_ActivityContext3>()),
             (cupti::CUPTI_ACTIVITY_KIND_OVERHEAD, size_of::<cupti::CUpti_ActivityOverhead3>()),
-            (cupti::CUPTI_ACTIVITY_KIND_DRIVER, size_of::<ApiCall>()),
+            (cupti::CUPTI_ACTIVITY_KIND_DRIVER, size_of::<cupti::CUpti_ActivityAPI>()),
             (
                 cupti::CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
                 size_of::<cupti::CUpti_ActivitySynchronization2>(),

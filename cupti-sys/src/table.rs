@@ -3,7 +3,7 @@
 //! Functions that every CUPTI from 11.8 on has are required and plain fields; the others are
 //! `Option`s. Nothing here calls any of them.
 
-use crate::{bindings, cupti_13_1_plus, process};
+use crate::{bindings, process};
 use libloading::Library;
 use std::fmt;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ impl<F: Copy> FunctionPointer for Option<F> {
 macro_rules! function_table {
     (
         required { $($required:ident = $required_symbol:ident,)* }
-        optional { $($optional:ident = $module:ident :: $optional_symbol:ident,)* }
+        optional { $($optional:ident = $optional_symbol:ident,)* }
     ) => {
         /// CUPTI's functions in one loaded library, named as the C symbols without `cupti`.
         ///
@@ -29,7 +29,7 @@ macro_rules! function_table {
         #[allow(missing_docs)]
         pub struct Api {
             $(pub $required: <bindings::$required_symbol as FunctionPointer>::Function,)*
-            $(pub $optional: $module::$optional_symbol,)*
+            $(pub $optional: bindings::$optional_symbol,)*
             path: PathBuf,
         }
 
@@ -108,23 +108,8 @@ function_table! {
         unsubscribe = cuptiUnsubscribe,
     }
     optional {
-        activity_enable_and_dump = bindings::cuptiActivityEnableAndDump,
-        activity_enable_driver_api = bindings::cuptiActivityEnableDriverApi,
-        activity_enable_runtime_api = bindings::cuptiActivityEnableRuntimeApi,
-        activity_flush_period = bindings::cuptiActivityFlushPeriod,
-        activity_get_struct_size = cupti_13_1_plus::cuptiActivityGetStructSize,
-        enable_domain = bindings::cuptiEnableDomain,
-        get_callback_name = bindings::cuptiGetCallbackName,
-        get_context_id = bindings::cuptiGetContextId,
-        get_device_id = bindings::cuptiGetDeviceId,
-        get_error_message = bindings::cuptiGetErrorMessage,
-        get_graph_exec_id = bindings::cuptiGetGraphExecId,
-        get_graph_id = bindings::cuptiGetGraphId,
-        get_graph_node_id = bindings::cuptiGetGraphNodeId,
-        get_last_error = bindings::cuptiGetLastError,
-        get_stream_id_ex = bindings::cuptiGetStreamIdEx,
-        set_thread_id_type = bindings::cuptiSetThreadIdType,
-        subscribe_v2 = bindings::cuptiSubscribe_v2,
+        get_graph_node_id = cuptiGetGraphNodeId,
+        subscribe_v2 = cuptiSubscribe_v2,
     }
 }
 

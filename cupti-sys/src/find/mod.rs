@@ -15,6 +15,9 @@ use places::{Candidate, Places, Surroundings};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+/// Opens only what is in the process already.
+const NOLOAD: libc::c_int = unix::RTLD_NOW | libc::RTLD_NOLOAD;
+
 /// Where a `libcupti` comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
@@ -80,59 +83,54 @@ pub struct FindError {
 /// # Errors
 /// [`FindError`] with every place and its reason.
 pub fn locate(explicit: Option<&Path>, driver_cuda_major: Option<u32>) -> Result<Found, FindError> {
+    let mut tried = Vec::new();
+    let mut open_first = |candidates: Vec<Candidate>| {
+        candidates
+            .into_iter()
+            .find_map(|candidate| open(candidate).map_err(|attempt| tried.push(attempt)).ok())
+    };
     if let Some(path) = explicit {
-        let candidate = Candidate::new(How::Explicit, path.to_path_buf());
-        return open(candidate, unix::RTLD_NOW)
-            .map_err(|attempt| FindError { tried: vec![attempt] });
+        let given = Candidate::new(How::Explicit, path.to_path_buf());
+        return open_first(vec![given]).ok_or(FindError { tried });
     }
     let mapped = process::mapped_files();
-    let mut tried = Vec::new();
-    for candidate in places::loaded(&mapped, driver_cuda_major) {
-        match open(candidate, unix::RTLD_NOW | libc::RTLD_NOLOAD) {
-            Ok(found) => return Ok(found),
-            Err(attempt) => tried.push(attempt),
-        }
+    if let Some(found) = open_first(places::loaded(&mapped, driver_cuda_major)) {
+        return Ok(found);
     }
     let Places { candidates, empty } =
         places::places(&Surroundings::of_this_process(mapped), driver_cuda_major, &places::list);
-    for candidate in candidates {
-        match open(candidate, unix::RTLD_NOW).and_then(with_symbols) {
-            Ok(found) => return Ok(found),
-            Err(attempt) => tried.push(attempt),
-        }
-    }
-    tried.extend(empty);
-    Err(FindError { tried })
+    open_first(candidates).ok_or_else(|| {
+        tried.extend(empty);
+        FindError { tried }
+    })
 }
 
-fn open(candidate: Candidate, flags: libc::c_int) -> Result<Found, Attempt> {
-    let Candidate { how, path, .. } = candidate;
-    match process::open(&path, flags) {
-        Ok(library) => {
-            let (library, name) = process::with_path(library);
-            Ok(Found { library, path: name.unwrap_or(path), how })
+fn open(Candidate { how, path, .. }: Candidate) -> Result<Found, Attempt> {
+    let flags = if how == How::AlreadyLoaded { NOLOAD } else { unix::RTLD_NOW };
+    let library = match process::open(&path, flags) {
+        Ok(library) => library,
+        Err(reason) => return Err(Attempt { how, place: path, reason }),
+    };
+    let (library, name) = process::with_path(library);
+    let path = name.unwrap_or(path);
+    if !matches!(how, How::Explicit | How::AlreadyLoaded) {
+        let missing = table::missing(&library);
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            let reason = format!("no CUPTI of CUDA 11.8 or newer: it has no {missing}");
+            return Err(Attempt { how, place: path, reason });
         }
-        Err(reason) => Err(Attempt { how, place: path, reason }),
     }
-}
-
-fn with_symbols(found: Found) -> Result<Found, Attempt> {
-    let missing = table::missing(&found.library);
-    if missing.is_empty() {
-        return Ok(found);
-    }
-    let reason = format!("no CUPTI of CUDA 11.8 or newer: it has no {}", missing.join(", "));
-    Err(Attempt { how: found.how, place: found.path, reason })
+    Ok(Found { library, path, how })
 }
 
 /// The driver `libcuda.so.1` if it is in the process already; never loads it.
 pub fn driver() -> Option<Library> {
-    let flags = unix::RTLD_NOW | libc::RTLD_NOLOAD;
     process::mapped_files()
         .into_iter()
         .filter(|path| places::file_name_starts(path, "libcuda.so"))
         .chain([PathBuf::from("libcuda.so.1")])
-        .find_map(|path| process::open(&path, flags).ok())
+        .find_map(|path| process::open(&path, NOLOAD).ok())
 }
 
 /// The newest CUDA version that a driver supports, as major * 1000 + minor * 10 (13000 for 13.0).
@@ -161,11 +159,8 @@ impl fmt::Display for FindError {
         out.write_str("no libcupti found; tried ")?;
         for (index, Attempt { how, place, reason }) in self.tried.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
-            if place.as_os_str().is_empty() {
-                write!(out, "{separator}{how}: {reason}")?;
-            } else {
-                write!(out, "{separator}{how} {}: {reason}", place.display())?;
-            }
+            let space = if place.as_os_str().is_empty() { "" } else { " " };
+            write!(out, "{separator}{how}{space}{}: {reason}", place.display())?;
         }
         out.write_str(
             ". Install CUPTI (pip install nvidia-cuda-cupti for CUDA 13, nvidia-cuda-cupti-cu12 \

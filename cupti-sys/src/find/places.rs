@@ -4,6 +4,7 @@
 //! without a file of NVIDIA's.
 
 use super::{Attempt, How};
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
@@ -119,26 +120,22 @@ pub fn loaded(mapped: &[PathBuf], driver_cuda_major: Option<u32>) -> Vec<Candida
 /// Python packages, toolkit, system.
 pub fn places(surroundings: &Surroundings, driver_cuda_major: Option<u32>, list: List) -> Places {
     let mut places = Places::default();
-    let roots = nvidia_packages(surroundings, list);
-    if roots.is_empty() {
+    let packages = nvidia_packages(surroundings, list);
+    if packages.is_empty() {
         places.nothing(How::PythonPackages, "", "no Python packages known to this process");
     }
-    for root in roots {
+    for root in packages {
         places.add(How::PythonPackages, &root, &package_folders(&root, list), list);
     }
-    let roots = toolkits(surroundings, list);
-    for root in &roots {
-        places.add(How::Toolkit, root, &toolkit_folders(root, list), list);
+    for root in toolkits(surroundings, list) {
+        places.add(How::Toolkit, &root, &toolkit_folders(&root, list), list);
     }
     for name in sonames(driver_cuda_major) {
         places.candidates.push(Candidate::new(How::System, name.into()));
     }
-    let mut seen = Vec::new();
-    places.candidates.retain(|candidate| {
-        let new = !seen.contains(&candidate.path);
-        seen.push(candidate.path.clone());
-        new
-    });
+    // Two roots may share a folder.
+    let mut seen = HashSet::new();
+    places.candidates.retain(|candidate| seen.insert(candidate.path.clone()));
     places.candidates.sort_by_key(|candidate| candidate.rank(driver_cuda_major));
     places
 }
@@ -203,31 +200,35 @@ fn sonames(driver_cuda_major: Option<u32>) -> Vec<String> {
 
 /// The folders `nvidia` in Python's packages, those that the process uses already first.
 fn nvidia_packages(surroundings: &Surroundings, list: List) -> Vec<PathBuf> {
-    let mut roots: Vec<PathBuf> = Vec::new();
-    let mut add = |root: PathBuf| {
-        if !roots.contains(&root) {
-            roots.push(root);
+    let used = surroundings.mapped.iter().filter_map(|file| packages_of(file));
+    let installed = python_prefixes(surroundings)
+        .into_iter()
+        .flat_map(|prefix| ["lib", "lib64"].map(|library| prefix.join(library)))
+        .flat_map(|library| newest_in(&library, |name| name.starts_with(b"python3"), list))
+        .flat_map(|version| {
+            ["site-packages", "dist-packages"].map(|packages| version.join(packages).join("nvidia"))
+        })
+        .filter(|nvidia| !list(nvidia).is_empty());
+    unique(used.chain(installed))
+}
+
+/// The wanted names in a folder as paths, those with the highest numbers first.
+fn newest_in(folder: &Path, is_wanted: impl Fn(&[u8]) -> bool, list: List) -> Vec<PathBuf> {
+    let mut names = list(folder);
+    names.retain(|name| is_wanted(name.as_bytes()));
+    names.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
+    names.into_iter().map(|name| folder.join(name)).collect()
+}
+
+/// The paths without those that came before.
+fn unique(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut unique = Vec::new();
+    for path in paths {
+        if !unique.contains(&path) {
+            unique.push(path);
         }
-    };
-    for file in &surroundings.mapped {
-        packages_of(file).into_iter().for_each(&mut add);
     }
-    for prefix in python_prefixes(surroundings) {
-        for library in ["lib", "lib64"].map(|library| prefix.join(library)) {
-            let mut versions = list(&library);
-            versions.retain(|name| name.as_bytes().starts_with(b"python3"));
-            versions.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
-            for version in versions {
-                for packages in ["site-packages", "dist-packages"] {
-                    let nvidia = library.join(&version).join(packages).join("nvidia");
-                    if !list(&nvidia).is_empty() {
-                        add(nvidia);
-                    }
-                }
-            }
-        }
-    }
-    roots
+    unique
 }
 
 /// The `nvidia` folder beside a mapped file of some Python package: for
@@ -252,48 +253,32 @@ fn python_prefixes(surroundings: &Surroundings) -> Vec<PathBuf> {
         let program = program.as_deref().filter(|path| file_name_starts(path, "python"))?;
         Some(program.parent()?.parent()?.to_path_buf())
     };
-    let programs = [&surroundings.called_as, &surroundings.executable].map(of_program);
-    let python = programs.iter().any(Option::is_some);
-    let debian = programs.contains(&Some("/usr".into())).then(|| "/usr/local".into());
-    let user = surroundings.home.as_ref().filter(|_| python).map(|home| home.join(".local"));
-    let [called_as, executable] = programs;
-    let environments = [surroundings.virtual_env.clone(), surroundings.conda_prefix.clone()];
-    [called_as]
-        .into_iter()
-        .chain(environments)
-        .chain([executable, debian, user])
-        .flatten()
-        .collect()
+    let [called_as, executable] =
+        [&surroundings.called_as, &surroundings.executable].map(of_program);
+    let is_python = called_as.is_some() || executable.is_some();
+    let is_debian = [&called_as, &executable].contains(&&Some("/usr".into()));
+    let debian = is_debian.then(|| "/usr/local".into());
+    let user = surroundings.home.as_ref().filter(|_| is_python).map(|home| home.join(".local"));
+    let (venv, conda) = (surroundings.virtual_env.clone(), surroundings.conda_prefix.clone());
+    [called_as, venv, conda, executable, debian, user].into_iter().flatten().collect()
 }
 
 /// The folders in Python's `nvidia` that hold a `libcupti`: `cu13/lib`, `cuda_cupti/lib`.
 fn package_folders(nvidia: &Path, list: List) -> Vec<PathBuf> {
-    let mut names = list(nvidia);
-    names.retain(|name| {
-        let digits = name.as_bytes().strip_prefix(b"cu");
-        name == "cuda_cupti"
-            || digits
-                .is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
-    });
-    names.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
-    names.into_iter().map(|name| nvidia.join(name).join("lib")).collect()
+    let is_wanted = |name: &[u8]| match name.strip_prefix(b"cu") {
+        Some(b"da_cupti") => true,
+        Some(digits) => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
+        None => false,
+    };
+    newest_in(nvidia, is_wanted, list).into_iter().map(|folder| folder.join("lib")).collect()
 }
 
 /// CUDA toolkits, the ones that the environment names first.
 fn toolkits(surroundings: &Surroundings, list: List) -> Vec<PathBuf> {
     let local = Path::new("/usr/local");
-    let mut versions = list(local);
-    versions.retain(|name| name.as_bytes().starts_with(b"cuda-"));
-    versions.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
     let named = [surroundings.cuda_home.clone(), surroundings.cuda_path.clone()];
-    let mut roots: Vec<PathBuf> = Vec::new();
-    let installed = versions.into_iter().map(|name| local.join(name));
-    for root in named.into_iter().flatten().chain([local.join("cuda")]).chain(installed) {
-        if !roots.contains(&root) {
-            roots.push(root);
-        }
-    }
-    roots
+    let installed = newest_in(local, |name| name.starts_with(b"cuda-"), list);
+    unique(named.into_iter().flatten().chain([local.join("cuda")]).chain(installed))
 }
 
 fn toolkit_folders(root: &Path, list: List) -> Vec<PathBuf> {

@@ -233,9 +233,9 @@ fn the_process_is_seen_as_it_is() {
     let mapped = process::mapped_files();
     let libc = mapped.iter().find(|path| places::file_name_starts(path, "libc.so"));
     let libc = libc.expect("a C library is in every process here");
-    let library = process::open(libc, unix::RTLD_NOW | libc::RTLD_NOLOAD).expect("it is loaded");
+    let library = process::open(libc, NOLOAD).expect("it is loaded");
     assert_eq!(process::with_path(library).1.as_ref(), Some(libc));
-    let absent = process::open(Path::new("libcupti.so.0"), unix::RTLD_NOW | libc::RTLD_NOLOAD);
+    let absent = process::open(Path::new("libcupti.so.0"), NOLOAD);
     assert!(absent.is_err());
 }
 
@@ -253,6 +253,6 @@ fn a_file_with_the_right_name_and_the_wrong_symbols_is_passed_over() {
     let link = folder.path().join("libcupti.so.13");
     std::os::unix::fs::symlink(libc.expect("a C library"), &link).expect("a link");
     let candidate = Candidate::new(How::Toolkit, link);
-    let attempt = open(candidate, unix::RTLD_NOW).and_then(with_symbols).unwrap_err();
+    let attempt = open(candidate).unwrap_err();
     assert!(attempt.reason.contains("cuptiActivityEnable"), "{attempt:?}");
 }

@@ -1,6 +1,6 @@
 //! A `libcupti` that answers from memory, compiled by `tests/fake.rs` with plain rustc.
 //!
-//! It says version 13.2.2, has no `cuptiSetThreadIdType`, writes kernel records of 224 bytes and
+//! It says version 13.2.2, has no `cuptiGetGraphNodeId`, writes kernel records of 224 bytes and
 //! lets one subscriber in. With `--cfg broken` it has no `cuptiUnsubscribe`.
 
 use std::ffi::{CStr, c_char, c_void};
@@ -167,14 +167,5 @@ extern "C" fn cuptiActivityGetAttribute(id: u32, bytes: *mut usize, value: *mut 
         (0, 8) => unsafe { value.cast::<u64>().write_unaligned(stored) },
         _ => return 10,
     }
-    0
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuptiActivityGetStructSize(kind: u32, version: u32, bytes: *mut usize) -> u32 {
-    if (kind, version) != (CONCURRENT_KERNEL, 0) {
-        return 21;
-    }
-    unsafe { *bytes = RECORD_BYTES };
     0
 }
