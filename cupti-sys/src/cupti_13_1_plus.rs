@@ -11,9 +11,6 @@ use std::os::raw::c_char;
 pub const CUPTI_ERROR_HES_TRACE_NOT_SUPPORTED_ON_MPS: cupti::CUptiResult = 47;
 
 pub const CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE: cupti::CUpti_ActivityKind = 56;
-pub const CUPTI_ACTIVITY_KIND_COMPUTE_ENGINE_CTX_SWITCH: cupti::CUpti_ActivityKind = 57;
-pub const CUPTI_ACTIVITY_KIND_HOST_LAUNCH: cupti::CUpti_ActivityKind = 58;
-pub const CUPTI_ACTIVITY_KIND_GREEN_CONTEXT: cupti::CUpti_ActivityKind = 59;
 
 /// First version whose `cuptiSubscribe_v2` takes [`SubscriberParams`] in full; 13.0 and 13.1 take
 /// the shorter `CUpti_SubscriberParams`.

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// A result code of CUPTI other than success. Codes that are newer than this crate are kept as
 /// they are.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CuptiError(cupti::CUptiResult);
 
 /// What a wrapped call of CUPTI returns.
@@ -155,12 +155,6 @@ impl fmt::Display for CuptiError {
             Some(remedy) => write!(out, ": {remedy}"),
             None => Ok(()),
         }
-    }
-}
-
-impl fmt::Debug for CuptiError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "CuptiError({} {})", self.0, self.name())
     }
 }
 

@@ -58,8 +58,8 @@ pub fn kind(bytes: &[u8]) -> Option<cupti::CUpti_ActivityKind> {
     bytes.first_chunk::<4>().map(|kind| u32::from_ne_bytes(*kind))
 }
 
-/// Size in bytes of each kind of record by the CUPTI version that introduced it, ascending.
-/// Measured on the headers of 16 versions from 11.8 to 13.5.
+/// Size in bytes of each kind of record that a collector of GPU work enables, by the CUPTI version
+/// that introduced it, ascending. Measured on the headers of 16 versions from 11.8 to 13.5.
 const SIZES: &[(cupti::CUpti_ActivityKind, &[(u32, usize)])] = &[
     (cupti::CUPTI_ACTIVITY_KIND_MEMCPY, &[(18, 88), (26, 96), (130_400, 112)]),
     (cupti::CUPTI_ACTIVITY_KIND_MEMSET, &[(18, 88), (130_400, 104)]),
@@ -69,34 +69,13 @@ const SIZES: &[(cupti::CUpti_ActivityKind, &[(u32, usize)])] = &[
     (cupti::CUPTI_ACTIVITY_KIND_DEVICE, &[(18, 176), (20, 184), (130_200, 192)]),
     (cupti::CUPTI_ACTIVITY_KIND_CONTEXT, &[(18, 16), (22, 24), (23, 32), (130_100, 40)]),
     (cupti::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, KERNEL_SIZES),
-    (cupti::CUPTI_ACTIVITY_KIND_NAME, &[(18, 32)]),
-    (cupti::CUPTI_ACTIVITY_KIND_MARKER, &[(18, 56)]),
-    (cupti::CUPTI_ACTIVITY_KIND_MARKER_DATA, &[(18, 32), (130_000, 40)]),
     (cupti::CUPTI_ACTIVITY_KIND_OVERHEAD, &[(18, 40), (21, 48), (22, 56)]),
-    (cupti::CUPTI_ACTIVITY_KIND_CDP_KERNEL, &[(18, 144)]),
-    (cupti::CUPTI_ACTIVITY_KIND_ENVIRONMENT, &[(18, 40)]),
     (cupti::CUPTI_ACTIVITY_KIND_MEMCPY2, &[(18, 96)]),
-    (cupti::CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER, &[(18, 64), (26, 104)]),
-    (cupti::CUPTI_ACTIVITY_KIND_FUNCTION, &[(18, 32)]),
-    (cupti::CUPTI_ACTIVITY_KIND_MODULE, &[(18, 24)]),
-    (cupti::CUPTI_ACTIVITY_KIND_CUDA_EVENT, &[(18, 24), (26, 56), (130_500, 80)]),
     (cupti::CUPTI_ACTIVITY_KIND_STREAM, &[(18, 24)]),
     (cupti::CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, &[(18, 40), (26, 56)]),
     (cupti::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, &[(18, 24)]),
-    (cupti::CUPTI_ACTIVITY_KIND_NVLINK, &[(18, 136), (130_200, 88)]),
-    (cupti::CUPTI_ACTIVITY_KIND_PCIE, &[(18, 168)]),
-    (cupti::CUPTI_ACTIVITY_KIND_INTERNAL_LAUNCH_API, &[(18, 40)]),
-    (cupti::CUPTI_ACTIVITY_KIND_MEMORY2, &[(18, 120), (24, 128)]),
-    (cupti::CUPTI_ACTIVITY_KIND_MEMORY_POOL, &[(18, 72), (130_000, 80)]),
     (cupti::CUPTI_ACTIVITY_KIND_GRAPH_TRACE, &[(18, 48), (21, 56)]),
-    (cupti::CUPTI_ACTIVITY_KIND_JIT, &[(18, 64), (22, 72)]),
-    (cupti::CUPTI_ACTIVITY_KIND_DEVICE_GRAPH_TRACE, &[(26, 56)]),
-    (cupti::CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS, &[(26, 64)]),
-    (cupti::CUPTI_ACTIVITY_KIND_CONFIDENTIAL_COMPUTE_ROTATION, &[(27, 32)]),
     (crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE, &[(130_100, 56)]),
-    (crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_COMPUTE_ENGINE_CTX_SWITCH, &[(130_100, 24)]),
-    (crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_HOST_LAUNCH, &[(130_100, 48)]),
-    (crate::cupti_13_1_plus::CUPTI_ACTIVITY_KIND_GREEN_CONTEXT, &[(130_200, 168), (130_400, 304)]),
 ];
 
 /// Version 18 is missing: CUDA 11.8 writes 200 bytes and 12.0 writes 208 under that number.
@@ -135,66 +114,54 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// A saved buffer that cannot be read on from some place.
+/// A saved buffer that cannot be read on from some place, a byte of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnreadableRecord {
-    /// Where in the buffer, in bytes.
-    pub offset_bytes: usize,
-    /// The kind that stands there; `None` if even that is cut off.
-    pub kind: Option<cupti::CUpti_ActivityKind>,
-    /// The CUPTI version that was said to have written it.
-    pub cupti_version: u32,
-    /// Bytes left in the buffer.
-    pub left_bytes: usize,
+#[allow(missing_docs)]
+pub enum UnreadableRecord {
+    /// Too few bytes are left for the record.
+    Cut { offset_bytes: usize },
+    /// [`record_size`] does not know the size.
+    UnknownSize { offset_bytes: usize, kind: cupti::CUpti_ActivityKind, cupti_version: u32 },
+}
+
+impl<'a> Recorded<'a> {
+    /// The kind and the bytes of the next record.
+    fn read(&mut self) -> Result<(cupti::CUpti_ActivityKind, &'a [u8]), UnreadableRecord> {
+        let Self { offset_bytes, cupti_version, .. } = *self;
+        let cut = UnreadableRecord::Cut { offset_bytes };
+        let kind = kind(self.rest).ok_or(cut)?;
+        let size = record_size(kind, cupti_version).ok_or(UnreadableRecord::UnknownSize {
+            offset_bytes,
+            kind,
+            cupti_version,
+        })?;
+        let (record, rest) = self.rest.split_at_checked(size).ok_or(cut)?;
+        (self.rest, self.offset_bytes) = (rest, offset_bytes + size);
+        Ok((kind, record))
+    }
 }
 
 impl<'a> Iterator for Recorded<'a> {
     type Item = Result<(cupti::CUpti_ActivityKind, &'a [u8]), UnreadableRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let kind = kind(self.rest);
-        let size = kind.and_then(|kind| record_size(kind, self.cupti_version));
-        let record = size.and_then(|size| self.rest.split_at_checked(size));
-        let Some((kind, (record, rest))) = kind.zip(record) else {
-            let left_bytes = self.rest.len();
-            self.rest = &[];
-            return Some(Err(UnreadableRecord {
-                offset_bytes: self.offset_bytes,
-                kind,
-                cupti_version: self.cupti_version,
-                left_bytes,
-            }));
-        };
-        self.offset_bytes += record.len();
-        self.rest = rest;
-        Some(Ok((kind, record)))
+        (!self.rest.is_empty()).then(|| self.read().inspect_err(|_| self.rest = &[]))
     }
 }
 
 impl fmt::Display for UnreadableRecord {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { offset_bytes, cupti_version, left_bytes, .. } = *self;
-        write!(out, "byte {offset_bytes} of the buffer: ")?;
-        match self.kind {
-            Some(kind) => match record_size(kind, cupti_version) {
-                Some(size) => write!(
-                    out,
-                    "a record of kind {kind} has {size} bytes in CUPTI version {cupti_version}, \
-                     but {left_bytes} are left: the buffer was cut short when it was saved"
-                ),
-                None => write!(
-                    out,
-                    "the size of kind {kind} in CUPTI version {cupti_version} is not known: check \
-                     the version that the buffer was saved with, or add the kind to this table"
-                ),
-            },
-            None => write!(
+        match self {
+            Self::Cut { offset_bytes } => write!(
                 out,
-                "{left_bytes} bytes are left, too few for a record: the buffer was cut short when \
-                 it was saved"
+                "byte {offset_bytes} of the buffer: too few bytes are left for the record: the \
+                 buffer was cut short when it was saved"
+            ),
+            Self::UnknownSize { offset_bytes, kind, cupti_version } => write!(
+                out,
+                "byte {offset_bytes} of the buffer: the size of kind {kind} in CUPTI version \
+                 {cupti_version} is not known: check the version that the buffer was saved with, \
+                 or add the kind to this table"
             ),
         }
     }

@@ -54,12 +54,11 @@ macro_rules! function_table {
                 let (library, path) = process::with_path(library);
                 let path = path.unwrap_or_else(|| PathBuf::from("a library without a name"));
                 let missing = missing(&library);
-                let refused = |path| LoadError { library: path, missing };
                 $(
                     // SAFETY: the caller vouches that the library is a CUPTI, so that the symbol
                     // has the type that CUPTI's header gives it.
                     let symbol = unsafe { resolve(&library, stringify!($required_symbol)) };
-                    let Some($required) = symbol else { return Err(refused(path)) };
+                    let Some($required) = symbol else { return Err(LoadError { library: path, missing }) };
                 )*
                 let api = Self {
                     $($required,)*

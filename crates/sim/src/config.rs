@@ -2,22 +2,16 @@
 //!
 //! `stage2_sim_configure` may set the same variables for this library alone, before its first use.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::version::{MEASURED, Version};
 
-/// CUPTI version to claim.
-pub(crate) const CUPTI_VERSION: &str = "STAGE2_SIM_CUPTI_VERSION";
-/// CUDA version of the driver to claim.
-pub(crate) const DRIVER_VERSION: &str = "STAGE2_SIM_DRIVER_VERSION";
-/// Errors to produce.
-pub(crate) const FAULT: &str = "STAGE2_SIM_FAULT";
-/// `1`: launches return at once.
-pub(crate) const FAST: &str = "STAGE2_SIM_FAST";
-/// Seed of the jitter of durations.
-pub(crate) const SEED: &str = "STAGE2_SIM_SEED";
-/// Correlation id of the first traced call.
-pub(crate) const FIRST_CORRELATION: &str = "STAGE2_SIM_FIRST_CORRELATION";
+const CUPTI_VERSION: &str = "STAGE2_SIM_CUPTI_VERSION";
+const DRIVER_VERSION: &str = "STAGE2_SIM_DRIVER_VERSION";
+const FAULT: &str = "STAGE2_SIM_FAULT";
+const FAST: &str = "STAGE2_SIM_FAST";
+const SEED: &str = "STAGE2_SIM_SEED";
+const FIRST_CORRELATION: &str = "STAGE2_SIM_FIRST_CORRELATION";
 /// Every variable that is read.
 pub(crate) const VARIABLES: [&str; 6] =
     [CUPTI_VERSION, DRIVER_VERSION, FAULT, FAST, SEED, FIRST_CORRELATION];
@@ -110,7 +104,7 @@ impl Config {
     ///
     /// # Errors
     /// The first value that cannot be read.
-    pub(crate) fn read(overrides: &HashMap<String, String>) -> Result<Config, ConfigError> {
+    pub(crate) fn read(overrides: &BTreeMap<String, String>) -> Result<Config, ConfigError> {
         let get = |name: &str| {
             overrides.get(name).cloned().or_else(|| {
                 std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
@@ -209,7 +203,7 @@ mod tests {
 
     #[test]
     fn overrides_win_and_bad_values_name_the_variable() {
-        let set = |name: &str, value: &str| HashMap::from([(name.to_owned(), value.to_owned())]);
+        let set = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
         assert_eq!(Config::read(&set(SEED, "7")).expect("seed").seed, 7);
         assert!(Config::read(&set(FAST, "1")).expect("fast").fast);
         for name in VARIABLES {

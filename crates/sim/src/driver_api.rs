@@ -212,13 +212,13 @@ extern "C" fn cuModuleLoadData(module: Out<Handle>, image: *const c_void) -> u32
         if image.is_null() {
             return Err(cuda::INVALID_VALUE);
         }
-        put(module, state.objects.load_module())
+        put(module, state.objects.lock().load_module())
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuModuleUnload(module: Handle) -> u32 {
-    call(calls::MODULE_UNLOAD, |state, _| state.objects.check_module(module))
+    call(calls::MODULE_UNLOAD, |state, _| state.objects.lock().check_module(module))
 }
 
 #[unsafe(no_mangle)]
@@ -231,9 +231,9 @@ unsafe extern "C" fn cuModuleGetFunction(
         if name.is_null() {
             return Err(cuda::INVALID_VALUE);
         }
-        state.objects.check_module(module)?;
+        state.objects.lock().check_module(module)?;
         // SAFETY: a C string of the caller, by the contract of the driver API.
-        put(function, state.objects.function(unsafe { CStr::from_ptr(name) })?)
+        put(function, state.objects.lock().function(unsafe { CStr::from_ptr(name) })?)
     })
 }
 
@@ -255,7 +255,7 @@ extern "C" fn cuLaunchKernel(
     let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
     let params =
         LaunchKernelParams { function, grid, block, shared_bytes, stream, kernel_params, extra };
-    let known = state().objects.get_function(function);
+    let known = state().objects.lock().get_function(function);
     let traced = Call {
         api: calls::LAUNCH_KERNEL,
         params: (&raw const params).cast(),
@@ -306,10 +306,10 @@ extern "C" fn cuMemsetD8Async(_to: u64, value: u8, bytes: usize, stream: Handle)
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemAlloc_v2(address: Out<u64>, bytes: usize) -> u32 {
-    call(calls::MEM_ALLOC, |state, _| put(address, state.objects.allocate(bytes as u64)?))
+    call(calls::MEM_ALLOC, |state, _| put(address, state.objects.lock().allocate(bytes as u64)?))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFree_v2(address: u64) -> u32 {
-    call(calls::MEM_FREE, |state, _| state.objects.free(address))
+    call(calls::MEM_FREE, |state, _| state.objects.lock().free(address))
 }

@@ -24,7 +24,7 @@ extern "C" fn cuStreamBeginCapture_v2(stream: Handle, _mode: u32) -> u32 {
         if state.timeline.capture(stream)?.is_some() {
             return Err(cuda::ILLEGAL_STATE);
         }
-        let graph = graph_handle(state.objects.create_graph()?);
+        let graph = graph_handle(state.objects.lock().create_graph()?);
         let data = GraphData { graph, ..GraphData::default() };
         state.callbacks.resource(resource::GRAPH_CREATED, stream, Some(&data));
         state.timeline.set_capture(stream, Some(graph)).map(drop)
@@ -57,7 +57,7 @@ extern "C" fn cuGraphExecDestroy(graph_exec: Handle) -> u32 {
     call(calls::GRAPH_EXEC_DESTROY, |state, _| {
         let data = GraphData { graph_exec, ..GraphData::default() };
         state.callbacks.resource(resource::GRAPHEXEC_DESTROY_STARTING, 0, Some(&data));
-        state.objects.destroy_exec(graph_exec)
+        state.objects.lock().destroy_exec(graph_exec)
     })
 }
 
@@ -66,7 +66,7 @@ extern "C" fn cuGraphDestroy(graph: Handle) -> u32 {
     call(calls::GRAPH_DESTROY, |state, _| {
         let data = GraphData { graph, ..GraphData::default() };
         state.callbacks.resource(resource::GRAPH_DESTROY_STARTING, 0, Some(&data));
-        state.objects.destroy_graph(graph)
+        state.objects.lock().destroy_graph(graph)
     })
 }
 

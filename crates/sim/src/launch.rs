@@ -35,7 +35,7 @@ impl State {
 
     fn capture(&self, graph: Handle, stream: Handle, op: Op) -> Outcome {
         let graph_id = id_of_graph(graph).ok_or(cuda::INVALID_HANDLE)?;
-        let place = self.objects.add_node(graph_id, op)?;
+        let place = self.objects.lock().add_node(graph_id, op)?;
         let node = node_handle(graph_id, place);
         let data = GraphData { graph, node, node_type: node_type(&op), ..GraphData::default() };
         self.callbacks.resource(resource::GRAPHNODE_CREATED, stream, Some(&data));
@@ -43,12 +43,9 @@ impl State {
     }
 
     /// Makes an executable clone of a graph and reports each cloned node.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` for a graph that is not there.
     pub(crate) fn instantiate(&self, graph: Handle) -> Outcome<Handle> {
         let graph_id = id_of_graph(graph).ok_or(cuda::INVALID_HANDLE)?;
-        let exec = self.objects.instantiate(graph_id, self.kinds.has(kind::GRAPH_TRACE))?;
+        let exec = self.objects.lock().instantiate(graph_id, self.kinds.has(kind::GRAPH_TRACE))?;
         let graph_exec = exec_handle(exec.id);
         let clone = graph_handle(exec.id);
         for (place, op) in exec.ops.iter().enumerate() {
@@ -76,7 +73,7 @@ impl State {
         stream: Handle,
     ) -> Outcome {
         let begin = Instant::now();
-        let exec = self.objects.exec(exec)?;
+        let exec = self.objects.lock().exec(exec)?;
         if self.timeline.capture(stream)?.is_some() {
             // Graphs as child nodes are not simulated.
             return Err(cuda::CAPTURE_UNSUPPORTED);

@@ -7,8 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::abi::{Handle, Outcome, cuda};
 use crate::recorded::{Function, Kernel, Op, Work, recorded};
 
@@ -39,14 +37,10 @@ pub(crate) struct Exec {
     pub(crate) traced: bool,
 }
 
-/// Everything that handles stand for.
+/// Everything that handles stand for. Unknown handles give `INVALID_HANDLE`, and more than
+/// [`LIMIT`] of a thing `OUT_OF_MEMORY`.
 #[derive(Default)]
 pub(crate) struct Objects {
-    inner: Mutex<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
     functions: Vec<Function>,
     function_by_name: HashMap<&'static CStr, usize>,
     /// Ids given to graphs, templates and executables alike.
@@ -103,29 +97,24 @@ fn untag(handle: Handle, tag: usize) -> Option<u32> {
 
 impl Objects {
     /// The handle of a new module.
-    pub(crate) fn load_module(&self) -> Handle {
-        let mut inner = self.inner.lock();
-        inner.modules = inner.modules.saturating_add(1);
-        MODULE | inner.modules as usize
+    pub(crate) fn load_module(&mut self) -> Handle {
+        self.modules = self.modules.saturating_add(1);
+        MODULE | self.modules as usize
     }
 
     /// # Errors
     /// `INVALID_HANDLE` for a handle that is no module's.
     pub(crate) fn check_module(&self, handle: Handle) -> Outcome {
-        let is_known = untag(handle, MODULE).is_some_and(|id| id <= self.inner.lock().modules);
+        let is_known = untag(handle, MODULE).is_some_and(|id| id <= self.modules);
         if is_known { Ok(()) } else { Err(cuda::INVALID_HANDLE) }
     }
 
     /// The function of a name: the recorded kernel, or one of 2 us for any other name.
-    ///
-    /// # Errors
-    /// `OUT_OF_MEMORY` after very many names.
-    pub(crate) fn function(&self, name: &CStr) -> Outcome<Handle> {
-        let mut inner = self.inner.lock();
-        if let Some(index) = inner.function_by_name.get(name) {
+    pub(crate) fn function(&mut self, name: &CStr) -> Outcome<Handle> {
+        if let Some(index) = self.function_by_name.get(name) {
             return Ok(FUNCTION | (index + 1));
         }
-        let index = inner.functions.len();
+        let index = self.functions.len();
         if index >= LIMIT {
             return Err(cuda::OUT_OF_MEMORY);
         }
@@ -142,40 +131,31 @@ impl Objects {
             },
             duration_ns: UNRECORDED_KERNEL_NS,
         });
-        inner.functions.push(function);
-        inner.function_by_name.insert(function.kernel.name, index);
+        self.functions.push(function);
+        self.function_by_name.insert(function.kernel.name, index);
         Ok(FUNCTION | (index + 1))
     }
 
     /// What a function handle stands for.
     pub(crate) fn get_function(&self, handle: Handle) -> Option<Function> {
         let index = untag(handle, FUNCTION)? as usize - 1;
-        self.inner.lock().functions.get(index).copied()
+        self.functions.get(index).copied()
     }
 
     /// A new, empty graph; gives its id.
-    ///
-    /// # Errors
-    /// `OUT_OF_MEMORY` when there are very many.
-    pub(crate) fn create_graph(&self) -> Outcome<u32> {
-        let mut inner = self.inner.lock();
-        if inner.graphs.len() >= LIMIT {
+    pub(crate) fn create_graph(&mut self) -> Outcome<u32> {
+        if self.graphs.len() >= LIMIT {
             return Err(cuda::OUT_OF_MEMORY);
         }
-        inner.graph_ids += 1;
-        let id = inner.graph_ids;
-        inner.graphs.insert(id, Vec::new());
+        self.graph_ids += 1;
+        let id = self.graph_ids;
+        self.graphs.insert(id, Vec::new());
         Ok(id)
     }
 
     /// Appends an operation to a graph; gives its place.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` for a graph that is not there, `OUT_OF_MEMORY` for one with very many
-    /// nodes.
-    pub(crate) fn add_node(&self, graph_id: u32, op: Op) -> Outcome<usize> {
-        let mut inner = self.inner.lock();
-        let ops = inner.graphs.get_mut(&graph_id).ok_or(cuda::INVALID_HANDLE)?;
+    pub(crate) fn add_node(&mut self, graph_id: u32, op: Op) -> Outcome<usize> {
+        let ops = self.graphs.get_mut(&graph_id).ok_or(cuda::INVALID_HANDLE)?;
         if ops.len() >= LIMIT {
             return Err(cuda::OUT_OF_MEMORY);
         }
@@ -184,59 +164,51 @@ impl Objects {
     }
 
     /// Makes an executable clone of a graph.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` for a graph that is not there, `OUT_OF_MEMORY` when there are very many.
-    pub(crate) fn instantiate(&self, graph_id: u32, traced: bool) -> Outcome<Arc<Exec>> {
-        let mut inner = self.inner.lock();
-        let ops = inner.graphs.get(&graph_id).ok_or(cuda::INVALID_HANDLE)?.clone();
-        if inner.execs.len() >= LIMIT {
+    pub(crate) fn instantiate(&mut self, graph_id: u32, traced: bool) -> Outcome<Arc<Exec>> {
+        let ops = self.graphs.get(&graph_id).ok_or(cuda::INVALID_HANDLE)?.clone();
+        if self.execs.len() >= LIMIT {
             return Err(cuda::OUT_OF_MEMORY);
         }
-        inner.graph_ids += 1;
-        let exec = Arc::new(Exec { id: inner.graph_ids, ops, traced });
-        inner.execs.insert(exec.id, Arc::clone(&exec));
+        self.graph_ids += 1;
+        let exec = Arc::new(Exec { id: self.graph_ids, ops, traced });
+        self.execs.insert(exec.id, Arc::clone(&exec));
         Ok(exec)
     }
 
     /// The executable graph of a handle.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` if there is none; so in the next two.
     pub(crate) fn exec(&self, handle: Handle) -> Outcome<Arc<Exec>> {
         let id = id_of_exec(handle).ok_or(cuda::INVALID_HANDLE)?;
-        self.inner.lock().execs.get(&id).cloned().ok_or(cuda::INVALID_HANDLE)
+        self.execs.get(&id).cloned().ok_or(cuda::INVALID_HANDLE)
     }
 
     /// Forgets a graph.
-    pub(crate) fn destroy_graph(&self, handle: Handle) -> Outcome {
+    pub(crate) fn destroy_graph(&mut self, handle: Handle) -> Outcome {
         let id = id_of_graph(handle).ok_or(cuda::INVALID_HANDLE)?;
-        self.inner.lock().graphs.remove(&id).map(drop).ok_or(cuda::INVALID_HANDLE)
+        self.graphs.remove(&id).map(drop).ok_or(cuda::INVALID_HANDLE)
     }
 
     /// Forgets an executable graph.
-    pub(crate) fn destroy_exec(&self, handle: Handle) -> Outcome {
+    pub(crate) fn destroy_exec(&mut self, handle: Handle) -> Outcome {
         let id = id_of_exec(handle).ok_or(cuda::INVALID_HANDLE)?;
-        self.inner.lock().execs.remove(&id).map(drop).ok_or(cuda::INVALID_HANDLE)
+        self.execs.remove(&id).map(drop).ok_or(cuda::INVALID_HANDLE)
     }
 
     /// A made-up device address with `bytes` behind it.
     ///
     /// # Errors
     /// `INVALID_VALUE` for 0 bytes, `OUT_OF_MEMORY` for more than the recorded device has.
-    pub(crate) fn allocate(&self, bytes: u64) -> Outcome<u64> {
+    pub(crate) fn allocate(&mut self, bytes: u64) -> Outcome<u64> {
         if bytes == 0 {
             return Err(cuda::INVALID_VALUE);
         }
-        let mut inner = self.inner.lock();
-        let used: u64 = inner.memory.values().sum();
+        let used: u64 = self.memory.values().sum();
         let free = recorded().device_fact("global_memory_bytes").saturating_sub(used);
-        if inner.memory.len() >= LIMIT || bytes > free {
+        if self.memory.len() >= LIMIT || bytes > free {
             return Err(cuda::OUT_OF_MEMORY);
         }
-        let address = FIRST_ADDRESS + inner.next_address;
-        inner.next_address += bytes.next_multiple_of(ALIGNMENT);
-        inner.memory.insert(address, bytes);
+        let address = FIRST_ADDRESS + self.next_address;
+        self.next_address += bytes.next_multiple_of(ALIGNMENT);
+        self.memory.insert(address, bytes);
         Ok(address)
     }
 
@@ -244,8 +216,8 @@ impl Objects {
     ///
     /// # Errors
     /// `INVALID_VALUE` for one that was not given out, and is not 0.
-    pub(crate) fn free(&self, address: u64) -> Outcome {
-        let is_known = address == 0 || self.inner.lock().memory.remove(&address).is_some();
+    pub(crate) fn free(&mut self, address: u64) -> Outcome {
+        let is_known = address == 0 || self.memory.remove(&address).is_some();
         if is_known { Ok(()) } else { Err(cuda::INVALID_VALUE) }
     }
 }
@@ -265,7 +237,7 @@ mod tests {
 
     #[test]
     fn made_up_handles_are_nobody() {
-        let objects = Objects::default();
+        let mut objects = Objects::default();
         for handle in [0, 1, usize::MAX, FUNCTION, EXEC, EXEC | 9, GRAPH | 9, NODE] {
             assert!(objects.get_function(handle).is_none());
             assert!(objects.exec(handle).is_err());
@@ -278,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_name_gives_the_recorded_kernel_or_a_short_one() {
-        let objects = Objects::default();
+        let mut objects = Objects::default();
         let recorded_name = recorded().sequences[0].iter().find_map(|op| {
             let Work::Kernel(kernel) = op.work else { return None };
             (kernel.registers_per_thread > 100).then_some(kernel.name)
@@ -292,7 +264,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_by_the_device() {
-        let objects = Objects::default();
+        let mut objects = Objects::default();
         let first = objects.allocate(1).expect("a byte");
         assert!(objects.allocate(100).expect("more") >= first + ALIGNMENT);
         assert_eq!(objects.allocate(0), Err(cuda::INVALID_VALUE));
@@ -302,7 +274,7 @@ mod tests {
 
     #[test]
     fn an_executable_graph_is_a_clone() {
-        let objects = Objects::default();
+        let mut objects = Objects::default();
         let op = recorded().sequences[2][0];
         let graph = objects.create_graph().expect("graph");
         assert_eq!(objects.add_node(graph, op), Ok(0));

@@ -1,6 +1,6 @@
 //! The one static state of the library: the simulated GPU, its driver and its CUPTI.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
@@ -31,7 +31,7 @@ pub(crate) struct State {
     /// Streams and times.
     pub(crate) timeline: Timeline,
     /// Functions, graphs, memory.
-    pub(crate) objects: Objects,
+    pub(crate) objects: Mutex<Objects>,
     /// The process in which cuInit went well, or 0: a forked child has no driver.
     pub(crate) initialized_in: AtomicU32,
     /// The primary context exists.
@@ -40,14 +40,13 @@ pub(crate) struct State {
     pub(crate) grids: AtomicU64,
 }
 
-static OVERRIDES: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
+static OVERRIDES: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 static STATE: OnceLock<State> = OnceLock::new();
 
 /// The state; the first call reads the settings.
 pub(crate) fn state() -> &'static State {
     STATE.get_or_init(|| {
-        let overrides = OVERRIDES.lock().take().unwrap_or_default();
-        let (config, config_error) = match Config::read(&overrides) {
+        let (config, config_error) = match Config::read(&OVERRIDES.lock()) {
             Ok(config) => (config, None),
             Err(error) => (Config::default(), Some(error)),
         };
@@ -62,7 +61,7 @@ pub(crate) fn state() -> &'static State {
             recorded_calls: IdSet::new(),
             attributes: RwLock::default(),
             timeline: Timeline::default(),
-            objects: Objects::default(),
+            objects: Mutex::default(),
             initialized_in: AtomicU32::new(0),
             context: AtomicBool::new(false),
             grids: AtomicU64::new(0),
@@ -76,7 +75,6 @@ pub(crate) fn configure(name: &str, value: &str) -> bool {
     if STATE.get().is_some() || !VARIABLES.contains(&name) {
         return false;
     }
-    let mut overrides = OVERRIDES.lock();
-    overrides.get_or_insert_default().insert(name.to_owned(), value.to_owned());
+    OVERRIDES.lock().insert(name.to_owned(), value.to_owned());
     true
 }

@@ -22,7 +22,7 @@ const STREAM_TAG: usize = 0x1000_0000_0000_0000;
 /// CUPTI's id of the first created stream.
 const FIRST_STREAM_ID: u32 = 13;
 
-/// All streams of the context.
+/// All streams of the context. A handle of none gives `INVALID_HANDLE`.
 #[derive(Default)]
 pub(crate) struct Timeline {
     streams: Mutex<Streams>,
@@ -50,10 +50,7 @@ struct Stream {
 }
 
 impl Timeline {
-    /// A new stream.
-    ///
-    /// # Errors
-    /// `OUT_OF_MEMORY` when there are very many.
+    /// A new stream; `OUT_OF_MEMORY` when there are very many.
     pub(crate) fn create(&self) -> Outcome<Handle> {
         let mut streams = self.streams.lock();
         if streams.by_handle.len() >= STREAM_LIMIT {
@@ -67,9 +64,6 @@ impl Timeline {
     }
 
     /// Forgets a stream; its work goes on.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` for one that is not there.
     pub(crate) fn destroy(&self, handle: Handle) -> Outcome {
         let mut streams = self.streams.lock();
         let stream = streams.by_handle.remove(&handle).ok_or(cuda::INVALID_HANDLE)?;
@@ -84,9 +78,6 @@ impl Timeline {
 
     /// Queues the operations of a launch on a stream, waiting while it is full; each is a duration
     /// and a gap to the one before, ns.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` for a stream that is not there; so in all that follow.
     pub(crate) fn enqueue(
         &self,
         handle: Handle,
