@@ -4,7 +4,7 @@
 //! the older one unchanged, so [`read`]ing the oldest one ([`Kernel`], [`Memcpy`], ...) works with
 //! all of them, and a newer one (`CUpti_ActivityKernel10`, ...) works where the record is long
 //! enough. What lies between two records, however, depends on the version: live buffers are walked
-//! with [`crate::Walker::next_record`]; [`record_size`] and [`Recorded`] are for buffers that were
+//! with [`crate::Walker::next_record`]; [`record_size`] and [`SavedRecords`] are for buffers that were
 //! saved and are read again without any CUPTI, as tests do.
 
 use crate::bindings as cupti;
@@ -101,13 +101,13 @@ pub fn record_size(kind: cupti::CUpti_ActivityKind, cupti_version: u32) -> Optio
 
 /// The records of one saved buffer, in order; ends after the first one that cannot be read.
 #[derive(Debug, Clone)]
-pub struct Recorded<'a> {
+pub struct SavedRecords<'a> {
     rest: &'a [u8],
     offset_bytes: usize,
     cupti_version: u32,
 }
 
-impl<'a> Recorded<'a> {
+impl<'a> SavedRecords<'a> {
     /// `bytes` are the valid bytes of a buffer as a CUPTI of this version completed it.
     pub fn new(bytes: &'a [u8], cupti_version: u32) -> Self {
         Self { rest: bytes, offset_bytes: 0, cupti_version }
@@ -124,7 +124,7 @@ pub enum UnreadableRecord {
     UnknownSize { offset_bytes: usize, kind: cupti::CUpti_ActivityKind, cupti_version: u32 },
 }
 
-impl<'a> Recorded<'a> {
+impl<'a> SavedRecords<'a> {
     /// The kind and the bytes of the next record.
     fn read(&mut self) -> Result<(cupti::CUpti_ActivityKind, &'a [u8]), UnreadableRecord> {
         let Self { offset_bytes, cupti_version, .. } = *self;
@@ -141,7 +141,7 @@ impl<'a> Recorded<'a> {
     }
 }
 
-impl<'a> Iterator for Recorded<'a> {
+impl<'a> Iterator for SavedRecords<'a> {
     type Item = Result<(cupti::CUpti_ActivityKind, &'a [u8]), UnreadableRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -228,7 +228,7 @@ mod tests {
         for version in [28, 130_001, 130_500] {
             let mut buffer = record(KERNEL, version, &[(16, 1000), (24, 3500), (144, 77)]);
             buffer.extend(record(cupti::CUPTI_ACTIVITY_KIND_MEMSET, version, &[(8, 4096)]));
-            let records: Result<Vec<_>, _> = Recorded::new(&buffer, version).collect();
+            let records: Result<Vec<_>, _> = SavedRecords::new(&buffer, version).collect();
             let records = records.expect("two whole records");
             assert_eq!(records.len(), 2);
             let kernel: Kernel = read(records[0].1).expect("a kernel");
@@ -255,7 +255,7 @@ mod tests {
         let one = record(KERNEL, 130_001, &[]);
         let buffer = [one.as_slice(), &one].concat();
         for cut in 0..=buffer.len() {
-            let items: Vec<_> = Recorded::new(&buffer[..cut], 130_001).collect();
+            let items: Vec<_> = SavedRecords::new(&buffer[..cut], 130_001).collect();
             let whole = items.iter().filter(|item| item.is_ok()).count();
             assert_eq!(whole, cut / one.len(), "cut at {cut}");
             let error = items.into_iter().find_map(Result::err);
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_ends_the_walk_and_is_named() {
         let buffer = 9999_u32.to_ne_bytes();
-        let items: Vec<_> = Recorded::new(&buffer, 130_001).collect();
+        let items: Vec<_> = SavedRecords::new(&buffer, 130_001).collect();
         assert_eq!(items.len(), 1);
         let shown = items[0].expect_err("an unknown kind").to_string();
         assert!(shown.contains("kind 9999") && shown.contains("130001"), "{shown}");

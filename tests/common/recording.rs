@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use cupti_sys::Walker;
 use cupti_sys::bindings as sys;
-use cupti_sys::record::{self, Recorded};
+use cupti_sys::record::{self, SavedRecords};
 use rustc_hash::FxHashMap;
 use stage2::base::options::{Options, Summary};
 use stage2::guest::event::{Event, EventKind};
@@ -177,7 +177,7 @@ impl Recording {
     /// The records of a buffer as if they had run later, and in this process: with names of its own.
     fn delayed(&self, buffer: &[u8], later_ns: u64) -> Vec<u8> {
         let mut delayed = buffer.to_vec();
-        for record in Recorded::new(buffer, self.version) {
+        for record in SavedRecords::new(buffer, self.version) {
             let record = record.expect("recorded").1;
             let at = record.as_ptr() as usize - buffer.as_ptr() as usize;
             // Kernels, copies and fills have their start at 16 and their end at 24.
@@ -204,6 +204,6 @@ impl Recording {
 
     /// Records in the buffers.
     pub fn records(&self) -> usize {
-        self.buffers.iter().map(|buffer| Recorded::new(buffer, self.version).count()).sum()
+        self.buffers.iter().map(|buffer| SavedRecords::new(buffer, self.version).count()).sum()
     }
 }

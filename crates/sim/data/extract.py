@@ -208,19 +208,8 @@ def rows(ops, name_index):
         tail = ["-" if layer is None else layer, op.end - op.start, gap]
         if op.kind == KERNEL:
             index = name_index.setdefault(op.name, len(name_index))
-            yield [
-                "kernel",
-                index,
-                dims(op.grid),
-                dims(op.block),
-                op.static_shared,
-                op.dynamic_shared,
-                op.registers,
-                op.local,
-                "-",
-                "-",
-                *tail,
-            ]
+            launch = [dims(op.grid), dims(op.block), op.static_shared, op.dynamic_shared]
+            yield ["kernel", index, *launch, op.registers, op.local, "-", "-", *tail]
         else:
             copy_kind = "-" if op.copy_kind is None else op.copy_kind
             yield [OP_NAMES[op.kind], "-", "-", "-", "-", "-", "-", "-", op.bytes, copy_kind, *tail]

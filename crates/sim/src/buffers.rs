@@ -31,7 +31,7 @@ pub(crate) struct Client {
 }
 
 /// A record whose place is reserved.
-struct Staged {
+struct StagedRecord {
     offset: usize,
     size: usize,
     /// When its work is done, ns.
@@ -47,7 +47,7 @@ struct Buffer {
     /// Records that the client still wants in it.
     records_left: usize,
     /// Records whose bytes are not written yet.
-    staged: VecDeque<Staged>,
+    staged: VecDeque<StagedRecord>,
     /// When the last of its records is complete, ns.
     complete_ns: u64,
 }
@@ -133,7 +133,7 @@ impl Buffers {
             return;
         }
         if let Some(fresh) = self.request() {
-            // Another thread may have been faster where the channel is shared.
+            // In a shared channel another thread may have been faster; its buffer goes back.
             let other = channel.lock().replace(fresh);
             self.push_full(other);
             if self.stage_in(&channel, record, size, end_ns) {
@@ -280,7 +280,7 @@ impl Buffer {
         self.used += size;
         self.records_left -= 1;
         self.complete_ns = self.complete_ns.max(end_ns);
-        self.staged.push_back(Staged { offset, size, end_ns, record });
+        self.staged.push_back(StagedRecord { offset, size, end_ns, record });
         let now_ns = clock::now_ns();
         while let Some(done) = self.staged.pop_front_if(|staged| staged.end_ns <= now_ns) {
             self.write(&done);
@@ -315,7 +315,7 @@ impl Buffer {
         }
     }
 
-    fn write(&mut self, staged: &Staged) {
+    fn write(&mut self, staged: &StagedRecord) {
         staged.record.encode(self.slot(staged.offset, staged.size));
     }
 

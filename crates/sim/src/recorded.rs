@@ -65,7 +65,7 @@ pub(crate) struct Function {
 
 /// Everything recorded.
 #[derive(Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct Recordings {
     /// Prefill, decode step and graph replay.
     pub(crate) sequences: [Vec<Op>; 3],
     /// The first recorded launch of each kernel.
@@ -73,7 +73,7 @@ pub(crate) struct Recorded {
     device: HashMap<&'static str, u64>,
 }
 
-impl Recorded {
+impl Recordings {
     /// A fact of the device record, by its key in `device.tsv`; 0 for one that is not there.
     pub(crate) fn device_fact(&self, key: &str) -> u64 {
         self.device.get(key).copied().unwrap_or(0)
@@ -82,12 +82,12 @@ impl Recorded {
 
 /// The recorded sequences. They are built in, and tests read them: a row that does not read is a
 /// bug of the build, not of a run.
-pub(crate) fn recorded() -> &'static Recorded {
-    static RECORDED: LazyLock<Recorded> = LazyLock::new(parse);
+pub(crate) fn recorded() -> &'static Recordings {
+    static RECORDED: LazyLock<Recordings> = LazyLock::new(parse);
     &RECORDED
 }
 
-fn parse() -> Recorded {
+fn parse() -> Recordings {
     let names: Vec<&'static CStr> = rows(include_str!("../data/names.tsv"))
         .map(|fields| {
             let name = CString::new(fields[1]).expect("a name without NUL");
@@ -113,7 +113,7 @@ fn parse() -> Recorded {
     let device = rows(include_str!("../data/device.tsv"))
         .map(|fields| (fields[0], fields[1].parse().expect("a whole number")))
         .collect();
-    Recorded { sequences, by_name, device }
+    Recordings { sequences, by_name, device }
 }
 
 fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {

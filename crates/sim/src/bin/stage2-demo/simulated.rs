@@ -48,7 +48,7 @@ pub(crate) fn open(path: Option<&Path>) -> Result<Gpu> {
     }
     // SAFETY: version 1 exports these functions with these types.
     let (recorded, driver) = unsafe {
-        let recorded = Recorded::load(&library).map_err(foreign)?;
+        let recorded = SequenceApi::load(&library).map_err(foreign)?;
         (recorded, Driver::load(library).map_err(foreign)?)
     };
     // SAFETY: cuInit takes flags, which must be 0.
@@ -71,20 +71,20 @@ fn default_path() -> PathBuf {
 }
 
 /// The library's own functions.
-struct Recorded {
+struct SequenceApi {
     length: unsafe extern "C" fn(u32) -> u32,
     kernels: unsafe extern "C" fn(u32) -> u32,
     layer: unsafe extern "C" fn(u32, u32) -> c_int,
     launch: LaunchRecorded,
 }
 
-impl Recorded {
+impl SequenceApi {
     /// # Safety
     /// The library exports these names with the types of the fields.
-    unsafe fn load(library: &Library) -> Result<Recorded, libloading::Error> {
+    unsafe fn load(library: &Library) -> Result<SequenceApi, libloading::Error> {
         // SAFETY: by the contract of this function.
         unsafe {
-            Ok(Recorded {
+            Ok(SequenceApi {
                 length: get(library, "stage2_sim_sequence_length")?,
                 kernels: get(library, "stage2_sim_sequence_kernels")?,
                 layer: get(library, "stage2_sim_sequence_layer")?,
