@@ -75,7 +75,7 @@ impl CuptiError {
         }
     }
 
-    /// What this code means for who collects kernels, and what to do about it; `None` where the
+    /// What this code means for a collector of kernels, and what to do about it; `None` if the
     /// name says all that is known.
     pub const fn remedy(self) -> Option<&'static str> {
         Some(match self.0 {

@@ -10,17 +10,17 @@
 use crate::bindings as cupti;
 use std::fmt;
 
-/// Kernel record, as far as every version has it.
+/// The part of a kernel record that every version has.
 pub type Kernel = cupti::CUpti_ActivityKernel8;
-/// Memcpy record, as far as every version has it.
+/// The part of a memcpy record that every version has.
 pub type Memcpy = cupti::CUpti_ActivityMemcpy5;
-/// Record of a memcpy between two GPUs.
+/// The record of a memcpy between two GPUs.
 pub type MemcpyPeer = cupti::CUpti_ActivityMemcpyPtoP4;
-/// Memset record, as far as every version has it.
+/// The part of a memset record that every version has.
 pub type Memset = cupti::CUpti_ActivityMemset4;
-/// Record of a whole graph launch, as far as every version has it.
+/// The part of a graph-launch record that every version has.
 pub type GraphTrace = cupti::CUpti_ActivityGraphTrace;
-/// Device record, as far as every version has it.
+/// The part of a device record that every version has.
 pub type Device = cupti::CUpti_ActivityDevice4;
 
 /// A record struct that [`read`] may copy out of bytes.

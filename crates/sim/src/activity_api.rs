@@ -34,7 +34,7 @@ fn sleep_ms(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }
 
-/// A value that only some arguments have.
+/// `INVALID_PARAMETER` if there is no value.
 fn known<T>(value: Option<T>) -> Outcome<T> {
     value.ok_or(cupti::INVALID_PARAMETER)
 }

@@ -114,8 +114,8 @@ impl Buffers {
         worker.spawn(|| self.hand_over_full_buffers()).map(drop)
     }
 
-    /// Puts a record, complete at `end_ns`, into the calling thread's buffer, and asks the client
-    /// for one where there is none with room. Without one the record is dropped and counted.
+    /// Puts a record, complete at `end_ns`, into the calling thread's buffer. Asks the client for a
+    /// new one if there is no room; if the client gives none, drops and counts the record.
     pub(crate) fn stage(&self, record: Record, end_ns: u64) {
         let size = record.size(&self.version);
         if size == 0 || self.client.read().is_none() {
@@ -143,7 +143,7 @@ impl Buffers {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Puts a record into a channel's buffer; without room the buffer is full, and goes.
+    /// Puts a record into a channel's buffer; a buffer without room goes back to the client.
     fn stage_in(&self, channel: &Channel, record: Record, size: usize, end_ns: u64) -> bool {
         let mut current = channel.lock();
         if current.as_mut().is_some_and(|buffer| buffer.stage(record, size, end_ns)) {
@@ -172,8 +172,8 @@ impl Buffers {
         }
     }
 
-    /// A graph is launched without being recorded: it writes its times where those of its recorded
-    /// launches stand that no record was made of yet, as CUPTI 13.0's graphs do.
+    /// Overwrites the times of a graph's recorded launches whose records are not written yet: in
+    /// CUPTI 13.0 all launches of a graph share the storage of its times, also unrecorded ones.
     pub(crate) fn overwrite(&self, exec_id: u32, spans: &[Span]) {
         self.full.lock().iter_mut().for_each(|buffer| buffer.overwrite(exec_id, spans));
         for channel in self.channels.lock().iter() {

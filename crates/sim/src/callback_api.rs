@@ -95,16 +95,15 @@ fn subscribe(
 /// A tool may subscribe without a callback, only to hold the place.
 extern "C" fn ignore(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
-/// The callbacks, for who is the subscriber.
+/// The callbacks, if the handle is the subscriber's.
 fn callbacks_of(subscriber: Handle) -> Outcome<&'static Callbacks> {
     let callbacks = &state().callbacks;
     let is_known = subscriber == SUBSCRIBER && callbacks.subscriber.read().is_some();
     if is_known { Ok(callbacks) } else { Err(cupti::INVALID_PARAMETER) }
 }
 
-/// The callback ids of a domain that the subscriber wants to hear of; none for a domain in which
-/// nothing ever happens here.
-fn wanted(subscriber: Handle, domain: u32) -> Outcome<Option<&'static IdSet>> {
+/// The subscriber's enabled callback ids of a domain; none for a domain without events here.
+fn enabled_ids(subscriber: Handle, domain: u32) -> Outcome<Option<&'static IdSet>> {
     let callbacks = callbacks_of(subscriber)?;
     match domain {
         domain::DRIVER_API => Ok(Some(&callbacks.driver)),
@@ -125,15 +124,15 @@ extern "C" fn cuptiUnsubscribe(subscriber: Handle) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiEnableCallback(enable: u32, subscriber: Handle, domain: u32, cbid: u32) -> u32 {
-    match wanted(subscriber, domain) {
+    match enabled_ids(subscriber, domain) {
         Ok(Some(ids)) if !ids.set(cbid, enable != 0) => cupti::INVALID_PARAMETER,
-        wanted => code(wanted.map(drop)),
+        ids => code(ids.map(drop)),
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiEnableDomain(enable: u32, subscriber: Handle, domain: u32) -> u32 {
-    code(wanted(subscriber, domain).map(|ids| {
+    code(enabled_ids(subscriber, domain).map(|ids| {
         if let Some(ids) = ids {
             ids.set_all(enable != 0);
         }

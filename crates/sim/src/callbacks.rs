@@ -45,9 +45,7 @@ impl IdSet {
 /// Who gets the callbacks.
 #[derive(Clone)]
 pub(crate) struct Subscriber {
-    /// Its function.
     pub(crate) function: CallbackFunc,
-    /// Its first argument.
     pub(crate) userdata: usize,
     /// The name that it gave to cuptiSubscribe_v2.
     pub(crate) name: String,
@@ -55,7 +53,6 @@ pub(crate) struct Subscriber {
 
 /// The subscriber, what it wants to hear, and the counter of traced calls.
 pub(crate) struct Callbacks {
-    /// The one subscriber.
     pub(crate) subscriber: RwLock<Option<Subscriber>>,
     /// Enabled callbacks of the driver domain.
     pub(crate) driver: IdSet,
@@ -67,7 +64,6 @@ pub(crate) struct Callbacks {
 /// A driver call that is traced.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
-    /// The function.
     pub(crate) api: Api,
     /// Its `*_params` struct, or null (only the launches give one).
     pub(crate) params: *const c_void,

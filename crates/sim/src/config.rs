@@ -40,14 +40,12 @@ impl ConfigError {
     }
 }
 
-/// Settings of one process, fixed at its first use of the library.
+/// Settings of one process, fixed when it first uses the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// The CUPTI that is claimed.
     pub(crate) version: Version,
     /// What cuDriverGetVersion reports: 1000 * major + 10 * minor.
     pub(crate) driver_version: u32,
-    /// Errors to produce.
     pub(crate) faults: Faults,
     /// Launches cost the caller nothing.
     pub(crate) fast: bool,
@@ -57,7 +55,7 @@ pub(crate) struct Config {
     pub(crate) first_correlation: u32,
 }
 
-/// Errors to produce. None and 0 mean: not this one.
+/// Errors to produce; None and 0 switch a fault off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
     /// `CUptiResult` of every cuptiSubscribe.
@@ -70,9 +68,9 @@ pub(crate) struct Faults {
     pub(crate) flush: Option<u32>,
     /// `CUresult` of cuInit.
     pub(crate) cu_init: Option<u32>,
-    /// Every how many records one is dropped and counted.
+    /// Every Nth record of GPU work is dropped and counted.
     pub(crate) drop_every: u64,
-    /// Every how many kernel records one has start and end 0.
+    /// Every Nth kernel record has start and end 0.
     pub(crate) zero_timestamps_every: u64,
     /// How long a complete buffer is held back, ms.
     pub(crate) late_buffers_ms: u64,

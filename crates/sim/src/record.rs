@@ -15,7 +15,7 @@ pub(crate) const DEVICE_ID: u32 = 0;
 pub(crate) const CONTEXT_ID: u32 = 1;
 /// CUPTI's id of the default stream.
 pub(crate) const NULL_STREAM_ID: u32 = 7;
-/// Name in the device record and of cuDeviceGetName: nobody shall take it for a real one.
+/// Name of the device, which must not pass for a real one.
 pub(crate) const DEVICE_NAME: &CStr = c"NVIDIA H200 (simulated)";
 
 /// When and where something ran on the GPU.

@@ -14,13 +14,10 @@ use crate::timeline::Timeline;
 
 /// Everything that calls share.
 pub(crate) struct State {
-    /// Settings.
     pub(crate) config: Config,
     /// Why the settings are the defaults, where they could not be read.
     pub(crate) config_error: Option<ConfigError>,
-    /// The subscriber and its callbacks.
     pub(crate) callbacks: Callbacks,
-    /// Activity buffers.
     pub(crate) buffers: Buffers,
     /// Enabled activity kinds.
     pub(crate) kinds: IdSet,
@@ -28,9 +25,7 @@ pub(crate) struct State {
     pub(crate) recorded_calls: IdSet,
     /// Values of the activity attributes that were set.
     pub(crate) attributes: RwLock<HashMap<u32, u64>>,
-    /// Streams and times.
     pub(crate) timeline: Timeline,
-    /// Functions, graphs, memory.
     pub(crate) objects: Mutex<Objects>,
     /// The process in which cuInit went well, or 0: a forked child has no driver.
     pub(crate) initialized_in: AtomicU32,

@@ -22,7 +22,7 @@ const STREAM_TAG: usize = 0x1000_0000_0000_0000;
 /// CUPTI's id of the first created stream.
 const FIRST_STREAM_ID: u32 = 13;
 
-/// All streams of the context. A handle of none gives `INVALID_HANDLE`.
+/// All streams of the context. An unknown handle gives `INVALID_HANDLE`.
 #[derive(Default)]
 pub(crate) struct Timeline {
     streams: Mutex<Streams>,

@@ -1,5 +1,7 @@
 //! The CUPTI version that is claimed, and the sizes of the records that it writes.
 
+use crate::abi::kind;
+
 /// The CUPTI that this library claims to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
@@ -71,11 +73,8 @@ impl Version {
     ///
     /// Source: the structs that the headers of each toolkit declare for the kind.
     pub(crate) fn record_bytes(&self, kind: u32) -> Option<usize> {
-        use crate::abi::kind::{
-            CONCURRENT_KERNEL, CONTEXT, DEVICE, DRIVER, GRAPH_TRACE, MEMCPY, MEMSET,
-        };
         let steps: &[((u32, u32), usize)] = match kind {
-            CONCURRENT_KERNEL => &[
+            kind::CONCURRENT_KERNEL => &[
                 ((13, 4), 248),
                 ((13, 3), 232),
                 ((13, 1), 224),
@@ -83,12 +82,12 @@ impl Version {
                 ((12, 0), 208),
                 ((0, 0), 200),
             ],
-            MEMCPY => &[((13, 4), 112), ((12, 8), 96), ((0, 0), 88)],
-            MEMSET => &[((13, 4), 104), ((0, 0), 88)],
-            GRAPH_TRACE => &[((12, 3), 56), ((0, 0), 48)],
-            DEVICE => &[((13, 2), 192), ((12, 2), 184), ((0, 0), 176)],
-            CONTEXT => &[((13, 1), 40), ((12, 5), 32), ((12, 4), 24), ((0, 0), 16)],
-            DRIVER => &[((0, 0), 40)],
+            kind::MEMCPY => &[((13, 4), 112), ((12, 8), 96), ((0, 0), 88)],
+            kind::MEMSET => &[((13, 4), 104), ((0, 0), 88)],
+            kind::GRAPH_TRACE => &[((12, 3), 56), ((0, 0), 48)],
+            kind::DEVICE => &[((13, 2), 192), ((12, 2), 184), ((0, 0), 176)],
+            kind::CONTEXT => &[((13, 1), 40), ((12, 5), 32), ((12, 4), 24), ((0, 0), 16)],
+            kind::DRIVER => &[((0, 0), 40)],
             _ => return None,
         };
         steps.iter().find(|(since, _)| self.toolkit >= *since).map(|(_, bytes)| *bytes)

@@ -57,14 +57,14 @@ pub struct Found {
     pub how: How,
 }
 
-/// One place that was looked at in vain.
+/// One place that gave no library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// The kind of place.
     pub how: How,
     /// The file or folder; empty where there was nothing to look at.
     pub place: PathBuf,
-    /// Why it gave nothing.
+    /// Why it gave none.
     pub reason: String,
 }
 

@@ -64,7 +64,7 @@ pub fn list(folder: &Path) -> Vec<OsString> {
 }
 
 impl Surroundings {
-    /// Of the process that asks.
+    /// The surroundings of this process.
     pub fn of_this_process(mapped: Vec<PathBuf>) -> Self {
         let folder =
             |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -99,7 +99,7 @@ pub(super) fn file_name_starts(path: &Path, start: &str) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(start.as_bytes()))
 }
 
-/// Whether a file is named as a `libcupti` is; wheels that carry their own copy put a hash behind
+/// Whether a file has the name of a `libcupti`. Wheels that bundle their own copy append a hash to
 /// `libcupti`.
 fn is_libcupti(path: &Path) -> bool {
     file_name_starts(path, "libcupti.so") || file_name_starts(path, "libcupti-")
