@@ -15,6 +15,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::abi::{CompleteFunc, RequestFunc};
 use crate::clock;
+use crate::config::Config;
 use crate::record::{Record, Span};
 use crate::version::Version;
 
@@ -83,21 +84,21 @@ thread_local! {
 }
 
 impl Buffers {
-    /// No client yet; `late_ms` holds complete buffers back, `drop_every` loses records.
-    pub(crate) fn new(version: Version, late_ms: u64, drop_every: u64) -> Buffers {
+    /// No client yet.
+    pub(crate) fn new(config: &Config) -> Buffers {
         let shared = Channel::default();
         Buffers {
-            version,
-            late_ns: late_ms.saturating_mul(1_000_000),
+            version: config.version,
+            late_ns: config.faults.late_buffers_ms.saturating_mul(1_000_000),
             client: RwLock::new(None),
-            per_thread: AtomicBool::new(version.toolkit >= (13, 0)),
+            per_thread: AtomicBool::new(config.version.toolkit >= (13, 0)),
             channels: Mutex::new(vec![Arc::clone(&shared)]),
             shared,
             full: Mutex::default(),
             wake: Condvar::new(),
             delivery: Mutex::new(()),
             dropped: AtomicU64::new(0),
-            drop_every,
+            drop_every: config.faults.drop_every,
             seen: AtomicU64::new(0),
         }
     }

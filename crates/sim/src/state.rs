@@ -45,11 +45,9 @@ pub(crate) fn state() -> &'static State {
             Ok(config) => (config, None),
             Err(error) => (Config::default(), Some(error)),
         };
-        let faults = &config.faults;
-        let buffers = Buffers::new(config.version, faults.late_buffers_ms, faults.drop_every);
         State {
             callbacks: Callbacks::new(config.first_correlation),
-            buffers,
+            buffers: Buffers::new(&config),
             config,
             config_error,
             kinds: IdSet::new(),

@@ -2,6 +2,7 @@
 //! NVIDIA's driver or the simulated one.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
 
 use anyhow::{Result, bail};
 use libloading::Library;
@@ -13,7 +14,7 @@ pub(crate) type Handle = usize;
 pub(crate) struct Driver {
     error_name: unsafe extern "C" fn(u32, *mut *const c_char) -> u32,
     pub(crate) init: unsafe extern "C" fn(u32) -> u32,
-    pub(crate) device_count: unsafe extern "C" fn(*mut c_int) -> u32,
+    pub(crate) device_get: unsafe extern "C" fn(*mut c_int, c_int) -> u32,
     device_name: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> u32,
     retain_context: unsafe extern "C" fn(*mut Handle, c_int) -> u32,
     pub(crate) set_context: unsafe extern "C" fn(Handle) -> u32,
@@ -33,8 +34,6 @@ pub(crate) struct Driver {
     pub(crate) graph_launch: unsafe extern "C" fn(Handle, Handle) -> u32,
     pub(crate) graph_destroy: unsafe extern "C" fn(Handle) -> u32,
     pub(crate) exec_destroy: unsafe extern "C" fn(Handle) -> u32,
-    /// Keeps the code behind the pointers loaded.
-    _library: Library,
 }
 
 /// `cuLaunchKernel`: function, grid, block, shared bytes, stream, parameters, extra.
@@ -56,12 +55,14 @@ impl Driver {
     /// # Safety
     /// The library exports these names with the types of the fields.
     pub(crate) unsafe fn load(library: Library) -> Result<Driver, libloading::Error> {
+        // Never unloaded: threads and exit handlers of a driver run its code to the very end.
+        let library = ManuallyDrop::new(library);
         // SAFETY: by the contract of this function.
         unsafe {
             Ok(Driver {
                 error_name: get(&library, "cuGetErrorName")?,
                 init: get(&library, "cuInit")?,
-                device_count: get(&library, "cuDeviceGetCount")?,
+                device_get: get(&library, "cuDeviceGet")?,
                 device_name: get(&library, "cuDeviceGetName")?,
                 retain_context: get(&library, "cuDevicePrimaryCtxRetain")?,
                 set_context: get(&library, "cuCtxSetCurrent")?,
@@ -81,7 +82,6 @@ impl Driver {
                 graph_launch: get(&library, "cuGraphLaunch")?,
                 graph_destroy: get(&library, "cuGraphDestroy")?,
                 exec_destroy: get(&library, "cuGraphExecDestroy")?,
-                _library: library,
             })
         }
     }
@@ -102,13 +102,16 @@ impl Driver {
         bail!("{what} failed with {} ({result})", name.to_string_lossy())
     }
 
-    /// The name and the primary context of the first GPU, which is there.
-    pub(crate) fn open_device(&self) -> Result<(String, Handle)> {
+    /// The name and the primary context of a device.
+    pub(crate) fn open_device(&self, device: c_int) -> Result<(String, Handle)> {
         let (mut name, mut context) = ([0; 256], 0);
         // SAFETY: the out-pointers are valid, and 256 is the size of the first.
         unsafe {
-            self.check("cuDeviceGetName", (self.device_name)(name.as_mut_ptr(), 256, 0))?;
-            self.check("cuDevicePrimaryCtxRetain", (self.retain_context)(&raw mut context, 0))?;
+            self.check("cuDeviceGetName", (self.device_name)(name.as_mut_ptr(), 256, device))?;
+            self.check(
+                "cuDevicePrimaryCtxRetain",
+                (self.retain_context)(&raw mut context, device),
+            )?;
         }
         let name = name.map(c_char::cast_unsigned);
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();

@@ -44,23 +44,21 @@ const TAIL: Kernels = &[(c"demo_rmsnorm", 0), (c"demo_gemm", 1024), (c"demo_argm
 pub(crate) fn open() -> Result<Gpu> {
     let unusable =
         |error: anyhow::Error| Unavailable(format!("the GPU cannot be used: {error}; {REMEDY}"));
+    let names = ["libcuda.so.1", "libcuda.so"];
     // SAFETY: the driver's initialisers are what a CUDA program runs.
-    let library = ["libcuda.so.1", "libcuda.so"].map(|name| unsafe { Library::new(name) });
-    let Some(library) = library.into_iter().find_map(Result::ok) else {
+    let library = names.into_iter().find_map(|name| unsafe { Library::new(name) }.ok());
+    let Some(library) = library else {
         bail!(Unavailable(format!("the CUDA driver (libcuda.so.1) is not there; {REMEDY}")));
     };
     // SAFETY: a CUDA driver exports these functions with the types of `Driver`.
     let driver = unsafe { Driver::load(library) }.map_err(|error| unusable(error.into()))?;
-    let mut count = 0;
-    // SAFETY: cuInit takes flags, which must be 0.
-    driver.check("cuInit", unsafe { (driver.init)(0) }).map_err(unusable)?;
-    // SAFETY: the out-pointer is valid.
-    let counted = unsafe { (driver.device_count)(&raw mut count) };
-    driver.check("cuDeviceGetCount", counted).map_err(unusable)?;
-    if count == 0 {
-        bail!(Unavailable(format!("the CUDA driver sees no GPU; {REMEDY}")));
+    let mut device = 0;
+    // SAFETY: cuInit takes flags, which must be 0; the out-pointer is valid.
+    unsafe {
+        driver.check("cuInit", (driver.init)(0)).map_err(unusable)?;
+        driver.check("cuDeviceGet", (driver.device_get)(&raw mut device, 0)).map_err(unusable)?;
     }
-    let (name, context) = driver.open_device().map_err(unusable)?;
+    let (name, context) = driver.open_device(device).map_err(unusable)?;
     // SAFETY: the context was retained and is never released.
     driver.check("cuCtxSetCurrent", unsafe { (driver.set_context)(context) })?;
     let functions = functions(&driver)?;

@@ -57,7 +57,7 @@ pub(crate) fn open(path: Option<&Path>) -> Result<Gpu> {
         bail!(Unavailable(format!("the simulated GPU does not start: {error}; {remedy}")));
     }
     let sequences = [0, 1, 2].map(|number| recorded.sequence(number));
-    let (name, context) = driver.open_device()?;
+    let (name, context) = driver.open_device(0)?;
     let prompt_elements = PROMPT_ELEMENTS;
     Ok(Gpu { driver, name, is_simulated: true, context, sequences, prompt_elements })
 }
