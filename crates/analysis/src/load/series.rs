@@ -49,15 +49,23 @@ impl Series {
         self.kept() > 0
     }
 
-    /// Takes what another series holds.
+    /// Takes what another series holds, and folds where that makes too many values.
     pub fn merge(&mut self, other: &Self) {
+        if self.kept() + other.kept() > EXACT_VALUES {
+            self.fold_all();
+        }
+        self.append(other);
+    }
+
+    /// Takes what another series holds.
+    pub fn append(&mut self, other: &Self) {
         let none = |series: &Self| if series.count == 0 { Some(0) } else { series.squares };
         self.squares = none(self).zip(none(other)).and_then(|(a, b)| a.checked_add(b));
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.max(other.max);
-        if self.kept() + other.kept() > EXACT_VALUES || matches!(other.values, Values::Folded(_)) {
+        if matches!(other.values, Values::Folded(_)) {
             self.fold_all();
         }
         match (&mut self.values, &other.values) {

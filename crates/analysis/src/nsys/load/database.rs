@@ -19,9 +19,6 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Longest text that is read, bytes. Names of kernels with many templates reach some 100 kB.
 const MAX_TEXT_BYTES: i32 = 16 << 20;
 
-/// Name of the table of GPUs.
-pub(super) const DEVICES: &str = "TARGET_INFO_GPU";
-
 /// What is wrong with a file, in a few words.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
@@ -57,7 +54,7 @@ pub(super) struct Database {
 
 /// A table, with the columns that it has.
 pub(super) struct Table {
-    name: &'static str,
+    pub(super) name: &'static str,
     columns: HashSet<String>,
 }
 
@@ -144,17 +141,6 @@ impl Database {
             }
         }
         Ok(None)
-    }
-
-    /// Hands number and name of each GPU to `take`.
-    pub(super) fn devices(&self, mut take: impl FnMut(u32, String)) -> rusqlite::Result<()> {
-        let Some(table) = self.table(DEVICES)? else { return Ok(()) };
-        self.rows(&table, &["id", "name"], "LIMIT 10000", |row| {
-            let id = integer(row, 0).and_then(|id| u32::try_from(id).ok());
-            if let (Some(id), Some(name)) = (id, text(row, 1)) {
-                take(id, name);
-            }
-        })
     }
 
     /// The string of that number in the table of strings.

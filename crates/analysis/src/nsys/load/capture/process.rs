@@ -1,8 +1,9 @@
-//! Ranges and GPU work of one process -> records -> its [`ProcessCapture`].
+//! Ranges and GPU work of the processes of an export -> records -> a [`ProcessCapture`] each.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_spool::{Anchor, Device, GpuNs, MonoNs, NONE, Path, Queue, RangeOpen, Record, WallNs};
 
+use super::super::domains::Domains;
 use super::ZERO_NS;
 use super::strings::Strings;
 use super::work::{Piece, Work};
@@ -140,14 +141,65 @@ impl Process {
     pub(super) fn paths(&self) -> (usize, usize) {
         (self.paths.len(), self.stages)
     }
-
-    /// Everything, reduced.
-    pub(super) fn finish(self) -> ProcessCapture {
-        self.tally.finish()
-    }
 }
 
 /// Processes share a device by its number; this makes it one device of the reports.
 fn identity(device: u32) -> [u8; 16] {
     (u128::from(device) + 1).to_be_bytes()
+}
+
+/// Processes that are told apart: those that follow are taken for one.
+pub(super) const MAX_PROCESSES: usize = 1024;
+
+/// All processes, by their global number.
+pub(super) struct Processes {
+    numbers: FxHashMap<i64, usize>,
+    list: Vec<Process>,
+    /// The domains of all of them.
+    pub(super) domains: Domains,
+    libraries: LibraryDomains,
+    /// Some are taken together.
+    pub(super) too_many: bool,
+}
+
+impl Processes {
+    /// No process yet.
+    pub(super) fn new(domains: Domains, libraries: LibraryDomains) -> Self {
+        let (numbers, list) = (FxHashMap::default(), Vec::new());
+        Self { numbers, list, domains, libraries, too_many: false }
+    }
+
+    /// The place of a process in the list.
+    pub(super) fn number(&mut self, process: i64) -> usize {
+        let next = self.list.len();
+        if next > MAX_PROCESSES && !self.numbers.contains_key(&process) {
+            self.too_many = true;
+            return next - 1;
+        }
+        let number = *self.numbers.entry(process).or_insert(next);
+        if number == next {
+            self.list.push(Process::new(self.libraries.clone()));
+        }
+        number
+    }
+
+    /// The process at a place.
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Process> {
+        self.list.get_mut(number)
+    }
+
+    /// The capture of each process of the export `file`, in the order of their numbers.
+    pub(super) fn finish(self, file: &str) -> Vec<ProcessCapture> {
+        let mut numbers: Vec<(i64, usize)> = self.numbers.into_iter().collect();
+        numbers.sort_unstable();
+        let mut list: Vec<Option<Process>> = self.list.into_iter().map(Some).collect();
+        let in_order = numbers.into_iter().filter_map(|(_, at)| list.get_mut(at)?.take());
+        in_order
+            .map(|process| {
+                let mut capture = process.tally.finish();
+                file.clone_into(&mut capture.file);
+                capture
+            })
+            .collect()
+    }
 }

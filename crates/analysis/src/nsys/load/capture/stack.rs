@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use stage2_spool::{NONE, RANGE_OUTSIDE};
 
-use super::super::spans::OPEN;
 use super::process::Process;
+use super::rows::OPEN;
 use super::strings::Strings;
 
 /// Ranges that go on under another path, at most: hostile ones could do so for ever.
@@ -63,8 +63,9 @@ impl Stack {
         opening: Opening,
     ) -> u64 {
         let Opening { start, end, name, domain } = opening;
-        // One that ends where this one begins is not around it, unless it holds it.
-        let continued = self.close(process, strings, start, end > start);
+        // One that ends where this one begins is not around it, unless it holds it. Of outermost
+        // ranges, what is launched at that time belongs to the earlier one.
+        let continued = self.close(process, strings, start, self.nested && end > start);
         if !self.nested && self.holds(end) {
             return continued;
         }

@@ -60,8 +60,9 @@ pub(super) fn range(thread: i64, name: &str, start: i64, end: Option<i64>) -> St
 /// The report of an export with the rows of `sql`, and what was found on the way.
 pub(super) fn report_within(sql: &str, limits: Limits) -> (Report, Vec<Finding>) {
     let dir = tempfile::tempdir().expect("folder");
-    let export =
-        read_within(&export(dir.path(), sql), &LibraryDomains::default(), limits).expect("export");
+    let path = export(dir.path(), sql);
+    let database = Database::open(&path).expect("export");
+    let export = tally(&path, &database, &LibraryDomains::default(), limits, Depth::All);
     let findings = export.capture.findings.clone();
     (join(export.capture, RunInfo::default(), Vec::new()), findings)
 }
