@@ -11,7 +11,7 @@ use crate::join::{
 use crate::layout::{BASELINE_DIR, COLLECT, COLLECTOR_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR};
 use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
-use crate::load::spool::load_folder_with;
+use crate::load::spool::load_folder;
 use crate::roofline::hardware::{self, Catalogue, Hardware};
 use crate::{inputs, ncu, nsys, workload_end};
 use stage2_model::{Fact, Origin, Report};
@@ -58,7 +58,7 @@ pub fn analyse(run_dir: &Path) -> Analysis {
     // Of captures that were taken elsewhere, some have none of the collector's.
     let passes = &inputs.run.passes;
     let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
-    let load = |folder: &Path| load_folder_with(folder, &inputs.libraries);
+    let load = |folder: &Path| load_folder(folder, &inputs.libraries);
     let capture = if collected { load(&run_dir.join(COLLECTOR_DIR)) } else { Capture::default() };
     let mut report = join(capture, inputs.run, inputs.findings);
     if inputs.simulated {

@@ -4,7 +4,7 @@
 //! checksum, so nothing was damaged on the way: a foreign or hostile program wrote them.
 
 use crate::delta::Delta;
-use crate::record::{self, *};
+use crate::record::*;
 use crate::tag;
 use crate::time::{GpuNs, MonoNs, WallNs};
 use crate::varint::Cursor;
@@ -22,47 +22,15 @@ pub(crate) enum Decoded {
 pub(crate) fn record(cursor: &mut Cursor<'_>, delta: &mut Delta) -> Option<Decoded> {
     let tag = cursor.byte()?;
     let record = match tag & 0xf0 {
-        tag::KERNEL => kernel(cursor, delta, tag)?,
-        tag::COPY => copy(cursor, delta, tag)?,
-        tag::FILL => fill(cursor, delta, tag)?,
+        tag::KERNEL | tag::COPY | tag::FILL => work(cursor, delta, tag)?,
         0 => range(cursor, delta, tag)?,
         _ => return with_length(tag, Cursor::new(cursor.bytes()?)),
     };
     Some(Decoded::Record(record))
 }
 
-/// What kernels, copies and fills have in common.
-struct Work {
-    start: GpuNs,
-    end: GpuNs,
-    queue: u32,
-    range: u64,
-    correlation: u64,
-    graph_node: u64,
-}
-
 #[inline]
-fn kernel(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
-    let Work { start, end, queue, range, correlation, graph_node } = work(cursor, delta, tag)?;
-    let shape = cursor.u32()?;
-    Some(Record::Kernel(Kernel { start, end, shape, queue, range, correlation, graph_node }))
-}
-
-fn copy(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
-    let Work { start, end, queue, range, correlation, graph_node } = work(cursor, delta, tag)?;
-    let (bytes, kind) = (cursor.u64()?, cursor.byte()?);
-    let copy = record::Copy { start, end, queue, range, correlation, graph_node, bytes, kind };
-    Some(Record::Copy(copy))
-}
-
-fn fill(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
-    let Work { start, end, queue, range, correlation, graph_node } = work(cursor, delta, tag)?;
-    let bytes = cursor.u64()?;
-    Some(Record::Fill(Fill { start, end, queue, range, correlation, graph_node, bytes }))
-}
-
-#[inline]
-fn work(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Work> {
+fn work(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
     let start = cursor.step(delta.end)?;
     delta.end = start.wrapping_add(cursor.u64()?);
     delta.correlation = cursor.step(delta.correlation)?;
@@ -83,14 +51,20 @@ fn work(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Work> {
         delta.graph_node = cursor.step(delta.graph_node)?;
         graph_node = delta.graph_node;
     }
-    Some(Work {
+    let what = match tag & 0xf0 {
+        tag::KERNEL => What::Kernel { shape: cursor.u32()? },
+        tag::COPY => What::Copy { bytes: cursor.u64()?, kind: cursor.byte()? },
+        _ => What::Fill { bytes: cursor.u64()? },
+    };
+    Some(Record::Work(GpuWork {
+        what,
         start: GpuNs(start),
         end: GpuNs(delta.end),
         queue: delta.queue,
         range: delta.range,
         correlation: delta.correlation,
         graph_node,
-    })
+    }))
 }
 
 fn range(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
@@ -232,13 +206,14 @@ fn mark(c: &mut Cursor<'_>) -> Option<Record> {
 
 fn graph_launch(c: &mut Cursor<'_>) -> Option<Record> {
     let start = c.u64()?;
-    Some(Record::GraphLaunch(GraphLaunch {
+    Some(Record::Work(GpuWork {
         start: GpuNs(start),
         end: GpuNs(start.wrapping_add(c.u64()?)),
         queue: c.u32()?,
         range: c.u64()?.wrapping_sub(1),
         correlation: c.u64()?,
-        graph: c.u32()?,
+        graph_node: 0,
+        what: What::Graph { graph: c.u32()? },
     }))
 }
 

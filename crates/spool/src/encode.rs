@@ -2,51 +2,19 @@
 
 use crate::delta::Delta;
 use crate::record::{
-    self, Device, Field, FieldValue, Fill, Kernel, Payload, Process, RangeOpen, Record,
+    self, Device, Field, FieldValue, GpuWork, Payload, Process, RangeOpen, Record, What,
 };
 use crate::tag;
 use crate::varint::{put, put_bytes, put_step, zigzag};
 
-/// What kernels, copies and fills have in common.
-struct Work {
-    start: u64,
-    end: u64,
-    queue: u32,
-    range: u64,
-    correlation: u64,
-    graph_node: u64,
-}
-
-/// Appends a kernel.
+/// Appends a kernel, a copy or a fill.
 #[inline]
-pub(crate) fn kernel(out: &mut Vec<u8>, delta: &mut Delta, kernel: &Kernel) {
-    let &Kernel { start, end, shape, queue, range, correlation, graph_node } = kernel;
-    let work = Work { start: start.0, end: end.0, queue, range, correlation, graph_node };
-    put_work(out, delta, tag::KERNEL, &work);
-    put(out, shape.into());
-}
-
-/// Appends a copy.
-#[inline]
-pub(crate) fn copy(out: &mut Vec<u8>, delta: &mut Delta, copy: &record::Copy) {
-    let &record::Copy { start, end, queue, range, correlation, graph_node, bytes, kind } = copy;
-    let work = Work { start: start.0, end: end.0, queue, range, correlation, graph_node };
-    put_work(out, delta, tag::COPY, &work);
-    put(out, bytes);
-    out.push(kind);
-}
-
-/// Appends a fill.
-#[inline]
-pub(crate) fn fill(out: &mut Vec<u8>, delta: &mut Delta, fill: &Fill) {
-    let &Fill { start, end, queue, range, correlation, graph_node, bytes } = fill;
-    let work = Work { start: start.0, end: end.0, queue, range, correlation, graph_node };
-    put_work(out, delta, tag::FILL, &work);
-    put(out, bytes);
-}
-
-#[inline]
-fn put_work(out: &mut Vec<u8>, delta: &mut Delta, base: u8, work: &Work) {
+pub(crate) fn work(out: &mut Vec<u8>, delta: &mut Delta, work: &GpuWork) {
+    let base = match work.what {
+        What::Kernel { .. } => tag::KERNEL,
+        What::Copy { .. } => tag::COPY,
+        What::Fill { .. } | What::Graph { .. } => tag::FILL,
+    };
     let range = match work.range {
         same if same == delta.range => tag::RANGE_SAME,
         record::RANGE_OUTSIDE => tag::RANGE_OUTSIDE,
@@ -57,10 +25,10 @@ fn put_work(out: &mut Vec<u8>, delta: &mut Delta, base: u8, work: &Work) {
     let node = if work.graph_node == 0 { 0 } else { tag::GRAPH_NODE };
 
     out.push(base | queue | range | node);
-    put_step(out, delta.end, work.start);
-    put(out, work.end.wrapping_sub(work.start));
+    put_step(out, delta.end, work.start.0);
+    put(out, work.end.0.wrapping_sub(work.start.0));
     put_step(out, delta.correlation, work.correlation);
-    delta.end = work.end;
+    delta.end = work.end.0;
     delta.correlation = work.correlation;
     delta.range = work.range;
     if queue != 0 {
@@ -75,15 +43,36 @@ fn put_work(out: &mut Vec<u8>, delta: &mut Delta, base: u8, work: &Work) {
         put_step(out, delta.graph_node, work.graph_node);
         delta.graph_node = work.graph_node;
     }
+    match work.what {
+        What::Kernel { shape } => put(out, shape.into()),
+        What::Copy { bytes, kind } => {
+            put(out, bytes);
+            out.push(kind);
+        }
+        What::Fill { bytes } => put(out, bytes),
+        What::Graph { .. } => {}
+    }
 }
 
 /// Appends any record. `scratch` is room to build those in that their length goes before.
 pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>, record: &Record) {
     scratch.clear();
     let tag = match record {
-        Record::Kernel(it) => return kernel(out, delta, it),
-        Record::Copy(it) => return copy(out, delta, it),
-        Record::Fill(it) => return fill(out, delta, it),
+        Record::Work(GpuWork {
+            what: What::Graph { graph },
+            start,
+            end,
+            queue,
+            range,
+            correlation,
+            ..
+        }) => {
+            put_all(scratch, [start.0, end.0.wrapping_sub(start.0), (*queue).into()]);
+            // One more than it is, modulo 2^64: that makes the unknown range the shortest number.
+            put_all(scratch, [range.wrapping_add(1), *correlation, (*graph).into()]);
+            tag::GRAPH_LAUNCH
+        }
+        Record::Work(it) => return work(out, delta, it),
         Record::RangeOpen(it) => return range_open(out, delta, it),
         &Record::RangeClose { range, end } => return range_close(out, delta, range, end.0),
         Record::Process(it) => {
@@ -135,12 +124,6 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             scratch.push(payload_type(it.payload));
             put_payload(scratch, it.payload);
             tag::MARK
-        }
-        Record::GraphLaunch(it) => {
-            put_all(scratch, [it.start.0, it.end.0.wrapping_sub(it.start.0), it.queue.into()]);
-            // One more than it is, modulo 2^64: that makes the unknown range the shortest number.
-            put_all(scratch, [it.range.wrapping_add(1), it.correlation, it.graph.into()]);
-            tag::GRAPH_LAUNCH
         }
         Record::GraphNode { node, path, range } => {
             put_all(scratch, [*node, (*path).into()]);

@@ -92,7 +92,7 @@ impl Reader<File> {
         let failed = |source| ReadError::Open { path: path.clone(), source };
         // Asked before opening: opening a pipe would wait for somebody to write to it.
         if !fs::metadata(&path).map_err(failed)?.is_file() {
-            return Err(ReadError::NotAFile { path });
+            return Err(ReadError::NotAFile(path));
         }
         let file = File::open(&path).map_err(failed)?;
         Self::named(file, path)
@@ -109,12 +109,13 @@ impl<R: Read> Reader<R> {
         Self::named(input, PathBuf::from("<stream>"))
     }
 
-    fn named(mut input: R, path: PathBuf) -> Result<Self, ReadError> {
+    /// The same for the content of the file `path`: errors name it.
+    ///
+    /// # Errors
+    /// As of [`Reader::new`].
+    pub fn named(mut input: R, path: PathBuf) -> Result<Self, ReadError> {
         let mut buffer = Vec::new();
-        let (header_bytes, ahead) = match read_file_header(&mut input, &mut buffer) {
-            Ok(header) => header,
-            Err(problem) => return Err(problem.at(path)),
-        };
+        let (header_bytes, ahead) = read_file_header(&mut input, &mut buffer, &path)?;
         Ok(Self {
             input,
             path,
@@ -265,55 +266,36 @@ impl Ahead {
     }
 }
 
-/// What is wrong with a file header, before the path is known.
-enum HeaderProblem {
-    Io(io::Error),
-    NotASpool,
-    Cut(u64),
-    Damaged,
-    Newer(u32),
-}
-
-impl HeaderProblem {
-    fn at(self, path: PathBuf) -> ReadError {
-        match self {
-            Self::Io(source) => ReadError::Io { path, at_byte: 0, source },
-            Self::NotASpool => ReadError::NotASpool { path },
-            Self::Cut(length_bytes) => ReadError::HeaderCut { path, length_bytes },
-            Self::Damaged => ReadError::HeaderDamaged { path },
-            Self::Newer(found) => ReadError::NewerVersion { path, found },
-        }
-    }
-}
-
 /// Reads the file header and the header of the first frame; gives the length of the former too.
 fn read_file_header(
     input: &mut impl Read,
     buffer: &mut Vec<u8>,
-) -> Result<(u64, Ahead), HeaderProblem> {
-    let got = fill(input, buffer, FILE_HEADER_BYTES).map_err(HeaderProblem::Io)?;
+    path: &Path,
+) -> Result<(u64, Ahead), ReadError> {
+    let path = || path.to_owned();
+    let failed = |source| ReadError::Io { path: path(), at_byte: 0, source };
+    let cut = |length_bytes| ReadError::HeaderCut { path: path(), length_bytes };
+    let got = fill(input, buffer, FILE_HEADER_BYTES).map_err(failed)?;
     let there = &buffer[..got];
     if !there.iter().zip(&MAGIC).all(|(byte, expected)| byte == expected) {
-        return Err(HeaderProblem::NotASpool);
+        return Err(ReadError::NotASpool(path()));
     }
-    let Some(&fixed) = there.first_chunk::<FILE_HEADER_BYTES>() else {
-        return Err(HeaderProblem::Cut(got as u64));
-    };
+    let fixed = *there.first_chunk::<FILE_HEADER_BYTES>().ok_or_else(|| cut(got as u64))?;
     let header = FileHeader::parse(&fixed);
     let length = header.length as usize;
     if !(FILE_HEADER_BYTES..=MAX_FILE_HEADER_BYTES).contains(&length) {
-        return Err(HeaderProblem::Damaged);
+        return Err(ReadError::HeaderDamaged(path()));
     }
     let more = length - FILE_HEADER_BYTES;
-    let got = fill(input, buffer, more + FRAME_HEADER_BYTES).map_err(HeaderProblem::Io)?;
+    let got = fill(input, buffer, more + FRAME_HEADER_BYTES).map_err(failed)?;
     let Some((more, ahead)) = buffer[..got].split_at_checked(more) else {
-        return Err(HeaderProblem::Cut((FILE_HEADER_BYTES + got) as u64));
+        return Err(cut((FILE_HEADER_BYTES + got) as u64));
     };
     if file_checksum(&fixed, more) != header.checksum || header.version == 0 {
-        return Err(HeaderProblem::Damaged);
+        return Err(ReadError::HeaderDamaged(path()));
     }
     if header.version > FORMAT_VERSION {
-        return Err(HeaderProblem::Newer(header.version));
+        return Err(ReadError::NewerVersion { path: path(), found: header.version });
     }
     Ok((u64::from(header.length), Ahead::of(ahead)))
 }

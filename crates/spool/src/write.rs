@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::delta::Delta;
 use crate::encode;
 use crate::frame::{FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES, file_header, seal};
-use crate::record::{Copy, Fill, Kernel, Record};
+use crate::record::{GpuWork, Record, What};
 
 /// Bytes at which a block is closed and written.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -83,24 +83,13 @@ impl<W: Write> Writer<W> {
         self.close_if_full();
     }
 
-    /// Adds a kernel.
+    /// Adds GPU work, quicker than [`write`](Self::write).
     #[inline]
-    pub fn kernel(&mut self, kernel: &Kernel) {
-        encode::kernel(&mut self.block, &mut self.delta, kernel);
-        self.close_if_full();
-    }
-
-    /// Adds a copy.
-    #[inline]
-    pub fn copy(&mut self, copy: &Copy) {
-        encode::copy(&mut self.block, &mut self.delta, copy);
-        self.close_if_full();
-    }
-
-    /// Adds a fill.
-    #[inline]
-    pub fn fill(&mut self, fill: &Fill) {
-        encode::fill(&mut self.block, &mut self.delta, fill);
+    pub fn work(&mut self, work: &GpuWork) {
+        if let What::Graph { .. } = work.what {
+            return self.write(&Record::Work(*work));
+        }
+        encode::work(&mut self.block, &mut self.delta, work);
         self.close_if_full();
     }
 

@@ -38,27 +38,23 @@ impl ClockMap {
 
     /// `at` on the GPU clock; nothing where no anchor ties the clocks together.
     pub fn gpu(&self, at: MonoNs) -> Option<GpuNs> {
-        let after = self.points.partition_point(|&(mono, _)| mono <= at.0);
-        let before = after.checked_sub(1).and_then(|i| self.points.get(i));
-        let value = match (before, self.points.get(after)) {
-            (Some(&from), Some(&to)) => between(from, to, at.0),
-            (Some(&only), None) | (None, Some(&only)) => offset(only, at.0),
-            (None, None) => return None,
-        };
-        Some(GpuNs(value))
+        self.convert(at.0, |point| point).map(GpuNs)
     }
 
     /// The other way round: a time of the GPU clock on the monotonic clock.
     pub fn mono(&self, at: GpuNs) -> Option<MonoNs> {
-        let turned = |(mono, gpu): (u64, u64)| (gpu, mono);
-        let after = self.points.partition_point(|&(_, gpu)| gpu <= at.0);
-        let before = after.checked_sub(1).and_then(|i| self.points.get(i)).copied().map(turned);
-        let value = match (before, self.points.get(after).copied().map(turned)) {
-            (Some(from), Some(to)) => between(from, to, at.0),
-            (Some(only), None) | (None, Some(only)) => offset(only, at.0),
-            (None, None) => return None,
-        };
-        Some(MonoNs(value))
+        self.convert(at.0, |(mono, gpu)| (gpu, mono)).map(MonoNs)
+    }
+
+    /// `pair` gives of an anchor the time on the clock of `at`, and that on the other clock.
+    fn convert(&self, at: u64, pair: fn((u64, u64)) -> (u64, u64)) -> Option<u64> {
+        let after = self.points.partition_point(|&point| pair(point).0 <= at);
+        let point = |index: usize| self.points.get(index).copied().map(pair);
+        match (after.checked_sub(1).and_then(point), point(after)) {
+            (Some(from), Some(to)) => Some(between(from, to, at)),
+            (Some(only), None) | (None, Some(only)) => Some(offset(only, at)),
+            (None, None) => None,
+        }
     }
 
     /// How far an anchor lies from where its neighbours put it, at most, ns: what a time that was

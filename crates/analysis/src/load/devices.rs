@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
 use stage2_spool::{Device, Queue};
-
-use super::ids::Ids;
 
 /// A device of one file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,7 +19,7 @@ pub struct DeviceEntry {
 pub struct Devices {
     list: Vec<DeviceEntry>,
     by_id: HashMap<Option<u32>, u32>,
-    queues: Ids,
+    queues: FxHashMap<u32, u32>,
     /// Pieces of GPU work whose queue is not defined.
     pub undefined_queues: u64,
 }
@@ -44,13 +43,13 @@ impl Devices {
     /// Takes a queue.
     pub fn queue(&mut self, queue: &Queue) {
         let device = self.index(Some(queue.device));
-        self.queues.insert(u64::from(queue.id), device);
+        self.queues.insert(queue.id, device);
     }
 
     /// Index of the device on which work of `queue` runs.
     pub fn of_queue(&mut self, queue: u32) -> u32 {
-        match self.queues.get(u64::from(queue)) {
-            Some(device) => device,
+        match self.queues.get(&queue) {
+            Some(&device) => device,
             None => {
                 self.undefined_queues += 1;
                 self.index(None)

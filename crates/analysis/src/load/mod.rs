@@ -8,7 +8,6 @@ mod call;
 pub mod clock;
 pub mod collectives;
 pub mod devices;
-mod ids;
 mod instances;
 pub mod libraries;
 pub mod names;
@@ -28,7 +27,7 @@ mod tally;
 pub mod whole;
 use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Busy;
-pub use std::collections::BTreeMap;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use stage2_spool::{Anchor, Losses, Process};

@@ -8,12 +8,10 @@ mod finish;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use stage2_spool::{
-    Anchor, Field, FieldValue, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN, Record,
+    Anchor, Field, FieldValue, GpuWork, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN,
+    Record, What,
 };
 
-use super::Captured;
-use super::Counts;
-use super::MODEL_STAGES;
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::devices::Devices;
@@ -21,10 +19,11 @@ use super::libraries::LibraryDomains;
 use super::names::Names;
 use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
-use super::shapes::Shapes;
+use super::shapes::{Shapes, UNKNOWN};
 use super::stats::{GroupKey, Span, Stats, Work};
 use super::steps::{GRAPH, Launch};
 use super::whole::Whole;
+use super::{Captured, Counts, MODEL_STAGES};
 use stage2_model::{META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Unions;
 
@@ -77,17 +76,6 @@ struct StageUnions {
     cold: Option<usize>,
 }
 
-/// What all records of GPU work have in common.
-struct Piece {
-    span: Span,
-    queue: u32,
-    range: u64,
-    node: u64,
-    correlation: u64,
-    bytes: u64,
-    work: Work,
-}
-
 impl Tally {
     /// Ranges of the domains in `libraries` are no stages.
     pub fn new(libraries: LibraryDomains) -> Self {
@@ -114,33 +102,7 @@ impl Tally {
     /// Takes the next record.
     pub fn push(&mut self, record: Record) {
         match record {
-            Record::Kernel(k) => {
-                let shape = self.shapes.find(k.shape);
-                self.undefined.shapes += u64::from(shape.is_none());
-                let work = Work::Kernel(shape.unwrap_or(self.shapes.unknown()));
-                let span = Span { start: k.start.0, end: k.end.0 };
-                let (queue, range, node, correlation) =
-                    (k.queue, k.range, k.graph_node, k.correlation);
-                self.add(Piece { span, queue, range, node, correlation, bytes: 0, work });
-            }
-            Record::Copy(c) => {
-                let span = Span { start: c.start.0, end: c.end.0 };
-                let (queue, range, node, bytes) = (c.queue, c.range, c.graph_node, c.bytes);
-                let (correlation, work) = (c.correlation, Work::Copy(c.kind));
-                self.add(Piece { span, queue, range, node, correlation, bytes, work });
-            }
-            Record::Fill(f) => {
-                let span = Span { start: f.start.0, end: f.end.0 };
-                let (queue, range, node, bytes) = (f.queue, f.range, f.graph_node, f.bytes);
-                let (correlation, work) = (f.correlation, Work::Fill);
-                self.add(Piece { span, queue, range, node, correlation, bytes, work });
-            }
-            Record::GraphLaunch(g) => {
-                let span = Span { start: g.start.0, end: g.end.0 };
-                let (queue, range, work) = (g.queue, g.range, Work::Graph(g.graph));
-                let (node, bytes, correlation) = (0, 0, g.correlation);
-                self.add(Piece { span, queue, range, node, correlation, bytes, work });
-            }
+            Record::Work(work) => self.work(&work),
             Record::RangeOpen(open) => {
                 let path = self.paths.find(open.path);
                 let index = path.unwrap_or(UNDEFINED);
@@ -251,16 +213,26 @@ impl Tally {
         index
     }
 
-    fn add(&mut self, piece: Piece) {
-        let Piece { span, work, .. } = piece;
-        let (path, place) = self.place(piece.range);
-        let device = self.devices.of_queue(piece.queue);
+    fn work(&mut self, done: &GpuWork) {
+        let span = Span { start: done.start.0, end: done.end.0 };
+        let (work, bytes) = match done.what {
+            What::Kernel { shape } => {
+                let known = self.shapes.find(shape);
+                self.undefined.shapes += u64::from(known.is_none());
+                (Work::Kernel(known.unwrap_or(UNKNOWN)), 0)
+            }
+            What::Copy { bytes, kind } => (Work::Copy(kind), bytes),
+            What::Fill { bytes } => (Work::Fill, bytes),
+            What::Graph { graph } => (Work::Graph(graph), 0),
+        };
+        let &GpuWork { queue, range, correlation, graph_node: node, .. } = done;
+        let (path, place) = self.place(range);
+        let device = self.devices.of_queue(queue);
         self.counts.add(work, path, self.paths.node(path).top, span.valid());
-        let is_kernel = matches!(work, Work::Kernel(_));
+        let is_kernel = done.is_kernel();
         if self.whole.is_on() {
             self.whole.work(span);
             if let Some(what) = self.launched(work) {
-                let Piece { queue, correlation, node, .. } = piece;
                 self.whole.launch(Launch { what, queue, correlation, node, span });
             }
         }
@@ -270,7 +242,6 @@ impl Tally {
         {
             let instance = place.and_then(|place| self.ranges.instance(place));
             let (stage, instance) = instance.unwrap_or((self.paths.node(path).top, 0));
-            let Piece { range, node, correlation, .. } = piece;
             self.collectives.kernel(CommunicationKernel {
                 operation,
                 span,
@@ -285,7 +256,7 @@ impl Tally {
         }
         let index = self.group(GroupKey { path, work, device });
         let Some(group) = self.stats.get_mut(index) else { return };
-        group.stats.add(span, piece.bytes, piece.node != 0);
+        group.stats.add(span, bytes, node != 0);
         if span.valid() {
             for union in group.unions {
                 self.unions.add(union, span.start, span.end);
@@ -298,9 +269,9 @@ impl Tally {
                 }
             }
         }
-        if piece.node != 0
+        if node != 0
             && is_kernel
-            && let Some(&captured_in) = self.graph_nodes.get(&piece.node)
+            && let Some(&captured_in) = self.graph_nodes.get(&node)
         {
             let captured = self.captured.entry((path, captured_in)).or_default();
             captured.kernels += 1;

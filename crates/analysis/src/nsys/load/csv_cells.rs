@@ -25,8 +25,6 @@ pub(super) enum Column {
     RangeOfKernel,
     /// Name of a range.
     Range,
-    /// `PushPop` or `StartEnd`.
-    Style,
     /// Anything else.
     Other,
 }
@@ -54,11 +52,9 @@ pub(super) fn column(cell: &str) -> Column {
         "nvtxinst" => Column::RangeInstances,
         "gridxyz" => Column::Grid,
         "blockxyz" => Column::Block,
-        "name" => Column::Kernel,
-        "kernelname" => Column::Kernel,
+        "name" | "kernelname" => Column::Kernel,
         "nvtxrange" => Column::RangeOfKernel,
         "range" => Column::Range,
-        "style" => Column::Style,
         _ => Column::Other,
     }
 }

@@ -26,15 +26,7 @@ const MAX_SHOWN_CHARS: usize = 300;
 ///
 /// # Errors
 /// The file cannot be read at all.
-pub fn load(path: &Path) -> Result<Tables, Finding> {
-    load_with(path, &LibraryDomains::default())
-}
-
-/// The same, with a list of libraries of one's own.
-///
-/// # Errors
-/// The file cannot be read at all.
-pub fn load_with(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> {
+pub fn load(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> {
     let database = open(path)?;
     let files = vec![path.to_owned()];
     let tables = Tables { files, source: Source::Sqlite, complete: true, ..Tables::default() };

@@ -205,7 +205,9 @@ fn ranges_of_libraries_are_no_stages_however_they_nest() {
     let (outermost, _) = report_within(&sql, Limits { paths: 3, ..Limits::default() });
     assert_eq!(stages(&outermost), of_user);
     let dir = tempfile::tempdir().expect("folder");
-    let tables = crate::nsys::load::sqlite::load(&export(dir.path(), &sql)).expect("tables");
+    let tables =
+        crate::nsys::load::sqlite::load(&export(dir.path(), &sql), &LibraryDomains::default())
+            .expect("tables");
     let names: Vec<_> = tables.ranges.iter().map(|r| (r.name.as_str(), r.instances)).collect();
     assert_eq!(names, [("decode", Some(2))]);
     assert_eq!((tables.counts.in_ranges, tables.counts.outside_ranges), (3, 1));

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use rusqlite::Row;
 use rustc_hash::FxHashMap;
 use stage2_model::nsys::Counts;
-use stage2_spool::{Copy, Fill, GpuNs, GraphLaunch, Kernel, Record, Shape};
+use stage2_spool::{GpuNs, GpuWork, Record, Shape, What};
 
 use super::super::database::{Database, integer, text};
 use super::super::launches::{self, InOrder, Launches, MAX_KERNELS, Origin, PROCESS_BITS};
-use super::super::{Kernel as KernelRow, Naming};
+use super::super::{Kernel, Naming};
 
 /// The table of kernels.
 pub(in crate::nsys::load) const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
@@ -81,7 +81,7 @@ type NameId = (Naming, Option<i64>);
 
 /// What ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum What {
+enum Ran {
     /// Its name, blocks and threads, registers and memory.
     Kernel(NameId, [Option<u32>; 6], [Option<u32>; 4]),
     Copy(u8),
@@ -92,7 +92,7 @@ enum What {
 /// What ran where; work of one item is counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Item {
-    what: What,
+    what: Ran,
     device: Option<u32>,
     in_graph: bool,
 }
@@ -239,21 +239,21 @@ impl Work {
                 *total = total.saturating_add(duration.unwrap_or(0));
                 let shape = std::array::from_fn(|at| small(own(3 + at)));
                 let details = std::array::from_fn(|at| small(own(9 + at)));
-                (What::Kernel(name_of(own(0), own(1), own(2)), shape, details), 0)
+                (Ran::Kernel(name_of(own(0), own(1), own(2)), shape, details), 0)
             }
             Table::Copies if own(1).is_some_and(|kind| kind > COPY_KINDS) => return None,
             Table::Copies => {
-                (What::Copy(own(1).and_then(|kind| u8::try_from(kind).ok()).unwrap_or(0)), bytes(0))
+                (Ran::Copy(own(1).and_then(|kind| u8::try_from(kind).ok()).unwrap_or(0)), bytes(0))
             }
-            Table::Fills => (What::Fill, bytes(0)),
+            Table::Fills => (Ran::Fill, bytes(0)),
             Table::Graphs => {
                 counts.graph_launches += 1;
                 let total = &mut counts.graph_total_ns;
                 *total = total.saturating_add(duration.unwrap_or(0));
-                (What::Graph(small(own(0).or(own(1))).unwrap_or(0)), 0)
+                (Ran::Graph(small(own(0).or(own(1))).unwrap_or(0)), 0)
             }
         };
-        let in_graph = integer(row, 5).is_some();
+        let in_graph = kind != Table::Graphs && integer(row, 5).is_some();
         let item = self.item(Item { what, device: small(integer(row, 2)), in_graph });
         let span = duration.and_then(|_| start.zip(end));
         Some(Piece { item, bytes, span })
@@ -263,7 +263,7 @@ impl Work {
         let fresh = self.items.len() as u32;
         let number = *self.by_item.entry(item).or_insert(fresh);
         if number == fresh {
-            if let What::Kernel(_, _, details) = item.what {
+            if let Ran::Kernel(_, _, details) = item.what {
                 self.not_detailed |= details.contains(&None);
             }
             self.items.push(item);
@@ -273,7 +273,7 @@ impl Work {
 
     fn look_up_names(&mut self, database: &Database) {
         for item in &self.items {
-            let What::Kernel(id, ..) = item.what else { continue };
+            let Ran::Kernel(id, ..) = item.what else { continue };
             let number = self.names.len() as u32;
             let name = || (number, id.1.and_then(|text| database.string(text)));
             self.names.entry(id).or_insert_with(name);
@@ -310,7 +310,7 @@ impl Work {
     /// The shape of an item that is a kernel, and the number and the name of that kernel. Blocks
     /// and threads that are not known are zero.
     pub(super) fn shape(&self, item: u32) -> Option<(u32, &[u8], Shape)> {
-        let What::Kernel(name, blocks_and_threads, details) = self.items.get(item as usize)?.what
+        let Ran::Kernel(name, blocks_and_threads, details) = self.items.get(item as usize)?.what
         else {
             return None;
         };
@@ -332,49 +332,40 @@ impl Work {
     }
 
     /// The kernel of a shape, without its sums.
-    pub(in crate::nsys::load) fn kernel(&self, shape: &Shape) -> Option<KernelRow> {
+    pub(in crate::nsys::load) fn kernel(&self, shape: &Shape) -> Option<Kernel> {
         let item = self.items.get(shape.id.checked_sub(1)? as usize)?;
-        let What::Kernel(name, blocks_and_threads, _) = item.what else { return None };
+        let Ran::Kernel(name, blocks_and_threads, _) = item.what else { return None };
         let text = self.names.get(&name)?.1.as_ref();
         let (grid, block) = grid_and_block(blocks_and_threads);
-        Some(KernelRow {
+        Some(Kernel {
             naming: text.map_or(Naming::Short, |_| name.0),
             name: text.cloned().unwrap_or_else(|| NO_NAME.to_owned()),
             grid,
             block,
             device: item.device,
-            ..KernelRow::default()
+            ..Kernel::default()
         })
     }
 
-    /// The record of a piece that was launched in `range` and ran from and to `span`.
-    pub(super) fn record(&self, piece: &Piece, span: (GpuNs, GpuNs), range: u64) -> Option<Record> {
+    /// The record of a piece that was launched in `range` and ran from `start` to `end`.
+    pub(super) fn record(
+        &self,
+        piece: &Piece,
+        (start, end): (GpuNs, GpuNs),
+        range: u64,
+    ) -> Option<Record> {
         let item = self.items.get(piece.item as usize)?;
+        let bytes = piece.bytes;
+        let what = match item.what {
+            Ran::Kernel(..) => What::Kernel { shape: piece.item + 1 },
+            Ran::Copy(kind) => What::Copy { bytes, kind },
+            Ran::Fill => What::Fill { bytes },
+            Ran::Graph(graph) => What::Graph { graph },
+        };
         let queue = self.queue(piece.item).map_or(0, |(queue, _)| queue);
-        let ((start, end), bytes) = (span, piece.bytes);
         let (correlation, graph_node) = (0, u64::from(item.in_graph));
-        Some(match item.what {
-            What::Kernel(..) => {
-                let shape = piece.item + 1;
-                Record::Kernel(Kernel { start, end, shape, queue, range, correlation, graph_node })
-            }
-            What::Copy(kind) => Record::Copy(Copy {
-                start,
-                end,
-                queue,
-                range,
-                correlation,
-                graph_node,
-                bytes,
-                kind,
-            }),
-            What::Fill => {
-                Record::Fill(Fill { start, end, queue, range, correlation, graph_node, bytes })
-            }
-            What::Graph(graph) => {
-                Record::GraphLaunch(GraphLaunch { start, end, queue, range, correlation, graph })
-            }
-        })
+        let work = GpuWork { what, start, end, queue, range, correlation, graph_node };
+        Some(Record::Work(work))
     }
 }
 
