@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::fixture::{load_recorded, recorded, unpack};
 use stage2_analysis::nsys::load::{Kernel, Naming, Tables, Total, Traced, csv};
-use stage2_analysis::nsys::reconcile::{Bounds, Comparison, reconcile};
+use stage2_analysis::nsys::reconcile::{Comparison, reconcile};
 use stage2_launch::tools::nsys::scrub::scrub;
 use stage2_model::nsys::Source;
 use stage2_model::{Belief, Reconciliation};
@@ -44,7 +44,7 @@ fn compare(scope: &str, collector: &Sums, nsys: &[Total<'_>]) -> Reconciliation 
         .collect();
     let comparison =
         Comparison { scope, collector: &collector, nsys, instances: None, graph_launches: 0 };
-    reconcile(&comparison, Bounds::default())
+    reconcile(&comparison)
 }
 
 #[test]

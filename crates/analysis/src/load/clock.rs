@@ -5,7 +5,7 @@ use stage2_spool::{Anchor, GpuNs, MonoNs};
 /// Converts times of ranges into times of GPU work: linear between anchors, a constant offset
 /// before the first and after the last.
 #[derive(Clone, Debug, Default)]
-pub struct ClockMap {
+pub(crate) struct ClockMap {
     points: Vec<(u64, u64)>,
     ignored: u64,
 }
@@ -13,7 +13,7 @@ pub struct ClockMap {
 impl ClockMap {
     /// Uses the anchors that hold a GPU time, in the order of the monotonic clock. An anchor that
     /// lets the GPU clock stand or run backwards is left out and counted.
-    pub fn new(anchors: &[Anchor]) -> Self {
+    pub(crate) fn new(anchors: &[Anchor]) -> Self {
         let mut points: Vec<(u64, u64)> =
             anchors.iter().filter(|a| a.gpu.0 != 0).map(|a| (a.mono.0, a.gpu.0)).collect();
         points.sort_unstable();
@@ -31,18 +31,17 @@ impl ClockMap {
         Self { points, ignored }
     }
 
-    /// Anchors that contradict the others.
-    pub fn ignored(&self) -> u64 {
+    pub(crate) fn ignored(&self) -> u64 {
         self.ignored
     }
 
     /// `at` on the GPU clock; nothing where no anchor ties the clocks together.
-    pub fn gpu(&self, at: MonoNs) -> Option<GpuNs> {
+    pub(crate) fn gpu(&self, at: MonoNs) -> Option<GpuNs> {
         self.convert(at.0, |point| point).map(GpuNs)
     }
 
     /// The other way round: a time of the GPU clock on the monotonic clock.
-    pub fn mono(&self, at: GpuNs) -> Option<MonoNs> {
+    pub(crate) fn mono(&self, at: GpuNs) -> Option<MonoNs> {
         self.convert(at.0, |(mono, gpu)| (gpu, mono)).map(MonoNs)
     }
 
@@ -60,7 +59,7 @@ impl ClockMap {
     /// How far an anchor lies from where its neighbours put it, at most, ns: what a time that was
     /// converted may be off by. Of two anchors, how much their clocks drifted apart between them;
     /// nothing where a single one leaves that open.
-    pub fn spread_ns(&self) -> Option<u64> {
+    pub(crate) fn spread_ns(&self) -> Option<u64> {
         let off = |window: &[(u64, u64)]| match *window {
             [from, at, to] => between(from, to, at.0).abs_diff(at.1),
             _ => 0,

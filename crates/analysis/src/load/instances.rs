@@ -16,7 +16,6 @@ const NONE: PathIndex = PathIndex::MAX;
 /// Stands for no outermost instance: only ranges of libraries are around.
 pub(super) const NO_ROOT: u32 = u32::MAX;
 
-/// Where work of an instance belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: PathIndex,
@@ -24,7 +23,6 @@ pub(super) struct Entry {
     pub(super) root: u32,
 }
 
-/// The latest instances, closed or not.
 #[derive(Debug)]
 pub(super) struct Instances {
     /// Identifier of the first entry.
@@ -74,7 +72,6 @@ impl Instances {
         }
     }
 
-    /// What `id` stands for.
     pub(super) fn get(&self, id: u64) -> Option<Entry> {
         let slot = id.checked_sub(self.base).and_then(|slot| usize::try_from(slot).ok());
         match slot.and_then(|slot| self.dense.get(slot)) {

@@ -40,7 +40,6 @@ fn list(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 /// What a file holds, and what is wrong with it.
 struct Loaded {
-    /// Number of the file.
     index: usize,
     process: Option<ProcessCapture>,
     findings: Vec<Finding>,

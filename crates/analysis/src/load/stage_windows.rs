@@ -24,37 +24,33 @@ pub(super) const OPEN: u64 = u64::MAX;
 
 /// What a stage's instances enclosed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StageTimes {
+pub(crate) struct StageTimes {
     /// Union of the windows of the instances, ns; a window runs from the opening of the range to
     /// its closing or the end of the last GPU work launched in it, whichever is later. Nothing
     /// where the clocks cannot be tied together.
-    pub window_ns: Option<u64>,
-    /// Kernels of each instance.
-    pub kernels_per_instance: Series,
+    pub(crate) window_ns: Option<u64>,
+    pub(crate) kernels_per_instance: Series,
     /// Of the short gaps in its work, the time between windows, ns.
-    pub between_ns: u64,
+    pub(crate) between_ns: u64,
     /// The same without the first, cold instance; nothing where that one cannot be told apart.
-    pub warm: Option<WarmTimes>,
+    pub(crate) warm: Option<WarmTimes>,
 }
 
 /// The instances of a stage without its first, cold one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WarmTimes {
-    /// Instances.
-    pub instances: u64,
-    /// Union of their windows, ns.
-    pub window_ns: u64,
-    /// Their kernels.
-    pub kernels: u64,
+pub(crate) struct WarmTimes {
+    pub(crate) instances: u64,
+    pub(crate) window_ns: u64,
+    pub(crate) kernels: u64,
 }
 
 /// Windows of the stages of the model together, joined where they overlap, as threads make them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct JoinedWindows {
+pub(crate) struct JoinedWindows {
     /// Of all (recorded) instances, ns; nothing where one is not known.
-    pub all_ns: Option<u64>,
+    pub(crate) all_ns: Option<u64>,
     /// Of those that [`StageTimes::warm`] counts, ns; nothing where it is not known of a stage.
-    pub warm_ns: Option<u64>,
+    pub(crate) warm_ns: Option<u64>,
 }
 
 /// The outermost instance around others: an instance of a stage. Times of the host, ns.
@@ -78,7 +74,6 @@ pub(super) struct Root {
     worked: bool,
 }
 
-/// All instances of stages of one file.
 #[derive(Debug)]
 pub(super) struct Roots {
     /// Number of the first one in `latest`.
@@ -98,10 +93,8 @@ pub(super) struct Roots {
     pub(super) gated: bool,
 }
 
-/// What is known of a stage so far.
 #[derive(Debug, Default)]
 struct Stage {
-    /// Instances that were opened.
     opened: u32,
     kernels_per_instance: Series,
     /// The windows; nothing before the first.
@@ -113,7 +106,6 @@ struct Stage {
     warm_windows: Option<usize>,
     warm_missing: bool,
     between: Between,
-    /// Some instances were not recorded.
     in_part: bool,
 }
 
@@ -181,7 +173,6 @@ impl Roots {
         recent.or_else(|| self.pinned.get(&number))
     }
 
-    /// The same, to be changed.
     pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Root> {
         match self.latest.get_mut(number.wrapping_sub(self.base) as usize) {
             Some(root) => Some(root),

@@ -3,8 +3,6 @@
 //! One pass, aggregating as it reads: memory grows with the distinct groups, not with the kernels
 //! nor with the range instances.
 
-mod finish;
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use stage2_spool::{
@@ -23,18 +21,17 @@ use super::shapes::{Shapes, UNKNOWN};
 use super::stats::{GroupKey, Span, Stats, Work};
 use super::steps::{GRAPH, Launch};
 use super::whole::Whole;
-use super::{Captured, Counts, MODEL_STAGES};
-use stage2_model::{META_RANGES, META_SAMPLE, Undefined};
+use super::{Captured, Counts, META_OPEN_AT_END, MODEL_STAGES, ProcessCapture, StageCapture};
+use stage2_model::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Unions;
 
-/// Builds a [`ProcessCapture`](super::ProcessCapture) from records.
+/// Builds a [`ProcessCapture`] from records.
 #[derive(Debug, Default)]
 pub struct Tally {
     process: Option<Process>,
     meta: BTreeMap<String, String>,
     anchors: Vec<Anchor>,
     names: Names,
-    /// Those of the model's stages.
     model_names: HashSet<u32>,
     libraries: LibraryDomains,
     /// Names that are those of domains of libraries.
@@ -88,7 +85,6 @@ impl Tally {
         Self { ranges: Ranges::with_window(window), libraries, ..Self::default() }
     }
 
-    /// Keeps at most `limit` calls of collectives.
     pub(crate) fn keep_calls(mut self, limit: usize) -> Self {
         self.collectives.keep(limit);
         self
@@ -315,6 +311,84 @@ impl Tally {
         self.groups.insert(key, (self.stats.len() - 1) as u32);
         self.stats.len() - 1
     }
+
+    /// Everything that was read, reduced.
+    pub fn finish(mut self) -> ProcessCapture {
+        self.undefined.queues = self.devices.undefined_queues;
+        let clock = ClockMap::new(&self.anchors);
+        let wall_ahead_ns = wall_ahead_ns(&self.anchors);
+        let ending = if self.end.is_some() { FileEnding::Complete } else { FileEnding::Open };
+        let busy = self.unions.finish();
+        let busy_of = |union: usize| busy.get(union).copied().unwrap_or_default();
+        let mut stages: BTreeMap<PathIndex, StageCapture> = BTreeMap::new();
+        let (faults, gated) = (self.ranges.faults, self.ranges.is_gated());
+        let (path_times, stage_times, model_windows) = self.ranges.finish(&clock);
+        for (stage, times) in stage_times {
+            stages.entry(stage).or_default().times = Some(times);
+        }
+        for (stage, unions) in &self.stages {
+            let entry = stages.entry(*stage).or_default();
+            entry.by_device = unions.by_device.iter().map(|&(d, u)| (d, busy_of(u))).collect();
+            let all = unions.any.or(unions.by_device.first().map(|&(_, union)| union));
+            entry.busy = all.map(busy_of).unwrap_or_default();
+            entry.cold_busy = unions.cold.map(busy_of).unwrap_or_default();
+            entry.recorded = true;
+        }
+        for (path, times) in &path_times {
+            let stage = stages.get_mut(&self.paths.node(*path).top);
+            if let Some(stage) = stage.filter(|_| times.recorded != Some(0)) {
+                stage.recorded = true;
+            }
+        }
+        let mut groups: Vec<(GroupKey, Stats)> =
+            self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
+        groups.sort_by_key(|(key, _)| *key);
+        let of_user = |path: &PathIndex| self.paths.node(*path).user == Some(*path);
+        let open_at_end = path_times.iter().filter(|(path, _)| of_user(path));
+        let open_at_end = open_at_end.map(|(_, times)| times.unclosed).fold(0, u64::saturating_add);
+        let told = self.meta.get(META_OPEN_AT_END).and_then(|count| count.parse().ok());
+        let open_at_end = open_at_end.max(told.unwrap_or(0));
+        let sampled = |path| path_times.get(&path).map(|times| times.sampled).unwrap_or_default();
+        for (key, stats) in &mut groups {
+            stats.scale(sampled(key.path));
+        }
+        for (&(path, _), captured) in &mut self.captured {
+            let sampled = sampled(path);
+            captured.kernels = sampled.scale(captured.kernels);
+            captured.total_ns = sampled.scale(captured.total_ns);
+        }
+        let collectives = self.collectives.finish(sampled);
+        ProcessCapture {
+            file: String::new(),
+            state: FileState { ending, ..FileState::default() },
+            process: self.process,
+            meta: self.meta,
+            names: self.names.into_list(),
+            shapes: self.shapes.into_list(),
+            path_times: path_times.into_iter().collect(),
+            paths: self.paths.nodes().to_vec(),
+            devices: self.devices.into_list(),
+            device_busy: self.device_unions.iter().map(|(&d, &u)| (d, busy_of(u))).collect(),
+            stages,
+            model_windows,
+            groups,
+            captured: self.captured.into_iter().collect(),
+            losses: self.losses,
+            counts: self.counts,
+            undefined: self.undefined,
+            faults,
+            open_at_end: if self.end.is_some() { open_at_end } else { 0 },
+            anchors: self.anchors.len() as u64,
+            first_anchor: self.anchors.first().copied(),
+            anchors_ignored: clock.ignored(),
+            end: self.end,
+            whole: self.whole.finish(&self.counts),
+            gated,
+            collectives,
+            clock,
+            wall_ahead_ns,
+        }
+    }
 }
 
 impl StageUnions {
@@ -331,4 +405,12 @@ impl StageUnions {
         self.by_device.push((device, union));
         union
     }
+}
+
+/// Wall time less monotonic time at the middle one of the readings.
+fn wall_ahead_ns(anchors: &[Anchor]) -> Option<i64> {
+    let ahead = |a: &Anchor| i64::try_from(i128::from(a.wall.0) - i128::from(a.mono.0)).ok();
+    let mut all: Vec<i64> = anchors.iter().filter_map(ahead).collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
 }

@@ -1,13 +1,10 @@
 //! Cells of the tables of `nsys stats` -> integers in nanoseconds, and what the columns mean.
 
-/// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     /// Sum of durations, in this many picoseconds each.
     Total(u64),
-    /// Shortest duration.
     Min(u64),
-    /// Longest duration.
     Max(u64),
     /// Number of kernels or ranges.
     Instances,
@@ -15,17 +12,13 @@ pub(super) enum Column {
     KernelInstances,
     /// Number of ranges with that kernel.
     RangeInstances,
-    /// Blocks.
     Grid,
-    /// Threads.
     Block,
     /// Name of a kernel.
     Kernel,
     /// Name of a range, and of the kernels in it.
     RangeOfKernel,
-    /// Name of a range.
     Range,
-    /// Anything else.
     Other,
 }
 

@@ -152,12 +152,10 @@ impl Database {
 }
 
 impl Table {
-    /// Whether it has a column.
     pub(super) fn has(&self, column: &str) -> bool {
         self.columns.contains(column)
     }
 
-    /// Which of the columns are not there.
     pub(super) fn lacks<'a>(&self, columns: &[&'a str]) -> Vec<&'a str> {
         columns.iter().copied().filter(|column| !self.has(column)).collect()
     }

@@ -8,7 +8,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::database::{Database, Table, integer};
 
-/// Name of the table of API calls: runtime and driver.
 pub(super) const TABLE: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 
 /// More GPU work than this is counted but not placed in ranges (40 bytes each).
@@ -22,7 +21,6 @@ const BLOCK: u32 = 1024;
 /// Fewer lost blocks, or a smaller part of all, may be a part of the program that nsys does not trace.
 const LOST_BLOCKS: u64 = 8;
 const LOST_PART: u64 = 10;
-/// No thread.
 const NOWHERE: u32 = u32::MAX;
 
 /// A piece of GPU work on its way to its launch.

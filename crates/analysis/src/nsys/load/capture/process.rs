@@ -17,10 +17,8 @@ const CALLS: usize = 1 << 16;
 /// Times beyond this are damage, ns: 73 years.
 const MOST_NS: i64 = 1 << 61;
 
-/// Everything of one process.
 pub(super) struct Process {
     tally: Tally,
-    /// How many names of ranges it has.
     named: u32,
     kernel_names: FxHashSet<u32>,
     items: FxHashSet<u32>,
@@ -101,7 +99,6 @@ impl Process {
         self.ranges
     }
 
-    /// Closes a range.
     pub(super) fn close(&mut self, range: u64, at: i64) {
         self.tally.push(Record::RangeClose { range, end: MonoNs(shifted(at)) });
     }
@@ -163,7 +160,6 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// No process yet.
     pub(super) fn new(domains: Domains, libraries: LibraryDomains) -> Self {
         let (numbers, list) = (FxHashMap::default(), Vec::new());
         Self { numbers, list, domains, libraries, too_many: false }
@@ -183,7 +179,6 @@ impl Processes {
         number
     }
 
-    /// The process at a place.
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Process> {
         self.list.get_mut(number)
     }

@@ -16,20 +16,16 @@ use super::strings::Strings;
 /// Ranges that go on under another path, at most: hostile ones could do so for ever.
 pub(super) const MAX_CONTINUED: u64 = 4_000_000;
 
-/// A range that opens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening {
-    /// When it opens, ns.
     pub(super) start: i64,
     /// When it closes, ns; [`OPEN`]: never.
     pub(super) end: i64,
-    /// Number of its name.
     pub(super) name: u32,
     /// Number of its domain's name, if it has one.
     pub(super) domain: Option<u32>,
 }
 
-/// A range that is open.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     end: i64,
@@ -106,7 +102,6 @@ impl Stack {
         continued
     }
 
-    /// Closes whatever ends.
     pub(super) fn close_all(&mut self, process: &mut Process, strings: &Strings) -> u64 {
         self.close(process, strings, OPEN, false)
     }
@@ -140,13 +135,11 @@ impl Stack {
         self.open.back().is_some_and(|last| end <= last.end)
     }
 
-    /// The range that a launch belongs to.
     pub(super) fn range(&self) -> u64 {
         let open = if self.nested { self.open.back() } else { self.open.front() };
         open.map_or(RANGE_OUTSIDE, |open| open.range)
     }
 
-    /// How many are open.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }

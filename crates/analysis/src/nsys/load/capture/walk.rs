@@ -34,7 +34,6 @@ pub(super) enum Stopped {
     Unreadable(String),
 }
 
-/// What came of it.
 pub(super) struct Walked {
     pub(super) processes: Processes,
     /// Names of ranges that are longer than is kept.
@@ -52,7 +51,6 @@ struct Thread {
     stack: Stack,
 }
 
-/// The walk through one export.
 pub(super) struct Walk<'a> {
     work: &'a Work,
     limits: Limits,
@@ -64,7 +62,6 @@ pub(super) struct Walk<'a> {
     many_threads: usize,
     /// Ranges that open at one time, and their threads.
     batch: Vec<(i64, Opening)>,
-    /// Place of the next launch.
     next: usize,
     open: usize,
     paths: usize,
@@ -281,7 +278,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is left when all ranges have come.
     fn end(&mut self, database: &Database) -> Flow {
         self.open_batch()?;
         self.launches(None)?;

@@ -30,7 +30,6 @@ const UNTIMED: (i64, i64) = (1, 0);
 /// The name of a kernel of which the file has none.
 pub(in crate::nsys::load) const NO_NAME: &str = "(no name in the file)";
 
-/// Tables of GPU work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Table {
     Kernels,
@@ -79,7 +78,6 @@ impl Table {
 /// A kernel's name, as the number of its text.
 type NameId = (Naming, Option<i64>);
 
-/// What ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Ran {
     /// Its name, blocks and threads, registers and memory.
@@ -97,18 +95,14 @@ struct Item {
     in_graph: bool,
 }
 
-/// One piece of GPU work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Number of what ran.
     pub(super) item: u32,
-    /// Bytes that were moved.
     bytes: u64,
     /// Start and end, ns; nothing where they are not valid.
     pub(super) span: Option<(i64, i64)>,
 }
 
-/// All GPU work of an export.
 #[derive(Debug, Default)]
 pub(in crate::nsys::load) struct Work {
     items: Vec<Item>,
