@@ -138,7 +138,6 @@ mod read;
 mod record;
 mod tag;
 mod time;
-mod value;
 mod varint;
 mod write;
 

@@ -63,8 +63,8 @@ pub struct Reader<R> {
     /// The part of the payload of the current frame that is still to be decoded.
     block: std::ops::Range<usize>,
     delta: Delta,
-    /// Header of the next frame.
-    ahead: Ahead,
+    /// The bytes of the next frame's header, or as many as the file has.
+    ahead: Vec<u8>,
     /// Where that header starts, bytes from the start of the file.
     at_byte: u64,
     /// Bytes of the current frame, header included.
@@ -73,13 +73,6 @@ pub struct Reader<R> {
     torn: Option<Ending>,
     done: bool,
     skipped: Skipped,
-}
-
-/// The bytes of a frame header, or as many as the file has.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ahead {
-    bytes: [u8; FRAME_HEADER_BYTES],
-    length: usize,
 }
 
 impl Reader<File> {
@@ -169,13 +162,13 @@ impl<R: Read> Reader<R> {
     /// Goes to the next frame of records; false at the end of what can be read.
     fn advance(&mut self) -> io::Result<bool> {
         loop {
-            let Ahead { bytes: header_bytes, length: there } = self.ahead;
+            let there = self.ahead.len();
             if there == 0 {
                 return Ok(false);
             }
-            if there < FRAME_HEADER_BYTES {
+            let Some(&header_bytes) = self.ahead.first_chunk() else {
                 return self.tear(there as u64);
-            }
+            };
             let Some(header) = FrameHeader::parse(&header_bytes) else {
                 self.skipped.corrupt_frames += 1;
                 return self.tear(there as u64);
@@ -186,13 +179,13 @@ impl<R: Read> Reader<R> {
                 None => return self.tear((there + got) as u64),
             };
             let sound = frame_checksum(&header_bytes, payload) == header.checksum;
-            let ahead = Ahead::of(rest);
             self.frame_bytes = (FRAME_HEADER_BYTES + header.length) as u64;
-            if !sound && !ahead.is_plausible() {
+            if !sound && !can_follow(rest) {
                 self.skipped.corrupt_frames += 1;
                 return self.tear((there + got) as u64);
             }
-            self.ahead = ahead;
+            self.ahead.clear();
+            self.ahead.extend_from_slice(rest);
             self.at_byte += self.frame_bytes;
             if !sound {
                 self.skip_corrupt();
@@ -247,22 +240,11 @@ impl<R: Read> Iterator for Reader<R> {
 
 impl<R: Read> std::iter::FusedIterator for Reader<R> {}
 
-impl Ahead {
-    fn of(bytes: &[u8]) -> Self {
-        let mut ahead = Self::default();
-        for (slot, &byte) in ahead.bytes.iter_mut().zip(bytes) {
-            *slot = byte;
-            ahead.length += 1;
-        }
-        ahead
-    }
-
-    /// Whether this can be where one frame ends and another, or nothing, begins.
-    fn is_plausible(&self) -> bool {
-        if self.length == FRAME_HEADER_BYTES {
-            return FrameHeader::parse(&self.bytes).is_some();
-        }
-        self.bytes.iter().take(self.length).zip(MARKER).all(|(&byte, expected)| byte == expected)
+/// Whether this can be where one frame ends and another, or nothing, begins.
+fn can_follow(bytes: &[u8]) -> bool {
+    match bytes.first_chunk() {
+        Some(header) => FrameHeader::parse(header).is_some(),
+        None => bytes.iter().zip(MARKER).all(|(&byte, expected)| byte == expected),
     }
 }
 
@@ -271,7 +253,7 @@ fn read_file_header(
     input: &mut impl Read,
     buffer: &mut Vec<u8>,
     path: &Path,
-) -> Result<(u64, Ahead), ReadError> {
+) -> Result<(u64, Vec<u8>), ReadError> {
     let path = || path.to_owned();
     let failed = |source| ReadError::Io { path: path(), at_byte: 0, source };
     let cut = |length_bytes| ReadError::HeaderCut { path: path(), length_bytes };
@@ -297,7 +279,7 @@ fn read_file_header(
     if header.version > FORMAT_VERSION {
         return Err(ReadError::NewerVersion { path: path(), found: header.version });
     }
-    Ok((u64::from(header.length), Ahead::of(ahead)))
+    Ok((u64::from(header.length), ahead.to_vec()))
 }
 
 /// Reads up to `want` bytes into the front of `buffer` and says how many there were.

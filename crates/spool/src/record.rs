@@ -4,7 +4,6 @@
 //! identifier stands before every record that uses it.
 
 use crate::time::{GpuNs, MonoNs, WallNs};
-pub use crate::value::{Field, FieldValue, Payload};
 
 /// The `range` of GPU work that was launched while no range was open on its thread.
 pub const RANGE_OUTSIDE: u64 = 0;
@@ -350,4 +349,37 @@ pub struct Losses {
     /// NVTX calls that were not taken in because they came from inside another one on the same
     /// thread, or after the guest had jumped out of one. Added later, as above.
     pub calls_turned_away: u64,
+}
+
+/// A value that the guest attached to an NVTX range or mark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Payload {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+}
+
+/// A named value of a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Field {
+    /// Its name, as the guest's schema has it: the identifier of a [`Record::Name`].
+    pub name: u32,
+    /// The value.
+    pub value: FieldValue,
+}
+
+/// What a [`Field`] holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FieldValue {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+    /// A text, or the name of an entry of an enumeration: the identifier of a [`Record::Name`].
+    Name(u32),
 }

@@ -136,14 +136,6 @@ impl Series {
     }
 }
 
-impl Extend<u64> for Series {
-    fn extend<I: IntoIterator<Item = u64>>(&mut self, values: I) {
-        values.into_iter().for_each(|value| {
-            self.push(value);
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,7 +143,9 @@ mod tests {
 
     fn of(values: impl IntoIterator<Item = u64>) -> Series {
         let mut series = Series::default();
-        series.extend(values);
+        for value in values {
+            series.push(value);
+        }
         series
     }
 

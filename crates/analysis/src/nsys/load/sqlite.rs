@@ -174,20 +174,18 @@ impl Reader<'_> {
             let (name, value) = (text(row, 0), text(row, 1));
             name.zip(value).into_iter().for_each(|(name, value)| tables.traced.take(&name, &value));
         });
-        let mut said = Vec::new();
-        self.small("DIAGNOSTIC_EVENT", &["severity", "text"], |_, row| {
+        let (file, mut left) = (self.path.display(), MAX_DIAGNOSTICS);
+        self.small("DIAGNOSTIC_EVENT", &["severity", "text"], |tables, row| {
             // 0 and 1 are remarks.
             if integer(row, 0).is_none_or(|severity| severity >= 2)
-                && said.len() < MAX_DIAGNOSTICS
-                && let Some(text) = text(row, 1)
+                && let Some(text) = text(row, 1).filter(|_| left > 0)
             {
-                said.push(text.chars().take(MAX_SHOWN_CHARS).collect::<String>());
+                left -= 1;
+                let text: String = text.chars().take(MAX_SHOWN_CHARS).collect();
+                let what = format!("nsys says about {file}: {}", text.trim());
+                tables.findings.push(Finding::new(Severity::Note, what, "", ""));
             }
         });
-        for text in said {
-            let what = format!("nsys says about {}: {}", self.path.display(), text.trim());
-            self.note(Severity::Note, what, "", "");
-        }
     }
 
     /// Reads a table that is short and may be missing.

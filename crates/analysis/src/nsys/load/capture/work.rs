@@ -38,42 +38,31 @@ enum Table {
     Graphs,
 }
 
-const TABLES: [Table; 4] = [Table::Kernels, Table::Copies, Table::Fills, Table::Graphs];
-
-impl Table {
-    fn name(self) -> &'static str {
-        match self {
-            Table::Kernels => KERNELS,
-            Table::Copies => "CUPTI_ACTIVITY_KIND_MEMCPY",
-            Table::Fills => "CUPTI_ACTIVITY_KIND_MEMSET",
-            Table::Graphs => "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-        }
-    }
-
-    /// Columns of its own, behind the common ones.
-    fn columns(self) -> &'static [&'static str] {
-        match self {
-            Table::Kernels => &[
-                "mangledName",
-                "demangledName",
-                "shortName",
-                "gridX",
-                "gridY",
-                "gridZ",
-                "blockX",
-                "blockY",
-                "blockZ",
-                "registersPerThread",
-                "staticSharedMemory",
-                "dynamicSharedMemory",
-                "localMemoryPerThread",
-            ],
-            Table::Copies => &["bytes", "copyKind"],
-            Table::Fills => &["bytes"],
-            Table::Graphs => &["graphExecId", "graphId"],
-        }
-    }
-}
+/// Their names, and the columns of each behind the common ones.
+const TABLES: [(Table, &str, &[&str]); 4] = [
+    (
+        Table::Kernels,
+        KERNELS,
+        &[
+            "mangledName",
+            "demangledName",
+            "shortName",
+            "gridX",
+            "gridY",
+            "gridZ",
+            "blockX",
+            "blockY",
+            "blockZ",
+            "registersPerThread",
+            "staticSharedMemory",
+            "dynamicSharedMemory",
+            "localMemoryPerThread",
+        ],
+    ),
+    (Table::Copies, "CUPTI_ACTIVITY_KIND_MEMCPY", &["bytes", "copyKind"]),
+    (Table::Fills, "CUPTI_ACTIVITY_KIND_MEMSET", &["bytes"]),
+    (Table::Graphs, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", &["graphExecId", "graphId"]),
+];
 
 /// A kernel's name, as the number of its text.
 type NameId = (Naming, Option<i64>);
@@ -190,10 +179,10 @@ impl Work {
         database: &Database,
         mut take: impl FnMut(&mut Self, i64, Option<u32>, Piece),
     ) {
-        for kind in TABLES {
-            let read = database.table(kind.name()).and_then(|table| {
+        for (kind, name, columns) in TABLES {
+            let read = database.table(name).and_then(|table| {
                 let Some(table) = table else { return Ok(()) };
-                let columns = [&COMMON[..], kind.columns()].concat();
+                let columns = [&COMMON[..], columns].concat();
                 database.rows(&table, &columns, "", |row| {
                     let Some(piece) = self.piece(kind, row) else { return };
                     let launch = small(integer(row, 3));
@@ -205,7 +194,7 @@ impl Work {
                     take(self, integer(row, 4).unwrap_or(0), held, piece);
                 })
             });
-            self.cut_tables.extend(read.err().map(|error| (kind.name(), error.to_string())));
+            self.cut_tables.extend(read.err().map(|error| (name, error.to_string())));
         }
     }
 
