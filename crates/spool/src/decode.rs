@@ -9,15 +9,12 @@ use crate::tag;
 use crate::time::{GpuNs, MonoNs, WallNs};
 use crate::varint::Cursor;
 
-/// One step through a block.
 pub(crate) enum Decoded {
-    /// A record.
     Record(Record),
     /// A record of a kind that this version does not know, left out.
     Unknown,
 }
 
-/// Reads the record at the cursor.
 #[inline]
 pub(crate) fn record(cursor: &mut Cursor<'_>, delta: &mut Delta) -> Option<Decoded> {
     let tag = cursor.byte()?;

@@ -7,7 +7,6 @@ use crate::record::{
 use crate::tag;
 use crate::varint::{put, put_bytes, put_step, zigzag};
 
-/// Appends a kernel, a copy or a fill.
 #[inline]
 pub(crate) fn work(out: &mut Vec<u8>, delta: &mut Delta, work: &GpuWork) {
     let base = match work.what {
@@ -158,7 +157,6 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
     put_bytes(out, scratch);
 }
 
-/// Appends numbers.
 fn put_all<T: Into<u64>, const N: usize>(out: &mut Vec<u8>, values: [T; N]) {
     values.into_iter().for_each(|value| put(out, value.into()));
 }
@@ -264,27 +262,4 @@ fn put_field(out: &mut Vec<u8>, field: &Field) {
 fn put_typed(out: &mut Vec<u8>, value: Payload) {
     out.push(payload_type(Some(value)));
     put_payload(out, Some(value));
-}
-
-/// At least as many bytes as `record` takes in a block.
-pub(crate) fn length_bound(record: &Record) -> usize {
-    /// The numbers of any record, tag and lengths included.
-    const NUMBERS: usize = 256;
-    const LENGTH: usize = 10;
-    /// A field with its length.
-    const FIELD: usize = 17;
-    let strings = match record {
-        Record::Process(it) => {
-            let argv: usize = it.argv.iter().map(|argument| argument.len() + LENGTH).sum();
-            it.host.len() + it.exe.len() + it.collector.len() + argv
-        }
-        Record::Meta { key, value } => key.len() + value.len(),
-        Record::Name { bytes, .. } => bytes.len(),
-        Record::Thread { name, .. } => name.len(),
-        Record::Device(it) => it.name.len(),
-        Record::RangeFields { fields, .. } => fields.len() * FIELD,
-        Record::End { reason } => reason.len(),
-        _ => 0,
-    };
-    NUMBERS + strings
 }

@@ -10,9 +10,7 @@ pub(crate) const FILE_HEADER_BYTES: usize = 20;
 pub(crate) const MAX_FILE_HEADER_BYTES: usize = 64 * 1024;
 const FILE_CHECKSUM_AT: usize = 16;
 
-/// The first bytes of a frame.
 pub(crate) const MARKER: [u8; 2] = *b"S2";
-/// Bytes of a frame header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 12;
 const FRAME_CHECKSUM_AT: usize = 8;
 /// Kind of the frames that hold records.
@@ -36,11 +34,9 @@ pub(crate) fn file_checksum(fixed: &[u8; FILE_HEADER_BYTES], more: &[u8]) -> u32
     checksum(&fixed[..FILE_CHECKSUM_AT], more)
 }
 
-/// The fields of a file header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileHeader {
     pub(crate) version: u32,
-    /// Bytes of the whole header.
     pub(crate) length: u32,
     pub(crate) checksum: u32,
 }
@@ -57,11 +53,9 @@ impl FileHeader {
     }
 }
 
-/// The fields of a frame header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameHeader {
     pub(crate) kind: u16,
-    /// Bytes of the payload.
     pub(crate) length: usize,
     pub(crate) checksum: u32,
 }
@@ -79,7 +73,6 @@ impl FrameHeader {
     }
 }
 
-/// Checksum of a frame.
 pub(crate) fn frame_checksum(header: &[u8; FRAME_HEADER_BYTES], payload: &[u8]) -> u32 {
     checksum(&header[..FRAME_CHECKSUM_AT], payload)
 }

@@ -140,7 +140,6 @@ impl<R: Read> Reader<R> {
         self.skipped
     }
 
-    /// The next record of the current frame.
     #[inline]
     fn decode(&mut self) -> Option<Record> {
         while !self.block.is_empty() {

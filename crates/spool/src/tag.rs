@@ -3,7 +3,6 @@
 pub(crate) const RANGE_CLOSE: u8 = 0x01;
 /// A range opened; two flag bits in the tag.
 pub(crate) const RANGE_OPEN: u8 = 0x04;
-/// Flag of [`RANGE_OPEN`]: inside another range.
 pub(crate) const NESTED: u8 = 0x01;
 /// Flag of [`RANGE_OPEN`]: an options byte follows.
 pub(crate) const OPTIONS: u8 = 0x02;

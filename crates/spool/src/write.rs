@@ -73,13 +73,17 @@ impl<W: Write> Writer<W> {
 
     /// Adds a record.
     pub fn write(&mut self, record: &Record) {
-        let length = encode::length_bound(record);
+        let before = self.block.len();
+        encode::record(&mut self.block, &mut self.delta, &mut self.scratch, record);
+        let length = self.block.len() - before;
         if length > MAX_RECORD_BYTES {
+            // So long are only records with a length, which nothing is told against.
+            self.block.truncate(before);
+            self.block.shrink_to(FRAME_HEADER_BYTES + BLOCK_ROOM);
+            self.scratch = Vec::new();
             self.dropped_bytes += length as u64;
             self.note(too_large(length));
-            return;
         }
-        encode::record(&mut self.block, &mut self.delta, &mut self.scratch, record);
         self.close_if_full();
     }
 

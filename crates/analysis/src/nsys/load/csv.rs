@@ -20,7 +20,6 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Above this many instances the total cannot be smaller than their number: each takes at least 1 ns.
 const MOST_UNTIMED: u128 = 1_000_000;
 
-/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
     #[error(transparent)]
@@ -33,7 +32,6 @@ enum Unusable {
     NoTable(String),
 }
 
-/// One table of a file.
 #[derive(Debug)]
 struct Summary {
     columns: Vec<Column>,
@@ -44,9 +42,7 @@ struct Summary {
 /// A row of kernels, of ranges, or of kernels in ranges.
 #[derive(Debug, Default)]
 struct Row {
-    /// Name of the kernel.
     kernel: Option<String>,
-    /// Name of the range.
     range: Option<String>,
     /// How many kernels there are, or ranges in a table of these.
     calls: u64,
@@ -68,19 +64,24 @@ pub fn load(paths: &[PathBuf], libraries: &LibraryDomains) -> Tables {
         match read(path) {
             Ok((found, odd)) => {
                 tables.files.push(path.clone());
-                note_odd_rows(&mut tables, path, odd);
                 summaries.extend(found);
+                if odd > 0 {
+                    tables.complete = false;
+                    tables.counts.odd_rows += odd;
+                    let what = format!("{odd} rows of {} cannot be used", path.display());
+                    let why = "they have too few cells, cells that are no numbers, or numbers that \
+                               contradict each other (shortest, mean, longest); the file may be \
+                               damaged";
+                    let remedy = "write the file again";
+                    tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
+                }
             }
             Err(why) => {
                 tables.complete = false;
                 let what = format!("the table {} cannot be used", path.display());
                 let remedy = "write it again: nsys stats --format csv --output NAME FILE.sqlite";
-                tables.findings.push(Finding::new(
-                    Severity::Warning,
-                    what,
-                    why.to_string(),
-                    remedy,
-                ));
+                let why = why.to_string();
+                tables.findings.push(Finding::new(Severity::Warning, what, why, remedy));
             }
         }
     }
@@ -88,17 +89,6 @@ pub fn load(paths: &[PathBuf], libraries: &LibraryDomains) -> Tables {
     ranges(&mut tables, &summaries, libraries);
     tables.sort();
     tables
-}
-
-fn note_odd_rows(tables: &mut Tables, path: &Path, odd: u64) {
-    if odd > 0 {
-        tables.complete = false;
-        tables.counts.odd_rows += odd;
-        let what = format!("{odd} rows of {} cannot be used", path.display());
-        let why = "they have too few cells, cells that are no numbers, or numbers that contradict each \
-                   other (shortest, mean, longest); the file may be damaged";
-        tables.findings.push(Finding::new(Severity::Warning, what, why, "write the file again"));
-    }
 }
 
 /// All tables of a file, and how many rows of it cannot be used.

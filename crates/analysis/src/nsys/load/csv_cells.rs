@@ -6,7 +6,6 @@ pub(super) enum Column {
     Total(u64),
     Min(u64),
     Max(u64),
-    /// Number of kernels or ranges.
     Instances,
     /// Number of kernels in a range.
     KernelInstances,
@@ -14,7 +13,6 @@ pub(super) enum Column {
     RangeInstances,
     Grid,
     Block,
-    /// Name of a kernel.
     Kernel,
     /// Name of a range, and of the kernels in it.
     RangeOfKernel,

@@ -14,7 +14,6 @@ use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::files;
 
-/// First bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Longest text that is read, bytes. Names of kernels with many templates reach some 100 kB.
 const MAX_TEXT_BYTES: i32 = 16 << 20;
@@ -31,28 +30,17 @@ pub enum Unreadable {
     /// SQLite refuses it.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    /// It is a folder or a device.
-    #[error("it is no file")]
-    NoFile,
-    /// There is nothing in it.
-    #[error("it is empty")]
-    Empty,
-    /// It is another kind of file.
-    #[error("it is no SQLite file")]
-    NoSqlite,
-    /// It ends early.
-    #[error("it is cut short within its header")]
-    NoHeader,
+    /// It does not begin as a SQLite file does.
+    #[error("it is {0}")]
+    NoSqlite(&'static str),
 }
 
-/// A SQLite file, open for reading.
 pub(super) struct Database {
     connection: Connection,
     /// What was wrong with the file before anything was read.
     pub(super) cut_short: Option<String>,
 }
 
-/// A table, with the columns that it has.
 pub(super) struct Table {
     pub(super) name: &'static str,
     columns: HashSet<String>,
@@ -91,7 +79,6 @@ impl Database {
         Ok(Database { connection, cut_short })
     }
 
-    /// The table of that name; nothing if there is none.
     pub(super) fn table(&self, name: &'static str) -> rusqlite::Result<Option<Table>> {
         let real = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 \
                     AND sql NOT LIKE 'create virtual%'";
@@ -190,15 +177,15 @@ pub fn check_header(path: &Path) -> Result<Option<String>, Unreadable> {
     let mut file = std::fs::File::open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(Unreadable::NoFile);
+        return Err(Unreadable::NoSqlite("no file"));
     }
     let mut header = Vec::new();
     file.by_ref().take(100).read_to_end(&mut header)?;
     if header.is_empty() {
-        return Err(Unreadable::Empty);
+        return Err(Unreadable::NoSqlite("empty"));
     }
     if !header.starts_with(MAGIC) {
-        return Err(Unreadable::NoSqlite);
+        return Err(Unreadable::NoSqlite("no SQLite file"));
     }
     let number = |at: usize| -> Option<u64> {
         let bytes = header.get(at..at.checked_add(4)?)?;
@@ -207,7 +194,7 @@ pub fn check_header(path: &Path) -> Result<Option<String>, Unreadable> {
     let page = match header.get(16..18) {
         Some([0, 1]) => 65_536,
         Some([high, low]) => u64::from(*high) << 8 | u64::from(*low),
-        _ => return Err(Unreadable::NoHeader),
+        _ => return Err(Unreadable::NoSqlite("cut short within its header")),
     };
     // The number of pages counts only where its writer kept it up to date.
     let (pages, changed, valid_for) = (number(28), number(24), number(92));

@@ -16,7 +16,6 @@ pub(super) const TABLE: &str = "NVTX_EVENTS";
 const FILTER: &str = "WHERE eventType = 75 LIMIT 100000";
 const COLUMNS: [&str; 4] = ["globalTid", "domainId", "textId", "text"];
 
-/// Domains by process and number.
 #[derive(Debug, Default)]
 pub(super) struct Domains {
     names: FxHashMap<(i64, i64), String>,
@@ -58,7 +57,6 @@ impl Domains {
         Some(known.map_or_else(|| format!("domain {domain}").into(), |name| name.as_str().into()))
     }
 
-    /// Whether it is that of a library.
     pub(super) fn is_library(&self, thread: i64, domain: i64) -> bool {
         self.libraries.contains(&(thread & PROCESS_BITS, domain))
     }

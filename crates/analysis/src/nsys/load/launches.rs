@@ -36,7 +36,6 @@ struct Launch {
     thread: u32,
 }
 
-/// GPU work, and where it was launched.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
     processes: FxHashMap<i64, u32>,
@@ -121,7 +120,6 @@ impl Launches {
     }
 }
 
-/// GPU work in the order of its launches.
 #[derive(Debug, Default)]
 pub(super) struct InOrder {
     launches: Vec<Launch>,
@@ -130,7 +128,6 @@ pub(super) struct InOrder {
     processes: Vec<i64>,
 }
 
-/// Where a piece of work was launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// By the thread of this global number, at this time, ns.

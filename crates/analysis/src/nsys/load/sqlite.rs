@@ -143,11 +143,9 @@ impl Tables {
 struct Sums {
     /// Index of each kernel, which is without its sums here.
     kernels: FxHashMap<Kernel, usize>,
-    /// Index of each range, by name and domain.
     ranges: FxHashMap<(String, Option<String>), usize>,
     /// Host times of each range without the first instance in each process.
     warm_host_times: Vec<Series>,
-    /// Calls and time of each kernel in each range.
     in_ranges: BTreeMap<(usize, usize), (u64, u64)>,
 }
 

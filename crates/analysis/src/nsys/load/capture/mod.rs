@@ -30,7 +30,6 @@ use work::Work;
 /// and records know no negative ones.
 pub(crate) const ZERO_NS: i64 = 1 << 62;
 
-/// What an export gives.
 #[derive(Debug)]
 pub(crate) struct Export {
     /// One capture for each process; times are [`ZERO_NS`] later than in the file.
@@ -39,7 +38,6 @@ pub(crate) struct Export {
     pub(crate) launches_are_detailed: bool,
     /// What its shapes are, and what was counted of all tables.
     pub(super) work: Work,
-    /// Some ranges are not in the capture.
     pub(super) ranges_missing: bool,
 }
 
@@ -55,7 +53,6 @@ pub(super) enum Depth {
 /// How much of the ranges is held, at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Distinct names and distinct paths.
     pub(super) paths: usize,
     /// Distinct outermost ranges: reports look at each of them by itself.
     pub(super) stages: usize,

@@ -23,7 +23,6 @@ pub(super) struct Process {
     kernel_names: FxHashSet<u32>,
     items: FxHashSet<u32>,
     paths: FxHashMap<(u32, u32, Option<u32>), u32>,
-    /// Paths at the top.
     stages: usize,
     ranges: u64,
 }
@@ -148,14 +147,11 @@ fn identity(device: u32) -> [u8; 16] {
 /// Processes that are told apart: those that follow are taken for one.
 pub(super) const MAX_PROCESSES: usize = 1024;
 
-/// All processes, by their global number.
 pub(super) struct Processes {
     numbers: FxHashMap<i64, usize>,
     list: Vec<Process>,
-    /// The domains of all of them.
     pub(super) domains: Domains,
     libraries: LibraryDomains,
-    /// Some are taken together.
     pub(super) too_many: bool,
 }
 

@@ -18,11 +18,9 @@ use super::super::domains::TABLE;
 /// Rows of a batch, at most, and bytes of its texts before it is handed over.
 const ROWS: usize = 4096;
 const BYTES: usize = 1 << 20;
-/// Batches that are read ahead.
 const AHEAD: usize = 4;
 /// End of a range that has none.
 pub(super) const OPEN: i64 = i64::MAX;
-/// Selects the rows of ranges.
 const FILTER: &str = "WHERE eventType IN (59, 60, 70, 71)";
 const COLUMNS: [&str; 8] =
     ["start", "end", "eventType", "globalTid", "domainId", "textId", "text", "endGlobalTid"];
@@ -51,7 +49,6 @@ impl<T> Name<T> {
 }
 
 impl Name<&[u8]> {
-    /// What it says.
     pub(super) fn bytes(&self, database: &Database) -> Option<Cow<'_, [u8]>> {
         match self {
             Name::Text(text) => Some(Cow::Borrowed(text)),
@@ -61,7 +58,6 @@ impl Name<&[u8]> {
     }
 }
 
-/// A range that was open once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Occurrence<T> {
     /// Start and end, ns; [`OPEN`]: it has no end.
@@ -83,7 +79,6 @@ fn span(row: &Row<'_>) -> Option<(i64, i64)> {
     }
 }
 
-/// Why rows are missing.
 #[derive(Debug)]
 pub(super) enum Missing {
     /// All of them: nothing could be read.

@@ -22,7 +22,6 @@ pub(super) struct Opening {
     /// When it closes, ns; [`OPEN`]: never.
     pub(super) end: i64,
     pub(super) name: u32,
-    /// Number of its domain's name, if it has one.
     pub(super) domain: Option<u32>,
 }
 

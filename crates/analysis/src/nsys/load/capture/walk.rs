@@ -23,7 +23,6 @@ const MAX_REGISTERED: usize = 1 << 20;
 /// Threads before those of which nothing is open are forgotten.
 const MANY_THREADS: usize = 1 << 16;
 
-/// Why the walk did not come to its end.
 #[derive(Debug)]
 pub(super) enum Stopped {
     /// A range begins before the one in front of it.
@@ -40,7 +39,6 @@ pub(super) struct Walked {
     pub(super) names_cut: u64,
     /// Ranges beyond [`Limits::stages`].
     pub(super) left_out: u64,
-    /// Rows of ranges.
     pub(super) counts: Counts,
     /// Why the rest of the ranges is missing.
     pub(super) rest_missing: Option<String>,

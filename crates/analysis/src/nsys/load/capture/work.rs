@@ -12,9 +12,7 @@ use super::super::database::{Database, integer, text};
 use super::super::launches::{self, InOrder, Launches, MAX_KERNELS, Origin, PROCESS_BITS};
 use super::super::{Kernel, Naming};
 
-/// The table of kernels.
 pub(in crate::nsys::load) const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
-/// The table of GPUs.
 const DEVICES: &str = "TARGET_INFO_GPU";
 /// Columns that all of these tables have.
 const COMMON: [&str; 6] = ["start", "end", "deviceId", "correlationId", "globalPid", "graphNodeId"];
@@ -107,7 +105,6 @@ pub(in crate::nsys::load) struct Work {
     /// There is work that is not held: without a number of its launch, or too much.
     pub(super) has_more: bool,
     not_detailed: bool,
-    /// Kernels, graphs and API calls.
     pub(in crate::nsys::load) counts: Counts,
     /// Kernels beyond [`MAX_KERNELS`].
     pub(in crate::nsys::load) beyond_limit: u64,
@@ -125,7 +122,6 @@ fn duration_ns(start: Option<i64>, end: Option<i64>) -> Option<u64> {
     u64::try_from(end.checked_sub(start)?).ok().filter(|ns| *ns <= MAX_NS)
 }
 
-/// The best of a kernel's names.
 fn name_of(mangled: Option<i64>, demangled: Option<i64>, short: Option<i64>) -> NameId {
     match (mangled, demangled) {
         (Some(mangled), _) => (Naming::Mangled, Some(mangled)),
@@ -285,7 +281,6 @@ impl Work {
         Some((device.checked_add(1)?, device))
     }
 
-    /// Name of a device; empty where it is not known.
     pub(super) fn device_name(&self, device: u32) -> &[u8] {
         self.devices.get(&device).map_or(&[], |name| name.as_bytes())
     }
