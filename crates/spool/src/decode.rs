@@ -130,14 +130,33 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         }),
         tag::NAME => Record::Name { id: c.u32()?, bytes: c.bytes()?.to_vec() },
         tag::THREAD => Record::Thread { id: c.u32()?, os_tid: c.u32()?, name: c.bytes()?.to_vec() },
-        tag::DEVICE => device(c)?,
+        tag::DEVICE => Record::Device(Device {
+            id: c.u32()?,
+            name: c.bytes()?.to_vec(),
+            multiprocessors: c.u32()?,
+            compute_capability: (c.u32()?, c.u32()?),
+            memory_bytes: c.u64()?,
+            bandwidth_kb_per_s: c.u64()?,
+            core_clock_khz: c.u32()?,
+            l2_bytes: c.u32()?,
+            uuid: c.array()?,
+        }),
         tag::QUEUE_RECORD => Record::Queue(Queue {
             id: c.u32()?,
             device: c.u32()?,
             context: c.u32()?,
             stream: c.u32()?,
         }),
-        tag::SHAPE => shape(c)?,
+        tag::SHAPE => Record::Shape(Shape {
+            id: c.u32()?,
+            name: c.u32()?,
+            grid: [c.u32()?, c.u32()?, c.u32()?],
+            block: [c.u32()?, c.u32()?, c.u32()?],
+            static_shared_bytes: c.u32()?,
+            dynamic_shared_bytes: c.u32()?,
+            registers_per_thread: c.u32()?,
+            local_bytes_per_thread: c.u32()?,
+        }),
         tag::PATH => {
             Record::Path(Path { id: c.u32()?, parent: c.u32()?, name: c.u32()?, domain: c.u32()? })
         }
@@ -146,7 +165,22 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         tag::GRAPH_NODE_RECORD => {
             Record::GraphNode { node: c.u64()?, path: c.u32()?, range: later(c)? }
         }
-        tag::LOSSES => losses(c)?,
+        tag::LOSSES => Record::Losses(Losses {
+            cupti_dropped: c.u64()?,
+            buffers_refused: c.u64()?,
+            range_events: c.u64()?,
+            unattributed: c.u64()?,
+            invalid_timestamps: c.u64()?,
+            unreadable_records: c.u64()?,
+            unbalanced: c.u64()?,
+            unclosed: c.u64()?,
+            names_cut: c.u64()?,
+            spool_bytes_unwritten: c.u64()?,
+            aggregates_folded: c.u64()?,
+            late_switches: later(c)?,
+            beyond_limits: later(c)?,
+            calls_turned_away: later(c)?,
+        }),
         tag::END => Record::End { reason: c.string()? },
         tag::RANGE_SAMPLE => Record::RangeSample { range: c.u64()?, recorded: c.u64()? != 0 },
         tag::RANGE_FIELDS => range_fields(c)?,
@@ -165,33 +199,6 @@ fn process(c: &mut Cursor<'_>) -> Option<Record> {
         argv.push(c.string()?);
     }
     Some(Record::Process(Process { pid, ppid, host, exe, argv, collector: c.string()? }))
-}
-
-fn device(c: &mut Cursor<'_>) -> Option<Record> {
-    Some(Record::Device(Device {
-        id: c.u32()?,
-        name: c.bytes()?.to_vec(),
-        multiprocessors: c.u32()?,
-        compute_capability: (c.u32()?, c.u32()?),
-        memory_bytes: c.u64()?,
-        bandwidth_kb_per_s: c.u64()?,
-        core_clock_khz: c.u32()?,
-        l2_bytes: c.u32()?,
-        uuid: c.array()?,
-    }))
-}
-
-fn shape(c: &mut Cursor<'_>) -> Option<Record> {
-    Some(Record::Shape(Shape {
-        id: c.u32()?,
-        name: c.u32()?,
-        grid: [c.u32()?, c.u32()?, c.u32()?],
-        block: [c.u32()?, c.u32()?, c.u32()?],
-        static_shared_bytes: c.u32()?,
-        dynamic_shared_bytes: c.u32()?,
-        registers_per_thread: c.u32()?,
-        local_bytes_per_thread: c.u32()?,
-    }))
 }
 
 fn mark(c: &mut Cursor<'_>) -> Option<Record> {
@@ -240,23 +247,4 @@ fn field(c: &mut Cursor<'_>) -> Option<Option<Field>> {
 /// A field that older files lack.
 fn later(c: &mut Cursor<'_>) -> Option<u64> {
     if c.left() == 0 { Some(0) } else { c.u64() }
-}
-
-fn losses(c: &mut Cursor<'_>) -> Option<Record> {
-    Some(Record::Losses(Losses {
-        cupti_dropped: c.u64()?,
-        buffers_refused: c.u64()?,
-        range_events: c.u64()?,
-        unattributed: c.u64()?,
-        invalid_timestamps: c.u64()?,
-        unreadable_records: c.u64()?,
-        unbalanced: c.u64()?,
-        unclosed: c.u64()?,
-        names_cut: c.u64()?,
-        spool_bytes_unwritten: c.u64()?,
-        aggregates_folded: c.u64()?,
-        late_switches: later(c)?,
-        beyond_limits: later(c)?,
-        calls_turned_away: later(c)?,
-    }))
 }

@@ -1,9 +1,7 @@
 //! Records to the bytes of a block: the writing half of what `lib.rs` lays out.
 
 use crate::delta::Delta;
-use crate::record::{
-    self, Device, Field, FieldValue, GpuWork, Payload, Process, RangeOpen, Record, What,
-};
+use crate::record::{self, Field, FieldValue, GpuWork, Payload, RangeOpen, Record, What};
 use crate::tag;
 use crate::varint::{put, put_bytes, put_step, zigzag};
 
@@ -73,9 +71,20 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
         }
         Record::Work(it) => return work(out, delta, it),
         Record::RangeOpen(it) => return range_open(out, delta, it),
-        &Record::RangeClose { range, end } => return range_close(out, delta, range, end.0),
+        &Record::RangeClose { range, end } => {
+            out.push(tag::RANGE_CLOSE);
+            put_step(out, delta.opened, range);
+            put_step(out, delta.mono, end.0);
+            (delta.opened, delta.mono) = (range, end.0);
+            return;
+        }
         Record::Process(it) => {
-            put_process(scratch, it);
+            put_all(scratch, [it.pid, it.ppid]);
+            put_bytes(scratch, it.host.as_bytes());
+            put_bytes(scratch, it.exe.as_bytes());
+            put(scratch, it.argv.len() as u64);
+            it.argv.iter().for_each(|argument| put_bytes(scratch, argument.as_bytes()));
+            put_bytes(scratch, it.collector.as_bytes());
             tag::PROCESS
         }
         Record::Meta { key, value } => {
@@ -98,7 +107,13 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             tag::THREAD
         }
         Record::Device(it) => {
-            put_device(scratch, it);
+            let (major, minor) = it.compute_capability;
+            put(scratch, it.id.into());
+            put_bytes(scratch, &it.name);
+            put_all(scratch, [it.multiprocessors, major, minor]);
+            put_all(scratch, [it.memory_bytes, it.bandwidth_kb_per_s]);
+            put_all(scratch, [it.core_clock_khz, it.l2_bytes]);
+            scratch.extend_from_slice(&it.uuid);
             tag::DEVICE
         }
         Record::Queue(it) => {
@@ -161,25 +176,6 @@ fn put_all<T: Into<u64>, const N: usize>(out: &mut Vec<u8>, values: [T; N]) {
     values.into_iter().for_each(|value| put(out, value.into()));
 }
 
-fn put_process(out: &mut Vec<u8>, process: &Process) {
-    put_all(out, [process.pid, process.ppid]);
-    put_bytes(out, process.host.as_bytes());
-    put_bytes(out, process.exe.as_bytes());
-    put(out, process.argv.len() as u64);
-    process.argv.iter().for_each(|argument| put_bytes(out, argument.as_bytes()));
-    put_bytes(out, process.collector.as_bytes());
-}
-
-fn put_device(out: &mut Vec<u8>, device: &Device) {
-    let (major, minor) = device.compute_capability;
-    put(out, device.id.into());
-    put_bytes(out, &device.name);
-    put_all(out, [device.multiprocessors, major, minor]);
-    put_all(out, [device.memory_bytes, device.bandwidth_kb_per_s]);
-    put_all(out, [device.core_clock_khz, device.l2_bytes]);
-    out.extend_from_slice(&device.uuid);
-}
-
 fn range_open(out: &mut Vec<u8>, delta: &mut Delta, open: &RangeOpen) {
     let nested = if open.parent == record::RANGE_OUTSIDE { 0 } else { tag::NESTED };
     let choices = options(open);
@@ -213,14 +209,6 @@ fn options(open: &RangeOpen) -> u8 {
         | flag(open.category != 0, tag::CATEGORY)
         | payload_type(open.payload)
         | flag(open.continues != 0, tag::CONTINUES)
-}
-
-fn range_close(out: &mut Vec<u8>, delta: &mut Delta, range: u64, end: u64) {
-    out.push(tag::RANGE_CLOSE);
-    put_step(out, delta.opened, range);
-    put_step(out, delta.mono, end);
-    delta.opened = range;
-    delta.mono = end;
 }
 
 fn payload_type(payload: Option<Payload>) -> u8 {

@@ -8,8 +8,8 @@ use crate::decode::{self, Decoded};
 use crate::delta::Delta;
 use crate::error::ReadError;
 use crate::frame::{
-    FILE_HEADER_BYTES, FORMAT_VERSION, FRAME_HEADER_BYTES, FileHeader, FrameHeader, KIND_RECORDS,
-    MAGIC, MARKER, MAX_FILE_HEADER_BYTES, file_checksum, frame_checksum,
+    FILE_HEADER_BYTES, FORMAT_VERSION, FRAME_HEADER_BYTES, FrameHeader, KIND_RECORDS, MAGIC,
+    MARKER, MAX_FILE_HEADER_BYTES, file_checksum, file_fields, frame_checksum,
 };
 use crate::record::Record;
 use crate::varint::Cursor;
@@ -262,8 +262,8 @@ fn read_file_header(
         return Err(ReadError::NotASpool(path()));
     }
     let fixed = *there.first_chunk::<FILE_HEADER_BYTES>().ok_or_else(|| cut(got as u64))?;
-    let header = FileHeader::parse(&fixed);
-    let length = header.length as usize;
+    let [version, length_bytes, checksum] = file_fields(&fixed);
+    let length = length_bytes as usize;
     if !(FILE_HEADER_BYTES..=MAX_FILE_HEADER_BYTES).contains(&length) {
         return Err(ReadError::HeaderDamaged(path()));
     }
@@ -272,13 +272,13 @@ fn read_file_header(
     let Some((more, ahead)) = buffer[..got].split_at_checked(more) else {
         return Err(cut((FILE_HEADER_BYTES + got) as u64));
     };
-    if file_checksum(&fixed, more) != header.checksum || header.version == 0 {
+    if file_checksum(&fixed, more) != checksum || version == 0 {
         return Err(ReadError::HeaderDamaged(path()));
     }
-    if header.version > FORMAT_VERSION {
-        return Err(ReadError::NewerVersion { path: path(), found: header.version });
+    if version > FORMAT_VERSION {
+        return Err(ReadError::NewerVersion { path: path(), found: version });
     }
-    Ok((u64::from(header.length), ahead.to_vec()))
+    Ok((u64::from(length_bytes), ahead.to_vec()))
 }
 
 /// Reads up to `want` bytes into the front of `buffer` and says how many there were.

@@ -285,7 +285,7 @@ impl Gather {
             call.end_ns = call.end_ns.max(span.end);
             return;
         }
-        if self.found.calls.len() >= self.limit() {
+        if self.found.calls.len() >= self.limit.unwrap_or(MAX_CALLS) {
             self.found.beyond += 1;
             let earliest = self.found.beyond_from_ns.get_or_insert(span.start);
             *earliest = span.start.min(*earliest);
@@ -332,17 +332,13 @@ impl Gather {
         }
     }
 
-    fn limit(&self) -> usize {
-        self.limit.unwrap_or(MAX_CALLS)
-    }
-
     /// All calls. `sampled` tells of how many instances of a path the work was recorded.
     pub(super) fn finish(mut self, sampled: impl Fn(PathIndex) -> Sampled) -> Collectives {
         self.share_among_devices();
         for (call, &path) in self.found.calls.iter_mut().zip(&self.paths) {
             call.weight = sampled(path);
         }
-        self.found.limit = self.limit() as u64;
+        self.found.limit = self.limit.unwrap_or(MAX_CALLS) as u64;
         self.found
     }
 

@@ -29,7 +29,6 @@ use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Busy;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use stage2_spool::{Anchor, Losses, Process};
 
 use clock::ClockMap;
@@ -150,7 +149,7 @@ pub(crate) struct Captured {
 }
 
 /// Records that were read, by kind and by where they belong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) kernels: u64,
     pub(crate) copies: u64,

@@ -74,7 +74,7 @@ pub(super) struct Root {
     worked: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Roots {
     /// Number of the first one in `latest`.
     base: u32,
@@ -86,7 +86,8 @@ pub(super) struct Roots {
     joined: HashSet<PathIndex>,
     joined_windows: [Option<usize>; 2],
     unions: Unions,
-    window: usize,
+    /// [`WINDOW`] if it is not set.
+    window: Option<usize>,
     /// Kernel counts that are kept one by one.
     exact_counts: usize,
     /// Only instances that are marked as recorded were.
@@ -109,27 +110,10 @@ struct Stage {
     in_part: bool,
 }
 
-impl Default for Roots {
-    fn default() -> Self {
-        Self {
-            base: 0,
-            latest: Vec::new(),
-            pinned: BTreeMap::new(),
-            stages: HashMap::new(),
-            joined: HashSet::new(),
-            joined_windows: [None; 2],
-            unions: Unions::default(),
-            window: WINDOW,
-            exact_counts: 0,
-            gated: false,
-        }
-    }
-}
-
 impl Roots {
     /// Keeps `window` instances before the older half is summed up.
     pub(super) fn with_window(window: usize) -> Self {
-        Self { window, ..Self::default() }
+        Self { window: Some(window), ..Self::default() }
     }
 
     /// Joins the windows of `stage` with those of the other stages that this is said of.
@@ -182,7 +166,7 @@ impl Roots {
 
     /// Whether [`settle`](Self::settle) has something to do.
     pub(super) fn is_full(&self) -> bool {
-        self.latest.len() >= self.window
+        self.latest.len() >= self.window.unwrap_or(WINDOW)
     }
 
     /// Sums the older half up, as far as they are closed.

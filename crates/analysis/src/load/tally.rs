@@ -228,7 +228,12 @@ impl Tally {
         let is_kernel = done.is_kernel();
         if self.whole.is_on() {
             self.whole.work(span);
-            if let Some(what) = self.launched(work) {
+            let what = match work {
+                Work::Kernel(shape) => Some(self.shapes.name(shape)),
+                Work::Graph(graph) => Some(GRAPH | graph),
+                Work::Copy(_) | Work::Fill => None,
+            };
+            if let Some(what) = what {
                 self.whole.launch(Launch { what, queue, correlation, node, span });
             }
         }
@@ -273,15 +278,6 @@ impl Tally {
             captured.kernels += 1;
             captured.total_ns =
                 captured.total_ns.saturating_add(if span.valid() { span.ns() } else { 0 });
-        }
-    }
-
-    /// What a launch of the process is in the sequence of its launches; nothing for a copy or a fill.
-    fn launched(&self, work: Work) -> Option<u32> {
-        match work {
-            Work::Kernel(shape) => Some(self.shapes.name(shape)),
-            Work::Graph(graph) => Some(GRAPH | graph),
-            Work::Copy(_) | Work::Fill => None,
         }
     }
 

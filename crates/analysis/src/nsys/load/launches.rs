@@ -115,7 +115,7 @@ impl Launches {
     pub(super) fn in_order(mut self) -> InOrder {
         self.launches
             .sort_unstable_by_key(|l| (l.thread == NOWHERE, l.time, l.correlation, l.group));
-        let (threads, processes) = (by_number(&self.threads), by_number(&self.processes));
+        let (threads, processes) = (by_number(self.threads), by_number(self.processes));
         InOrder { launches: self.launches, threads, processes }
     }
 }
@@ -148,14 +148,10 @@ impl InOrder {
     }
 }
 
-fn by_number(numbers: &FxHashMap<i64, u32>) -> Vec<i64> {
-    let mut values = vec![0; numbers.len()];
-    for (&value, &number) in numbers {
-        if let Some(slot) = values.get_mut(number as usize) {
-            *slot = value;
-        }
-    }
-    values
+fn by_number(numbers: FxHashMap<i64, u32>) -> Vec<i64> {
+    let mut values: Vec<(i64, u32)> = numbers.into_iter().collect();
+    values.sort_unstable_by_key(|&(_, number)| number);
+    values.into_iter().map(|(value, _)| value).collect()
 }
 
 fn number(numbers: &mut FxHashMap<i64, u32>, value: i64) -> u32 {

@@ -11,8 +11,6 @@ use stage2_model::nsys::{Counts, Source};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 pub use traced::Traced;
 
 pub(crate) mod capture;
@@ -53,10 +51,7 @@ pub struct Tables {
 }
 
 /// What the name of a kernel is.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Naming {
     /// As the linker sees it: the only form that joins with other tools.
     #[default]

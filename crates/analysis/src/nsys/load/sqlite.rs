@@ -22,6 +22,29 @@ const MAX_DIAGNOSTICS: usize = 8;
 /// Longest text of the export that is shown, characters.
 const MAX_SHOWN_CHARS: usize = 300;
 
+/// Tables that matter, what it means that one is missing, their columns, and what it means that one
+/// of these is missing.
+const NEEDED: [(&str, &str, &[&str], &str); 3] = [
+    (
+        KERNELS,
+        "it holds no kernels: none ran while nsys recorded, or CUDA was not traced",
+        &["start", "end", "deviceId", "gridX", "blockX"],
+        "those values are absent",
+    ),
+    (
+        launches::TABLE,
+        "it holds no API calls: no kernel can be placed in a range",
+        &["start", "correlationId", "globalTid"],
+        "no kernel can be placed in a range",
+    ),
+    (
+        domains::TABLE,
+        "it holds no NVTX ranges: the workload opened none, or NVTX was not traced",
+        &["start", "end", "eventType", "globalTid"],
+        "its ranges cannot be used",
+    ),
+];
+
 /// Reads an export.
 ///
 /// # Errors
@@ -159,13 +182,10 @@ impl Reader<'_> {
     /// Versions, settings, and what nsys itself says about the capture.
     fn describe(&mut self) {
         for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"] {
-            self.small(table, &["name", "value"], |tables, row| {
-                let (Some(name), Some(value)) = (text(row, 0), text(row, 1)) else { return };
-                match name.as_str() {
-                    "EXPORT_PRODUCT_VERSION" => tables.tool_version = Some(value),
-                    "EXPORT_SCHEMA_VERSION" => tables.schema_version = Some(value),
-                    _ => {}
-                }
+            self.small(table, &["name", "value"], |tables, row| match text(row, 0).as_deref() {
+                Some("EXPORT_PRODUCT_VERSION") => tables.tool_version = text(row, 1),
+                Some("EXPORT_SCHEMA_VERSION") => tables.schema_version = text(row, 1),
+                _ => {}
             });
         }
         self.small("META_DATA_CAPTURE", &["name", "value"], |tables, row| {
@@ -207,32 +227,21 @@ impl Reader<'_> {
 
     /// Notes which of the tables and columns that matter are missing.
     fn look_for_tables(&mut self) {
-        let kernels = self.table(
-            KERNELS,
-            "it holds no kernels: none ran while nsys recorded, or CUDA was not traced",
-        );
-        if let Some(table) = kernels {
-            let columns = ["start", "end", "deviceId", "gridX", "blockX"];
-            self.lacking(&table, &columns, "those values are absent");
-            self.lacking(&table, &["mangledName"], "its kernels cannot be joined with those of other tools; nsys 2022.1 and newer record it");
-        }
-        if self.tables.counts.kernels > 0 {
-            let calls = self.table(
-                launches::TABLE,
-                "it holds no API calls: no kernel can be placed in a range",
-            );
-            if let Some(table) = calls {
-                let columns = ["start", "correlationId", "globalTid"];
-                self.lacking(&table, &columns, "no kernel can be placed in a range");
+        for &(name, missing, columns, effect) in &NEEDED {
+            if name == launches::TABLE && self.tables.counts.kernels == 0 {
+                continue;
             }
-        }
-        let ranges = self.table(
-            domains::TABLE,
-            "it holds no NVTX ranges: the workload opened none, or NVTX was not traced",
-        );
-        if let Some(table) = ranges {
-            let columns = ["start", "end", "eventType", "globalTid"];
-            self.lacking(&table, &columns, "its ranges cannot be used");
+            // What is wrong with a table is among the tables that were cut.
+            let Ok(found) = self.database.table(name) else { continue };
+            let Some(table) = found else {
+                let what = format!("{} has no table {name}", self.path.display());
+                self.note(Severity::Note, what, missing, "");
+                continue;
+            };
+            self.lacking(&table, columns, effect);
+            if name == KERNELS {
+                self.lacking(&table, &["mangledName"], "its kernels cannot be joined with those of other tools; nsys 2022.1 and newer record it");
+            }
         }
     }
 
@@ -316,16 +325,6 @@ impl Reader<'_> {
 
     fn note(&mut self, severity: Severity, what: String, why: &str, remedy: &str) {
         self.tables.findings.push(Finding::new(severity, what, why, remedy));
-    }
-
-    fn table(&mut self, name: &'static str, missing: &str) -> Option<database::Table> {
-        // What is wrong with a table is among the tables that were cut.
-        let table = self.database.table(name).ok()?;
-        if table.is_none() {
-            let what = format!("{} has no table {name}", self.path.display());
-            self.note(Severity::Note, what, missing, "");
-        }
-        table
     }
 
     fn lacking(&mut self, table: &database::Table, columns: &[&str], effect: &str) {

@@ -149,7 +149,8 @@ pub(super) const MAX_PROCESSES: usize = 1024;
 
 pub(super) struct Processes {
     numbers: FxHashMap<i64, usize>,
-    list: Vec<Process>,
+    /// Each with its global number.
+    list: Vec<(i64, Process)>,
     pub(super) domains: Domains,
     libraries: LibraryDomains,
     pub(super) too_many: bool,
@@ -170,27 +171,22 @@ impl Processes {
         }
         let number = *self.numbers.entry(process).or_insert(next);
         if number == next {
-            self.list.push(Process::new(self.libraries.clone()));
+            self.list.push((process, Process::new(self.libraries.clone())));
         }
         number
     }
 
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Process> {
-        self.list.get_mut(number)
+        self.list.get_mut(number).map(|(_, process)| process)
     }
 
     /// The capture of each process of the export `file`, in the order of their numbers.
-    pub(super) fn finish(self, file: &str) -> Vec<ProcessCapture> {
-        let mut numbers: Vec<(i64, usize)> = self.numbers.into_iter().collect();
-        numbers.sort_unstable();
-        let mut list: Vec<Option<Process>> = self.list.into_iter().map(Some).collect();
-        let in_order = numbers.into_iter().filter_map(|(_, at)| list.get_mut(at)?.take());
-        in_order
-            .map(|process| {
-                let mut capture = process.tally.finish();
-                file.clone_into(&mut capture.file);
-                capture
-            })
-            .collect()
+    pub(super) fn finish(mut self, file: &str) -> Vec<ProcessCapture> {
+        self.list.sort_by_key(|&(number, _)| number);
+        let finish = |(_, process): (i64, Process)| ProcessCapture {
+            file: file.to_owned(),
+            ..process.tally.finish()
+        };
+        self.list.into_iter().map(finish).collect()
     }
 }

@@ -163,10 +163,10 @@ impl<'a> Walk<'a> {
 
     /// Breaks off where ranges within others are followed, too.
     fn too_many(&self, what: &str, limit: usize, of: &str) -> Flow {
-        match self.nested {
-            true => Flow::Break(Stopped::TooMany(format!("{what} {limit} {of}"))),
-            false => Flow::Continue(()),
+        if self.nested {
+            return Flow::Break(Stopped::TooMany(format!("{what} {limit} {of}")));
         }
+        Flow::Continue(())
     }
 
     fn name(&mut self, database: &Database, name: Name<&[u8]>) -> u32 {
@@ -231,14 +231,10 @@ impl<'a> Walk<'a> {
 
     fn overlapping(&self) -> Flow {
         let limit = self.limits.continuations;
-        match self.continuations > limit {
-            true => self.too_many(
-                "its ranges overlap without nesting more than",
-                limit as usize,
-                "times",
-            ),
-            false => Flow::Continue(()),
+        if self.continuations > limit {
+            self.too_many("its ranges overlap without nesting more than", limit as usize, "times")?;
         }
+        Flow::Continue(())
     }
 
     /// Places the work that was launched before `until`, or all whose launch is known.
@@ -270,10 +266,10 @@ impl<'a> Walk<'a> {
         if let Some(process) = self.processes.get_mut(process) {
             self.groups += process.work(self.work, piece, range);
         }
-        match self.groups > self.limits.groups {
-            true => self.too_many("its kernels make more than", self.limits.groups, "rows"),
-            false => Flow::Continue(()),
+        if self.groups > self.limits.groups {
+            self.too_many("its kernels make more than", self.limits.groups, "rows")?;
         }
+        Flow::Continue(())
     }
 
     fn end(&mut self, database: &Database) -> Flow {
