@@ -13,6 +13,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::files;
+use stage2_model::{Finding, Severity};
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Longest text that is read, bytes. Names of kernels with many templates reach some 100 kB.
@@ -77,6 +78,15 @@ impl Database {
         // that ends.
         drop(unpacked);
         Ok(Database { connection, cut_short })
+    }
+
+    /// Opens an export.
+    pub(super) fn of_export(path: &Path) -> Result<Database, Finding> {
+        Database::open(path).map_err(|why| {
+            let what = format!("the nsys export {} cannot be read", path.display());
+            let remedy = "export the report again: nsys export --type sqlite --force-overwrite true FILE.nsys-rep";
+            Finding::new(Severity::Warning, what, why.to_string(), remedy)
+        })
     }
 
     pub(super) fn table(&self, name: &'static str) -> rusqlite::Result<Option<Table>> {

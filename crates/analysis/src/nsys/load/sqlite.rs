@@ -50,7 +50,7 @@ const NEEDED: [(&str, &str, &[&str], &str); 3] = [
 /// # Errors
 /// The file cannot be read at all.
 pub fn load(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> {
-    let database = open(path)?;
+    let database = Database::of_export(path)?;
     let files = vec![path.to_owned()];
     let tables = Tables { files, source: Source::Sqlite, complete: true, ..Tables::default() };
     let mut reader = Reader { path, database: &database, tables };
@@ -66,14 +66,6 @@ pub fn load(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> 
     }
     reader.notice(&export);
     Ok(reader.tables)
-}
-
-pub(super) fn open(path: &Path) -> Result<Database, Finding> {
-    Database::open(path).map_err(|why| {
-        let what = format!("the nsys export {} cannot be read", path.display());
-        let remedy = "export the report again: nsys export --type sqlite --force-overwrite true FILE.nsys-rep";
-        Finding::new(Severity::Warning, what, why.to_string(), remedy)
-    })
 }
 
 impl Tables {

@@ -82,7 +82,7 @@ impl Default for Limits {
 /// # Errors
 /// The file cannot be opened.
 pub(crate) fn read(path: &Path, libraries: &LibraryDomains) -> Result<Export, Finding> {
-    let database = super::sqlite::open(path)?;
+    let database = Database::of_export(path)?;
     Ok(tally(path, &database, libraries, Limits::default(), Depth::All))
 }
 
