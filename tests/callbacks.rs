@@ -51,7 +51,7 @@ fn in_order(spool: &Spool) -> Vec<String> {
         .records
         .iter()
         .filter_map(|record| match record {
-            Record::Kernel(kernel) => Some((kernel.correlation, kernel.range)),
+            Record::Work(work) if work.is_kernel() => Some((work.correlation, work.range)),
             _ => None,
         })
         .collect();

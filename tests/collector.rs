@@ -88,7 +88,7 @@ fn replays_belong_to_the_range_open_at_replay_and_remember_where_they_were_captu
         .records
         .iter()
         .filter_map(|record| match record {
-            Record::Kernel(kernel) => Some(kernel.graph_node),
+            Record::Work(work) if work.is_kernel() => Some(work.graph_node),
             _ => None,
         })
         .collect();

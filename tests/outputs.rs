@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use common::Guest;
-use stage2_spool::Record;
+use stage2_spool::{GpuWork, Record, What};
 
 #[test]
 fn a_folder_that_cannot_be_written_costs_the_files_only() {
@@ -61,7 +61,9 @@ fn after_a_full_disk_what_goes_on_is_defined_again() {
                 assert!(names.contains(&shape.name), "{shape:?}");
                 shapes.insert(shape.id);
             }
-            Record::Kernel(kernel) => assert!(shapes.contains(&kernel.shape), "{kernel:?}"),
+            Record::Work(GpuWork { what: What::Kernel { shape }, .. }) => {
+                assert!(shapes.contains(shape), "{record:?}");
+            }
             _ => {}
         }
     }

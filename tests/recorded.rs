@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use recording::Recording;
-use stage2_spool::{Ending, RANGE_OUTSIDE, Reader, Record};
+use stage2_spool::{Ending, RANGE_OUTSIDE, Reader, Record, What};
 
 /// Sends a recording through the collector and returns the records of its spool.
 fn collect(recording: Recording, out: &Path) -> Vec<Record> {
@@ -35,7 +35,9 @@ fn spool_in(folder: &Path) -> PathBuf {
 fn kernels_by_range(records: &[Record]) -> BTreeMap<u64, (u64, u64)> {
     let mut ranges = BTreeMap::new();
     for record in records {
-        if let Record::Kernel(kernel) = record {
+        if let Record::Work(kernel) = record
+            && kernel.is_kernel()
+        {
             let (count, total_ns) = ranges.entry(kernel.range).or_insert((0, 0));
             *count += 1;
             *total_ns += kernel.end.since(kernel.start);
@@ -105,7 +107,8 @@ fn replayed_graphs_belong_to_the_range_that_is_open_at_replay() {
     let records = collect(Recording::load("graph13"), out.path());
     let mut replays: BTreeMap<u64, BTreeMap<u64, u64>> = BTreeMap::new();
     for record in &records {
-        if let Record::Kernel(kernel) = record
+        if let Record::Work(kernel) = record
+            && kernel.is_kernel()
             && kernel.graph_node != 0
         {
             *replays.entry(kernel.range).or_default().entry(kernel.correlation).or_default() += 1;
@@ -126,7 +129,7 @@ fn graph_level_records_are_kept_as_wholes() {
     let launches: Vec<u64> = records
         .iter()
         .filter_map(|record| match record {
-            Record::GraphLaunch(launch) => {
+            Record::Work(launch) if matches!(launch.what, What::Graph { .. }) => {
                 assert!(launch.end > launch.start);
                 Some(launch.range)
             }

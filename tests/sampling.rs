@@ -134,8 +134,7 @@ fn replays_recorded_as_wholes_keep_their_times_whether_their_step_waits_or_not()
 fn replays_that_run_on_after_their_step_are_counted_and_keep_no_times() {
     let (left, untimed) = replays("sampled_graph");
     assert!(untimed > 0);
-    let zero =
-        |record: &&Record| matches!(record, Record::Kernel(k) if k.start.0 == 0 && k.end.0 == 0);
+    let zero = |record: &&Record| matches!(record, Record::Work(k) if k.is_kernel() && k.start.0 == 0 && k.end.0 == 0);
     assert_eq!(left.spool().records.iter().filter(zero).count() as u64, untimed);
 }
 

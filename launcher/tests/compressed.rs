@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use predicates::prelude::*;
 use predicates::str::contains;
 use stage2_spool::{
-    Anchor, Device, GpuNs, Kernel, MonoNs, Process, Queue, Record, Shape, WallNs, Writer,
+    Anchor, Device, GpuNs, GpuWork, MonoNs, Process, Queue, Record, Shape, WallNs, What, Writer,
 };
 
 fn spool(path: &Path) {
@@ -29,7 +29,8 @@ fn spool(path: &Path) {
     writer.write(&Record::Shape(Shape { id: 1, name: 1, grid, block, ..Shape::default() }));
     for n in 1..=500 {
         let (start, end) = (GpuNs(1_000 * n), GpuNs(1_000 * n + 500));
-        writer.kernel(&Kernel { start, end, shape: 1, queue: 1, ..Kernel::default() });
+        let kernel = GpuWork::new(What::Kernel { shape: 1 });
+        writer.work(&GpuWork { start, end, queue: 1, ..kernel });
     }
     writer.write(&Record::End { reason: "exit".into() });
     writer.flush().expect("spool");

@@ -13,7 +13,7 @@ const LINEARS: u64 = 2 * 7 + 1;
 
 fn recorded() -> (Report, Operators) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/torch_ops");
-    let report = join(load_folder(&folder), RunInfo::default(), Vec::new());
+    let report = join(load_folder(&folder, &Default::default()), RunInfo::default(), Vec::new());
     let found = operators(&report, &OperatorSettings::default());
     (report, found)
 }

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use common::Sandbox;
 use stage2_spool::{
-    Anchor, Device, GpuNs, Kernel, MonoNs, Process, Queue, Record, Shape, WallNs, Writer,
+    Anchor, Device, GpuNs, GpuWork, MonoNs, Process, Queue, Record, Shape, WallNs, What, Writer,
 };
 
 /// Names of reports.
@@ -28,7 +28,8 @@ fn spool(path: &Path, kernels: u32) {
         let (grid, block) = ([1; 3], [32, 1, 1]);
         writer.write(&Record::Shape(Shape { id, name: id, grid, block, ..Shape::default() }));
         let (start, end) = (GpuNs(1_000 * u64::from(id)), GpuNs(1_000 * u64::from(id) + 500));
-        writer.kernel(&Kernel { start, end, shape: id, queue: 1, ..Kernel::default() });
+        let kernel = GpuWork::new(What::Kernel { shape: id });
+        writer.work(&GpuWork { start, end, queue: 1, ..kernel });
     }
     writer.write(&Record::End { reason: "exit".into() });
     writer.flush().expect("spool");

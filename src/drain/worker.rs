@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cupti_sys::Walker;
-use stage2_spool::{Copy, Device, Fill, GpuNs, GraphLaunch, Kernel, Queue, Record, Shape};
+use stage2_spool::{Device, GpuNs, GpuWork, Queue, Record, Shape, What};
 
 use crate::base::counters::Counters;
 use crate::base::{ancestry, clock, diag, last_thread};
@@ -187,44 +187,19 @@ impl Drain {
                     &self.trusted(transfer.execution, transfer.execution.graph_node != 0);
                 let work = transfer.copy_kind.map_or(Work::Fill, Work::Copy);
                 let Some(at) = self.place(owner, execution, work, transfer.bytes) else { return };
-                let (start, end) = (execution.start, execution.end);
-                let Placement { queue, range, correlation } = at;
-                let graph_node = execution.graph_node;
                 let bytes = transfer.bytes;
-                match transfer.copy_kind {
-                    Some(kind) => self.output.copy(&Copy {
-                        start,
-                        end,
-                        queue,
-                        range,
-                        correlation,
-                        graph_node,
-                        bytes,
-                        kind,
-                    }),
-                    None => self.output.fill(&Fill {
-                        start,
-                        end,
-                        queue,
-                        range,
-                        correlation,
-                        graph_node,
-                        bytes,
-                    }),
-                }
+                let what = match transfer.copy_kind {
+                    Some(kind) => What::Copy { bytes, kind },
+                    None => What::Fill { bytes },
+                };
+                self.output.work(&at.record(execution, what));
             }
             Activity::Graph(graph) => {
                 let execution = &graph.execution; // Never switched off: these are its times.
                 let work = Work::Graph(graph.graph);
                 let Some(at) = self.place(owner, execution, work, 0) else { return };
-                self.output.put(Record::GraphLaunch(GraphLaunch {
-                    start: execution.start,
-                    end: execution.end,
-                    queue: at.queue,
-                    range: at.range,
-                    correlation: at.correlation,
-                    graph: graph.graph,
-                }));
+                let what = What::Graph { graph: graph.graph };
+                self.output.work(&at.record(execution, what));
             }
             Activity::Device(device) => self.output.put(Record::Device(Device {
                 id: device.id,
@@ -258,15 +233,7 @@ impl Drain {
         };
         let shape = self.names.shape(shape, &mut self.output);
         let at = self.count(found, execution, Work::Kernel(name), 0);
-        self.output.kernel(&Kernel {
-            start: execution.start,
-            end: execution.end,
-            shape,
-            queue: at.queue,
-            range: at.range,
-            correlation: at.correlation,
-            graph_node: execution.graph_node,
-        });
+        self.output.work(&at.record(execution, What::Kernel { shape }));
     }
 
     /// A piece of work without the times that CUPTI took wrong. `of_graph`: a CUDA graph launched it.
@@ -396,4 +363,12 @@ struct Placement {
     queue: u32,
     range: u64,
     correlation: u64,
+}
+
+impl Placement {
+    fn record(&self, ran: &Execution, what: What) -> GpuWork {
+        let &Self { queue, range, correlation } = self;
+        let &Execution { start, end, graph_node, .. } = ran;
+        GpuWork { what, start, end, queue, range, correlation, graph_node }
+    }
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use stage2_spool::{Ending, Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Reader, Record};
+use stage2_spool::{Ending, GpuWork, Losses, RANGE_OUTSIDE, RANGE_UNKNOWN, Reader, Record, What};
 use tempfile::TempDir;
 
 /// A guest to be run.
@@ -247,7 +247,7 @@ impl Spool {
     /// Kernels by range path.
     pub fn kernels(&self) -> BTreeMap<String, usize> {
         self.by_path(|record| match record {
-            Record::Kernel(kernel) => Some(kernel.range),
+            Record::Work(work) if work.is_kernel() => Some(work.range),
             _ => None,
         })
     }
@@ -255,8 +255,9 @@ impl Spool {
     /// Copies and fills by range path.
     pub fn transfers(&self) -> BTreeMap<String, usize> {
         self.by_path(|record| match record {
-            Record::Copy(copy) => Some(copy.range),
-            Record::Fill(fill) => Some(fill.range),
+            Record::Work(GpuWork {
+                what: What::Copy { .. } | What::Fill { .. }, range, ..
+            }) => Some(*range),
             _ => None,
         })
     }
@@ -264,7 +265,7 @@ impl Spool {
     /// Graph launches by range path.
     pub fn graph_launches(&self) -> BTreeMap<String, usize> {
         self.by_path(|record| match record {
-            Record::GraphLaunch(launch) => Some(launch.range),
+            Record::Work(GpuWork { what: What::Graph { .. }, range, .. }) => Some(*range),
             _ => None,
         })
     }

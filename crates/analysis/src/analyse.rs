@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::claims::Workload;
+use crate::inputs::{self, Inputs};
 use crate::insight::{self, Shown};
 use crate::join::{
     counters, empty, join, overhead, passes, same_name, timeline, without_collector,
 };
 use crate::layout::{BASELINE_DIR, COLLECT, COLLECTOR_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR};
 use crate::load::Capture;
-use crate::load::libraries::LibraryDomains;
-use crate::load::spool::load_folder_with;
-use crate::roofline::hardware::{self, Catalogue, Hardware};
-use crate::{inputs, ncu, nsys, workload_end};
+use crate::load::spool::load_folder;
+use crate::roofline::hardware::{self, Catalogue};
+use crate::{ncu, nsys, workload_end};
 use stage2_model::{Fact, Origin, Report};
 use stage2_text::visible;
 
@@ -58,19 +58,14 @@ pub fn analyse(run_dir: &Path) -> Analysis {
     // Of captures that were taken elsewhere, some have none of the collector's.
     let passes = &inputs.run.passes;
     let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
-    let load = |folder: &Path| load_folder_with(folder, &inputs.libraries);
+    let load = |folder: &Path| load_folder(folder, &inputs.libraries);
     let capture = if collected { load(&run_dir.join(COLLECTOR_DIR)) } else { Capture::default() };
-    let mut report = join(capture, inputs.run, inputs.findings);
+    let run = std::mem::take(&mut inputs.run);
+    let mut report = join(capture, run, std::mem::take(&mut inputs.findings));
     if inputs.simulated {
         report.mark_simulated();
     }
-    let known = Known {
-        hardware: &inputs.hardware,
-        libraries: &inputs.libraries,
-        nvtx_package: inputs.nvtx_package.as_deref(),
-        nsys_gated: overhead::InForce::of(&inputs.config).nsys_gated,
-    };
-    let mut read = add_tools(&mut report, run_dir, &known);
+    let mut read = add_tools(&mut report, run_dir, &inputs);
     add_regions(&mut report, run_dir, &inputs.config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
@@ -101,18 +96,10 @@ pub fn analyse(run_dir: &Path) -> Analysis {
     }
 }
 
-/// What is known of a run besides what the tools measured.
-struct Known<'a> {
-    hardware: &'a Hardware,
-    libraries: &'a LibraryDomains,
-    nvtx_package: Option<&'a str>,
-    nsys_gated: bool,
-}
-
 /// Adds what ncu and nsys measured; where the collector has no rows, it uses theirs. Returns the tools
 /// that left something readable.
-fn add_tools(report: &mut Report, run_dir: &Path, known: &Known<'_>) -> Vec<&'static str> {
-    let libraries = known.libraries;
+fn add_tools(report: &mut Report, run_dir: &Path, inputs: &Inputs) -> Vec<&'static str> {
+    let libraries = &inputs.libraries;
     let mut findings = Vec::new();
     let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
     let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
@@ -128,7 +115,7 @@ fn add_tools(report: &mut Report, run_dir: &Path, known: &Known<'_>) -> Vec<&'st
     let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
     without_collector::rows(report, &nsys, ncu.as_ref(), libraries);
     let device = report.devices.iter().find_map(|device| device.name.clone());
-    let resolved = hardware::resolve(&Catalogue::built_in(), known.hardware, device.as_deref());
+    let resolved = hardware::resolve(&Catalogue::built_in(), &inputs.hardware, device.as_deref());
     report.peaks = resolved.peaks;
     if report.source == Origin::Collector.label() {
         same_name::of_nsys(report, &mut nsys);
@@ -140,7 +127,8 @@ fn add_tools(report: &mut Report, run_dir: &Path, known: &Known<'_>) -> Vec<&'st
         // Without counters nothing is held against the peaks.
         findings.extend(resolved.findings);
     }
-    timeline::compare(report, &nsys, known.nvtx_package, known.nsys_gated);
+    let nsys_gated = overhead::InForce::of(&inputs.config).nsys_gated;
+    timeline::compare(report, &nsys, inputs.nvtx_package.as_deref(), nsys_gated);
     report.findings.extend(findings);
     read
 }

@@ -158,7 +158,6 @@ pub(crate) fn unpack(path: &Path) -> io::Result<tempfile::TempPath> {
     Ok(names.make_in(folder, link)?.into_temp_path())
 }
 
-/// At most so many bytes of something; more are an error.
 struct Bounded<R> {
     inner: R,
     left: u64,

@@ -14,27 +14,21 @@ use stage2_text::{visible, visible_path};
 
 /// Larger files are no run files.
 const LIMIT_BYTES: u64 = 16 << 20;
-/// Facts of the environment that are shown.
 const FACTS_LIMIT: usize = 40;
 /// Globs of libraries' domains; each is held against every name of a capture.
 const MAX_LIBRARIES: usize = 100;
 /// Rows of kernels.md where the configuration does not say.
 const DEFAULT_TOP: usize = 50;
 
-/// What the run's files say.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
-    /// For the report.
     pub(crate) run: RunInfo,
-    /// `run.json` says that the GPU is simulated.
     pub(crate) simulated: bool,
-    /// Rows of kernels.md.
     pub(crate) top_n: usize,
     /// What the configuration says of the GPU's peak rates.
     pub(crate) hardware: Hardware,
     /// Version of the Python package nvtx that the workload has.
     pub(crate) nvtx_package: Option<String>,
-    /// NVTX domains of libraries.
     pub(crate) libraries: LibraryDomains,
     /// The composed configuration; null where it cannot be used.
     pub(crate) config: Value,
@@ -44,7 +38,6 @@ pub(crate) struct Inputs {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Reads the files of `run_dir`.
 pub(crate) fn read_inputs(run_dir: &Path) -> Inputs {
     let mut findings = Vec::new();
     let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).map_err(|e| e.to_string());

@@ -19,10 +19,9 @@ pub mod load;
 pub mod ncu;
 pub mod nsys;
 pub mod operators;
-mod out_of_memory;
 mod ranks;
 pub mod roofline;
 mod workload_end;
 
 pub use analyse::{Analysis, WorkloadFacts, analyse};
-pub use out_of_memory::out_of_memory;
+pub use workload_end::out_of_memory;

@@ -1,7 +1,7 @@
 //! Kernels to spool bytes and back: how many a second, and how many bytes each takes.
 
 use divan::counter::ItemsCount;
-use stage2_spool::{Kernel, Reader, Record, Writer};
+use stage2_spool::{GpuWork, Reader, Record, Writer};
 
 #[path = "../tests/common/decode_trace.rs"]
 mod decode_trace;
@@ -18,14 +18,14 @@ fn main() {
     divan::main();
 }
 
-fn spool(kernels: &[Kernel], file: Vec<u8>) -> Vec<u8> {
+fn spool(kernels: &[GpuWork], file: Vec<u8>) -> Vec<u8> {
     let mut writer = Writer::new(file).expect("memory takes the header");
-    kernels.iter().for_each(|kernel| writer.kernel(kernel));
+    kernels.iter().for_each(|kernel| writer.work(kernel));
     writer.flush().expect("memory takes the kernels");
     writer.into_sink()
 }
 
-fn encode(bencher: divan::Bencher, kernels: &[Kernel]) {
+fn encode(bencher: divan::Bencher, kernels: &[GpuWork]) {
     let room = spool(kernels, Vec::new()).len();
     bencher
         .counter(ItemsCount::new(kernels.len()))
@@ -33,12 +33,12 @@ fn encode(bencher: divan::Bencher, kernels: &[Kernel]) {
         .bench_values(|file| spool(kernels, file));
 }
 
-fn decode(bencher: divan::Bencher, kernels: &[Kernel]) {
+fn decode(bencher: divan::Bencher, kernels: &[GpuWork]) {
     let file = spool(kernels, Vec::new());
     bencher.counter(ItemsCount::new(kernels.len())).bench(|| {
         let reader = Reader::new(file.as_slice()).expect("the header is good");
         let correlations = reader.map(|record| match record {
-            Ok(Record::Kernel(kernel)) => kernel.correlation,
+            Ok(Record::Work(kernel)) => kernel.correlation,
             _ => 0,
         });
         correlations.fold(0, u64::wrapping_add)

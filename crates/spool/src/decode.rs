@@ -4,65 +4,30 @@
 //! checksum, so nothing was damaged on the way: a foreign or hostile program wrote them.
 
 use crate::delta::Delta;
-use crate::record::{self, *};
+use crate::record::*;
 use crate::tag;
 use crate::time::{GpuNs, MonoNs, WallNs};
 use crate::varint::Cursor;
 
-/// One step through a block.
 pub(crate) enum Decoded {
-    /// A record.
     Record(Record),
     /// A record of a kind that this version does not know, left out.
     Unknown,
 }
 
-/// Reads the record at the cursor.
 #[inline]
 pub(crate) fn record(cursor: &mut Cursor<'_>, delta: &mut Delta) -> Option<Decoded> {
     let tag = cursor.byte()?;
     let record = match tag & 0xf0 {
-        tag::KERNEL => kernel(cursor, delta, tag)?,
-        tag::COPY => copy(cursor, delta, tag)?,
-        tag::FILL => fill(cursor, delta, tag)?,
+        tag::KERNEL | tag::COPY | tag::FILL => work(cursor, delta, tag)?,
         0 => range(cursor, delta, tag)?,
         _ => return with_length(tag, Cursor::new(cursor.bytes()?)),
     };
     Some(Decoded::Record(record))
 }
 
-/// What kernels, copies and fills have in common.
-struct Work {
-    start: GpuNs,
-    end: GpuNs,
-    queue: u32,
-    range: u64,
-    correlation: u64,
-    graph_node: u64,
-}
-
 #[inline]
-fn kernel(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
-    let Work { start, end, queue, range, correlation, graph_node } = work(cursor, delta, tag)?;
-    let shape = cursor.u32()?;
-    Some(Record::Kernel(Kernel { start, end, shape, queue, range, correlation, graph_node }))
-}
-
-fn copy(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
-    let Work { start, end, queue, range, correlation, graph_node } = work(cursor, delta, tag)?;
-    let (bytes, kind) = (cursor.u64()?, cursor.byte()?);
-    let copy = record::Copy { start, end, queue, range, correlation, graph_node, bytes, kind };
-    Some(Record::Copy(copy))
-}
-
-fn fill(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
-    let Work { start, end, queue, range, correlation, graph_node } = work(cursor, delta, tag)?;
-    let bytes = cursor.u64()?;
-    Some(Record::Fill(Fill { start, end, queue, range, correlation, graph_node, bytes }))
-}
-
-#[inline]
-fn work(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Work> {
+fn work(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
     let start = cursor.step(delta.end)?;
     delta.end = start.wrapping_add(cursor.u64()?);
     delta.correlation = cursor.step(delta.correlation)?;
@@ -83,14 +48,20 @@ fn work(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Work> {
         delta.graph_node = cursor.step(delta.graph_node)?;
         graph_node = delta.graph_node;
     }
-    Some(Work {
+    let what = match tag & 0xf0 {
+        tag::KERNEL => What::Kernel { shape: cursor.u32()? },
+        tag::COPY => What::Copy { bytes: cursor.u64()?, kind: cursor.byte()? },
+        _ => What::Fill { bytes: cursor.u64()? },
+    };
+    Some(Record::Work(GpuWork {
+        what,
         start: GpuNs(start),
         end: GpuNs(delta.end),
         queue: delta.queue,
         range: delta.range,
         correlation: delta.correlation,
         graph_node,
-    })
+    }))
 }
 
 fn range(cursor: &mut Cursor<'_>, delta: &mut Delta, tag: u8) -> Option<Record> {
@@ -159,14 +130,33 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         }),
         tag::NAME => Record::Name { id: c.u32()?, bytes: c.bytes()?.to_vec() },
         tag::THREAD => Record::Thread { id: c.u32()?, os_tid: c.u32()?, name: c.bytes()?.to_vec() },
-        tag::DEVICE => device(c)?,
+        tag::DEVICE => Record::Device(Device {
+            id: c.u32()?,
+            name: c.bytes()?.to_vec(),
+            multiprocessors: c.u32()?,
+            compute_capability: (c.u32()?, c.u32()?),
+            memory_bytes: c.u64()?,
+            bandwidth_kb_per_s: c.u64()?,
+            core_clock_khz: c.u32()?,
+            l2_bytes: c.u32()?,
+            uuid: c.array()?,
+        }),
         tag::QUEUE_RECORD => Record::Queue(Queue {
             id: c.u32()?,
             device: c.u32()?,
             context: c.u32()?,
             stream: c.u32()?,
         }),
-        tag::SHAPE => shape(c)?,
+        tag::SHAPE => Record::Shape(Shape {
+            id: c.u32()?,
+            name: c.u32()?,
+            grid: [c.u32()?, c.u32()?, c.u32()?],
+            block: [c.u32()?, c.u32()?, c.u32()?],
+            static_shared_bytes: c.u32()?,
+            dynamic_shared_bytes: c.u32()?,
+            registers_per_thread: c.u32()?,
+            local_bytes_per_thread: c.u32()?,
+        }),
         tag::PATH => {
             Record::Path(Path { id: c.u32()?, parent: c.u32()?, name: c.u32()?, domain: c.u32()? })
         }
@@ -175,7 +165,22 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         tag::GRAPH_NODE_RECORD => {
             Record::GraphNode { node: c.u64()?, path: c.u32()?, range: later(c)? }
         }
-        tag::LOSSES => losses(c)?,
+        tag::LOSSES => Record::Losses(Losses {
+            cupti_dropped: c.u64()?,
+            buffers_refused: c.u64()?,
+            range_events: c.u64()?,
+            unattributed: c.u64()?,
+            invalid_timestamps: c.u64()?,
+            unreadable_records: c.u64()?,
+            unbalanced: c.u64()?,
+            unclosed: c.u64()?,
+            names_cut: c.u64()?,
+            spool_bytes_unwritten: c.u64()?,
+            aggregates_folded: c.u64()?,
+            late_switches: later(c)?,
+            beyond_limits: later(c)?,
+            calls_turned_away: later(c)?,
+        }),
         tag::END => Record::End { reason: c.string()? },
         tag::RANGE_SAMPLE => Record::RangeSample { range: c.u64()?, recorded: c.u64()? != 0 },
         tag::RANGE_FIELDS => range_fields(c)?,
@@ -196,33 +201,6 @@ fn process(c: &mut Cursor<'_>) -> Option<Record> {
     Some(Record::Process(Process { pid, ppid, host, exe, argv, collector: c.string()? }))
 }
 
-fn device(c: &mut Cursor<'_>) -> Option<Record> {
-    Some(Record::Device(Device {
-        id: c.u32()?,
-        name: c.bytes()?.to_vec(),
-        multiprocessors: c.u32()?,
-        compute_capability: (c.u32()?, c.u32()?),
-        memory_bytes: c.u64()?,
-        bandwidth_kb_per_s: c.u64()?,
-        core_clock_khz: c.u32()?,
-        l2_bytes: c.u32()?,
-        uuid: c.array()?,
-    }))
-}
-
-fn shape(c: &mut Cursor<'_>) -> Option<Record> {
-    Some(Record::Shape(Shape {
-        id: c.u32()?,
-        name: c.u32()?,
-        grid: [c.u32()?, c.u32()?, c.u32()?],
-        block: [c.u32()?, c.u32()?, c.u32()?],
-        static_shared_bytes: c.u32()?,
-        dynamic_shared_bytes: c.u32()?,
-        registers_per_thread: c.u32()?,
-        local_bytes_per_thread: c.u32()?,
-    }))
-}
-
 fn mark(c: &mut Cursor<'_>) -> Option<Record> {
     let at = MonoNs(c.u64()?);
     let (thread, name, domain, category) = (c.u32()?, c.u32()?, c.u32()?, c.u32()?);
@@ -232,13 +210,14 @@ fn mark(c: &mut Cursor<'_>) -> Option<Record> {
 
 fn graph_launch(c: &mut Cursor<'_>) -> Option<Record> {
     let start = c.u64()?;
-    Some(Record::GraphLaunch(GraphLaunch {
+    Some(Record::Work(GpuWork {
         start: GpuNs(start),
         end: GpuNs(start.wrapping_add(c.u64()?)),
         queue: c.u32()?,
         range: c.u64()?.wrapping_sub(1),
         correlation: c.u64()?,
-        graph: c.u32()?,
+        graph_node: 0,
+        what: What::Graph { graph: c.u32()? },
     }))
 }
 
@@ -268,23 +247,4 @@ fn field(c: &mut Cursor<'_>) -> Option<Option<Field>> {
 /// A field that older files lack.
 fn later(c: &mut Cursor<'_>) -> Option<u64> {
     if c.left() == 0 { Some(0) } else { c.u64() }
-}
-
-fn losses(c: &mut Cursor<'_>) -> Option<Record> {
-    Some(Record::Losses(Losses {
-        cupti_dropped: c.u64()?,
-        buffers_refused: c.u64()?,
-        range_events: c.u64()?,
-        unattributed: c.u64()?,
-        invalid_timestamps: c.u64()?,
-        unreadable_records: c.u64()?,
-        unbalanced: c.u64()?,
-        unclosed: c.u64()?,
-        names_cut: c.u64()?,
-        spool_bytes_unwritten: c.u64()?,
-        aggregates_folded: c.u64()?,
-        late_switches: later(c)?,
-        beyond_limits: later(c)?,
-        calls_turned_away: later(c)?,
-    }))
 }

@@ -8,9 +8,7 @@
 pub(crate) struct Delta {
     /// End of the last GPU work, GPU ns.
     pub(crate) end: u64,
-    /// Its correlation id.
     pub(crate) correlation: u64,
-    /// Its queue.
     pub(crate) queue: u32,
     /// Its range, `RANGE_OUTSIDE` and `RANGE_UNKNOWN` included.
     pub(crate) range: u64,

@@ -1,52 +1,17 @@
 //! Records to the bytes of a block: the writing half of what `lib.rs` lays out.
 
 use crate::delta::Delta;
-use crate::record::{
-    self, Device, Field, FieldValue, Fill, Kernel, Payload, Process, RangeOpen, Record,
-};
+use crate::record::{self, Field, FieldValue, GpuWork, Payload, RangeOpen, Record, What};
 use crate::tag;
 use crate::varint::{put, put_bytes, put_step, zigzag};
 
-/// What kernels, copies and fills have in common.
-struct Work {
-    start: u64,
-    end: u64,
-    queue: u32,
-    range: u64,
-    correlation: u64,
-    graph_node: u64,
-}
-
-/// Appends a kernel.
 #[inline]
-pub(crate) fn kernel(out: &mut Vec<u8>, delta: &mut Delta, kernel: &Kernel) {
-    let &Kernel { start, end, shape, queue, range, correlation, graph_node } = kernel;
-    let work = Work { start: start.0, end: end.0, queue, range, correlation, graph_node };
-    put_work(out, delta, tag::KERNEL, &work);
-    put(out, shape.into());
-}
-
-/// Appends a copy.
-#[inline]
-pub(crate) fn copy(out: &mut Vec<u8>, delta: &mut Delta, copy: &record::Copy) {
-    let &record::Copy { start, end, queue, range, correlation, graph_node, bytes, kind } = copy;
-    let work = Work { start: start.0, end: end.0, queue, range, correlation, graph_node };
-    put_work(out, delta, tag::COPY, &work);
-    put(out, bytes);
-    out.push(kind);
-}
-
-/// Appends a fill.
-#[inline]
-pub(crate) fn fill(out: &mut Vec<u8>, delta: &mut Delta, fill: &Fill) {
-    let &Fill { start, end, queue, range, correlation, graph_node, bytes } = fill;
-    let work = Work { start: start.0, end: end.0, queue, range, correlation, graph_node };
-    put_work(out, delta, tag::FILL, &work);
-    put(out, bytes);
-}
-
-#[inline]
-fn put_work(out: &mut Vec<u8>, delta: &mut Delta, base: u8, work: &Work) {
+pub(crate) fn work(out: &mut Vec<u8>, delta: &mut Delta, work: &GpuWork) {
+    let base = match work.what {
+        What::Kernel { .. } => tag::KERNEL,
+        What::Copy { .. } => tag::COPY,
+        What::Fill { .. } | What::Graph { .. } => tag::FILL,
+    };
     let range = match work.range {
         same if same == delta.range => tag::RANGE_SAME,
         record::RANGE_OUTSIDE => tag::RANGE_OUTSIDE,
@@ -57,10 +22,10 @@ fn put_work(out: &mut Vec<u8>, delta: &mut Delta, base: u8, work: &Work) {
     let node = if work.graph_node == 0 { 0 } else { tag::GRAPH_NODE };
 
     out.push(base | queue | range | node);
-    put_step(out, delta.end, work.start);
-    put(out, work.end.wrapping_sub(work.start));
+    put_step(out, delta.end, work.start.0);
+    put(out, work.end.0.wrapping_sub(work.start.0));
     put_step(out, delta.correlation, work.correlation);
-    delta.end = work.end;
+    delta.end = work.end.0;
     delta.correlation = work.correlation;
     delta.range = work.range;
     if queue != 0 {
@@ -75,19 +40,51 @@ fn put_work(out: &mut Vec<u8>, delta: &mut Delta, base: u8, work: &Work) {
         put_step(out, delta.graph_node, work.graph_node);
         delta.graph_node = work.graph_node;
     }
+    match work.what {
+        What::Kernel { shape } => put(out, shape.into()),
+        What::Copy { bytes, kind } => {
+            put(out, bytes);
+            out.push(kind);
+        }
+        What::Fill { bytes } => put(out, bytes),
+        What::Graph { .. } => {}
+    }
 }
 
 /// Appends any record. `scratch` is room to build those in that their length goes before.
 pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>, record: &Record) {
     scratch.clear();
     let tag = match record {
-        Record::Kernel(it) => return kernel(out, delta, it),
-        Record::Copy(it) => return copy(out, delta, it),
-        Record::Fill(it) => return fill(out, delta, it),
+        Record::Work(GpuWork {
+            what: What::Graph { graph },
+            start,
+            end,
+            queue,
+            range,
+            correlation,
+            ..
+        }) => {
+            put_all(scratch, [start.0, end.0.wrapping_sub(start.0), (*queue).into()]);
+            // One more than it is, modulo 2^64: that makes the unknown range the shortest number.
+            put_all(scratch, [range.wrapping_add(1), *correlation, (*graph).into()]);
+            tag::GRAPH_LAUNCH
+        }
+        Record::Work(it) => return work(out, delta, it),
         Record::RangeOpen(it) => return range_open(out, delta, it),
-        &Record::RangeClose { range, end } => return range_close(out, delta, range, end.0),
+        &Record::RangeClose { range, end } => {
+            out.push(tag::RANGE_CLOSE);
+            put_step(out, delta.opened, range);
+            put_step(out, delta.mono, end.0);
+            (delta.opened, delta.mono) = (range, end.0);
+            return;
+        }
         Record::Process(it) => {
-            put_process(scratch, it);
+            put_all(scratch, [it.pid, it.ppid]);
+            put_bytes(scratch, it.host.as_bytes());
+            put_bytes(scratch, it.exe.as_bytes());
+            put(scratch, it.argv.len() as u64);
+            it.argv.iter().for_each(|argument| put_bytes(scratch, argument.as_bytes()));
+            put_bytes(scratch, it.collector.as_bytes());
             tag::PROCESS
         }
         Record::Meta { key, value } => {
@@ -110,7 +107,13 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             tag::THREAD
         }
         Record::Device(it) => {
-            put_device(scratch, it);
+            let (major, minor) = it.compute_capability;
+            put(scratch, it.id.into());
+            put_bytes(scratch, &it.name);
+            put_all(scratch, [it.multiprocessors, major, minor]);
+            put_all(scratch, [it.memory_bytes, it.bandwidth_kb_per_s]);
+            put_all(scratch, [it.core_clock_khz, it.l2_bytes]);
+            scratch.extend_from_slice(&it.uuid);
             tag::DEVICE
         }
         Record::Queue(it) => {
@@ -135,12 +138,6 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             scratch.push(payload_type(it.payload));
             put_payload(scratch, it.payload);
             tag::MARK
-        }
-        Record::GraphLaunch(it) => {
-            put_all(scratch, [it.start.0, it.end.0.wrapping_sub(it.start.0), it.queue.into()]);
-            // One more than it is, modulo 2^64: that makes the unknown range the shortest number.
-            put_all(scratch, [it.range.wrapping_add(1), it.correlation, it.graph.into()]);
-            tag::GRAPH_LAUNCH
         }
         Record::GraphNode { node, path, range } => {
             put_all(scratch, [*node, (*path).into()]);
@@ -175,28 +172,8 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
     put_bytes(out, scratch);
 }
 
-/// Appends numbers.
 fn put_all<T: Into<u64>, const N: usize>(out: &mut Vec<u8>, values: [T; N]) {
     values.into_iter().for_each(|value| put(out, value.into()));
-}
-
-fn put_process(out: &mut Vec<u8>, process: &Process) {
-    put_all(out, [process.pid, process.ppid]);
-    put_bytes(out, process.host.as_bytes());
-    put_bytes(out, process.exe.as_bytes());
-    put(out, process.argv.len() as u64);
-    process.argv.iter().for_each(|argument| put_bytes(out, argument.as_bytes()));
-    put_bytes(out, process.collector.as_bytes());
-}
-
-fn put_device(out: &mut Vec<u8>, device: &Device) {
-    let (major, minor) = device.compute_capability;
-    put(out, device.id.into());
-    put_bytes(out, &device.name);
-    put_all(out, [device.multiprocessors, major, minor]);
-    put_all(out, [device.memory_bytes, device.bandwidth_kb_per_s]);
-    put_all(out, [device.core_clock_khz, device.l2_bytes]);
-    out.extend_from_slice(&device.uuid);
 }
 
 fn range_open(out: &mut Vec<u8>, delta: &mut Delta, open: &RangeOpen) {
@@ -232,14 +209,6 @@ fn options(open: &RangeOpen) -> u8 {
         | flag(open.category != 0, tag::CATEGORY)
         | payload_type(open.payload)
         | flag(open.continues != 0, tag::CONTINUES)
-}
-
-fn range_close(out: &mut Vec<u8>, delta: &mut Delta, range: u64, end: u64) {
-    out.push(tag::RANGE_CLOSE);
-    put_step(out, delta.opened, range);
-    put_step(out, delta.mono, end);
-    delta.opened = range;
-    delta.mono = end;
 }
 
 fn payload_type(payload: Option<Payload>) -> u8 {
@@ -281,27 +250,4 @@ fn put_field(out: &mut Vec<u8>, field: &Field) {
 fn put_typed(out: &mut Vec<u8>, value: Payload) {
     out.push(payload_type(Some(value)));
     put_payload(out, Some(value));
-}
-
-/// At least as many bytes as `record` takes in a block.
-pub(crate) fn length_bound(record: &Record) -> usize {
-    /// The numbers of any record, tag and lengths included.
-    const NUMBERS: usize = 256;
-    const LENGTH: usize = 10;
-    /// A field with its length.
-    const FIELD: usize = 17;
-    let strings = match record {
-        Record::Process(it) => {
-            let argv: usize = it.argv.iter().map(|argument| argument.len() + LENGTH).sum();
-            it.host.len() + it.exe.len() + it.collector.len() + argv
-        }
-        Record::Meta { key, value } => key.len() + value.len(),
-        Record::Name { bytes, .. } => bytes.len(),
-        Record::Thread { name, .. } => name.len(),
-        Record::Device(it) => it.name.len(),
-        Record::RangeFields { fields, .. } => fields.len() * FIELD,
-        Record::End { reason } => reason.len(),
-        _ => 0,
-    };
-    NUMBERS + strings
 }

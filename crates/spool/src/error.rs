@@ -17,11 +17,8 @@ pub enum ReadError {
         source: io::Error,
     },
     /// A folder, pipe or device.
-    #[error("{path:?} is not a regular file; name a spool (HOST-PID.s2t) that a collector wrote")]
-    NotAFile {
-        /// What was named.
-        path: PathBuf,
-    },
+    #[error("{0:?} is not a regular file; name a spool (HOST-PID.s2t) that a collector wrote")]
+    NotAFile(PathBuf),
     /// Reading failed on the way.
     #[error(
         "cannot read the spool {path:?} beyond byte {at_byte}: {source}; the records before are \
@@ -37,13 +34,10 @@ pub enum ReadError {
     },
     /// Another kind of file.
     #[error(
-        "{path:?} is not a spool: it does not begin as one; name a file HOST-PID.s2t that a \
+        "{0:?} is not a spool: it does not begin as one; name a file HOST-PID.s2t that a \
          collector wrote"
     )]
-    NotASpool {
-        /// The file.
-        path: PathBuf,
-    },
+    NotASpool(PathBuf),
     /// The file ends within its header.
     #[error(
         "the spool {path:?} ends within its header, after {length_bytes} bytes: the process ended \
@@ -57,13 +51,10 @@ pub enum ReadError {
     },
     /// The header does not match its checksum.
     #[error(
-        "the header of the spool {path:?} is damaged (its checksum is wrong); copy the file again \
+        "the header of the spool {0:?} is damaged (its checksum is wrong); copy the file again \
          from where it was written, or run again"
     )]
-    HeaderDamaged {
-        /// The file.
-        path: PathBuf,
-    },
+    HeaderDamaged(PathBuf),
     /// A later version wrote it.
     #[error(
         "the spool {path:?} has format version {found}, and this program reads versions up to {}; \

@@ -10,9 +10,7 @@ pub(crate) const FILE_HEADER_BYTES: usize = 20;
 pub(crate) const MAX_FILE_HEADER_BYTES: usize = 64 * 1024;
 const FILE_CHECKSUM_AT: usize = 16;
 
-/// The first bytes of a frame.
 pub(crate) const MARKER: [u8; 2] = *b"S2";
-/// Bytes of a frame header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 12;
 const FRAME_CHECKSUM_AT: usize = 8;
 /// Kind of the frames that hold records.
@@ -36,32 +34,20 @@ pub(crate) fn file_checksum(fixed: &[u8; FILE_HEADER_BYTES], more: &[u8]) -> u32
     checksum(&fixed[..FILE_CHECKSUM_AT], more)
 }
 
-/// The fields of a file header.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FileHeader {
-    pub(crate) version: u32,
-    /// Bytes of the whole header.
-    pub(crate) length: u32,
-    pub(crate) checksum: u32,
+/// The fields of a file header, behind the magic: version, length of the whole header, checksum.
+pub(crate) fn file_fields(header: &[u8; FILE_HEADER_BYTES]) -> [u32; 3] {
+    [8, 12, FILE_CHECKSUM_AT].map(|at| u32_at(header, at))
 }
 
-impl FileHeader {
-    /// The fields that follow the magic.
-    pub(crate) fn parse(bytes: &[u8; FILE_HEADER_BYTES]) -> Self {
-        let [.., a, b, c, d, e, f, g, h, i, j, k, l] = *bytes;
-        Self {
-            version: u32::from_le_bytes([a, b, c, d]),
-            length: u32::from_le_bytes([e, f, g, h]),
-            checksum: u32::from_le_bytes([i, j, k, l]),
-        }
-    }
+/// The little-endian number at byte `at`.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let number = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    number.map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// The fields of a frame header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameHeader {
     pub(crate) kind: u16,
-    /// Bytes of the payload.
     pub(crate) length: usize,
     pub(crate) checksum: u32,
 }
@@ -69,17 +55,16 @@ pub(crate) struct FrameHeader {
 impl FrameHeader {
     /// `None` for bytes that are no frame header: wrong marker, or longer than a frame can be.
     pub(crate) fn parse(bytes: &[u8; FRAME_HEADER_BYTES]) -> Option<Self> {
-        let [m, n, a, b, c, d, e, f, g, h, i, j] = *bytes;
-        let length = u32::from_le_bytes([c, d, e, f]) as usize;
+        let [m, n, a, b, ..] = *bytes;
+        let length = u32_at(bytes, 4) as usize;
         ([m, n] == MARKER && length <= MAX_PAYLOAD_BYTES).then(|| Self {
             kind: u16::from_le_bytes([a, b]),
             length,
-            checksum: u32::from_le_bytes([g, h, i, j]),
+            checksum: u32_at(bytes, FRAME_CHECKSUM_AT),
         })
     }
 }
 
-/// Checksum of a frame.
 pub(crate) fn frame_checksum(header: &[u8; FRAME_HEADER_BYTES], payload: &[u8]) -> u32 {
     checksum(&header[..FRAME_CHECKSUM_AT], payload)
 }

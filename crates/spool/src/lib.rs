@@ -100,7 +100,7 @@
 //! | `0x47` | [`Shape`] | |
 //! | `0x48` | [`Path`] | |
 //! | `0x49` | [`Mark`] | the payload: its type as one byte (`0x00`, `0x04`, `0x08`, `0x0C` for 0 to 3 above), then its value |
-//! | `0x4A` | [`GraphLaunch`] | the duration in place of the end; the range plus 1, modulo 2^64 |
+//! | `0x4A` | [`What::Graph`] | start, duration (end less start), queue, range plus 1 (all modulo 2^64), correlation, graph |
 //! | `0x4B` | [`Record::GraphNode`] | the range may be absent: 0 |
 //! | `0x4C` | [`Losses`] | |
 //! | `0x4D` | [`Record::End`] | |
@@ -110,17 +110,18 @@
 //! # Example
 //!
 //! ```
-//! use stage2_spool::{Ending, GpuNs, Kernel, Reader, Record, Writer};
+//! use stage2_spool::{Ending, GpuNs, GpuWork, Reader, Record, What, Writer};
 //!
 //! let mut file = Vec::new();
 //! let mut writer = Writer::new(&mut file)?;
-//! let kernel = Kernel { start: GpuNs(1_000), end: GpuNs(3_000), shape: 1, ..Kernel::default() };
-//! writer.kernel(&kernel);
+//! let kernel = GpuWork::new(What::Kernel { shape: 1 });
+//! let kernel = GpuWork { start: GpuNs(1_000), end: GpuNs(3_000), ..kernel };
+//! writer.work(&kernel);
 //! writer.write(&Record::End { reason: "exit".into() });
 //! writer.flush()?;
 //!
 //! let mut reader = Reader::new(file.as_slice())?;
-//! assert_eq!(reader.next().transpose()?, Some(Record::Kernel(kernel)));
+//! assert_eq!(reader.next().transpose()?, Some(Record::Work(kernel)));
 //! assert_eq!(reader.by_ref().count(), 1);
 //! assert_eq!(reader.end(), Ending::Complete);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -137,7 +138,6 @@ mod read;
 mod record;
 mod tag;
 mod time;
-mod value;
 mod varint;
 mod write;
 

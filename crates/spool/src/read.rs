@@ -8,8 +8,8 @@ use crate::decode::{self, Decoded};
 use crate::delta::Delta;
 use crate::error::ReadError;
 use crate::frame::{
-    FILE_HEADER_BYTES, FORMAT_VERSION, FRAME_HEADER_BYTES, FileHeader, FrameHeader, KIND_RECORDS,
-    MAGIC, MARKER, MAX_FILE_HEADER_BYTES, file_checksum, frame_checksum,
+    FILE_HEADER_BYTES, FORMAT_VERSION, FRAME_HEADER_BYTES, FrameHeader, KIND_RECORDS, MAGIC,
+    MARKER, MAX_FILE_HEADER_BYTES, file_checksum, file_fields, frame_checksum,
 };
 use crate::record::Record;
 use crate::varint::Cursor;
@@ -63,8 +63,8 @@ pub struct Reader<R> {
     /// The part of the payload of the current frame that is still to be decoded.
     block: std::ops::Range<usize>,
     delta: Delta,
-    /// Header of the next frame.
-    ahead: Ahead,
+    /// The bytes of the next frame's header, or as many as the file has.
+    ahead: Vec<u8>,
     /// Where that header starts, bytes from the start of the file.
     at_byte: u64,
     /// Bytes of the current frame, header included.
@@ -73,13 +73,6 @@ pub struct Reader<R> {
     torn: Option<Ending>,
     done: bool,
     skipped: Skipped,
-}
-
-/// The bytes of a frame header, or as many as the file has.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ahead {
-    bytes: [u8; FRAME_HEADER_BYTES],
-    length: usize,
 }
 
 impl Reader<File> {
@@ -92,7 +85,7 @@ impl Reader<File> {
         let failed = |source| ReadError::Open { path: path.clone(), source };
         // Asked before opening: opening a pipe would wait for somebody to write to it.
         if !fs::metadata(&path).map_err(failed)?.is_file() {
-            return Err(ReadError::NotAFile { path });
+            return Err(ReadError::NotAFile(path));
         }
         let file = File::open(&path).map_err(failed)?;
         Self::named(file, path)
@@ -109,12 +102,13 @@ impl<R: Read> Reader<R> {
         Self::named(input, PathBuf::from("<stream>"))
     }
 
-    fn named(mut input: R, path: PathBuf) -> Result<Self, ReadError> {
+    /// The same for the content of the file `path`: errors name it.
+    ///
+    /// # Errors
+    /// As of [`Reader::new`].
+    pub fn named(mut input: R, path: PathBuf) -> Result<Self, ReadError> {
         let mut buffer = Vec::new();
-        let (header_bytes, ahead) = match read_file_header(&mut input, &mut buffer) {
-            Ok(header) => header,
-            Err(problem) => return Err(problem.at(path)),
-        };
+        let (header_bytes, ahead) = read_file_header(&mut input, &mut buffer, &path)?;
         Ok(Self {
             input,
             path,
@@ -146,7 +140,6 @@ impl<R: Read> Reader<R> {
         self.skipped
     }
 
-    /// The next record of the current frame.
     #[inline]
     fn decode(&mut self) -> Option<Record> {
         while !self.block.is_empty() {
@@ -168,13 +161,13 @@ impl<R: Read> Reader<R> {
     /// Goes to the next frame of records; false at the end of what can be read.
     fn advance(&mut self) -> io::Result<bool> {
         loop {
-            let Ahead { bytes: header_bytes, length: there } = self.ahead;
+            let there = self.ahead.len();
             if there == 0 {
                 return Ok(false);
             }
-            if there < FRAME_HEADER_BYTES {
+            let Some(&header_bytes) = self.ahead.first_chunk() else {
                 return self.tear(there as u64);
-            }
+            };
             let Some(header) = FrameHeader::parse(&header_bytes) else {
                 self.skipped.corrupt_frames += 1;
                 return self.tear(there as u64);
@@ -185,13 +178,13 @@ impl<R: Read> Reader<R> {
                 None => return self.tear((there + got) as u64),
             };
             let sound = frame_checksum(&header_bytes, payload) == header.checksum;
-            let ahead = Ahead::of(rest);
             self.frame_bytes = (FRAME_HEADER_BYTES + header.length) as u64;
-            if !sound && !ahead.is_plausible() {
+            if !sound && !can_follow(rest) {
                 self.skipped.corrupt_frames += 1;
                 return self.tear((there + got) as u64);
             }
-            self.ahead = ahead;
+            self.ahead.clear();
+            self.ahead.extend_from_slice(rest);
             self.at_byte += self.frame_bytes;
             if !sound {
                 self.skip_corrupt();
@@ -246,43 +239,11 @@ impl<R: Read> Iterator for Reader<R> {
 
 impl<R: Read> std::iter::FusedIterator for Reader<R> {}
 
-impl Ahead {
-    fn of(bytes: &[u8]) -> Self {
-        let mut ahead = Self::default();
-        for (slot, &byte) in ahead.bytes.iter_mut().zip(bytes) {
-            *slot = byte;
-            ahead.length += 1;
-        }
-        ahead
-    }
-
-    /// Whether this can be where one frame ends and another, or nothing, begins.
-    fn is_plausible(&self) -> bool {
-        if self.length == FRAME_HEADER_BYTES {
-            return FrameHeader::parse(&self.bytes).is_some();
-        }
-        self.bytes.iter().take(self.length).zip(MARKER).all(|(&byte, expected)| byte == expected)
-    }
-}
-
-/// What is wrong with a file header, before the path is known.
-enum HeaderProblem {
-    Io(io::Error),
-    NotASpool,
-    Cut(u64),
-    Damaged,
-    Newer(u32),
-}
-
-impl HeaderProblem {
-    fn at(self, path: PathBuf) -> ReadError {
-        match self {
-            Self::Io(source) => ReadError::Io { path, at_byte: 0, source },
-            Self::NotASpool => ReadError::NotASpool { path },
-            Self::Cut(length_bytes) => ReadError::HeaderCut { path, length_bytes },
-            Self::Damaged => ReadError::HeaderDamaged { path },
-            Self::Newer(found) => ReadError::NewerVersion { path, found },
-        }
+/// Whether this can be where one frame ends and another, or nothing, begins.
+fn can_follow(bytes: &[u8]) -> bool {
+    match bytes.first_chunk() {
+        Some(header) => FrameHeader::parse(header).is_some(),
+        None => bytes.iter().zip(MARKER).all(|(&byte, expected)| byte == expected),
     }
 }
 
@@ -290,32 +251,34 @@ impl HeaderProblem {
 fn read_file_header(
     input: &mut impl Read,
     buffer: &mut Vec<u8>,
-) -> Result<(u64, Ahead), HeaderProblem> {
-    let got = fill(input, buffer, FILE_HEADER_BYTES).map_err(HeaderProblem::Io)?;
+    path: &Path,
+) -> Result<(u64, Vec<u8>), ReadError> {
+    let path = || path.to_owned();
+    let failed = |source| ReadError::Io { path: path(), at_byte: 0, source };
+    let cut = |length_bytes| ReadError::HeaderCut { path: path(), length_bytes };
+    let got = fill(input, buffer, FILE_HEADER_BYTES).map_err(failed)?;
     let there = &buffer[..got];
     if !there.iter().zip(&MAGIC).all(|(byte, expected)| byte == expected) {
-        return Err(HeaderProblem::NotASpool);
+        return Err(ReadError::NotASpool(path()));
     }
-    let Some(&fixed) = there.first_chunk::<FILE_HEADER_BYTES>() else {
-        return Err(HeaderProblem::Cut(got as u64));
-    };
-    let header = FileHeader::parse(&fixed);
-    let length = header.length as usize;
+    let fixed = *there.first_chunk::<FILE_HEADER_BYTES>().ok_or_else(|| cut(got as u64))?;
+    let [version, length_bytes, checksum] = file_fields(&fixed);
+    let length = length_bytes as usize;
     if !(FILE_HEADER_BYTES..=MAX_FILE_HEADER_BYTES).contains(&length) {
-        return Err(HeaderProblem::Damaged);
+        return Err(ReadError::HeaderDamaged(path()));
     }
     let more = length - FILE_HEADER_BYTES;
-    let got = fill(input, buffer, more + FRAME_HEADER_BYTES).map_err(HeaderProblem::Io)?;
+    let got = fill(input, buffer, more + FRAME_HEADER_BYTES).map_err(failed)?;
     let Some((more, ahead)) = buffer[..got].split_at_checked(more) else {
-        return Err(HeaderProblem::Cut((FILE_HEADER_BYTES + got) as u64));
+        return Err(cut((FILE_HEADER_BYTES + got) as u64));
     };
-    if file_checksum(&fixed, more) != header.checksum || header.version == 0 {
-        return Err(HeaderProblem::Damaged);
+    if file_checksum(&fixed, more) != checksum || version == 0 {
+        return Err(ReadError::HeaderDamaged(path()));
     }
-    if header.version > FORMAT_VERSION {
-        return Err(HeaderProblem::Newer(header.version));
+    if version > FORMAT_VERSION {
+        return Err(ReadError::NewerVersion { path: path(), found: version });
     }
-    Ok((u64::from(header.length), Ahead::of(ahead)))
+    Ok((u64::from(length_bytes), ahead.to_vec()))
 }
 
 /// Reads up to `want` bytes into the front of `buffer` and says how many there were.

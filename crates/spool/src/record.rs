@@ -4,7 +4,6 @@
 //! identifier stands before every record that uses it.
 
 use crate::time::{GpuNs, MonoNs, WallNs};
-pub use crate::value::{Field, FieldValue, Payload};
 
 /// The `range` of GPU work that was launched while no range was open on its thread.
 pub const RANGE_OUTSIDE: u64 = 0;
@@ -91,21 +90,15 @@ pub enum Record {
     },
     /// An instantaneous NVTX mark.
     Mark(Mark),
-    /// A kernel ran.
-    Kernel(Kernel),
-    /// A copy between memories ran.
-    Copy(Copy),
-    /// A fill of memory ran.
-    Fill(Fill),
-    /// A whole CUDA graph ran (graph-level collection: its kernels have no records).
-    GraphLaunch(GraphLaunch),
+    /// A kernel, a copy, a fill or a whole CUDA graph ran.
+    Work(GpuWork),
     /// Under which ranges a node of a CUDA graph was captured.
     GraphNode {
-        /// As in [`Kernel::graph_node`].
+        /// As in [`GpuWork::graph_node`].
         node: u64,
         /// The ranges open at its capture.
         path: u32,
-        /// The innermost range instance open at its capture, as in [`Kernel::range`];
+        /// The innermost range instance open at its capture, as in [`GpuWork::range`];
         /// [`RANGE_OUTSIDE`] when it is not known. Added later: 0 in older files.
         range: u64,
     },
@@ -257,15 +250,16 @@ pub struct Mark {
     pub payload: Option<Payload>,
 }
 
-/// A kernel execution.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kernel {
-    /// Start on the GPU; 0 with `end` 0 when CUPTI could not take the times.
+/// A piece of GPU work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuWork {
+    /// What ran.
+    pub what: What,
+    /// Start on the GPU (of a graph, of its first node); 0 with `end` 0 when CUPTI could not take
+    /// the times.
     pub start: GpuNs,
     /// End on the GPU.
     pub end: GpuNs,
-    /// What ran.
-    pub shape: u32,
     /// Where it was queued.
     pub queue: u32,
     /// The innermost range instance open on the launching thread at launch, or
@@ -273,66 +267,50 @@ pub struct Kernel {
     pub range: u64,
     /// CUPTI's correlation id, extended to 64 bits; all kernels of one graph launch share it.
     pub correlation: u64,
-    /// Node of the executable CUDA graph that launched it; 0 for a plain launch.
+    /// Node of the executable CUDA graph that launched it; 0 for a plain launch, and for a whole
+    /// graph.
     pub graph_node: u64,
 }
 
-/// A copy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Copy {
-    /// Start on the GPU.
-    pub start: GpuNs,
-    /// End on the GPU.
-    pub end: GpuNs,
-    /// Where it was queued.
-    pub queue: u32,
-    /// As for [`Kernel::range`].
-    pub range: u64,
-    /// As for [`Kernel::correlation`].
-    pub correlation: u64,
-    /// As for [`Kernel::graph_node`].
-    pub graph_node: u64,
-    /// Bytes copied.
-    pub bytes: u64,
-    /// Direction: `CUpti_ActivityMemcpyKind` (1 host to device, 2 device to host, 8 device to
-    /// device, 10 peer to peer, ...).
-    pub kind: u8,
+/// What a piece of GPU work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A kernel.
+    Kernel {
+        /// [`Shape::id`].
+        shape: u32,
+    },
+    /// A copy between memories.
+    Copy {
+        /// Bytes copied.
+        bytes: u64,
+        /// Direction: `CUpti_ActivityMemcpyKind` (1 host to device, 2 device to host, 8 device to
+        /// device, 10 peer to peer, ...).
+        kind: u8,
+    },
+    /// A fill of memory.
+    Fill {
+        /// Bytes filled.
+        bytes: u64,
+    },
+    /// A whole CUDA graph (graph-level collection: its kernels have no records).
+    Graph {
+        /// CUPTI's id of the executable graph.
+        graph: u32,
+    },
 }
 
-/// A fill.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fill {
-    /// Start on the GPU.
-    pub start: GpuNs,
-    /// End on the GPU.
-    pub end: GpuNs,
-    /// Where it was queued.
-    pub queue: u32,
-    /// As for [`Kernel::range`].
-    pub range: u64,
-    /// As for [`Kernel::correlation`].
-    pub correlation: u64,
-    /// As for [`Kernel::graph_node`].
-    pub graph_node: u64,
-    /// Bytes filled.
-    pub bytes: u64,
-}
+impl GpuWork {
+    /// Work without times, outside of all ranges.
+    pub const fn new(what: What) -> Self {
+        let (start, end) = (GpuNs(0), GpuNs(0));
+        Self { what, start, end, queue: 0, range: RANGE_OUTSIDE, correlation: 0, graph_node: 0 }
+    }
 
-/// A graph execution, seen as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GraphLaunch {
-    /// Start of its first node on the GPU.
-    pub start: GpuNs,
-    /// End of its last node.
-    pub end: GpuNs,
-    /// Where it was queued.
-    pub queue: u32,
-    /// As for [`Kernel::range`].
-    pub range: u64,
-    /// As for [`Kernel::correlation`].
-    pub correlation: u64,
-    /// CUPTI's id of the executable graph.
-    pub graph: u32,
+    /// Whether it is a kernel.
+    pub const fn is_kernel(&self) -> bool {
+        matches!(self.what, What::Kernel { .. })
+    }
 }
 
 /// Everything that was not kept, by kind. All are counts since the start of the process.
@@ -371,4 +349,37 @@ pub struct Losses {
     /// NVTX calls that were not taken in because they came from inside another one on the same
     /// thread, or after the guest had jumped out of one. Added later, as above.
     pub calls_turned_away: u64,
+}
+
+/// A value that the guest attached to an NVTX range or mark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Payload {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+}
+
+/// A named value of a range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Field {
+    /// Its name, as the guest's schema has it: the identifier of a [`Record::Name`].
+    pub name: u32,
+    /// The value.
+    pub value: FieldValue,
+}
+
+/// What a [`Field`] holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FieldValue {
+    /// An unsigned integer.
+    U64(u64),
+    /// A signed integer.
+    I64(i64),
+    /// A floating-point number.
+    F64(f64),
+    /// A text, or the name of an entry of an enumeration: the identifier of a [`Record::Name`].
+    Name(u32),
 }

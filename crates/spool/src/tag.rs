@@ -1,48 +1,35 @@
 //! The tag bytes that say which record comes next, and the flag bits that some carry.
 
-/// A range closed.
 pub(crate) const RANGE_CLOSE: u8 = 0x01;
 /// A range opened; two flag bits in the tag.
 pub(crate) const RANGE_OPEN: u8 = 0x04;
-/// Flag of [`RANGE_OPEN`]: inside another range.
 pub(crate) const NESTED: u8 = 0x01;
 /// Flag of [`RANGE_OPEN`]: an options byte follows.
 pub(crate) const OPTIONS: u8 = 0x02;
 
-/// A kernel; four flag bits in the tag.
+// GPU work, with four flag bits in the tag.
 pub(crate) const KERNEL: u8 = 0x10;
-/// A copy; four flag bits in the tag.
 pub(crate) const COPY: u8 = 0x20;
-/// A fill; four flag bits in the tag.
 pub(crate) const FILL: u8 = 0x30;
 /// Flag of GPU work: a graph node follows.
 pub(crate) const GRAPH_NODE: u8 = 0x01;
 /// Field of GPU work, 2 bits: how its range is told.
 pub(crate) const RANGE_MASK: u8 = 0x06;
-/// The range of the GPU work before.
 pub(crate) const RANGE_SAME: u8 = 0x00;
-/// A step from the last range told so.
 pub(crate) const RANGE_STEP: u8 = 0x02;
-/// In no range.
 pub(crate) const RANGE_OUTSIDE: u8 = 0x04;
-/// Not known.
 pub(crate) const RANGE_UNKNOWN: u8 = 0x06;
 /// Flag of GPU work: a queue follows, not that of the GPU work before.
 pub(crate) const QUEUE: u8 = 0x08;
 
 /// Options byte of a range opening: start/end instead of push/pop.
 pub(crate) const START_END: u8 = 0x01;
-/// Options byte: a category follows.
 pub(crate) const CATEGORY: u8 = 0x02;
 /// Options byte, 2 bits: the type of the payload that follows.
 pub(crate) const PAYLOAD_MASK: u8 = 0x0c;
-/// No payload.
 pub(crate) const PAYLOAD_NONE: u8 = 0x00;
-/// A varint.
 pub(crate) const PAYLOAD_U64: u8 = 0x04;
-/// A zigzag varint.
 pub(crate) const PAYLOAD_I64: u8 = 0x08;
-/// 8 bytes, IEEE 754.
 pub(crate) const PAYLOAD_F64: u8 = 0x0c;
 /// Options byte: the instance that goes on follows.
 pub(crate) const CONTINUES: u8 = 0x10;

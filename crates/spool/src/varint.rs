@@ -46,7 +46,6 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes }
     }
 
-    /// Bytes not read yet.
     pub(crate) fn left(&self) -> usize {
         self.rest.len()
     }
@@ -96,7 +95,6 @@ impl<'a> Cursor<'a> {
         Some(array)
     }
 
-    /// A length and that many bytes.
     pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.u64()?).ok()?;
         let (bytes, rest) = self.rest.split_at_checked(length)?;

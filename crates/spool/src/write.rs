@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::delta::Delta;
 use crate::encode;
 use crate::frame::{FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES, file_header, seal};
-use crate::record::{Copy, Fill, Kernel, Record};
+use crate::record::{GpuWork, Record, What};
 
 /// Bytes at which a block is closed and written.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -73,34 +73,27 @@ impl<W: Write> Writer<W> {
 
     /// Adds a record.
     pub fn write(&mut self, record: &Record) {
-        let length = encode::length_bound(record);
+        let before = self.block.len();
+        encode::record(&mut self.block, &mut self.delta, &mut self.scratch, record);
+        let length = self.block.len() - before;
         if length > MAX_RECORD_BYTES {
+            // So long are only records with a length, which nothing is told against.
+            self.block.truncate(before);
+            self.block.shrink_to(FRAME_HEADER_BYTES + BLOCK_ROOM);
+            self.scratch = Vec::new();
             self.dropped_bytes += length as u64;
             self.note(too_large(length));
-            return;
         }
-        encode::record(&mut self.block, &mut self.delta, &mut self.scratch, record);
         self.close_if_full();
     }
 
-    /// Adds a kernel.
+    /// Adds GPU work, quicker than [`write`](Self::write).
     #[inline]
-    pub fn kernel(&mut self, kernel: &Kernel) {
-        encode::kernel(&mut self.block, &mut self.delta, kernel);
-        self.close_if_full();
-    }
-
-    /// Adds a copy.
-    #[inline]
-    pub fn copy(&mut self, copy: &Copy) {
-        encode::copy(&mut self.block, &mut self.delta, copy);
-        self.close_if_full();
-    }
-
-    /// Adds a fill.
-    #[inline]
-    pub fn fill(&mut self, fill: &Fill) {
-        encode::fill(&mut self.block, &mut self.delta, fill);
+    pub fn work(&mut self, work: &GpuWork) {
+        if let What::Graph { .. } = work.what {
+            return self.write(&Record::Work(*work));
+        }
+        encode::work(&mut self.block, &mut self.delta, work);
         self.close_if_full();
     }
 

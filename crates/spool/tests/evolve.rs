@@ -6,7 +6,7 @@ use std::io;
 
 use common::{file_header, frame, read, sample, spool};
 use stage2_spool::{
-    Ending, Field, FieldValue, GpuNs, Kernel, ReadError, Reader, Record, Skipped, file_name,
+    Ending, Field, FieldValue, GpuNs, GpuWork, ReadError, Reader, Record, Skipped, What, file_name,
 };
 
 /// `tag`, a length and `body`.
@@ -22,16 +22,16 @@ fn file(frames: &[Vec<u8>]) -> Vec<u8> {
 /// The documented example: the bytes of a kernel, written by hand.
 #[test]
 fn a_kernel_is_laid_out_as_documented() {
-    let first = Kernel {
+    let first = GpuWork {
+        what: What::Kernel { shape: 5 },
         start: GpuNs(1_000),
         end: GpuNs(3_000),
-        shape: 5,
         queue: 1,
         range: 9,
         correlation: 64,
         graph_node: 0,
     };
-    let second = Kernel {
+    let second = GpuWork {
         start: GpuNs(2_999),
         end: GpuNs(2_999),
         range: u64::MAX,
@@ -45,7 +45,7 @@ fn a_kernel_is_laid_out_as_documented() {
         0x17, 0x01, 0x00, 0x01, 0x06, 0x05,
     ];
     let expected = file(&[frame(1, &payload)]);
-    let records = [Record::Kernel(first), Record::Kernel(second)];
+    let records = [Record::Work(first), Record::Work(second)];
     assert_eq!(spool([records.as_slice()]), expected);
     assert_eq!(read(&expected).unwrap().records, records);
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use common::{decode_trace, read, sample};
 use proptest::prelude::*;
-use stage2_spool::{Ending, Kernel, MAX_RECORD_BYTES, Record, Writer};
+use stage2_spool::{Ending, GpuWork, MAX_RECORD_BYTES, Record, Writer};
 
 /// A disk with room for some bytes, which the test can change while a writer uses it.
 #[derive(Clone, Debug)]
@@ -45,14 +45,14 @@ impl Write for Disk {
     }
 }
 
-fn kernels(count: usize) -> Vec<Kernel> {
+fn kernels(count: usize) -> Vec<GpuWork> {
     let mut kernels = decode_trace::kernels(1 + count as u64 / decode_trace::KERNELS_PER_STEP);
     kernels.truncate(count);
     kernels
 }
 
-fn records(kernels: &[Kernel]) -> Vec<Record> {
-    kernels.iter().copied().map(Record::Kernel).collect()
+fn records(kernels: &[GpuWork]) -> Vec<Record> {
+    kernels.iter().copied().map(Record::Work).collect()
 }
 
 #[test]
@@ -66,13 +66,13 @@ fn a_frame_that_was_not_begun_is_dropped_and_counted() {
     let disk = Disk::new(20);
     let mut writer = Writer::new(disk.clone()).unwrap();
     let kernels = kernels(30);
-    kernels[..10].iter().for_each(|kernel| writer.kernel(kernel));
+    kernels[..10].iter().for_each(|kernel| writer.work(kernel));
     assert_eq!(writer.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
     let dropped = writer.unwritten_bytes();
     assert!(dropped > 70, "{dropped} bytes for 10 kernels");
 
     disk.set_room(1 << 20);
-    kernels[10..].iter().for_each(|kernel| writer.kernel(kernel));
+    kernels[10..].iter().for_each(|kernel| writer.work(kernel));
     writer.flush().unwrap();
     assert_eq!(writer.unwritten_bytes(), dropped);
     let read = read(&disk.bytes()).unwrap();
@@ -87,7 +87,7 @@ fn a_frame_that_was_begun_is_finished_first() {
     let kernels = kernels(30);
     let mut unwritten = Vec::new();
     for part in kernels.chunks(10) {
-        part.iter().for_each(|kernel| writer.kernel(kernel));
+        part.iter().for_each(|kernel| writer.work(kernel));
         assert_eq!(writer.flush().is_err(), unwritten.len() < 2);
         unwritten.push(writer.unwritten_bytes());
         if unwritten.len() == 1 {
@@ -110,7 +110,7 @@ fn every_byte_is_written_or_counted() {
     let write_all = |room_bytes| {
         let disk = Disk::new(room_bytes);
         let mut writer = Writer::new(disk.clone()).unwrap();
-        kernels.iter().for_each(|kernel| writer.kernel(kernel));
+        kernels.iter().for_each(|kernel| writer.work(kernel));
         let flushed = writer.flush().is_ok();
         (disk.bytes().len() as u64, writer.unwritten_bytes(), flushed)
     };
@@ -129,7 +129,7 @@ fn a_record_that_is_too_large_is_left_out_and_reported() {
     let fits = largest(MAX_RECORD_BYTES - 256);
     let kernels = kernels(6_000);
     // A block that is nearly full, then the largest record there can be.
-    kernels.iter().for_each(|kernel| writer.kernel(kernel));
+    kernels.iter().for_each(|kernel| writer.work(kernel));
     writer.write(&fits);
     writer.flush().unwrap();
     writer.write(&largest(MAX_RECORD_BYTES));

@@ -86,10 +86,10 @@ fn memory_is_bounded() {
     let mut writer = Writer::new(std::io::sink()).unwrap();
     let (peak, allocations) = measure(|| {
         for kernel in &kernels {
-            writer.kernel(kernel);
+            writer.work(kernel);
             writer.write(&Record::GraphNode {
                 node: kernel.correlation,
-                path: kernel.shape,
+                path: kernel.queue,
                 range: kernel.range,
             });
         }
@@ -98,7 +98,7 @@ fn memory_is_bounded() {
     assert_eq!((peak, allocations), (0, 0), "writing");
 
     let mut writer = Writer::new(Vec::new()).unwrap();
-    kernels.iter().for_each(|kernel| writer.kernel(kernel));
+    kernels.iter().for_each(|kernel| writer.work(kernel));
     writer.flush().unwrap();
     let file = writer.into_sink();
     let mut records = 0;

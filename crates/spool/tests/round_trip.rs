@@ -24,9 +24,7 @@ proptest! {
         let mut writer = Writer::new(&mut file).unwrap();
         for record in &records {
             match record {
-                Record::Kernel(kernel) => writer.kernel(kernel),
-                Record::Copy(copy) => writer.copy(copy),
-                Record::Fill(fill) => writer.fill(fill),
+                Record::Work(work) => writer.work(work),
                 other => writer.write(other),
             }
         }
@@ -58,11 +56,11 @@ fn blocks_follow_one_another_without_loss() {
     let kernels = decode_trace::kernels(50);
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file).unwrap();
-    kernels.iter().for_each(|kernel| writer.kernel(kernel));
+    kernels.iter().for_each(|kernel| writer.work(kernel));
     writer.flush().unwrap();
     drop(writer);
     assert!(file.len() > 3 * 64 * 1024, "several blocks");
-    let expected: Vec<_> = kernels.into_iter().map(Record::Kernel).collect();
+    let expected: Vec<_> = kernels.into_iter().map(Record::Work).collect();
     assert_eq!(read(&file).unwrap().records, expected);
 }
 
@@ -72,7 +70,7 @@ fn kernels_are_small() {
     for (kernels, limit) in
         [(decode_trace::kernels(100), 10.0), (decode_trace::graph_kernels(100), 11.0)]
     {
-        let records: Vec<_> = kernels.into_iter().map(Record::Kernel).collect();
+        let records: Vec<_> = kernels.into_iter().map(Record::Work).collect();
         let bytes_per_kernel = spool([records.as_slice()]).len() as f64 / records.len() as f64;
         assert!(bytes_per_kernel < limit, "{bytes_per_kernel} bytes per kernel");
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::bundle::COLLECTOR_DIR;
 use stage2_analysis::join::join;
 use stage2_analysis::load::libraries::LibraryDomains;
-use stage2_analysis::load::spool::load_folder_with;
+use stage2_analysis::load::spool::load_folder;
 use stage2_model::{Report, RunInfo};
 
 /// The collect pass of a run.
@@ -37,7 +37,7 @@ impl Collected {
     /// What it recorded. The reports of the run list what is wrong with the trace files.
     pub(super) fn report(&self) -> &Report {
         self.report.get_or_init(|| {
-            let spools = load_folder_with(&self.run_dir.join(COLLECTOR_DIR), &self.libraries);
+            let spools = load_folder(&self.run_dir.join(COLLECTOR_DIR), &self.libraries);
             join(spools, RunInfo::default(), Vec::new())
         })
     }

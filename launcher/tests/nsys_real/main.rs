@@ -130,7 +130,10 @@ impl Bench {
         let stats = command::stats(nsys, Some(self.version), &file, "run");
         let nvtx = stats.files.last().expect("a table of the ranges").clone();
         assert_eq!(judge_tables("nsys stats", &run(&stats.invocation, None), &nvtx), Ok(()));
-        (sqlite::load(&file).expect("export"), csv::load(&[nvtx]))
+        (
+            sqlite::load(&file, &Default::default()).expect("export"),
+            csv::load(&[nvtx], &Default::default()),
+        )
     }
 }
 
@@ -281,6 +284,6 @@ fn exports_hold_the_environment_and_scrubbed_copies_do_not() {
     assert!(
         scrubbed.left_out.iter().any(|(name, rows)| name == "TARGET_INFO_SYSTEM_ENV" && *rows > 0)
     );
-    let copy = sqlite::load(&to).expect("copy");
+    let copy = sqlite::load(&to, &Default::default()).expect("copy");
     assert_eq!(copy.ranges, tables.ranges);
 }

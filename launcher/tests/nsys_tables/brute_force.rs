@@ -65,7 +65,7 @@ fn random_exports_are_joined_as_a_plain_query_joins_them() {
     let mut placed = 0;
     for seed in 0..60 {
         let path = export(dir.path(), SCHEMA, &random_rows(seed));
-        let tables = sqlite::load(&path).expect("export");
+        let tables = sqlite::load(&path, &Default::default()).expect("export");
         let (mut expected, mut outside, mut lost) = (BTreeMap::new(), 0, 0);
         let db = Connection::open(&path).expect("export");
         let mut statement = db.prepare(REFERENCE).expect("query");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::fixture::{load_recorded, recorded, unpack};
 use stage2_analysis::nsys::load::{Kernel, Naming, Tables, Total, Traced, csv};
-use stage2_analysis::nsys::reconcile::{Bounds, Comparison, reconcile};
+use stage2_analysis::nsys::reconcile::{Comparison, reconcile};
 use stage2_launch::tools::nsys::scrub::scrub;
 use stage2_model::nsys::Source;
 use stage2_model::{Belief, Reconciliation};
@@ -44,7 +44,7 @@ fn compare(scope: &str, collector: &Sums, nsys: &[Total<'_>]) -> Reconciliation 
         .collect();
     let comparison =
         Comparison { scope, collector: &collector, nsys, instances: None, graph_launches: 0 };
-    reconcile(&comparison, Bounds::default())
+    reconcile(&comparison)
 }
 
 #[test]
@@ -56,7 +56,8 @@ fn the_whole_capture_is_read_as_nsys_reads_it() {
     let counts = tables.counts;
     assert_eq!((counts.kernels, counts.kernel_total_ns), (5552, 14_504_845));
     assert_eq!((counts.in_ranges, counts.outside_ranges, counts.without_launch), (5552, 0, 0));
-    let mangled = csv::load(&[recorded("decode_m_cuda_gpu_kern_sum_mangled.csv")]);
+    let mangled =
+        csv::load(&[recorded("decode_m_cuda_gpu_kern_sum_mangled.csv")], &Default::default());
     assert_eq!(sums(&tables.totals()), sums(&mangled.totals()));
     let decode = tables.totals_in("decode", None).expect("the range");
     assert_eq!(sums(&decode), sums(&tables.totals()), "all of it was launched in decode");
@@ -68,7 +69,7 @@ fn the_whole_capture_is_read_as_nsys_reads_it() {
 #[test]
 fn launch_configurations_are_those_that_nsys_shows() {
     let tables = load_recorded("decode");
-    let old = csv::load(&[recorded("decode_2022_gpukernsum_mangled.csv")]);
+    let old = csv::load(&[recorded("decode_2022_gpukernsum_mangled.csv")], &Default::default());
     let rows = |tables: &Tables| -> Vec<Kernel> {
         let plain = |k: &Kernel| Kernel { device: None, ..k.clone() };
         let mut rows: Vec<Kernel> = tables.kernels.iter().map(plain).collect();
@@ -81,8 +82,8 @@ fn launch_configurations_are_those_that_nsys_shows() {
 
 #[test]
 fn units_of_the_csv_do_not_matter() {
-    let in_ns = csv::load(&[recorded("decode_cuda_gpu_kern_sum.csv")]);
-    let in_us = csv::load(&[recorded("decode_us_cuda_gpu_kern_sum.csv")]);
+    let in_ns = csv::load(&[recorded("decode_cuda_gpu_kern_sum.csv")], &Default::default());
+    let in_us = csv::load(&[recorded("decode_us_cuda_gpu_kern_sum.csv")], &Default::default());
     let names = |t: &Tables| -> BTreeMap<String, (Naming, u64, u64)> {
         t.kernels.iter().map(|k| (k.name.clone(), (k.naming, k.calls, k.total_ns))).collect()
     };
@@ -95,7 +96,7 @@ fn the_csv_tables_alone_give_the_same_ranges() {
     for name in ["decode", "lossy"] {
         let files = ["cuda_gpu_kern_sum", "nvtx_kern_sum", "nvtx_sum"]
             .map(|table| recorded(&format!("{name}_{table}.csv")));
-        let (from_csv, from_sqlite) = (csv::load(&files), load_recorded(name));
+        let (from_csv, from_sqlite) = (csv::load(&files, &Default::default()), load_recorded(name));
         assert_eq!((from_csv.source, from_csv.complete), (Source::Csv, true));
         assert_eq!(from_csv.counts.kernels, from_sqlite.counts.kernels);
         assert_eq!(from_csv.counts.outside_ranges, from_sqlite.counts.outside_ranges);
@@ -152,7 +153,8 @@ fn a_scrubbed_copy_reads_the_same() {
     let (from, to) = (unpack("decode", dir.path()), dir.path().join("scrubbed.sqlite"));
     scrub(&from, &to).expect("copy");
     let read = |path| {
-        let tables = stage2_analysis::nsys::load::sqlite::load(path).expect("export");
+        let tables =
+            stage2_analysis::nsys::load::sqlite::load(path, &Default::default()).expect("export");
         // What was traced stands beside the environment and the arguments, which a copy leaves out.
         Tables { files: Vec::new(), traced: Traced::default(), ..tables }
     };

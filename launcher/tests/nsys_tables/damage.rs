@@ -21,7 +21,7 @@ fn a_file_cut_anywhere_gives_a_partial_result_that_says_so() {
     let mut partial = 0;
     for length in (0..whole.len()).step_by(40_000).chain([1, 15, 16, 99, 100, whole.len() - 1]) {
         std::fs::write(&path, &whole[..length]).expect("file");
-        match sqlite::load(&path) {
+        match sqlite::load(&path, &Default::default()) {
             Err(finding) => assert!(finding.what.contains("lossy.sqlite"), "{finding}"),
             Ok(tables) => {
                 partial += 1;
@@ -45,7 +45,7 @@ fn a_file_with_overwritten_bytes_is_survived() {
         let end = bytes.len().min(at + 64);
         bytes[at..end].fill(0xa5);
         std::fs::write(&path, &bytes).expect("file");
-        match sqlite::load(&path) {
+        match sqlite::load(&path, &Default::default()) {
             Ok(tables) => assert!(tables.counts.kernels <= 2_000, "at {at}"),
             Err(finding) => assert!(!finding.remedy.is_empty(), "at {at}"),
         }
@@ -62,13 +62,16 @@ fn what_is_no_export_is_refused_by_name() {
         (b"SQLite format 3\0", "cut short"),
     ] {
         std::fs::write(&file, bytes).expect("file");
-        let finding = sqlite::load(&file).expect_err(why);
+        let finding = sqlite::load(&file, &Default::default()).expect_err(why);
         assert!(finding.what.contains("x.sqlite") && finding.why.contains(why), "{finding}");
     }
     assert!(
-        sqlite::load(Path::new("/no/such.sqlite")).is_err_and(|f| f.why.contains("No such file"))
+        sqlite::load(Path::new("/no/such.sqlite"), &Default::default())
+            .is_err_and(|f| f.why.contains("No such file"))
     );
-    assert!(sqlite::load(dir.path()).is_err_and(|f| f.why.contains("no file")));
+    assert!(
+        sqlite::load(dir.path(), &Default::default()).is_err_and(|f| f.why.contains("no file"))
+    );
 }
 
 #[test]
@@ -98,7 +101,8 @@ fn missing_columns_are_named() {
     let old = SCHEMA
         .replace("shortName INTEGER NOT NULL, mangledName INTEGER,", "shortName INTEGER NOT NULL,");
     let row = kernel(1 << 24, 1, 0, 10).replace("2, 3, 1,", "2, 3,");
-    let tables = sqlite::load(&export(dir.path(), &old, &row)).expect("export");
+    let tables =
+        sqlite::load(&export(dir.path(), &old, &row), &Default::default()).expect("export");
     assert!(said(&tables, "no column mangledName") && !tables.complete);
     assert_eq!(
         (tables.kernels[0].naming, tables.kernels[0].name.as_str()),
@@ -107,7 +111,8 @@ fn missing_columns_are_named() {
     let strange = "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (x); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1);
         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (x); CREATE TABLE NVTX_EVENTS (x);";
     std::fs::remove_file(dir.path().join("made.sqlite")).expect("file");
-    let tables = sqlite::load(&export(dir.path(), strange, "")).expect("export");
+    let tables =
+        sqlite::load(&export(dir.path(), strange, ""), &Default::default()).expect("export");
     assert_eq!((tables.counts.kernels, tables.counts.untimed), (1, 1));
     assert!(said(&tables, "no column") && !tables.complete);
 }
@@ -143,7 +148,7 @@ fn queries_in_place_of_tables_are_not_run() {
     ))
     .expect("views");
     drop(db);
-    let tables = sqlite::load(&path).expect("it is a database");
+    let tables = sqlite::load(&path, &Default::default()).expect("it is a database");
     assert_eq!(tables.counts.kernels, 0);
     assert!(said(&tables, "no table CUPTI_ACTIVITY_KIND_KERNEL"));
 }

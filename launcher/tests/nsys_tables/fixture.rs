@@ -22,7 +22,7 @@ pub(crate) fn unpack(name: &str, dir: &Path) -> PathBuf {
 
 pub(crate) fn load_recorded(name: &str) -> Tables {
     let dir = tempfile::tempdir().expect("folder");
-    sqlite::load(&unpack(name, dir.path())).expect("export")
+    sqlite::load(&unpack(name, dir.path()), &Default::default()).expect("export")
 }
 
 /// The tables as nsys 2023 makes them, without the columns that nothing reads.
@@ -52,7 +52,7 @@ pub(crate) fn export(dir: &Path, schema: &str, sql: &str) -> PathBuf {
 /// Loads an export with the rows of `sql`.
 pub(crate) fn load(sql: &str) -> Tables {
     let dir = tempfile::tempdir().expect("folder");
-    sqlite::load(&export(dir.path(), SCHEMA, sql)).expect("export")
+    sqlite::load(&export(dir.path(), SCHEMA, sql), &Default::default()).expect("export")
 }
 
 /// A row of the kernel table: one of `_Z1av` on device 0.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use stage2_spool::{
-    Anchor, Copy, Device, Fill, GpuNs, GraphLaunch, Kernel, MonoNs, NONE, Path as RangePath,
-    Process, Queue, RANGE_OUTSIDE, RangeOpen, Record, Shape, WallNs, Writer,
+    Anchor, Device, GpuNs, GpuWork, MonoNs, NONE, Path as RangePath, Process, Queue, RangeOpen,
+    Record, Shape, WallNs, What, Writer,
 };
 
 /// Ranges are timed with a clock that is this far behind the GPU's.
@@ -155,10 +155,11 @@ impl Build {
         graph_node: u64,
     ) -> &mut Self {
         let (start, end) = (gpu(start), gpu(end));
-        self.add(Record::Kernel(Kernel {
+        let what = What::Kernel { shape };
+        self.add(Record::Work(GpuWork {
+            what,
             start,
             end,
-            shape,
             queue,
             range,
             correlation: 1,
@@ -168,8 +169,8 @@ impl Build {
 
     /// A kernel whose times CUPTI could not take.
     pub(crate) fn untimed(&mut self, range: u64, shape: u32, queue: u32) -> &mut Self {
-        let kernel = Kernel { shape, queue, range, ..Kernel::default() };
-        self.add(Record::Kernel(kernel))
+        let kernel = GpuWork::new(What::Kernel { shape });
+        self.add(Record::Work(GpuWork { queue, range, ..kernel }))
     }
 
     pub(crate) fn copy(
@@ -180,19 +181,20 @@ impl Build {
         (start, end): (u64, u64),
     ) -> &mut Self {
         let (start, end) = (gpu(start), gpu(end));
-        let copy = Copy { start, end, queue: 1, range, bytes, kind, ..Copy::default() };
-        self.add(Record::Copy(copy))
+        let copy = GpuWork::new(What::Copy { bytes, kind });
+        self.add(Record::Work(GpuWork { start, end, queue: 1, range, ..copy }))
     }
 
     pub(crate) fn fill(&mut self, range: u64, bytes: u64, (start, end): (u64, u64)) -> &mut Self {
         let (start, end) = (gpu(start), gpu(end));
-        self.add(Record::Fill(Fill { start, end, queue: 1, range, bytes, ..Fill::default() }))
+        let fill = GpuWork::new(What::Fill { bytes });
+        self.add(Record::Work(GpuWork { start, end, queue: 1, range, ..fill }))
     }
 
     pub(crate) fn graph(&mut self, graph: u32, queue: u32, (start, end): (u64, u64)) -> &mut Self {
         let (start, end) = (gpu(start), gpu(end));
-        let launch = GraphLaunch { start, end, queue, range: RANGE_OUTSIDE, correlation: 9, graph };
-        self.add(Record::GraphLaunch(launch))
+        let launch = GpuWork::new(What::Graph { graph });
+        self.add(Record::Work(GpuWork { start, end, queue, correlation: 9, ..launch }))
     }
 
     pub(crate) fn flush(&mut self) -> &mut Self {

@@ -61,7 +61,9 @@ fn run_products(prefill_ns: [u64; 2], decode_ns: [u64; 2], other_ns: [u64; 2], s
 
 fn untraced(run_dir: &Path) {
     let mut records = run([1_000; 2], 0);
-    records.records.retain(|record| !matches!(record, stage2_spool::Record::Kernel(_)));
+    records
+        .records
+        .retain(|record| !matches!(record, stage2_spool::Record::Work(work) if work.is_kernel()));
     records.records.insert(
         1,
         stage2_spool::Record::Meta { key: "gpu.off".into(), value: "STAGE2_GPU=off".into() },

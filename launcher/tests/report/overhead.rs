@@ -29,7 +29,9 @@ fn report(collect_us: u64, baseline_status: &str) -> (tempfile::TempDir, Report)
     let folder = tempfile::tempdir().expect("folder");
     decodes(collect_us).save(folder.path(), "h-1.s2t");
     let mut untraced = decodes(100);
-    untraced.records.retain(|record| !matches!(record, stage2_spool::Record::Kernel(_)));
+    untraced
+        .records
+        .retain(|record| !matches!(record, stage2_spool::Record::Work(work) if work.is_kernel()));
     let elsewhere = tempfile::tempdir().expect("folder");
     untraced.save(elsewhere.path(), "h-1.s2t");
     let baseline = folder.path().join("baseline");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::unseen_ranges;
 use crate::nsys::load::{Range, Tables, Total};
-use crate::nsys::reconcile::{Bounds, Comparison, reconcile};
+use crate::nsys::reconcile::{Comparison, reconcile};
 use stage2_model::{NsysCapture, NsysRangeRow, NsysSection, Origin, Report};
 use stage2_text::visible;
 
@@ -77,7 +77,7 @@ fn reconcile_one(report: &mut Report, tables: &Tables, of: &str, section: &mut N
             instances,
             graph_launches: tables.counts.graph_launches,
         };
-        let reconciliation = reconcile(&comparison, Bounds::default());
+        let reconciliation = reconcile(&comparison);
         found.extend(
             reconciliation.finding().map(|f| unseen_ranges::with_versions(f, report, tables)),
         );

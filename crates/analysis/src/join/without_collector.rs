@@ -61,7 +61,8 @@ pub(crate) fn rows(
 fn of_capture(report: &mut Report, tables: &Tables, whole: bool, libraries: &LibraryDomains) {
     if let (Source::Sqlite, Some(file)) = (tables.source, tables.files.first()) {
         match capture::read(file, libraries) {
-            Ok(export) => {
+            Ok(mut export) => {
+                export.capture.findings.retain(|finding| !tables.findings.contains(finding));
                 let mark = make_room(report, Origin::Nsys);
                 return export::rows(report, export, mark, whole);
             }

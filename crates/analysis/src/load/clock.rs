@@ -5,7 +5,7 @@ use stage2_spool::{Anchor, GpuNs, MonoNs};
 /// Converts times of ranges into times of GPU work: linear between anchors, a constant offset
 /// before the first and after the last.
 #[derive(Clone, Debug, Default)]
-pub struct ClockMap {
+pub(crate) struct ClockMap {
     points: Vec<(u64, u64)>,
     ignored: u64,
 }
@@ -13,7 +13,7 @@ pub struct ClockMap {
 impl ClockMap {
     /// Uses the anchors that hold a GPU time, in the order of the monotonic clock. An anchor that
     /// lets the GPU clock stand or run backwards is left out and counted.
-    pub fn new(anchors: &[Anchor]) -> Self {
+    pub(crate) fn new(anchors: &[Anchor]) -> Self {
         let mut points: Vec<(u64, u64)> =
             anchors.iter().filter(|a| a.gpu.0 != 0).map(|a| (a.mono.0, a.gpu.0)).collect();
         points.sort_unstable();
@@ -31,40 +31,35 @@ impl ClockMap {
         Self { points, ignored }
     }
 
-    /// Anchors that contradict the others.
-    pub fn ignored(&self) -> u64 {
+    pub(crate) fn ignored(&self) -> u64 {
         self.ignored
     }
 
     /// `at` on the GPU clock; nothing where no anchor ties the clocks together.
-    pub fn gpu(&self, at: MonoNs) -> Option<GpuNs> {
-        let after = self.points.partition_point(|&(mono, _)| mono <= at.0);
-        let before = after.checked_sub(1).and_then(|i| self.points.get(i));
-        let value = match (before, self.points.get(after)) {
-            (Some(&from), Some(&to)) => between(from, to, at.0),
-            (Some(&only), None) | (None, Some(&only)) => offset(only, at.0),
-            (None, None) => return None,
-        };
-        Some(GpuNs(value))
+    pub(crate) fn gpu(&self, at: MonoNs) -> Option<GpuNs> {
+        self.convert(at.0, |point| point).map(GpuNs)
     }
 
     /// The other way round: a time of the GPU clock on the monotonic clock.
-    pub fn mono(&self, at: GpuNs) -> Option<MonoNs> {
-        let turned = |(mono, gpu): (u64, u64)| (gpu, mono);
-        let after = self.points.partition_point(|&(_, gpu)| gpu <= at.0);
-        let before = after.checked_sub(1).and_then(|i| self.points.get(i)).copied().map(turned);
-        let value = match (before, self.points.get(after).copied().map(turned)) {
-            (Some(from), Some(to)) => between(from, to, at.0),
-            (Some(only), None) | (None, Some(only)) => offset(only, at.0),
-            (None, None) => return None,
-        };
-        Some(MonoNs(value))
+    pub(crate) fn mono(&self, at: GpuNs) -> Option<MonoNs> {
+        self.convert(at.0, |(mono, gpu)| (gpu, mono)).map(MonoNs)
+    }
+
+    /// `pair` gives of an anchor the time on the clock of `at`, and that on the other clock.
+    fn convert(&self, at: u64, pair: fn((u64, u64)) -> (u64, u64)) -> Option<u64> {
+        let after = self.points.partition_point(|&point| pair(point).0 <= at);
+        let point = |index: usize| self.points.get(index).copied().map(pair);
+        match (after.checked_sub(1).and_then(point), point(after)) {
+            (Some(from), Some(to)) => Some(between(from, to, at)),
+            (Some(only), None) | (None, Some(only)) => Some(offset(only, at)),
+            (None, None) => None,
+        }
     }
 
     /// How far an anchor lies from where its neighbours put it, at most, ns: what a time that was
     /// converted may be off by. Of two anchors, how much their clocks drifted apart between them;
     /// nothing where a single one leaves that open.
-    pub fn spread_ns(&self) -> Option<u64> {
+    pub(crate) fn spread_ns(&self) -> Option<u64> {
         let off = |window: &[(u64, u64)]| match *window {
             [from, at, to] => between(from, to, at.0).abs_diff(at.1),
             _ => 0,

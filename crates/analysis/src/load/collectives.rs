@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use rustc_hash::FxHashMap;
 use stage2_spool::{RANGE_OUTSIDE, RangeOpen};
 
-pub use super::call::{Call, Collectives, Communicator};
+pub(crate) use super::call::{Call, Collectives, Communicator};
 use super::nccl::{Asked, Group, Kind, Says, kind_of, says_of};
 use super::operation;
 use super::paths::PathIndex;
@@ -20,18 +20,16 @@ use super::stats::Span;
 use stage2_model::Operation;
 
 /// Calls that are kept of a process, at most; further ones are counted.
-pub const MAX_CALLS: usize = 1 << 18;
+pub(crate) const MAX_CALLS: usize = 1 << 18;
 /// Calls that are kept of all processes of a run: each file has an equal share.
-pub const MAX_ALL_CALLS: usize = 1 << 21;
+pub(crate) const MAX_ALL_CALLS: usize = 1 << 21;
 /// Ranges of NCCL whose kernels may still come.
 const MAX_RANGES: usize = 1 << 18;
 /// Ranges that nodes of graphs were captured in, and those nodes.
 const MAX_CAPTURES: usize = 1 << 17;
-/// Communicators of a process.
 const MAX_COMMUNICATORS: usize = 1 << 12;
 /// Threads with an open group.
 const MAX_GROUPS: usize = 1 << 12;
-/// NVTX domain of NCCL.
 const NCCL: &[u8] = b"NCCL";
 
 /// A range of NCCL, or one within it.
@@ -44,13 +42,11 @@ struct Known {
     asked: Asked,
     members: Option<u64>,
     rank: Option<u64>,
-    /// Its first call.
     call: Option<u32>,
     /// The group that is open around it, by its generation: within one, nothing launches.
     group: Option<u64>,
 }
 
-/// A communication kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommunicationKernel {
     pub(super) operation: Operation,
@@ -65,7 +61,6 @@ pub(super) struct CommunicationKernel {
     pub(super) instance: u32,
 }
 
-/// Gathers the calls of one file.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
     kinds_by_name: HashMap<u32, Kind>,
@@ -79,20 +74,17 @@ pub(super) struct Gather {
     /// Identifiers in `known`, oldest first.
     order: VecDeque<u64>,
     groups: HashMap<u32, Group>,
-    /// Groups that were opened.
     generations: u64,
     captures: HashMap<u64, Asked>,
     nodes: HashMap<u64, u64>,
     /// (range, correlation of a replay, device) -> its call.
     by_range: FxHashMap<(u64, u64, u32), u32>,
     found: Collectives,
-    /// Path of each call.
     paths: Vec<PathIndex>,
     limit: Option<usize>,
 }
 
 impl Gather {
-    /// Keeps at most `limit` calls.
     pub(super) fn keep(&mut self, limit: usize) {
         self.limit = Some(limit.min(MAX_CALLS));
     }
@@ -136,7 +128,6 @@ impl Gather {
         }
     }
 
-    /// A range opened.
     pub(super) fn open(&mut self, open: &RangeOpen, path: PathIndex) {
         if self.kinds.is_empty() {
             return;
@@ -275,7 +266,6 @@ impl Gather {
         }
     }
 
-    /// A communication kernel ran.
     pub(super) fn kernel(&mut self, kernel: CommunicationKernel) {
         let CommunicationKernel { span, node, device, .. } = kernel;
         if !span.valid() {
@@ -295,7 +285,7 @@ impl Gather {
             call.end_ns = call.end_ns.max(span.end);
             return;
         }
-        if self.found.calls.len() >= self.limit() {
+        if self.found.calls.len() >= self.limit.unwrap_or(MAX_CALLS) {
             self.found.beyond += 1;
             let earliest = self.found.beyond_from_ns.get_or_insert(span.start);
             *earliest = span.start.min(*earliest);
@@ -342,17 +332,13 @@ impl Gather {
         }
     }
 
-    fn limit(&self) -> usize {
-        self.limit.unwrap_or(MAX_CALLS)
-    }
-
     /// All calls. `sampled` tells of how many instances of a path the work was recorded.
     pub(super) fn finish(mut self, sampled: impl Fn(PathIndex) -> Sampled) -> Collectives {
         self.share_among_devices();
         for (call, &path) in self.found.calls.iter_mut().zip(&self.paths) {
             call.weight = sampled(path);
         }
-        self.found.limit = self.limit() as u64;
+        self.found.limit = self.limit.unwrap_or(MAX_CALLS) as u64;
         self.found
     }
 

@@ -2,27 +2,23 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
 use stage2_spool::{Device, Queue};
 
-use super::ids::Ids;
-
-/// A device of one file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct DeviceEntry {
+pub(crate) struct DeviceEntry {
     /// Index as CUPTI numbers devices in the process; nothing for work of an undefined queue.
-    pub id: Option<u32>,
-    /// Its description, if the file has one.
-    pub device: Option<Device>,
+    pub(crate) id: Option<u32>,
+    pub(crate) device: Option<Device>,
 }
 
-/// All devices of one file.
 #[derive(Debug, Default)]
-pub struct Devices {
+pub(crate) struct Devices {
     list: Vec<DeviceEntry>,
     by_id: HashMap<Option<u32>, u32>,
-    queues: Ids,
+    queues: FxHashMap<u32, u32>,
     /// Pieces of GPU work whose queue is not defined.
-    pub undefined_queues: u64,
+    pub(crate) undefined_queues: u64,
 }
 
 impl Devices {
@@ -34,23 +30,22 @@ impl Devices {
     }
 
     /// Takes a device's description; it may come after the device's first work.
-    pub fn describe(&mut self, device: Device) {
+    pub(crate) fn describe(&mut self, device: Device) {
         let index = self.index(Some(device.id)) as usize;
         if let Some(entry) = self.list.get_mut(index) {
             entry.device = Some(device);
         }
     }
 
-    /// Takes a queue.
-    pub fn queue(&mut self, queue: &Queue) {
+    pub(crate) fn queue(&mut self, queue: &Queue) {
         let device = self.index(Some(queue.device));
-        self.queues.insert(u64::from(queue.id), device);
+        self.queues.insert(queue.id, device);
     }
 
     /// Index of the device on which work of `queue` runs.
-    pub fn of_queue(&mut self, queue: u32) -> u32 {
-        match self.queues.get(u64::from(queue)) {
-            Some(device) => device,
+    pub(crate) fn of_queue(&mut self, queue: u32) -> u32 {
+        match self.queues.get(&queue) {
+            Some(&device) => device,
             None => {
                 self.undefined_queues += 1;
                 self.index(None)
@@ -58,8 +53,7 @@ impl Devices {
         }
     }
 
-    /// All devices, by index.
-    pub fn into_list(self) -> Vec<DeviceEntry> {
+    pub(crate) fn into_list(self) -> Vec<DeviceEntry> {
         self.list
     }
 }

@@ -16,7 +16,6 @@ const NONE: PathIndex = PathIndex::MAX;
 /// Stands for no outermost instance: only ranges of libraries are around.
 pub(super) const NO_ROOT: u32 = u32::MAX;
 
-/// Where work of an instance belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) path: PathIndex,
@@ -24,8 +23,7 @@ pub(super) struct Entry {
     pub(super) root: u32,
 }
 
-/// The latest instances, closed or not.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Instances {
     /// Identifier of the first entry.
     base: u64,
@@ -33,30 +31,25 @@ pub(super) struct Instances {
     /// Identifiers that are out of the order.
     sparse: FxHashMap<u64, Entry>,
     defined: usize,
-    window: usize,
-}
-
-impl Default for Instances {
-    fn default() -> Self {
-        Self::with_window(WINDOW)
-    }
+    /// [`WINDOW`] if it is not set.
+    window: Option<usize>,
 }
 
 impl Instances {
     pub(super) fn with_window(window: usize) -> Self {
-        let (dense, sparse) = (Vec::new(), FxHashMap::default());
-        Self { base: 0, dense, sparse, defined: 0, window }
+        Self { window: Some(window), ..Self::default() }
     }
 
     /// Lets `id` stand for `entry` from here on.
     pub(super) fn insert(&mut self, id: u64, entry: Entry) {
-        if self.dense.len() >= self.window {
+        let window = self.window.unwrap_or(WINDOW);
+        if self.dense.len() >= window {
             let half = self.dense.len() / 2;
             self.dense.drain(..half);
             self.base = self.base.saturating_add(half as u64);
             self.defined = self.defined.saturating_sub(half);
         }
-        if self.sparse.len() >= self.window {
+        if self.sparse.len() >= window {
             self.sparse.clear();
         }
         self.defined += 1;
@@ -74,7 +67,6 @@ impl Instances {
         }
     }
 
-    /// What `id` stands for.
     pub(super) fn get(&self, id: u64) -> Option<Entry> {
         let slot = id.checked_sub(self.base).and_then(|slot| usize::try_from(slot).ok());
         match slot.and_then(|slot| self.dense.get(slot)) {

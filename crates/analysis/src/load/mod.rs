@@ -5,32 +5,30 @@
 
 mod between;
 mod call;
-pub mod clock;
-pub mod collectives;
-pub mod devices;
-mod ids;
+pub(crate) mod clock;
+pub(crate) mod collectives;
+pub(crate) mod devices;
 mod instances;
 pub mod libraries;
-pub mod names;
+pub(crate) mod names;
 mod nccl;
 pub mod operation;
 mod path_times;
-pub mod paths;
-pub mod ranges;
-pub mod sampling;
-pub mod series;
-pub mod shapes;
+pub(crate) mod paths;
+pub(crate) mod ranges;
+pub(crate) mod sampling;
+pub(crate) mod series;
+pub(crate) mod shapes;
 pub mod spool;
 mod stage_windows;
 pub mod stats;
-pub mod steps;
+pub(crate) mod steps;
 mod tally;
-pub mod whole;
+pub(crate) mod whole;
 use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Busy;
-pub use std::collections::BTreeMap;
+use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use stage2_spool::{Anchor, Losses, Process};
 
 use clock::ClockMap;
@@ -66,136 +64,113 @@ pub struct Capture {
 /// What one process did, from its spool.
 #[derive(Debug)]
 pub struct ProcessCapture {
-    /// Name of the file, without its folder.
-    pub file: String,
-    /// How the file ends.
-    pub state: FileState,
+    pub(crate) file: String,
+    pub(crate) state: FileState,
     /// Who was traced; nothing where the file does not say.
-    pub process: Option<Process>,
-    /// Facts about the capture.
-    pub meta: BTreeMap<String, String>,
-    /// Strings, by index.
-    pub names: Vec<Vec<u8>>,
+    pub(crate) process: Option<Process>,
+    pub(crate) meta: BTreeMap<String, String>,
+    pub(crate) names: Vec<Vec<u8>>,
     /// Kernels with their launch configuration, by index.
-    pub shapes: Vec<ShapeEntry>,
+    pub(crate) shapes: Vec<ShapeEntry>,
     /// Range paths, by index; every parent before its children.
-    pub paths: Vec<PathNode>,
-    /// How long each path was open.
-    pub path_times: BTreeMap<PathIndex, PathTimes>,
-    /// Devices, by index.
-    pub devices: Vec<DeviceEntry>,
+    pub(crate) paths: Vec<PathNode>,
+    pub(crate) path_times: BTreeMap<PathIndex, PathTimes>,
+    pub(crate) devices: Vec<DeviceEntry>,
     /// Time in which each device (by index) did anything.
-    pub device_busy: BTreeMap<u32, Busy>,
-    /// What happened in each stage, by its path.
-    pub stages: BTreeMap<PathIndex, StageCapture>,
+    pub(crate) device_busy: BTreeMap<u32, Busy>,
+    pub(crate) stages: BTreeMap<PathIndex, StageCapture>,
     /// Windows of the model's stages, joined; nothing where it has none.
-    pub model_windows: Option<JoinedWindows>,
-    /// GPU work, in groups.
-    pub groups: Vec<(GroupKey, Stats)>,
+    pub(crate) model_windows: Option<JoinedWindows>,
+    pub(crate) groups: Vec<(GroupKey, Stats)>,
     /// Kernels of graph replays, by (path at replay, path at capture).
-    pub captured: BTreeMap<(PathIndex, PathIndex), Captured>,
-    /// What the collector says it lost.
-    pub losses: Losses,
-    /// Records, by kind.
-    pub counts: Counts,
-    /// Uses of identifiers that nothing defines.
-    pub undefined: Undefined,
-    /// Ranges that contradict each other.
-    pub faults: RangeFaults,
+    pub(crate) captured: BTreeMap<(PathIndex, PathIndex), Captured>,
+    pub(crate) losses: Losses,
+    pub(crate) counts: Counts,
+    pub(crate) undefined: Undefined,
+    pub(crate) faults: RangeFaults,
     /// Ranges of the user that were still open when the process ended normally.
-    pub open_at_end: u64,
-    /// Clock readings.
-    pub anchors: u64,
+    pub(crate) open_at_end: u64,
+    pub(crate) anchors: u64,
     /// The first of them: no two captures of a process have the same.
-    pub first_anchor: Option<Anchor>,
-    /// Clock readings that contradict the others.
-    pub anchors_ignored: u64,
+    pub(crate) first_anchor: Option<Anchor>,
+    pub(crate) anchors_ignored: u64,
     /// Why the capture ended, if it ended in order.
-    pub end: Option<String>,
+    pub(crate) end: Option<String>,
     /// What is known of the process as one stage; nothing where the user opened ranges, where GPU work
     /// was recorded in a part only, and where there is none.
-    pub whole: Option<WholeProcess>,
+    pub(crate) whole: Option<WholeProcess>,
     /// GPU work was recorded in some ranges, or instances of them, only.
-    pub gated: bool,
+    pub(crate) gated: bool,
     /// What it had to do with other processes.
-    pub collectives: Collectives,
+    pub(crate) collectives: Collectives,
     /// Ties the clock of the GPU work to the monotonic clock.
-    pub clock: ClockMap,
+    pub(crate) clock: ClockMap,
     /// Wall time less monotonic time at the middle one of the clock readings, ns.
-    pub wall_ahead_ns: Option<i64>,
+    pub(crate) wall_ahead_ns: Option<i64>,
 }
 
 impl ProcessCapture {
     /// Whether an absence of GPU work means that none ran, not that none was recorded.
-    pub fn gpu_recorded(&self) -> bool {
+    pub(crate) fn gpu_recorded(&self) -> bool {
         self.counts.gpu_records() > 0 || !self.meta.contains_key(META_GPU_OFF)
     }
 
     /// The share of range instances that was recorded (`1/N`), where it was not all of them.
-    pub fn sample(&self) -> Option<&str> {
+    pub(crate) fn sample(&self) -> Option<&str> {
         self.meta.get(META_SAMPLE).map(String::as_str)
     }
 
     /// The ranges that GPU work was recorded in, where it was not everywhere.
-    pub fn ranges(&self) -> Option<&str> {
+    pub(crate) fn ranges(&self) -> Option<&str> {
         self.meta.get(META_RANGES).map(String::as_str)
     }
 }
 
 /// What happened in one stage of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StageCapture {
+pub(crate) struct StageCapture {
     /// Its ranges; nothing for work outside of ranges.
-    pub times: Option<StageTimes>,
+    pub(crate) times: Option<StageTimes>,
     /// Time in which any device worked for it.
-    pub busy: Busy,
+    pub(crate) busy: Busy,
     /// Time in which any device worked for its first instance.
-    pub cold_busy: Busy,
+    pub(crate) cold_busy: Busy,
     /// The same for each device, by index.
-    pub by_device: BTreeMap<u32, Busy>,
+    pub(crate) by_device: BTreeMap<u32, Busy>,
     /// GPU work was recorded in it, or in ranges within it: none in it means that there was none.
-    pub recorded: bool,
+    pub(crate) recorded: bool,
 }
 
 /// Kernels of graph replays whose place of capture is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
-    /// Kernels.
-    pub kernels: u64,
-    /// Sum of their durations, ns.
-    pub total_ns: u64,
+pub(crate) struct Captured {
+    pub(crate) kernels: u64,
+    pub(crate) total_ns: u64,
 }
 
 /// Records that were read, by kind and by where they belong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Kernels.
-    pub kernels: u64,
-    /// Copies.
-    pub copies: u64,
-    /// Fills.
-    pub fills: u64,
-    /// Graphs that ran as a whole.
-    pub graph_launches: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) kernels: u64,
+    pub(crate) copies: u64,
+    pub(crate) fills: u64,
+    pub(crate) graph_launches: u64,
     /// GPU work (any of the above) placed in a range.
-    pub attributed: u64,
+    pub(crate) attributed: u64,
     /// GPU work launched while no range of the user was open.
-    pub outside_ranges: u64,
+    pub(crate) outside_ranges: u64,
     /// Of these, the work launched inside a library's range.
-    pub in_library_ranges: u64,
+    pub(crate) in_library_ranges: u64,
     /// GPU work whose launch could not be placed.
-    pub unattributed: u64,
+    pub(crate) unattributed: u64,
     /// GPU work without valid timestamps: counted, not timed.
-    pub invalid_timestamps: u64,
-    /// Range instances.
-    pub ranges: u64,
-    /// NVTX marks.
-    pub marks: u64,
+    pub(crate) invalid_timestamps: u64,
+    pub(crate) ranges: u64,
+    pub(crate) marks: u64,
 }
 
 impl Counts {
-    /// Records of GPU work of any kind.
-    pub fn gpu_records(&self) -> u64 {
+    pub(crate) fn gpu_records(&self) -> u64 {
         let Self { kernels, copies, fills, graph_launches, .. } = *self;
         [kernels, copies, fills, graph_launches].into_iter().fold(0, u64::saturating_add)
     }

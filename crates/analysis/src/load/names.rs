@@ -2,29 +2,26 @@
 
 use std::collections::HashMap;
 
-/// All strings of one file.
 #[derive(Debug, Default)]
-pub struct Names {
+pub(crate) struct Names {
     by_bytes: HashMap<Vec<u8>, u32>,
     by_id: HashMap<u32, u32>,
 }
 
 impl Names {
     /// Adds a string, and gives its index. One that repeats an identifier counts from there on.
-    pub fn define(&mut self, id: u32, bytes: Vec<u8>) -> u32 {
+    pub(crate) fn define(&mut self, id: u32, bytes: Vec<u8>) -> u32 {
         let fresh = self.by_bytes.len() as u32;
         let index = *self.by_bytes.entry(bytes).or_insert(fresh);
         self.by_id.insert(id, index);
         index
     }
 
-    /// Index of the string that `id` names.
-    pub fn find(&self, id: u32) -> Option<u32> {
+    pub(crate) fn find(&self, id: u32) -> Option<u32> {
         self.by_id.get(&id).copied()
     }
 
-    /// All strings, by index.
-    pub fn into_list(self) -> Vec<Vec<u8>> {
+    pub(crate) fn into_list(self) -> Vec<Vec<u8>> {
         let mut indexed: Vec<(u32, Vec<u8>)> =
             self.by_bytes.into_iter().map(|(bytes, index)| (index, bytes)).collect();
         indexed.sort_unstable_by_key(|&(index, _)| index);

@@ -9,19 +9,16 @@ use super::operation;
 /// Peers of a group that are told apart.
 const MAX_PEERS: usize = 1 << 12;
 
-/// What a range of NCCL is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Operation(Operation),
     GroupStart,
     GroupEnd,
-    /// A communicator is made.
     SetUp,
     /// What stood here was lost: a group may have ended unseen.
     Lost,
 }
 
-/// What a field of a range says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Says {
     Bytes,
@@ -31,7 +28,6 @@ pub(super) enum Says {
     Peer,
 }
 
-/// What the ranges of a call ask for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
     pub(super) operation: Operation,
@@ -45,7 +41,6 @@ pub(super) struct Asked {
 /// Calls of a thread between the start and the end of a group.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    /// Which of all groups of the file it is.
     pub(super) generation: u64,
     depth: u32,
     asked: Option<Asked>,
@@ -81,7 +76,6 @@ impl Group {
         Self { generation, ..Self::default() }
     }
 
-    /// One more group starts.
     pub(super) fn start(&mut self) {
         self.depth = self.depth.saturating_add(1);
     }
@@ -108,7 +102,6 @@ impl Group {
         Some(asked)
     }
 
-    /// An operation was asked for.
     pub(super) fn add(&mut self, operation: Operation, call: Asked) {
         if self.depth == 0 {
             return;

@@ -9,24 +9,23 @@ use super::series::Series;
 /// Host times of instances that are kept one by one, over all paths of a file.
 pub(super) const EXACT_TIMES: usize = 1 << 20;
 
-/// How often and how long a path was open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PathTimes {
+pub(crate) struct PathTimes {
     /// Instances, closed or not.
-    pub instances: u64,
+    pub(crate) instances: u64,
     /// Instances that were never closed.
-    pub unclosed: u64,
+    pub(crate) unclosed: u64,
     /// Host time of all closed instances and continuations, ns; nothing where none was closed.
-    pub host_total_ns: Option<u64>,
+    pub(crate) host_total_ns: Option<u64>,
     /// Host time of the first closed instance, ns.
-    pub host_first_ns: Option<u64>,
+    pub(crate) host_first_ns: Option<u64>,
     /// Host time of each closed instance but the first, ns.
-    pub host_warm_ns: Series,
+    pub(crate) host_warm_ns: Series,
     /// Instances whose GPU work was recorded, closed or not; nothing: that of all was.
-    pub recorded: Option<u64>,
+    pub(crate) recorded: Option<u64>,
     /// Instances that were asked for, where not everything is recorded, and those of them that
     /// `STAGE2_SAMPLE` took.
-    pub sampled: Sampled,
+    pub(crate) sampled: Sampled,
 }
 
 /// A path, and when its first closed instance started.
@@ -36,7 +35,6 @@ struct Timed {
     first_start: u64,
 }
 
-/// All paths of one file.
 #[derive(Debug, Default)]
 pub(super) struct HostTimes {
     paths: HashMap<PathIndex, Timed>,
@@ -50,7 +48,6 @@ impl HostTimes {
         self.paths.entry(path).or_default().times.instances += u64::from(counted);
     }
 
-    /// It closed.
     pub(super) fn ended(
         &mut self,
         path: PathIndex,
@@ -87,7 +84,6 @@ impl HostTimes {
         }
     }
 
-    /// It never closed.
     pub(super) fn never_closed(&mut self, path: PathIndex, counted: bool, sampled: Option<bool>) {
         let path = self.paths.entry(path).or_default();
         path.times.unclosed += u64::from(counted);
@@ -107,7 +103,6 @@ impl HostTimes {
         }
     }
 
-    /// Times that are kept one by one.
     #[cfg(test)]
     pub(super) fn exact(&self) -> usize {
         self.exact

@@ -16,30 +16,28 @@ use std::collections::HashMap;
 
 use stage2_spool::{NONE, Path};
 
-/// Index of a node of [`Paths`].
-pub type PathIndex = u32;
+pub(crate) type PathIndex = u32;
 
 /// Work that was launched while no range of the user was open; above ranges that only libraries
 /// opened.
-pub const OUTSIDE: PathIndex = 0;
+pub(crate) const OUTSIDE: PathIndex = 0;
 /// Work whose launch could not be placed.
-pub const UNATTRIBUTED: PathIndex = 1;
+pub(crate) const UNATTRIBUTED: PathIndex = 1;
 /// Stands for a path that is used but not defined.
-pub const UNDEFINED: PathIndex = 2;
+pub(crate) const UNDEFINED: PathIndex = 2;
 
 /// One range name under its parents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathNode {
-    /// The node around it.
-    pub parent: Option<PathIndex>,
+pub(crate) struct PathNode {
+    pub(crate) parent: Option<PathIndex>,
     /// The outermost node around it, or itself: its stage.
-    pub top: PathIndex,
+    pub(crate) top: PathIndex,
     /// Index of its name in the names of the file; nothing for the nodes above.
-    pub name: Option<u32>,
+    pub(crate) name: Option<u32>,
     /// Index of the name of its domain; nothing for the default domain.
-    pub domain: Option<u32>,
+    pub(crate) domain: Option<u32>,
     /// The innermost range of the user at it or around it; nothing where only libraries' are.
-    pub user: Option<PathIndex>,
+    pub(crate) user: Option<PathIndex>,
 }
 
 impl PathNode {
@@ -49,16 +47,14 @@ impl PathNode {
     }
 }
 
-/// All paths of one file.
 #[derive(Debug)]
-pub struct Paths {
+pub(crate) struct Paths {
     nodes: Vec<PathNode>,
     by_id: HashMap<u32, PathIndex>,
     /// A writer that lost records defines again what it goes on using: the same path stays one.
     by_content: HashMap<PathKey, PathIndex>,
 }
 
-/// Parent, name, domain.
 type PathKey = (Option<PathIndex>, Option<u32>, Option<u32>);
 
 impl Default for Paths {
@@ -72,7 +68,7 @@ impl Paths {
     /// Adds the path that `record` defines; `name` and `domain` are the indices of its names, and
     /// `library` says that the domain is that of a library. False where its parent is not defined:
     /// it is then put under [`UNDEFINED`].
-    pub fn define(
+    pub(crate) fn define(
         &mut self,
         record: &Path,
         name: Option<u32>,
@@ -97,18 +93,17 @@ impl Paths {
         found != Some(None)
     }
 
-    /// The node that `id` names.
-    pub fn find(&self, id: u32) -> Option<PathIndex> {
+    pub(crate) fn find(&self, id: u32) -> Option<PathIndex> {
         self.by_id.get(&id).copied()
     }
 
     /// A node; [`UNDEFINED`] for an index of another file.
-    pub fn node(&self, index: PathIndex) -> PathNode {
+    pub(crate) fn node(&self, index: PathIndex) -> PathNode {
         self.nodes.get(index as usize).copied().unwrap_or(PathNode::stand_in(UNDEFINED))
     }
 
     /// All nodes, every parent before its children.
-    pub fn nodes(&self) -> &[PathNode] {
+    pub(crate) fn nodes(&self) -> &[PathNode] {
         &self.nodes
     }
 }

@@ -15,16 +15,15 @@ use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen};
 use super::clock::ClockMap;
 use super::instances::{Entry, Instances, NO_ROOT};
 use super::path_times::HostTimes;
-pub use super::path_times::PathTimes;
+pub(crate) use super::path_times::PathTimes;
 use super::paths::{PathIndex, Paths};
-pub use super::stage_windows::{JoinedWindows, StageTimes, WarmTimes};
+pub(crate) use super::stage_windows::{JoinedWindows, StageTimes, WarmTimes};
 use super::stage_windows::{OPEN, Roots};
 use super::stats::Span;
 
 /// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.
 const MAX_CLOSING: usize = 1 << 8;
 
-/// An instance that is open.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     /// Identifier that it was first given.
@@ -41,27 +40,24 @@ struct Open {
     sampled: Option<bool>,
 }
 
-/// Where a piece of GPU work belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Path of the innermost range.
-    pub path: PathIndex,
+pub(crate) struct Place {
+    pub(crate) path: PathIndex,
     root: u32,
 }
 
 /// Records of ranges that contradict each other or name what is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RangeFaults {
+pub(crate) struct RangeFaults {
     /// Ranges that name a path, a parent or a continued range that is not defined.
-    pub undefined: u64,
+    pub(crate) undefined: u64,
     /// Closings of ranges that are not open, identifiers given twice, and ranges whose path does
     /// not start with the stage of the range around them.
-    pub contradicting: u64,
+    pub(crate) contradicting: u64,
 }
 
-/// All instances of one file.
 #[derive(Debug, Default)]
-pub struct Ranges {
+pub(crate) struct Ranges {
     known: Instances,
     open: FxHashMap<u64, Open>,
     /// Continued identifier -> the identifier it goes on as, while that is open.
@@ -70,8 +66,7 @@ pub struct Ranges {
     closing: VecDeque<(Open, u64)>,
     roots: Roots,
     times: HostTimes,
-    /// What was wrong.
-    pub faults: RangeFaults,
+    pub(crate) faults: RangeFaults,
 }
 
 impl Ranges {
@@ -82,7 +77,13 @@ impl Ranges {
     }
 
     /// A range opened under `path` (already looked up; whether it was defined is `defined`).
-    pub fn open(&mut self, record: &RangeOpen, path: PathIndex, defined: bool, paths: &Paths) {
+    pub(crate) fn open(
+        &mut self,
+        record: &RangeOpen,
+        path: PathIndex,
+        defined: bool,
+        paths: &Paths,
+    ) {
         self.faults.undefined += u64::from(!defined);
         let counted = record.continues == 0;
         let (mut first, mut goes_on) = (record.range, 0);
@@ -140,22 +141,21 @@ impl Ranges {
     }
 
     /// Only the work of ranges that are marked as recorded is.
-    pub fn gate(&mut self) {
+    pub(crate) fn gate(&mut self) {
         self.roots.gated = true;
     }
 
-    /// Whether that is so.
-    pub fn is_gated(&self) -> bool {
+    pub(crate) fn is_gated(&self) -> bool {
         self.roots.gated
     }
 
     /// Joins the windows of `stage` with those of the other stages that this is said of.
-    pub fn join(&mut self, stage: PathIndex) {
+    pub(crate) fn join(&mut self, stage: PathIndex) {
         self.roots.join(stage);
     }
 
     /// Whether the work of an open range is recorded, and of those opened in it from now on.
-    pub fn sample(&mut self, range: u64, recorded: bool) {
+    pub(crate) fn sample(&mut self, range: u64, recorded: bool) {
         self.gate();
         let Some(open) = self.open.get_mut(&range) else {
             self.faults.undefined += 1;
@@ -201,7 +201,7 @@ impl Ranges {
     }
 
     /// A range closed. Closing a continued range closes what it goes on as.
-    pub fn close(&mut self, range: u64, end: MonoNs) {
+    pub(crate) fn close(&mut self, range: u64, end: MonoNs) {
         let mut id = range;
         // Bounded: a hostile file can let continuations run in a circle.
         for _ in 0..64 {
@@ -255,7 +255,7 @@ impl Ranges {
 
     /// Where work of the instance `range` belongs; nothing where it is not defined, or closed so
     /// long ago that it was forgotten.
-    pub fn place(&self, range: u64) -> Option<Place> {
+    pub(crate) fn place(&self, range: u64) -> Option<Place> {
         let (path, root) = match self.known.get(range) {
             Some(Entry { path, root }) => (path, root),
             None => self.open.get(&range).map(|open| (open.path, open.root))?,
@@ -265,7 +265,7 @@ impl Ranges {
 
     /// Counts work for the outermost instance around it, if there is one; whether that is the first
     /// of its stage.
-    pub fn count(&mut self, place: Place, kernel: bool, span: Span) -> bool {
+    pub(crate) fn count(&mut self, place: Place, kernel: bool, span: Span) -> bool {
         if place.root == NO_ROOT {
             return false;
         }
@@ -275,24 +275,23 @@ impl Ranges {
     }
 
     /// The stage of work at `place`, and the number of its instance.
-    pub fn instance(&self, place: Place) -> Option<(PathIndex, u32)> {
+    pub(crate) fn instance(&self, place: Place) -> Option<(PathIndex, u32)> {
         self.roots.get(place.root).map(|root| (root.stage, root.ordinal))
     }
 
-    /// Whether [`settle`](Self::settle) is due.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.roots.is_full()
     }
 
     /// Sums up what no more work can come for. `clock` ties the clocks as far as the file says.
-    pub fn settle(&mut self, clock: &ClockMap) {
+    pub(crate) fn settle(&mut self, clock: &ClockMap) {
         self.end_closing();
         self.roots.settle(clock);
     }
 
     /// Times of every path that was opened, and windows and kernel counts of every stage: of the
     /// recorded instances, where not all are; and the windows of the joined stages.
-    pub fn finish(
+    pub(crate) fn finish(
         mut self,
         clock: &ClockMap,
     ) -> (HashMap<PathIndex, PathTimes>, HashMap<PathIndex, StageTimes>, Option<JoinedWindows>)

@@ -3,21 +3,19 @@
 
 /// Instances of one path that `STAGE2_SAMPLE` chose from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sampled {
-    /// Instances.
-    pub instances: u64,
-    /// Recorded ones.
-    pub recorded: u64,
+pub(crate) struct Sampled {
+    pub(crate) instances: u64,
+    pub(crate) recorded: u64,
 }
 
 impl Sampled {
     /// Whether the work of some instances is missing, and can be estimated from the others.
-    pub fn is_part(self) -> bool {
+    pub(crate) fn is_part(self) -> bool {
         self.recorded > 0 && self.recorded < self.instances
     }
 
     /// The estimate for all instances from the sum over the recorded ones, rounded.
-    pub fn scale(self, recorded: u64) -> u64 {
+    pub(crate) fn scale(self, recorded: u64) -> u64 {
         if !self.is_part() {
             return recorded;
         }
@@ -27,7 +25,7 @@ impl Sampled {
     }
 
     /// Both, of another process too.
-    pub fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.instances = self.instances.saturating_add(other.instances);
         self.recorded = self.recorded.saturating_add(other.recorded);
     }
@@ -35,14 +33,14 @@ impl Sampled {
 
 /// A sum of recorded figures, each scaled to all instances of its path: rounded once, at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Estimate {
+pub(crate) struct Estimate {
     /// In units of 2^-32.
     sum: u128,
 }
 
 impl Estimate {
     /// Adds what was recorded in instances of which `sampled` tells how many stand for how many.
-    pub fn add(&mut self, recorded: u64, sampled: Sampled) {
+    pub(crate) fn add(&mut self, recorded: u64, sampled: Sampled) {
         let (instances, of) = match sampled.is_part() {
             true => (u128::from(sampled.instances), u128::from(sampled.recorded)),
             false => (1, 1),
@@ -52,8 +50,7 @@ impl Estimate {
         self.sum = self.sum.saturating_add((whole << 32) + ((scaled % of) << 32) / of);
     }
 
-    /// The sum.
-    pub fn get(self) -> u64 {
+    pub(crate) fn get(self) -> u64 {
         u64::try_from(self.sum.saturating_add(1 << 31) >> 32).unwrap_or(u64::MAX)
     }
 }

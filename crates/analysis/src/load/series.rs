@@ -6,11 +6,11 @@ use super::stats::{mean, median};
 
 /// Values of a series that are kept one by one when series are merged. Beyond that the median is
 /// within [`stage2_stats::ERROR_PERCENT`].
-pub const EXACT_VALUES: usize = 1 << 15;
+pub(crate) const EXACT_VALUES: usize = 1 << 15;
 
 /// Values, for instance the host times of the instances of a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Series {
+pub(crate) struct Series {
     count: u64,
     sum: u128,
     /// Nothing once they do not fit.
@@ -34,7 +34,7 @@ impl Default for Values {
 
 impl Series {
     /// Takes a value; true where it was kept by itself.
-    pub fn push(&mut self, value: u64) -> bool {
+    pub(crate) fn push(&mut self, value: u64) -> bool {
         let square = u128::from(value).checked_mul(u128::from(value));
         let squares = if self.count == 0 { Some(0) } else { self.squares };
         self.squares = squares.zip(square).and_then(|(a, b)| a.checked_add(b));
@@ -49,15 +49,22 @@ impl Series {
         self.kept() > 0
     }
 
-    /// Takes what another series holds.
-    pub fn merge(&mut self, other: &Self) {
+    /// Takes what another series holds, and folds where that makes too many values.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        if self.kept() + other.kept() > EXACT_VALUES {
+            self.fold_all();
+        }
+        self.append(other);
+    }
+
+    pub(crate) fn append(&mut self, other: &Self) {
         let none = |series: &Self| if series.count == 0 { Some(0) } else { series.squares };
         self.squares = none(self).zip(none(other)).and_then(|(a, b)| a.checked_add(b));
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.max(other.max);
-        if self.kept() + other.kept() > EXACT_VALUES || matches!(other.values, Values::Folded(_)) {
+        if matches!(other.values, Values::Folded(_)) {
             self.fold_all();
         }
         match (&mut self.values, &other.values) {
@@ -71,8 +78,7 @@ impl Series {
         }
     }
 
-    /// Values that are kept one by one.
-    pub fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         match &self.values {
             Values::Each(values) => values.len(),
             Values::Folded(_) => 0,
@@ -80,7 +86,7 @@ impl Series {
     }
 
     /// Keeps a distribution instead of the values, where there are more than `limit`.
-    pub fn fold(&mut self, limit: usize) {
+    pub(crate) fn fold(&mut self, limit: usize) {
         if self.kept() > limit {
             self.fold_all();
         }
@@ -94,28 +100,24 @@ impl Series {
         }
     }
 
-    /// How many there are.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The least.
-    pub fn min(&self) -> Option<u64> {
+    pub(crate) fn min(&self) -> Option<u64> {
         self.min
     }
 
-    /// The greatest.
-    pub fn max(&self) -> Option<u64> {
+    pub(crate) fn max(&self) -> Option<u64> {
         self.max
     }
 
-    /// Rounded; nothing of nothing.
-    pub fn mean(&self) -> Option<u64> {
+    pub(crate) fn mean(&self) -> Option<u64> {
         mean(u64::try_from(self.sum).unwrap_or(u64::MAX), self.count)
     }
 
     /// The middle one, or the rounded mean of the middle two: exact where the values are kept.
-    pub fn median(&self) -> Option<u64> {
+    pub(crate) fn median(&self) -> Option<u64> {
         match &self.values {
             Values::Each(values) => median(&mut values.clone()),
             Values::Folded(histogram) => {
@@ -126,19 +128,11 @@ impl Series {
 
     /// Standard deviation of a sample (divided by one less than its size), rounded down; nothing
     /// for fewer than two, and for values whose squares cannot be summed.
-    pub fn deviation(&self) -> Option<u64> {
+    pub(crate) fn deviation(&self) -> Option<u64> {
         let count = u128::from(self.count);
         let squares = count.checked_mul(self.squares?)?;
         let spread = squares.checked_sub(self.sum.checked_mul(self.sum)?)?;
         u64::try_from(spread.checked_div(count * count.checked_sub(1)?)?.isqrt()).ok()
-    }
-}
-
-impl Extend<u64> for Series {
-    fn extend<I: IntoIterator<Item = u64>>(&mut self, values: I) {
-        values.into_iter().for_each(|value| {
-            self.push(value);
-        });
     }
 }
 
@@ -149,7 +143,9 @@ mod tests {
 
     fn of(values: impl IntoIterator<Item = u64>) -> Series {
         let mut series = Series::default();
-        series.extend(values);
+        for value in values {
+            series.push(value);
+        }
         series
     }
 

@@ -2,17 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use stage2_spool::{Ending, ReadError, Reader};
+use stage2_spool::{Anchor, Ending, Process, ReadError, Reader};
 
-use super::Capture;
-use super::ProcessCapture;
-use super::Tally;
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::libraries::LibraryDomains;
+use super::{Capture, ProcessCapture, Tally};
 use crate::files;
 use stage2_model::{FileEnding, Finding, Severity};
 use stage2_text as text;
@@ -21,23 +18,12 @@ use stage2_text as text;
 const MAX_PARALLEL: usize = 4;
 
 /// Reads every `*.s2t` and `*.s2t.gz` of `folder`. What is wrong with a file becomes a finding that names it.
-pub fn load_folder(folder: &Path) -> Capture {
-    load_folder_with(folder, &LibraryDomains::default())
-}
-
-/// The same, with a list of libraries of one's own.
-pub fn load_folder_with(folder: &Path, libraries: &LibraryDomains) -> Capture {
-    let files = match list(folder) {
-        // What an empty folder means depends on the run: `merge::empty` says it.
-        Ok(files) if files.is_empty() => return Capture::default(),
-        Ok(files) => files,
-        Err(error) => return nothing(no_folder(folder, &error)),
-    };
-    load_files(&files, libraries)
-}
-
-fn nothing(finding: Finding) -> Capture {
-    Capture { findings: vec![finding], ..Capture::default() }
+pub fn load_folder(folder: &Path, libraries: &LibraryDomains) -> Capture {
+    // What an empty folder means depends on the run: `join::empty` says it.
+    list(folder).map_or_else(
+        |error| Capture { findings: vec![no_folder(folder, &error)], ..Capture::default() },
+        |files| load_files(&files, libraries),
+    )
 }
 
 fn list(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
@@ -52,21 +38,23 @@ fn list(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Number of a file, what it holds and what is wrong with it.
-type Loaded = (usize, Option<ProcessCapture>, Vec<Finding>);
+/// What a file holds, and what is wrong with it.
+struct Loaded {
+    index: usize,
+    process: Option<ProcessCapture>,
+    findings: Vec<Finding>,
+}
 
 /// Reads `files`; the result is in their order. Of copies of one file the longest counts.
-pub fn load_files(files: &[PathBuf], libraries: &LibraryDomains) -> Capture {
-    let next = AtomicUsize::new(0);
+fn load_files(files: &[PathBuf], libraries: &LibraryDomains) -> Capture {
+    let jobs = Mutex::new(files.iter().zip(shares(files)).enumerate());
     let results: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
-    let calls = shares(files);
     let work = || {
-        while let Some((index, path)) = take(&next, files) {
-            let calls = calls.get(index).copied().unwrap_or(0);
-            let (process, findings) = load_share(path, libraries, calls);
-            // A poisoned lock still guards a whole list: an entry is added in one step.
-            let mut results = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            results.push((index, process, findings));
+        loop {
+            let job = locked(&jobs).next();
+            let Some((index, (path, calls))) = job else { return };
+            let (process, findings) = load_file(path, libraries, calls);
+            locked(&results).push(Loaded { index, process, findings });
         }
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -75,15 +63,20 @@ pub fn load_files(files: &[PathBuf], libraries: &LibraryDomains) -> Capture {
         (0..others).for_each(|_| drop(scope.spawn(work)));
         work();
     });
-    let mut results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    results.sort_by_key(|&(index, ..)| index);
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|loaded| loaded.index);
     let mut capture = Capture::default();
-    for (process, findings) in without_copies(results, files) {
+    for Loaded { process, findings, .. } in without_copies(results, files) {
         capture.files_refused += u64::from(process.is_none());
         capture.processes.extend(process);
         capture.findings.extend(findings);
     }
     capture
+}
+
+/// What a panic elsewhere leaves behind a lock is whole: it is changed in one step.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Calls of collectives that each file may keep, together at most [`MAX_ALL_CALLS`]. Small files,
@@ -117,75 +110,65 @@ fn even_share(mut most: Vec<usize>) -> usize {
 }
 
 /// Leaves out what another, longer file holds as well: counted twice it would be wrong without a trace.
-fn without_copies(
-    results: Vec<Loaded>,
-    files: &[PathBuf],
-) -> Vec<(Option<ProcessCapture>, Vec<Finding>)> {
-    let bytes = |index: usize| {
-        files.get(index).and_then(|path| fs::metadata(path).ok()).map_or(0, |found| found.len())
+fn without_copies(results: Vec<Loaded>, files: &[PathBuf]) -> Vec<Loaded> {
+    let bytes = |loaded: &Loaded| {
+        let metadata = files.get(loaded.index).and_then(|path| fs::metadata(path).ok());
+        metadata.map_or(0, |found| found.len())
     };
     let mut kept: Vec<Loaded> = Vec::new();
     for mut loaded in results {
-        let same = |other: &&mut Loaded| is_copy(other.1.as_ref(), loaded.1.as_ref());
-        let Some(before) = kept.iter_mut().find(same) else {
+        let identity = loaded.identity();
+        let copied = |other: &&mut Loaded| identity.is_some() && other.identity() == identity;
+        let Some(before) = kept.iter_mut().find(copied) else {
             kept.push(loaded);
             continue;
         };
-        if bytes(loaded.0) > bytes(before.0) {
+        if bytes(&loaded) > bytes(before) {
             std::mem::swap(before, &mut loaded);
         }
-        let name = |loaded: &Loaded| loaded.1.as_ref().map_or("", |p| p.file.as_str()).to_owned();
-        before.2.push(Finding::new(
+        before.findings.push(Finding::new(
             Severity::Warning,
-            format!("{} is not read", name(&loaded)),
+            format!("{} is not read", loaded.name()),
             format!(
                 "it is a copy of {}, or of a part of it: same process, same clock",
-                name(before)
+                before.name()
             ),
             "take it out of the folder",
         ));
     }
-    kept.into_iter().map(|(_, process, findings)| (process, findings)).collect()
+    kept
 }
 
-/// Whether both are of one capture of one process. A file that does not say is no copy.
-fn is_copy(a: Option<&ProcessCapture>, b: Option<&ProcessCapture>) -> bool {
-    let identity = |p: &ProcessCapture| Some((p.process.clone()?, p.first_anchor?));
-    a.and_then(identity).is_some_and(|a| b.and_then(identity) == Some(a))
+impl Loaded {
+    /// The same of all files of one capture of one process; nothing where a file does not say.
+    fn identity(&self) -> Option<(Process, Anchor)> {
+        let process = self.process.as_ref()?;
+        Some((process.process.clone()?, process.first_anchor?))
+    }
+
+    fn name(&self) -> String {
+        self.process.as_ref().map_or_else(String::new, |process| process.file.clone())
+    }
 }
 
-fn take<'f>(next: &AtomicUsize, files: &'f [PathBuf]) -> Option<(usize, &'f PathBuf)> {
-    let index = next.fetch_add(1, Ordering::Relaxed);
-    files.get(index).map(|path| (index, path))
-}
-
-/// Reads one file.
-pub fn load_file(
-    path: &Path,
-    libraries: &LibraryDomains,
-) -> (Option<ProcessCapture>, Vec<Finding>) {
-    load_share(path, libraries, MAX_CALLS)
-}
-
-/// The same with room for so many calls of collectives.
-fn load_share(
+/// Reads one file, with room for so many calls of collectives.
+fn load_file(
     path: &Path,
     libraries: &LibraryDomains,
     calls: usize,
 ) -> (Option<ProcessCapture>, Vec<Finding>) {
     let tally = Tally::new(libraries.clone()).keep_calls(calls);
-    if !files::is_compressed(path) {
-        return match Reader::open(path) {
-            Ok(reader) => read(reader, path, tally),
-            Err(error) => (None, vec![refused(&error, path)]),
-        };
-    }
-    let unpacked = files::unpacked(path)
-        .map_err(|source| ReadError::Open { path: path.to_owned(), source })
-        .and_then(Reader::new);
-    match unpacked {
-        Ok(reader) => read(reader, path, tally),
-        Err(error) => (None, vec![refused(&error, path)]),
+    let loaded = if files::is_compressed(path) {
+        files::unpacked(path)
+            .map_err(|source| ReadError::Open { path: path.to_owned(), source })
+            .and_then(|unpacked| Reader::named(unpacked, path.to_owned()))
+            .map(|reader| read(reader, path, tally))
+    } else {
+        Reader::open(path).map(|reader| read(reader, path, tally))
+    };
+    match loaded {
+        Ok((process, findings)) => (Some(process), findings),
+        Err(error) => (None, vec![refused(&error)]),
     }
 }
 
@@ -193,12 +176,12 @@ fn read<R: std::io::Read>(
     mut reader: Reader<R>,
     path: &Path,
     mut tally: Tally,
-) -> (Option<ProcessCapture>, Vec<Finding>) {
+) -> (ProcessCapture, Vec<Finding>) {
     let mut findings = Vec::new();
     for record in reader.by_ref() {
         match record {
             Ok(record) => tally.push(record),
-            Err(error) => findings.push(refused(&error, path)),
+            Err(error) => findings.push(refused(&error)),
         }
     }
     let mut capture = tally.finish();
@@ -217,7 +200,7 @@ fn read<R: std::io::Read>(
             FileEnding::Torn
         }
     };
-    (Some(capture), findings)
+    (capture, findings)
 }
 
 fn display_name(path: &Path) -> String {
@@ -227,35 +210,31 @@ fn display_name(path: &Path) -> String {
     files::plain_name(&name).to_owned()
 }
 
-fn refused(error: &ReadError, path: &Path) -> Finding {
-    // What is unpacked as it is read has no name for the reader.
-    let error = error.to_string().replacen("<stream>", &path.to_string_lossy(), 1);
-    let (what, remedy) = match error.rsplit_once("; ") {
-        Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
-        None => (error.clone(), "run again, or leave the file out".to_owned()),
-    };
-    Finding {
-        severity: Severity::Error,
-        what: text::visible(what.as_bytes()),
-        why: "the process that wrote it is missing from every number here, in whole or in part"
-            .to_owned(),
-        remedy: text::visible(remedy.as_bytes()),
-    }
+fn refused(error: &ReadError) -> Finding {
+    let error = error.to_string();
+    let (what, remedy) =
+        error.rsplit_once("; ").unwrap_or((&error, "run again, or leave the file out"));
+    Finding::new(
+        Severity::Error,
+        text::visible(what.as_bytes()),
+        "the process that wrote it is missing from every number here, in whole or in part",
+        text::visible(remedy.as_bytes()),
+    )
 }
 
 fn no_folder(folder: &Path, error: &std::io::Error) -> Finding {
-    Finding {
-        severity: Severity::Error,
-        what: format!("{}: cannot be listed: {error}", text::visible_path(folder)),
-        why: "the collector's files are looked for there".to_owned(),
-        remedy: "name the folder of a run, and check that it may be read".to_owned(),
-    }
+    Finding::new(
+        Severity::Error,
+        format!("{}: cannot be listed: {error}", text::visible_path(folder)),
+        "the collector's files are looked for there",
+        "name the folder of a run, and check that it may be read",
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_spool::{Process, Record, Writer};
+    use stage2_spool::{Record, Writer};
 
     #[test]
     fn files_share_the_calls_of_collectives_that_a_run_keeps() {
@@ -287,7 +266,7 @@ mod tests {
         let mut writer = Writer::new(fs::File::create(&path).expect("file")).expect("a header");
         writer.write(&Record::Process(Process { pid: 1, ..Process::default() }));
         writer.flush().expect("a disk");
-        let capture = load_folder(folder.path());
+        let capture = load_folder(folder.path(), &LibraryDomains::default());
         let limits: Vec<u64> = capture.processes.iter().map(|p| p.collectives.limit).collect();
         assert_eq!(limits, [fs::metadata(&path).expect("file").len() / 4]);
     }

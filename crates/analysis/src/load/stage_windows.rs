@@ -24,37 +24,33 @@ pub(super) const OPEN: u64 = u64::MAX;
 
 /// What a stage's instances enclosed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StageTimes {
+pub(crate) struct StageTimes {
     /// Union of the windows of the instances, ns; a window runs from the opening of the range to
     /// its closing or the end of the last GPU work launched in it, whichever is later. Nothing
     /// where the clocks cannot be tied together.
-    pub window_ns: Option<u64>,
-    /// Kernels of each instance.
-    pub kernels_per_instance: Series,
+    pub(crate) window_ns: Option<u64>,
+    pub(crate) kernels_per_instance: Series,
     /// Of the short gaps in its work, the time between windows, ns.
-    pub between_ns: u64,
+    pub(crate) between_ns: u64,
     /// The same without the first, cold instance; nothing where that one cannot be told apart.
-    pub warm: Option<WarmTimes>,
+    pub(crate) warm: Option<WarmTimes>,
 }
 
 /// The instances of a stage without its first, cold one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WarmTimes {
-    /// Instances.
-    pub instances: u64,
-    /// Union of their windows, ns.
-    pub window_ns: u64,
-    /// Their kernels.
-    pub kernels: u64,
+pub(crate) struct WarmTimes {
+    pub(crate) instances: u64,
+    pub(crate) window_ns: u64,
+    pub(crate) kernels: u64,
 }
 
 /// Windows of the stages of the model together, joined where they overlap, as threads make them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct JoinedWindows {
+pub(crate) struct JoinedWindows {
     /// Of all (recorded) instances, ns; nothing where one is not known.
-    pub all_ns: Option<u64>,
+    pub(crate) all_ns: Option<u64>,
     /// Of those that [`StageTimes::warm`] counts, ns; nothing where it is not known of a stage.
-    pub warm_ns: Option<u64>,
+    pub(crate) warm_ns: Option<u64>,
 }
 
 /// The outermost instance around others: an instance of a stage. Times of the host, ns.
@@ -78,8 +74,7 @@ pub(super) struct Root {
     worked: bool,
 }
 
-/// All instances of stages of one file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Roots {
     /// Number of the first one in `latest`.
     base: u32,
@@ -91,17 +86,16 @@ pub(super) struct Roots {
     joined: HashSet<PathIndex>,
     joined_windows: [Option<usize>; 2],
     unions: Unions,
-    window: usize,
+    /// [`WINDOW`] if it is not set.
+    window: Option<usize>,
     /// Kernel counts that are kept one by one.
     exact_counts: usize,
     /// Only instances that are marked as recorded were.
     pub(super) gated: bool,
 }
 
-/// What is known of a stage so far.
 #[derive(Debug, Default)]
 struct Stage {
-    /// Instances that were opened.
     opened: u32,
     kernels_per_instance: Series,
     /// The windows; nothing before the first.
@@ -113,31 +107,13 @@ struct Stage {
     warm_windows: Option<usize>,
     warm_missing: bool,
     between: Between,
-    /// Some instances were not recorded.
     in_part: bool,
-}
-
-impl Default for Roots {
-    fn default() -> Self {
-        Self {
-            base: 0,
-            latest: Vec::new(),
-            pinned: BTreeMap::new(),
-            stages: HashMap::new(),
-            joined: HashSet::new(),
-            joined_windows: [None; 2],
-            unions: Unions::default(),
-            window: WINDOW,
-            exact_counts: 0,
-            gated: false,
-        }
-    }
 }
 
 impl Roots {
     /// Keeps `window` instances before the older half is summed up.
     pub(super) fn with_window(window: usize) -> Self {
-        Self { window, ..Self::default() }
+        Self { window: Some(window), ..Self::default() }
     }
 
     /// Joins the windows of `stage` with those of the other stages that this is said of.
@@ -181,7 +157,6 @@ impl Roots {
         recent.or_else(|| self.pinned.get(&number))
     }
 
-    /// The same, to be changed.
     pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut Root> {
         match self.latest.get_mut(number.wrapping_sub(self.base) as usize) {
             Some(root) => Some(root),
@@ -191,7 +166,7 @@ impl Roots {
 
     /// Whether [`settle`](Self::settle) has something to do.
     pub(super) fn is_full(&self) -> bool {
-        self.latest.len() >= self.window
+        self.latest.len() >= self.window.unwrap_or(WINDOW)
     }
 
     /// Sums the older half up, as far as they are closed.

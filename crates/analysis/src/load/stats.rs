@@ -4,14 +4,12 @@ use super::paths::PathIndex;
 use super::sampling::Sampled;
 use stage2_stats::Histogram;
 
-/// What kind of GPU work, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Work {
+pub(crate) enum Work {
     /// A kernel: index of its shape.
     Kernel(u32),
     /// A copy: `CUpti_ActivityMemcpyKind`.
     Copy(u8),
-    /// A fill.
     Fill,
     /// A whole CUDA graph: CUPTI's id of the executable graph.
     Graph(u32),
@@ -19,81 +17,64 @@ pub enum Work {
 
 /// What is counted together: the same work, under the same ranges, on the same device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupKey {
-    /// Full range path.
-    pub path: PathIndex,
-    /// What ran.
-    pub work: Work,
-    /// Index of the device in the file.
-    pub device: u32,
+pub(crate) struct GroupKey {
+    pub(crate) path: PathIndex,
+    pub(crate) work: Work,
+    pub(crate) device: u32,
 }
 
 /// One piece of GPU work, as far as counting needs it. Times are of the GPU clock, ns.
 #[derive(Clone, Copy, Debug)]
-pub struct Span {
-    /// Start.
-    pub start: u64,
-    /// End.
-    pub end: u64,
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
 }
 
 impl Span {
     /// CUPTI gives zeros where it could not take the times.
-    pub fn valid(self) -> bool {
+    pub(crate) fn valid(self) -> bool {
         self.start != 0 && self.end >= self.start
     }
 
-    /// Duration, ns.
-    pub fn ns(self) -> u64 {
+    pub(crate) fn ns(self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 }
 
 /// The numbers of a group. Minimum, maximum and total are exact and cover the timed calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub(crate) struct Stats {
     /// Executions, with valid timestamps or not.
-    pub calls: u64,
+    pub(crate) calls: u64,
     /// What was recorded, where `calls` and the sums are scaled from a sample; nothing where they
     /// are what was recorded.
-    pub recorded: Option<Recorded>,
+    pub(crate) recorded: Option<Recorded>,
     /// Executions without valid timestamps: counted, not timed.
-    pub untimed: u64,
-    /// Executions that a CUDA graph launched.
-    pub graph_calls: u64,
+    pub(crate) untimed: u64,
+    pub(crate) graph_calls: u64,
     /// Bytes moved (copies and fills).
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Sum of the durations, ns. May exceed wall time where work overlaps.
-    pub total_ns: u64,
-    /// Shortest, ns.
-    pub min_ns: Option<u64>,
-    /// Longest, ns.
-    pub max_ns: Option<u64>,
-    /// First start on the GPU clock, ns.
-    pub first_start_ns: Option<u64>,
-    /// Last end on the GPU clock, ns.
-    pub last_end_ns: Option<u64>,
-    /// Distribution of the durations.
-    pub histogram: Histogram,
+    pub(crate) total_ns: u64,
+    pub(crate) min_ns: Option<u64>,
+    pub(crate) max_ns: Option<u64>,
+    pub(crate) first_start_ns: Option<u64>,
+    pub(crate) last_end_ns: Option<u64>,
+    pub(crate) histogram: Histogram,
 }
 
-/// What was recorded of a sampled group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
-    /// Executions.
-    pub calls: u64,
+pub(crate) struct Recorded {
+    pub(crate) calls: u64,
     /// Where all of them stand for equally many: what the mean and the percentiles are of. Nothing
     /// where they do not; mean and percentiles are then of the scaled numbers.
-    pub alike: Option<Measured>,
+    pub(crate) alike: Option<Measured>,
 }
 
-/// Executions with valid timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Measured {
-    /// How many.
-    pub timed: u64,
-    /// Sum of their durations, ns.
-    pub total_ns: u64,
+pub(crate) struct Measured {
+    pub(crate) timed: u64,
+    pub(crate) total_ns: u64,
 }
 
 fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
@@ -101,8 +82,7 @@ fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 }
 
 impl Stats {
-    /// Counts one execution.
-    pub fn add(&mut self, span: Span, bytes: u64, in_graph: bool) {
+    pub(crate) fn add(&mut self, span: Span, bytes: u64, in_graph: bool) {
         self.calls += 1;
         self.graph_calls += u64::from(in_graph);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -121,7 +101,7 @@ impl Stats {
 
     /// Scales calls and sums from the recorded instances to all. Times of single executions, and
     /// their mean and percentiles, stay those that were recorded.
-    pub fn scale(&mut self, sampled: Sampled) {
+    pub(crate) fn scale(&mut self, sampled: Sampled) {
         if !sampled.is_part() || self.recorded.is_some() {
             return;
         }
@@ -137,7 +117,6 @@ impl Stats {
         }
     }
 
-    /// What the mean and the percentiles are of.
     fn measured(&self) -> Measured {
         let all = Measured { timed: self.timed(), total_ns: self.total_ns };
         self.recorded.and_then(|recorded| recorded.alike).unwrap_or(all)
@@ -154,7 +133,7 @@ impl Stats {
 
     /// Counts what `other` counted. Of groups of which one is scaled, what stands for more weighs
     /// more from here on.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         if other.calls == 0 {
             return;
         }
@@ -185,13 +164,12 @@ impl Stats {
         self.histogram.merge(&other.histogram);
     }
 
-    /// Executions with valid timestamps.
-    pub fn timed(&self) -> u64 {
+    pub(crate) fn timed(&self) -> u64 {
         self.calls.saturating_sub(self.untimed)
     }
 
     /// Mean of the timed executions, ns, rounded; nothing where none was timed.
-    pub fn mean_ns(&self) -> Option<u64> {
+    pub(crate) fn mean_ns(&self) -> Option<u64> {
         let Measured { timed, total_ns } = self.measured();
         // Scaled sums are rounded, each by itself.
         Some(mean(total_ns, timed)?.clamp(self.min_ns?, self.max_ns?))
@@ -199,7 +177,7 @@ impl Stats {
 
     /// Percentile within [`stage2_stats::ERROR_PERCENT`], ns; never outside the exact
     /// minimum and maximum, and exact where it is the maximum.
-    pub fn percentile_ns(&self, percent: u64) -> Option<u64> {
+    pub(crate) fn percentile_ns(&self, percent: u64) -> Option<u64> {
         let (min, max) = (self.min_ns?, self.max_ns?);
         let timed = u128::from(self.measured().timed);
         if (timed * u128::from(percent)).div_ceil(100) >= timed {

@@ -3,17 +3,13 @@
 //! One pass, aggregating as it reads: memory grows with the distinct groups, not with the kernels
 //! nor with the range instances.
 
-mod finish;
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use stage2_spool::{
-    Anchor, Field, FieldValue, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN, Record,
+    Anchor, Field, FieldValue, GpuWork, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN,
+    Record, What,
 };
 
-use super::Captured;
-use super::Counts;
-use super::MODEL_STAGES;
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::devices::Devices;
@@ -21,21 +17,21 @@ use super::libraries::LibraryDomains;
 use super::names::Names;
 use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
-use super::shapes::Shapes;
+use super::shapes::{Shapes, UNKNOWN};
 use super::stats::{GroupKey, Span, Stats, Work};
 use super::steps::{GRAPH, Launch};
 use super::whole::Whole;
-use stage2_model::{META_RANGES, META_SAMPLE, Undefined};
+use super::{Captured, Counts, META_OPEN_AT_END, MODEL_STAGES, ProcessCapture, StageCapture};
+use stage2_model::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Unions;
 
-/// Builds a [`ProcessCapture`](super::ProcessCapture) from records.
+/// Builds a [`ProcessCapture`] from records.
 #[derive(Debug, Default)]
 pub struct Tally {
     process: Option<Process>,
     meta: BTreeMap<String, String>,
     anchors: Vec<Anchor>,
     names: Names,
-    /// Those of the model's stages.
     model_names: HashSet<u32>,
     libraries: LibraryDomains,
     /// Names that are those of domains of libraries.
@@ -77,17 +73,6 @@ struct StageUnions {
     cold: Option<usize>,
 }
 
-/// What all records of GPU work have in common.
-struct Piece {
-    span: Span,
-    queue: u32,
-    range: u64,
-    node: u64,
-    correlation: u64,
-    bytes: u64,
-    work: Work,
-}
-
 impl Tally {
     /// Ranges of the domains in `libraries` are no stages.
     pub fn new(libraries: LibraryDomains) -> Self {
@@ -100,7 +85,6 @@ impl Tally {
         Self { ranges: Ranges::with_window(window), libraries, ..Self::default() }
     }
 
-    /// Keeps at most `limit` calls of collectives.
     pub(crate) fn keep_calls(mut self, limit: usize) -> Self {
         self.collectives.keep(limit);
         self
@@ -114,33 +98,7 @@ impl Tally {
     /// Takes the next record.
     pub fn push(&mut self, record: Record) {
         match record {
-            Record::Kernel(k) => {
-                let shape = self.shapes.find(k.shape);
-                self.undefined.shapes += u64::from(shape.is_none());
-                let work = Work::Kernel(shape.unwrap_or(self.shapes.unknown()));
-                let span = Span { start: k.start.0, end: k.end.0 };
-                let (queue, range, node, correlation) =
-                    (k.queue, k.range, k.graph_node, k.correlation);
-                self.add(Piece { span, queue, range, node, correlation, bytes: 0, work });
-            }
-            Record::Copy(c) => {
-                let span = Span { start: c.start.0, end: c.end.0 };
-                let (queue, range, node, bytes) = (c.queue, c.range, c.graph_node, c.bytes);
-                let (correlation, work) = (c.correlation, Work::Copy(c.kind));
-                self.add(Piece { span, queue, range, node, correlation, bytes, work });
-            }
-            Record::Fill(f) => {
-                let span = Span { start: f.start.0, end: f.end.0 };
-                let (queue, range, node, bytes) = (f.queue, f.range, f.graph_node, f.bytes);
-                let (correlation, work) = (f.correlation, Work::Fill);
-                self.add(Piece { span, queue, range, node, correlation, bytes, work });
-            }
-            Record::GraphLaunch(g) => {
-                let span = Span { start: g.start.0, end: g.end.0 };
-                let (queue, range, work) = (g.queue, g.range, Work::Graph(g.graph));
-                let (node, bytes, correlation) = (0, 0, g.correlation);
-                self.add(Piece { span, queue, range, node, correlation, bytes, work });
-            }
+            Record::Work(work) => self.work(&work),
             Record::RangeOpen(open) => {
                 let path = self.paths.find(open.path);
                 let index = path.unwrap_or(UNDEFINED);
@@ -251,16 +209,31 @@ impl Tally {
         index
     }
 
-    fn add(&mut self, piece: Piece) {
-        let Piece { span, work, .. } = piece;
-        let (path, place) = self.place(piece.range);
-        let device = self.devices.of_queue(piece.queue);
+    fn work(&mut self, done: &GpuWork) {
+        let span = Span { start: done.start.0, end: done.end.0 };
+        let (work, bytes) = match done.what {
+            What::Kernel { shape } => {
+                let known = self.shapes.find(shape);
+                self.undefined.shapes += u64::from(known.is_none());
+                (Work::Kernel(known.unwrap_or(UNKNOWN)), 0)
+            }
+            What::Copy { bytes, kind } => (Work::Copy(kind), bytes),
+            What::Fill { bytes } => (Work::Fill, bytes),
+            What::Graph { graph } => (Work::Graph(graph), 0),
+        };
+        let &GpuWork { queue, range, correlation, graph_node: node, .. } = done;
+        let (path, place) = self.place(range);
+        let device = self.devices.of_queue(queue);
         self.counts.add(work, path, self.paths.node(path).top, span.valid());
-        let is_kernel = matches!(work, Work::Kernel(_));
+        let is_kernel = done.is_kernel();
         if self.whole.is_on() {
             self.whole.work(span);
-            if let Some(what) = self.launched(work) {
-                let Piece { queue, correlation, node, .. } = piece;
+            let what = match work {
+                Work::Kernel(shape) => Some(self.shapes.name(shape)),
+                Work::Graph(graph) => Some(GRAPH | graph),
+                Work::Copy(_) | Work::Fill => None,
+            };
+            if let Some(what) = what {
                 self.whole.launch(Launch { what, queue, correlation, node, span });
             }
         }
@@ -270,7 +243,6 @@ impl Tally {
         {
             let instance = place.and_then(|place| self.ranges.instance(place));
             let (stage, instance) = instance.unwrap_or((self.paths.node(path).top, 0));
-            let Piece { range, node, correlation, .. } = piece;
             self.collectives.kernel(CommunicationKernel {
                 operation,
                 span,
@@ -285,7 +257,7 @@ impl Tally {
         }
         let index = self.group(GroupKey { path, work, device });
         let Some(group) = self.stats.get_mut(index) else { return };
-        group.stats.add(span, piece.bytes, piece.node != 0);
+        group.stats.add(span, bytes, node != 0);
         if span.valid() {
             for union in group.unions {
                 self.unions.add(union, span.start, span.end);
@@ -298,23 +270,14 @@ impl Tally {
                 }
             }
         }
-        if piece.node != 0
+        if node != 0
             && is_kernel
-            && let Some(&captured_in) = self.graph_nodes.get(&piece.node)
+            && let Some(&captured_in) = self.graph_nodes.get(&node)
         {
             let captured = self.captured.entry((path, captured_in)).or_default();
             captured.kernels += 1;
             captured.total_ns =
                 captured.total_ns.saturating_add(if span.valid() { span.ns() } else { 0 });
-        }
-    }
-
-    /// What a launch of the process is in the sequence of its launches; nothing for a copy or a fill.
-    fn launched(&self, work: Work) -> Option<u32> {
-        match work {
-            Work::Kernel(shape) => Some(self.shapes.name(shape)),
-            Work::Graph(graph) => Some(GRAPH | graph),
-            Work::Copy(_) | Work::Fill => None,
         }
     }
 
@@ -344,6 +307,84 @@ impl Tally {
         self.groups.insert(key, (self.stats.len() - 1) as u32);
         self.stats.len() - 1
     }
+
+    /// Everything that was read, reduced.
+    pub fn finish(mut self) -> ProcessCapture {
+        self.undefined.queues = self.devices.undefined_queues;
+        let clock = ClockMap::new(&self.anchors);
+        let wall_ahead_ns = wall_ahead_ns(&self.anchors);
+        let ending = if self.end.is_some() { FileEnding::Complete } else { FileEnding::Open };
+        let busy = self.unions.finish();
+        let busy_of = |union: usize| busy.get(union).copied().unwrap_or_default();
+        let mut stages: BTreeMap<PathIndex, StageCapture> = BTreeMap::new();
+        let (faults, gated) = (self.ranges.faults, self.ranges.is_gated());
+        let (path_times, stage_times, model_windows) = self.ranges.finish(&clock);
+        for (stage, times) in stage_times {
+            stages.entry(stage).or_default().times = Some(times);
+        }
+        for (stage, unions) in &self.stages {
+            let entry = stages.entry(*stage).or_default();
+            entry.by_device = unions.by_device.iter().map(|&(d, u)| (d, busy_of(u))).collect();
+            let all = unions.any.or(unions.by_device.first().map(|&(_, union)| union));
+            entry.busy = all.map(busy_of).unwrap_or_default();
+            entry.cold_busy = unions.cold.map(busy_of).unwrap_or_default();
+            entry.recorded = true;
+        }
+        for (path, times) in &path_times {
+            let stage = stages.get_mut(&self.paths.node(*path).top);
+            if let Some(stage) = stage.filter(|_| times.recorded != Some(0)) {
+                stage.recorded = true;
+            }
+        }
+        let mut groups: Vec<(GroupKey, Stats)> =
+            self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
+        groups.sort_by_key(|(key, _)| *key);
+        let of_user = |path: &PathIndex| self.paths.node(*path).user == Some(*path);
+        let open_at_end = path_times.iter().filter(|(path, _)| of_user(path));
+        let open_at_end = open_at_end.map(|(_, times)| times.unclosed).fold(0, u64::saturating_add);
+        let told = self.meta.get(META_OPEN_AT_END).and_then(|count| count.parse().ok());
+        let open_at_end = open_at_end.max(told.unwrap_or(0));
+        let sampled = |path| path_times.get(&path).map(|times| times.sampled).unwrap_or_default();
+        for (key, stats) in &mut groups {
+            stats.scale(sampled(key.path));
+        }
+        for (&(path, _), captured) in &mut self.captured {
+            let sampled = sampled(path);
+            captured.kernels = sampled.scale(captured.kernels);
+            captured.total_ns = sampled.scale(captured.total_ns);
+        }
+        let collectives = self.collectives.finish(sampled);
+        ProcessCapture {
+            file: String::new(),
+            state: FileState { ending, ..FileState::default() },
+            process: self.process,
+            meta: self.meta,
+            names: self.names.into_list(),
+            shapes: self.shapes.into_list(),
+            path_times: path_times.into_iter().collect(),
+            paths: self.paths.nodes().to_vec(),
+            devices: self.devices.into_list(),
+            device_busy: self.device_unions.iter().map(|(&d, &u)| (d, busy_of(u))).collect(),
+            stages,
+            model_windows,
+            groups,
+            captured: self.captured.into_iter().collect(),
+            losses: self.losses,
+            counts: self.counts,
+            undefined: self.undefined,
+            faults,
+            open_at_end: if self.end.is_some() { open_at_end } else { 0 },
+            anchors: self.anchors.len() as u64,
+            first_anchor: self.anchors.first().copied(),
+            anchors_ignored: clock.ignored(),
+            end: self.end,
+            whole: self.whole.finish(&self.counts),
+            gated,
+            collectives,
+            clock,
+            wall_ahead_ns,
+        }
+    }
 }
 
 impl StageUnions {
@@ -360,4 +401,12 @@ impl StageUnions {
         self.by_device.push((device, union));
         union
     }
+}
+
+/// Wall time less monotonic time at the middle one of the readings.
+fn wall_ahead_ns(anchors: &[Anchor]) -> Option<i64> {
+    let ahead = |a: &Anchor| i64::try_from(i128::from(a.wall.0) - i128::from(a.mono.0)).ok();
+    let mut all: Vec<i64> = anchors.iter().filter_map(ahead).collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
 }

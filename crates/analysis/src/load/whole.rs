@@ -12,21 +12,19 @@ use super::steps::{Launch, Repeats, Sequences};
 /// Queues whose streams are remembered.
 const QUEUES: usize = 1 << 10;
 
-/// A process without ranges of the user.
 #[derive(Clone, Debug)]
-pub struct WholeProcess {
+pub(crate) struct WholeProcess {
     /// The stand-in that its work has in the place of a range.
-    pub path: PathIndex,
+    pub(crate) path: PathIndex,
     /// From its first GPU record to the end of its last, ns; nothing where none is timed, and where
     /// some of its work is placed elsewhere.
-    pub window_ns: Option<u64>,
+    pub(crate) window_ns: Option<u64>,
     /// The steps that repeat; none where no period is certain.
-    pub repeats: Vec<Repeats>,
+    pub(crate) repeats: Vec<Repeats>,
     /// Devices and streams of the queues that `repeats` names.
-    pub streams: HashMap<u32, (u32, u32)>,
+    pub(crate) streams: HashMap<u32, (u32, u32)>,
 }
 
-/// What has come so far.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
     sequences: Sequences,
@@ -36,7 +34,6 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// Whether the process is one stage so far.
     pub(super) fn is_on(&self) -> bool {
         !self.off
     }
@@ -48,14 +45,12 @@ impl Whole {
         }
     }
 
-    /// Takes a queue.
     pub(super) fn queue(&mut self, queue: &Queue) {
         if !self.off && self.streams.len() < QUEUES {
             self.streams.insert(queue.id, (queue.device, queue.stream));
         }
     }
 
-    /// Takes GPU work of any kind.
     pub(super) fn work(&mut self, span: Span) {
         if span.valid() {
             let all = self.span.get_or_insert(span);
@@ -64,12 +59,10 @@ impl Whole {
         }
     }
 
-    /// Takes the launch of a kernel or a graph.
     pub(super) fn launch(&mut self, launch: Launch) {
         self.sequences.push(launch);
     }
 
-    /// What is known of the process as a whole.
     pub(super) fn finish(self, counts: &Counts) -> Option<WholeProcess> {
         let Self { sequences, streams, span, off } = self;
         if off || counts.gpu_records() == 0 {

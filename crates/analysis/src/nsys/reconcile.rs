@@ -4,13 +4,11 @@
 //! workload, so counts have to agree and times have to be alike; what does not is shown kernel by
 //! kernel, and a capture that lost records is kept out of every other table.
 
-use stage2_model::{Belief, KernelSides, Reconciliation, Sides};
-use stage2_text::numbers::{count, ms3, percent1};
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::load::Total;
+use stage2_model::{Belief, KernelSides, Reconciliation, Sides};
+use stage2_text::numbers::{count, ms3, percent1};
 
 /// What is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,23 +26,13 @@ pub struct Comparison<'a> {
     pub graph_launches: u64,
 }
 
-/// How far counts and times may be apart.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Bounds {
-    /// Number of kernels, percent of the collector's.
-    pub calls_percent: f64,
-    /// Sum of their durations, percent of the collector's. Two runs on one GPU differ by its clocks.
-    pub time_percent: f64,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Bounds { calls_percent: 1.0, time_percent: 15.0 }
-    }
-}
+/// How far the numbers of kernels may be apart, percent of the collector's.
+const CALLS_PERCENT: f64 = 1.0;
+/// The same for the sum of their durations. Two runs on one GPU differ by its clocks.
+const TIME_PERCENT: f64 = 15.0;
 
 /// Compares both sides.
-pub fn reconcile(comparison: &Comparison<'_>, bounds: Bounds) -> Reconciliation {
+pub fn reconcile(comparison: &Comparison<'_>) -> Reconciliation {
     let scaled = comparison.instances.filter(|(ours, theirs)| ours != theirs && *ours > 0);
     let mut by_name: BTreeMap<&str, Sides> = BTreeMap::new();
     for total in comparison.collector {
@@ -71,7 +59,7 @@ pub fn reconcile(comparison: &Comparison<'_>, bounds: Bounds) -> Reconciliation 
     let missing_in_nsys = only(|s| s.collector_calls, |s| s.nsys_calls);
     let missing_in_collector = only(|s| s.nsys_calls, |s| s.collector_calls);
     let exact = by_name.values().all(|sides| sides.collector_calls == sides.nsys_calls);
-    let belief = belief(comparison, &overall, exact, bounds);
+    let belief = belief(comparison, &overall, exact);
     let mut kernels: Vec<KernelSides> = by_name
         .into_iter()
         .map(|(mangled, sides)| KernelSides { mangled: mangled.to_owned(), sides })
@@ -80,33 +68,31 @@ pub fn reconcile(comparison: &Comparison<'_>, bounds: Bounds) -> Reconciliation 
         let apart = (k.sides.calls_difference().abs(), k.sides.ns_difference().abs());
         (std::cmp::Reverse(apart), k.mangled.clone())
     });
-    let text = text(comparison, belief, &overall, scaled);
-    let scope = comparison.scope.to_owned();
     Reconciliation {
-        scope,
+        scope: comparison.scope.to_owned(),
         belief,
         scaled,
         overall,
         kernels,
         missing_in_nsys,
         missing_in_collector,
-        text,
+        text: text(comparison, belief, &overall, scaled),
     }
 }
 
-fn belief(comparison: &Comparison<'_>, overall: &Sides, exact: bool, bounds: Bounds) -> Belief {
+fn belief(comparison: &Comparison<'_>, overall: &Sides, exact: bool) -> Belief {
     let within = |percent: Option<f64>, bound: f64| percent.is_some_and(|p| p.abs() <= bound);
     if overall.collector_calls == 0 || comparison.instances.is_some_and(|(_, theirs)| theirs == 0) {
         return Belief::NotComparable;
     }
-    if overall.calls_percent().is_some_and(|percent| percent < -bounds.calls_percent) {
+    if overall.calls_percent().is_some_and(|percent| percent < -CALLS_PERCENT) {
         // Kernels inside of graphs are not lost, they were not asked for.
         let by_design = comparison.graph_launches > 0;
         return if by_design { Belief::NotComparable } else { Belief::Lossy };
     }
     // Times of next to nothing may differ by any share.
-    let times = overall.collector_ns == 0 || within(overall.ns_percent(), bounds.time_percent);
-    match (within(overall.calls_percent(), bounds.calls_percent) && times, exact) {
+    let times = overall.collector_ns == 0 || within(overall.ns_percent(), TIME_PERCENT);
+    match (within(overall.calls_percent(), CALLS_PERCENT) && times, exact) {
         (true, true) => Belief::Agrees,
         (true, false) => Belief::WithinBounds,
         (false, _) => Belief::Differs,
@@ -178,7 +164,7 @@ mod tests {
     ) -> Reconciliation {
         let comparison =
             Comparison { scope: "the whole run", collector, nsys, instances, graph_launches: 0 };
-        reconcile(&comparison, Bounds::default())
+        reconcile(&comparison)
     }
 
     #[test]
@@ -242,7 +228,7 @@ mod tests {
             instances: None,
             graph_launches: 4,
         };
-        let result = reconcile(&graphs, Bounds::default());
+        let result = reconcile(&graphs);
         assert_eq!(result.belief, Belief::NotComparable);
         assert!(result.text.contains("graphs as a whole"), "{}", result.text);
     }

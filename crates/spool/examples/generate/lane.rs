@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use stage2_spool::{Copy, Fill, GpuNs, Kernel, MonoNs, RangeOpen, Record, Writer};
+use stage2_spool::{GpuNs, GpuWork, MonoNs, RangeOpen, Record, What, Writer};
 
 use crate::recorded::{Op, Recorded, Work};
 use crate::{GPU_AHEAD_NS, Nodes, OPS_PER_LAYER, REPLAY};
@@ -113,22 +113,14 @@ impl Lane {
             self.now = start + self.varied(op.duration_ns);
             let (start, end) = (GpuNs(GPU_AHEAD_NS + start), GpuNs(GPU_AHEAD_NS + self.now));
             let (queue, correlation) = (self.thread, self.correlation);
-            work.push(match op.work {
-                Work::Kernel(shape) => {
-                    kernels += 1;
-                    let kernel =
-                        Kernel { start, end, shape, queue, range, correlation, graph_node };
-                    Record::Kernel(kernel)
-                }
-                Work::Copy(bytes, kind) => {
-                    let of =
-                        Copy { start, end, queue, range, correlation, graph_node, bytes, kind };
-                    Record::Copy(of)
-                }
-                Work::Fill(bytes) => {
-                    Record::Fill(Fill { start, end, queue, range, correlation, graph_node, bytes })
-                }
-            });
+            let what = match op.work {
+                Work::Kernel(shape) => What::Kernel { shape },
+                Work::Copy(bytes, kind) => What::Copy { bytes, kind },
+                Work::Fill(bytes) => What::Fill { bytes },
+            };
+            let done = GpuWork { what, start, end, queue, range, correlation, graph_node };
+            kernels += u64::from(done.is_kernel());
+            work.push(Record::Work(done));
         }
         kernels
     }

@@ -178,7 +178,7 @@ fn one(
         written.ranges += next_range - first;
         for record in buffers.iter().flatten() {
             writer.write(record);
-            written.others += u64::from(!matches!(record, Record::Kernel(_)));
+            written.others += u64::from(!matches!(record, Record::Work(work) if work.is_kernel()));
         }
     }
     for lane in &mut lanes {

@@ -112,34 +112,23 @@ prop_compose! {
     }
 }
 
+fn what() -> impl Strategy<Value = What> {
+    prop_oneof![
+        3 => id32().prop_map(|shape| What::Kernel { shape }),
+        1 => (id64(), any::<u8>()).prop_map(|(bytes, kind)| What::Copy { bytes, kind }),
+        1 => id64().prop_map(|bytes| What::Fill { bytes }),
+        1 => id32().prop_map(|graph| What::Graph { graph }),
+    ]
+}
+
 prop_compose! {
-    fn kernel()(
-        start in ns(), end in ns(), shape in id32(), queue in id32(), range in id64(),
-        correlation in id64(), graph_node in id64(),
-    ) -> Kernel {
+    fn work()(
+        what in what(), start in ns(), end in ns(), queue in id32(), range in id64(),
+        correlation in id64(), node in id64(),
+    ) -> GpuWork {
         let (start, end) = (GpuNs(start), GpuNs(end));
-        Kernel { start, end, shape, queue, range, correlation, graph_node }
-    }
-}
-
-prop_compose! {
-    fn copy()(work in kernel(), bytes in id64(), kind in any::<u8>()) -> stage2_spool::Copy {
-        let Kernel { start, end, queue, range, correlation, graph_node, .. } = work;
-        stage2_spool::Copy { start, end, queue, range, correlation, graph_node, bytes, kind }
-    }
-}
-
-prop_compose! {
-    fn fill()(work in kernel(), bytes in id64()) -> Fill {
-        let Kernel { start, end, queue, range, correlation, graph_node, .. } = work;
-        Fill { start, end, queue, range, correlation, graph_node, bytes }
-    }
-}
-
-prop_compose! {
-    fn graph_launch()(work in kernel(), graph in id32()) -> GraphLaunch {
-        let Kernel { start, end, queue, range, correlation, .. } = work;
-        GraphLaunch { start, end, queue, range, correlation, graph }
+        let graph_node = if let What::Graph { .. } = what { 0 } else { node };
+        GpuWork { what, start, end, queue, range, correlation, graph_node }
     }
 }
 
@@ -159,34 +148,31 @@ prop_compose! {
 /// Any record but [`Record::End`].
 pub(crate) fn record() -> impl Strategy<Value = Record> {
     prop_oneof![
-        process().prop_map(Record::Process),
-        (text(), text()).prop_map(|(key, value)| Record::Meta { key, value }),
-        (ns(), ns(), ns()).prop_map(|(gpu, mono, wall)| {
+        1 => process().prop_map(Record::Process),
+        1 => (text(), text()).prop_map(|(key, value)| Record::Meta { key, value }),
+        1 => (ns(), ns(), ns()).prop_map(|(gpu, mono, wall)| {
             Record::Anchor(Anchor { gpu: GpuNs(gpu), mono: MonoNs(mono), wall: WallNs(wall) })
         }),
-        (id32(), raw()).prop_map(|(id, bytes)| Record::Name { id, bytes }),
-        (id32(), id32(), raw()).prop_map(|(id, os_tid, name)| Record::Thread { id, os_tid, name }),
-        device().prop_map(Record::Device),
-        (id32(), id32(), id32(), id32()).prop_map(|(id, device, context, stream)| {
+        1 => (id32(), raw()).prop_map(|(id, bytes)| Record::Name { id, bytes }),
+        1 => (id32(), id32(), raw()).prop_map(|(id, os_tid, name)| Record::Thread { id, os_tid, name }),
+        1 => device().prop_map(Record::Device),
+        1 => (id32(), id32(), id32(), id32()).prop_map(|(id, device, context, stream)| {
             Record::Queue(Queue { id, device, context, stream })
         }),
-        shape().prop_map(Record::Shape),
-        (id32(), id32(), id32(), id32()).prop_map(|(id, parent, name, domain)| {
+        1 => shape().prop_map(Record::Shape),
+        1 => (id32(), id32(), id32(), id32()).prop_map(|(id, parent, name, domain)| {
             Record::Path(Path { id, parent, name, domain })
         }),
-        range_open().prop_map(Record::RangeOpen),
-        (id64(), ns()).prop_map(|(range, end)| Record::RangeClose { range, end: MonoNs(end) }),
-        mark().prop_map(Record::Mark),
-        kernel().prop_map(Record::Kernel),
-        copy().prop_map(Record::Copy),
-        fill().prop_map(Record::Fill),
-        graph_launch().prop_map(Record::GraphLaunch),
-        (id64(), id32(), prop_oneof![Just(0), id64()])
+        1 => range_open().prop_map(Record::RangeOpen),
+        1 => (id64(), ns()).prop_map(|(range, end)| Record::RangeClose { range, end: MonoNs(end) }),
+        1 => mark().prop_map(Record::Mark),
+        4 => work().prop_map(Record::Work),
+        1 => (id64(), id32(), prop_oneof![Just(0), id64()])
             .prop_map(|(node, path, range)| Record::GraphNode { node, path, range }),
-        losses().prop_map(Record::Losses),
-        (id64(), any::<bool>())
+        1 => losses().prop_map(Record::Losses),
+        1 => (id64(), any::<bool>())
             .prop_map(|(range, recorded)| Record::RangeSample { range, recorded }),
-        (id64(), vec(field(), 0..20))
+        1 => (id64(), vec(field(), 0..20))
             .prop_map(|(range, fields)| Record::RangeFields { range, fields }),
     ]
 }

@@ -1,6 +1,6 @@
 //! A made-up LLM decode: 694 kernels a step, as kernel records look on one stream.
 
-use stage2_spool::{GpuNs, Kernel};
+use stage2_spool::{GpuNs, GpuWork, What};
 
 /// Kernels of a decode step.
 pub(crate) const KERNELS_PER_STEP: u64 = 694;
@@ -14,7 +14,7 @@ fn draw(state: &mut u64, low: u64, high: u64) -> u64 {
 
 /// The kernels of `steps` decode steps, each step in a range of its own: durations of 1-20 us,
 /// gaps of 1-5 us, correlation ids 3-20 apart, 100 shapes, one queue.
-pub(crate) fn kernels(steps: u64) -> Vec<Kernel> {
+pub(crate) fn kernels(steps: u64) -> Vec<GpuWork> {
     let mut random = 42;
     let mut end = 1_789_000_000_000_000_000;
     let mut correlation = 100_000;
@@ -24,10 +24,10 @@ pub(crate) fn kernels(steps: u64) -> Vec<Kernel> {
             let start = end + draw(&mut random, 1_000, 5_000);
             end = start + draw(&mut random, 1_000, 20_000);
             correlation += draw(&mut random, 3, 20);
-            kernels.push(Kernel {
+            kernels.push(GpuWork {
                 start: GpuNs(start),
                 end: GpuNs(end),
-                shape: draw(&mut random, 1, SHAPES.into()) as u32,
+                what: What::Kernel { shape: draw(&mut random, 1, SHAPES.into()) as u32 },
                 queue: 1,
                 range: 1 + step,
                 correlation,
@@ -39,7 +39,7 @@ pub(crate) fn kernels(steps: u64) -> Vec<Kernel> {
 }
 
 /// The same as replays of one CUDA graph: one correlation id a step, one node a kernel.
-pub(crate) fn graph_kernels(steps: u64) -> Vec<Kernel> {
+pub(crate) fn graph_kernels(steps: u64) -> Vec<GpuWork> {
     const FIRST_NODE: u64 = 7 << 32;
     let mut kernels = kernels(steps);
     for (index, kernel) in (0..).zip(&mut kernels) {

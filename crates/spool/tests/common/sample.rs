@@ -95,54 +95,54 @@ fn ranges() -> Vec<Record> {
 }
 
 fn work() -> Vec<Record> {
-    let kernel = Kernel {
+    let kernel = GpuWork {
+        what: What::Kernel { shape: 1 },
         start: GpuNs(GPU),
         end: GpuNs(GPU + 4_321),
-        shape: 1,
         queue: 1,
         range: 2,
         correlation: 1_000,
         graph_node: 0,
     };
-    let later = |ns: u64| Kernel {
+    let later = |ns: u64| GpuWork {
         start: GpuNs(GPU + ns),
         end: GpuNs(GPU + ns + 900),
         correlation: 1_000 + ns / 500,
         ..kernel
     };
     vec![
-        Record::Kernel(kernel),
-        Record::Kernel(later(5_000)),
-        Record::Kernel(Kernel { range: RANGE_OUTSIDE, queue: 2, ..later(6_000) }),
-        Record::Kernel(Kernel { range: RANGE_UNKNOWN, ..later(5_500) }),
-        Record::Kernel(Kernel { range: 1, graph_node: (7 << 32) + 3, ..later(8_000) }),
-        Record::Kernel(Kernel { start: GpuNs(0), end: GpuNs(0), ..later(9_000) }),
-        Record::Copy(Copy {
+        Record::Work(kernel),
+        Record::Work(later(5_000)),
+        Record::Work(GpuWork { range: RANGE_OUTSIDE, queue: 2, ..later(6_000) }),
+        Record::Work(GpuWork { range: RANGE_UNKNOWN, ..later(5_500) }),
+        Record::Work(GpuWork { range: 1, graph_node: (7 << 32) + 3, ..later(8_000) }),
+        Record::Work(GpuWork { start: GpuNs(0), end: GpuNs(0), ..later(9_000) }),
+        Record::Work(GpuWork {
+            what: What::Copy { bytes: 1 << 30, kind: 1 },
             start: GpuNs(GPU + 10_000),
             end: GpuNs(GPU + 12_000),
             queue: 2,
             range: 1,
             correlation: 1_030,
             graph_node: 0,
-            bytes: 1 << 30,
-            kind: 1,
         }),
-        Record::Fill(Fill {
+        Record::Work(GpuWork {
+            what: What::Fill { bytes: 4_096 },
             start: GpuNs(GPU + 12_500),
             end: GpuNs(GPU + 12_600),
             queue: 1,
             range: RANGE_UNKNOWN,
             correlation: 1_031,
             graph_node: (7 << 32) + 4,
-            bytes: 4_096,
         }),
-        Record::GraphLaunch(GraphLaunch {
+        Record::Work(GpuWork {
+            what: What::Graph { graph: 7 },
             start: GpuNs(GPU + 20_000),
             end: GpuNs(GPU + 40_000),
             queue: 1,
             range: RANGE_UNKNOWN,
             correlation: 1_040,
-            graph: 7,
+            graph_node: 0,
         }),
         Record::GraphNode { node: (7 << 32) + 3, path: 2, range: 0 },
     ]

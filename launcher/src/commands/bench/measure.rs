@@ -6,7 +6,7 @@ use crate::plan::{NSYS_BASE, Pass};
 use crate::run::PassOutcome;
 use stage2_analysis::join::join;
 use stage2_analysis::load::libraries::LibraryDomains;
-use stage2_analysis::load::spool::load_folder_with;
+use stage2_analysis::load::spool::load_folder;
 use stage2_analysis::nsys::load::sqlite;
 use stage2_model::{Finding, PathKind, RunInfo, Severity, WorkloadExit};
 use stage2_text::visible_path;
@@ -88,7 +88,7 @@ pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> Result<Record
     let Some(folder) = pass.folders.first() else { return Ok(Recorded::default()) };
     if pass.profiler.is_some() {
         let path = folder.join(format!("{NSYS_BASE}.sqlite"));
-        let tables = sqlite::load_with(&path, libraries).map_err(|finding| finding.to_string())?;
+        let tables = sqlite::load(&path, libraries).map_err(|finding| finding.to_string())?;
         let time = |range: &stage2_analysis::nsys::load::Range| {
             let only = range.host_total_ns.filter(|_| range.instances == Some(1));
             let domain = range.domain.as_ref().map_or_else(String::new, |d| format!("@{d}"));
@@ -104,7 +104,7 @@ pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> Result<Record
     if pass.outputs.is_empty() {
         return Ok(Recorded::default());
     }
-    let capture = load_folder_with(folder, libraries);
+    let capture = load_folder(folder, libraries);
     if capture.processes.is_empty() {
         if capture.files_refused == 0 && capture.findings.is_empty() {
             let folder = visible_path(folder);

@@ -10,7 +10,7 @@ use stage2_model::{DeviceRow, Origin, Report, RunInfo, Sources, Times};
 /// `mark` follows the name of every stage, and copies, fills and graphs stay the collector's. Where
 /// the export is not `whole`, GPU work that is missing would pass for idle time.
 pub(crate) fn rows(report: &mut Report, export: Export, mark: &str, whole: bool) {
-    let Export { capture, launches_are_detailed } = export;
+    let Export { capture, launches_are_detailed, .. } = export;
     report.findings.extend(capture.findings.iter().cloned());
     let mut made = join(capture, RunInfo::default(), Vec::new());
     if report.simulated {

@@ -5,26 +5,19 @@
 
 use crate::load::stats::Span;
 
-/// Launches that are remembered.
 const RING: usize = 1 << 15;
 /// The longest period that is found: two of them fit into the ring.
 const LONGEST: u64 = (RING / 2) as u64;
 /// Launches in a context. A short one finds short periods at once; a long one tells places apart
 /// that look alike near by, such as the layers of a model.
 const CONTEXTS: [usize; 4] = [8, 64, 512, 4096];
-/// Places in the table of a context.
 const PLACES: usize = 1 << 15;
-/// Factor of the rolling hash.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// One launch of the sequence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// What ran.
     pub(super) what: u32,
-    /// When it ran.
     pub(super) span: Span,
-    /// Durations of all launches before it, ns.
     pub(super) before_ns: u64,
 }
 
@@ -35,7 +28,6 @@ impl Slot {
     }
 }
 
-/// The latest launches.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     ring: Vec<Slot>,
@@ -70,7 +62,6 @@ impl Default for History {
 }
 
 impl History {
-    /// Launches so far.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
@@ -81,7 +72,6 @@ impl History {
         remembered.then(|| self.ring.get(number as usize % RING))?
     }
 
-    /// What ran as this number.
     pub(super) fn what(&self, number: u64) -> Option<u32> {
         self.get(number).map(|slot| slot.what)
     }
@@ -125,17 +115,14 @@ impl Context {
     }
 }
 
-/// What a launch counts in a rolling hash.
 fn weight(what: u32) -> u64 {
     u64::from(what).wrapping_add(FACTOR)
 }
 
-/// Spreads a number over all bits.
 pub(super) fn mixed(what: u32) -> u64 {
     mixed_wide(u64::from(what).wrapping_add(FACTOR))
 }
 
-/// The same for one of 64 bits.
 pub(super) fn mixed_wide(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -27,26 +27,21 @@ const LONGER_PERCENT: u128 = 125;
 
 /// Steps that repeat in one sequence of launches.
 #[derive(Clone, Debug, Default)]
-pub struct Repeats {
+pub(crate) struct Repeats {
     /// The queue that the sequence is of, by its identifier in the file; nothing: all launches of
     /// the process.
     pub queue: Option<u32>,
     /// Launches of the sequence: kernels, and graphs that ran as a whole.
     pub launches: u64,
-    /// Those in steps.
-    pub launches_in_steps: u64,
     /// Steps of one kind, the most launches first.
     pub phases: Vec<Phase>,
 }
 
 /// All phases that consist of the same step.
 #[derive(Clone, Debug, Default)]
-pub struct Phase {
-    /// Launches of a step.
+pub(crate) struct Phase {
     pub launches_per_step: u64,
-    /// Those that are whole graphs.
     pub graphs_per_step: u64,
-    /// Phases.
     pub phases: u64,
     /// Steps of all of them.
     pub steps: u64,
@@ -70,19 +65,14 @@ pub struct Phase {
 
 /// Launches before a phase that do not repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lead {
-    /// How many.
+pub(crate) struct Lead {
     pub launches: u64,
-    /// Their durations, ns.
     pub kernel_sum_ns: u64,
 }
 
-/// Such launches before many phases.
 #[derive(Clone, Debug, Default)]
-pub struct Leads {
-    /// How many, before each.
+pub(crate) struct Leads {
     pub launches: Series,
-    /// Their durations, ns.
     pub kernel_sum_ns: Series,
     /// Times that their durations are longer than those of a step.
     pub longer_than_step: u64,
@@ -104,7 +94,7 @@ impl Phase {
     /// Whether most phases follow launches that take longer than a step, as a decode follows its
     /// prefill. What comes before the first phase of all counts where there is no other: it holds
     /// the start of the program, too.
-    pub fn follows_longer_work(&self) -> bool {
+    pub(crate) fn follows_longer_work(&self) -> bool {
         let step_ns = self.kernel_sum_ns.checked_div(self.steps).unwrap_or(0);
         match (self.leads.launches.count(), self.first_lead) {
             (0, Some(lead)) => lead.launches > 0 && is_longer(lead, step_ns),
@@ -114,16 +104,9 @@ impl Phase {
     }
 }
 
-/// The launches of a process, so far.
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     order: InOrder,
-    sorted: Sorted,
-}
-
-/// Launches in their order.
-#[derive(Debug, Default)]
-struct Sorted {
     all: Runs,
     /// Each queue; none as long as there is only one, whose launches are all.
     queues: Vec<(u32, Runs)>,
@@ -131,30 +114,29 @@ struct Sorted {
 }
 
 impl Sequences {
-    /// Takes a launch.
     pub(super) fn push(&mut self, launch: Launch) {
-        let sorted = &mut self.sorted;
-        self.order.push(launch, |launch| sorted.push(&launch));
+        for launch in self.order.push(launch) {
+            self.take(&launch);
+        }
     }
 
     /// What repeats: in the sequence of the process, or else in those of its queues. Nothing where
     /// no period is certain.
     pub(super) fn finish(mut self) -> Vec<Repeats> {
-        let sorted = &mut self.sorted;
-        self.order.finish(|launch| sorted.push(&launch));
-        let Sorted { all, queues, .. } = self.sorted;
-        if let Some(repeats) = repeats_of(&all.finish()) {
+        for launch in self.order.rest() {
+            self.take(&launch);
+        }
+        if let Some(repeats) = repeats_of(&self.all.finish()) {
             return vec![repeats];
         }
         let of_queue = |(queue, runs): (u32, Runs)| {
             Some(Repeats { queue: Some(queue), ..repeats_of(&runs.finish())? })
         };
-        queues.into_iter().filter_map(of_queue).collect()
+        self.queues.into_iter().filter_map(of_queue).collect()
     }
-}
 
-impl Sorted {
-    fn push(&mut self, launch: &Launch) {
+    /// Takes the next launch in their order.
+    fn take(&mut self, launch: &Launch) {
         let first = *self.first.get_or_insert(launch.queue);
         if self.queues.is_empty() && launch.queue != first {
             // What came so far is of one queue.

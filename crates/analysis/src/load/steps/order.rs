@@ -14,25 +14,21 @@ const WINDOW: usize = 1 << 16;
 pub(in crate::load) struct Launch {
     /// What ran: the same number is the same kernel name.
     pub(in crate::load) what: u32,
-    /// Identifier of the queue.
     pub(in crate::load) queue: u32,
     /// CUPTI's number of the launch; all kernels of a graph replay share one.
     pub(in crate::load) correlation: u64,
     /// Node of the graph, which orders the kernels of a replay: they run in any order.
     pub(in crate::load) node: u64,
-    /// When it ran.
     pub(in crate::load) span: Span,
 }
 
 /// Set in [`Launch::what`] of a graph that ran as a whole.
 pub(in crate::load) const GRAPH: u32 = 1 << 31;
 
-/// Whether this is a graph that ran as a whole.
 pub(super) fn is_graph(what: u32) -> bool {
     what & GRAPH != 0
 }
 
-/// Sorts launches in a window.
 #[derive(Debug)]
 pub(super) struct InOrder {
     held: Vec<Launch>,
@@ -46,24 +42,22 @@ impl Default for InOrder {
 }
 
 impl InOrder {
-    /// Takes a launch; hands on the older half of what is held where the window is full.
-    pub(super) fn push(&mut self, launch: Launch, take: impl FnMut(Launch)) {
+    /// Takes a launch; gives the older half of what is held where the window is full.
+    pub(super) fn push(&mut self, launch: Launch) -> Vec<Launch> {
         self.held.push(launch);
-        if self.held.len() >= 2 * self.window {
-            self.hand_on(self.window, take);
-        }
+        if self.held.len() < 2 * self.window { Vec::new() } else { self.oldest(self.window) }
     }
 
-    /// Hands on everything.
-    pub(super) fn finish(&mut self, take: impl FnMut(Launch)) {
-        self.hand_on(self.held.len(), take);
+    /// All that is held.
+    pub(super) fn rest(&mut self) -> Vec<Launch> {
+        self.oldest(self.held.len())
     }
 
-    fn hand_on(&mut self, count: usize, take: impl FnMut(Launch)) {
+    fn oldest(&mut self, count: usize) -> Vec<Launch> {
         // Stable, and linear where they are in order already. Without numbers (an nsys export is in
         // order) they stay as they came.
         self.held.sort_by_key(|launch| (launch.correlation, launch.node));
-        self.held.drain(..count.min(self.held.len())).for_each(take);
+        self.held.drain(..count).collect()
     }
 }
 
@@ -84,11 +78,12 @@ mod tests {
             let (thread, first) = (buffer % 2, buffer / 2 * 80);
             for at in 0..40 {
                 let correlation = first + 2 * at + thread;
-                order.push(launch(correlation, 0), |launch| seen.push(launch.correlation));
+                let ready = order.push(launch(correlation, 0));
+                seen.extend(ready.iter().map(|launch| launch.correlation));
                 assert!(order.held.len() <= 200);
             }
         }
-        order.finish(|launch| seen.push(launch.correlation));
+        seen.extend(order.rest().iter().map(|launch| launch.correlation));
         assert_eq!(seen, (0..2_000).collect::<Vec<u64>>());
     }
 
@@ -96,10 +91,9 @@ mod tests {
     fn kernels_of_a_replay_come_by_their_nodes() {
         let mut order = InOrder::default();
         for node in [3, 1, 2] {
-            order.push(launch(7, node), |_| ());
+            order.push(launch(7, node));
         }
-        let mut nodes = Vec::new();
-        order.finish(|launch| nodes.push(launch.node));
+        let nodes: Vec<u64> = order.rest().iter().map(|launch| launch.node).collect();
         assert_eq!(nodes, [1, 2, 3]);
     }
 }

@@ -26,7 +26,6 @@ const CERTAIN_PERCENT: u64 = 25;
 /// Part of all launches below which one kind of step is not listed, percent.
 const LISTED_PERCENT: u64 = 5;
 
-/// Equal steps, one after the other.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
     run: Run,
@@ -36,12 +35,10 @@ struct Steps {
 }
 
 impl Steps {
-    /// Launches in whole periods.
     fn launches(&self) -> u64 {
         self.periods * self.run.period
     }
 
-    /// Launches from its start to its end.
     fn extent(&self) -> u64 {
         self.end - self.run.start
     }
@@ -62,7 +59,6 @@ pub(super) fn repeats_of(found: &Found) -> Option<Repeats> {
     let phases = if certain { rows(&chosen, found) } else { Vec::new() };
     (!phases.is_empty()).then_some(Repeats {
         launches: found.launches,
-        launches_in_steps,
         phases,
         ..Repeats::default()
     })

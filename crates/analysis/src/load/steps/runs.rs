@@ -29,11 +29,9 @@ const LOOK_BACK: (u64, u64) = (8, 1 << 20);
 /// A stretch in which each launch is the one a period before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Number of its first launch.
     pub(super) start: u64,
     /// Number behind its last one; the last period may be a part.
     pub(super) end: u64,
-    /// Launches of a period.
     pub(super) period: u64,
     /// What its period consists of, wherever it begins.
     pub(super) pattern: u64,
@@ -46,18 +44,15 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Whole periods.
     pub(super) fn periods(&self) -> u64 {
         (self.end - self.start) / self.period
     }
 
-    /// Number behind the last whole period.
     pub(super) fn whole_end(&self) -> u64 {
         self.start + self.periods() * self.period
     }
 }
 
-/// All periods of one pattern.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pattern {
     /// From the start of a period to the start of the next in the same run.
@@ -66,21 +61,16 @@ pub(super) struct Pattern {
     pub(super) graphs: u64,
 }
 
-/// A candidate that is followed.
 #[derive(Clone, Debug)]
 struct Followed {
     period: u64,
-    /// First launch of the run.
     start: u64,
     first: Slot,
-    /// Where the next period begins.
     next: u64,
-    /// Where the last one did, ns.
     last_ns: u64,
     times: Stats,
 }
 
-/// Finds the runs of one sequence.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
     history: History,
@@ -93,7 +83,6 @@ pub(super) struct Runs {
     limits: Limits,
 }
 
-/// How much is kept.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     runs: usize,
@@ -106,21 +95,17 @@ impl Default for Limits {
     }
 }
 
-/// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Launches of the whole sequence.
     pub(super) launches: u64,
     /// Runs, by their start; of runs with the same start the longest first.
     pub(super) runs: Vec<Run>,
-    /// Their patterns.
     pub(super) patterns: HashMap<u64, Pattern>,
     /// Launches of the longest run that was dropped because there are too many; 0: none was.
     pub(super) longest_dropped: u64,
 }
 
 impl Runs {
-    /// Takes the next launch.
     pub(super) fn push(&mut self, launch: &Launch) {
         let Launch { what, span, .. } = *launch;
         let slot = Slot { what, span, before_ns: self.sum_ns };
@@ -235,7 +220,6 @@ impl Runs {
         self.runs.push(run);
     }
 
-    /// Everything that was found.
     pub(super) fn finish(mut self) -> Found {
         let launches = self.history.count();
         for one in std::mem::take(&mut self.followed) {
@@ -248,7 +232,6 @@ impl Runs {
 }
 
 impl Followed {
-    /// Goes on by the launch `number`.
     fn pass(&mut self, number: u64, start_ns: u64) {
         if number == self.next {
             self.times.add(Span { start: self.last_ns, end: start_ns }, 0, false);

@@ -1,33 +1,22 @@
 //! Cells of the tables of `nsys stats` -> integers in nanoseconds, and what the columns mean.
 
-/// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     /// Sum of durations, in this many picoseconds each.
     Total(u64),
-    /// Shortest duration.
     Min(u64),
-    /// Longest duration.
     Max(u64),
-    /// Number of kernels or ranges.
     Instances,
     /// Number of kernels in a range.
     KernelInstances,
     /// Number of ranges with that kernel.
     RangeInstances,
-    /// Blocks.
     Grid,
-    /// Threads.
     Block,
-    /// Name of a kernel.
     Kernel,
     /// Name of a range, and of the kernels in it.
     RangeOfKernel,
-    /// Name of a range.
     Range,
-    /// `PushPop` or `StartEnd`.
-    Style,
-    /// Anything else.
     Other,
 }
 
@@ -54,11 +43,9 @@ pub(super) fn column(cell: &str) -> Column {
         "nvtxinst" => Column::RangeInstances,
         "gridxyz" => Column::Grid,
         "blockxyz" => Column::Block,
-        "name" => Column::Kernel,
-        "kernelname" => Column::Kernel,
+        "name" | "kernelname" => Column::Kernel,
         "nvtxrange" => Column::RangeOfKernel,
         "range" => Column::Range,
-        "style" => Column::Style,
         _ => Column::Other,
     }
 }

@@ -13,14 +13,11 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
 use crate::files;
+use stage2_model::{Finding, Severity};
 
-/// First bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Longest text that is read, bytes. Names of kernels with many templates reach some 100 kB.
 const MAX_TEXT_BYTES: i32 = 16 << 20;
-
-/// Name of the table of GPUs.
-pub(super) const DEVICES: &str = "TARGET_INFO_GPU";
 
 /// What is wrong with a file, in a few words.
 #[derive(Debug, thiserror::Error)]
@@ -34,30 +31,19 @@ pub enum Unreadable {
     /// SQLite refuses it.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    /// It is a folder or a device.
-    #[error("it is no file")]
-    NoFile,
-    /// There is nothing in it.
-    #[error("it is empty")]
-    Empty,
-    /// It is another kind of file.
-    #[error("it is no SQLite file")]
-    NoSqlite,
-    /// It ends early.
-    #[error("it is cut short within its header")]
-    NoHeader,
+    /// It does not begin as a SQLite file does.
+    #[error("it is {0}")]
+    NoSqlite(&'static str),
 }
 
-/// A SQLite file, open for reading.
 pub(super) struct Database {
     connection: Connection,
     /// What was wrong with the file before anything was read.
     pub(super) cut_short: Option<String>,
 }
 
-/// A table, with the columns that it has.
 pub(super) struct Table {
-    name: &'static str,
+    pub(super) name: &'static str,
     columns: HashSet<String>,
 }
 
@@ -94,7 +80,15 @@ impl Database {
         Ok(Database { connection, cut_short })
     }
 
-    /// The table of that name; nothing if there is none.
+    /// Opens an export.
+    pub(super) fn of_export(path: &Path) -> Result<Database, Finding> {
+        Database::open(path).map_err(|why| {
+            let what = format!("the nsys export {} cannot be read", path.display());
+            let remedy = "export the report again: nsys export --type sqlite --force-overwrite true FILE.nsys-rep";
+            Finding::new(Severity::Warning, what, why.to_string(), remedy)
+        })
+    }
+
     pub(super) fn table(&self, name: &'static str) -> rusqlite::Result<Option<Table>> {
         let real = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 \
                     AND sql NOT LIKE 'create virtual%'";
@@ -146,17 +140,6 @@ impl Database {
         Ok(None)
     }
 
-    /// Hands number and name of each GPU to `take`.
-    pub(super) fn devices(&self, mut take: impl FnMut(u32, String)) -> rusqlite::Result<()> {
-        let Some(table) = self.table(DEVICES)? else { return Ok(()) };
-        self.rows(&table, &["id", "name"], "LIMIT 10000", |row| {
-            let id = integer(row, 0).and_then(|id| u32::try_from(id).ok());
-            if let (Some(id), Some(name)) = (id, text(row, 1)) {
-                take(id, name);
-            }
-        })
-    }
-
     /// The string of that number in the table of strings.
     pub(super) fn string(&self, id: i64) -> Option<String> {
         let query = "SELECT value FROM StringIds WHERE id = ?1";
@@ -166,12 +149,10 @@ impl Database {
 }
 
 impl Table {
-    /// Whether it has a column.
     pub(super) fn has(&self, column: &str) -> bool {
         self.columns.contains(column)
     }
 
-    /// Which of the columns are not there.
     pub(super) fn lacks<'a>(&self, columns: &[&'a str]) -> Vec<&'a str> {
         columns.iter().copied().filter(|column| !self.has(column)).collect()
     }
@@ -206,15 +187,15 @@ pub fn check_header(path: &Path) -> Result<Option<String>, Unreadable> {
     let mut file = std::fs::File::open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(Unreadable::NoFile);
+        return Err(Unreadable::NoSqlite("no file"));
     }
     let mut header = Vec::new();
     file.by_ref().take(100).read_to_end(&mut header)?;
     if header.is_empty() {
-        return Err(Unreadable::Empty);
+        return Err(Unreadable::NoSqlite("empty"));
     }
     if !header.starts_with(MAGIC) {
-        return Err(Unreadable::NoSqlite);
+        return Err(Unreadable::NoSqlite("no SQLite file"));
     }
     let number = |at: usize| -> Option<u64> {
         let bytes = header.get(at..at.checked_add(4)?)?;
@@ -223,7 +204,7 @@ pub fn check_header(path: &Path) -> Result<Option<String>, Unreadable> {
     let page = match header.get(16..18) {
         Some([0, 1]) => 65_536,
         Some([high, low]) => u64::from(*high) << 8 | u64::from(*low),
-        _ => return Err(Unreadable::NoHeader),
+        _ => return Err(Unreadable::NoSqlite("cut short within its header")),
     };
     // The number of pages counts only where its writer kept it up to date.
     let (pages, changed, valid_for) = (number(28), number(24), number(92));

@@ -10,17 +10,12 @@ use super::database::{Database, integer, text};
 use super::launches::PROCESS_BITS;
 use crate::load::libraries::LibraryDomains;
 
-/// Name of the table of NVTX events.
 pub(super) const TABLE: &str = "NVTX_EVENTS";
 
 /// The rows, and how many of them are looked at.
 const FILTER: &str = "WHERE eventType = 75 LIMIT 100000";
 const COLUMNS: [&str; 4] = ["globalTid", "domainId", "textId", "text"];
 
-/// Process and number of a domain, and its name by number or as it is.
-type Row = ((i64, i64), Option<i64>, Option<String>);
-
-/// Domains by process and number.
 #[derive(Debug, Default)]
 pub(super) struct Domains {
     names: FxHashMap<(i64, i64), String>,
@@ -30,30 +25,26 @@ pub(super) struct Domains {
 impl Domains {
     /// Reads them. What is wrong with the table is told by whoever reads its ranges.
     pub(super) fn read(database: &Database, libraries: &LibraryDomains) -> Self {
-        let mut rows: Vec<Row> = Vec::new();
-        if let Ok(Some(table)) = database.table(TABLE)
-            && table.has("eventType")
-        {
-            let _ = database.rows(&table, &COLUMNS, FILTER, |row| {
-                let process = integer(row, 0).unwrap_or(0) & PROCESS_BITS;
-                let domain = integer(row, 1).unwrap_or(0);
-                rows.push(((process, domain), integer(row, 2), text(row, 3)));
-            });
-        }
         let mut read = Self::default();
-        for (key, id, text) in rows {
+        let Ok(Some(table)) = database.table(TABLE) else { return read };
+        if !table.has("eventType") {
+            return read;
+        }
+        let _ = database.rows(&table, &COLUMNS, FILTER, |row| {
+            let process = integer(row, 0).unwrap_or(0) & PROCESS_BITS;
+            let key = (process, integer(row, 1).unwrap_or(0));
             // The first name counts.
             if read.names.contains_key(&key) {
-                continue;
+                return;
             }
-            let name = text.or_else(|| database.string(id?)).filter(|name| !name.is_empty());
-            if let Some(name) = name {
+            let name = text(row, 3).or_else(|| database.string(integer(row, 2)?));
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
                 if libraries.contains(name.as_bytes()) {
                     read.libraries.insert(key);
                 }
                 read.names.insert(key, name);
             }
-        }
+        });
         read
     }
 
@@ -66,7 +57,6 @@ impl Domains {
         Some(known.map_or_else(|| format!("domain {domain}").into(), |name| name.as_str().into()))
     }
 
-    /// Whether it is that of a library.
     pub(super) fn is_library(&self, thread: i64, domain: i64) -> bool {
         self.libraries.contains(&(thread & PROCESS_BITS, domain))
     }

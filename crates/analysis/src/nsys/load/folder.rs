@@ -56,7 +56,7 @@ pub fn captures(
     for (name, mut paths) in databases {
         // The whole export has the shortest name.
         paths.sort_by_key(|path| path.as_os_str().len());
-        let loaded = paths.iter().find_map(|path| match sqlite::load_with(path, libraries) {
+        let loaded = paths.iter().find_map(|path| match sqlite::load(path, libraries) {
             Ok(tables) => Some(tables),
             Err(finding) => {
                 findings.push(finding);
@@ -81,7 +81,7 @@ pub fn captures(
                 format!("by their name they are of the capture {database}, whose SQLite is read"),
                 "give them another name if they are of another capture",
             )),
-            None => captures.push(csv::load_with(&paths, libraries)),
+            None => captures.push(csv::load(&paths, libraries)),
         }
     }
     captures.sort_by_key(|c| {

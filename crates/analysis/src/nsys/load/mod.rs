@@ -1,16 +1,15 @@
 //! An export of nsys -> kernels and ranges, with counts of everything that could not be used.
 //!
-//! [`sqlite`] reads all of it, and [`capture`] once more where the rows of a report are to be its
-//! own; [`csv`] reads the tables of `nsys stats`, for where there is no SQLite
-//! file. Nothing here fails because of what a file holds: what cannot be used is counted or
-//! becomes a finding that names the file, and [`Tables::complete`] says whether all was read.
+//! [`capture`] reads a SQLite export: with its outermost ranges for [`sqlite`], which sums them up,
+//! and with all of them where the rows of a report are to be its own. [`csv`] reads the tables of
+//! `nsys stats`, for where there is no SQLite file. Nothing here fails because of what a file holds:
+//! what cannot be used is counted or becomes a finding that names the file, and [`Tables::complete`]
+//! says whether all was read.
 
 use stage2_model::Finding;
 use stage2_model::nsys::{Counts, Source};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-use serde::{Deserialize, Serialize};
 
 pub use traced::Traced;
 
@@ -20,11 +19,7 @@ mod csv_cells;
 pub mod database;
 mod domains;
 pub mod folder;
-mod kernels;
 mod launches;
-mod nvtx;
-mod range_row;
-mod spans;
 pub mod sqlite;
 mod traced;
 
@@ -56,10 +51,7 @@ pub struct Tables {
 }
 
 /// What the name of a kernel is.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Naming {
     /// As the linker sees it: the only form that joins with other tools.
     #[default]
@@ -71,7 +63,7 @@ pub enum Naming {
 }
 
 /// Kernels of one name, launch configuration and device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kernel {
     /// Its name.
     pub name: String,

@@ -1,110 +1,201 @@
-//! A SQLite export -> [`Tables`], in one pass over each of its large tables.
+//! A SQLite export -> [`Tables`]: what nsys says of it, its kernels and its outermost ranges.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
-
-use super::Kernel;
-use super::Naming;
-use super::RangeKernel;
-use super::Tables;
-use super::database::{DEVICES, Database, integer, text};
-use super::domains::Domains;
-use super::domains::TABLE;
-use super::kernels::{self, Kernels};
-use super::launches::{self, Launches};
-use super::nvtx::Ranges;
-use crate::load::libraries::LibraryDomains;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{Finding, Severity};
+
+use super::capture::work::{KERNELS, NO_NAME};
+use super::capture::{self, Depth, Export, Limits};
+use super::database::{self, Database, integer, text};
+use super::{Kernel, Range, RangeKernel, Tables, domains, launches};
+use crate::load::ProcessCapture;
+use crate::load::libraries::LibraryDomains;
+use crate::load::paths::{OUTSIDE, PathIndex, UNATTRIBUTED};
+use crate::load::series::Series;
+use crate::load::stats::Work;
 
 /// Texts of an export that are shown, at most.
 const MAX_DIAGNOSTICS: usize = 8;
 /// Longest text of the export that is shown, characters.
 const MAX_SHOWN_CHARS: usize = 300;
 
+/// Tables that matter, what it means that one is missing, their columns, and what it means that one
+/// of these is missing.
+const NEEDED: [(&str, &str, &[&str], &str); 3] = [
+    (
+        KERNELS,
+        "it holds no kernels: none ran while nsys recorded, or CUDA was not traced",
+        &["start", "end", "deviceId", "gridX", "blockX"],
+        "those values are absent",
+    ),
+    (
+        launches::TABLE,
+        "it holds no API calls: no kernel can be placed in a range",
+        &["start", "correlationId", "globalTid"],
+        "no kernel can be placed in a range",
+    ),
+    (
+        domains::TABLE,
+        "it holds no NVTX ranges: the workload opened none, or NVTX was not traced",
+        &["start", "end", "eventType", "globalTid"],
+        "its ranges cannot be used",
+    ),
+];
+
 /// Reads an export.
 ///
 /// # Errors
 /// The file cannot be read at all.
-pub fn load(path: &Path) -> Result<Tables, Finding> {
-    load_with(path, &LibraryDomains::default())
-}
-
-/// The same, with a list of libraries of one's own.
-///
-/// # Errors
-/// The file cannot be read at all.
-pub fn load_with(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> {
-    let database = open(path)?;
-    let mut reader = Reader { path, libraries, database: &database, tables: Tables::default() };
-    reader.tables.files.push(path.to_owned());
-    reader.tables.source = Source::Sqlite;
-    reader.tables.complete = true;
+pub fn load(path: &Path, libraries: &LibraryDomains) -> Result<Tables, Finding> {
+    let database = Database::of_export(path)?;
+    let files = vec![path.to_owned()];
+    let tables = Tables { files, source: Source::Sqlite, complete: true, ..Tables::default() };
+    let mut reader = Reader { path, database: &database, tables };
     if let Some(cut) = &database.cut_short {
         reader.damaged(&format!("the nsys export {} is damaged", path.display()), cut);
     }
     reader.describe();
-    reader.join()?;
+    let export = capture::tally(path, &database, libraries, Limits::default(), Depth::Outermost);
+    reader.tables.sum_up(&export);
+    reader.look_for_tables();
+    for (table, why) in &export.work.cut_tables {
+        reader.cut_table(table, why);
+    }
+    reader.notice(&export);
     Ok(reader.tables)
 }
 
-pub(super) fn open(path: &Path) -> Result<Database, Finding> {
-    Database::open(path).map_err(|why| {
-        let what = format!("the nsys export {} cannot be read", path.display());
-        let remedy = "export the report again: nsys export --type sqlite --force-overwrite true FILE.nsys-rep";
-        Finding::new(Severity::Warning, what, why.to_string(), remedy)
-    })
+impl Tables {
+    /// Takes over the kernels and the outermost ranges of an export, and its counts.
+    fn sum_up(&mut self, export: &Export) {
+        self.devices.clone_from(&export.work.devices);
+        self.counts = export.work.counts;
+        let mut sums = Sums::default();
+        for process in &export.capture.processes {
+            self.add_process(process, export, &mut sums);
+        }
+        for (&(range, kernel), &(calls, total_ns)) in &sums.in_ranges {
+            if let Some(range) = self.ranges.get_mut(range) {
+                range.calls += calls;
+                range.total_ns = range.total_ns.saturating_add(total_ns);
+                range.kernels.push(RangeKernel { kernel, calls, total_ns });
+            }
+        }
+        for (range, warm) in self.ranges.iter_mut().zip(sums.warm_host_times) {
+            range.host_warm_instances = Some(warm.count());
+            range.host_warm_std_ns = warm.deviation();
+            range.host_warm_median_ns = warm.median();
+        }
+        self.sort();
+    }
+
+    fn add_process(&mut self, process: &ProcessCapture, export: &Export, sums: &mut Sums) {
+        for (&path, times) in &process.path_times {
+            let at = self.range(process, path, sums);
+            let (Some(range), Some(warm)) =
+                (self.ranges.get_mut(at), sums.warm_host_times.get_mut(at))
+            else {
+                continue;
+            };
+            range.unclosed += times.unclosed;
+            range.instances = range.instances.map(|n| n + times.instances);
+            let ns = times.host_total_ns.unwrap_or(0);
+            range.host_total_ns = range.host_total_ns.map(|sum| sum.saturating_add(ns));
+            warm.append(&times.host_warm_ns);
+        }
+        for (key, stats) in &process.groups {
+            let Work::Kernel(shape) = key.work else { continue };
+            let shape = process.shapes.get(shape as usize);
+            let Some(kernel) = shape.and_then(|entry| export.work.kernel(&entry.shape)) else {
+                continue;
+            };
+            let at = *sums.kernels.entry(kernel).or_insert_with_key(|kernel| {
+                self.kernels.push(kernel.clone());
+                self.kernels.len() - 1
+            });
+            if let Some(kernel) = self.kernels.get_mut(at) {
+                kernel.calls += stats.calls;
+                kernel.untimed += stats.untimed;
+                kernel.total_ns = kernel.total_ns.saturating_add(stats.total_ns);
+                kernel.min_ns = kernel.min_ns.into_iter().chain(stats.min_ns).min();
+                kernel.max_ns = kernel.max_ns.max(stats.max_ns);
+            }
+            match key.path {
+                OUTSIDE => self.counts.outside_ranges += stats.calls,
+                UNATTRIBUTED => self.counts.without_launch += stats.calls,
+                path => {
+                    self.counts.in_ranges += stats.calls;
+                    let range = self.range(process, path, sums);
+                    let (calls, total_ns) = sums.in_ranges.entry((range, at)).or_default();
+                    *calls += stats.calls;
+                    *total_ns = total_ns.saturating_add(stats.total_ns);
+                }
+            }
+        }
+    }
+
+    /// Index of the range that a path of a process is.
+    fn range(&mut self, process: &ProcessCapture, path: PathIndex, sums: &mut Sums) -> usize {
+        let node = process.paths.get(path as usize);
+        let text = |name: u32| process.names.get(name as usize).map(|n| String::from_utf8_lossy(n));
+        let name = node.and_then(|node| text(node.name?)).unwrap_or_default().into_owned();
+        let domain = node.and_then(|node| text(node.domain?)).map(|domain| domain.into_owned());
+        *sums.ranges.entry((name, domain)).or_insert_with_key(|(name, domain)| {
+            let (name, domain) = (name.clone(), domain.clone());
+            let (instances, host_total_ns) = (Some(0), Some(0));
+            self.ranges.push(Range { name, domain, instances, host_total_ns, ..Range::default() });
+            sums.warm_host_times.push(Series::default());
+            self.ranges.len() - 1
+        })
+    }
 }
 
-fn read_ranges(path: &Path, libraries: &LibraryDomains) -> Result<(Ranges, Tables), Finding> {
-    let database = open(path)?;
-    let tables = Tables { complete: true, ..Tables::default() };
-    let mut reader = Reader { path, libraries, database: &database, tables };
-    Ok((reader.ranges(), reader.tables))
+/// Sums over all processes, while they are made.
+#[derive(Default)]
+struct Sums {
+    /// Index of each kernel, which is without its sums here.
+    kernels: FxHashMap<Kernel, usize>,
+    ranges: FxHashMap<(String, Option<String>), usize>,
+    /// Host times of each range without the first instance in each process.
+    warm_host_times: Vec<Series>,
+    in_ranges: BTreeMap<(usize, usize), (u64, u64)>,
 }
 
 struct Reader<'a> {
     path: &'a Path,
-    libraries: &'a LibraryDomains,
     database: &'a Database,
     tables: Tables,
 }
 
 impl Reader<'_> {
-    /// Versions, devices, and what nsys itself says about the capture.
+    /// Versions, settings, and what nsys itself says about the capture.
     fn describe(&mut self) {
         for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"] {
-            self.small(table, &["name", "value"], |tables, row| {
-                let (Some(name), Some(value)) = (text(row, 0), text(row, 1)) else { return };
-                match name.as_str() {
-                    "EXPORT_PRODUCT_VERSION" => tables.tool_version = Some(value),
-                    "EXPORT_SCHEMA_VERSION" => tables.schema_version = Some(value),
-                    _ => {}
-                }
+            self.small(table, &["name", "value"], |tables, row| match text(row, 0).as_deref() {
+                Some("EXPORT_PRODUCT_VERSION") => tables.tool_version = text(row, 1),
+                Some("EXPORT_SCHEMA_VERSION") => tables.schema_version = text(row, 1),
+                _ => {}
             });
         }
         self.small("META_DATA_CAPTURE", &["name", "value"], |tables, row| {
             let (name, value) = (text(row, 0), text(row, 1));
             name.zip(value).into_iter().for_each(|(name, value)| tables.traced.take(&name, &value));
         });
-        let devices = &mut self.tables.devices;
-        let read = self.database.devices(|id, name| drop(devices.insert(id, name)));
-        self.read_to_the_end(DEVICES, read);
-        let mut said = Vec::new();
-        self.small("DIAGNOSTIC_EVENT", &["severity", "text"], |_, row| {
+        let (file, mut left) = (self.path.display(), MAX_DIAGNOSTICS);
+        self.small("DIAGNOSTIC_EVENT", &["severity", "text"], |tables, row| {
             // 0 and 1 are remarks.
             if integer(row, 0).is_none_or(|severity| severity >= 2)
-                && said.len() < MAX_DIAGNOSTICS
-                && let Some(text) = text(row, 1)
+                && let Some(text) = text(row, 1).filter(|_| left > 0)
             {
-                said.push(text.chars().take(MAX_SHOWN_CHARS).collect::<String>());
+                left -= 1;
+                let text: String = text.chars().take(MAX_SHOWN_CHARS).collect();
+                let what = format!("nsys says about {file}: {}", text.trim());
+                tables.findings.push(Finding::new(Severity::Note, what, "", ""));
             }
         });
-        for text in said {
-            let what = format!("nsys says about {}: {}", self.path.display(), text.trim());
-            self.tables.findings.push(Finding::new(Severity::Note, what, "", ""));
-        }
     }
 
     /// Reads a table that is short and may be missing.
@@ -121,177 +212,57 @@ impl Reader<'_> {
             }
             None => Ok(()),
         });
-        self.read_to_the_end(name, read);
-    }
-
-    /// Kernels, their launches and their ranges.
-    fn join(&mut self) -> Result<(), Finding> {
-        let (mut kernels, mut launches) = (Kernels::default(), Launches::default());
-        // The ranges have a connection and a thread of their own: their table is the largest, and
-        // nothing of it is needed before the end.
-        let (path, libraries) = (self.path, self.libraries);
-        let (ranges, range_tables) = std::thread::scope(|scope| {
-            let reading = scope.spawn(|| read_ranges(path, libraries));
-            self.kernels(&mut kernels, &mut launches);
-            self.launches(&mut launches);
-            self.graphs();
-            reading.join().unwrap_or_else(|_| {
-                let what = format!("the ranges of {} cannot be read", path.display());
-                let why = "this is a fault of stage2-launch";
-                Err(Finding::new(Severity::Error, what, why, "report it"))
-            })
-        })?;
-        self.tables.complete &= range_tables.complete;
-        self.tables.findings.extend(range_tables.findings);
-        let Counts { nvtx_ranges, cross_thread_ranges, odd_rows, .. } = range_tables.counts;
-        let counts = &mut self.tables.counts;
-        (counts.nvtx_ranges, counts.cross_thread_ranges) = (nvtx_ranges, cross_thread_ranges);
-        counts.odd_rows += odd_rows;
-        self.place(kernels, launches, ranges);
-        self.notice();
-        Ok(())
-    }
-
-    fn kernels(&mut self, kernels: &mut Kernels, launches: &mut Launches<u64>) {
-        let Some(table) = self.table(
-            kernels::TABLE,
-            "it holds no kernels: none ran while nsys recorded, or CUDA was not traced",
-        ) else {
-            return;
-        };
-        let missing = table.lacks(&["start", "end", "deviceId", "gridX", "blockX"]);
-        self.lacking(kernels::TABLE, &missing, "those values are absent");
-        if !table.has("mangledName") {
-            self.lacking(kernels::TABLE, &["mangledName"], "its kernels cannot be joined with those of other tools; nsys 2022.1 and newer record it");
-        }
-        let read = kernels.read(self.database, &table, &mut self.tables.counts, launches);
-        self.read_to_the_end(kernels::TABLE, read);
-    }
-
-    fn launches(&mut self, launches: &mut Launches<u64>) {
-        if self.tables.counts.kernels == 0 {
-            return;
-        }
-        let Some(table) = self
-            .table(launches::TABLE, "it holds no API calls: no kernel can be placed in a range")
-        else {
-            return;
-        };
-        let missing = table.lacks(&["start", "correlationId", "globalTid"]);
-        self.lacking(launches::TABLE, &missing, "no kernel can be placed in a range");
-        let read = launches.read(self.database, &table, &mut self.tables.counts.api_calls);
-        self.read_to_the_end(launches::TABLE, read);
-        self.tables.counts.call_numbers_missing = launches.call_numbers_missing();
-        if launches.beyond_limit > 0 {
-            let what = format!(
-                "{} kernels of {} were not placed in ranges",
-                launches.beyond_limit,
-                self.path.display()
-            );
-            let why =
-                format!("only the first {} are; every other number has all", launches::MAX_KERNELS);
-            self.tables.complete = false;
-            self.tables.findings.push(Finding::new(
-                Severity::Warning,
-                what,
-                why,
-                "capture a shorter part (profiling/nsys=nsys.gated)",
-            ));
+        if let Err(error) = read {
+            self.cut_table(name, &error.to_string());
         }
     }
 
-    fn ranges(&mut self) -> Ranges {
-        let mut ranges = Ranges::new(Domains::read(self.database, self.libraries));
-        let Some(table) = self.table(
-            TABLE,
-            "it holds no NVTX ranges: the workload opened none, or NVTX was not traced",
-        ) else {
-            return ranges;
-        };
-        let missing = table.lacks(&["start", "end", "eventType", "globalTid"]);
-        self.lacking(TABLE, &missing, "its ranges cannot be used");
-        if !table.has("eventType") {
-            return ranges;
-        }
-        let read = ranges.read(self.database, &table, &mut self.tables.counts);
-        self.read_to_the_end(TABLE, read);
-        if ranges.beyond_limit > 0 {
-            let what =
-                format!("{} ranges of {} were left out", ranges.beyond_limit, self.path.display());
-            self.tables.complete = false;
-            self.tables.findings.push(Finding::new(
-                Severity::Warning,
-                what,
-                "there are too many outermost ranges to hold",
-                "put an outer range around each stage",
-            ));
-        }
-        ranges
-    }
-
-    /// CUDA graphs that were recorded as a whole.
-    fn graphs(&mut self) {
-        const GRAPHS: &str = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
-        let database = self.database;
-        let Ok(Some(table)) = database.table(GRAPHS) else { return };
-        let counts = &mut self.tables.counts;
-        let read = database.rows(&table, &["start", "end"], "", |row| {
-            counts.graph_launches += 1;
-            let ns = kernels::duration_ns(integer(row, 0), integer(row, 1)).unwrap_or(0);
-            counts.graph_total_ns = counts.graph_total_ns.saturating_add(ns);
-        });
-        self.read_to_the_end(GRAPHS, read);
-    }
-
-    fn place(&mut self, kernels: Kernels, launches: Launches<u64>, ranges: Ranges) {
-        let mut in_range: FxHashMap<(u32, u32), (u64, u64)> = FxHashMap::default();
-        let counts = &mut self.tables.counts;
-        counts.without_launch =
-            launches.finish(|placed| match ranges.at(placed.thread, placed.time) {
-                Some(label) => {
-                    counts.in_ranges += 1;
-                    let (calls, total) = in_range.entry((label, placed.group)).or_default();
-                    *calls += 1;
-                    *total = total.saturating_add(placed.times);
-                }
-                None => counts.outside_ranges += 1,
-            });
-        let (mut rows, of_label) = ranges.finish(self.database);
-        let mut merged: FxHashMap<(usize, u32), (u64, u64)> = FxHashMap::default();
-        for ((label, group), (calls, total)) in in_range {
-            let Some(&range) = of_label.get(label as usize) else { continue };
-            let sums = merged.entry((range, group)).or_default();
-            *sums = (sums.0 + calls, sums.1.saturating_add(total));
-        }
-        for ((range, group), (calls, total_ns)) in merged {
-            if let Some(range) = rows.get_mut(range) {
-                range.calls += calls;
-                range.total_ns = range.total_ns.saturating_add(total_ns);
-                range.kernels.push(RangeKernel { kernel: group as usize, calls, total_ns });
+    /// Notes which of the tables and columns that matter are missing.
+    fn look_for_tables(&mut self) {
+        for &(name, missing, columns, effect) in &NEEDED {
+            if name == launches::TABLE && self.tables.counts.kernels == 0 {
+                continue;
+            }
+            // What is wrong with a table is among the tables that were cut.
+            let Ok(found) = self.database.table(name) else { continue };
+            let Some(table) = found else {
+                let what = format!("{} has no table {name}", self.path.display());
+                self.note(Severity::Note, what, missing, "");
+                continue;
+            };
+            self.lacking(&table, columns, effect);
+            if name == KERNELS {
+                self.lacking(&table, &["mangledName"], "its kernels cannot be joined with those of other tools; nsys 2022.1 and newer record it");
             }
         }
-        let kernels = kernels.finish(self.database, &mut self.tables.counts);
-        (self.tables.kernels, self.tables.ranges) = (kernels, rows);
-        self.tables.sort();
     }
 
-    /// What the counts say.
-    fn notice(&mut self) {
+    /// Notes what the counts say, and what the tally found.
+    fn notice(&mut self, export: &Export) {
         let Counts {
-            kernels,
-            without_launch,
-            untimed,
-            graph_launches,
-            odd_rows,
-            call_numbers_missing,
-            ..
+            kernels, without_launch, untimed, graph_launches, call_numbers_missing, ..
         } = self.tables.counts;
+        let nameless = self.tables.nameless_calls();
+        let unnamed = self.tables.kernels.iter().filter(|kernel| kernel.name == NO_NAME);
+        self.tables.counts.odd_rows += unnamed.map(|kernel| kernel.calls).sum::<u64>();
+        let odd_rows = self.tables.counts.odd_rows;
         let file = self.path.display().to_string();
-        let mut note = |severity, what: String, why: &str, remedy: &str| {
-            self.tables.findings.push(Finding::new(severity, what, why, remedy));
-        };
+        let beyond = export.work.beyond_limit;
+        self.tables.complete &= beyond == 0 && !export.ranges_missing;
+        self.tables.findings.extend(export.capture.findings.iter().cloned());
+        if beyond > 0 {
+            self.note(
+                Severity::Warning,
+                format!("{beyond} kernels of {file} were not placed in ranges"),
+                &format!(
+                    "only the first {} are; every other number has all",
+                    launches::MAX_KERNELS
+                ),
+                "capture a shorter part (profiling/nsys=nsys.gated)",
+            );
+        }
         if call_numbers_missing > 0 {
-            note(
+            self.note(
                 Severity::Warning,
                 format!("{file} seems to have lost records"),
                 &format!(
@@ -303,7 +274,7 @@ impl Reader<'_> {
             );
         }
         if without_launch > 0 {
-            note(
+            self.note(
                 Severity::Warning,
                 format!("{without_launch} of {kernels} kernels in {file} have no launch"),
                 "their API calls are not in the file; they are in no range",
@@ -311,7 +282,7 @@ impl Reader<'_> {
             );
         }
         if untimed > 0 {
-            note(
+            self.note(
                 Severity::Warning,
                 format!("{untimed} of {kernels} kernels in {file} have no valid times"),
                 "they are counted, and in no time",
@@ -319,7 +290,7 @@ impl Reader<'_> {
             );
         }
         if graph_launches > 0 {
-            note(
+            self.note(
                 Severity::Note,
                 format!("{file} holds {graph_launches} CUDA graphs as a whole"),
                 "their kernels are in no number here",
@@ -327,22 +298,15 @@ impl Reader<'_> {
             );
         }
         if odd_rows > 0 {
-            note(
+            self.note(
                 Severity::Warning,
                 format!("{odd_rows} rows of {file} cannot be used"),
                 "their values are missing or impossible",
                 "",
             );
         }
-        let nameless: u64 = self
-            .tables
-            .kernels
-            .iter()
-            .filter(|k: &&Kernel| k.naming != Naming::Mangled)
-            .map(|k| k.calls)
-            .sum();
         if nameless > 0 {
-            note(
+            self.note(
                 Severity::Warning,
                 format!("{nameless} of {kernels} kernels in {file} have no mangled name"),
                 "they are joined with those of other tools by normalised names, where that is unique",
@@ -351,50 +315,34 @@ impl Reader<'_> {
         }
     }
 
-    fn table(&mut self, name: &'static str, missing: &str) -> Option<super::database::Table> {
-        match self.database.table(name) {
-            Ok(Some(table)) => Some(table),
-            Ok(None) => {
-                let what = format!("{} has no table {name}", self.path.display());
-                self.tables.findings.push(Finding::new(Severity::Note, what, missing, ""));
-                None
-            }
-            Err(error) => {
-                self.read_to_the_end(name, Err(error));
-                None
-            }
-        }
+    fn note(&mut self, severity: Severity, what: String, why: &str, remedy: &str) {
+        self.tables.findings.push(Finding::new(severity, what, why, remedy));
     }
 
-    fn lacking(&mut self, table: &str, columns: &[&str], effect: &str) {
-        if !columns.is_empty() {
-            let what = format!(
-                "{}: the table {table} has no column {}",
-                self.path.display(),
-                columns.join(", ")
-            );
+    fn lacking(&mut self, table: &database::Table, columns: &[&str], effect: &str) {
+        let missing = table.lacks(columns).join(", ");
+        if !missing.is_empty() {
+            let (file, table) = (self.path.display(), table.name);
+            let what = format!("{file}: the table {table} has no column {missing}");
             self.tables.complete = false;
-            self.tables.findings.push(Finding::new(
+            self.note(
                 Severity::Warning,
                 what,
                 effect,
                 "export the report with nsys 2022.4 or newer",
-            ));
+            );
         }
     }
 
-    fn read_to_the_end(&mut self, table: &str, read: rusqlite::Result<()>) {
-        if let Err(error) = read {
-            let what =
-                format!("{}: the table {table} could not be read to its end", self.path.display());
-            self.damaged(&what, &error.to_string());
-        }
+    fn cut_table(&mut self, table: &str, why: &str) {
+        let file = self.path.display();
+        self.damaged(&format!("{file}: the table {table} could not be read to its end"), why);
     }
 
     fn damaged(&mut self, what: &str, why: &str) {
         let why = format!("{why}; what came before is in the numbers, and the rest is not");
         let remedy = "copy the file again, or export the report again; do not believe these counts";
         self.tables.complete = false;
-        self.tables.findings.push(Finding::new(Severity::Error, what, why, remedy));
+        self.note(Severity::Error, what.to_owned(), &why, remedy);
     }
 }

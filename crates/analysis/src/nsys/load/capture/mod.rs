@@ -1,27 +1,27 @@
 //! A SQLite export -> the records that the collector would have written of the same run, tallied as
-//! its own are: whole range paths, percentiles, busy times, by the same definitions.
+//! its own are: range paths, percentiles, busy times, by the same definitions.
 //!
 //! [`work`] reads the GPU work and finds its launches, [`rows`] reads the ranges on a thread of its
 //! own, [`walk`] goes through them in the order of time and places each launch, [`stack`] knows what
-//! is open on a thread, and [`process`] hands the records of each of the [`processes`] to its
+//! is open on a thread, and [`process`] hands the records of each process to its
 //! [`Tally`](crate::load::Tally). Ranges are streamed and never held, so that memory grows with the
 //! GPU work (40 bytes each), the distinct paths and the groups. Rows of ranges that do not come by
 //! their start are sorted by SQLite, in a temporary file.
 
 mod process;
-mod processes;
 mod rows;
 mod stack;
 mod strings;
 mod walk;
-mod work;
+pub(super) mod work;
 
 use std::path::Path;
 
+use super::database::Database;
 use super::domains::Domains;
 use crate::load::Capture;
 use crate::load::libraries::LibraryDomains;
-use processes::Processes;
+use process::{MAX_PROCESSES, Processes};
 use stage2_model::{Finding, Severity};
 use walk::{Stopped, Walk, Walked};
 use work::Work;
@@ -30,19 +30,29 @@ use work::Work;
 /// and records know no negative ones.
 pub(crate) const ZERO_NS: i64 = 1 << 62;
 
-/// What an export gives.
 #[derive(Debug)]
 pub(crate) struct Export {
     /// One capture for each process; times are [`ZERO_NS`] later than in the file.
     pub(crate) capture: Capture,
     /// Registers, shared and local memory are known of every kernel.
     pub(crate) launches_are_detailed: bool,
+    /// What its shapes are, and what was counted of all tables.
+    pub(super) work: Work,
+    pub(super) ranges_missing: bool,
+}
+
+/// Which ranges count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Whole paths, those of libraries included.
+    All,
+    /// The outermost ranges of the user on each thread.
+    Outermost,
 }
 
 /// How much of the ranges is held, at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Distinct names and distinct paths.
     pub(super) paths: usize,
     /// Distinct outermost ranges: reports look at each of them by itself.
     pub(super) stages: usize,
@@ -66,40 +76,47 @@ impl Default for Limits {
     }
 }
 
-/// Reads an export. What cannot be used of the tables that [`super::sqlite`] reads, too, is in its
-/// findings, and not in these.
+/// Reads an export with whole paths. Its findings are in those of [`super::sqlite`], too, but for
+/// what concerns nested ranges.
 ///
 /// # Errors
-/// The file cannot be read at all, or its ranges cannot be brought into the order of time.
+/// The file cannot be opened.
 pub(crate) fn read(path: &Path, libraries: &LibraryDomains) -> Result<Export, Finding> {
-    read_within(path, libraries, Limits::default())
+    let database = Database::of_export(path)?;
+    Ok(tally(path, &database, libraries, Limits::default(), Depth::All))
 }
 
-fn read_within(path: &Path, libraries: &LibraryDomains, limits: Limits) -> Result<Export, Finding> {
-    let database = super::sqlite::open(path)?;
+/// Reads an export; `database` is the file at `path`. Where a limit stops the walk through nested
+/// ranges, only outermost ones count.
+pub(super) fn tally(
+    path: &Path,
+    database: &Database,
+    libraries: &LibraryDomains,
+    limits: Limits,
+    mut depth: Depth,
+) -> Export {
+    let mut work = Work::read(database);
     let mut findings = Vec::new();
-    let mut work = Work::default();
-    for (table, error) in work.read(&database) {
-        let what = format!("{}: the table {table} could not be read to its end", path.display());
-        let remedy = "copy the file again, or export the report again";
-        findings.push(Finding::new(Severity::Error, what, error.to_string(), remedy));
-    }
-    let (mut sorted, mut nested) = (false, true);
+    let mut sorted = Some(false);
     let walked = loop {
-        let domains = Domains::read(&database, libraries);
+        let domains = Domains::read(database, libraries);
         let processes = Processes::new(domains, libraries.clone());
-        match Walk::new(&work, processes, limits, nested).run(path, &database, sorted) {
+        let nested = depth == Depth::All;
+        match Walk::new(&work, processes, limits, nested).run(path, database, sorted) {
             Ok(walked) => break walked,
-            Err(Stopped::Disorder) if !sorted => sorted = true,
+            Err(Stopped::Disorder) if sorted == Some(false) => sorted = Some(true),
             Err(Stopped::TooMany(why)) if nested => {
-                nested = false;
+                depth = Depth::Outermost;
                 findings.push(outermost_only(path, &why));
             }
-            Err(stopped) => return Err(unusable(path, stopped)),
+            Err(stopped) => {
+                sorted = None;
+                findings.push(unusable(path, stopped));
+            }
         }
     };
-    let Walked { processes, names_cut, left_out } = walked;
-    if names_cut > 0 {
+    let Walked { processes, names_cut, left_out, counts, rest_missing } = walked;
+    if names_cut > 0 && depth == Depth::All {
         let what = format!("{names_cut} names of ranges in {} were cut", path.display());
         let why = format!("they are longer than {} bytes", strings::TEXT_LIMIT);
         findings.push(Finding::new(Severity::Note, what, why, ""));
@@ -113,13 +130,22 @@ fn read_within(path: &Path, libraries: &LibraryDomains, limits: Limits) -> Resul
     }
     if processes.too_many {
         let what = format!("processes of {} are taken together", path.display());
-        let why = format!("there are more than {}", processes::MAX_PROCESSES);
+        let why = format!("there are more than {MAX_PROCESSES}");
         findings.push(Finding::new(Severity::Warning, what, why, "capture fewer at a time"));
     }
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let processes = processes.finish(&file.unwrap_or_default());
-    let capture = Capture { processes, findings, ..Capture::default() };
-    Ok(Export { capture, launches_are_detailed: work.is_detailed() })
+    work.counts.nvtx_ranges = counts.nvtx_ranges;
+    work.counts.cross_thread_ranges = counts.cross_thread_ranges;
+    work.counts.odd_rows = counts.odd_rows;
+    let ranges_missing = left_out > 0 || sorted.is_none();
+    work.cut_tables.extend(rest_missing.map(|why| (super::domains::TABLE, why)));
+    Export {
+        capture: Capture { processes, findings, ..Capture::default() },
+        launches_are_detailed: work.is_detailed(),
+        work,
+        ranges_missing,
+    }
 }
 
 fn outermost_only(path: &Path, why: &str) -> Finding {
@@ -134,15 +160,13 @@ fn outermost_only(path: &Path, why: &str) -> Finding {
 }
 
 fn unusable(path: &Path, stopped: Stopped) -> Finding {
-    let what = format!("the nested ranges of {} cannot be used", path.display());
+    let what = format!("the ranges of {} cannot be used", path.display());
     let why = match stopped {
         Stopped::Unreadable(why) => format!("its ranges {why}"),
         Stopped::Disorder => "its ranges cannot be brought into the order of time".to_owned(),
         Stopped::TooMany(why) => why,
     };
-    let why = format!(
-        "{why}; kernels are placed in outermost ranges, without percentiles and busy times"
-    );
+    let why = format!("{why}; its kernels are in no range");
     let remedy = "make space in the folder for temporary files (SQLITE_TMPDIR), or export again";
     Finding::new(Severity::Warning, what, why, remedy)
 }

@@ -1,8 +1,9 @@
-//! Ranges and GPU work of one process -> records -> its [`ProcessCapture`].
+//! Ranges and GPU work of the processes of an export -> records -> a [`ProcessCapture`] each.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_spool::{Anchor, Device, GpuNs, MonoNs, NONE, Path, Queue, RangeOpen, Record, WallNs};
 
+use super::super::domains::Domains;
 use super::ZERO_NS;
 use super::strings::Strings;
 use super::work::{Piece, Work};
@@ -16,15 +17,12 @@ const CALLS: usize = 1 << 16;
 /// Times beyond this are damage, ns: 73 years.
 const MOST_NS: i64 = 1 << 61;
 
-/// Everything of one process.
 pub(super) struct Process {
     tally: Tally,
-    /// How many names of ranges it has.
     named: u32,
     kernel_names: FxHashSet<u32>,
     items: FxHashSet<u32>,
     paths: FxHashMap<(u32, u32, Option<u32>), u32>,
-    /// Paths at the top.
     stages: usize,
     ranges: u64,
 }
@@ -100,7 +98,6 @@ impl Process {
         self.ranges
     }
 
-    /// Closes a range.
     pub(super) fn close(&mut self, range: u64, at: i64) {
         self.tally.push(Record::RangeClose { range, end: MonoNs(shifted(at)) });
     }
@@ -140,14 +137,56 @@ impl Process {
     pub(super) fn paths(&self) -> (usize, usize) {
         (self.paths.len(), self.stages)
     }
-
-    /// Everything, reduced.
-    pub(super) fn finish(self) -> ProcessCapture {
-        self.tally.finish()
-    }
 }
 
 /// Processes share a device by its number; this makes it one device of the reports.
 fn identity(device: u32) -> [u8; 16] {
     (u128::from(device) + 1).to_be_bytes()
+}
+
+/// Processes that are told apart: those that follow are taken for one.
+pub(super) const MAX_PROCESSES: usize = 1024;
+
+pub(super) struct Processes {
+    numbers: FxHashMap<i64, usize>,
+    /// Each with its global number.
+    list: Vec<(i64, Process)>,
+    pub(super) domains: Domains,
+    libraries: LibraryDomains,
+    pub(super) too_many: bool,
+}
+
+impl Processes {
+    pub(super) fn new(domains: Domains, libraries: LibraryDomains) -> Self {
+        let (numbers, list) = (FxHashMap::default(), Vec::new());
+        Self { numbers, list, domains, libraries, too_many: false }
+    }
+
+    /// The place of a process in the list.
+    pub(super) fn number(&mut self, process: i64) -> usize {
+        let next = self.list.len();
+        if next > MAX_PROCESSES && !self.numbers.contains_key(&process) {
+            self.too_many = true;
+            return next - 1;
+        }
+        let number = *self.numbers.entry(process).or_insert(next);
+        if number == next {
+            self.list.push((process, Process::new(self.libraries.clone())));
+        }
+        number
+    }
+
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Process> {
+        self.list.get_mut(number).map(|(_, process)| process)
+    }
+
+    /// The capture of each process of the export `file`, in the order of their numbers.
+    pub(super) fn finish(mut self, file: &str) -> Vec<ProcessCapture> {
+        self.list.sort_by_key(|&(number, _)| number);
+        let finish = |(_, process): (i64, Process)| ProcessCapture {
+            file: file.to_owned(),
+            ..process.tally.finish()
+        };
+        self.list.into_iter().map(finish).collect()
+    }
 }

@@ -1,25 +1,84 @@
-//! The table of NVTX events -> its rows, in batches, read on a thread of their own.
+//! The table of NVTX events -> its ranges, in batches, read on a thread of their own.
 //!
 //! Of what a large export takes, half is SQLite's: reading goes on while the batch before is walked
 //! through.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use rusqlite::Row;
+use rusqlite::types::ValueRef;
+use stage2_model::nsys::Counts;
 
-use super::super::database::{Database, Table};
+use super::super::database::{Database, Table, integer};
 use super::super::domains::TABLE;
-use super::super::range_row::{COLUMNS, FILTER, Name, Occurrence};
 
 /// Rows of a batch, at most, and bytes of its texts before it is handed over.
 const ROWS: usize = 4096;
 const BYTES: usize = 1 << 20;
-/// Batches that are read ahead.
 const AHEAD: usize = 4;
+/// End of a range that has none.
+pub(super) const OPEN: i64 = i64::MAX;
+const FILTER: &str = "WHERE eventType IN (59, 60, 70, 71)";
+const COLUMNS: [&str; 8] =
+    ["start", "end", "eventType", "globalTid", "domainId", "textId", "text", "endGlobalTid"];
+/// Number of the kind of rows of push/pop ranges.
+const PUSH_POP: i64 = 59;
 
-/// Why rows are missing.
+/// A name as the file has it; `T` is what the text in the row is held as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name<T> {
+    /// In the row.
+    Text(T),
+    /// By its number in the table of strings.
+    Registered(i64),
+    None,
+}
+
+impl<T> Name<T> {
+    /// The same, with its text held as something else.
+    fn map<U>(self, held: impl FnOnce(T) -> U) -> Name<U> {
+        match self {
+            Name::Text(text) => Name::Text(held(text)),
+            Name::Registered(id) => Name::Registered(id),
+            Name::None => Name::None,
+        }
+    }
+}
+
+impl Name<&[u8]> {
+    pub(super) fn bytes(&self, database: &Database) -> Option<Cow<'_, [u8]>> {
+        match self {
+            Name::Text(text) => Some(Cow::Borrowed(text)),
+            Name::Registered(id) => Some(Cow::Owned(database.string(*id)?.into_bytes())),
+            Name::None => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Occurrence<T> {
+    /// Start and end, ns; [`OPEN`]: it has no end.
+    pub(super) span: (i64, i64),
+    /// Global number of the thread that opened it.
+    pub(super) thread: i64,
+    /// Number of its domain; 0: the default one.
+    pub(super) domain: i64,
+    pub(super) name: Name<T>,
+}
+
+/// Start and end of a range; nothing where they are impossible.
+fn span(row: &Row<'_>) -> Option<(i64, i64)> {
+    let start = integer(row, 0)?;
+    match row.get_ref(1) {
+        Ok(ValueRef::Null) => Some((start, OPEN)),
+        Ok(ValueRef::Integer(end)) if end >= start => Some((start, end)),
+        _ => None,
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Missing {
     /// All of them: nothing could be read.
@@ -29,23 +88,24 @@ pub(super) enum Missing {
 }
 
 /// The table, where it can be used.
-pub(super) fn table(database: &Database) -> Option<Table> {
-    let table = database.table(TABLE).ok().flatten()?;
-    (table.has("eventType") && table.has("start")).then_some(table)
+pub(super) fn table(database: &Database) -> rusqlite::Result<Option<Table>> {
+    let table = database.table(TABLE)?;
+    Ok(table.filter(|table| table.has("eventType") && table.has("start")))
 }
 
-/// Hands every row of the file that is not odd to `take`, as they come or `sorted` by their start, until it breaks
-/// off; gives what it broke off with.
+/// Hands every row of the file that is not odd to `take`, as they come or `sorted` by their start,
+/// until it breaks off; gives what it broke off with. Counts all rows.
 pub(super) fn each<B>(
     path: &Path,
     table: &Table,
     sorted: bool,
-    mut take: impl FnMut(Occurrence<'_>) -> ControlFlow<B>,
+    counts: &mut Counts,
+    mut take: impl FnMut(Occurrence<&[u8]>) -> ControlFlow<B>,
 ) -> Result<Option<B>, Missing> {
     std::thread::scope(|scope| {
         let (sender, batches) = sync_channel(AHEAD);
         let reading = std::thread::Builder::new()
-            .spawn_scoped(scope, move || read(path, table, sorted, &sender))
+            .spawn_scoped(scope, move || read(path, table, sorted, counts, &sender))
             .map_err(|error| Missing::All(format!("no thread can be started: {error}")))?;
         for batch in batches {
             if let ControlFlow::Break(why) = batch.each(&mut take) {
@@ -62,13 +122,18 @@ fn read(
     path: &Path,
     table: &Table,
     sorted: bool,
+    counts: &mut Counts,
     sender: &SyncSender<Batch>,
 ) -> Result<(), Missing> {
     let database = Database::open(path).map_err(|why| Missing::All(why.to_string()))?;
     let order = if sorted { " ORDER BY start, rowid" } else { "" };
     let mut batch = Batch::default();
     let all = database.rows_until(table, &COLUMNS, &format!("{FILTER}{order}"), |row| {
-        batch.push(row);
+        counts.nvtx_ranges += 1;
+        match batch.push(row) {
+            Some(crosses_threads) => counts.cross_thread_ranges += u64::from(crosses_threads),
+            None => counts.odd_rows += 1,
+        }
         if batch.rows.len() < ROWS && batch.texts.len() < BYTES {
             return ControlFlow::Continue(());
         }
@@ -82,35 +147,38 @@ fn read(
     all.map(|_| ()).map_err(|error| Missing::Rest(error.to_string()))
 }
 
-/// Some rows, and their texts one behind the other.
+/// Some ranges, and their texts one behind the other.
 #[derive(Default)]
 struct Batch {
-    rows: Vec<Held>,
+    /// The name of a range is so many bytes of the texts.
+    rows: Vec<Occurrence<usize>>,
     texts: Vec<u8>,
 }
 
-/// A range whose name is so many bytes of the texts.
-struct Held {
-    span: (i64, i64),
-    thread: i64,
-    domain: i64,
-    name: Name<usize>,
-}
-
 impl Batch {
-    fn push(&mut self, row: &Row<'_>) {
-        // Odd rows are left out: the tables count them.
-        let Some(Occurrence { span, thread, domain, name }) = Occurrence::of(row) else { return };
-        let name = name.map(|text| {
-            self.texts.extend_from_slice(text);
-            text.len()
-        });
-        self.rows.push(Held { span, thread, domain, name });
+    /// Adds a row; nothing where it is odd, else whether another thread ended the range than the one
+    /// that started it.
+    fn push(&mut self, row: &Row<'_>) -> Option<bool> {
+        let (span, thread) = (span(row)?, integer(row, 3).unwrap_or(0));
+        let name = match (row.get_ref(6), integer(row, 5)) {
+            (Ok(ValueRef::Text(text)), _) => {
+                self.texts.extend_from_slice(text);
+                Name::Text(text.len())
+            }
+            (_, Some(id)) => Name::Registered(id),
+            _ => Name::None,
+        };
+        self.rows.push(Occurrence { span, thread, domain: integer(row, 4).unwrap_or(0), name });
+        let ended_by = integer(row, 7).filter(|_| integer(row, 2) != Some(PUSH_POP));
+        Some(ended_by.is_some_and(|other| other != thread))
     }
 
-    fn each<B>(&self, take: &mut impl FnMut(Occurrence<'_>) -> ControlFlow<B>) -> ControlFlow<B> {
+    fn each<B>(
+        &self,
+        take: &mut impl FnMut(Occurrence<&[u8]>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         let mut texts = self.texts.as_slice();
-        for &Held { span, thread, domain, name } in &self.rows {
+        for &Occurrence { span, thread, domain, name } in &self.rows {
             let name = name.map(|len| {
                 let (text, rest) = texts.split_at_checked(len).unwrap_or_default();
                 texts = rest;
@@ -151,10 +219,16 @@ mod tests {
     fn seen<B>(
         path: &Path,
         sorted: bool,
-        take: impl FnMut(Occurrence<'_>) -> ControlFlow<B>,
+        take: impl FnMut(Occurrence<&[u8]>) -> ControlFlow<B>,
     ) -> Result<Option<B>, Missing> {
         let database = Database::open(path).expect("a database");
-        each(path, &table(&database).expect("the table"), sorted, take)
+        each(
+            path,
+            &table(&database).expect("tables").expect("the table"),
+            sorted,
+            &mut Counts::default(),
+            take,
+        )
     }
 
     #[test]
@@ -199,18 +273,19 @@ mod tests {
         let dir = tempfile::tempdir().expect("folder");
         let path = file(dir.path());
         let database = Database::open(&path).expect("a database");
-        let table = table(&database).expect("the table");
+        let table = table(&database).expect("tables").expect("the table");
         let mut taken = 0;
-        let mut count = |_: Occurrence<'_>| {
+        let mut count = |_: Occurrence<&[u8]>| {
             taken += 1;
             ControlFlow::<()>::Continue(())
         };
         let whole = std::fs::read(&path).expect("the file");
         let cut = dir.path().join("cut.sqlite");
         std::fs::write(&cut, &whole[..whole.len() / 2]).expect("half of it");
-        let rest = each(&cut, &table, false, &mut count);
+        let mut counts = Counts::default();
+        let rest = each(&cut, &table, false, &mut counts, &mut count);
         assert!(matches!(rest, Err(Missing::Rest(_))), "{rest:?}");
-        let gone = each(&dir.path().join("gone.sqlite"), &table, false, &mut count);
+        let gone = each(&dir.path().join("gone.sqlite"), &table, false, &mut counts, &mut count);
         assert!(matches!(gone, Err(Missing::All(_))), "{gone:?}");
         assert!((1..MANY).contains(&taken), "{taken} of {MANY}");
     }

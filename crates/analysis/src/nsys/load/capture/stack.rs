@@ -9,27 +9,22 @@ use std::collections::VecDeque;
 
 use stage2_spool::{NONE, RANGE_OUTSIDE};
 
-use super::super::spans::OPEN;
 use super::process::Process;
+use super::rows::OPEN;
 use super::strings::Strings;
 
 /// Ranges that go on under another path, at most: hostile ones could do so for ever.
 pub(super) const MAX_CONTINUED: u64 = 4_000_000;
 
-/// A range that opens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opening {
-    /// When it opens, ns.
     pub(super) start: i64,
     /// When it closes, ns; [`OPEN`]: never.
     pub(super) end: i64,
-    /// Number of its name.
     pub(super) name: u32,
-    /// Number of its domain's name, if it has one.
     pub(super) domain: Option<u32>,
 }
 
-/// A range that is open.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     end: i64,
@@ -63,8 +58,9 @@ impl Stack {
         opening: Opening,
     ) -> u64 {
         let Opening { start, end, name, domain } = opening;
-        // One that ends where this one begins is not around it, unless it holds it.
-        let continued = self.close(process, strings, start, end > start);
+        // One that ends where this one begins is not around it, unless it holds it. Of outermost
+        // ranges, what is launched at that time belongs to the earlier one.
+        let continued = self.close(process, strings, start, self.nested && end > start);
         if !self.nested && self.holds(end) {
             return continued;
         }
@@ -105,7 +101,6 @@ impl Stack {
         continued
     }
 
-    /// Closes whatever ends.
     pub(super) fn close_all(&mut self, process: &mut Process, strings: &Strings) -> u64 {
         self.close(process, strings, OPEN, false)
     }
@@ -139,13 +134,11 @@ impl Stack {
         self.open.back().is_some_and(|last| end <= last.end)
     }
 
-    /// The range that a launch belongs to.
     pub(super) fn range(&self) -> u64 {
         let open = if self.nested { self.open.back() } else { self.open.front() };
         open.map_or(RANGE_OUTSIDE, |open| open.range)
     }
 
-    /// How many are open.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }

@@ -8,12 +8,10 @@ use stage2_text::without_instance;
 /// Names are cut here, bytes: where the collector cuts them.
 pub(super) const TEXT_LIMIT: usize = 1024;
 
-/// All names so far.
 #[derive(Default)]
 pub(super) struct Strings {
     by_text: FxHashMap<Rc<[u8]>, u32>,
     list: Vec<Rc<[u8]>>,
-    /// Names that were cut.
     pub(super) cut: u64,
 }
 
@@ -28,7 +26,6 @@ impl Strings {
         self.exact(text)
     }
 
-    /// The number of a name as it is.
     pub(super) fn exact(&mut self, text: &[u8]) -> u32 {
         if let Some(&known) = self.by_text.get(text) {
             return known;
@@ -45,7 +42,6 @@ impl Strings {
         (from..).zip(rest.iter().map(AsRef::as_ref))
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }

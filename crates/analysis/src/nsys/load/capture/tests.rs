@@ -60,8 +60,9 @@ pub(super) fn range(thread: i64, name: &str, start: i64, end: Option<i64>) -> St
 /// The report of an export with the rows of `sql`, and what was found on the way.
 pub(super) fn report_within(sql: &str, limits: Limits) -> (Report, Vec<Finding>) {
     let dir = tempfile::tempdir().expect("folder");
-    let export =
-        read_within(&export(dir.path(), sql), &LibraryDomains::default(), limits).expect("export");
+    let path = export(dir.path(), sql);
+    let database = Database::open(&path).expect("export");
+    let export = tally(&path, &database, &LibraryDomains::default(), limits, Depth::All);
     let findings = export.capture.findings.clone();
     (join(export.capture, RunInfo::default(), Vec::new()), findings)
 }
@@ -204,7 +205,9 @@ fn ranges_of_libraries_are_no_stages_however_they_nest() {
     let (outermost, _) = report_within(&sql, Limits { paths: 3, ..Limits::default() });
     assert_eq!(stages(&outermost), of_user);
     let dir = tempfile::tempdir().expect("folder");
-    let tables = crate::nsys::load::sqlite::load(&export(dir.path(), &sql)).expect("tables");
+    let tables =
+        crate::nsys::load::sqlite::load(&export(dir.path(), &sql), &LibraryDomains::default())
+            .expect("tables");
     let names: Vec<_> = tables.ranges.iter().map(|r| (r.name.as_str(), r.instances)).collect();
     assert_eq!(names, [("decode", Some(2))]);
     assert_eq!((tables.counts.in_ranges, tables.counts.outside_ranges), (3, 1));

@@ -3,17 +3,16 @@
 
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
-
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
+use stage2_model::nsys::Counts;
 
 use super::super::database::Database;
-use super::super::launches::PROCESS_BITS;
-use super::super::range_row::{Name, Occurrence};
+use super::super::launches::{Origin, PROCESS_BITS};
 use super::Limits;
-use super::processes::Processes;
-use super::rows::{self, Missing};
+use super::process::Processes;
+use super::rows::{self, Missing, Name, Occurrence};
 use super::stack::{Opening, Stack};
 use super::strings::Strings;
 use super::work::{Piece, Work};
@@ -24,7 +23,6 @@ const MAX_REGISTERED: usize = 1 << 20;
 /// Threads before those of which nothing is open are forgotten.
 const MANY_THREADS: usize = 1 << 16;
 
-/// Why the walk did not come to its end.
 #[derive(Debug)]
 pub(super) enum Stopped {
     /// A range begins before the one in front of it.
@@ -35,11 +33,15 @@ pub(super) enum Stopped {
     Unreadable(String),
 }
 
-/// What came of it.
 pub(super) struct Walked {
     pub(super) processes: Processes,
+    /// Names of ranges that are longer than is kept.
     pub(super) names_cut: u64,
+    /// Ranges beyond [`Limits::stages`].
     pub(super) left_out: u64,
+    pub(super) counts: Counts,
+    /// Why the rest of the ranges is missing.
+    pub(super) rest_missing: Option<String>,
 }
 
 struct Thread {
@@ -47,7 +49,6 @@ struct Thread {
     stack: Stack,
 }
 
-/// The walk through one export.
 pub(super) struct Walk<'a> {
     work: &'a Work,
     limits: Limits,
@@ -59,7 +60,6 @@ pub(super) struct Walk<'a> {
     many_threads: usize,
     /// Ranges that open at one time, and their threads.
     batch: Vec<(i64, Opening)>,
-    /// Place of the next launch.
     next: usize,
     open: usize,
     paths: usize,
@@ -93,19 +93,26 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes through the ranges of a file, as they come or `sorted`. `database` is the same file.
+    /// Goes through the ranges of a file: as they come, or sorted by SQLite; `None` leaves them out.
+    /// `database` is the same file.
     pub(super) fn run(
         mut self,
         path: &Path,
         database: &Database,
-        sorted: bool,
+        sorted: Option<bool>,
     ) -> Result<Walked, Stopped> {
-        if let Some(table) = rows::table(database) {
-            match rows::each(path, &table, sorted, |row| self.row(database, row)) {
+        let (mut counts, mut rest_missing) = (Counts::default(), None);
+        let table = rows::table(database).unwrap_or_else(|error| {
+            rest_missing = Some(error.to_string());
+            None
+        });
+        if let Some((table, sorted)) = table.zip(sorted) {
+            let row = |row: Occurrence<&[u8]>| self.row(database, row);
+            match rows::each(path, &table, sorted, &mut counts, row) {
                 Ok(None) => {}
                 Ok(Some(stopped)) => return Err(stopped),
-                // What came before is used, and the tables say that it is not all.
-                Err(Missing::Rest(_)) if !sorted => {}
+                // What came before the damage is used.
+                Err(Missing::Rest(why)) if !sorted => rest_missing = Some(why),
                 Err(Missing::Rest(why)) => {
                     return Err(Stopped::Unreadable(format!("cannot be sorted: {why}")));
                 }
@@ -114,18 +121,14 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        let end = self.end(database);
-        match end {
-            ControlFlow::Break(stopped) => Err(stopped),
-            ControlFlow::Continue(()) => Ok(Walked {
-                names_cut: self.strings.cut,
-                left_out: self.left_out,
-                processes: self.processes,
-            }),
+        if let ControlFlow::Break(stopped) = self.end(database) {
+            return Err(stopped);
         }
+        let Walk { processes, strings, left_out, .. } = self;
+        Ok(Walked { processes, names_cut: strings.cut, left_out, counts, rest_missing })
     }
 
-    fn row(&mut self, database: &Database, row: Occurrence<'_>) -> Flow {
+    fn row(&mut self, database: &Database, row: Occurrence<&[u8]>) -> Flow {
         let Occurrence { span: (start, end), thread, domain, name } = row;
         if let Some(&(_, first)) = self.batch.first() {
             if start < first.start {
@@ -137,7 +140,7 @@ impl<'a> Walk<'a> {
         }
         if !self.nested {
             // What a library has open around a range of the user would hide that.
-            let of_library = self.processes.domains().is_library(thread, domain);
+            let of_library = self.processes.domains.is_library(thread, domain);
             if of_library || self.threads.get(&thread).is_some_and(|t| t.stack.holds(end)) {
                 return Flow::Continue(());
             }
@@ -152,7 +155,7 @@ impl<'a> Walk<'a> {
         }
         let name = self.name(database, name);
         let Walk { processes, strings, .. } = &mut *self;
-        let domain = processes.domains().name(thread, domain);
+        let domain = processes.domains.name(thread, domain);
         let domain = domain.map(|domain| strings.exact(domain.as_bytes()));
         self.batch.push((thread, Opening { start, end, name, domain }));
         Flow::Continue(())
@@ -160,10 +163,10 @@ impl<'a> Walk<'a> {
 
     /// Breaks off where ranges within others are followed, too.
     fn too_many(&self, what: &str, limit: usize, of: &str) -> Flow {
-        match self.nested {
-            true => Flow::Break(Stopped::TooMany(format!("{what} {limit} {of}"))),
-            false => Flow::Continue(()),
+        if self.nested {
+            return Flow::Break(Stopped::TooMany(format!("{what} {limit} {of}")));
         }
+        Flow::Continue(())
     }
 
     fn name(&mut self, database: &Database, name: Name<&[u8]>) -> u32 {
@@ -228,35 +231,30 @@ impl<'a> Walk<'a> {
 
     fn overlapping(&self) -> Flow {
         let limit = self.limits.continuations;
-        match self.continuations > limit {
-            true => self.too_many(
-                "its ranges overlap without nesting more than",
-                limit as usize,
-                "times",
-            ),
-            false => Flow::Continue(()),
+        if self.continuations > limit {
+            self.too_many("its ranges overlap without nesting more than", limit as usize, "times")?;
         }
+        Flow::Continue(())
     }
 
-    /// Places the work that was launched before `time`, or all whose launch is known.
-    fn launches(&mut self, before: Option<i64>) -> Flow {
-        while let Some((placed, piece)) = self.work.launch(self.next) {
-            if !placed.known || before.is_some_and(|before| placed.time >= before) {
+    /// Places the work that was launched before `until`, or all whose launch is known.
+    fn launches(&mut self, until: Option<i64>) -> Flow {
+        while let Some((Origin::Call { thread, time }, piece)) = self.work.launch(self.next) {
+            if until.is_some_and(|until| time >= until) {
                 break;
             }
             self.next += 1;
             let Walk { threads, processes, strings, .. } = self;
-            let (number, range) = match threads.get_mut(&placed.thread) {
+            let (number, range) = match threads.get_mut(&thread) {
                 Some(thread) => {
                     let open = thread.stack.len();
                     if let Some(process) = processes.get_mut(thread.process) {
-                        let stack = &mut thread.stack;
-                        self.continuations += stack.close(process, strings, placed.time, false);
+                        self.continuations += thread.stack.close(process, strings, time, false);
                     }
                     self.open = (self.open + thread.stack.len()).saturating_sub(open);
                     (thread.process, thread.stack.range())
                 }
-                None => (processes.number(placed.thread & PROCESS_BITS), RANGE_OUTSIDE),
+                None => (processes.number(thread & PROCESS_BITS), RANGE_OUTSIDE),
             };
             self.add(number, &piece, range)?;
             self.overlapping()?;
@@ -268,19 +266,18 @@ impl<'a> Walk<'a> {
         if let Some(process) = self.processes.get_mut(process) {
             self.groups += process.work(self.work, piece, range);
         }
-        match self.groups > self.limits.groups {
-            true => self.too_many("its kernels make more than", self.limits.groups, "rows"),
-            false => Flow::Continue(()),
+        if self.groups > self.limits.groups {
+            self.too_many("its kernels make more than", self.limits.groups, "rows")?;
         }
+        Flow::Continue(())
     }
 
-    /// What is left when all ranges have come.
     fn end(&mut self, database: &Database) -> Flow {
         self.open_batch()?;
         self.launches(None)?;
-        while let Some((placed, piece)) = self.work.launch(self.next) {
+        while let Some((Origin::Process(process), piece)) = self.work.launch(self.next) {
             self.next += 1;
-            let process = self.processes.number(placed.thread & PROCESS_BITS);
+            let process = self.processes.number(process & PROCESS_BITS);
             self.add(process, &piece, RANGE_UNKNOWN)?;
         }
         if self.work.has_more {

@@ -1,16 +1,19 @@
 //! Tables of GPU work and of API calls -> kernels, copies, fills and graphs in the order of their
-//! launches, and what each of them is.
+//! launches, what each of them is, and the counts of all of them.
 
 use std::collections::BTreeMap;
 
 use rusqlite::Row;
 use rustc_hash::FxHashMap;
-use stage2_spool::{Copy, Fill, GpuNs, GraphLaunch, Kernel, Record, Shape};
+use stage2_model::nsys::Counts;
+use stage2_spool::{GpuNs, GpuWork, Record, Shape, What};
 
-use super::super::database::{Database, integer};
-use super::super::kernels::{duration_ns, name_of};
-use super::super::launches::{self, InOrder, Launches, MAX_KERNELS, PROCESS_BITS, Placed};
+use super::super::database::{Database, integer, text};
+use super::super::launches::{self, InOrder, Launches, MAX_KERNELS, Origin, PROCESS_BITS};
+use super::super::{Kernel, Naming};
 
+pub(in crate::nsys::load) const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
+const DEVICES: &str = "TARGET_INFO_GPU";
 /// Columns that all of these tables have.
 const COMMON: [&str; 6] = ["start", "end", "deviceId", "correlationId", "globalPid", "graphNodeId"];
 /// Copies between memories that CUDA itself makes of managed memory follow these kinds: nobody
@@ -18,8 +21,13 @@ const COMMON: [&str; 6] = ["start", "end", "deviceId", "correlationId", "globalP
 const COPY_KINDS: i64 = 10;
 /// Marks the number of something whose bytes count.
 const MOVED: u32 = 1 << 31;
+/// No kernel runs for days: such a time is damage.
+const MAX_NS: u64 = 24 * 3600 * 1_000_000_000;
+/// Stands for the times of a piece that has none.
+const UNTIMED: (i64, i64) = (1, 0);
+/// The name of a kernel of which the file has none.
+pub(in crate::nsys::load) const NO_NAME: &str = "(no name in the file)";
 
-/// Tables of GPU work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Table {
     Kernels,
@@ -28,48 +36,39 @@ enum Table {
     Graphs,
 }
 
-const TABLES: [Table; 4] = [Table::Kernels, Table::Copies, Table::Fills, Table::Graphs];
+/// Their names, and the columns of each behind the common ones.
+const TABLES: [(Table, &str, &[&str]); 4] = [
+    (
+        Table::Kernels,
+        KERNELS,
+        &[
+            "mangledName",
+            "demangledName",
+            "shortName",
+            "gridX",
+            "gridY",
+            "gridZ",
+            "blockX",
+            "blockY",
+            "blockZ",
+            "registersPerThread",
+            "staticSharedMemory",
+            "dynamicSharedMemory",
+            "localMemoryPerThread",
+        ],
+    ),
+    (Table::Copies, "CUPTI_ACTIVITY_KIND_MEMCPY", &["bytes", "copyKind"]),
+    (Table::Fills, "CUPTI_ACTIVITY_KIND_MEMSET", &["bytes"]),
+    (Table::Graphs, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", &["graphExecId", "graphId"]),
+];
 
-impl Table {
-    fn name(self) -> &'static str {
-        match self {
-            Table::Kernels => super::super::kernels::TABLE,
-            Table::Copies => "CUPTI_ACTIVITY_KIND_MEMCPY",
-            Table::Fills => "CUPTI_ACTIVITY_KIND_MEMSET",
-            Table::Graphs => "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-        }
-    }
+/// A kernel's name, as the number of its text.
+type NameId = (Naming, Option<i64>);
 
-    /// Columns of its own, behind the common ones.
-    fn columns(self) -> &'static [&'static str] {
-        match self {
-            Table::Kernels => &[
-                "mangledName",
-                "demangledName",
-                "shortName",
-                "gridX",
-                "gridY",
-                "gridZ",
-                "blockX",
-                "blockY",
-                "blockZ",
-                "registersPerThread",
-                "staticSharedMemory",
-                "dynamicSharedMemory",
-                "localMemoryPerThread",
-            ],
-            Table::Copies => &["bytes", "copyKind"],
-            Table::Fills => &["bytes"],
-            Table::Graphs => &["graphExecId", "graphId"],
-        }
-    }
-}
-
-/// What ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum What {
-    /// Name as the file has it, blocks and threads, registers and memory.
-    Kernel(Option<i64>, [Option<i64>; 6], [Option<i64>; 4]),
+enum Ran {
+    /// Its name, blocks and threads, registers and memory.
+    Kernel(NameId, [Option<u32>; 6], [Option<u32>; 4]),
     Copy(u8),
     Fill,
     Graph(u32),
@@ -78,54 +77,77 @@ enum What {
 /// What ran where; work of one item is counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Item {
-    what: What,
+    what: Ran,
     device: Option<u32>,
     in_graph: bool,
 }
 
-/// Start and end, ns; the end is before the start where they are not known.
-#[derive(Clone, Copy, Debug)]
-struct Times(i64, i64);
-
-/// One piece of GPU work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Number of what ran.
     pub(super) item: u32,
-    /// Bytes that were moved.
     bytes: u64,
     /// Start and end, ns; nothing where they are not valid.
     pub(super) span: Option<(i64, i64)>,
 }
 
-/// All GPU work of an export.
-#[derive(Default)]
-pub(super) struct Work {
+#[derive(Debug, Default)]
+pub(in crate::nsys::load) struct Work {
     items: Vec<Item>,
     by_item: FxHashMap<Item, u32>,
     /// Items and bytes of copies and fills.
     moved: Vec<(u32, u64)>,
-    launches: InOrder<Times>,
-    /// Names of kernels, by their number in the file.
-    names: FxHashMap<Option<i64>, (u32, Vec<u8>)>,
-    devices: BTreeMap<u32, Vec<u8>>,
+    launches: InOrder,
+    /// Numbers and texts of the names of kernels; none: the file lacks the text.
+    names: FxHashMap<NameId, (u32, Option<String>)>,
+    /// Names of the GPUs, by device number.
+    pub(in crate::nsys::load) devices: BTreeMap<u32, String>,
     held: usize,
     /// There is work that is not held: without a number of its launch, or too much.
     pub(super) has_more: bool,
     not_detailed: bool,
+    pub(in crate::nsys::load) counts: Counts,
+    /// Kernels beyond [`MAX_KERNELS`].
+    pub(in crate::nsys::load) beyond_limit: u64,
+    /// Tables that could not be read to their end, and why.
+    pub(in crate::nsys::load) cut_tables: Vec<(&'static str, String)>,
+}
+
+/// Duration of a row; nothing where its times are impossible.
+fn duration_ns(start: Option<i64>, end: Option<i64>) -> Option<u64> {
+    let (start, end) = (start?, end?);
+    // Times before the session started are possible, an end of zero is CUPTI's "not taken".
+    if end == 0 && start == 0 {
+        return None;
+    }
+    u64::try_from(end.checked_sub(start)?).ok().filter(|ns| *ns <= MAX_NS)
+}
+
+fn name_of(mangled: Option<i64>, demangled: Option<i64>, short: Option<i64>) -> NameId {
+    match (mangled, demangled) {
+        (Some(mangled), _) => (Naming::Mangled, Some(mangled)),
+        (None, Some(demangled)) => (Naming::Demangled, Some(demangled)),
+        (None, None) => (Naming::Short, short),
+    }
+}
+
+fn small(value: Option<i64>) -> Option<u32> {
+    u32::try_from(value?).ok()
 }
 
 impl Work {
-    /// Reads the tables; what came before an error is kept. Gives errors of tables that nothing
-    /// else reads.
-    pub(super) fn read(&mut self, database: &Database) -> Vec<(&'static str, rusqlite::Error)> {
-        // Its errors are in the findings of the tables.
-        let _ = database.devices(|id, name| drop(self.devices.insert(id, name.into_bytes())));
-        let mut errors = Vec::new();
+    /// Reads the tables; what came before an error is kept.
+    pub(super) fn read(database: &Database) -> Self {
+        let mut work = Self::default();
+        let devices = database.table(DEVICES).and_then(|table| {
+            let Some(table) = table else { return Ok(()) };
+            database.rows(&table, &["id", "name"], "LIMIT 10000", |row| {
+                work.devices.extend(small(integer(row, 0)).zip(text(row, 1)));
+            })
+        });
+        work.cut_tables.extend(devices.err().map(|error| (DEVICES, error.to_string())));
         let mut launches = Launches::default();
-        let read = self.each(database, |work, process, correlation, piece| {
+        work.each(database, |work, process, correlation, piece| {
             let Some(correlation) = correlation else { return };
-            let Times(start, end) = piece.span.map_or(Times(1, 0), |(a, b)| Times(a, b));
             let group = match piece.bytes {
                 0 => piece.item,
                 bytes => {
@@ -133,50 +155,51 @@ impl Work {
                     (work.moved.len() - 1) as u32 | MOVED
                 }
             };
-            launches.kernel(process, Some(correlation), group, Times(start, end));
+            launches.add(process, correlation, group, piece.span.unwrap_or(UNTIMED));
         });
-        errors.extend(read.into_iter().filter(|(table, _)| *table != Table::Kernels.name()));
-        if let Ok(Some(table)) = database.table(launches::TABLE) {
-            // Its errors are in the findings of the tables.
-            let _ = launches.read(database, &table, &mut 0);
-        }
-        self.launches = launches.in_order();
-        self.named(database);
-        errors
+        let calls = database.table(launches::TABLE).and_then(|table| match table {
+            Some(table) => launches.read(database, &table, &mut work.counts.api_calls),
+            None => Ok(()),
+        });
+        work.cut_tables.extend(calls.err().map(|error| (launches::TABLE, error.to_string())));
+        work.counts.call_numbers_missing = launches.call_numbers_missing();
+        work.launches = launches.in_order();
+        work.look_up_names(database);
+        work
     }
 
-    /// Hands all work that is held to `take`, or what is not.
+    /// Hands all work to `take`, with its process, and with the number of its launch if it is to be
+    /// held.
     fn each(
         &mut self,
         database: &Database,
-        mut take: impl FnMut(&mut Self, Option<i64>, Option<u32>, Piece),
-    ) -> Vec<(&'static str, rusqlite::Error)> {
-        let mut errors = Vec::new();
-        for kind in TABLES {
-            let read = database.table(kind.name()).and_then(|table| {
+        mut take: impl FnMut(&mut Self, i64, Option<u32>, Piece),
+    ) {
+        for (kind, name, columns) in TABLES {
+            let read = database.table(name).and_then(|table| {
                 let Some(table) = table else { return Ok(()) };
-                let columns = [&COMMON[..], kind.columns()].concat();
+                let columns = [&COMMON[..], columns].concat();
                 database.rows(&table, &columns, "", |row| {
                     let Some(piece) = self.piece(kind, row) else { return };
-                    let correlation = integer(row, 3).and_then(|id| u32::try_from(id).ok());
-                    let correlation = correlation.filter(|_| self.held < MAX_KERNELS);
-                    self.held += usize::from(correlation.is_some());
-                    self.has_more |= correlation.is_none();
-                    take(self, integer(row, 4), correlation, piece);
+                    let launch = small(integer(row, 3));
+                    let held = launch.filter(|_| self.held < MAX_KERNELS);
+                    self.held += usize::from(held.is_some());
+                    self.has_more |= held.is_none();
+                    let beyond = kind == Table::Kernels && launch.is_some() && held.is_none();
+                    self.beyond_limit += u64::from(beyond);
+                    take(self, integer(row, 4).unwrap_or(0), held, piece);
                 })
             });
-            errors.extend(read.err().map(|error| (kind.name(), error)));
+            self.cut_tables.extend(read.err().map(|error| (name, error.to_string())));
         }
-        errors
     }
 
     /// Work that is not held, with its process: nobody knows where it was launched.
     pub(super) fn more(&self, database: &Database, mut take: impl FnMut(&Work, i64, &Piece)) {
         // The same items get the same numbers again.
-        let mut again = Work { devices: self.devices.clone(), ..Work::default() };
-        let _ = again.each(database, |_, process, correlation, piece| {
+        Work::default().each(database, |_, process, correlation, piece| {
             if correlation.is_none() {
-                take(self, process.unwrap_or(0) & PROCESS_BITS, &piece);
+                take(self, process & PROCESS_BITS, &piece);
             }
         });
     }
@@ -184,25 +207,34 @@ impl Work {
     fn piece(&mut self, kind: Table, row: &Row<'_>) -> Option<Piece> {
         let own = |at: usize| integer(row, COMMON.len() + at);
         let bytes = |at: usize| own(at).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0);
-        let small = |value: Option<i64>| value.and_then(|value| u32::try_from(value).ok());
+        let (start, end) = (integer(row, 0), integer(row, 1));
+        let duration = duration_ns(start, end);
+        let counts = &mut self.counts;
         let (what, bytes) = match kind {
             Table::Kernels => {
-                let (_, name) = name_of(own(0), own(1), own(2));
-                let shape = std::array::from_fn(|at| own(3 + at));
-                let details = std::array::from_fn(|at| own(9 + at));
-                (What::Kernel(name, shape, details), 0)
+                counts.kernels += 1;
+                counts.untimed += u64::from(duration.is_none());
+                let total = &mut counts.kernel_total_ns;
+                *total = total.saturating_add(duration.unwrap_or(0));
+                let shape = std::array::from_fn(|at| small(own(3 + at)));
+                let details = std::array::from_fn(|at| small(own(9 + at)));
+                (Ran::Kernel(name_of(own(0), own(1), own(2)), shape, details), 0)
             }
             Table::Copies if own(1).is_some_and(|kind| kind > COPY_KINDS) => return None,
             Table::Copies => {
-                (What::Copy(own(1).and_then(|kind| u8::try_from(kind).ok()).unwrap_or(0)), bytes(0))
+                (Ran::Copy(own(1).and_then(|kind| u8::try_from(kind).ok()).unwrap_or(0)), bytes(0))
             }
-            Table::Fills => (What::Fill, bytes(0)),
-            Table::Graphs => (What::Graph(small(own(0).or(own(1))).unwrap_or(0)), 0),
+            Table::Fills => (Ran::Fill, bytes(0)),
+            Table::Graphs => {
+                counts.graph_launches += 1;
+                let total = &mut counts.graph_total_ns;
+                *total = total.saturating_add(duration.unwrap_or(0));
+                (Ran::Graph(small(own(0).or(own(1))).unwrap_or(0)), 0)
+            }
         };
-        let in_graph = integer(row, 5).is_some();
+        let in_graph = kind != Table::Graphs && integer(row, 5).is_some();
         let item = self.item(Item { what, device: small(integer(row, 2)), in_graph });
-        let (start, end) = (integer(row, 0), integer(row, 1));
-        let span = duration_ns(start, end).and_then(|_| start.zip(end));
+        let span = duration.and_then(|_| start.zip(end));
         Some(Piece { item, bytes, span })
     }
 
@@ -210,23 +242,20 @@ impl Work {
         let fresh = self.items.len() as u32;
         let number = *self.by_item.entry(item).or_insert(fresh);
         if number == fresh {
-            if let What::Kernel(_, _, details) = item.what {
-                self.not_detailed |= details.iter().any(|&value| limited(value).is_none());
+            if let Ran::Kernel(_, _, details) = item.what {
+                self.not_detailed |= details.contains(&None);
             }
             self.items.push(item);
         }
         number
     }
 
-    /// Looks the names of the kernels up.
-    fn named(&mut self, database: &Database) {
+    fn look_up_names(&mut self, database: &Database) {
         for item in &self.items {
-            let What::Kernel(id, ..) = item.what else { continue };
+            let Ran::Kernel(id, ..) = item.what else { continue };
             let number = self.names.len() as u32;
-            self.names.entry(id).or_insert_with(|| {
-                let name = id.and_then(|id| database.string(id));
-                (number, name.unwrap_or_else(|| "(no name in the file)".into()).into_bytes())
-            });
+            let name = || (number, id.1.and_then(|text| database.string(text)));
+            self.names.entry(id).or_insert_with(name);
         }
     }
 
@@ -235,17 +264,15 @@ impl Work {
         !self.not_detailed
     }
 
-    /// The piece at this place in the order of launches, with its thread and the time of its
-    /// launch; the last ones have none.
-    pub(super) fn launch(&self, at: usize) -> Option<(Placed<()>, Piece)> {
-        let Placed { group, times: Times(start, end), time, thread, known } =
-            self.launches.get(at)?;
+    /// The piece at this place in the order of launches, and where it was launched.
+    pub(super) fn launch(&self, at: usize) -> Option<(Origin, Piece)> {
+        let (origin, group, span) = self.launches.get(at)?;
         let (item, bytes) = match group & MOVED {
             0 => (group, 0),
             _ => self.moved.get((group & !MOVED) as usize).copied()?,
         };
-        let span = (start <= end).then_some((start, end));
-        Some((Placed { group, times: (), time, thread, known }, Piece { item, bytes, span }))
+        let span = Some(span).filter(|(start, end)| start <= end);
+        Some((origin, Piece { item, bytes, span }))
     }
 
     /// Where work of an item was queued, and its device.
@@ -254,27 +281,21 @@ impl Work {
         Some((device.checked_add(1)?, device))
     }
 
-    /// Name of a device; empty where it is not known.
     pub(super) fn device_name(&self, device: u32) -> &[u8] {
-        self.devices.get(&device).map_or(&[], Vec::as_slice)
+        self.devices.get(&device).map_or(&[], |name| name.as_bytes())
     }
 
     /// The shape of an item that is a kernel, and the number and the name of that kernel. Blocks
     /// and threads that are not known are zero.
     pub(super) fn shape(&self, item: u32) -> Option<(u32, &[u8], Shape)> {
-        let What::Kernel(name, [gx, gy, gz, bx, by, bz], details) =
-            self.items.get(item as usize)?.what
+        let Ran::Kernel(name, blocks_and_threads, details) = self.items.get(item as usize)?.what
         else {
             return None;
         };
         let (number, name) = self.names.get(&name)?;
-        let all = |of: [Option<i64>; 3]| -> Option<[u32; 3]> {
-            let [x, y, z] = of.map(limited);
-            Some([x?, y?, z?])
-        };
-        let launch = all([gx, gy, gz]).zip(all([bx, by, bz]));
-        let (grid, block) = launch.unwrap_or_default();
-        let [registers, fixed, dynamic, local] = details.map(|value| limited(value).unwrap_or(0));
+        let (grid, block) = grid_and_block(blocks_and_threads);
+        let (grid, block) = grid.zip(block).unwrap_or_default();
+        let [registers, fixed, dynamic, local] = details.map(Option::unwrap_or_default);
         let shape = Shape {
             id: item + 1,
             name: 0,
@@ -285,40 +306,72 @@ impl Work {
             registers_per_thread: registers,
             local_bytes_per_thread: local,
         };
-        Some((*number, name, shape))
+        Some((*number, name.as_deref().unwrap_or(NO_NAME).as_bytes(), shape))
     }
 
-    /// The record of a piece that was launched in `range` and ran from and to `span`.
-    pub(super) fn record(&self, piece: &Piece, span: (GpuNs, GpuNs), range: u64) -> Option<Record> {
-        let item = self.items.get(piece.item as usize)?;
-        let queue = self.queue(piece.item).map_or(0, |(queue, _)| queue);
-        let ((start, end), bytes) = (span, piece.bytes);
-        let (correlation, graph_node) = (0, u64::from(item.in_graph));
-        Some(match item.what {
-            What::Kernel(..) => {
-                let shape = piece.item + 1;
-                Record::Kernel(Kernel { start, end, shape, queue, range, correlation, graph_node })
-            }
-            What::Copy(kind) => Record::Copy(Copy {
-                start,
-                end,
-                queue,
-                range,
-                correlation,
-                graph_node,
-                bytes,
-                kind,
-            }),
-            What::Fill => {
-                Record::Fill(Fill { start, end, queue, range, correlation, graph_node, bytes })
-            }
-            What::Graph(graph) => {
-                Record::GraphLaunch(GraphLaunch { start, end, queue, range, correlation, graph })
-            }
+    /// The kernel of a shape, without its sums.
+    pub(in crate::nsys::load) fn kernel(&self, shape: &Shape) -> Option<Kernel> {
+        let item = self.items.get(shape.id.checked_sub(1)? as usize)?;
+        let Ran::Kernel(name, blocks_and_threads, _) = item.what else { return None };
+        let text = self.names.get(&name)?.1.as_ref();
+        let (grid, block) = grid_and_block(blocks_and_threads);
+        Some(Kernel {
+            naming: text.map_or(Naming::Short, |_| name.0),
+            name: text.cloned().unwrap_or_else(|| NO_NAME.to_owned()),
+            grid,
+            block,
+            device: item.device,
+            ..Kernel::default()
         })
+    }
+
+    /// The record of a piece that was launched in `range` and ran from `start` to `end`.
+    pub(super) fn record(
+        &self,
+        piece: &Piece,
+        (start, end): (GpuNs, GpuNs),
+        range: u64,
+    ) -> Option<Record> {
+        let item = self.items.get(piece.item as usize)?;
+        let bytes = piece.bytes;
+        let what = match item.what {
+            Ran::Kernel(..) => What::Kernel { shape: piece.item + 1 },
+            Ran::Copy(kind) => What::Copy { bytes, kind },
+            Ran::Fill => What::Fill { bytes },
+            Ran::Graph(graph) => What::Graph { graph },
+        };
+        let queue = self.queue(piece.item).map_or(0, |(queue, _)| queue);
+        let (correlation, graph_node) = (0, u64::from(item.in_graph));
+        let work = GpuWork { what, start, end, queue, range, correlation, graph_node };
+        Some(Record::Work(work))
     }
 }
 
-fn limited(value: Option<i64>) -> Option<u32> {
-    u32::try_from(value?).ok()
+/// Blocks and threads in x, y and z, where each is known.
+fn grid_and_block(values: [Option<u32>; 6]) -> (Option<[u32; 3]>, Option<[u32; 3]>) {
+    let [gx, gy, gz, bx, by, bz] = values;
+    let all = |x: Option<u32>, y: Option<u32>, z: Option<u32>| Some([x?, y?, z?]);
+    (all(gx, gy, gz), all(bx, by, bz))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration_ns;
+
+    #[test]
+    fn impossible_times_are_no_duration() {
+        assert_eq!(duration_ns(Some(5), Some(9)), Some(4));
+        assert_eq!(duration_ns(Some(-5), Some(9)), Some(14));
+        assert_eq!(duration_ns(Some(9), Some(9)), Some(0));
+        for (start, end) in [
+            (Some(9), Some(5)),
+            (Some(i64::MIN), Some(i64::MAX)),
+            (None, Some(1)),
+            (Some(1), None),
+            (Some(0), Some(0)),
+            (Some(0), Some(i64::MAX)),
+        ] {
+            assert_eq!(duration_ns(start, end), None, "{start:?} {end:?}");
+        }
+    }
 }
