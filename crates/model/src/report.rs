@@ -6,7 +6,7 @@
 use crate::regions::RegionTable;
 use crate::{
     CaptureRow, Coverage, DeviceRow, Finding, GraphRow, InferredSteps, Insight, KernelRow,
-    META_SAMPLE, MemoryRow, ModelWindows, NsysSection, Origin, PassCosts, PathRow, PeakRates,
+    META_SAMPLE, MemoryRow, ModelWindows, NsysSection, Origin, PassCosts, PathRow, Peaks,
     ProcessRow, Ranks, StageKernelRow, StageRow, WorkloadEnd,
 };
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ pub struct Report {
     pub costs: PassCosts,
     /// Peak rates that kernels are held against; null: not known for this GPU.
     #[serde(default)]
-    pub peaks: Option<PeakRates>,
+    pub peaks: Option<Peaks>,
     /// What follows from the rows.
     #[serde(flatten)]
     pub insight: Insight,

@@ -259,7 +259,7 @@ fn quantised(keys: &Keys<'_>, assumptions: &mut Vec<String>) -> Option<Dtype> {
         Some(dtype) => format!(
             "Weights are quantised ({method}): read as {}, with scales and what is left out of the \
              quantisation not counted apart.",
-            dtype.key()
+            dtype
         ),
         None => format!(
             "The quantisation {method:?} is not understood: weights are counted as if there were \

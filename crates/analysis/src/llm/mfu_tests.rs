@@ -8,7 +8,7 @@ use super::super::mfu_inputs::{Inputs, StageInput};
 use super::super::preset::Model;
 use super::*;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
-use stage2_model::Figure;
+use stage2_model::{Figure, Precision};
 
 #[path = "mfu_vision_tests.rs"]
 mod vision;
@@ -87,7 +87,7 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
     assert_eq!(u.stages[0].measured_flops, Figure::Absent(Absent::NotMeasured));
     assert_eq!(u.stages[2].flops, Figure::Absent(Absent::NotModelled));
     assert_eq!(u.findings, []);
-    assert_eq!(u.precision.as_deref(), Some("bf16"));
+    assert_eq!(u.precision, Some(Precision::Bf16));
     assert!(u.assumptions.iter().any(|line| line.contains("No vision encoder")));
 }
 
@@ -204,7 +204,7 @@ fn whatever_is_missing_is_named_and_costs_only_its_own_numbers() {
     assert_eq!(no_model.assumptions, Vec::<String>::new());
 
     let no_peaks = utilisation(&Inputs { peaks: None, ..all.clone() });
-    let reason = Absent::NoPeak { precision: "bf16".to_owned() };
+    let reason = Absent::NoPeak { precision: Precision::Bf16 };
     assert_eq!(no_peaks.stages[0].mfu_wall, Figure::Absent(reason));
     assert_eq!(no_peaks.stages[1].mbu_wall, Figure::Absent(Absent::NoBandwidth));
     assert!(no_peaks.stages[0].flops.value().is_some());

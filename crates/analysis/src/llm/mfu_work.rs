@@ -140,7 +140,7 @@ impl Work<'_> {
         let peak = self.model().and_then(|model| {
             let precision = model.dtype.precision();
             let peak = self.inputs.peaks.and_then(|peaks| peaks.flops_per_s(precision));
-            peak.ok_or_else(|| Absent::NoPeak { precision: precision.key().to_owned() })
+            peak.ok_or_else(|| Absent::NoPeak { precision })
         });
         peak.into()
     }
@@ -274,9 +274,9 @@ impl Work<'_> {
             "MFU: FLOPs / (time x dense peak for {}). MBU: (weights + KV cache that decode has to \
              read) / (time x peak bandwidth); weights as {}, KV cache as {}; activations and cache \
              writes are left out.",
-            model.dtype.precision().key(),
-            model.storage.weights.key(),
-            model.storage.kv_cache.key(),
+            model.dtype.precision(),
+            model.storage.weights,
+            model.storage.kv_cache,
         )];
         if let Some(joined) = self.inputs.joined.filter(|joined| *joined < 1.0) {
             lines.push(format!(
@@ -308,7 +308,7 @@ impl Work<'_> {
                     .to_owned()
             }
             (Err(why), true, _) => format!(
-                "FLOPs of the vision encoder: {why}. They are left out, so that MFU of prefill and \
+                "FLOPs of the vision encoder: none, because {why}. They are left out, so that MFU of prefill and \
                  of the model is a lower bound."
             ),
             (Err(_), false, _) => "No vision encoder is counted.".to_owned(),

@@ -1,5 +1,6 @@
 use super::*;
 use KernelClass::*;
+use strum::VariantArray as _;
 
 const LLM: &str = include_str!("../../../../tests/fixtures/cupti/llm13.tsv");
 const GRAPH: &str = include_str!("../../../../tests/fixtures/cupti/graph13.tsv");
@@ -327,15 +328,10 @@ fn words_end_where_a_reader_ends_them() {
 }
 
 #[test]
-fn every_class_is_listed_once_and_has_its_label() {
-    let mut all = KernelClass::ALL.to_vec();
-    all.sort();
-    all.dedup();
-    assert_eq!(all.len(), KernelClass::ALL.len());
-    for class in KernelClass::ALL {
-        assert_eq!(serde_json::to_value(class).expect("a unit variant"), class.label());
-        let ruled = RULES.iter().any(|rule| rule.class == class);
-        assert_eq!(ruled, class != Other, "{class:?}");
+fn every_class_but_other_has_a_rule() {
+    for class in KernelClass::VARIANTS {
+        let ruled = RULES.iter().any(|rule| rule.class == *class);
+        assert_eq!(ruled, *class != Other, "{class:?}");
     }
 }
 

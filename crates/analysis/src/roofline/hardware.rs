@@ -5,7 +5,7 @@
 //! card. So no order or specificity is needed: a name is listed in one preset, or in none.
 
 use serde::{Deserialize, Serialize};
-use stage2_model::{DenseTflops, Finding, Peaks, Precision, Severity};
+use stage2_model::{DenseTflops, Finding, Peaks, Severity, no_rates};
 
 /// A preset of conf/hardware, one to one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -130,10 +130,7 @@ pub fn resolve(
     let mut findings = Vec::new();
     let configured = checked(configured, &mut findings);
     let listing = device_name.map(|name| catalogue.listing(name)).unwrap_or_default();
-    let listed = match listing.as_slice() {
-        [(_, hardware)] => Some(hardware),
-        _ => None,
-    };
+    let listed = device_name.and_then(|name| catalogue.find(name));
     let base = match &configured.name {
         Some(name) => {
             if let Some(other) = listed.and_then(|l| l.name.as_ref()).filter(|l| *l != name) {
@@ -151,8 +148,8 @@ pub fn resolve(
         }
         None => listed,
     };
-    let base = base.map(|base| checked(base, &mut findings));
-    let peaks = lay_over(base.as_ref(), &configured);
+    let base = base.map(|base| checked(base, &mut findings)).unwrap_or_default();
+    let peaks = lay_over(base, configured);
     if peaks.is_none() {
         findings.push(unknown(catalogue, device_name, &listing));
     }
@@ -162,9 +159,12 @@ pub fn resolve(
 /// Leaves out rates that are no positive number, with a finding each.
 fn checked(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
     let mut checked = hardware.clone();
-    let mut check = |key: String, value: &mut Option<f64>| {
-        if let Some(bad) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
-            *value = None;
+    let dense = checked.dense_tflops.iter_mut();
+    let dense = dense.map(|(precision, rate)| (format!("dense_tflops.{precision}"), rate));
+    let memory = ("memory_gb_per_s".to_owned(), &mut checked.memory_gb_per_s);
+    for (key, rate) in dense.chain([memory]) {
+        if let Some(bad) = rate.filter(|v| !(v.is_finite() && *v > 0.0)) {
+            *rate = None;
             findings.push(Finding::new(
                 Severity::Warning,
                 format!("hardware.{key}={bad} is no peak rate"),
@@ -172,46 +172,36 @@ fn checked(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
                 "correct or remove it",
             ));
         }
-    };
-    for precision in Precision::ALL {
-        let key = format!("dense_tflops.{}", precision.key());
-        check(key, checked.dense_tflops.slot(precision));
     }
-    check("memory_gb_per_s".to_owned(), &mut checked.memory_gb_per_s);
     checked
 }
 
-fn lay_over(base: Option<&Hardware>, over: &Hardware) -> Option<Peaks> {
-    let nothing = Hardware::default();
-    let base_or = base.unwrap_or(&nothing);
-    let mut peaks = Peaks {
-        card: base_or.name.clone().or_else(|| over.name.clone()).unwrap_or_default(),
-        source: base_or.source.clone().or_else(|| over.source.clone()).unwrap_or_default(),
-        dense_tflops: base_or.dense_tflops,
-        memory_gb_per_s: base_or.memory_gb_per_s,
-        overridden: Vec::new(),
-    };
-    let mut lay = |key: String, slot: &mut Option<f64>, value: Option<f64>| {
-        if value.is_some() && value != *slot {
-            *slot = value;
-            peaks.overridden.push(key);
+fn lay_over(base: Hardware, over: Hardware) -> Option<Peaks> {
+    let (mut dense_tflops, mut memory_gb_per_s) = (no_rates(), base.memory_gb_per_s);
+    dense_tflops.extend(base.dense_tflops);
+    let mut overridden = Vec::new();
+    let mut lay = |key: String, rate: &mut Option<f64>, value: Option<f64>| {
+        if value.is_some() && value != *rate {
+            *rate = value;
+            overridden.push(key);
         }
     };
-    for precision in Precision::ALL {
-        let value = over.dense_tflops.get(precision);
-        let key = format!("dense_tflops.{}", precision.key());
-        lay(key, peaks.dense_tflops.slot(precision), value);
+    for (precision, value) in over.dense_tflops {
+        let rate = dense_tflops.entry(precision).or_default();
+        lay(format!("dense_tflops.{precision}"), rate, value);
     }
-    lay("memory_gb_per_s".to_owned(), &mut peaks.memory_gb_per_s, over.memory_gb_per_s);
-    let known = Precision::ALL.iter().any(|p| peaks.dense_tflops.get(*p).is_some())
-        || peaks.memory_gb_per_s.is_some();
-    if peaks.card.is_empty() {
-        peaks.card = "configuration".to_owned();
-    }
-    if peaks.source.is_empty() {
-        peaks.source = "set in the configuration".to_owned();
-    }
-    known.then_some(peaks)
+    lay("memory_gb_per_s".to_owned(), &mut memory_gb_per_s, over.memory_gb_per_s);
+    let known = dense_tflops.values().chain([&memory_gb_per_s]).any(Option::is_some);
+    let or = |first: Option<String>, second: Option<String>, last: &str| {
+        first.or(second).filter(|text| !text.is_empty()).unwrap_or_else(|| last.to_owned())
+    };
+    known.then(|| Peaks {
+        card: or(base.name, over.name, "configuration"),
+        source: or(base.source, over.source, "set in the configuration"),
+        dense_tflops,
+        memory_gb_per_s,
+        overridden,
+    })
 }
 
 fn unknown(

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use stage2_model::Flops;
 
-use super::launch::Quantity;
+use super::quantity::Quantity;
 
 /// Counts the operations of one launch.
 pub(in crate::ncu) fn flops(metrics: &BTreeMap<String, Quantity>) -> Flops {

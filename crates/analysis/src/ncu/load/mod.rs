@@ -4,29 +4,28 @@
 //! do alone. Pages of any version since 2022.4 are read, with units scaled or not.
 
 mod counters;
+mod details;
 mod flops;
 pub mod folder;
 mod launch;
-mod number;
 mod pages;
-mod rules;
-mod unit;
+mod quantity;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 pub use counters::{KernelCounters, Key};
 pub(in crate::ncu) use flops::flops;
-pub use launch::{Launch, Quantity};
-pub use rules::Rule;
+pub use launch::Launch;
+pub use quantity::Quantity;
 
 use launch::LaunchColumns;
-use number::number;
 use pages::Page;
+use quantity::number;
 
 use crate::load::libraries::LibraryDomains;
 use crate::ncu::nvtx::Label;
-use stage2_model::{Finding, Severity};
+use stage2_model::{Finding, RuleRow, Severity};
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -187,10 +186,9 @@ struct Unusable {
 impl Unusable {
     /// The value in its base unit, where it is one.
     fn quantity(&mut self, name: &str, unit: &str, cell: &str) -> Option<Quantity> {
-        let base = unit::base(unit);
-        let value = number(cell)? * base.factor;
-        if value.is_finite() {
-            return Some(Quantity { value, unit: base.unit });
+        let quantity = Quantity::read(cell, unit)?;
+        if quantity.value.is_finite() {
+            return Some(quantity);
         }
         self.not_finite += 1;
         if self.example.is_empty() {
@@ -229,7 +227,7 @@ fn read_raw<R: Read>(
         .header
         .iter()
         .enumerate()
-        .skip(columns.last() + 1)
+        .skip(columns.metrics)
         .filter(|(_, name)| !OF_THE_MACHINE.iter().any(|unit| name.starts_with(unit)))
         .map(|(at, name)| (at, name.clone()))
         .collect();
@@ -299,14 +297,8 @@ fn read_details<R: Read>(
         findings.push(another_version(file, "Metric Value"));
         return;
     };
-    let of_rule = [
-        "Rule Name",
-        "Rule Type",
-        "Rule Description",
-        "Estimated Speedup Type",
-        "Estimated Speedup",
-    ]
-    .map(|column| page.column(column));
+    let of_rule = ["Rule Name", "Rule Description", "Estimated Speedup"];
+    let of_rule = of_rule.map(|column| page.column(column));
     page.each(findings, |record, _| {
         let Some(launch) = columns.read(record) else { return };
         let cell = |at: usize| record.get(at).unwrap_or_default().trim();
@@ -314,18 +306,19 @@ fn read_details<R: Read>(
         let key = (launch.process_id, launch.id);
         let quantity = read.unusable.quantity(cell(name), cell(unit), cell(value));
         let Some(launch) = read.place(key, || launch) else { return };
-        if let [rule, kind, description, speedup_kind, speedup] = of_rule
-            && !rule.is_empty()
-        {
-            let rule = Rule::new(cell(section), rule, kind, description, speedup_kind, speedup);
-            launch.rules.push(rule);
+        let [rule, description, speedup] = of_rule;
+        if !rule.is_empty() {
+            let text = |cell: &str| stage2_text::visible(cell.as_bytes());
+            let speedup_percent = number(speedup).filter(|value| (0.0..=100.0).contains(value));
+            let (name, description) = (text(rule), text(description));
+            launch.rules.push(RuleRow { name, description, speedup_percent });
         }
         let metric = cell(name);
         if let Some(quantity) = quantity
             && !metric.is_empty()
         {
             // The raw page, where it was read, is more exact: details round to two places.
-            let raw = rules::raw_name(cell(section), metric, &quantity.unit);
+            let raw = details::raw_name(cell(section), metric, &quantity.unit);
             launch.metrics.entry(raw).or_insert(quantity);
         }
     });
