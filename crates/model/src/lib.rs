@@ -39,11 +39,12 @@ pub use peaks::{DenseTflops, Dtype, Peaks, Precision, no_rates};
 pub use ranks::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Ranks, UnmatchedRow};
 pub use reconciliation::{Belief, KernelSides, Reconciliation, Sides};
 pub use report::{
-    COULD_NOT_ASK, Definition, Fact, PassInfo, Report, RunInfo, SCHEMA, SCHEMA_VERSION,
+    COULD_NOT_ASK, Definition, Fact, Origin, PassInfo, Report, RunInfo, SCHEMA, SCHEMA_VERSION,
+    Sources,
 };
 pub use rows::{
-    Apart, CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, Origin, PathKind,
-    PathRow, Sources, StageDeviceRow, StageKernelRow, StageRow, Times, WarmRow,
+    Apart, CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
+    StageDeviceRow, StageKernelRow, StageRow, Times, WarmRow,
 };
 pub use rule::{Rule, Takeaway};
 pub use steps::{Before, InferredStepRow, InferredSteps, Resemblance};

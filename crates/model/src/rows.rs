@@ -1,49 +1,6 @@
-//! The rows of a report's tables, and the tools that their numbers come from.
+//! The rows of a report's tables.
 
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
-
-/// A tool that measures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Origin {
-    /// The collector: undisturbed durations of every launch.
-    #[default]
-    Collector,
-    /// Nsight Systems.
-    Nsys,
-    /// Nsight Compute: replayed launches, at other clocks and with cold caches.
-    Ncu,
-}
-
-impl Origin {
-    /// Its name in reports.
-    pub fn label(self) -> &'static str {
-        self.into()
-    }
-}
-
-/// Where the numbers of a row come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sources {
-    /// Calls and durations.
-    pub times: Origin,
-    /// Counters; null where there are none.
-    pub counters: Option<Origin>,
-}
-
-impl Sources {
-    /// Both, for people: `collector, ncu`.
-    pub fn label(&self) -> String {
-        match self.counters {
-            Some(counters) if counters != self.times => {
-                format!("{}, {}", self.times.label(), counters.label())
-            }
-            _ => self.times.label().to_owned(),
-        }
-    }
-}
 
 /// What a range path stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -362,7 +319,7 @@ pub struct KernelRow {
     pub class: String,
     /// Which tools its numbers come from.
     #[serde(default)]
-    pub sources: Sources,
+    pub sources: crate::Sources,
     /// What ncu measured of it; null: not profiled.
     #[serde(default)]
     pub counters: Option<crate::CounterRow>,

@@ -31,6 +31,13 @@ pub struct HuggingFace {
     pub assumptions: Vec<String>,
 }
 
+impl HuggingFace {
+    /// Nothing but these sizes.
+    pub(super) fn of(shape: Shape) -> HuggingFace {
+        HuggingFace { shape, dtype: None, weight_dtype: None, name: None, assumptions: Vec::new() }
+    }
+}
+
 /// Why a `config.json` gives no shape.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", stage2_text::visible_path(path))]
@@ -58,13 +65,10 @@ pub fn read(path: &Path) -> Result<HuggingFace, HuggingFaceError> {
 /// As [`read`].
 pub(crate) fn read_with_text(path: &Path) -> Result<(HuggingFace, String), HuggingFaceError> {
     let path = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
-    text_of(&path)
+    files::read_text(&path, SIZE_LIMIT_BYTES)
+        .map_err(|e| Problem::Unreadable(e.to_string()))
         .and_then(|text| Ok((from_json(&text)?, text)))
         .map_err(|problem| HuggingFaceError { path, problem })
-}
-
-fn text_of(path: &Path) -> Result<String, Problem> {
-    files::read_text(path, SIZE_LIMIT_BYTES).map_err(|e| Problem::Unreadable(e.to_string()))
 }
 
 /// Reads the text of a `config.json`.

@@ -105,7 +105,7 @@ fn families_differ_in_what_they_leave_out() {
     assert_eq!((qwen.attention.sliding_window, qwen.attention.num_sliding_layers), (None, 0));
     let weights = Weights::of(&qwen);
     assert!((weights.total() / 14.3e9 - 1.0).abs() < 0.01, "{}", weights.total());
-    let active = weights.active_in_layers() + weights.lm_head + weights.embedding;
+    let active = weights.active_in_layers() + 2.0 * weights.lm_head;
     assert!((active / 2.7e9 - 1.0).abs() < 0.02, "{active}");
 
     // GPT-2: 124 million, tied, two projections, a width that is not given.
@@ -210,7 +210,7 @@ proptest::proptest! {
             && read.shape.check().is_ok()
         {
             let flops = super::super::flops::prefill(&read.shape, 1 << 20, 1 << 30, Default::default());
-            proptest::prop_assert!(flops.total().is_finite());
+            proptest::prop_assert!(flops.is_finite());
         }
     }
 }

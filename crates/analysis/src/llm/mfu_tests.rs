@@ -67,8 +67,8 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
         joined: Some(1.0),
     };
     let u = utilisation(&inputs);
-    let first = prefill(&model.shape, 1, 512, flops::LmHead::All).total();
-    let then = decode(&model.shape, 1, 512, 64).total();
+    let first = prefill(&model.shape, 1, 512, flops::LmHead::All);
+    let then = decode(&model.shape, 1, 512, 64);
     near(&u.stages[0].flops, first);
     near(&u.stages[0].mfu_wall, first / 0.020 / 989.5e12);
     near(&u.stages[0].mfu_busy, first / 0.004 / 989.5e12);
@@ -130,8 +130,8 @@ fn vision_is_counted_once_wherever_it_runs() {
     let peaks = h200();
     let mut ocr = model("deepseek_ocr");
     ocr.vision_flops_per_prefill = Some(1e12);
-    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All).total();
-    let then = decode(&ocr.shape, 1, 512, 64).total();
+    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All);
+    let then = decode(&ocr.shape, 1, 512, 64);
     let of = |model: &Model, role| {
         let stages = [
             stage("prefill", Role::Prefill, 1.0, 100, 50),
@@ -180,8 +180,8 @@ fn vision_is_counted_once_wherever_it_runs() {
         stages: &stages,
         joined: Some(1.0),
     };
-    let images = 3.0 * flops::vision(vit.shape.vision.as_ref().expect("set"));
-    let text = prefill(&vit.shape, 1, 512, flops::LmHead::All).total();
+    let images = 3.0 * crate::llm::vision::plain(vit.shape.vision.as_ref().expect("set"));
+    let text = prefill(&vit.shape, 1, 512, flops::LmHead::All);
     near(&utilisation(&inputs).stages[0].flops, text + images);
 }
 

@@ -35,9 +35,9 @@ impl Work<'_> {
                 Ok(vision::of_image(parts, part, crops) * images()?)
             }
             // A plain vision transformer is CLIP's, by whatever name.
-            (None, Some(plain), Part::Whole | Part::Clip) => Ok(flops::vision(plain) * images()?),
+            (None, Some(plain), Part::Whole | Part::Clip) => Ok(vision::plain(plain) * images()?),
             (None, _, Part::Whole) => Err(Absent::NoVisionFlops),
-            _ => Err(Absent::NoVisionPartFlops { part: part.label().to_owned() }),
+            _ => Err(Absent::NoVisionPartFlops { part: part.to_string() }),
         }
     }
 
@@ -93,7 +93,7 @@ impl Work<'_> {
         };
         match self.inputs.stages.iter().filter(of_part).count() {
             0 | 1 => self.vision_flops(part),
-            _ => Err(Absent::SeveralStages { stage: part.label().to_owned() }),
+            _ => Err(Absent::SeveralStages { stage: part.to_string() }),
         }
     }
 
@@ -107,11 +107,11 @@ impl Work<'_> {
                 let text = flops::prefill(&model.shape, batch, prompt, model.lm_head_in_prefill);
                 // Unknown FLOPs of a vision encoder make a lower bound of this; it is assumed, and
                 // said, that there are none.
-                Ok(text.total() + self.vision_within_prefill(model).unwrap_or(0.0))
+                Ok(text + self.vision_within_prefill(model).unwrap_or(0.0))
             }
             Role::Decode => {
                 let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
-                Ok(flops::decode(&model.shape, batch, prompt, tokens.steps()?).total())
+                Ok(flops::decode(&model.shape, batch, prompt, tokens.steps()?))
             }
             Role::VisionInPrefill | Role::VisionBefore | Role::Other => Err(Absent::NotModelled),
         }
@@ -175,19 +175,18 @@ impl Work<'_> {
         };
         let measured_flops = per_instance(measured.into(), stage);
         let kernels = stage.kernels.map(|k| k as f64).ok_or(Absent::NoKernels);
-        let rate = |work: &Figure, time: &Figure, name: &str| work.over(time, name);
         let (wall, busy) = ("wall time", "GPU busy time");
         StageUtilisation {
             stage: stage.stage.clone(),
             within: stage.within.clone(),
             role: stage.role,
             basis: stage.basis.clone(),
-            mfu_wall: rate(&flops, &wall_s, wall).over(&self.peak(), "peak"),
-            mfu_busy: rate(&flops, &busy_s, busy).over(&self.peak(), "peak"),
-            measured_mfu_busy: rate(&measured_flops, &busy_s, busy).over(&self.peak(), "peak"),
-            mbu_wall: rate(&bytes, &wall_s, wall).over(&self.bandwidth(), "bandwidth"),
-            mbu_busy: rate(&bytes, &busy_s, busy).over(&self.bandwidth(), "bandwidth"),
-            tokens_per_s: rate(&tokens, &wall_s, wall),
+            mfu_wall: flops.over(&wall_s, wall).over(&self.peak(), "peak"),
+            mfu_busy: flops.over(&busy_s, busy).over(&self.peak(), "peak"),
+            measured_mfu_busy: measured_flops.over(&busy_s, busy).over(&self.peak(), "peak"),
+            mbu_wall: bytes.over(&wall_s, wall).over(&self.bandwidth(), "bandwidth"),
+            mbu_busy: bytes.over(&busy_s, busy).over(&self.bandwidth(), "bandwidth"),
+            tokens_per_s: tokens.over(&wall_s, wall),
             gpu_us_per_token: busy_s.map(|s| s * 1e6).over(&tokens, "number of tokens"),
             kernels_per_token: per_instance(kernels.into(), stage)
                 .over(&tokens, "number of tokens"),

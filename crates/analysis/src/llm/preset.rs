@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::flops::LmHead;
-use super::hugging_face::{self, HuggingFaceError};
+use super::hugging_face::{self, HuggingFace, HuggingFaceError};
 use super::shape::{Shape, ShapeError};
 use super::vision::Part;
 use super::weights::Storage;
@@ -69,8 +69,6 @@ impl PartFlops {
 pub struct Model {
     /// Name for the reports.
     pub name: String,
-    /// Size, fine-tune, weights.
-    pub variant: Option<String>,
     /// Its sizes, checked.
     pub shape: Shape,
     /// What the GPU computes in.
@@ -120,20 +118,12 @@ impl ModelPreset {
     /// The sizes are wrong, or `config_json` cannot be read.
     pub fn model(&self) -> Result<Option<Model>, PresetError> {
         let read = match (&self.shape, &self.config_json) {
-            (Some(_), _) => None,
-            (None, Some(path)) => Some(hugging_face::read(path)?),
+            (Some(shape), _) => HuggingFace::of(shape.clone()),
+            (None, Some(path)) => hugging_face::read(path)?,
             (None, None) => return Ok(None),
         };
-        let mut assumptions = Vec::new();
-        let (shape, read_dtype, read_weight_dtype, read_name) = match (&self.shape, read) {
-            (_, Some(read)) => {
-                assumptions = read.assumptions;
-                (read.shape, read.dtype, read.weight_dtype, read.name)
-            }
-            (Some(shape), None) => (shape.clone(), None, None, None),
-            (None, None) => return Ok(None),
-        };
-        let name = self.name.clone().or(read_name).unwrap_or_else(|| "unnamed".to_owned());
+        let HuggingFace { shape, mut assumptions, .. } = read;
+        let name = self.name.clone().or(read.name).unwrap_or_else(|| "unnamed".to_owned());
         if let Err(error) = shape.check() {
             return Err(PresetError::Shape { name, error });
         }
@@ -148,15 +138,14 @@ impl ModelPreset {
                 return Err(PresetError::VisionFlops { name, key, value });
             }
         }
-        let dtype = self.dtype.or(read_dtype).unwrap_or_else(|| {
+        let dtype = self.dtype.or(read.dtype).unwrap_or_else(|| {
             assumptions.push("No dtype is given: bf16 is assumed (model.llm.dtype).".to_owned());
             Dtype::Bf16
         });
-        let weights = self.weight_dtype.or(read_weight_dtype).unwrap_or(dtype);
+        let weights = self.weight_dtype.or(read.weight_dtype).unwrap_or(dtype);
         let kv_cache = self.kv_cache_dtype.unwrap_or(dtype);
         Ok(Some(Model {
             name,
-            variant: self.variant.clone(),
             shape,
             dtype,
             storage: Storage { weights, kv_cache },

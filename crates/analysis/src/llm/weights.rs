@@ -1,15 +1,11 @@
 //! A shape -> how many weights there are, and how many bytes one decode step has to read.
 
-use serde::{Deserialize, Serialize};
-
 use super::shape::{Attention, Mlp, Moe, Shape};
 use stage2_model::Dtype;
 
 /// Weights of a model, without norms, biases, position tables and the vision encoder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Weights {
-    /// Token embedding.
-    pub embedding: f64,
     /// Attention projections of all layers.
     pub attention: f64,
     /// MLPs of the dense layers.
@@ -22,7 +18,7 @@ pub struct Weights {
     pub active_experts: f64,
     /// All shared experts.
     pub shared_experts: f64,
-    /// Output projection; counted here even where it is the embedding.
+    /// Output projection, and as many in the token embedding; counted here even where it is the embedding.
     pub lm_head: f64,
     /// The output projection is the embedding.
     pub tied: bool,
@@ -35,7 +31,6 @@ impl Weights {
         let moe_layers = shape.moe_layers() as f64;
         let layers = shape.num_hidden_layers as f64;
         let mut weights = Weights {
-            embedding: width * shape.vocab_size as f64,
             attention: layers * attention(&shape.attention, width),
             mlp: (layers - moe_layers) * mlp(&shape.mlp, width, shape.mlp.intermediate_size),
             lm_head: width * shape.vocab_size as f64,
@@ -57,7 +52,7 @@ impl Weights {
     /// All weights; a shared embedding counts once.
     pub fn total(&self) -> f64 {
         let head = if self.tied { 0.0 } else { self.lm_head };
-        self.embedding + self.dense_layers() + self.routed_experts + head
+        self.lm_head + self.dense_layers() + self.routed_experts + head
     }
 
     /// Weights that one token is multiplied with in the layers: without embedding and output.
@@ -147,7 +142,7 @@ pub(super) fn layer_context_sum(shape: &Shape, seen_before: u64, count: u64) -> 
 }
 
 /// Bytes that a run of decode steps has to read from memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DecodeBytes {
     /// Weights, over all steps, bytes.
     pub weights: f64,
@@ -204,7 +199,7 @@ mod tests {
             let weights = Weights::of(&shape);
             let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.005;
             assert!(near(weights.total() / 1e9, total), "{preset}: {}", weights.total());
-            let found = weights.active_in_layers() + weights.lm_head + weights.embedding;
+            let found = weights.active_in_layers() + 2.0 * weights.lm_head;
             assert!(near(found / 1e9, active), "{preset} active: {found}");
         }
     }
