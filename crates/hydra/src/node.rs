@@ -107,27 +107,18 @@ impl Node {
     /// Puts `new` at a dotted key: maps are merged, anything else is replaced. Missing parents are
     /// made; a parent that is no map becomes one.
     pub fn set(&mut self, key: &str, new: Node) {
-        let (first, rest) = match key.split_once('.') {
-            Some((first, rest)) => (first, Some(rest)),
-            None => (key, None),
+        let (first, new) = match key.split_once('.') {
+            Some((first, rest)) => {
+                let mut parent = Node { value: Value::Null, origin: new.origin.clone() };
+                parent.set(rest, new);
+                (first, parent)
+            }
+            None => (key, new),
         };
         if !matches!(self.value, Value::Map(_)) {
             self.value = Value::Map(Vec::new());
         }
-        let Value::Map(pairs) = &mut self.value else { return };
-        let place = match pairs.iter().position(|(k, _)| k == first) {
-            Some(at) => at,
-            None => {
-                let empty = Node { value: Value::Null, origin: new.origin.clone() };
-                pairs.push((first.to_owned(), empty));
-                pairs.len() - 1
-            }
-        };
-        let Some((_, child)) = pairs.get_mut(place) else { return };
-        match rest {
-            Some(rest) => child.set(rest, new),
-            None => child.merge(new),
-        }
+        self.set_own(first.to_owned(), new);
     }
 
     /// Lays `other` over this node: maps key by key, anything else whole.
@@ -142,7 +133,7 @@ impl Node {
         }
     }
 
-    /// As [`Node::set`], with a key that is one whole key even if a dot is in it.
+    /// As [`Node::set`] for a map, with a key that is one whole key even if a dot is in it.
     fn set_own(&mut self, key: String, new: Node) {
         let Value::Map(pairs) = &mut self.value else { return };
         match pairs.iter_mut().find(|(k, _)| *k == key) {

@@ -221,8 +221,8 @@ impl Shape {
     pub fn check(&self) -> Result<(), ShapeError> {
         check_sizes(self)?;
         let (a, layers) = (&self.attention, self.num_hidden_layers);
-        within("num_key_value_heads", a.num_key_value_heads, 1, a.num_attention_heads)?;
-        within("num_sliding_layers", a.num_sliding_layers, 0, layers)?;
+        within("attention.num_key_value_heads", a.num_key_value_heads, 1, a.num_attention_heads)?;
+        within("attention.num_sliding_layers", a.num_sliding_layers, 0, layers)?;
         if a.sliding_window.is_none() && a.num_sliding_layers > 0 {
             let what =
                 format!("num_sliding_layers={}, but no sliding_window", a.num_sliding_layers);
@@ -235,8 +235,8 @@ impl Shape {
             return Err(ShapeError::Contradiction { what });
         }
         if let Some(moe) = &self.moe {
-            within("num_experts_per_tok", moe.num_experts_per_tok, 1, moe.num_experts)?;
-            within("num_moe_layers", moe.num_moe_layers, 0, layers)?;
+            within("moe.num_experts_per_tok", moe.num_experts_per_tok, 1, moe.num_experts)?;
+            within("moe.num_moe_layers", moe.num_moe_layers, 0, layers)?;
         }
         self.vision.as_ref().map_or(Ok(()), Vision::check)?;
         self.vision_parts.as_ref().map_or(Ok(()), VisionParts::check)

@@ -46,28 +46,16 @@ const NAMES_OFFERED: usize = 3;
 const SIMILAR: f64 = 0.85;
 
 impl Catalogue {
-    /// Reads presets: their names and texts. One that cannot be read is left out, with a finding.
-    pub fn read<'t>(
-        files: impl IntoIterator<Item = (&'t str, &'t str)>,
-    ) -> (Catalogue, Vec<Finding>) {
-        let (mut presets, mut findings) = (Vec::new(), Vec::new());
-        for (preset, text) in files {
-            match serde_saphyr::from_str::<Hardware>(text) {
-                Ok(hardware) => presets.push((preset.to_owned(), hardware)),
-                Err(error) => findings.push(Finding::new(
-                    Severity::Warning,
-                    format!("hardware preset {preset} cannot be read"),
-                    error.to_string().lines().next().unwrap_or_default().to_owned(),
-                    "correct the file; its keys are those of conf/hardware/auto.yaml",
-                )),
-            }
-        }
-        (Catalogue { presets }, findings)
+    /// The presets that are built into the program; a test reads each of them.
+    pub fn built_in() -> Catalogue {
+        Catalogue::read(stage2_presets::group("hardware"))
     }
 
-    /// The presets that are built into the program.
-    pub fn built_in() -> Catalogue {
-        Catalogue::read(stage2_presets::group("hardware")).0
+    fn read<'t>(files: impl IntoIterator<Item = (&'t str, &'t str)>) -> Catalogue {
+        let read = |(preset, text): (&str, &str)| {
+            Some((preset.to_owned(), serde_saphyr::from_str(text).ok()?))
+        };
+        Catalogue { presets: files.into_iter().filter_map(read).collect() }
     }
 
     /// Presets that list the name, as `(preset, values)`; by their preset's name.

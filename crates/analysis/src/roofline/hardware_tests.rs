@@ -9,8 +9,8 @@ fn card(device_name: &str) -> Option<String> {
 fn every_preset_is_whole_dense_and_cited() {
     let files: Vec<_> = stage2_presets::group("hardware").collect();
     assert!(files.len() > 20, "{}", files.len());
-    let (catalogue, findings) = Catalogue::read(files.iter().copied());
-    assert_eq!(findings, []);
+    let catalogue = Catalogue::built_in();
+    assert_eq!(catalogue.presets.len(), files.len(), "one cannot be read");
     let auto: serde_json::Value = serde_saphyr::from_str(
         files.iter().find(|(name, _)| *name == "auto").expect("conf/hardware/auto.yaml").1,
     )
@@ -146,10 +146,7 @@ fn what_is_configured_wins() {
 fn a_name_in_two_presets_is_told() {
     let one = "name: One\nsource: s\ndevice_names: [NVIDIA X]\nmemory_gb_per_s: 1\n";
     let two = "name: Two\nsource: s\ndevice_names: [x]\nmemory_gb_per_s: 2\n";
-    let broken = "name: Three\nmemory_gb_per_s: fast\n";
-    let (catalogue, findings) = Catalogue::read([("one", one), ("two", two), ("three", broken)]);
-    assert_eq!(findings.len(), 1);
-    assert!(findings[0].what.contains("three"), "{findings:?}");
+    let catalogue = Catalogue::read([("one", one), ("two", two)]);
     let resolved = resolve(&catalogue, &Hardware::default(), Some("NVIDIA X"));
     assert_eq!(resolved.peaks, None);
     assert!(resolved.findings[0].what.contains("more than one"), "{:?}", resolved.findings);

@@ -57,24 +57,24 @@ impl Tables {
 }
 
 /// A page, and what to call it.
-pub struct Source<'a, R> {
+pub struct Source<R> {
     /// Path or name, for messages.
-    pub name: &'a str,
+    pub name: String,
     /// Its bytes.
     pub input: R,
 }
 
 /// Reads the pages of one report, in any order; what each of them is shows in its columns.
-pub fn load<'a, R: Read>(pages: impl IntoIterator<Item = Source<'a, R>>) -> Tables {
+pub fn load<R: Read>(pages: impl IntoIterator<Item = Source<R>>) -> Tables {
     load_reports([pages])
 }
 
 /// Reads several reports, each by itself: the numbers of their launches say nothing across reports.
 /// A kernel that is in several of them is the mean of all of its launches.
-pub fn load_reports<'a, R, P>(reports: impl IntoIterator<Item = P>) -> Tables
+pub fn load_reports<R, P>(reports: impl IntoIterator<Item = P>) -> Tables
 where
     R: Read,
-    P: IntoIterator<Item = Source<'a, R>>,
+    P: IntoIterator<Item = Source<R>>,
 {
     let mut all = Tables::default();
     let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
@@ -165,14 +165,14 @@ impl Launches {
     }
 }
 
-fn read_page<R: Read>(source: Source<'_, R>, read: &mut Launches, tables: &mut Tables) {
-    let Some(page) = Page::open(source.input, source.name, &mut tables.findings) else { return };
+fn read_page<R: Read>(source: Source<R>, read: &mut Launches, tables: &mut Tables) {
+    let Some(page) = Page::open(source.input, &source.name, &mut tables.findings) else { return };
     match LaunchColumns::of(&page) {
-        None => tables.findings.push(another_version(source.name, "Kernel Name")),
+        None => tables.findings.push(another_version(&source.name, "Kernel Name")),
         Some(columns) if page.column("Metric Name").is_some() => {
-            read_details(page, source.name, &columns, read, &mut tables.findings);
+            read_details(page, &source.name, &columns, read, &mut tables.findings);
         }
-        Some(columns) => read_raw(page, source.name, &columns, read, tables),
+        Some(columns) => read_raw(page, &source.name, &columns, read, tables),
     }
 }
 

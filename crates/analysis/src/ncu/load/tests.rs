@@ -4,13 +4,17 @@ use super::super::nvtx;
 use super::super::testing::{fixture, text};
 use super::*;
 
+fn source<R>(name: &str, input: R) -> Source<R> {
+    Source { name: name.to_owned(), input }
+}
+
 fn read(pages: &[&str]) -> Tables {
     let bytes: Vec<(&str, Vec<u8>)> = pages.iter().map(|name| (*name, fixture(name))).collect();
-    load(bytes.iter().map(|(name, bytes)| Source { name, input: Cursor::new(bytes) }))
+    load(bytes.into_iter().map(|(name, bytes)| source(name, Cursor::new(bytes))))
 }
 
 fn read_text(text: &str) -> Tables {
-    load([Source { name: "x.csv", input: text.as_bytes() }])
+    load([source("x.csv", text.as_bytes())])
 }
 
 fn is(found: Option<f64>, expected: f64) {
@@ -313,12 +317,12 @@ fn no_damage_is_too_much() {
         let whole = text(name).into_bytes();
         let step = whole.len() / 60 + 1;
         for at in (0..whole.len()).step_by(step) {
-            load([Source { name, input: &whole[..at] }]);
+            load([source(name, &whole[..at])]);
             let mut flipped = whole.clone();
             for place in (at..whole.len()).step_by(997) {
                 flipped[place] ^= 0x15;
             }
-            load([Source { name, input: flipped.as_slice() }]);
+            load([source(name, flipped.as_slice())]);
         }
     }
 }
@@ -350,7 +354,7 @@ fn a_record_that_never_ends_takes_no_more_memory_than_the_longest_may() {
     let start = page_of(2) + "\"2\",\"7\",\"k";
     let endless = start.as_bytes().chain(std::io::repeat(0).take(4 << 30));
     let started = std::time::Instant::now();
-    let tables = load([Source { name: "x.csv", input: endless }]);
+    let tables = load([source("x.csv", endless)]);
     assert_eq!(tables.launches.len(), 2);
     assert!(tables.findings.iter().any(|f| f.why.contains("more than 16 MiB")), "{tables:?}");
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
