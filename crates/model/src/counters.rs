@@ -10,11 +10,9 @@ pub struct CounterRow {
     /// Launches that ncu profiled of this kernel, configuration and GPU.
     pub launches_profiled: u64,
     /// Stage in which they were profiled; null: ncu's tables do not say, and they ran in several.
-    #[serde(default)]
     pub profiled_in: Option<String>,
     /// Why they are of the profiled launches only, so that no rate, bound or utilisation of the row
     /// is drawn from them; null: they stand for all launches of the row.
-    #[serde(default)]
     pub one_launch: Option<String>,
     /// Throughput of the multiprocessors.
     pub sm_percent: Option<f64>,

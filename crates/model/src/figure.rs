@@ -109,7 +109,6 @@ pub enum Absent {
         /// Share of its kernel time that they know, with its unit.
         covered: String,
         /// Share of which they know one launch only, with its unit; none: there is none.
-        #[serde(default)]
         one_launch: Option<String>,
     },
     /// The calculation gives no finite number.

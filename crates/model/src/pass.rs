@@ -96,10 +96,8 @@ pub struct StageCost {
     /// Host time of all closed instances, ns.
     pub host_total_ns: Option<u64>,
     /// Closed instances without the first of each process; null: the pass does not say.
-    #[serde(default)]
     pub host_warm_instances: Option<u64>,
     /// Sample standard deviation of their host time, ns.
-    #[serde(default)]
     pub host_warm_std_ns: Option<u64>,
     /// Median host time without the first instance of each process, ns.
     pub host_warm_median_ns: Option<u64>,

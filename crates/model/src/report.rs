@@ -50,7 +50,6 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inferred_steps: Option<InferredSteps>,
     /// Windows of the model's stages, joined; null: it has none, or nobody looked.
-    #[serde(default)]
     pub model_windows: Option<ModelWindows>,
     /// All ranges, as a tree: every parent before its children.
     pub paths: Vec<PathRow>,
@@ -70,7 +69,6 @@ pub struct Report {
     /// Kernels of graph replays by the range in which they were captured.
     pub graph_captures: Vec<CaptureRow>,
     /// The Nsight Systems capture against the collector; null: there is none.
-    #[serde(default)]
     pub nsys: Option<NsysSection>,
     /// What range replay of ncu measured of each NVTX region, by scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -79,7 +77,6 @@ pub struct Report {
     #[serde(default)]
     pub costs: PassCosts,
     /// Peak rates that kernels are held against; null: not known for this GPU.
-    #[serde(default)]
     pub peaks: Option<Peaks>,
     /// What follows from the rows.
     #[serde(flatten)]

@@ -26,7 +26,6 @@ pub struct Times {
     pub calls: u64,
     /// Executions that were recorded, where `calls`, `graph_calls`, `invalid_timestamp_calls`,
     /// `total_ns` and bytes are scaled from a sample; null: they are what was recorded.
-    #[serde(default)]
     pub recorded_calls: Option<u64>,
     /// Executions without valid timestamps: in `calls`, in none of the times.
     pub invalid_timestamp_calls: u64,
@@ -107,7 +106,6 @@ pub struct StageRow {
     /// Times that it was opened.
     pub instances: Option<u64>,
     /// Instances whose GPU work was recorded; null: that of all.
-    #[serde(default)]
     pub recorded_instances: Option<u64>,
     /// Instances that were never closed; they have no host time.
     pub unclosed: Option<u64>,
@@ -116,13 +114,10 @@ pub struct StageRow {
     /// Host time of the first instance (cold), ns; of the first process where there are several.
     pub host_first_ns: Option<u64>,
     /// Closed instances without the first of each process: those of the next three.
-    #[serde(default)]
     pub host_warm_instances: Option<u64>,
     /// Their mean host time, ns.
-    #[serde(default)]
     pub host_warm_mean_ns: Option<u64>,
     /// Sample standard deviation of their host time, ns.
-    #[serde(default)]
     pub host_warm_std_ns: Option<u64>,
     /// Their median host time, ns; from a distribution where there are more than 32,768, and then as
     /// close as percentiles.
@@ -137,7 +132,6 @@ pub struct StageRow {
     pub gpu_idle_ns: Option<u64>,
     /// Idle time in gaps as short as those of one launch right behind another (50 us), ns; null:
     /// nobody looked.
-    #[serde(default)]
     pub gpu_short_gaps_ns: Option<u64>,
     /// Busy time in percent of the window; null as the idle time.
     pub gpu_busy_percent: Option<f64>,
@@ -161,10 +155,8 @@ pub struct StageRow {
     pub graph_launches: Option<u64>,
     /// GPU work without the first, cold instance of each process; null where there is no other, or
     /// where the first cannot be told apart.
-    #[serde(default)]
     pub warm: Option<WarmRow>,
     /// Why it is no stage of the model; null where it may be one.
-    #[serde(default)]
     pub apart: Option<Apart>,
     /// The same for each GPU.
     pub devices: Vec<StageDeviceRow>,
@@ -245,7 +237,6 @@ pub struct PathRow {
     /// Times that it was opened.
     pub instances: Option<u64>,
     /// Instances whose GPU work was recorded; null: that of all.
-    #[serde(default)]
     pub recorded_instances: Option<u64>,
     /// Instances that were never closed.
     pub unclosed: Option<u64>,
@@ -321,7 +312,6 @@ pub struct KernelRow {
     #[serde(default)]
     pub sources: crate::Sources,
     /// What ncu measured of it; null: not profiled.
-    #[serde(default)]
     pub counters: Option<crate::CounterRow>,
 }
 

@@ -19,7 +19,6 @@ pub struct TokenCounts {
     /// Images of each prompt.
     pub images_per_prompt: Option<u64>,
     /// Crops of each image that go through the vision encoder beside the whole image.
-    #[serde(default)]
     pub crops_per_image: Option<u64>,
 }
 

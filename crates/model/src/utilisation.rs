@@ -60,10 +60,8 @@ pub struct StageUtilisation {
     pub measured_flops: Figure,
     /// Share of the stage's kernel time whose kernels have counters that stand for their calls,
     /// percent; null: no counters.
-    #[serde(default)]
     pub measured_percent: Option<f64>,
     /// Share whose counters are of one launch only, and not in `measured_flops`, percent.
-    #[serde(default)]
     pub one_launch_percent: Option<f64>,
     /// MFU over wall time, share.
     pub mfu_wall: Figure,
@@ -123,10 +121,8 @@ pub struct ModelUtilisation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Insight {
     /// Operators of the run, or why there are none; null where nobody looked.
-    #[serde(default)]
     pub operators: Option<Operators>,
     /// How much of the GPU's peak the model used; null where nobody looked.
-    #[serde(default)]
     pub utilisation: Option<ModelUse>,
     /// What the numbers say, the most important first.
     #[serde(default)]

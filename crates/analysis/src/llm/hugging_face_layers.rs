@@ -47,10 +47,10 @@ pub(super) fn sliding(
 }
 
 /// Counts the windowed layers.
-fn known_layers(by_layer: &[String]) -> Result<u64, Problem> {
+fn known_layers(by_layer: &[&str]) -> Result<u64, Problem> {
     let mut sliding = 0;
     for layer in by_layer {
-        match layer.as_str() {
+        match *layer {
             "sliding_attention" | "chunked_attention" => sliding += 1,
             "full_attention" | "attention" | "global" => {}
             other => return Err(Problem::NotModelled(format!("layers of type {other:?}"))),

@@ -1,7 +1,7 @@
 use super::super::flops::{self, decode, prefill};
 use super::super::preset::built_in;
 use super::super::shape::Vision;
-use super::super::weights::DecodeBytes;
+use super::super::weights::{kv_cache_bytes, weight_bytes};
 use stage2_model::{Absent, Peaks, Role, TokenCounts};
 
 use super::super::mfu_inputs::{Inputs, StageInput};
@@ -77,7 +77,8 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
     near(&u.stages[1].tokens_per_s, 100.0);
     near(&u.stages[1].gpu_us_per_token, 2000.0);
     near(&u.stages[1].kernels_per_token, 10.0);
-    let bytes = DecodeBytes::of(&model.shape, model.storage, 1, 512, 64).total();
+    let bytes = weight_bytes(&model.shape, model.weight_dtype, 1, 64)
+        + kv_cache_bytes(&model.shape, model.kv_cache_dtype, 1, 512, 64);
     near(&u.stages[1].mbu_busy, bytes / 0.128 / 4.8e12);
     near(&u.stages[1].mbu_wall, bytes / 0.640 / 4.8e12);
     near(&u.model.mfu_wall, (first + then) / 0.660 / 989.5e12);

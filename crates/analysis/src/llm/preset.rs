@@ -8,7 +8,6 @@ use super::flops::LmHead;
 use super::hugging_face::{self, HuggingFace, HuggingFaceError};
 use super::shape::{Shape, ShapeError};
 use super::vision::Part;
-use super::weights::Storage;
 use stage2_model::Dtype;
 
 /// A preset of conf/model/llm, one to one.
@@ -73,8 +72,10 @@ pub struct Model {
     pub shape: Shape,
     /// What the GPU computes in.
     pub dtype: Dtype,
-    /// What weights and KV cache are stored in.
-    pub storage: Storage,
+    /// What the weights are stored in.
+    pub weight_dtype: Dtype,
+    /// What the KV cache is stored in.
+    pub kv_cache_dtype: Dtype,
     /// Whose logits prefill computes.
     pub lm_head_in_prefill: LmHead,
     /// FLOPs of the vision encoder for one prefill, where given.
@@ -142,13 +143,12 @@ impl ModelPreset {
             assumptions.push("No dtype is given: bf16 is assumed (model.llm.dtype).".to_owned());
             Dtype::Bf16
         });
-        let weights = self.weight_dtype.or(read.weight_dtype).unwrap_or(dtype);
-        let kv_cache = self.kv_cache_dtype.unwrap_or(dtype);
         Ok(Some(Model {
             name,
             shape,
             dtype,
-            storage: Storage { weights, kv_cache },
+            weight_dtype: self.weight_dtype.or(read.weight_dtype).unwrap_or(dtype),
+            kv_cache_dtype: self.kv_cache_dtype.unwrap_or(dtype),
             lm_head_in_prefill: self.lm_head_in_prefill,
             vision_flops_per_prefill: self.vision_flops_per_prefill,
             vision_part_flops_per_prefill: self.vision_part_flops_per_prefill,
@@ -219,7 +219,7 @@ mod tests {
         let mut preset = built_in("llama_1b_random");
         preset.weight_dtype = Some(Dtype::Int4);
         let model = preset.model().expect("fine").expect("a model");
-        assert_eq!(model.storage, Storage { weights: Dtype::Int4, kv_cache: Dtype::Bf16 });
+        assert_eq!((model.weight_dtype, model.kv_cache_dtype), (Dtype::Int4, Dtype::Bf16));
         preset.dtype = None;
         let model = preset.model().expect("fine").expect("a model");
         assert!(model.assumptions[0].contains("bf16"), "{:?}", model.assumptions);

@@ -27,7 +27,6 @@ pub struct Shape {
     /// The vision encoder, if it is a plain vision transformer.
     pub vision: Option<Vision>,
     /// The vision encoder, if it is one of several parts, as that of DeepSeek-OCR.
-    #[serde(default)]
     pub vision_parts: Option<VisionParts>,
 }
 

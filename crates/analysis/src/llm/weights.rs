@@ -141,43 +141,19 @@ pub(super) fn layer_context_sum(shape: &Shape, seen_before: u64, count: u64) -> 
         + sliding as f64 * context_sum(seen_before, count, window)
 }
 
-/// Bytes that a run of decode steps has to read from memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct DecodeBytes {
-    /// Weights, over all steps, bytes.
-    pub weights: f64,
-    /// KV cache, over all steps, bytes.
-    pub kv_cache: f64,
+/// Bytes of weights, stored in `dtype`, that `steps` decode steps of `batch` sequences read.
+pub fn weight_bytes(shape: &Shape, dtype: Dtype, batch: u64, steps: u64) -> f64 {
+    let per_step = Weights::of(shape).read_per_step(shape.moe.as_ref(), batch)
+        + batch as f64 * shape.hidden_size as f64;
+    steps as f64 * per_step * dtype.bytes()
 }
 
-impl DecodeBytes {
-    /// `steps` decode steps of `batch` sequences after a prompt of `prompt` tokens each.
-    pub fn of(shape: &Shape, storage: Storage, batch: u64, prompt: u64, steps: u64) -> DecodeBytes {
-        let weights = Weights::of(shape);
-        let per_step = weights.read_per_step(shape.moe.as_ref(), batch)
-            + batch as f64 * shape.hidden_size as f64;
-        DecodeBytes {
-            weights: steps as f64 * per_step * storage.weights.bytes(),
-            kv_cache: batch as f64
-                * layer_context_sum(shape, prompt, steps)
-                * cached_per_token(&shape.attention)
-                * storage.kv_cache.bytes(),
-        }
-    }
-
-    /// All of it, bytes.
-    pub fn total(&self) -> f64 {
-        self.weights + self.kv_cache
-    }
-}
-
-/// What weights and KV cache are stored in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Storage {
-    /// The weights.
-    pub weights: Dtype,
-    /// The KV cache.
-    pub kv_cache: Dtype,
+/// Bytes of the KV cache, stored in `dtype`, that they read after a prompt of `prompt` tokens each.
+pub fn kv_cache_bytes(shape: &Shape, dtype: Dtype, batch: u64, prompt: u64, steps: u64) -> f64 {
+    batch as f64
+        * layer_context_sum(shape, prompt, steps)
+        * cached_per_token(&shape.attention)
+        * dtype.bytes()
 }
 
 #[cfg(test)]
@@ -224,15 +200,14 @@ mod tests {
     #[test]
     fn a_decode_step_reads_weights_once_and_the_cache_of_every_sequence() {
         let shape = built_in_shape("llama_1b_random");
-        let storage = Storage { weights: Dtype::Bf16, kv_cache: Dtype::Bf16 };
-        let one = DecodeBytes::of(&shape, storage, 1, 511, 1);
+        let weights = |batch| weight_bytes(&shape, Dtype::Bf16, batch, 1);
+        let kv_cache = |batch| kv_cache_bytes(&shape, Dtype::Bf16, batch, 511, 1);
         // 16 layers of 2048*(2048+2*512) + 2048*2048 + 3*2048*8192, 32000*2048 and one row.
         let layer = 2048.0 * 3072.0 + 2048.0 * 2048.0 + 3.0 * 2048.0 * 8192.0;
-        assert_eq!(one.weights, 2.0 * (16.0 * layer + 32000.0 * 2048.0 + 2048.0));
-        assert_eq!(one.kv_cache, 2.0 * 16.0 * 512.0 * 2.0 * 8.0 * 64.0);
-        let four = DecodeBytes::of(&shape, storage, 4, 511, 1);
-        assert_eq!(four.kv_cache, 4.0 * one.kv_cache);
-        assert_eq!(four.weights - one.weights, 2.0 * 3.0 * 2048.0);
+        assert_eq!(weights(1), 2.0 * (16.0 * layer + 32000.0 * 2048.0 + 2048.0));
+        assert_eq!(kv_cache(1), 2.0 * 16.0 * 512.0 * 2.0 * 8.0 * 64.0);
+        assert_eq!(kv_cache(4), 4.0 * kv_cache(1));
+        assert_eq!(weights(4) - weights(1), 2.0 * 3.0 * 2048.0);
     }
 
     #[test]
