@@ -179,8 +179,9 @@ pub struct WarmRow {
 }
 
 /// Why an outermost range is no stage of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Apart {
     /// It warms up, by its name.
     WarmUp,
@@ -191,10 +192,7 @@ pub enum Apart {
 impl Apart {
     /// In a word or two.
     pub fn label(self) -> &'static str {
-        match self {
-            Apart::WarmUp => "warm-up",
-            Apart::Operator => "operator",
-        }
+        self.into()
     }
 
     /// The same, to be read after "is".

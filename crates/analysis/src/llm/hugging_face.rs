@@ -189,7 +189,7 @@ fn mlp(
             assumptions.push("The MLP's width is not given: four times the model's.".to_owned());
             hidden_size.saturating_mul(4)
         }
-        None => return Err(Problem::Missing { key: keys.path(names[0]) }),
+        None => return Err(Problem::Missing(keys.path(names[0]))),
     };
     Ok(Mlp { intermediate_size, gated })
 }

@@ -11,12 +11,9 @@ pub enum Problem {
     /// It is no JSON object.
     #[error("is no JSON object ({0}); give the path of a model's config.json")]
     NotJson(String),
-    /// A size is missing.
-    #[error("has no key {key}; add it, or give the sizes in model.llm.shape")]
-    Missing {
-        /// The key, under its usual name.
-        key: String,
-    },
+    /// A size is missing: its key, under its usual name.
+    #[error("has no key {0}; add it, or give the sizes in model.llm.shape")]
+    Missing(String),
     /// A value of the wrong kind.
     #[error("{key} is {found}, but {expected} is expected; correct it, or give model.llm.shape")]
     Wrong {
@@ -79,7 +76,7 @@ impl<'a> Keys<'a> {
 
     /// A whole number that has to be there.
     pub(super) fn need(&self, names: &[&str]) -> Result<u64, Problem> {
-        let missing = || Problem::Missing { key: self.path(names.first().unwrap_or(&"")) };
+        let missing = || Problem::Missing(self.path(names.first().unwrap_or(&"")));
         self.size(names)?.ok_or_else(missing)
     }
 

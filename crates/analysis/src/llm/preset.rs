@@ -89,14 +89,9 @@ pub struct Model {
 /// Why there is no model.
 #[derive(Debug, thiserror::Error)]
 pub enum PresetError {
-    /// The sizes are wrong.
-    #[error("model {name}: {error}")]
-    Shape {
-        /// Name of the model.
-        name: String,
-        /// What is wrong.
-        error: ShapeError,
-    },
+    /// The sizes of the model with this name are wrong.
+    #[error("model {0}: {1}")]
+    Shape(String, ShapeError),
     /// The `config.json` gives none.
     #[error(transparent)]
     HuggingFace(#[from] HuggingFaceError),
@@ -126,7 +121,7 @@ impl ModelPreset {
         let HuggingFace { shape, mut assumptions, .. } = read;
         let name = self.name.clone().or(read.name).unwrap_or_else(|| "unnamed".to_owned());
         if let Err(error) = shape.check() {
-            return Err(PresetError::Shape { name, error });
+            return Err(PresetError::Shape(name, error));
         }
         let PartFlops { sam, clip, projector } = self.vision_part_flops_per_prefill;
         for (key, value) in [

@@ -188,11 +188,8 @@ pub enum ShapeError {
         most: u64,
     },
     /// Two sizes that cannot both be.
-    #[error("{what}; correct the model's shape")]
-    Contradiction {
-        /// Which, and why.
-        what: String,
-    },
+    #[error("{0}; correct the model's shape")]
+    Contradiction(String),
 }
 
 /// Widths and vocabularies are accepted up to this: products of all sizes stay far from overflow.
@@ -225,13 +222,13 @@ impl Shape {
         if a.sliding_window.is_none() && a.num_sliding_layers > 0 {
             let what =
                 format!("num_sliding_layers={}, but no sliding_window", a.num_sliding_layers);
-            return Err(ShapeError::Contradiction { what });
+            return Err(ShapeError::Contradiction(what));
         }
         if let Some(mla) = &a.mla
             && mla.qk_nope_head_dim + mla.qk_rope_head_dim == 0
         {
             let what = "qk_nope_head_dim and qk_rope_head_dim are both 0".to_owned();
-            return Err(ShapeError::Contradiction { what });
+            return Err(ShapeError::Contradiction(what));
         }
         if let Some(moe) = &self.moe {
             within("moe.num_experts_per_tok", moe.num_experts_per_tok, 1, moe.num_experts)?;
