@@ -134,10 +134,7 @@ impl Figure {
 
     /// The number.
     pub fn value(&self) -> Option<f64> {
-        match self {
-            Figure::Known(value) => Some(*value),
-            Figure::Absent(_) => None,
-        }
+        self.known().ok()
     }
 
     /// Why there is none.
@@ -156,40 +153,36 @@ impl Figure {
         }
     }
 
+    fn known(&self) -> Result<f64, Absent> {
+        match self {
+            Figure::Known(value) => Ok(*value),
+            Figure::Absent(absent) => Err(absent.clone()),
+        }
+    }
+
     /// `self / by`; `of` names what `by` is, should it be zero.
     pub fn over(&self, by: &Figure, of: &str) -> Figure {
-        match (self, by) {
-            (Figure::Absent(why), _) | (_, Figure::Absent(why)) => Figure::Absent(why.clone()),
-            (Figure::Known(_), Figure::Known(by)) if *by == 0.0 => {
-                Figure::Absent(Absent::Zero { of: of.to_owned() })
-            }
-            (Figure::Known(value), Figure::Known(by)) => Figure::of(value / by),
-        }
+        let quotient = self.known().and_then(|value| match by.known()? {
+            0.0 => Err(Absent::Zero { of: of.to_owned() }),
+            by => Ok(value / by),
+        });
+        quotient.into()
     }
 
     /// What `f` makes of the number.
     pub fn map(&self, f: impl FnOnce(f64) -> f64) -> Figure {
-        match self {
-            Figure::Known(value) => Figure::of(f(*value)),
-            Figure::Absent(absent) => Figure::Absent(absent.clone()),
-        }
+        self.known().map(f).into()
     }
 
     /// The sum, if both are known.
     pub fn plus(&self, other: &Figure) -> Figure {
-        match (self, other) {
-            (Figure::Known(a), Figure::Known(b)) => Figure::of(a + b),
-            (Figure::Absent(why), _) | (_, Figure::Absent(why)) => Figure::Absent(why.clone()),
-        }
+        self.known().and_then(|value| Ok(value + other.known()?)).into()
     }
 }
 
-impl<T: Into<f64>> From<Result<T, Absent>> for Figure {
-    fn from(result: Result<T, Absent>) -> Figure {
-        match result {
-            Ok(value) => Figure::of(value.into()),
-            Err(absent) => Figure::Absent(absent),
-        }
+impl From<Result<f64, Absent>> for Figure {
+    fn from(result: Result<f64, Absent>) -> Figure {
+        result.map_or_else(Figure::Absent, Figure::of)
     }
 }
 

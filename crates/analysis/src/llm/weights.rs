@@ -20,8 +20,6 @@ pub struct Weights {
     pub shared_experts: f64,
     /// Output projection, and as many in the token embedding; counted here even where it is the embedding.
     pub lm_head: f64,
-    /// The output projection is the embedding.
-    pub tied: bool,
 }
 
 impl Weights {
@@ -34,7 +32,6 @@ impl Weights {
             attention: layers * attention(&shape.attention, width),
             mlp: (layers - moe_layers) * mlp(&shape.mlp, width, shape.mlp.intermediate_size),
             lm_head: width * shape.vocab_size as f64,
-            tied: shape.tie_word_embeddings,
             ..Weights::default()
         };
         if let Some(moe) = &shape.moe {
@@ -47,17 +44,6 @@ impl Weights {
                 moe_layers * mlp(&shape.mlp, width, moe.shared_intermediate_size);
         }
         weights
-    }
-
-    /// All weights; a shared embedding counts once.
-    pub fn total(&self) -> f64 {
-        let head = if self.tied { 0.0 } else { self.lm_head };
-        self.lm_head + self.dense_layers() + self.routed_experts + head
-    }
-
-    /// Weights that one token is multiplied with in the layers: without embedding and output.
-    pub fn active_in_layers(&self) -> f64 {
-        self.dense_layers() + self.active_experts
     }
 
     /// What every token goes through.
@@ -157,9 +143,22 @@ pub fn kv_cache_bytes(shape: &Shape, dtype: Dtype, batch: u64, prompt: u64, step
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::preset::built_in_shape;
     use super::*;
+
+    /// All weights, as models are named after; a shared embedding counts once.
+    pub(in crate::llm) fn parameters(shape: &Shape) -> f64 {
+        let weights = Weights::of(shape);
+        let head = if shape.tie_word_embeddings { 0.0 } else { weights.lm_head };
+        weights.lm_head + weights.dense_layers() + weights.routed_experts + head
+    }
+
+    /// Those that one token goes through, with both embeddings.
+    pub(in crate::llm) fn active_parameters(shape: &Shape) -> f64 {
+        let weights = Weights::of(shape);
+        weights.dense_layers() + weights.active_experts + 2.0 * weights.lm_head
+    }
 
     #[test]
     fn parameter_counts_are_those_that_the_models_are_named_after() {
@@ -172,10 +171,10 @@ mod tests {
             ("llama_1b_random", 1.104, 1.104),
         ] {
             let shape = built_in_shape(preset);
-            let weights = Weights::of(&shape);
             let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.005;
-            assert!(near(weights.total() / 1e9, total), "{preset}: {}", weights.total());
-            let found = weights.active_in_layers() + 2.0 * weights.lm_head;
+            let found = parameters(&shape);
+            assert!(near(found / 1e9, total), "{preset}: {found}");
+            let found = active_parameters(&shape);
             assert!(near(found / 1e9, active), "{preset} active: {found}");
         }
     }
@@ -216,8 +215,9 @@ mod tests {
         assert_eq!(expected_share(&moe, 1), 0.25);
         assert!((expected_share(&moe, 2) - 0.4375).abs() < 1e-12);
         assert!(expected_share(&moe, 1000) > 0.999_999);
-        let weights = Weights::of(&built_in_shape("mixtral_8x7b"));
+        let shape = built_in_shape("mixtral_8x7b");
+        let weights = Weights::of(&shape);
         let one = weights.read_per_step(Some(&moe), 1);
-        assert!((one - weights.active_in_layers() - weights.lm_head).abs() < 1.0);
+        assert!((one - active_parameters(&shape) + weights.lm_head).abs() < 1.0);
     }
 }

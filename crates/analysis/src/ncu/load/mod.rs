@@ -137,7 +137,9 @@ struct Launches {
     launches: BTreeMap<(u64, u64), Launch>,
     /// Rows of further launches.
     refused: usize,
-    unusable: Unusable,
+    /// Values that are no finite numbers, over all pages, and the first of them.
+    not_finite: usize,
+    example: String,
 }
 
 impl Launches {
@@ -150,40 +152,6 @@ impl Launches {
         Some(self.launches.entry(key).or_insert_with(new))
     }
 
-    /// All of them, and what is wrong with them.
-    fn finish(self, findings: &mut Vec<Finding>) -> Vec<Launch> {
-        self.unusable.tell(findings);
-        if self.refused > 0 {
-            findings.push(Finding::new(
-                Severity::Warning,
-                format!("ncu: only {MAX_LAUNCHES} launches of a report were read"),
-                format!("there are {} rows of further ones", self.refused),
-                "profile one launch of each configuration (--filter-mode per-launch-config)",
-            ));
-        }
-        self.launches.into_values().collect()
-    }
-}
-
-fn read_page<R: Read>(source: Source<R>, read: &mut Launches, tables: &mut Tables) {
-    let Some(page) = Page::open(source.input, &source.name, &mut tables.findings) else { return };
-    match LaunchColumns::of(&page) {
-        None => tables.findings.push(another_version(&source.name, "Kernel Name")),
-        Some(columns) if page.column("Metric Name").is_some() => {
-            read_details(page, &source.name, &columns, read, &mut tables.findings);
-        }
-        Some(columns) => read_raw(page, &source.name, &columns, read, tables),
-    }
-}
-
-/// Values that could not be used, over all pages.
-#[derive(Default)]
-struct Unusable {
-    not_finite: usize,
-    example: String,
-}
-
-impl Unusable {
     /// The value in its base unit, where it is one.
     fn quantity(&mut self, name: &str, unit: &str, cell: &str) -> Option<Quantity> {
         let quantity = Quantity::read(cell, unit)?;
@@ -197,18 +165,41 @@ impl Unusable {
         None
     }
 
-    fn tell(self, findings: &mut Vec<Finding>) {
+    /// All of them, and what is wrong with them.
+    fn finish(self, findings: &mut Vec<Finding>) -> Vec<Launch> {
         if self.not_finite > 0 {
+            let Launches { not_finite, example, .. } = &self;
             findings.push(Finding::new(
                 Severity::Warning,
-                format!(
-                    "ncu: {} values are no finite numbers, e.g. {}",
-                    self.not_finite, self.example
-                ),
+                format!("ncu: {not_finite} values are no finite numbers, e.g. {example}"),
                 "ncu divided by a counter that stayed zero",
                 "they count as not measured",
             ));
         }
+        if self.refused > 0 {
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!("ncu: only {MAX_LAUNCHES} launches of a report were read"),
+                format!("there are {} rows of further ones", self.refused),
+                "profile one launch of each configuration (--filter-mode per-launch-config)",
+            ));
+        }
+        self.launches.into_values().collect()
+    }
+}
+
+fn read_page<R: Read>(source: Source<R>, read: &mut Launches, tables: &mut Tables) {
+    let Source { name, input } = source;
+    let page = match Page::open(input, &name) {
+        Ok(page) => page,
+        Err(finding) => return tables.findings.push(finding),
+    };
+    match LaunchColumns::of(&page) {
+        None => tables.findings.push(another_version(&name, "Kernel Name")),
+        Some(columns) if page.column("Metric Name").is_some() => {
+            tables.findings.extend(read_details(page, &name, &columns, read));
+        }
+        Some(columns) => read_raw(page, &name, &columns, read, tables),
     }
 }
 
@@ -235,7 +226,7 @@ fn read_raw<R: Read>(
     let width = page.header.len();
     let mut units: Vec<String> = Vec::new();
     let mut short = 0usize;
-    page.each(findings, |record, _| {
+    let finding = page.each(|record| {
         let Some(mut launch) = columns.read(record) else {
             // The second row of the header; again before each report where several follow.
             units = record.iter().map(str::to_owned).collect();
@@ -248,7 +239,7 @@ fn read_raw<R: Read>(
         for (at, name) in &metrics {
             let unit = units.get(*at).map_or("", String::as_str);
             let cell = record.get(*at).unwrap_or_default();
-            if let Some(quantity) = read.unusable.quantity(name, unit, cell) {
+            if let Some(quantity) = read.quantity(name, unit, cell) {
                 launch.metrics.insert(name.clone(), quantity);
             }
         }
@@ -266,6 +257,7 @@ fn read_raw<R: Read>(
         }
         *known = launch;
     });
+    findings.extend(finding);
     if short > 0 {
         findings.push(Finding::new(
             Severity::Warning,
@@ -289,22 +281,20 @@ fn read_details<R: Read>(
     file: &str,
     columns: &LaunchColumns,
     read: &mut Launches,
-    findings: &mut Vec<Finding>,
-) {
+) -> Option<Finding> {
     let places = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"];
     let [Some(section), Some(name), Some(unit), Some(value)] = places.map(|name| page.column(name))
     else {
-        findings.push(another_version(file, "Metric Value"));
-        return;
+        return Some(another_version(file, "Metric Value"));
     };
     let of_rule = ["Rule Name", "Rule Description", "Estimated Speedup"];
     let of_rule = of_rule.map(|column| page.column(column));
-    page.each(findings, |record, _| {
+    page.each(|record| {
         let Some(launch) = columns.read(record) else { return };
         let cell = |at: usize| record.get(at).unwrap_or_default().trim();
         let of_rule = of_rule.map(|at| at.map_or("", cell));
         let key = (launch.process_id, launch.id);
-        let quantity = read.unusable.quantity(cell(name), cell(unit), cell(value));
+        let quantity = read.quantity(cell(name), cell(unit), cell(value));
         let Some(launch) = read.place(key, || launch) else { return };
         let [rule, description, speedup] = of_rule;
         if !rule.is_empty() {
@@ -321,7 +311,7 @@ fn read_details<R: Read>(
             let raw = details::raw_name(cell(section), metric, &quantity.unit);
             launch.metrics.entry(raw).or_insert(quantity);
         }
-    });
+    })
 }
 
 /// Names that are not mangled are compared with those of other sources with more effort.

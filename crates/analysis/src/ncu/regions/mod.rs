@@ -220,15 +220,14 @@ fn leave_out_inner_ranges(
         }
         let mut left = sum.inclusive.clone();
         for inner in inner {
-            left.duration_ns = less(left.duration_ns, inner.duration_ns);
-            left.dram_bytes = less(left.dram_bytes, inner.dram_bytes);
-            left.flops = less(left.flops, inner.flops);
+            for (left, inner) in sums_of(&mut left).into_iter().zip(sums_of(&mut inner.clone())) {
+                *left = left.zip(*inner).map(|(left, inner)| left - inner);
+            }
         }
         if !inner.is_empty() {
             (left.sm_percent, left.memory_percent) = (None, None);
         }
-        let parts = [&mut left.duration_ns, &mut left.dram_bytes, &mut left.flops];
-        for part in parts {
+        for part in sums_of(&mut left) {
             if part.is_some_and(|value| value < 0.0) {
                 *part = None;
                 negative.push(path.clone());
@@ -251,8 +250,9 @@ fn leave_out_inner_ranges(
     }
 }
 
-fn less(from: Option<f64>, part: Option<f64>) -> Option<f64> {
-    Some(from? - part?)
+/// The totals that add up.
+fn sums_of(totals: &mut Totals) -> [&mut Option<f64>; 3] {
+    [&mut totals.duration_ns, &mut totals.dram_bytes, &mut totals.flops]
 }
 
 /// The nearest region around a stack.
@@ -298,12 +298,9 @@ fn add(sum: &mut Totals, own: &Totals) {
     };
     weighted(&mut sum.sm_percent, own.sm_percent);
     weighted(&mut sum.memory_percent, own.memory_percent);
-    let plus = |sum: &mut Option<f64>, own: Option<f64>| {
-        *sum = if first { own } else { sum.zip(own).map(|(sum, own)| sum + own) };
-    };
-    plus(&mut sum.duration_ns, own.duration_ns);
-    plus(&mut sum.dram_bytes, own.dram_bytes);
-    plus(&mut sum.flops, own.flops);
+    for (sum, own) in sums_of(sum).into_iter().zip(sums_of(&mut own.clone())) {
+        *sum = if first { *own } else { sum.zip(*own).map(|(sum, own)| sum + own) };
+    }
     sum.launches += own.launches;
 }
 
