@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
 /// Where a value of the configuration comes from.
@@ -232,12 +232,6 @@ impl<'de> Visitor<'de> for ValueVisitor {
     fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
     }
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-    fn visit_some<D: serde::Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
-        Value::deserialize(from)
-    }
     fn visit_bool<E>(self, v: bool) -> Result<Value, E> {
         Ok(Value::Bool(v))
     }
@@ -263,11 +257,9 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut pairs: Vec<(String, Node)> = Vec::new();
-        while let Some((key, value)) = from.next_entry::<String, _>()? {
-            if pairs.iter().any(|(k, _)| *k == key) {
-                return Err(A::Error::custom(format!("the key {key} stands twice")));
-            }
-            pairs.push((key, value));
+        // The reader refuses a key that stands twice.
+        while let Some(pair) = from.next_entry()? {
+            pairs.push(pair);
         }
         Ok(Value::Map(pairs))
     }
@@ -283,14 +275,16 @@ mod tests {
 
     #[test]
     fn every_value_knows_its_line() {
-        let node = yaml("# c\na:\n  b: 1\n  c: [x,\n     y]\nd: null\ne: 1.5\nf: 'no'\n");
+        let node = yaml("# c\na:\n  b: 1\n  c: [x,\n     y]\nd: null\ne: 1.5\nf: 'no'\ng:\nh: ~\n");
         let line = |key: &str| match &node.get(key).expect(key).origin {
             Origin::File { line, .. } => *line,
             other => panic!("{other}"),
         };
         assert_eq!((line("a.b"), line("a.c"), line("d"), line("e")), (3, 4, 6, 7));
         assert_eq!(node.get("f").map(|n| &n.value), Some(&Value::Text("no".into())));
-        assert_eq!(node.get("d").map(|n| &n.value), Some(&Value::Null));
+        for key in ["d", "g", "h"] {
+            assert_eq!(node.get(key).map(|n| &n.value), Some(&Value::Null), "{key}");
+        }
     }
 
     #[test]

@@ -11,8 +11,7 @@ pub struct CounterRow {
     pub launches_profiled: u64,
     /// Stage in which they were profiled; null: ncu's tables do not say, and they ran in several.
     pub profiled_in: Option<String>,
-    /// Why they are of the profiled launches only, so that no rate, bound or utilisation of the row
-    /// is drawn from them; null: they stand for all launches of the row.
+    /// Why they describe the profiled launches only, and give no rate; null: they stand for the row.
     pub one_launch: Option<String>,
     /// Throughput of the multiprocessors.
     pub sm_percent: Option<f64>,
@@ -54,8 +53,7 @@ pub struct Flops {
     pub fp32: Option<f64>,
     /// Half precision and bfloat16, without tensor cores.
     pub fp16: Option<f64>,
-    /// Floating-point operations of the tensor cores by type of their inputs: `bf16`, `fp16`,
-    /// `tf32`, `fp8`, `fp64`, ...; empty: not measured.
+    /// FLOPs of the tensor cores by type of their inputs: `bf16`, `tf32`, ...; empty: not measured.
     pub tensor: BTreeMap<String, f64>,
     /// Integer operations of the tensor cores by type of their inputs: they are no FLOPs.
     pub tensor_integer: BTreeMap<String, f64>,
@@ -123,8 +121,7 @@ pub struct Roofline {
     pub compute_share: Option<f64>,
     /// Share of the bandwidth peak.
     pub bandwidth_share: Option<f64>,
-    /// Share of what is attainable at this intensity: the distance to the roof is what is missing
-    /// to 1.
+    /// Share of what is attainable at this intensity; what is missing to 1 is the distance to the roof.
     pub attainable_share: Option<f64>,
     /// What holds it up.
     pub bound: Option<Bound>,
@@ -132,8 +129,7 @@ pub struct Roofline {
     pub bound_why: Option<String>,
     /// Profiler's duration / undisturbed duration.
     pub duration_ratio: Option<f64>,
-    /// Kinds of operations that are not in `flops`, because they were not measured; empty where
-    /// nothing was.
+    /// Kinds of operations that were not measured, and are not in `flops`; empty where nothing was.
     pub flops_not_measured: Vec<String>,
     /// What the reader should know: numbers that cannot be, peaks that are missing.
     pub notes: Vec<String>,

@@ -32,8 +32,7 @@ impl Coverage {
         self.processes.iter().any(ProcessCoverage::is_in_part)
     }
 
-    /// The ranges that GPU work was collected in, in words, where some process did not collect it
-    /// everywhere.
+    /// The ranges that GPU work was collected in, where some process did not collect it everywhere.
     pub fn ranges(&self) -> Option<String> {
         let filters = || self.processes.iter().filter_map(|process| process.meta.get(META_RANGES));
         let distinct: BTreeSet<&str> = filters().map(String::as_str).collect();
@@ -51,8 +50,7 @@ impl Coverage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Everything that CUPTI delivered is there, timed and placed, and the workload ended in order as
-    /// far as is known.
+    /// Everything that CUPTI delivered is timed and placed, and as far as known the workload ended well.
     Complete,
     /// Something is missing, or the workload ended early.
     Partial,
@@ -211,8 +209,7 @@ pub struct FileState {
     pub unknown_records: u64,
 }
 
-/// Uses of identifiers that nothing in the file defines. Records that define them were lost, or
-/// the file is damaged.
+/// Uses of identifiers that nothing in the file defines: records were lost, or the file is damaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undefined {
     /// Names of kernels, ranges and domains.

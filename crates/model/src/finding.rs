@@ -32,8 +32,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding of the given weight. What the texts quote may be hostile: what cannot be seen in
-    /// them is spelled out.
+    /// A finding; what cannot be seen in its texts is spelled out, because they may quote hostile ones.
     pub fn new(
         severity: Severity,
         what: impl Into<String>,

@@ -14,7 +14,6 @@ mod operators;
 mod pass;
 mod peaks;
 mod ranks;
-mod reconciliation;
 pub mod regions;
 mod report;
 mod rows;
@@ -22,34 +21,22 @@ pub mod rule;
 mod steps;
 mod tokens;
 mod utilisation;
-mod workload;
 
-pub use counters::{Bound, CounterRow, Flops, RATE_SHARE_MOST, Roofline, RuleRow};
-pub use coverage::{
-    Coverage, CoverageCounts, Empty, EmptyCause, EmptyReason, FileEnding, FileState, META_RANGES,
-    META_SAMPLE, ProcessCoverage, Status, Undefined, Verdict,
+pub use counters::*;
+pub use coverage::*;
+pub use figure::*;
+pub use finding::*;
+pub use nsys::{
+    Belief, KernelSides, NsysCapture, NsysRangeRow, NsysSection, Reconciliation, Sides,
 };
-pub use figure::{Absent, Figure};
-pub use finding::{Finding, Severity};
-pub use nsys::{NsysCapture, NsysRangeRow, NsysSection};
-pub use operation::Operation;
-pub use operators::{Absence, OperatorCoverage, OperatorRow, Operators, StageOperatorRow};
-pub use pass::{PassCosts, PassDuration, PassStatus, RunState, StageCost, Tool};
-pub use peaks::{DenseTflops, Dtype, Peaks, Precision, no_rates};
-pub use ranks::{CollectiveRow, LateRow, ProcessRow, RankStageRow, Ranks, UnmatchedRow};
-pub use reconciliation::{Belief, KernelSides, Reconciliation, Sides};
-pub use report::{
-    COULD_NOT_ASK, Definition, Fact, Origin, PassInfo, Report, RunInfo, SCHEMA, SCHEMA_VERSION,
-    Sources,
-};
-pub use rows::{
-    Apart, CaptureRow, DeviceRow, GraphRow, KernelRow, Launch, MemoryRow, PathKind, PathRow,
-    StageDeviceRow, StageKernelRow, StageRow, Times, WarmRow,
-};
+pub use operation::*;
+pub use operators::*;
+pub use pass::*;
+pub use peaks::*;
+pub use ranks::*;
+pub use report::*;
+pub use rows::*;
 pub use rule::{Rule, Takeaway};
-pub use steps::{Before, InferredStepRow, InferredSteps, Resemblance};
+pub use steps::*;
 pub use tokens::TokenCounts;
-pub use utilisation::{
-    Insight, ModelUse, ModelUtilisation, ModelWindows, Role, StageUtilisation, Utilisation,
-};
-pub use workload::{EndedBy, WorkloadEnd, WorkloadExit};
+pub use utilisation::*;

@@ -49,8 +49,7 @@ pub enum Precision {
     Bf16NonTensor,
 }
 
-/// A number format of weights, activations or the KV cache; also by the names of PyTorch and Hugging
-/// Face.
+/// A number format of weights, activations or the KV cache; read by PyTorch's names as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -82,8 +81,7 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// Bytes of one number; half a byte for the 4-bit formats. Scales of quantised blocks are not
-    /// counted.
+    /// Bytes of one number, 0.5 for the 4-bit formats; without the scales of quantised blocks.
     pub fn bytes(self) -> f64 {
         match self {
             Dtype::Fp64 => 8.0,

@@ -81,13 +81,11 @@ pub struct DeviceRow {
     /// Time in which any GPU work ran (union within a process, summed over processes), ns; null:
     /// the source of the rows does not say, or only a part of the work was recorded.
     pub gpu_busy_ns: Option<u64>,
-    /// Time between the first start and the last end of GPU work of any process (union), ns; null as
-    /// the busy time.
+    /// From the first start to the last end of GPU work of any process (union), ns; null as above.
     pub gpu_span_ns: Option<u64>,
     /// Busy time in percent of the span; null where processes shared the GPU.
     pub gpu_busy_percent: Option<f64>,
-    /// Several processes used it at the same time: the busy time counts what they did together for
-    /// each, and how long the GPU was idle is not known.
+    /// Several processes used it at once: their common busy time counts for each, idle is unknown.
     #[serde(default)]
     pub shared_by_processes: bool,
     /// Kernels.
@@ -119,8 +117,7 @@ pub struct StageRow {
     pub host_warm_mean_ns: Option<u64>,
     /// Sample standard deviation of their host time, ns.
     pub host_warm_std_ns: Option<u64>,
-    /// Their median host time, ns; from a distribution where there are more than 32,768, and then as
-    /// close as percentiles.
+    /// Their median host time, ns; of more than 32,768 as close as percentiles.
     pub host_warm_median_ns: Option<u64>,
     /// Union of the windows of the (recorded) instances, summed over processes, ns.
     pub gpu_window_ns: Option<u64>,
@@ -130,8 +127,7 @@ pub struct StageRow {
     pub gpu_busy_uncertain_ns: u64,
     /// Window minus busy time, ns; null where other processes may have filled it.
     pub gpu_idle_ns: Option<u64>,
-    /// Idle time in gaps as short as those of one launch right behind another (50 us), ns; null:
-    /// nobody looked.
+    /// Idle time in gaps as short as between back-to-back launches (50 us), ns; null: not analysed.
     pub gpu_short_gaps_ns: Option<u64>,
     /// Busy time in percent of the window; null as the idle time.
     pub gpu_busy_percent: Option<f64>,
@@ -153,8 +149,7 @@ pub struct StageRow {
     pub fills: Option<u64>,
     /// CUDA graphs that were recorded as a whole.
     pub graph_launches: Option<u64>,
-    /// GPU work without the first, cold instance of each process; null where there is no other, or
-    /// where the first cannot be told apart.
+    /// GPU work without the cold first instance of each process; null: none is left, or not known.
     pub warm: Option<WarmRow>,
     /// Why it is no stage of the model; null where it may be one.
     pub apart: Option<Apart>,

@@ -44,8 +44,7 @@ pub struct Utilisation {
 pub struct StageUtilisation {
     /// Its name.
     pub stage: String,
-    /// The range that it lies in, where it is no outermost one: its busy time is the sum of its
-    /// kernels' durations.
+    /// The range that it lies in, if any: then its busy time is the sum of its kernels' durations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<String>,
     /// What it is to the model.
@@ -55,11 +54,9 @@ pub struct StageUtilisation {
     /// FLOPs of one instance, from the model's shape.
     pub flops: Figure,
     /// FLOPs of one instance, measured: without kernels whose counters are missing or of one launch
-    /// only, and with
-    /// what tensor cores compute on padding.
+    /// only, and with what tensor cores compute on padding.
     pub measured_flops: Figure,
-    /// Share of the stage's kernel time whose kernels have counters that stand for their calls,
-    /// percent; null: no counters.
+    /// Kernel time whose counters stand for all calls, percent of the stage's; null: no counters.
     pub measured_percent: Option<f64>,
     /// Share whose counters are of one launch only, and not in `measured_flops`, percent.
     pub one_launch_percent: Option<f64>,

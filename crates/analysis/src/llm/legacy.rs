@@ -41,9 +41,8 @@ pub fn legacy_mfu(shape: &Shape, run: LegacyRun, peak_tflops: f64) -> Option<Leg
     const FLOOR: f64 = 1e-9;
     let LegacyRun { prefill_ms, decode_ms, vision_ms, prompt, tokens, context } = run;
     let usable = |v: &f64| v.is_finite() && *v >= 0.0;
-    if ![prefill_ms, decode_ms, vision_ms].iter().all(usable)
-        || !(peak_tflops.is_finite() && peak_tflops > 0.0)
-    {
+    let times = [prefill_ms, decode_ms, vision_ms];
+    if !(times.iter().all(usable) && peak_tflops.is_finite() && peak_tflops > 0.0) {
         return None;
     }
     let context = context.filter(|length| *length > 0);

@@ -134,7 +134,7 @@ impl Work<'_> {
         let peak = self.model().and_then(|model| {
             let precision = model.dtype.precision();
             let peak = self.inputs.peaks.and_then(|peaks| peaks.flops_per_s(precision));
-            peak.ok_or_else(|| Absent::NoPeak { precision })
+            peak.ok_or(Absent::NoPeak { precision })
         });
         peak.into()
     }

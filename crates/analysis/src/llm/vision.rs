@@ -2,24 +2,18 @@
 //!
 //! As in [`super::flops`], a multiplication and an addition are two operations, and only matrix
 //! products and convolutions are counted. With `d` the width, `f` the width of the MLP, `L` layers and
-//! `n` tokens, each line in multiply-adds, all of it times two:
+//! `n` tokens, in multiply-adds:
 //!
 //! **SAM's ViT** (published with Segment Anything; ViT-B is `d=768, L=12, f=3072`), for a square view
-//! of `e` patches of `p` pixels at each edge, `n = e^2`:
-//! - patch embedding: `n * 3 * p^2 * d`
-//! - MLPs: `L * n * 2 * d * f`
-//! - a layer of global attention: `4 * d^2 * n` for queries, keys, values and output, `2 * n^2 * d` for
-//!   scores and weighted values, `n * 2e * d` for the decomposed relative positions
-//! - a layer of windows of `w` patches at each edge, of which there are `k = ceil(e / w)^2`: the same
-//!   with `k * w^2` tokens in the projections, `k * 2 * w^4 * d` for scores and values, and
-//!   `k * w^2 * 2w * d` for positions. The patches that pad the last windows are computed, and counted.
-//! - neck: `n * d * c` and `n * 9 * c^2` (1x1, then 3x3, to `c` channels)
-//! - each convolution behind it: 3x3 with stride 2, `ceil(e / 2)^2 * 9 * c_in * c_out`
+//! of `n = e^2` patches of `p` pixels: `n * 3 * p^2 * d` for the patch embedding, `L * n * 2 * d * f` for
+//! MLPs. A layer of global attention has `4 * d^2 * n` for queries, keys, values and output, `2 * n^2 * d`
+//! for scores and weighted values, and `n * 2e * d` for decomposed relative positions; a layer of windows
+//! the same for each of its `ceil(e / w)^2` windows of `w^2` patches. The patches that pad the last
+//! windows are computed, and counted. The neck to `c` channels (1x1, then 3x3) has `n * d * c` and
+//! `n * 9 * c^2`, each convolution behind it (3x3, stride 2) `ceil(e / 2)^2 * 9 * c_in * c_out`.
 //!
 //! **CLIP's ViT** (CLIP-L is `d=1024, L=24, f=4096`) over what SAM leaves, with a class token, so
-//! `n + 1` tokens and no patch embedding: `L * (n+1) * (4 * d^2 + 2 * d * f + 2 * (n+1) * d)`.
-//!
-//! **Projector**, one linear layer: `n * d_in * d_out`.
+//! `n + 1` tokens and no patch embedding. **Projector**: one linear layer.
 //!
 //! An image is one view of the whole image and the crops of it, each a view of its own.
 

@@ -207,10 +207,9 @@ fn unknown(
             (format!("no hardware preset lists the GPU name {name:?}"), catalogue.similar(name))
         }
     };
-    let choose = if offered.is_empty() {
-        String::new()
-    } else {
-        format!("hardware={} if that is the card, or ", offered.join(" or "))
+    let choose = match offered.is_empty() {
+        true => String::new(),
+        false => format!("hardware={} if that is the card, or ", offered.join(" or ")),
     };
     Finding::new(
         Severity::Warning,

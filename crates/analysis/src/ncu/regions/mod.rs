@@ -61,12 +61,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Those of the settings: globs of names or of paths.
-    pub fn new(settings: &Regions) -> Patterns {
-        Patterns::of(&settings.include, &settings.exclude)
-    }
-
-    /// Those of two lists of globs.
+    /// Those of two lists of globs, of names or of paths.
     pub fn of(include: &[String], exclude: &[String]) -> Patterns {
         let globs = |list: &[String]| list.iter().map(|glob| WildMatch::new(glob)).collect();
         Patterns { include: globs(include), exclude: globs(exclude) }
@@ -89,7 +84,7 @@ pub fn tables(
     settings: &Regions,
     findings: &mut Vec<Finding>,
 ) -> Vec<RegionTable> {
-    let patterns = Patterns::new(settings);
+    let patterns = Patterns::of(&settings.include, &settings.exclude);
     let mut scopes: BTreeSet<Scope> = BTreeSet::new();
     for launch in launches {
         scopes.extend([Scope::Process(launch.process_id), Scope::Device(launch.device)]);

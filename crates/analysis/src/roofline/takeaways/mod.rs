@@ -3,13 +3,11 @@
 //! A rule speaks only where every number that it needs is there. The order is that of the time that
 //! is concerned, and the same facts always give the same words.
 
-mod communication;
 mod rules;
 
 use stage2_model::{Bound, Takeaway};
 
 use super::kernel_class::KernelClass;
-pub use communication::WaitingFacts;
 
 /// What is known of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,6 +67,17 @@ pub struct StageFacts {
     pub classes: Vec<(KernelClass, f64)>,
     /// Its longest kernels.
     pub top_kernels: Vec<KernelFacts>,
+}
+
+/// How much of a stage's communication was waiting for other ranks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WaitingFacts {
+    /// Share of the stage's sum of kernel time, percent.
+    pub percent: f64,
+    /// Every collective was split; else some waiting is still in what is called communication.
+    pub whole: bool,
+    /// Who comes late, in words.
+    pub late: Option<String>,
 }
 
 /// What is known of a kernel in a stage.

@@ -91,21 +91,15 @@ const FUSIBLE: [KernelClass; 6] = [
 /// Classes that read the weights and the KV cache.
 const READERS: [KernelClass; 3] = [KernelClass::Gemm, KernelClass::Attention, KernelClass::Moe];
 
-pub(super) struct Speaker<'a> {
-    pub(super) stage: &'a StageFacts,
+struct Speaker<'a> {
+    stage: &'a StageFacts,
     share: Option<f64>,
 }
 
 impl Speaker<'_> {
     /// `part` is the part of the stage's window that is concerned, 0 to 1. Of times in doubt there is
     /// the number with its label: no advice, and no gain.
-    pub(super) fn say(
-        &self,
-        rule: Rule,
-        part: Option<f64>,
-        text: String,
-        then: Option<&str>,
-    ) -> Takeaway {
+    fn say(&self, rule: Rule, part: Option<f64>, text: String, then: Option<&str>) -> Takeaway {
         let then = then.filter(|_| self.stage.doubt.is_none());
         self.say_counted(rule, part, text, then)
     }
@@ -139,7 +133,7 @@ impl Speaker<'_> {
     }
 
     /// Part of the window that a share of kernel time is of.
-    pub(super) fn busy_part(&self, percent: f64) -> Option<f64> {
+    fn busy_part(&self, percent: f64) -> Option<f64> {
         self.idle_percent().map(|idle| (1.0 - idle / 100.0) * percent / 100.0)
     }
 
@@ -197,7 +191,7 @@ impl Speaker<'_> {
         })
     }
 
-    pub(super) fn class_percent(&self, classes: &[KernelClass]) -> f64 {
+    fn class_percent(&self, classes: &[KernelClass]) -> f64 {
         let of = self.stage.classes.iter().filter(|(class, _)| classes.contains(class));
         of.filter_map(|(_, percent)| Self::percent(Some(*percent))).sum()
     }
@@ -208,6 +202,49 @@ impl Speaker<'_> {
         let shares = shares.filter(|(_, percent)| named(*percent));
         let shares = shares.map(|(class, percent)| format!("{} {percent:.1}", class.label()));
         shares.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Communication, and waiting for a rank that comes late: that is not the cost of moving bytes, and
+    /// calls for something else.
+    fn communication(&self) -> Vec<Takeaway> {
+        let all = self.class_percent(&[KernelClass::Communication]);
+        let split = self.stage.waiting.as_ref();
+        let waiting = split.map_or(0.0, |split| split.percent.clamp(0.0, all));
+        let mut said = Vec::new();
+        if waiting >= COMMUNICATION_PERCENT {
+            let late = split.and_then(|split| split.late.as_deref());
+            let late = late.map_or_else(String::new, |late| format!("; {late}"));
+            let text = format!("waiting for other ranks is {waiting:.1} % of kernel time{late}");
+            let then = "Look at what the late rank does before it communicates: host work, more \
+                        data, a slower GPU. Faster communication does not help.";
+            said.push(self.say(Rule::Waiting, self.busy_part(waiting), text, Some(then)));
+        }
+        let transfer = all - waiting;
+        if transfer >= COMMUNICATION_PERCENT {
+            let (part, text, then) = match split {
+                Some(split) if split.whole => (
+                    self.busy_part(transfer),
+                    format!(
+                        "communication is {transfer:.1} % of kernel time, waiting for other ranks \
+                         not counted"
+                    ),
+                    "Overlap communication with compute, use fewer or larger messages, or a \
+                     parallelism that sends less.",
+                ),
+                // What of it is transfer is not known, so nothing is said to be gained.
+                _ => (
+                    None,
+                    format!(
+                        "communication kernels are {transfer:.1} % of kernel time; an unknown part of \
+                         that is waiting for other ranks"
+                    ),
+                    "Record every rank (section Collectives lists what is missing) to tell a late \
+                     rank from slow transfers.",
+                ),
+            };
+            said.push(self.say(Rule::Communication, part, text, Some(then)));
+        }
+        said
     }
 
     fn classes(&self) -> Vec<Takeaway> {
