@@ -46,38 +46,19 @@ const NAMES_OFFERED: usize = 3;
 const SIMILAR: f64 = 0.85;
 
 impl Catalogue {
-    /// The presets that are built into the program; a test reads each of them.
+    /// The presets that are built into the program. A test reads each of them, and finds no name in two.
     pub fn built_in() -> Catalogue {
-        Catalogue::read(stage2_presets::group("hardware"))
-    }
-
-    fn read<'t>(files: impl IntoIterator<Item = (&'t str, &'t str)>) -> Catalogue {
         let read = |(preset, text): (&str, &str)| {
             Some((preset.to_owned(), serde_saphyr::from_str(text).ok()?))
         };
-        Catalogue { presets: files.into_iter().filter_map(read).collect() }
+        Catalogue { presets: stage2_presets::group("hardware").filter_map(read).collect() }
     }
 
-    /// Presets that list the name, as `(preset, values)`; by their preset's name.
-    fn listing(&self, device_name: &str) -> Vec<&(String, Hardware)> {
-        let wanted = words(device_name);
-        let mut found: Vec<_> = self
-            .presets
-            .iter()
-            .filter(|(_, hardware)| {
-                hardware.device_names.iter().any(|name| !wanted.is_empty() && words(name) == wanted)
-            })
-            .collect();
-        found.sort_by(|a, b| a.0.cmp(&b.0));
-        found
-    }
-
-    /// The card of a device name, if exactly one preset lists it.
+    /// The card whose preset lists the device name.
     pub fn find(&self, device_name: &str) -> Option<&Hardware> {
-        match self.listing(device_name).as_slice() {
-            [(_, hardware)] => Some(hardware),
-            _ => None,
-        }
+        let wanted = words(device_name);
+        let listed = |card: &&Hardware| card.device_names.iter().any(|name| words(name) == wanted);
+        self.presets.iter().map(|(_, card)| card).find(listed).filter(|_| !wanted.is_empty())
     }
 
     /// Presets whose names are like the name.
@@ -117,7 +98,6 @@ pub fn resolve(
 ) -> Resolved {
     let mut findings = Vec::new();
     let configured = checked(configured, &mut findings);
-    let listing = device_name.map(|name| catalogue.listing(name)).unwrap_or_default();
     let listed = device_name.and_then(|name| catalogue.find(name));
     let base = match &configured.name {
         Some(name) => {
@@ -139,7 +119,7 @@ pub fn resolve(
     let base = base.map(|base| checked(base, &mut findings)).unwrap_or_default();
     let peaks = lay_over(base, configured);
     if peaks.is_none() {
-        findings.push(unknown(catalogue, device_name, &listing));
+        findings.push(unknown(catalogue, device_name));
     }
     Resolved { peaks, findings }
 }
@@ -192,21 +172,12 @@ fn lay_over(base: Hardware, over: Hardware) -> Option<Peaks> {
     })
 }
 
-fn unknown(
-    catalogue: &Catalogue,
-    device_name: Option<&str>,
-    listing: &[&(String, Hardware)],
-) -> Finding {
-    let (what, offered) = match (device_name, listing) {
-        (None, _) => ("the GPU's name is not known, so neither are its peak rates".into(), vec![]),
-        (Some(name), [_, _, ..]) => (
-            format!("more than one hardware preset lists the GPU name {name:?}"),
-            listing.iter().map(|(preset, _)| preset.clone()).collect(),
-        ),
-        (Some(name), _) => {
-            (format!("no hardware preset lists the GPU name {name:?}"), catalogue.similar(name))
-        }
+fn unknown(catalogue: &Catalogue, device_name: Option<&str>) -> Finding {
+    let what = match device_name {
+        None => "the GPU's name is not known, so neither are its peak rates".to_owned(),
+        Some(name) => format!("no hardware preset lists the GPU name {name:?}"),
     };
+    let offered = device_name.map(|name| catalogue.similar(name)).unwrap_or_default();
     let choose = match offered.is_empty() {
         true => String::new(),
         false => format!("hardware={} if that is the card, or ", offered.join(" or ")),

@@ -141,14 +141,3 @@ fn what_is_configured_wins() {
     assert_eq!(peaks.dense_tflops[&Precision::Bf16], Some(989.5));
     assert_eq!((peaks.dense_tflops.len(), peaks.memory_gb_per_s), (12, Some(4800.0)));
 }
-
-#[test]
-fn a_name_in_two_presets_is_told() {
-    let one = "name: One\nsource: s\ndevice_names: [NVIDIA X]\nmemory_gb_per_s: 1\n";
-    let two = "name: Two\nsource: s\ndevice_names: [x]\nmemory_gb_per_s: 2\n";
-    let catalogue = Catalogue::read([("one", one), ("two", two)]);
-    let resolved = resolve(&catalogue, &Hardware::default(), Some("NVIDIA X"));
-    assert_eq!(resolved.peaks, None);
-    assert!(resolved.findings[0].what.contains("more than one"), "{:?}", resolved.findings);
-    assert!(resolved.findings[0].remedy.contains("hardware=one or two"));
-}

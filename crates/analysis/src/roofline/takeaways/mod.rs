@@ -115,13 +115,10 @@ pub fn takeaways(facts: &Facts) -> Vec<Takeaway> {
     }
     let weight = |t: &Takeaway| t.concerns_percent.unwrap_or(-1.0);
     said.sort_by(|a, b| {
-        b.rule
-            .is_caveat()
-            .cmp(&a.rule.is_caveat())
+        let caveats_first = b.rule.is_caveat().cmp(&a.rule.is_caveat());
+        caveats_first
             .then_with(|| weight(b).total_cmp(&weight(a)))
-            .then_with(|| a.rule.cmp(&b.rule))
-            .then_with(|| a.stage.cmp(&b.stage))
-            .then_with(|| a.text.cmp(&b.text))
+            .then_with(|| (a.rule, &a.stage, &a.text).cmp(&(b.rule, &b.stage, &b.text)))
     });
     said
 }
