@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Precision;
+use crate::peaks::Precision;
 
 /// A number, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! How far a run and its passes came, as `run.json` says it, and what the passes cost.
+//! How far a run and its passes came, as `run.json` says it, the tools that took part, and what passes cost.
 
 use serde::{Deserialize, Serialize};
 
@@ -114,4 +114,48 @@ pub struct PassDuration {
     pub duration_ms: Option<u64>,
     /// That over the baseline's; null for the baseline itself.
     pub ratio: Option<f64>,
+}
+
+/// A tool that measures.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Origin {
+    /// The collector: undisturbed durations of every launch.
+    #[default]
+    Collector,
+    /// Nsight Systems.
+    Nsys,
+    /// Nsight Compute: replayed launches, at other clocks and with cold caches.
+    Ncu,
+}
+
+impl Origin {
+    /// Its name in reports.
+    pub fn label(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Where the numbers of a row come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sources {
+    /// Calls and durations.
+    pub times: Origin,
+    /// Counters; null where there are none.
+    pub counters: Option<Origin>,
+}
+
+impl Sources {
+    /// Both, for people: `collector, ncu`.
+    pub fn label(&self) -> String {
+        match self.counters {
+            Some(counters) if counters != self.times => {
+                format!("{}, {}", self.times.label(), counters.label())
+            }
+            _ => self.times.label().to_owned(),
+        }
+    }
 }

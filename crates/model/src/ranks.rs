@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Operation;
+use crate::operation::Operation;
 use stage2_text::numbers::{count, ms3};
 
 /// A traced process and its place in the job. Null: not known.

@@ -3,12 +3,18 @@
 //! Every name of a number says its unit; absent is null, never zero. Names of foreign origin are
 //! held as visible text (see [`stage2_text`]): safe to print, not yet escaped for a format.
 
+use crate::coverage::{Coverage, META_SAMPLE};
+use crate::finding::Finding;
+use crate::nsys::NsysSection;
+use crate::pass::{Origin, PassCosts};
+use crate::peaks::Peaks;
+use crate::ranks::{ProcessRow, Ranks};
 use crate::regions::RegionTable;
-use crate::{
-    CaptureRow, Coverage, DeviceRow, Finding, GraphRow, InferredSteps, Insight, KernelRow,
-    META_SAMPLE, MemoryRow, ModelWindows, NsysSection, PassCosts, PathRow, Peaks, ProcessRow,
-    Ranks, StageKernelRow, StageRow,
+use crate::rows::{
+    CaptureRow, DeviceRow, GraphRow, KernelRow, MemoryRow, PathRow, StageKernelRow, StageRow,
 };
+use crate::steps::InferredSteps;
+use crate::utilisation::{Insight, ModelWindows};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use stage2_text::KernelName;
@@ -220,50 +226,6 @@ pub struct PassInfo {
     /// Why the collector was not loaded into the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<String>,
-}
-
-/// A tool that measures.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Origin {
-    /// The collector: undisturbed durations of every launch.
-    #[default]
-    Collector,
-    /// Nsight Systems.
-    Nsys,
-    /// Nsight Compute: replayed launches, at other clocks and with cold caches.
-    Ncu,
-}
-
-impl Origin {
-    /// Its name in reports.
-    pub fn label(self) -> &'static str {
-        self.into()
-    }
-}
-
-/// Where the numbers of a row come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sources {
-    /// Calls and durations.
-    pub times: Origin,
-    /// Counters; null where there are none.
-    pub counters: Option<Origin>,
-}
-
-impl Sources {
-    /// Both, for people: `collector, ncu`.
-    pub fn label(&self) -> String {
-        match self.counters {
-            Some(counters) if counters != self.times => {
-                format!("{}, {}", self.times.label(), counters.label())
-            }
-            _ => self.times.label().to_owned(),
-        }
-    }
 }
 
 /// A fact and its value.

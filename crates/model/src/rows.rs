@@ -303,9 +303,9 @@ pub struct KernelRow {
     pub class: String,
     /// Which tools its numbers come from.
     #[serde(default)]
-    pub sources: crate::Sources,
+    pub sources: crate::pass::Sources,
     /// What ncu measured of it; null: not profiled.
-    pub counters: Option<crate::CounterRow>,
+    pub counters: Option<crate::counters::CounterRow>,
 }
 
 /// A kernel in a stage, over all ranges, launch configurations and devices.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Absent;
+use crate::figure::Absent;
 
 /// Tokens of one generation: a prefill and the decode steps after it. All generations are alike. A
 /// method gives the count of its name, or the reason why it is not known or absurd.

@@ -3,7 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Figure, Finding, Operators, Peaks, Precision, Takeaway, TokenCounts};
+use crate::figure::Figure;
+use crate::finding::Finding;
+use crate::operators::Operators;
+use crate::peaks::{Peaks, Precision};
+use crate::rule::Takeaway;
+use crate::tokens::TokenCounts;
 
 /// What a stage is to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
