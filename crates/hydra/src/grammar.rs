@@ -54,8 +54,15 @@ impl Override {
             Some((name, text)) => (name, Some(text)),
             None => (rest, None),
         };
+        let missing_value = || {
+            let what = format!(
+                "it is no KEY=VALUE. A program to run comes after `--`: stage2-launch -- {word} ...; \
+                 a subcommand such as `demo` comes before every KEY=VALUE"
+            );
+            fault(word.chars().count(), what)
+        };
         if text.is_none() && sign != "~" {
-            return Err(fault(word.chars().count(), missing_value(word)));
+            return Err(missing_value());
         }
         let (key, package) = match name.split_once('@') {
             Some((key, package)) => (key, Some(package)),
@@ -84,7 +91,7 @@ impl Override {
             .map_err(|bad| fault(offset + bad.at, bad.what))?;
         let action = match (sign, value) {
             ("~", value) => Action::Delete(value),
-            (_, None) => return Err(fault(offset, missing_value(word))),
+            (_, None) => return Err(missing_value()),
             ("++", Some(value)) => Action::AddOrSet(value),
             ("+", Some(value)) => Action::Add(value),
             (_, Some(value)) => Action::Set(value),
@@ -97,13 +104,6 @@ impl Override {
     pub fn origin(&self) -> Origin {
         Origin::Override(self.word.as_str().into())
     }
-}
-
-fn missing_value(word: &str) -> String {
-    format!(
-        "it is no KEY=VALUE. A program to run comes after `--`: stage2-launch -- {word} ...; a \
-         subcommand such as `demo` comes before every KEY=VALUE"
-    )
 }
 
 /// The key of a word that a Hydra app would read as an override, or nothing: for words that belong

@@ -1,58 +1,45 @@
 //! A value of a preset that is a list, one name or nothing -> a list of names.
 
-use std::fmt;
-
-use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error};
 
 /// A list of strings, or one string for a list of one, or nothing for none.
 pub fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    from.deserialize_any(Strings { split: false })
+    distinct(Names::deserialize(from)?.list())
 }
 
 /// As [`one_or_many`], and commas separate names as they do on the command line.
 pub fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    from.deserialize_any(Strings { split: true })
+    let names = Names::deserialize(from)?.list();
+    distinct(names.iter().flat_map(|names| names.split(',')).map(|name| name.trim().to_owned()))
 }
 
-struct Strings {
-    split: bool,
+#[derive(serde::Deserialize)]
+#[serde(untagged, expecting = "expected a list of names, e.g. [a,b], one name, or null")]
+enum Names {
+    None,
+    One(String),
+    Many(Vec<String>),
 }
 
-impl Strings {
-    fn push<E: serde::de::Error>(&self, list: &mut Vec<String>, text: &str) -> Result<(), E> {
-        let parts: Vec<&str> =
-            if self.split { text.split(',').map(str::trim).collect() } else { vec![text] };
-        for part in parts {
-            if part.is_empty() {
-                return Err(E::custom("an empty name in the list: leave it out"));
-            }
-            if !list.iter().any(|known| known == part) {
-                list.push(part.to_owned());
-            }
+impl Names {
+    fn list(self) -> Vec<String> {
+        match self {
+            Names::None => Vec::new(),
+            Names::One(name) => vec![name],
+            Names::Many(names) => names,
         }
-        Ok(())
     }
 }
 
-impl<'de> Visitor<'de> for Strings {
-    type Value = Vec<String>;
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of names, e.g. [a,b], one name, or null")
-    }
-    fn visit_unit<E>(self) -> Result<Vec<String>, E> {
-        Ok(Vec::new())
-    }
-    fn visit_str<E: serde::de::Error>(self, one: &str) -> Result<Vec<String>, E> {
-        let mut names = Vec::new();
-        self.push(&mut names, one)?;
-        Ok(names)
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<String>, A::Error> {
-        let mut names = Vec::new();
-        while let Some(name) = from.next_element::<Option<String>>()? {
-            let name = name.ok_or_else(|| A::Error::custom("a null in the list: leave it out"))?;
-            self.push(&mut names, &name)?;
+fn distinct<E: Error>(names: impl IntoIterator<Item = String>) -> Result<Vec<String>, E> {
+    let mut list = Vec::new();
+    for name in names {
+        if name.is_empty() {
+            return Err(E::custom("an empty name in the list: leave it out"));
         }
-        Ok(names)
+        if !list.contains(&name) {
+            list.push(name);
+        }
     }
+    Ok(list)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
 /// Where a value of the configuration comes from.
@@ -80,27 +80,20 @@ impl Node {
     /// # Errors
     /// It is none.
     pub fn from_yaml(text: &str, file: &Arc<str>) -> Result<Node, YamlError> {
-        let raw: Spanned<Raw> =
-            serde_saphyr::from_str(text).map_err(|e| YamlError(first_line(&e)))?;
-        Ok(Node::located(raw, file))
+        let mut node: Node = serde_saphyr::from_str(text).map_err(|e| YamlError(first_line(&e)))?;
+        node.name_file(file);
+        Ok(node)
     }
 
-    fn located(raw: Spanned<Raw>, file: &Arc<str>) -> Node {
-        let origin = Origin::File { name: file.clone(), line: raw.defined.line() };
-        let value = match raw.value {
-            Raw::Null => Value::Null,
-            Raw::Bool(v) => Value::Bool(v),
-            Raw::Int(v) => Value::Int(v),
-            Raw::Float(v) => Value::Float(v),
-            Raw::Text(v) => Value::Text(v),
-            Raw::List(items) => {
-                Value::List(items.into_iter().map(|v| Node::located(v, file)).collect())
-            }
-            Raw::Map(pairs) => {
-                Value::Map(pairs.into_iter().map(|(k, v)| (k, Node::located(v, file))).collect())
-            }
-        };
-        Node { value, origin }
+    fn name_file(&mut self, file: &Arc<str>) {
+        if let Origin::File { name, .. } = &mut self.origin {
+            name.clone_from(file);
+        }
+        match &mut self.value {
+            Value::List(items) => items.iter_mut().for_each(|item| item.name_file(file)),
+            Value::Map(pairs) => pairs.iter_mut().for_each(|(_, value)| value.name_file(file)),
+            _ => {}
+        }
     }
 
     /// The node at a dotted key.
@@ -114,27 +107,18 @@ impl Node {
     /// Puts `new` at a dotted key: maps are merged, anything else is replaced. Missing parents are
     /// made; a parent that is no map becomes one.
     pub fn set(&mut self, key: &str, new: Node) {
-        let (first, rest) = match key.split_once('.') {
-            Some((first, rest)) => (first, Some(rest)),
-            None => (key, None),
+        let (first, new) = match key.split_once('.') {
+            Some((first, rest)) => {
+                let mut parent = Node { value: Value::Null, origin: new.origin.clone() };
+                parent.set(rest, new);
+                (first, parent)
+            }
+            None => (key, new),
         };
         if !matches!(self.value, Value::Map(_)) {
             self.value = Value::Map(Vec::new());
         }
-        let Value::Map(pairs) = &mut self.value else { return };
-        let place = match pairs.iter().position(|(k, _)| k == first) {
-            Some(at) => at,
-            None => {
-                let empty = Node { value: Value::Null, origin: new.origin.clone() };
-                pairs.push((first.to_owned(), empty));
-                pairs.len() - 1
-            }
-        };
-        let Some((_, child)) = pairs.get_mut(place) else { return };
-        match rest {
-            Some(rest) => child.set(rest, new),
-            None => child.merge(new),
-        }
+        self.set_own(first.to_owned(), new);
     }
 
     /// Lays `other` over this node: maps key by key, anything else whole.
@@ -149,7 +133,7 @@ impl Node {
         }
     }
 
-    /// As [`Node::set`], with a key that is one whole key even if a dot is in it.
+    /// As [`Node::set`] for a map, with a key that is one whole key even if a dot is in it.
     fn set_own(&mut self, key: String, new: Node) {
         let Value::Map(pairs) = &mut self.value else { return };
         match pairs.iter_mut().find(|(k, _)| *k == key) {
@@ -223,72 +207,61 @@ fn first_line(error: &serde_saphyr::Error) -> String {
     line.trim_start_matches("error: ").trim_end_matches(':').to_owned()
 }
 
-/// A YAML value while it is being read, before the file's name is known.
-#[derive(Debug)]
-enum Raw {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Text(String),
-    List(Vec<Spanned<Raw>>),
-    Map(Vec<(String, Spanned<Raw>)>),
-}
-
-impl<'de> Deserialize<'de> for Raw {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Raw, D::Error> {
-        from.deserialize_any(RawVisitor)
+/// A node of a file whose name is not known yet.
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Node, D::Error> {
+        let Spanned { value, defined, .. } = Spanned::<Value>::deserialize(from)?;
+        Ok(Node { value, origin: Origin::File { name: "".into(), line: defined.line() } })
     }
 }
 
-struct RawVisitor;
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
+        from.deserialize_any(ValueVisitor)
+    }
+}
 
-impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a YAML value")
     }
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
-    fn visit_none<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+    fn visit_bool<E>(self, v: bool) -> Result<Value, E> {
+        Ok(Value::Bool(v))
     }
-    fn visit_some<D: serde::Deserializer<'de>>(self, from: D) -> Result<Raw, D::Error> {
-        Raw::deserialize(from)
+    fn visit_i64<E>(self, v: i64) -> Result<Value, E> {
+        Ok(Value::Int(v))
     }
-    fn visit_bool<E>(self, v: bool) -> Result<Raw, E> {
-        Ok(Raw::Bool(v))
+    fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<Value, E> {
+        let big = |_| E::custom(format!("the number {v} is too big"));
+        i64::try_from(v).map(Value::Int).map_err(big)
     }
-    fn visit_i64<E>(self, v: i64) -> Result<Raw, E> {
-        Ok(Raw::Int(v))
+    fn visit_f64<E>(self, v: f64) -> Result<Value, E> {
+        Ok(Value::Float(v))
     }
-    fn visit_u64<E: serde::de::Error>(self, v: u64) -> Result<Raw, E> {
-        i64::try_from(v).map(Raw::Int).map_err(|_| E::custom(format!("the number {v} is too big")))
+    fn visit_str<E>(self, v: &str) -> Result<Value, E> {
+        Ok(Value::Text(v.to_owned()))
     }
-    fn visit_f64<E>(self, v: f64) -> Result<Raw, E> {
-        Ok(Raw::Float(v))
-    }
-    fn visit_str<E>(self, v: &str) -> Result<Raw, E> {
-        Ok(Raw::Text(v.to_owned()))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Raw, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = from.next_element()? {
             items.push(item);
         }
-        Ok(Raw::List(items))
+        Ok(Value::List(items))
     }
-    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Raw, A::Error> {
-        let mut pairs: Vec<(String, Spanned<Raw>)> = Vec::new();
-        while let Some((key, value)) = from.next_entry::<String, _>()? {
-            if pairs.iter().any(|(k, _)| *k == key) {
-                return Err(A::Error::custom(format!("the key {key} stands twice")));
-            }
-            pairs.push((key, value));
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut pairs: Vec<(String, Node)> = Vec::new();
+        // The reader refuses a key that stands twice.
+        while let Some(pair) = from.next_entry()? {
+            pairs.push(pair);
         }
-        Ok(Raw::Map(pairs))
+        Ok(Value::Map(pairs))
     }
 }
 
@@ -302,14 +275,16 @@ mod tests {
 
     #[test]
     fn every_value_knows_its_line() {
-        let node = yaml("# c\na:\n  b: 1\n  c: [x,\n     y]\nd: null\ne: 1.5\nf: 'no'\n");
+        let node = yaml("# c\na:\n  b: 1\n  c: [x,\n     y]\nd: null\ne: 1.5\nf: 'no'\ng:\nh: ~\n");
         let line = |key: &str| match &node.get(key).expect(key).origin {
             Origin::File { line, .. } => *line,
             other => panic!("{other}"),
         };
         assert_eq!((line("a.b"), line("a.c"), line("d"), line("e")), (3, 4, 6, 7));
         assert_eq!(node.get("f").map(|n| &n.value), Some(&Value::Text("no".into())));
-        assert_eq!(node.get("d").map(|n| &n.value), Some(&Value::Null));
+        for key in ["d", "g", "h"] {
+            assert_eq!(node.get(key).map(|n| &n.value), Some(&Value::Null), "{key}");
+        }
     }
 
     #[test]

@@ -69,56 +69,57 @@ impl Parser<'_> {
     }
 
     fn list(&mut self, depth: usize) -> Result<Value, BadValue> {
-        self.at += 1;
-        let mut items = Vec::new();
-        loop {
-            self.skip_blanks();
-            if self.peek() == Some(']') && items.is_empty() {
-                break;
-            }
-            let value = self.element(&[',', ']'], depth + 1)?;
-            items.push(Node { value, origin: self.origin.clone() });
-            self.skip_blanks();
-            match self.peek() {
-                Some(',') => self.at += 1,
-                Some(']') => break,
-                _ => return Err(self.fault("`,` or `]` is missing in a list")),
-            }
-        }
-        self.at += 1;
+        let items = self.items(']', "`,` or `]` is missing in a list", |parser| {
+            let value = parser.element(&[',', ']'], depth + 1)?;
+            Ok(Node { value, origin: parser.origin.clone() })
+        })?;
         Ok(Value::List(items))
     }
 
     fn map(&mut self, depth: usize) -> Result<Value, BadValue> {
-        self.at += 1;
-        let mut pairs: Vec<(String, Node)> = Vec::new();
-        loop {
-            self.skip_blanks();
-            if self.peek() == Some('}') && pairs.is_empty() {
-                break;
-            }
-            let key = match self.element(&[':', ',', '}'], MAX_DEPTH)? {
+        let all = self.items('}', "`,` or `}` is missing in {...}", |parser| {
+            let key = match parser.element(&[':', ',', '}'], MAX_DEPTH)? {
                 Value::Text(key) => key,
                 Value::Int(key) => key.to_string(),
-                _ => return Err(self.fault("a key in {...} has to be a word")),
+                _ => return Err(parser.fault("a key in {...} has to be a word")),
             };
-            self.skip_blanks();
-            if self.peek() != Some(':') {
-                return Err(self.fault("`:` is missing after a key in {...}"));
+            parser.skip_blanks();
+            if parser.peek() != Some(':') {
+                return Err(parser.fault("`:` is missing after a key in {...}"));
             }
-            self.at += 1;
-            let value = self.element(&[',', '}'], depth + 1)?;
-            pairs.retain(|(k, _)| *k != key);
-            pairs.push((key, Node { value, origin: self.origin.clone() }));
+            parser.at += 1;
+            let value = parser.element(&[',', '}'], depth + 1)?;
+            Ok((key, Node { value, origin: parser.origin.clone() }))
+        })?;
+        let mut pairs: Vec<(String, Node)> = Vec::new();
+        for (key, value) in all {
+            pairs.retain(|(known, _)| *known != key);
+            pairs.push((key, value));
+        }
+        Ok(Value::Map(pairs))
+    }
+
+    /// What stands in brackets, set off by commas.
+    fn items<T>(
+        &mut self,
+        close: char,
+        missing: &str,
+        item: impl Fn(&mut Self) -> Result<T, BadValue>,
+    ) -> Result<Vec<T>, BadValue> {
+        self.at += 1;
+        let mut items = Vec::new();
+        self.skip_blanks();
+        while self.peek() != Some(close) || !items.is_empty() {
+            items.push(item(self)?);
             self.skip_blanks();
             match self.peek() {
                 Some(',') => self.at += 1,
-                Some('}') => break,
-                _ => return Err(self.fault("`,` or `}` is missing in {...}")),
+                Some(c) if c == close => break,
+                _ => return Err(self.fault(missing)),
             }
         }
         self.at += 1;
-        Ok(Value::Map(pairs))
+        Ok(items)
     }
 
     /// A string in quotes. A backslash is one unless it stands before the quote.

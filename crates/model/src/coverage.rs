@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Empty, FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
-
 /// Coverage of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Coverage {
@@ -34,8 +32,7 @@ impl Coverage {
         self.processes.iter().any(ProcessCoverage::is_in_part)
     }
 
-    /// The ranges that GPU work was collected in, in words, where some process did not collect it
-    /// everywhere.
+    /// The ranges that GPU work was collected in, where some process did not collect it everywhere.
     pub fn ranges(&self) -> Option<String> {
         let filters = || self.processes.iter().filter_map(|process| process.meta.get(META_RANGES));
         let distinct: BTreeSet<&str> = filters().map(String::as_str).collect();
@@ -53,8 +50,7 @@ impl Coverage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Everything that CUPTI delivered is there, timed and placed, and the workload ended in order as
-    /// far as is known.
+    /// Everything that CUPTI delivered is timed and placed, and as far as known the workload ended well.
     Complete,
     /// Something is missing, or the workload ended early.
     Partial,
@@ -113,6 +109,127 @@ impl ProcessCoverage {
     /// Whether its GPU work was recorded in some ranges, or instances of them, only.
     pub fn is_in_part(&self) -> bool {
         [META_RANGES, META_SAMPLE].iter().any(|&key| self.meta.contains_key(key))
+    }
+}
+
+/// What left a run without GPU work. The most specific cause comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EmptyCause {
+    /// The workload could not be started.
+    NotStarted,
+    /// The collector was not loaded into the workload: a static program, another libc, ...
+    CollectorNotLoaded,
+    /// There are trace files, and none of them can be read.
+    FilesUnreadable,
+    /// The workload used CUDA, but the collector could not record it.
+    CuptiOff,
+    /// The machine has no GPU that CUDA can use.
+    NoGpu,
+    /// Child processes could not be recorded.
+    ChildrenNotRecorded,
+    /// GPU work was asked for in some ranges only, and none of them opened.
+    RangesNeverOpened,
+    /// The workload was killed before GPU work reached the trace file.
+    Killed,
+    /// The workload opened NVTX ranges, but never initialised CUDA.
+    CudaNeverInitialised,
+    /// No process of the workload used CUDA or NVTX, or none loaded the collector.
+    NothingUsed,
+    /// CUDA was initialised and recorded, but nothing was launched.
+    NothingLaunched,
+    /// The captures that were merged hold no GPU work.
+    CapturesEmpty,
+}
+
+/// A cause with its explanation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmptyReason {
+    /// Which it is.
+    pub cause: EmptyCause,
+    /// What happened, in one sentence without a full stop.
+    pub why: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// Why no GPU work was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Empty {
+    /// The most specific cause.
+    #[serde(flatten)]
+    pub first: EmptyReason,
+    /// What holds as well, in the order of [`EmptyCause`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<EmptyReason>,
+}
+
+impl Empty {
+    /// The causes with the most specific one first; none where there is none.
+    pub fn of(mut reasons: Vec<EmptyReason>) -> Option<Empty> {
+        reasons.sort_by_key(|reason| reason.cause);
+        let mut reasons = reasons.into_iter();
+        Some(Empty { first: reasons.next()?, also: reasons.collect() })
+    }
+}
+
+/// Key under which a collector says which share of the range instances it records.
+pub const META_SAMPLE: &str = "sample";
+
+/// Key under which a collector says which ranges it records GPU work in, and nowhere else.
+pub const META_RANGES: &str = "ranges";
+
+/// How a file ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileEnding {
+    /// With the collector's last record.
+    Complete,
+    /// After a whole frame, but without the last record: killed, or still running.
+    #[default]
+    Open,
+    /// Within a frame: killed while writing, disk full, or damaged.
+    Torn,
+    /// Reading failed on the way.
+    Unreadable,
+}
+
+/// How a file ends, and what of it could not be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileState {
+    /// How it ends.
+    pub ending: FileEnding,
+    /// Bytes behind the last whole frame.
+    pub torn_bytes: u64,
+    /// Frames that were damaged.
+    pub corrupt_frames: u64,
+    /// Bytes of those.
+    pub corrupt_bytes: u64,
+    /// Frames and records of a kind that this version does not know.
+    pub unknown_records: u64,
+}
+
+/// Uses of identifiers that nothing in the file defines: records were lost, or the file is damaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undefined {
+    /// Names of kernels, ranges and domains.
+    pub names: u64,
+    /// Shapes of kernels.
+    pub shapes: u64,
+    /// Queues of GPU work.
+    pub queues: u64,
+    /// Paths of ranges.
+    pub paths: u64,
+    /// Ranges that GPU work names and that are not defined, or closed millions of ranges before;
+    /// that work is counted as unattributed.
+    pub ranges: u64,
+}
+
+impl Undefined {
+    /// All uses.
+    pub fn total(&self) -> u64 {
+        let Self { names, shapes, queues, paths, ranges } = *self;
+        [names, shapes, queues, paths, ranges].into_iter().fold(0, u64::saturating_add)
     }
 }
 

@@ -1,8 +1,8 @@
 //! A number that may be missing -> the number, or "none, because ...": never zero, never NaN.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+
+use crate::peaks::Precision;
 
 /// A number, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,137 +14,115 @@ pub enum Figure {
     Absent(Absent),
 }
 
-/// Why a number is missing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Why a number is missing, to be read after "none, because".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Absent {
     /// No model is configured.
+    #[error(
+        "no model is configured (choose one, also for stage2-launch report RUN_DIR: \
+         model/llm=NAME, or model.llm.config_json=PATH)"
+    )]
     NoModel,
     /// The model that is configured cannot be used.
+    #[error("{why}")]
     BadModel {
         /// Why.
         why: String,
     },
     /// A token count is not known.
+    #[error("{count} is not known (give it in the configuration, or let the workload write it)")]
     NoTokenCount {
         /// Which.
         count: String,
     },
     /// The GPU has no known peak rate for the model's arithmetic.
+    #[error(
+        "the GPU's dense peak for {precision} is not known (set hardware.dense_tflops.{precision})"
+    )]
     NoPeak {
         /// The precision.
-        precision: String,
+        precision: Precision,
     },
     /// The GPU's peak memory bandwidth is not known.
+    #[error("the GPU's peak memory bandwidth is not known (set hardware.memory_gb_per_s)")]
     NoBandwidth,
     /// There is no such stage.
+    #[error("no stage is {stage} (mark it with an NVTX range)")]
     NoStage {
         /// Which.
         stage: String,
     },
     /// Several stages could be meant.
+    #[error("more than one stage is {stage}")]
     SeveralStages {
         /// Which kind.
         stage: String,
     },
     /// Stages overlap, and their times do not add up.
+    #[error("its stages may overlap (several threads or streams), and it is not known {why}")]
     StagesOverlap {
         /// What is not known, to be read after "it is not known".
         why: String,
     },
     /// The wall time of the stage was not measured.
+    #[error("the wall time of the stage is not known")]
     NoWallTime,
     /// The GPU busy time of the stage was not measured.
+    #[error("the GPU busy time of the stage is not known")]
     NoBusyTime,
     /// A time or count is zero, so that nothing can be divided by it.
+    #[error("{of} is zero")]
     Zero {
         /// Which.
         of: String,
     },
     /// The number of kernels is not known.
+    #[error("the number of kernels is not known")]
     NoKernels,
     /// It is computed for decode only.
+    #[error("it is computed for decode only")]
     DecodeOnly,
     /// The stage is no part of the model that FLOPs are computed for.
+    #[error("the stage is no part of the model's FLOPs")]
     NotModelled,
     /// The FLOPs of the vision encoder are not known.
+    #[error(
+        "the FLOPs of the vision encoder are not known (set model.llm.vision_flops_per_prefill)"
+    )]
     NoVisionFlops,
     /// The FLOPs of a part of the vision encoder are not known.
+    #[error(
+        "the FLOPs of {part}, a part of the vision encoder, are not known (set \
+         model.llm.vision_part_flops_per_prefill.{part})"
+    )]
     NoVisionPartFlops {
         /// The name of its stage.
         part: String,
     },
     /// No counters were measured.
+    #[error("no counters were measured")]
     NotMeasured,
     /// Counters know too little of the stage.
+    #[error("only {covered} of the stage's kernel time has counters{}", few_counters(one_launch))]
     FewCounters {
         /// Share of its kernel time that they know, with its unit.
         covered: String,
         /// Share of which they know one launch only, with its unit; none: there is none.
-        #[serde(default)]
         one_launch: Option<String>,
     },
     /// The calculation gives no finite number.
+    #[error("the calculation gives no finite number")]
     NotFinite,
 }
 
-impl fmt::Display for Absent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("none, because ")?;
-        match self {
-            Absent::NoModel => f.write_str(
-                "no model is configured (choose one, also for stage2-launch report RUN_DIR: \
-                 model/llm=NAME, or model.llm.config_json=PATH)",
-            ),
-            Absent::BadModel { why } => f.write_str(why),
-            Absent::NoTokenCount { count } => write!(
-                f,
-                "{count} is not known (give it in the configuration, or let the workload write it)"
-            ),
-            Absent::NoPeak { precision } => write!(
-                f,
-                "the GPU's dense peak for {precision} is not known (set \
-                 hardware.dense_tflops.{precision})"
-            ),
-            Absent::NoBandwidth => f.write_str(
-                "the GPU's peak memory bandwidth is not known (set hardware.memory_gb_per_s)",
-            ),
-            Absent::NoStage { stage } => {
-                write!(f, "no stage is {stage} (mark it with an NVTX range)")
-            }
-            Absent::SeveralStages { stage } => write!(f, "more than one stage is {stage}"),
-            Absent::StagesOverlap { why } => write!(
-                f,
-                "its stages may overlap (several threads or streams), and it is not known {why}"
-            ),
-            Absent::NoWallTime => f.write_str("the wall time of the stage is not known"),
-            Absent::NoBusyTime => f.write_str("the GPU busy time of the stage is not known"),
-            Absent::Zero { of } => write!(f, "{of} is zero"),
-            Absent::NoKernels => f.write_str("the number of kernels is not known"),
-            Absent::DecodeOnly => f.write_str("it is computed for decode only"),
-            Absent::NotModelled => f.write_str("the stage is no part of the model's FLOPs"),
-            Absent::NoVisionFlops => f.write_str(
-                "the FLOPs of the vision encoder are not known (set \
-                 model.llm.vision_flops_per_prefill)",
-            ),
-            Absent::NoVisionPartFlops { part } => write!(
-                f,
-                "the FLOPs of {part}, a part of the vision encoder, are not known (set \
-                 model.llm.vision_part_flops_per_prefill.{part})"
-            ),
-            Absent::NotMeasured => f.write_str("no counters were measured"),
-            Absent::FewCounters { covered, one_launch: None } => write!(
-                f,
-                "only {covered} of the stage's kernel time has counters (raise pipeline.ncu.top_n)"
-            ),
-            Absent::FewCounters { covered, one_launch: Some(one_launch) } => write!(
-                f,
-                "only {covered} of the stage's kernel time has counters that stand for all calls of \
-                 their rows; of another {one_launch} one launch was profiled that need not stand for \
-                 the others (see counters under How to read this)"
-            ),
-            Absent::NotFinite => f.write_str("the calculation gives no finite number"),
-        }
+fn few_counters(one_launch: &Option<String>) -> String {
+    match one_launch {
+        None => " (raise pipeline.ncu.top_n)".to_owned(),
+        Some(share) => format!(
+            " that stand for all calls of their rows; of another {share} one launch was profiled \
+             that need not stand for the others (see counters under How to read this)"
+        ),
     }
 }
 
@@ -156,10 +134,7 @@ impl Figure {
 
     /// The number.
     pub fn value(&self) -> Option<f64> {
-        match self {
-            Figure::Known(value) => Some(*value),
-            Figure::Absent(_) => None,
-        }
+        self.known().ok()
     }
 
     /// Why there is none.
@@ -174,44 +149,40 @@ impl Figure {
     pub fn text(&self, show: impl Fn(f64) -> String) -> String {
         match self {
             Figure::Known(value) => show(*value),
-            Figure::Absent(absent) => absent.to_string(),
+            Figure::Absent(absent) => format!("none, because {absent}"),
+        }
+    }
+
+    fn known(&self) -> Result<f64, Absent> {
+        match self {
+            Figure::Known(value) => Ok(*value),
+            Figure::Absent(absent) => Err(absent.clone()),
         }
     }
 
     /// `self / by`; `of` names what `by` is, should it be zero.
     pub fn over(&self, by: &Figure, of: &str) -> Figure {
-        match (self, by) {
-            (Figure::Absent(why), _) | (_, Figure::Absent(why)) => Figure::Absent(why.clone()),
-            (Figure::Known(_), Figure::Known(by)) if *by == 0.0 => {
-                Figure::Absent(Absent::Zero { of: of.to_owned() })
-            }
-            (Figure::Known(value), Figure::Known(by)) => Figure::of(value / by),
-        }
+        let quotient = self.known().and_then(|value| match by.known()? {
+            0.0 => Err(Absent::Zero { of: of.to_owned() }),
+            by => Ok(value / by),
+        });
+        quotient.into()
     }
 
     /// What `f` makes of the number.
     pub fn map(&self, f: impl FnOnce(f64) -> f64) -> Figure {
-        match self {
-            Figure::Known(value) => Figure::of(f(*value)),
-            Figure::Absent(absent) => Figure::Absent(absent.clone()),
-        }
+        self.known().map(f).into()
     }
 
     /// The sum, if both are known.
     pub fn plus(&self, other: &Figure) -> Figure {
-        match (self, other) {
-            (Figure::Known(a), Figure::Known(b)) => Figure::of(a + b),
-            (Figure::Absent(why), _) | (_, Figure::Absent(why)) => Figure::Absent(why.clone()),
-        }
+        self.known().and_then(|value| Ok(value + other.known()?)).into()
     }
 }
 
-impl<T: Into<f64>> From<Result<T, Absent>> for Figure {
-    fn from(result: Result<T, Absent>) -> Figure {
-        match result {
-            Ok(value) => Figure::of(value.into()),
-            Err(absent) => Figure::Absent(absent),
-        }
+impl From<Result<f64, Absent>> for Figure {
+    fn from(result: Result<f64, Absent>) -> Figure {
+        result.map_or_else(Figure::Absent, Figure::of)
     }
 }
 

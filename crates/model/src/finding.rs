@@ -4,8 +4,11 @@ use serde::{Deserialize, Serialize};
 use stage2_text::{plain, visible};
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::Display,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// Good to know; nothing is missing.
     Note,
@@ -29,8 +32,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding of the given weight. What the texts quote may be hostile: what cannot be seen in
-    /// them is spelled out.
+    /// A finding; what cannot be seen in its texts is spelled out, because they may quote hostile ones.
     pub fn new(
         severity: Severity,
         what: impl Into<String>,
@@ -48,12 +50,7 @@ impl Finding {
 
     /// As an item of a list in Markdown.
     pub fn item(&self) -> String {
-        let severity = match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        };
-        let mut item = format!("- **{severity}:** {}.", plain(&self.what));
+        let mut item = format!("- **{}:** {}.", self.severity, plain(&self.what));
         for (label, text) in [("Why: ", &self.why), ("To do: ", &self.remedy)] {
             if !text.is_empty() {
                 item.push_str(&format!(" {label}{}.", plain(text)));

@@ -4,7 +4,18 @@ use serde::{Deserialize, Serialize};
 
 /// What GPUs do together.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
@@ -31,30 +42,18 @@ pub enum Operation {
     /// Several sends and receives in one group.
     SendRecv,
     /// Different operations in one group.
+    #[strum(serialize = "several in a group")]
     Mixed,
     /// Communication whose name does not say what it does.
     #[default]
+    #[strum(serialize = "not known")]
     Other,
 }
 
 impl Operation {
     /// Its name in reports.
     pub fn label(self) -> &'static str {
-        match self {
-            Operation::AllReduce => "AllReduce",
-            Operation::AllGather => "AllGather",
-            Operation::ReduceScatter => "ReduceScatter",
-            Operation::AllToAll => "AllToAll",
-            Operation::Broadcast => "Broadcast",
-            Operation::Reduce => "Reduce",
-            Operation::Gather => "Gather",
-            Operation::Scatter => "Scatter",
-            Operation::Send => "Send",
-            Operation::Recv => "Recv",
-            Operation::SendRecv => "SendRecv",
-            Operation::Mixed => "several in a group",
-            Operation::Other => "not known",
-        }
+        self.into()
     }
 
     /// Whether no member can finish before the last one has arrived. Only then the time before that

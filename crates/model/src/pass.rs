@@ -1,4 +1,4 @@
-//! How far a run and its passes came: states that `run.json` holds.
+//! How far a run and its passes came, as `run.json` says it, the tools that took part, and what passes cost.
 
 use serde::{Deserialize, Serialize};
 
@@ -59,4 +59,103 @@ pub struct Tool {
     pub path: Option<String>,
     /// What it says about its version.
     pub version: Option<String>,
+}
+
+/// What each pass cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PassCosts {
+    /// Why no stage is compared, to be read after "none, because"; null where some are.
+    pub absent: Option<String>,
+    /// Each stage in each pass; the baseline first.
+    pub stages: Vec<StageCost>,
+    /// How long each pass took as a whole.
+    pub passes: Vec<PassDuration>,
+    /// What is missing from the rows, and why.
+    pub notes: Vec<String>,
+}
+
+impl PassCosts {
+    /// What to do to have untraced times, after a full stop; empty where a baseline pass was tried.
+    pub fn remedy(&self) -> &'static str {
+        match self.passes.iter().any(|pass| pass.pass == "baseline") {
+            true => "",
+            false => ". Run with run.baseline=true to have them",
+        }
+    }
+}
+
+/// Host time of a stage in one pass.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageCost {
+    /// [`super::StageRow::stage`].
+    pub stage: String,
+    /// Name of the pass.
+    pub pass: String,
+    /// Times that it was opened.
+    pub instances: Option<u64>,
+    /// Host time of all closed instances, ns.
+    pub host_total_ns: Option<u64>,
+    /// Closed instances without the first of each process; null: the pass does not say.
+    pub host_warm_instances: Option<u64>,
+    /// Sample standard deviation of their host time, ns.
+    pub host_warm_std_ns: Option<u64>,
+    /// Median host time without the first instance of each process, ns.
+    pub host_warm_median_ns: Option<u64>,
+    /// That median over the baseline's; null for the baseline itself.
+    pub ratio: Option<f64>,
+}
+
+/// How long a pass took, from the start of its process to its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PassDuration {
+    /// Name of the pass.
+    pub pass: String,
+    /// Wall time, milliseconds; null where it did not run.
+    pub duration_ms: Option<u64>,
+    /// That over the baseline's; null for the baseline itself.
+    pub ratio: Option<f64>,
+}
+
+/// A tool that measures.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Origin {
+    /// The collector: undisturbed durations of every launch.
+    #[default]
+    Collector,
+    /// Nsight Systems.
+    Nsys,
+    /// Nsight Compute: replayed launches, at other clocks and with cold caches.
+    Ncu,
+}
+
+impl Origin {
+    /// Its name in reports.
+    pub fn label(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Where the numbers of a row come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sources {
+    /// Calls and durations.
+    pub times: Origin,
+    /// Counters; null where there are none.
+    pub counters: Option<Origin>,
+}
+
+impl Sources {
+    /// Both, for people: `collector, ncu`.
+    pub fn label(&self) -> String {
+        match self.counters {
+            Some(counters) if counters != self.times => {
+                format!("{}, {}", self.times.label(), counters.label())
+            }
+            _ => self.times.label().to_owned(),
+        }
+    }
 }

@@ -1,64 +1,131 @@
-//! Dense peak rates of a GPU.
+//! The number formats that models are stored in and GPUs compute in, and the peak rates of the latter.
 
+use std::collections::BTreeMap;
+
+use serde::de::IntoDeserializer;
 use serde::{Deserialize, Serialize};
+use strum::{Display, VariantArray};
 
-use crate::Precision;
+/// A rate of arithmetic that a GPU has a peak for. Tensor-core rates unless the name says otherwise.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    VariantArray,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Precision {
+    /// FP64 outside of the tensor cores.
+    Fp64,
+    /// FP64 on tensor cores.
+    Fp64Tensor,
+    /// FP32 outside of the tensor cores.
+    Fp32,
+    /// TF32.
+    Tf32,
+    /// FP16, accumulated in FP32.
+    Fp16,
+    /// BF16.
+    Bf16,
+    /// FP8.
+    Fp8,
+    /// FP4.
+    Fp4,
+    /// 8-bit integers.
+    Int8,
+    /// 4-bit integers.
+    Int4,
+    /// FP16 outside of the tensor cores.
+    Fp16NonTensor,
+    /// BF16 outside of the tensor cores.
+    Bf16NonTensor,
+}
+
+/// A number format of weights, activations or the KV cache; read by PyTorch's names as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Dtype {
+    /// 64-bit floating point.
+    #[serde(alias = "float64", alias = "double")]
+    Fp64,
+    /// 32-bit floating point.
+    #[serde(alias = "float32", alias = "float")]
+    Fp32,
+    /// Stored as FP32, multiplied as TF32.
+    Tf32,
+    /// IEEE half precision.
+    #[serde(alias = "float16", alias = "half")]
+    Fp16,
+    /// bfloat16.
+    #[serde(alias = "bfloat16")]
+    Bf16,
+    /// 8-bit floating point.
+    #[serde(alias = "float8", alias = "float8_e4m3fn", alias = "float8_e5m2")]
+    Fp8,
+    /// 4-bit floating point.
+    #[serde(alias = "nvfp4", alias = "mxfp4")]
+    Fp4,
+    /// 8-bit integers.
+    Int8,
+    /// 4-bit integers.
+    Int4,
+}
+
+impl Dtype {
+    /// Bytes of one number, 0.5 for the 4-bit formats; without the scales of quantised blocks.
+    pub fn bytes(self) -> f64 {
+        match self {
+            Dtype::Fp64 => 8.0,
+            Dtype::Fp32 | Dtype::Tf32 => 4.0,
+            Dtype::Fp16 | Dtype::Bf16 => 2.0,
+            Dtype::Fp8 | Dtype::Int8 => 1.0,
+            Dtype::Fp4 | Dtype::Int4 => 0.5,
+        }
+    }
+
+    /// The peak rate that matrix products in it are held against.
+    pub fn precision(self) -> Precision {
+        match self {
+            Dtype::Fp64 => Precision::Fp64Tensor,
+            Dtype::Fp32 => Precision::Fp32,
+            Dtype::Tf32 => Precision::Tf32,
+            Dtype::Fp16 => Precision::Fp16,
+            Dtype::Bf16 => Precision::Bf16,
+            Dtype::Fp8 => Precision::Fp8,
+            Dtype::Fp4 => Precision::Fp4,
+            Dtype::Int8 => Precision::Int8,
+            Dtype::Int4 => Precision::Int4,
+        }
+    }
+
+    /// Reads the names that PyTorch and Hugging Face use (`bfloat16`, `torch.float16`).
+    pub fn parse(name: &str) -> Option<Dtype> {
+        let name = name.trim().to_ascii_lowercase();
+        let name = name.strip_prefix("torch.").unwrap_or(&name);
+        if name.starts_with("float8_") {
+            return Some(Dtype::Fp8);
+        }
+        Dtype::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(name))
+            .ok()
+    }
+}
 
 /// Peak rates without structured sparsity: 10^12 FLOP/s, of the integer formats 10^12 operations/s.
 /// Null where the source does not give one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DenseTflops {
-    /// [`Precision::Fp64`].
-    pub fp64: Option<f64>,
-    /// [`Precision::Fp64Tensor`].
-    pub fp64_tensor: Option<f64>,
-    /// [`Precision::Fp32`].
-    pub fp32: Option<f64>,
-    /// [`Precision::Tf32`].
-    pub tf32: Option<f64>,
-    /// [`Precision::Fp16`].
-    pub fp16: Option<f64>,
-    /// [`Precision::Bf16`].
-    pub bf16: Option<f64>,
-    /// [`Precision::Fp8`].
-    pub fp8: Option<f64>,
-    /// [`Precision::Fp4`].
-    pub fp4: Option<f64>,
-    /// [`Precision::Int8`].
-    pub int8: Option<f64>,
-    /// [`Precision::Int4`].
-    pub int4: Option<f64>,
-    /// [`Precision::Fp16NonTensor`].
-    pub fp16_non_tensor: Option<f64>,
-    /// [`Precision::Bf16NonTensor`].
-    pub bf16_non_tensor: Option<f64>,
-}
+pub type DenseTflops = BTreeMap<Precision, Option<f64>>;
 
-impl DenseTflops {
-    /// The rate of one precision.
-    pub fn get(&self, precision: Precision) -> Option<f64> {
-        let mut copy = *self;
-        *copy.slot(precision)
-    }
-
-    /// The field of one precision.
-    pub fn slot(&mut self, precision: Precision) -> &mut Option<f64> {
-        match precision {
-            Precision::Fp64 => &mut self.fp64,
-            Precision::Fp64Tensor => &mut self.fp64_tensor,
-            Precision::Fp32 => &mut self.fp32,
-            Precision::Tf32 => &mut self.tf32,
-            Precision::Fp16 => &mut self.fp16,
-            Precision::Bf16 => &mut self.bf16,
-            Precision::Fp8 => &mut self.fp8,
-            Precision::Fp4 => &mut self.fp4,
-            Precision::Int8 => &mut self.int8,
-            Precision::Int4 => &mut self.int4,
-            Precision::Fp16NonTensor => &mut self.fp16_non_tensor,
-            Precision::Bf16NonTensor => &mut self.bf16_non_tensor,
-        }
-    }
+/// All precisions, none of whose rates is known.
+pub fn no_rates() -> DenseTflops {
+    Precision::VARIANTS.iter().map(|precision| (*precision, None)).collect()
 }
 
 /// The peak rates that a report uses.
@@ -79,11 +146,42 @@ pub struct Peaks {
 impl Peaks {
     /// Peak rate of one precision, FLOP/s (operations/s of the integer formats).
     pub fn flops_per_s(&self, precision: Precision) -> Option<f64> {
-        self.dense_tflops.get(precision).map(|tera| tera * 1e12)
+        self.dense_tflops.get(&precision)?.map(|tera| tera * 1e12)
     }
 
     /// Peak memory bandwidth, bytes/s.
     pub fn bytes_per_s(&self) -> Option<f64> {
         self.memory_gb_per_s.map(|giga| giga * 1e9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_pytorch_are_read() {
+        for (name, dtype) in [
+            ("torch.bfloat16", Some(Dtype::Bf16)),
+            (" Float16 ", Some(Dtype::Fp16)),
+            ("float8_e4m3fn", Some(Dtype::Fp8)),
+            ("auto", None),
+            ("", None),
+        ] {
+            assert_eq!(Dtype::parse(name), dtype, "{name}");
+        }
+        assert_eq!(Dtype::Int4.bytes() * 2.0, Dtype::Int8.bytes());
+    }
+
+    #[test]
+    fn keys_are_those_that_serde_writes() {
+        for &precision in Precision::VARIANTS {
+            let json = serde_json::to_value(precision).expect("a unit variant");
+            assert_eq!(json, precision.to_string());
+        }
+        for dtype in [Dtype::Fp64, Dtype::Bf16, Dtype::Int4, Dtype::Tf32] {
+            assert_eq!(serde_json::to_value(dtype).expect("a unit variant"), dtype.to_string());
+            assert_eq!(Dtype::parse(&dtype.to_string()), Some(dtype));
+        }
     }
 }

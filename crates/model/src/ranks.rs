@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Operation;
+use crate::operation::Operation;
 use stage2_text::numbers::{count, ms3};
 
 /// A traced process and its place in the job. Null: not known.
@@ -53,8 +53,7 @@ pub struct Ranks {
     pub collectives: Vec<CollectiveRow>,
     /// Ranks that others waited for, by stage, the latest first.
     pub late: Vec<LateRow>,
-    /// Communication kernels that are in no collective, because their times are not known, or
-    /// because more were recorded than are kept.
+    /// Communication kernels in no collective: their times are unknown, or there were too many.
     pub kernels_left_out: u64,
 }
 
@@ -83,8 +82,7 @@ pub struct RankStageRow {
     pub kernels: Option<u64>,
     /// Sum of the durations of communication kernels, waiting included, ns.
     pub communication_ns: Option<u64>,
-    /// Time in collectives before their last member arrived, ns; null: no collective of it was
-    /// matched.
+    /// Time in collectives before their last member arrived, ns; null: none was matched.
     pub waiting_ns: Option<u64>,
     /// Time in these from that arrival on, ns.
     pub transfer_ns: Option<u64>,
@@ -138,8 +136,7 @@ pub struct UnmatchedRow {
     pub why: String,
 }
 
-/// A rank that others waited for. Of a sample, counts and sums are scaled to all instances; single
-/// times are as measured.
+/// A rank that others waited for. Counts and sums of a sample are scaled to all instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateRow {
     /// [`super::StageRow::stage`].

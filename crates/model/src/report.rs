@@ -3,12 +3,19 @@
 //! Every name of a number says its unit; absent is null, never zero. Names of foreign origin are
 //! held as visible text (see [`stage2_text`]): safe to print, not yet escaped for a format.
 
+use crate::coverage::{Coverage, META_SAMPLE};
+use crate::finding::Finding;
+use crate::nsys::NsysSection;
+use crate::pass::{Origin, PassCosts};
+use crate::peaks::Peaks;
+use crate::ranks::{ProcessRow, Ranks};
 use crate::regions::RegionTable;
-use crate::{
-    CaptureRow, Coverage, DeviceRow, Finding, GraphRow, InferredSteps, Insight, KernelRow,
-    META_SAMPLE, MemoryRow, ModelWindows, NsysSection, Origin, PassCosts, PathRow, PeakRates,
-    ProcessRow, Ranks, StageKernelRow, StageRow, WorkloadEnd,
+use crate::rows::{
+    CaptureRow, DeviceRow, GraphRow, KernelRow, MemoryRow, PathRow, StageKernelRow, StageRow,
 };
+use crate::steps::InferredSteps;
+use crate::utilisation::{Insight, ModelWindows};
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use stage2_text::KernelName;
 
@@ -50,7 +57,6 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inferred_steps: Option<InferredSteps>,
     /// Windows of the model's stages, joined; null: it has none, or nobody looked.
-    #[serde(default)]
     pub model_windows: Option<ModelWindows>,
     /// All ranges, as a tree: every parent before its children.
     pub paths: Vec<PathRow>,
@@ -58,8 +64,7 @@ pub struct Report {
     pub kernel_names: Vec<KernelName>,
     /// Kernels per range path, launch configuration and device; longest total first.
     pub kernels: Vec<KernelRow>,
-    /// The kernels with the longest total of each stage, over all its ranges, launch
-    /// configurations and devices; stages in the order of `stages`.
+    /// The kernels with the longest total of each stage, by name; stages in the order of `stages`.
     pub stage_kernels: Vec<StageKernelRow>,
     /// Copies per range path, direction and device; longest total first.
     pub copies: Vec<MemoryRow>,
@@ -70,7 +75,6 @@ pub struct Report {
     /// Kernels of graph replays by the range in which they were captured.
     pub graph_captures: Vec<CaptureRow>,
     /// The Nsight Systems capture against the collector; null: there is none.
-    #[serde(default)]
     pub nsys: Option<NsysSection>,
     /// What range replay of ncu measured of each NVTX region, by scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -79,8 +83,7 @@ pub struct Report {
     #[serde(default)]
     pub costs: PassCosts,
     /// Peak rates that kernels are held against; null: not known for this GPU.
-    #[serde(default)]
-    pub peaks: Option<PeakRates>,
+    pub peaks: Option<Peaks>,
     /// What follows from the rows.
     #[serde(flatten)]
     pub insight: Insight,
@@ -141,6 +144,70 @@ pub struct RunInfo {
     pub passes: Vec<PassInfo>,
     /// Facts about the machine.
     pub environment: Vec<Fact>,
+}
+
+/// A workload that ended early: the report is of what it did until then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadEnd {
+    /// What ended it.
+    pub how: EndedBy,
+    /// Exit status or signal; null: not known.
+    pub exit: Option<WorkloadExit>,
+    /// Both in one clause.
+    pub text: String,
+    /// What its output or its signal points to; null: neither tells.
+    pub likely_cause: Option<String>,
+    /// File of the bundle that holds its output; null: it went to the terminal only.
+    pub log: Option<String>,
+}
+
+/// What ended a workload early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedBy {
+    /// It failed: an exit status other than 0, or a signal that is not ours.
+    Failure,
+    /// The time limit (`run.timeout_s`).
+    TimeLimit,
+    /// A signal that stage2-launch got and handed on.
+    Interrupt,
+}
+
+impl WorkloadEnd {
+    /// For the first lines of a page, without a full stop.
+    pub fn sentence(&self) -> String {
+        let cause = self.likely_cause.as_ref();
+        let cause = cause.map_or_else(String::new, |cause| format!("; likely cause: {cause}"));
+        format!("{}{cause}; the numbers cover what it did until then", self.text)
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkloadExit {
+    /// By itself, with this exit status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl WorkloadExit {
+    /// Whether it ended in any other way than with status 0.
+    pub fn is_failure(self) -> bool {
+        self != WorkloadExit::Code(0)
+    }
+
+    /// `exit status 3`, `ended by SIGKILL`.
+    pub fn describe(self) -> String {
+        match self {
+            WorkloadExit::Code(code) => format!("exit status {code}"),
+            WorkloadExit::Signal(signal) => match Signal::try_from(signal) {
+                Ok(known) => format!("ended by {}", known.as_str()),
+                Err(_) => format!("ended by signal {signal}"),
+            },
+        }
+    }
 }
 
 /// How a pass went, as the run's file says it.

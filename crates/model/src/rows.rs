@@ -26,7 +26,6 @@ pub struct Times {
     pub calls: u64,
     /// Executions that were recorded, where `calls`, `graph_calls`, `invalid_timestamp_calls`,
     /// `total_ns` and bytes are scaled from a sample; null: they are what was recorded.
-    #[serde(default)]
     pub recorded_calls: Option<u64>,
     /// Executions without valid timestamps: in `calls`, in none of the times.
     pub invalid_timestamp_calls: u64,
@@ -82,13 +81,11 @@ pub struct DeviceRow {
     /// Time in which any GPU work ran (union within a process, summed over processes), ns; null:
     /// the source of the rows does not say, or only a part of the work was recorded.
     pub gpu_busy_ns: Option<u64>,
-    /// Time between the first start and the last end of GPU work of any process (union), ns; null as
-    /// the busy time.
+    /// From the first start to the last end of GPU work of any process (union), ns; null as above.
     pub gpu_span_ns: Option<u64>,
     /// Busy time in percent of the span; null where processes shared the GPU.
     pub gpu_busy_percent: Option<f64>,
-    /// Several processes used it at the same time: the busy time counts what they did together for
-    /// each, and how long the GPU was idle is not known.
+    /// Several processes used it at once: their common busy time counts for each, idle is unknown.
     #[serde(default)]
     pub shared_by_processes: bool,
     /// Kernels.
@@ -107,7 +104,6 @@ pub struct StageRow {
     /// Times that it was opened.
     pub instances: Option<u64>,
     /// Instances whose GPU work was recorded; null: that of all.
-    #[serde(default)]
     pub recorded_instances: Option<u64>,
     /// Instances that were never closed; they have no host time.
     pub unclosed: Option<u64>,
@@ -116,16 +112,12 @@ pub struct StageRow {
     /// Host time of the first instance (cold), ns; of the first process where there are several.
     pub host_first_ns: Option<u64>,
     /// Closed instances without the first of each process: those of the next three.
-    #[serde(default)]
     pub host_warm_instances: Option<u64>,
     /// Their mean host time, ns.
-    #[serde(default)]
     pub host_warm_mean_ns: Option<u64>,
     /// Sample standard deviation of their host time, ns.
-    #[serde(default)]
     pub host_warm_std_ns: Option<u64>,
-    /// Their median host time, ns; from a distribution where there are more than 32,768, and then as
-    /// close as percentiles.
+    /// Their median host time, ns; of more than 32,768 as close as percentiles.
     pub host_warm_median_ns: Option<u64>,
     /// Union of the windows of the (recorded) instances, summed over processes, ns.
     pub gpu_window_ns: Option<u64>,
@@ -135,9 +127,7 @@ pub struct StageRow {
     pub gpu_busy_uncertain_ns: u64,
     /// Window minus busy time, ns; null where other processes may have filled it.
     pub gpu_idle_ns: Option<u64>,
-    /// Idle time in gaps as short as those of one launch right behind another (50 us), ns; null:
-    /// nobody looked.
-    #[serde(default)]
+    /// Idle time in gaps as short as between back-to-back launches (50 us), ns; null: not analysed.
     pub gpu_short_gaps_ns: Option<u64>,
     /// Busy time in percent of the window; null as the idle time.
     pub gpu_busy_percent: Option<f64>,
@@ -159,12 +149,9 @@ pub struct StageRow {
     pub fills: Option<u64>,
     /// CUDA graphs that were recorded as a whole.
     pub graph_launches: Option<u64>,
-    /// GPU work without the first, cold instance of each process; null where there is no other, or
-    /// where the first cannot be told apart.
-    #[serde(default)]
+    /// GPU work without the cold first instance of each process; null: none is left, or not known.
     pub warm: Option<WarmRow>,
     /// Why it is no stage of the model; null where it may be one.
-    #[serde(default)]
     pub apart: Option<Apart>,
     /// The same for each GPU.
     pub devices: Vec<StageDeviceRow>,
@@ -187,8 +174,9 @@ pub struct WarmRow {
 }
 
 /// Why an outermost range is no stage of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Apart {
     /// It warms up, by its name.
     WarmUp,
@@ -199,10 +187,7 @@ pub enum Apart {
 impl Apart {
     /// In a word or two.
     pub fn label(self) -> &'static str {
-        match self {
-            Apart::WarmUp => "warm-up",
-            Apart::Operator => "operator",
-        }
+        self.into()
     }
 
     /// The same, to be read after "is".
@@ -245,7 +230,6 @@ pub struct PathRow {
     /// Times that it was opened.
     pub instances: Option<u64>,
     /// Instances whose GPU work was recorded; null: that of all.
-    #[serde(default)]
     pub recorded_instances: Option<u64>,
     /// Instances that were never closed.
     pub unclosed: Option<u64>,
@@ -319,10 +303,9 @@ pub struct KernelRow {
     pub class: String,
     /// Which tools its numbers come from.
     #[serde(default)]
-    pub sources: super::Sources,
+    pub sources: crate::pass::Sources,
     /// What ncu measured of it; null: not profiled.
-    #[serde(default)]
-    pub counters: Option<super::CounterRow>,
+    pub counters: Option<crate::counters::CounterRow>,
 }
 
 /// A kernel in a stage, over all ranges, launch configurations and devices.

@@ -1,4 +1,4 @@
-//! The rules of takeaways: when each speaks, with its thresholds.
+//! What the numbers say, by which rule, and the thresholds of the rules.
 
 use serde::{Deserialize, Serialize};
 use stage2_stats::BACK_TO_BACK_NS;
@@ -34,6 +34,21 @@ pub const NEAR_ROOF_SHARE: f64 = 0.7;
 pub const MBU_HIGH_SHARE: f64 = 0.6;
 /// Share of the peak bandwidth below which decode reads the model far slower than memory allows.
 pub const MBU_LOW_SHARE: f64 = 0.3;
+
+/// One thing that the numbers say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Takeaway {
+    /// The rule that says it.
+    pub rule: Rule,
+    /// The stage that it is about.
+    pub stage: Option<String>,
+    /// What it says, with the numbers.
+    pub text: String,
+    /// What to do.
+    pub recommendation: Option<String>,
+    /// Part of the sum of all stages' windows that is concerned, percent.
+    pub concerns_percent: Option<f64>,
+}
 
 /// A rule that spoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

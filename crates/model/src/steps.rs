@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where all of it comes from, in words.
-const LABEL: &str = "inferred from the kernel sequence";
-
 /// The steps of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InferredSteps {
@@ -17,13 +14,16 @@ pub struct InferredSteps {
 impl InferredSteps {
     /// These rows, with the label.
     pub fn of(rows: Vec<InferredStepRow>) -> Self {
-        Self { label: LABEL.to_owned(), rows }
+        Self { label: "inferred from the kernel sequence".to_owned(), rows }
     }
 }
 
 /// What a kind of step looks like; a sequence of kernels tells no more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Resemblance {
     /// Equal steps, one after the other.
     #[default]
@@ -35,10 +35,7 @@ pub enum Resemblance {
 impl Resemblance {
     /// In a word.
     pub fn label(self) -> &'static str {
-        match self {
-            Resemblance::Repeating => "repeating",
-            Resemblance::DecodeLike => "decode-like",
-        }
+        self.into()
     }
 }
 

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Absent;
+use crate::figure::Absent;
 
-/// Tokens of one generation: a prefill and the decode steps after it. All generations are alike.
+/// Tokens of one generation: a prefill and the decode steps after it. All generations are alike. A
+/// method gives the count of its name, or the reason why it is not known or absurd.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenCounts {
@@ -18,7 +19,6 @@ pub struct TokenCounts {
     /// Images of each prompt.
     pub images_per_prompt: Option<u64>,
     /// Crops of each image that go through the vision encoder beside the whole image.
-    #[serde(default)]
     pub crops_per_image: Option<u64>,
 }
 
@@ -55,41 +55,26 @@ impl TokenCounts {
     }
 
     /// Sequences side by side.
-    ///
-    /// # Errors
-    /// The count is not known, or absurd.
     pub fn batch(&self) -> Result<u64, Absent> {
         positive(self.batch_size, "batch_size")
     }
 
     /// Tokens of each prompt.
-    ///
-    /// # Errors
-    /// The count is not known, or absurd.
     pub fn prompt(&self) -> Result<u64, Absent> {
         positive(self.prompt_tokens, "prompt_tokens")
     }
 
     /// Decode steps.
-    ///
-    /// # Errors
-    /// The count is not known, or absurd.
     pub fn steps(&self) -> Result<u64, Absent> {
         positive(self.decode_steps, "decode_steps")
     }
 
     /// Images of each prompt.
-    ///
-    /// # Errors
-    /// The count is not known, or absurd.
     pub fn images(&self) -> Result<u64, Absent> {
         positive(self.images_per_prompt, "images_per_prompt")
     }
 
     /// Crops of each image; there may be none.
-    ///
-    /// # Errors
-    /// The count is not known, or absurd.
     pub fn crops(&self) -> Result<u64, Absent> {
         match self.crops_per_image {
             Some(0) => Ok(0),

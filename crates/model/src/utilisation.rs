@@ -1,8 +1,14 @@
-//! MFU, MBU and rates of stages and of the model, each a number or the reason for none.
+//! What follows from the measured rows: operators, takeaways, and MFU, MBU and rates of stages and of the
+//! model, each a number or the reason for none.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Figure, Finding};
+use crate::figure::Figure;
+use crate::finding::Finding;
+use crate::operators::Operators;
+use crate::peaks::{Peaks, Precision};
+use crate::rule::Takeaway;
+use crate::tokens::TokenCounts;
 
 /// What a stage is to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +34,7 @@ pub struct Utilisation {
     /// Prefill and decode together, one generation.
     pub model: ModelUtilisation,
     /// Precision whose peak MFU is held against.
-    pub precision: Option<String>,
+    pub precision: Option<Precision>,
     /// The card and where its peaks are from.
     pub peak_source: Option<String>,
     /// What the numbers take for granted, one line each.
@@ -43,8 +49,7 @@ pub struct Utilisation {
 pub struct StageUtilisation {
     /// Its name.
     pub stage: String,
-    /// The range that it lies in, where it is no outermost one: its busy time is the sum of its
-    /// kernels' durations.
+    /// The range that it lies in, if any: then its busy time is the sum of its kernels' durations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<String>,
     /// What it is to the model.
@@ -54,15 +59,11 @@ pub struct StageUtilisation {
     /// FLOPs of one instance, from the model's shape.
     pub flops: Figure,
     /// FLOPs of one instance, measured: without kernels whose counters are missing or of one launch
-    /// only, and with
-    /// what tensor cores compute on padding.
+    /// only, and with what tensor cores compute on padding.
     pub measured_flops: Figure,
-    /// Share of the stage's kernel time whose kernels have counters that stand for their calls,
-    /// percent; null: no counters.
-    #[serde(default)]
+    /// Kernel time whose counters stand for all calls, percent of the stage's; null: no counters.
     pub measured_percent: Option<f64>,
     /// Share whose counters are of one launch only, and not in `measured_flops`, percent.
-    #[serde(default)]
     pub one_launch_percent: Option<f64>,
     /// MFU over wall time, share.
     pub mfu_wall: Figure,
@@ -116,4 +117,68 @@ pub struct ModelUtilisation {
     pub generated_tokens: Figure,
     /// Those per second of wall time.
     pub generated_tokens_per_s: Figure,
+}
+
+/// What follows from the rows; fields of the report itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Insight {
+    /// Operators of the run, or why there are none; null where nobody looked.
+    pub operators: Option<Operators>,
+    /// How much of the GPU's peak the model used; null where nobody looked.
+    pub utilisation: Option<ModelUse>,
+    /// What the numbers say, the most important first.
+    #[serde(default)]
+    pub takeaways: Vec<Takeaway>,
+}
+
+/// Time in which any of the model's stages (prefill, decode, vision) was open or had GPU work: the
+/// union of their windows in a process, summed over processes. Null: not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelWindows {
+    /// Of all (recorded) instances, ns.
+    pub all_ns: Option<u64>,
+    /// Of the warm ones of each stage, ns.
+    pub warm_ns: Option<u64>,
+}
+
+impl ModelWindows {
+    /// Both together; nothing where one is not known.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        Self { all_ns: sum(self.all_ns, other.all_ns), warm_ns: sum(self.warm_ns, other.warm_ns) }
+    }
+}
+
+/// How much of the GPU's peak the model used, and what that was computed from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelUse {
+    /// Name of the model; null: none is known.
+    pub model_name: Option<String>,
+    /// Why there is no model, to be read after "none, because"; null where there is one.
+    pub absent: Option<String>,
+    /// Tokens of one generation.
+    pub tokens: TokenCounts,
+    /// Peak rates of the GPU; null: not known.
+    pub peaks: Option<Peaks>,
+    /// The numbers.
+    #[serde(flatten)]
+    pub numbers: Utilisation,
+}
+
+impl ModelUse {
+    /// The card and where its peaks are from, with the keys that the configuration sets.
+    pub fn peak_source(&self) -> Option<String> {
+        let source = self.numbers.peak_source.as_ref()?;
+        let set = self.peaks.as_ref().map(|peaks| peaks.overridden.join(", "));
+        Some(match set.filter(|set| !set.is_empty()) {
+            Some(set) => format!("{source} (set in the configuration: {set})"),
+            None => source.clone(),
+        })
+    }
+
+    /// Dense peak that MFU is held against, TFLOP/s.
+    pub fn peak_dense_tflops(&self) -> Option<f64> {
+        *self.peaks.as_ref()?.dense_tflops.get(&self.numbers.precision?)?
+    }
 }

@@ -51,34 +51,19 @@ fn demangle(mangled: &[u8], options: DemangleOptions) -> Option<String> {
         return None;
     }
     let name = std::str::from_utf8(mangled).ok()?;
+    let mut out = Limited::default();
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         // The alternate form leaves the hash out.
-        return limited(format_args!("{rust:#}"));
+        write!(out, "{rust:#}").ok()?;
+    } else if name.starts_with("_Z") {
+        Symbol::new(mangled).ok()?.structured_demangle(&mut out, &options).ok()?;
     }
-    if !name.starts_with("_Z") {
-        return None;
-    }
-    let symbol = Symbol::new(mangled).ok()?;
-    let mut out = Limited::default();
-    symbol.structured_demangle(&mut out, &options).ok()?;
-    out.text()
-}
-
-fn limited(arguments: fmt::Arguments<'_>) -> Option<String> {
-    let mut out = Limited::default();
-    out.write_fmt(arguments).ok()?;
-    out.text()
+    (!out.0.is_empty()).then_some(out.0)
 }
 
 /// A string that refuses to grow beyond [`DEMANGLED_LIMIT_BYTES`].
 #[derive(Default)]
 struct Limited(String);
-
-impl Limited {
-    fn text(self) -> Option<String> {
-        (!self.0.is_empty()).then_some(self.0)
-    }
-}
 
 impl fmt::Write for Limited {
     fn write_str(&mut self, part: &str) -> fmt::Result {

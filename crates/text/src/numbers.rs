@@ -6,14 +6,8 @@ pub const ABSENT: &str = "–";
 /// A count with commas: `1,234,567`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
 }
 
 /// A count with its noun: `1 warning`, `1,234 warnings`, `2 copies`, `2 launches`.

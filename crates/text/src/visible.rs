@@ -5,7 +5,6 @@
 //! bytes that are no UTF-8) is spelled out. Then, where a string enters a format, the step for
 //! that format: [`code`], [`plain`] or [`csv_field`]. JSON needs no further step.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 /// Spells out what cannot be seen: `\n`, `\x1b`, `\u{202e}`, and `\xff` for bytes that are no
@@ -17,7 +16,7 @@ pub fn visible(bytes: &[u8]) -> String {
             push_visible(&mut out, c);
         }
         for byte in chunk.invalid() {
-            push_formatted(&mut out, format_args!("\\x{byte:02x}"));
+            out.push_str(&format!("\\x{byte:02x}"));
         }
     }
     out
@@ -33,15 +32,10 @@ fn push_visible(out: &mut String, c: char) {
         '\n' => out.push_str("\\n"),
         '\r' => out.push_str("\\r"),
         '\t' => out.push_str("\\t"),
-        c if c.is_ascii_control() => push_formatted(out, format_args!("\\x{:02x}", c as u32)),
-        c if acts(c) => push_formatted(out, format_args!("\\u{{{:x}}}", c as u32)),
+        c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
+        c if acts(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
         c => out.push(c),
     }
-}
-
-fn push_formatted(out: &mut String, arguments: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
-    let _ = out.write_fmt(arguments);
 }
 
 /// Characters beyond ASCII that act on their surroundings or leave no trace: C1 controls, line

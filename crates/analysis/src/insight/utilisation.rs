@@ -49,17 +49,11 @@ pub(crate) fn model_use(
     });
     ModelUse {
         model_name: model.as_ref().ok().map(|model| model.name.clone()),
-        absent: model.err().map(|why| reason(&why)),
+        absent: model.err().map(|why| why.to_string()),
         tokens,
         peaks,
         numbers,
     }
-}
-
-/// The reason alone, to be read after "none, because".
-fn reason(absent: &Absent) -> String {
-    let text = absent.to_string();
-    text.strip_prefix("none, because ").map(str::to_owned).unwrap_or(text)
 }
 
 fn stages(report: &Report) -> Vec<&StageRow> {

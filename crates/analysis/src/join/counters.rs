@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::labels::ELEMENT_LIMIT;
 use crate::ncu::load::{KernelCounters, Tables};
 use crate::ncu::nvtx::{self, Label};
-use crate::roofline::bound::{Counters, DURATION_RATIO_MOST, FlopCounts, roofline};
+use crate::roofline::bound::{DURATION_RATIO_MOST, roofline};
 use crate::roofline::representativeness::{Evidence, one_launch};
 use stage2_model::{
-    CounterRow, Finding, KernelRow, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline, RuleRow,
-    Severity, StageRow,
+    CounterRow, Finding, KernelRow, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline, Severity,
+    StageRow,
 };
 use stage2_text::{shorten, visible};
 
@@ -197,7 +197,10 @@ fn choose<'t>(
         };
         let unplaced = |c: &&&KernelCounters| c.outermost.is_empty();
         let found = candidates.iter().find(of_stage).or(candidates.iter().find(unplaced));
-        let mut counted = counter_row(found.or(candidates.first())?, row, peaks);
+        let mut counters = (*found.or(candidates.first())?).clone();
+        // Against itself it would check nothing.
+        counters.duration_ns = None;
+        let mut counted = counter_row(&counters, row, peaks);
         counted.profiled_in = Some(row.stage.clone());
         return Some(counted);
     }
@@ -232,7 +235,7 @@ fn of_launch(
     here: bool,
     peaks: Option<&Peaks>,
 ) -> Roofline {
-    let mut roof = roofline(&measured(counters), None, peaks);
+    let mut roof = roofline(counters, None, peaks);
     roof.duration_ratio = duration_ratio;
     if !here {
         (roof.bound, roof.bound_why) = (None, None);
@@ -251,70 +254,14 @@ fn device_number(row: &KernelRow) -> Option<u32> {
     row.device.split_whitespace().next()?.parse().ok()
 }
 
-fn measured(counters: &KernelCounters) -> Counters {
-    Counters {
-        sm_percent: counters.sm_percent,
-        memory_percent: counters.memory_percent,
-        tensor_pipe_percent: counters.tensor_pipe_percent,
-        achieved_occupancy_percent: counters.achieved_occupancy_percent,
-        flops: flop_counts(counters),
-        dram_bytes: counters.dram_bytes,
-        profiler_duration_ns: counters.duration_ns,
-    }
-}
-
 fn counter_row(counters: &KernelCounters, row: &KernelRow, peaks: Option<&Peaks>) -> CounterRow {
     let duration_ns = row.times.mean_ns.map(|ns| ns as f64);
-    let mut measured = measured(counters);
-    // Against itself it would check nothing.
-    measured.profiler_duration_ns =
-        measured.profiler_duration_ns.filter(|_| row.sources.times != Origin::Ncu);
-    let mut rules: Vec<RuleRow> = counters
-        .rules
-        .iter()
-        .map(|rule| RuleRow {
-            name: rule.name.clone(),
-            description: rule.description.clone(),
-            speedup_percent: rule.speedup_percent,
-        })
-        .collect();
-    rules.sort_by(|a, b| {
+    let mut counted = counters.measured.clone();
+    counted.roofline = roofline(counters, duration_ns, peaks);
+    counted.rules.sort_by(|a, b| {
         b.speedup_percent.partial_cmp(&a.speedup_percent).unwrap_or(std::cmp::Ordering::Equal)
     });
-    CounterRow {
-        launches_profiled: counters.launches,
-        profiled_in: None,
-        one_launch: None,
-        sm_percent: counters.sm_percent,
-        memory_percent: counters.memory_percent,
-        dram_percent: counters.dram_percent,
-        achieved_occupancy_percent: counters.achieved_occupancy_percent,
-        tensor_pipe_percent: counters.tensor_pipe_percent,
-        l2_hit_percent: counters.l2_hit_percent,
-        flops: counters.flops.clone(),
-        roofline: roofline(&measured, duration_ns, peaks),
-        rules,
-    }
-}
-
-fn flop_counts(counters: &KernelCounters) -> FlopCounts {
-    let flops = &counters.flops;
-    let tensor = |kinds: &[&str]| {
-        let known = kinds.iter().filter_map(|kind| flops.tensor.get(*kind));
-        known.fold(None, |sum: Option<f64>, count| Some(sum.unwrap_or(0.0) + count))
-    };
-    FlopCounts {
-        fp64: flops.fp64,
-        fp32: flops.fp32,
-        fp16: flops.fp16,
-        tensor_fp64: tensor(&["fp64"]),
-        tensor_tf32: tensor(&["tf32"]),
-        tensor_fp16: tensor(&["fp16"]),
-        tensor_bf16: tensor(&["bf16"]),
-        tensor_fp8: tensor(&["fp8"]),
-        tensor_fp4: tensor(&["fp4", "fp4_fp6_fp8"]),
-        tensor_int8: None,
-    }
+    counted
 }
 
 #[cfg(test)]

@@ -31,6 +31,13 @@ pub struct HuggingFace {
     pub assumptions: Vec<String>,
 }
 
+impl HuggingFace {
+    /// Nothing but these sizes.
+    pub(super) fn of(shape: Shape) -> HuggingFace {
+        HuggingFace { shape, dtype: None, weight_dtype: None, name: None, assumptions: Vec::new() }
+    }
+}
+
 /// Why a `config.json` gives no shape.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", stage2_text::visible_path(path))]
@@ -58,13 +65,10 @@ pub fn read(path: &Path) -> Result<HuggingFace, HuggingFaceError> {
 /// As [`read`].
 pub(crate) fn read_with_text(path: &Path) -> Result<(HuggingFace, String), HuggingFaceError> {
     let path = if path.is_dir() { path.join("config.json") } else { path.to_owned() };
-    text_of(&path)
+    files::read_text(&path, SIZE_LIMIT_BYTES)
+        .map_err(|e| Problem::Unreadable(e.to_string()))
         .and_then(|text| Ok((from_json(&text)?, text)))
         .map_err(|problem| HuggingFaceError { path, problem })
-}
-
-fn text_of(path: &Path) -> Result<String, Problem> {
-    files::read_text(path, SIZE_LIMIT_BYTES).map_err(|e| Problem::Unreadable(e.to_string()))
 }
 
 /// Reads the text of a `config.json`.
@@ -185,7 +189,7 @@ fn mlp(
             assumptions.push("The MLP's width is not given: four times the model's.".to_owned());
             hidden_size.saturating_mul(4)
         }
-        None => return Err(Problem::Missing { key: keys.path(names[0]) }),
+        None => return Err(Problem::Missing(keys.path(names[0]))),
     };
     Ok(Mlp { intermediate_size, gated })
 }
@@ -259,7 +263,7 @@ fn quantised(keys: &Keys<'_>, assumptions: &mut Vec<String>) -> Option<Dtype> {
         Some(dtype) => format!(
             "Weights are quantised ({method}): read as {}, with scales and what is left out of the \
              quantisation not counted apart.",
-            dtype.key()
+            dtype
         ),
         None => format!(
             "The quantisation {method:?} is not understood: weights are counted as if there were \

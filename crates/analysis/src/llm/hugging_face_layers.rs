@@ -1,7 +1,7 @@
 //! The keys of a `config.json` that make layers differ -> windowed layers, and layers with experts.
 
 use super::keys::{Keys, Problem};
-use super::shape::{Mlp, Moe};
+use super::shape::{MAX_LAYERS, Mlp, Moe};
 
 /// The window and the number of layers that have it.
 pub(super) fn sliding(
@@ -47,10 +47,10 @@ pub(super) fn sliding(
 }
 
 /// Counts the windowed layers.
-fn known_layers(by_layer: &[String]) -> Result<u64, Problem> {
+fn known_layers(by_layer: &[&str]) -> Result<u64, Problem> {
     let mut sliding = 0;
     for layer in by_layer {
-        match layer.as_str() {
+        match *layer {
             "sliding_attention" | "chunked_attention" => sliding += 1,
             "full_attention" | "attention" | "global" => {}
             other => return Err(Problem::NotModelled(format!("layers of type {other:?}"))),
@@ -105,9 +105,6 @@ pub(super) fn moe(
     }))
 }
 
-/// Layers are looked at one by one up to this number.
-const LAYERS_LOOKED_AT: u64 = super::shape::MAX_LAYERS;
-
 fn moe_layers(keys: &Keys<'_>, layers: u64) -> Result<u64, Problem> {
     let listed = keys.numbers("moe_layers")?;
     if !listed.is_empty() {
@@ -121,7 +118,7 @@ fn moe_layers(keys: &Keys<'_>, layers: u64) -> Result<u64, Problem> {
     let step =
         keys.size(&["decoder_sparse_step", "interleave_moe_layer_step"])?.unwrap_or(1).max(1);
     let dense = keys.numbers("mlp_only_layers")?;
-    let sparse = (0..layers.min(LAYERS_LOOKED_AT)).filter(|layer| {
+    let sparse = (0..layers.min(MAX_LAYERS)).filter(|layer| {
         *layer >= first
             && layer.is_multiple_of(every)
             && (layer + 1).is_multiple_of(step)

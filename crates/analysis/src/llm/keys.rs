@@ -11,12 +11,9 @@ pub enum Problem {
     /// It is no JSON object.
     #[error("is no JSON object ({0}); give the path of a model's config.json")]
     NotJson(String),
-    /// A size is missing.
-    #[error("has no key {key}; add it, or give the sizes in model.llm.shape")]
-    Missing {
-        /// The key, under its usual name.
-        key: String,
-    },
+    /// A size is missing: its key, under its usual name.
+    #[error("has no key {0}; add it, or give the sizes in model.llm.shape")]
+    Missing(String),
     /// A value of the wrong kind.
     #[error("{key} is {found}, but {expected} is expected; correct it, or give model.llm.shape")]
     Wrong {
@@ -79,7 +76,7 @@ impl<'a> Keys<'a> {
 
     /// A whole number that has to be there.
     pub(super) fn need(&self, names: &[&str]) -> Result<u64, Problem> {
-        let missing = || Problem::Missing { key: self.path(names.first().unwrap_or(&"")) };
+        let missing = || Problem::Missing(self.path(names.first().unwrap_or(&"")));
         self.size(names)?.ok_or_else(missing)
     }
 
@@ -96,20 +93,24 @@ impl<'a> Keys<'a> {
     }
 
     /// A list of words; empty where there is none.
-    pub(super) fn texts(&self, name: &str) -> Result<Vec<String>, Problem> {
-        let Some((key, value)) = self.first(&[name]) else { return Ok(Vec::new()) };
-        let words = value.as_array().and_then(|items| {
-            items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
-        });
-        words.ok_or_else(|| self.wrong(key, value, "a list of words"))
+    pub(super) fn texts(&self, name: &str) -> Result<Vec<&'a str>, Problem> {
+        self.items(name, "a list of words", Value::as_str)
     }
 
     /// A list of whole numbers; empty where there is none.
     pub(super) fn numbers(&self, name: &str) -> Result<Vec<u64>, Problem> {
+        self.items(name, "a list of whole numbers", whole)
+    }
+
+    fn items<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Vec<T>, Problem> {
         let Some((key, value)) = self.first(&[name]) else { return Ok(Vec::new()) };
-        let numbers =
-            value.as_array().and_then(|items| items.iter().map(whole).collect::<Option<Vec<_>>>());
-        numbers.ok_or_else(|| self.wrong(key, value, "a list of whole numbers"))
+        let items = value.as_array().and_then(|items| items.iter().map(read).collect());
+        items.ok_or_else(|| self.wrong(key, value, expected))
     }
 
     pub(super) fn section(&self, name: &'a str) -> Option<Keys<'a>> {

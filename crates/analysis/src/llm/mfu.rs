@@ -23,7 +23,7 @@ pub fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
     Utilisation {
         stages,
         model,
-        precision: precision.map(|precision| precision.key().to_owned()),
+        precision,
         peak_source: inputs.peaks.map(|peaks| format!("{}: {}", peaks.card, peaks.source)),
         assumptions: work.assumptions(),
         findings,

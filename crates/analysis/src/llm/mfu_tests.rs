@@ -1,14 +1,14 @@
 use super::super::flops::{self, decode, prefill};
 use super::super::preset::built_in;
 use super::super::shape::Vision;
-use super::super::weights::DecodeBytes;
+use super::super::weights::{kv_cache_bytes, weight_bytes};
 use stage2_model::{Absent, Peaks, Role, TokenCounts};
 
 use super::super::mfu_inputs::{Inputs, StageInput};
 use super::super::preset::Model;
 use super::*;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
-use stage2_model::Figure;
+use stage2_model::{Figure, Precision};
 
 #[path = "mfu_vision_tests.rs"]
 mod vision;
@@ -67,8 +67,8 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
         joined: Some(1.0),
     };
     let u = utilisation(&inputs);
-    let first = prefill(&model.shape, 1, 512, flops::LmHead::All).total();
-    let then = decode(&model.shape, 1, 512, 64).total();
+    let first = prefill(&model.shape, 1, 512, flops::LmHead::All);
+    let then = decode(&model.shape, 1, 512, 64);
     near(&u.stages[0].flops, first);
     near(&u.stages[0].mfu_wall, first / 0.020 / 989.5e12);
     near(&u.stages[0].mfu_busy, first / 0.004 / 989.5e12);
@@ -77,7 +77,8 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
     near(&u.stages[1].tokens_per_s, 100.0);
     near(&u.stages[1].gpu_us_per_token, 2000.0);
     near(&u.stages[1].kernels_per_token, 10.0);
-    let bytes = DecodeBytes::of(&model.shape, model.storage, 1, 512, 64).total();
+    let bytes = weight_bytes(&model.shape, model.weight_dtype, 1, 64)
+        + kv_cache_bytes(&model.shape, model.kv_cache_dtype, 1, 512, 64);
     near(&u.stages[1].mbu_busy, bytes / 0.128 / 4.8e12);
     near(&u.stages[1].mbu_wall, bytes / 0.640 / 4.8e12);
     near(&u.model.mfu_wall, (first + then) / 0.660 / 989.5e12);
@@ -87,7 +88,7 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
     assert_eq!(u.stages[0].measured_flops, Figure::Absent(Absent::NotMeasured));
     assert_eq!(u.stages[2].flops, Figure::Absent(Absent::NotModelled));
     assert_eq!(u.findings, []);
-    assert_eq!(u.precision.as_deref(), Some("bf16"));
+    assert_eq!(u.precision, Some(Precision::Bf16));
     assert!(u.assumptions.iter().any(|line| line.contains("No vision encoder")));
 }
 
@@ -130,8 +131,8 @@ fn vision_is_counted_once_wherever_it_runs() {
     let peaks = h200();
     let mut ocr = model("deepseek_ocr");
     ocr.vision_flops_per_prefill = Some(1e12);
-    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All).total();
-    let then = decode(&ocr.shape, 1, 512, 64).total();
+    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All);
+    let then = decode(&ocr.shape, 1, 512, 64);
     let of = |model: &Model, role| {
         let stages = [
             stage("prefill", Role::Prefill, 1.0, 100, 50),
@@ -180,8 +181,8 @@ fn vision_is_counted_once_wherever_it_runs() {
         stages: &stages,
         joined: Some(1.0),
     };
-    let images = 3.0 * flops::vision(vit.shape.vision.as_ref().expect("set"));
-    let text = prefill(&vit.shape, 1, 512, flops::LmHead::All).total();
+    let images = 3.0 * crate::llm::vision::plain(vit.shape.vision.as_ref().expect("set"));
+    let text = prefill(&vit.shape, 1, 512, flops::LmHead::All);
     near(&utilisation(&inputs).stages[0].flops, text + images);
 }
 
@@ -204,7 +205,7 @@ fn whatever_is_missing_is_named_and_costs_only_its_own_numbers() {
     assert_eq!(no_model.assumptions, Vec::<String>::new());
 
     let no_peaks = utilisation(&Inputs { peaks: None, ..all.clone() });
-    let reason = Absent::NoPeak { precision: "bf16".to_owned() };
+    let reason = Absent::NoPeak { precision: Precision::Bf16 };
     assert_eq!(no_peaks.stages[0].mfu_wall, Figure::Absent(reason));
     assert_eq!(no_peaks.stages[1].mbu_wall, Figure::Absent(Absent::NoBandwidth));
     assert!(no_peaks.stages[0].flops.value().is_some());

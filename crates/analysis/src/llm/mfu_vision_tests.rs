@@ -16,8 +16,8 @@ fn parts_of_a_vision_encoder_have_their_own_flops() {
             joined: Some(1.0),
         })
     };
-    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All).total();
-    let then = decode(&ocr.shape, 1, 512, 64).total();
+    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All);
+    let then = decode(&ocr.shape, 1, 512, 64);
     // Two images, each as a whole and in six crops; the FLOPs of one view are tested in `vision`.
     let sam = 2.0 * (976_909_172_736.0 + 6.0 * 325_620_793_344.0);
     let clip = 2.0 * (161_715_683_328.0 + 6.0 * 62_004_756_480.0);
@@ -78,8 +78,8 @@ fn parts_of_a_vision_encoder_have_their_own_flops() {
     let before = [&stages[..2], &["sam", "clip", "projector"].map(outside)].concat();
     for shape in [ocr.shape.clone(), model("llama_1b_random").shape] {
         whole.shape = shape;
-        let text = prefill(&whole.shape, 1, 512, flops::LmHead::All).total();
-        let then = decode(&whole.shape, 1, 512, 64).total();
+        let text = prefill(&whole.shape, 1, 512, flops::LmHead::All);
+        let then = decode(&whole.shape, 1, 512, 64);
         let u = of(&whole, &tokens, &before);
         near(&u.stages[0].flops, text);
         near(&u.model.flops, text + 9e12 + then);

@@ -1,12 +1,10 @@
 //! One stage, or one generation -> its FLOPs, bytes and tokens over its times.
 
 use super::flops;
-use super::mfu_inputs::Inputs;
-use super::mfu_inputs::MEASURED_FROM_PERCENT;
-use super::mfu_inputs::StageInput;
+use super::mfu_inputs::{Inputs, MEASURED_FROM_PERCENT, StageInput};
 use super::preset::Model;
 use super::vision::{self, Part};
-use super::weights::DecodeBytes;
+use super::weights::{kv_cache_bytes, weight_bytes};
 use stage2_model::{Absent, Figure, ModelUtilisation, Peaks, Role, StageUtilisation};
 
 /// The parts that make up a whole vision encoder.
@@ -35,21 +33,22 @@ impl Work<'_> {
                 Ok(vision::of_image(parts, part, crops) * images()?)
             }
             // A plain vision transformer is CLIP's, by whatever name.
-            (None, Some(plain), Part::Whole | Part::Clip) => Ok(flops::vision(plain) * images()?),
+            (None, Some(plain), Part::Whole | Part::Clip) => Ok(vision::plain(plain) * images()?),
             (None, _, Part::Whole) => Err(Absent::NoVisionFlops),
-            _ => Err(Absent::NoVisionPartFlops { part: part.label().to_owned() }),
+            _ => Err(Absent::NoVisionPartFlops { part: part.to_string() }),
         }
     }
 
     /// FLOPs of what runs as stages of their own before prefill: all of the encoder, or some parts.
     fn vision_before(&self) -> Result<f64, Absent> {
-        let mut parts = self.parts(Role::VisionBefore);
+        let parts = self.parts(Role::VisionBefore);
         let all = PARTS.iter().all(|part| parts.contains(part));
         // What is given for the whole wins over a sum of parts that may be computed.
         if parts.contains(&Part::Whole) || (all && given(self.model()?, Part::Whole).is_some()) {
-            parts = vec![Part::Whole];
+            return self.vision_flops(Part::Whole);
         }
-        parts.into_iter().map(|part| self.vision_flops(part)).sum()
+        let before = PARTS.into_iter().filter(|part| parts.contains(part));
+        before.map(|part| self.vision_flops(part)).sum()
     }
 
     /// FLOPs of what of the encoder runs within prefill; parts of which nothing is known count as none.
@@ -68,32 +67,26 @@ impl Work<'_> {
         Ok(within.map(|part| self.vision_flops(part).unwrap_or(0.0)).sum())
     }
 
-    /// Parts of the vision encoder that have stages of this role, each once.
-    fn parts(&self, role: Role) -> Vec<Part> {
-        let mut parts = Vec::new();
-        for stage in self.inputs.stages.iter().filter(|stage| stage.role == role) {
-            let part = Part::of_range(&stage.stage).unwrap_or(Part::Whole);
-            if !parts.contains(&part) {
-                parts.push(part);
-            }
-        }
-        parts
+    fn of_role(&self, role: Role) -> impl Iterator<Item = &StageInput> + Clone {
+        self.inputs.stages.iter().filter(move |stage| stage.role == role)
     }
 
     fn has(&self, role: Role) -> bool {
-        self.inputs.stages.iter().any(|stage| stage.role == role)
+        self.of_role(role).next().is_some()
+    }
+
+    /// Parts of the vision encoder that have stages of this role; a part may occur twice.
+    fn parts(&self, role: Role) -> Vec<Part> {
+        self.of_role(role).map(part_of).collect()
     }
 
     /// FLOPs of a stage of the vision encoder in one generation.
     fn flops_of_part(&self, stage: &StageInput) -> Result<f64, Absent> {
-        let part = Part::of_range(&stage.stage).unwrap_or(Part::Whole);
-        let of_part = |other: &&StageInput| {
-            let vision = matches!(other.role, Role::VisionInPrefill | Role::VisionBefore);
-            vision && Part::of_range(&other.stage).unwrap_or(Part::Whole) == part
-        };
-        match self.inputs.stages.iter().filter(of_part).count() {
+        let part = part_of(stage);
+        let all = self.of_role(Role::VisionInPrefill).chain(self.of_role(Role::VisionBefore));
+        match all.filter(|other| part_of(other) == part).count() {
             0 | 1 => self.vision_flops(part),
-            _ => Err(Absent::SeveralStages { stage: part.label().to_owned() }),
+            _ => Err(Absent::SeveralStages { stage: part.to_string() }),
         }
     }
 
@@ -107,11 +100,11 @@ impl Work<'_> {
                 let text = flops::prefill(&model.shape, batch, prompt, model.lm_head_in_prefill);
                 // Unknown FLOPs of a vision encoder make a lower bound of this; it is assumed, and
                 // said, that there are none.
-                Ok(text.total() + self.vision_within_prefill(model).unwrap_or(0.0))
+                Ok(text + self.vision_within_prefill(model).unwrap_or(0.0))
             }
             Role::Decode => {
                 let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
-                Ok(flops::decode(&model.shape, batch, prompt, tokens.steps()?).total())
+                Ok(flops::decode(&model.shape, batch, prompt, tokens.steps()?))
             }
             Role::VisionInPrefill | Role::VisionBefore | Role::Other => Err(Absent::NotModelled),
         }
@@ -123,7 +116,8 @@ impl Work<'_> {
         }
         let (model, tokens) = (self.model()?, self.inputs.tokens);
         let (batch, prompt, steps) = (tokens.batch()?, tokens.prompt()?, tokens.steps()?);
-        Ok(DecodeBytes::of(&model.shape, model.storage, batch, prompt, steps).total())
+        Ok(weight_bytes(&model.shape, model.weight_dtype, batch, steps)
+            + kv_cache_bytes(&model.shape, model.kv_cache_dtype, batch, prompt, steps))
     }
 
     fn tokens(&self, role: Role) -> Result<f64, Absent> {
@@ -140,7 +134,7 @@ impl Work<'_> {
         let peak = self.model().and_then(|model| {
             let precision = model.dtype.precision();
             let peak = self.inputs.peaks.and_then(|peaks| peaks.flops_per_s(precision));
-            peak.ok_or_else(|| Absent::NoPeak { precision: precision.key().to_owned() })
+            peak.ok_or(Absent::NoPeak { precision })
         });
         peak.into()
     }
@@ -175,19 +169,18 @@ impl Work<'_> {
         };
         let measured_flops = per_instance(measured.into(), stage);
         let kernels = stage.kernels.map(|k| k as f64).ok_or(Absent::NoKernels);
-        let rate = |work: &Figure, time: &Figure, name: &str| work.over(time, name);
         let (wall, busy) = ("wall time", "GPU busy time");
         StageUtilisation {
             stage: stage.stage.clone(),
             within: stage.within.clone(),
             role: stage.role,
             basis: stage.basis.clone(),
-            mfu_wall: rate(&flops, &wall_s, wall).over(&self.peak(), "peak"),
-            mfu_busy: rate(&flops, &busy_s, busy).over(&self.peak(), "peak"),
-            measured_mfu_busy: rate(&measured_flops, &busy_s, busy).over(&self.peak(), "peak"),
-            mbu_wall: rate(&bytes, &wall_s, wall).over(&self.bandwidth(), "bandwidth"),
-            mbu_busy: rate(&bytes, &busy_s, busy).over(&self.bandwidth(), "bandwidth"),
-            tokens_per_s: rate(&tokens, &wall_s, wall),
+            mfu_wall: flops.over(&wall_s, wall).over(&self.peak(), "peak"),
+            mfu_busy: flops.over(&busy_s, busy).over(&self.peak(), "peak"),
+            measured_mfu_busy: measured_flops.over(&busy_s, busy).over(&self.peak(), "peak"),
+            mbu_wall: bytes.over(&wall_s, wall).over(&self.bandwidth(), "bandwidth"),
+            mbu_busy: bytes.over(&busy_s, busy).over(&self.bandwidth(), "bandwidth"),
+            tokens_per_s: tokens.over(&wall_s, wall),
             gpu_us_per_token: busy_s.map(|s| s * 1e6).over(&tokens, "number of tokens"),
             kernels_per_token: per_instance(kernels.into(), stage)
                 .over(&tokens, "number of tokens"),
@@ -202,31 +195,25 @@ impl Work<'_> {
 
     pub(super) fn model_level(&self) -> ModelUtilisation {
         let roles = [Role::Prefill, Role::Decode];
-        let mut flops = Figure::of(0.0);
-        let mut wall = Figure::of(0.0);
-        let mut busy = Figure::of(0.0);
-        for role in roles {
-            flops = flops.plus(&self.flops(role).into());
-            match self.only(role) {
-                Ok(stage) => {
-                    let times = |time: Figure| time.map(|s| s * stage.per_generation);
-                    wall = wall.plus(&times(wall_s(stage)));
-                    busy = busy.plus(&times(busy_s(stage)));
-                }
-                Err(why) => {
-                    wall = Figure::Absent(why.clone());
-                    busy = Figure::Absent(why);
-                    break;
-                }
-            }
-        }
+        let mut flops = roles
+            .map(|role| Figure::from(self.flops(role)))
+            .iter()
+            .fold(Figure::of(0.0), |sum, flops| sum.plus(flops));
         if self.has(Role::VisionBefore) {
             flops = flops.plus(&self.vision_before().into());
         }
-        for stage in self.inputs.stages.iter().filter(|s| s.role == Role::VisionBefore) {
-            wall = wall.plus(&wall_s(stage).map(|s| s * stage.per_generation));
-            busy = busy.plus(&busy_s(stage).map(|s| s * stage.per_generation));
-        }
+        let (mut wall, mut busy) = match roles.map(|role| self.only(role)) {
+            [Ok(prefill), Ok(decode)] => {
+                let stages = [prefill, decode].into_iter().chain(self.of_role(Role::VisionBefore));
+                let sum = |time: fn(&StageInput) -> Figure| {
+                    stages.clone().fold(Figure::of(0.0), |sum, stage| {
+                        sum.plus(&time(stage).map(|s| s * stage.per_generation))
+                    })
+                };
+                (sum(wall_s), sum(busy_s))
+            }
+            [Err(why), _] | [_, Err(why)] => (Figure::Absent(why.clone()), Figure::Absent(why)),
+        };
         let overlap = |why: &str| Figure::Absent(Absent::StagesOverlap { why: why.to_owned() });
         match self.inputs.joined {
             Some(joined) if joined >= 1.0 => {}
@@ -260,7 +247,7 @@ impl Work<'_> {
             Role::Prefill => "prefill",
             _ => "decode",
         };
-        let mut found = self.inputs.stages.iter().filter(|stage| stage.role == role);
+        let mut found = self.of_role(role);
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one),
             (None, _) => Err(Absent::NoStage { stage: stage.to_owned() }),
@@ -274,9 +261,9 @@ impl Work<'_> {
             "MFU: FLOPs / (time x dense peak for {}). MBU: (weights + KV cache that decode has to \
              read) / (time x peak bandwidth); weights as {}, KV cache as {}; activations and cache \
              writes are left out.",
-            model.dtype.precision().key(),
-            model.storage.weights.key(),
-            model.storage.kv_cache.key(),
+            model.dtype.precision(),
+            model.weight_dtype,
+            model.kv_cache_dtype,
         )];
         if let Some(joined) = self.inputs.joined.filter(|joined| *joined < 1.0) {
             lines.push(format!(
@@ -298,20 +285,18 @@ impl Work<'_> {
             true => self.vision_flops(Part::Whole),
             false => self.vision_before(),
         };
-        lines.push(match (vision_flops, vision_seen, self.has(Role::VisionBefore)) {
-            (Ok(_), _, true) => "The vision encoder runs before prefill: its FLOPs and time are \
-                                 its own, and in the model's."
+        lines.push(match vision_flops {
+            Ok(_) if self.has(Role::VisionBefore) => "The vision encoder runs before prefill: its \
+                FLOPs and time are its own, and in the model's."
                 .to_owned(),
-            (Ok(_), _, false) => {
-                "The vision encoder's FLOPs are part of prefill's, as its time is: \
-                                  each is counted once."
-                    .to_owned()
-            }
-            (Err(why), true, _) => format!(
-                "FLOPs of the vision encoder: {why}. They are left out, so that MFU of prefill and \
-                 of the model is a lower bound."
+            Ok(_) => "The vision encoder's FLOPs are part of prefill's, as its time is: each is \
+                counted once."
+                .to_owned(),
+            Err(why) if vision_seen => format!(
+                "FLOPs of the vision encoder: none, because {why}. They are left out, so that MFU of \
+                 prefill and of the model is a lower bound."
             ),
-            (Err(_), false, _) => "No vision encoder is counted.".to_owned(),
+            Err(_) => "No vision encoder is counted.".to_owned(),
         });
         let is_computed =
             |part: &Part| given(model, *part).is_none() && self.vision_flops(*part).is_ok();
@@ -324,6 +309,10 @@ impl Work<'_> {
         lines.extend(model.assumptions.iter().cloned());
         lines
     }
+}
+
+fn part_of(stage: &StageInput) -> Part {
+    Part::of_range(&stage.stage).unwrap_or(Part::Whole)
 }
 
 /// FLOPs of a part of the vision encoder in one generation that are given, and not to be computed.

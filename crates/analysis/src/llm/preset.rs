@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::flops::LmHead;
-use super::hugging_face::{self, HuggingFaceError};
+use super::hugging_face::{self, HuggingFace, HuggingFaceError};
 use super::shape::{Shape, ShapeError};
 use super::vision::Part;
-use super::weights::Storage;
 use stage2_model::Dtype;
 
 /// A preset of conf/model/llm, one to one.
@@ -69,14 +68,14 @@ impl PartFlops {
 pub struct Model {
     /// Name for the reports.
     pub name: String,
-    /// Size, fine-tune, weights.
-    pub variant: Option<String>,
     /// Its sizes, checked.
     pub shape: Shape,
     /// What the GPU computes in.
     pub dtype: Dtype,
-    /// What weights and KV cache are stored in.
-    pub storage: Storage,
+    /// What the weights are stored in.
+    pub weight_dtype: Dtype,
+    /// What the KV cache is stored in.
+    pub kv_cache_dtype: Dtype,
     /// Whose logits prefill computes.
     pub lm_head_in_prefill: LmHead,
     /// FLOPs of the vision encoder for one prefill, where given.
@@ -90,14 +89,9 @@ pub struct Model {
 /// Why there is no model.
 #[derive(Debug, thiserror::Error)]
 pub enum PresetError {
-    /// The sizes are wrong.
-    #[error("model {name}: {error}")]
-    Shape {
-        /// Name of the model.
-        name: String,
-        /// What is wrong.
-        error: ShapeError,
-    },
+    /// The sizes of the model with this name are wrong.
+    #[error("model {0}: {1}")]
+    Shape(String, ShapeError),
     /// The `config.json` gives none.
     #[error(transparent)]
     HuggingFace(#[from] HuggingFaceError),
@@ -120,22 +114,14 @@ impl ModelPreset {
     /// The sizes are wrong, or `config_json` cannot be read.
     pub fn model(&self) -> Result<Option<Model>, PresetError> {
         let read = match (&self.shape, &self.config_json) {
-            (Some(_), _) => None,
-            (None, Some(path)) => Some(hugging_face::read(path)?),
+            (Some(shape), _) => HuggingFace::of(shape.clone()),
+            (None, Some(path)) => hugging_face::read(path)?,
             (None, None) => return Ok(None),
         };
-        let mut assumptions = Vec::new();
-        let (shape, read_dtype, read_weight_dtype, read_name) = match (&self.shape, read) {
-            (_, Some(read)) => {
-                assumptions = read.assumptions;
-                (read.shape, read.dtype, read.weight_dtype, read.name)
-            }
-            (Some(shape), None) => (shape.clone(), None, None, None),
-            (None, None) => return Ok(None),
-        };
-        let name = self.name.clone().or(read_name).unwrap_or_else(|| "unnamed".to_owned());
+        let HuggingFace { shape, mut assumptions, .. } = read;
+        let name = self.name.clone().or(read.name).unwrap_or_else(|| "unnamed".to_owned());
         if let Err(error) = shape.check() {
-            return Err(PresetError::Shape { name, error });
+            return Err(PresetError::Shape(name, error));
         }
         let PartFlops { sam, clip, projector } = self.vision_part_flops_per_prefill;
         for (key, value) in [
@@ -148,18 +134,16 @@ impl ModelPreset {
                 return Err(PresetError::VisionFlops { name, key, value });
             }
         }
-        let dtype = self.dtype.or(read_dtype).unwrap_or_else(|| {
+        let dtype = self.dtype.or(read.dtype).unwrap_or_else(|| {
             assumptions.push("No dtype is given: bf16 is assumed (model.llm.dtype).".to_owned());
             Dtype::Bf16
         });
-        let weights = self.weight_dtype.or(read_weight_dtype).unwrap_or(dtype);
-        let kv_cache = self.kv_cache_dtype.unwrap_or(dtype);
         Ok(Some(Model {
             name,
-            variant: self.variant.clone(),
             shape,
             dtype,
-            storage: Storage { weights, kv_cache },
+            weight_dtype: self.weight_dtype.or(read.weight_dtype).unwrap_or(dtype),
+            kv_cache_dtype: self.kv_cache_dtype.unwrap_or(dtype),
             lm_head_in_prefill: self.lm_head_in_prefill,
             vision_flops_per_prefill: self.vision_flops_per_prefill,
             vision_part_flops_per_prefill: self.vision_part_flops_per_prefill,
@@ -230,7 +214,7 @@ mod tests {
         let mut preset = built_in("llama_1b_random");
         preset.weight_dtype = Some(Dtype::Int4);
         let model = preset.model().expect("fine").expect("a model");
-        assert_eq!(model.storage, Storage { weights: Dtype::Int4, kv_cache: Dtype::Bf16 });
+        assert_eq!((model.weight_dtype, model.kv_cache_dtype), (Dtype::Int4, Dtype::Bf16));
         preset.dtype = None;
         let model = preset.model().expect("fine").expect("a model");
         assert!(model.assumptions[0].contains("bf16"), "{:?}", model.assumptions);

@@ -3,6 +3,7 @@
 //! Field names are those of Hugging Face's `config.json` where it has one.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The sizes that FLOPs and bytes follow from; `shape` of conf/model/llm, one to one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +27,6 @@ pub struct Shape {
     /// The vision encoder, if it is a plain vision transformer.
     pub vision: Option<Vision>,
     /// The vision encoder, if it is one of several parts, as that of DeepSeek-OCR.
-    #[serde(default)]
     pub vision_parts: Option<VisionParts>,
 }
 
@@ -178,8 +178,8 @@ pub enum ShapeError {
     /// A size outside of what can be.
     #[error("{key}={value} is out of range ({least} to {most}); correct the model's shape")]
     OutOfRange {
-        /// The size.
-        key: &'static str,
+        /// The size, with the sections that it stands in.
+        key: String,
         /// What it is.
         value: u64,
         /// Smallest that is accepted.
@@ -188,11 +188,8 @@ pub enum ShapeError {
         most: u64,
     },
     /// Two sizes that cannot both be.
-    #[error("{what}; correct the model's shape")]
-    Contradiction {
-        /// Which, and why.
-        what: String,
-    },
+    #[error("{0}; correct the model's shape")]
+    Contradiction(String),
 }
 
 /// Widths and vocabularies are accepted up to this: products of all sizes stay far from overflow.
@@ -202,45 +199,40 @@ pub const MAX_LAYERS: u64 = 1 << 14;
 /// Experts of a layer are accepted up to this.
 pub const MAX_EXPERTS: u64 = 1 << 20;
 
+/// Sizes that may be 0.
+const MAY_BE_ZERO: [&str; 6] = [
+    "num_sliding_layers",
+    "qk_nope_head_dim",
+    "qk_rope_head_dim",
+    "shared_intermediate_size",
+    "num_moe_layers",
+    "num_global_layers",
+];
+
 impl Shape {
     /// Checks all sizes.
     ///
     /// # Errors
     /// The first size that is out of range or contradicts another.
     pub fn check(&self) -> Result<(), ShapeError> {
-        let Shape { attention: a, mlp, .. } = self;
-        within("hidden_size", self.hidden_size, 1, MAX_SIZE)?;
-        within("num_hidden_layers", self.num_hidden_layers, 1, MAX_LAYERS)?;
-        within("vocab_size", self.vocab_size, 1, MAX_SIZE)?;
-        within("num_attention_heads", a.num_attention_heads, 1, MAX_SIZE)?;
-        within("num_key_value_heads", a.num_key_value_heads, 1, a.num_attention_heads)?;
-        within("head_dim", a.head_dim, 1, MAX_SIZE)?;
-        within("num_sliding_layers", a.num_sliding_layers, 0, self.num_hidden_layers)?;
-        if let Some(window) = a.sliding_window {
-            within("sliding_window", window, 1, u64::MAX)?;
-        } else if a.num_sliding_layers > 0 {
+        check_sizes(self)?;
+        let (a, layers) = (&self.attention, self.num_hidden_layers);
+        within("attention.num_key_value_heads", a.num_key_value_heads, 1, a.num_attention_heads)?;
+        within("attention.num_sliding_layers", a.num_sliding_layers, 0, layers)?;
+        if a.sliding_window.is_none() && a.num_sliding_layers > 0 {
             let what =
                 format!("num_sliding_layers={}, but no sliding_window", a.num_sliding_layers);
-            return Err(ShapeError::Contradiction { what });
+            return Err(ShapeError::Contradiction(what));
         }
-        within("intermediate_size", mlp.intermediate_size, 1, MAX_SIZE)?;
-        if let Some(mla) = &a.mla {
-            within("q_lora_rank", mla.q_lora_rank.unwrap_or(1), 1, MAX_SIZE)?;
-            within("kv_lora_rank", mla.kv_lora_rank, 1, MAX_SIZE)?;
-            within("qk_nope_head_dim", mla.qk_nope_head_dim, 0, MAX_SIZE)?;
-            within("qk_rope_head_dim", mla.qk_rope_head_dim, 0, MAX_SIZE)?;
-            within("v_head_dim", mla.v_head_dim, 1, MAX_SIZE)?;
-            if mla.qk_nope_head_dim + mla.qk_rope_head_dim == 0 {
-                let what = "qk_nope_head_dim and qk_rope_head_dim are both 0".to_owned();
-                return Err(ShapeError::Contradiction { what });
-            }
+        if let Some(mla) = &a.mla
+            && mla.qk_nope_head_dim + mla.qk_rope_head_dim == 0
+        {
+            let what = "qk_nope_head_dim and qk_rope_head_dim are both 0".to_owned();
+            return Err(ShapeError::Contradiction(what));
         }
         if let Some(moe) = &self.moe {
-            within("num_experts", moe.num_experts, 1, MAX_EXPERTS)?;
-            within("num_experts_per_tok", moe.num_experts_per_tok, 1, moe.num_experts)?;
-            within("moe_intermediate_size", moe.moe_intermediate_size, 1, MAX_SIZE)?;
-            within("shared_intermediate_size", moe.shared_intermediate_size, 0, MAX_SIZE)?;
-            within("num_moe_layers", moe.num_moe_layers, 0, self.num_hidden_layers)?;
+            within("moe.num_experts_per_tok", moe.num_experts_per_tok, 1, moe.num_experts)?;
+            within("moe.num_moe_layers", moe.num_moe_layers, 0, layers)?;
         }
         self.vision.as_ref().map_or(Ok(()), Vision::check)?;
         self.vision_parts.as_ref().map_or(Ok(()), VisionParts::check)
@@ -255,10 +247,7 @@ impl Shape {
 impl Vision {
     /// Checks all sizes.
     pub(super) fn check(&self) -> Result<(), ShapeError> {
-        within("vision.hidden_size", self.hidden_size, 1, MAX_SIZE)?;
-        within("vision.num_hidden_layers", self.num_hidden_layers, 1, MAX_LAYERS)?;
-        within("vision.intermediate_size", self.intermediate_size, 1, MAX_SIZE)?;
-        within("vision.image_size", self.image_size, 1, MAX_SIZE)?;
+        check_sizes(self)?;
         within("vision.patch_size", self.patch_size, 1, self.image_size)
     }
 }
@@ -266,34 +255,47 @@ impl Vision {
 impl VisionParts {
     /// Checks all sizes.
     pub(super) fn check(&self) -> Result<(), ShapeError> {
-        let VisionParts { sam, clip, projector, .. } = self;
-        within("vision_parts.image_size", self.image_size, 1, MAX_SIZE)?;
-        within("vision_parts.crop_size", self.crop_size.unwrap_or(1), 1, MAX_SIZE)?;
-        within("vision_parts.sam.hidden_size", sam.hidden_size, 1, MAX_SIZE)?;
-        within("vision_parts.sam.num_hidden_layers", sam.num_hidden_layers, 1, MAX_LAYERS)?;
-        within("vision_parts.sam.intermediate_size", sam.intermediate_size, 1, MAX_SIZE)?;
+        check_sizes(self)?;
+        let (sam, layers) = (&self.sam, self.sam.num_hidden_layers);
         let smallest = self.image_size.min(self.crop_size.unwrap_or(MAX_SIZE));
         within("vision_parts.sam.patch_size", sam.patch_size, 1, smallest)?;
-        within("vision_parts.sam.window_size", sam.window_size, 1, MAX_SIZE)?;
-        let layers = sam.num_hidden_layers;
-        within("vision_parts.sam.num_global_layers", sam.num_global_layers, 0, layers)?;
-        within("vision_parts.sam.neck_channels", sam.neck_channels, 1, MAX_SIZE)?;
-        for &channels in &sam.downsample_channels {
-            within("vision_parts.sam.downsample_channels", channels, 1, MAX_SIZE)?;
-        }
-        within("vision_parts.clip.hidden_size", clip.hidden_size, 1, MAX_SIZE)?;
-        within("vision_parts.clip.num_hidden_layers", clip.num_hidden_layers, 1, MAX_LAYERS)?;
-        within("vision_parts.clip.intermediate_size", clip.intermediate_size, 1, MAX_SIZE)?;
-        within("vision_parts.projector.input_size", projector.input_size, 1, MAX_SIZE)?;
-        within("vision_parts.projector.output_size", projector.output_size, 1, MAX_SIZE)
+        within("vision_parts.sam.num_global_layers", sam.num_global_layers, 0, layers)
     }
 }
 
-fn within(key: &'static str, value: u64, least: u64, most: u64) -> Result<(), ShapeError> {
+/// Checks every size by itself, by the name that it has in a preset.
+fn check_sizes(part: &impl Serialize) -> Result<(), ShapeError> {
+    // Sizes and flags have a form in JSON, whatever they are.
+    check_value("", &serde_json::to_value(part).unwrap_or_default())
+}
+
+fn check_value(path: &str, value: &Value) -> Result<(), ShapeError> {
+    match value {
+        Value::Object(fields) => fields.iter().try_for_each(|(key, value)| match path {
+            "" => check_value(key, value),
+            _ => check_value(&format!("{path}.{key}"), value),
+        }),
+        Value::Array(items) => items.iter().try_for_each(|item| check_value(path, item)),
+        Value::Number(number) => {
+            let key = path.rsplit('.').next().unwrap_or(path);
+            let least = if MAY_BE_ZERO.contains(&key) { 0 } else { 1 };
+            let most = match key {
+                "num_hidden_layers" => MAX_LAYERS,
+                "num_experts" | "num_experts_per_tok" => MAX_EXPERTS,
+                "sliding_window" => u64::MAX,
+                _ => MAX_SIZE,
+            };
+            within(path, number.as_u64().unwrap_or(u64::MAX), least, most)
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
+    }
+}
+
+fn within(key: &str, value: u64, least: u64, most: u64) -> Result<(), ShapeError> {
     if (least..=most).contains(&value) {
         Ok(())
     } else {
-        Err(ShapeError::OutOfRange { key, value, least, most })
+        Err(ShapeError::OutOfRange { key: key.to_owned(), value, least, most })
     }
 }
 

@@ -2,34 +2,30 @@
 //!
 //! As in [`super::flops`], a multiplication and an addition are two operations, and only matrix
 //! products and convolutions are counted. With `d` the width, `f` the width of the MLP, `L` layers and
-//! `n` tokens, each line in multiply-adds, all of it times two:
+//! `n` tokens, in multiply-adds:
 //!
 //! **SAM's ViT** (published with Segment Anything; ViT-B is `d=768, L=12, f=3072`), for a square view
-//! of `e` patches of `p` pixels at each edge, `n = e^2`:
-//! - patch embedding: `n * 3 * p^2 * d`
-//! - MLPs: `L * n * 2 * d * f`
-//! - a layer of global attention: `4 * d^2 * n` for queries, keys, values and output, `2 * n^2 * d` for
-//!   scores and weighted values, `n * 2e * d` for the decomposed relative positions
-//! - a layer of windows of `w` patches at each edge, of which there are `k = ceil(e / w)^2`: the same
-//!   with `k * w^2` tokens in the projections, `k * 2 * w^4 * d` for scores and values, and
-//!   `k * w^2 * 2w * d` for positions. The patches that pad the last windows are computed, and counted.
-//! - neck: `n * d * c` and `n * 9 * c^2` (1x1, then 3x3, to `c` channels)
-//! - each convolution behind it: 3x3 with stride 2, `ceil(e / 2)^2 * 9 * c_in * c_out`
+//! of `n = e^2` patches of `p` pixels: `n * 3 * p^2 * d` for the patch embedding, `L * n * 2 * d * f` for
+//! MLPs. A layer of global attention has `4 * d^2 * n` for queries, keys, values and output, `2 * n^2 * d`
+//! for scores and weighted values, and `n * 2e * d` for decomposed relative positions; a layer of windows
+//! the same for each of its `ceil(e / w)^2` windows of `w^2` patches. The patches that pad the last
+//! windows are computed, and counted. The neck to `c` channels (1x1, then 3x3) has `n * d * c` and
+//! `n * 9 * c^2`, each convolution behind it (3x3, stride 2) `ceil(e / 2)^2 * 9 * c_in * c_out`.
 //!
 //! **CLIP's ViT** (CLIP-L is `d=1024, L=24, f=4096`) over what SAM leaves, with a class token, so
-//! `n + 1` tokens and no patch embedding: `L * (n+1) * (4 * d^2 + 2 * d * f + 2 * (n+1) * d)`.
-//!
-//! **Projector**, one linear layer: `n * d_in * d_out`.
+//! `n + 1` tokens and no patch embedding. **Projector**: one linear layer.
 //!
 //! An image is one view of the whole image and the crops of it, each a view of its own.
 
-use super::shape::{Clip, Sam, VisionParts};
+use super::shape::{Clip, Sam, Vision, VisionParts};
 use stage2_model::TokenCounts;
 
-/// A part of a vision encoder that a stage may stand for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A part of a vision encoder that a stage may stand for; its text is the name of the stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum Part {
     /// All of it.
+    #[strum(serialize = "vision")]
     Whole,
     /// The encoder of fine detail.
     Sam,
@@ -42,23 +38,7 @@ pub enum Part {
 impl Part {
     /// The part that a range of this name, in front of its domain, stands for.
     pub fn of_range(name: &str) -> Option<Part> {
-        match name.split('@').next().unwrap_or_default() {
-            "vision" => Some(Part::Whole),
-            "sam" => Some(Part::Sam),
-            "clip" => Some(Part::Clip),
-            "projector" => Some(Part::Projector),
-            _ => None,
-        }
-    }
-
-    /// The name of its range.
-    pub fn label(self) -> &'static str {
-        match self {
-            Part::Whole => "vision",
-            Part::Sam => "sam",
-            Part::Clip => "clip",
-            Part::Projector => "projector",
-        }
+        name.split('@').next()?.parse().ok()
     }
 }
 
@@ -94,7 +74,10 @@ fn of_view(shape: &VisionParts, part: Part, edge: u64) -> f64 {
     let features = features(&shape.sam, patches_per_edge);
     let multiply_adds = match part {
         Part::Sam => sam(&shape.sam, patches_per_edge),
-        Part::Clip => clip(&shape.clip, features),
+        Part::Clip => {
+            let Clip { hidden_size, num_hidden_layers, intermediate_size } = shape.clip;
+            transformer(hidden_size, num_hidden_layers, intermediate_size, features + 1.0)
+        }
         Part::Projector => {
             features * shape.projector.input_size as f64 * shape.projector.output_size as f64
         }
@@ -141,10 +124,21 @@ fn sam(sam: &Sam, patches_per_edge: u64) -> f64 {
         + downsampling
 }
 
-fn clip(clip: &Clip, features: f64) -> f64 {
-    let (d, tokens) = (clip.hidden_size as f64, features + 1.0);
-    let of_token = 4.0 * d * d + 2.0 * d * clip.intermediate_size as f64 + 2.0 * tokens * d;
-    clip.num_hidden_layers as f64 * tokens * of_token
+/// Layers of a plain vision transformer.
+fn transformer(width: u64, layers: u64, mlp_width: u64, tokens: f64) -> f64 {
+    let d = width as f64;
+    let of_token = 4.0 * d * d + 2.0 * d * mlp_width as f64 + 2.0 * tokens * d;
+    layers as f64 * tokens * of_token
+}
+
+/// One image through a plain vision transformer: its patches and one class token, every one seeing
+/// every other; with the patch embedding, without the projector into the language model.
+pub fn plain(shape: &Vision) -> f64 {
+    let edge = (shape.image_size / shape.patch_size.max(1)) as f64;
+    let patches = edge * edge;
+    let Vision { hidden_size: width, num_hidden_layers: layers, .. } = *shape;
+    let embedding = patches * 3.0 * (shape.patch_size as f64).powi(2) * width as f64;
+    2.0 * (embedding + transformer(width, layers, shape.intermediate_size, patches + 1.0))
 }
 
 #[cfg(test)]
@@ -194,11 +188,25 @@ mod tests {
     #[test]
     fn parts_are_known_by_the_names_of_their_ranges() {
         for part in [Part::Whole, Part::Sam, Part::Clip, Part::Projector] {
-            assert_eq!(Part::of_range(part.label()), Some(part));
+            assert_eq!(Part::of_range(&part.to_string()), Some(part));
         }
         assert_eq!(Part::of_range("sam@vision"), Some(Part::Sam));
         for name in ["", "sample", "clip_grad", "prefill", "SAM2"] {
             assert_eq!(Part::of_range(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_plain_vision_transformer_is_counted_once_per_image() {
+        // ViT-L/14 at 224: published as about 162 GFLOPs with multiply-adds counted twice.
+        let vit = Vision {
+            hidden_size: 1024,
+            num_hidden_layers: 24,
+            intermediate_size: 4096,
+            image_size: 224,
+            patch_size: 14,
+        };
+        let giga = plain(&vit) / 1e9;
+        assert!((155.0..170.0).contains(&giga), "{giga}");
     }
 }

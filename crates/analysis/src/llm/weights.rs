@@ -1,15 +1,11 @@
 //! A shape -> how many weights there are, and how many bytes one decode step has to read.
 
-use serde::{Deserialize, Serialize};
-
 use super::shape::{Attention, Mlp, Moe, Shape};
 use stage2_model::Dtype;
 
 /// Weights of a model, without norms, biases, position tables and the vision encoder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Weights {
-    /// Token embedding.
-    pub embedding: f64,
     /// Attention projections of all layers.
     pub attention: f64,
     /// MLPs of the dense layers.
@@ -22,10 +18,8 @@ pub struct Weights {
     pub active_experts: f64,
     /// All shared experts.
     pub shared_experts: f64,
-    /// Output projection; counted here even where it is the embedding.
+    /// Output projection, and as many in the token embedding; counted here even where it is the embedding.
     pub lm_head: f64,
-    /// The output projection is the embedding.
-    pub tied: bool,
 }
 
 impl Weights {
@@ -35,11 +29,9 @@ impl Weights {
         let moe_layers = shape.moe_layers() as f64;
         let layers = shape.num_hidden_layers as f64;
         let mut weights = Weights {
-            embedding: width * shape.vocab_size as f64,
             attention: layers * attention(&shape.attention, width),
             mlp: (layers - moe_layers) * mlp(&shape.mlp, width, shape.mlp.intermediate_size),
             lm_head: width * shape.vocab_size as f64,
-            tied: shape.tie_word_embeddings,
             ..Weights::default()
         };
         if let Some(moe) = &shape.moe {
@@ -52,17 +44,6 @@ impl Weights {
                 moe_layers * mlp(&shape.mlp, width, moe.shared_intermediate_size);
         }
         weights
-    }
-
-    /// All weights; a shared embedding counts once.
-    pub fn total(&self) -> f64 {
-        let head = if self.tied { 0.0 } else { self.lm_head };
-        self.embedding + self.dense_layers() + self.routed_experts + head
-    }
-
-    /// Weights that one token is multiplied with in the layers: without embedding and output.
-    pub fn active_in_layers(&self) -> f64 {
-        self.dense_layers() + self.active_experts
     }
 
     /// What every token goes through.
@@ -146,49 +127,38 @@ pub(super) fn layer_context_sum(shape: &Shape, seen_before: u64, count: u64) -> 
         + sliding as f64 * context_sum(seen_before, count, window)
 }
 
-/// Bytes that a run of decode steps has to read from memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DecodeBytes {
-    /// Weights, over all steps, bytes.
-    pub weights: f64,
-    /// KV cache, over all steps, bytes.
-    pub kv_cache: f64,
+/// Bytes of weights, stored in `dtype`, that `steps` decode steps of `batch` sequences read.
+pub fn weight_bytes(shape: &Shape, dtype: Dtype, batch: u64, steps: u64) -> f64 {
+    let per_step = Weights::of(shape).read_per_step(shape.moe.as_ref(), batch)
+        + batch as f64 * shape.hidden_size as f64;
+    steps as f64 * per_step * dtype.bytes()
 }
 
-impl DecodeBytes {
-    /// `steps` decode steps of `batch` sequences after a prompt of `prompt` tokens each.
-    pub fn of(shape: &Shape, storage: Storage, batch: u64, prompt: u64, steps: u64) -> DecodeBytes {
-        let weights = Weights::of(shape);
-        let per_step = weights.read_per_step(shape.moe.as_ref(), batch)
-            + batch as f64 * shape.hidden_size as f64;
-        DecodeBytes {
-            weights: steps as f64 * per_step * storage.weights.bytes(),
-            kv_cache: batch as f64
-                * layer_context_sum(shape, prompt, steps)
-                * cached_per_token(&shape.attention)
-                * storage.kv_cache.bytes(),
-        }
-    }
-
-    /// All of it, bytes.
-    pub fn total(&self) -> f64 {
-        self.weights + self.kv_cache
-    }
-}
-
-/// What weights and KV cache are stored in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Storage {
-    /// The weights.
-    pub weights: Dtype,
-    /// The KV cache.
-    pub kv_cache: Dtype,
+/// Bytes of the KV cache, stored in `dtype`, that they read after a prompt of `prompt` tokens each.
+pub fn kv_cache_bytes(shape: &Shape, dtype: Dtype, batch: u64, prompt: u64, steps: u64) -> f64 {
+    batch as f64
+        * layer_context_sum(shape, prompt, steps)
+        * cached_per_token(&shape.attention)
+        * dtype.bytes()
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::preset::built_in_shape;
     use super::*;
+
+    /// All weights, as models are named after; a shared embedding counts once.
+    pub(in crate::llm) fn parameters(shape: &Shape) -> f64 {
+        let weights = Weights::of(shape);
+        let head = if shape.tie_word_embeddings { 0.0 } else { weights.lm_head };
+        weights.lm_head + weights.dense_layers() + weights.routed_experts + head
+    }
+
+    /// Those that one token goes through, with both embeddings.
+    pub(in crate::llm) fn active_parameters(shape: &Shape) -> f64 {
+        let weights = Weights::of(shape);
+        weights.dense_layers() + weights.active_experts + 2.0 * weights.lm_head
+    }
 
     #[test]
     fn parameter_counts_are_those_that_the_models_are_named_after() {
@@ -201,10 +171,10 @@ mod tests {
             ("llama_1b_random", 1.104, 1.104),
         ] {
             let shape = built_in_shape(preset);
-            let weights = Weights::of(&shape);
             let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.005;
-            assert!(near(weights.total() / 1e9, total), "{preset}: {}", weights.total());
-            let found = weights.active_in_layers() + weights.lm_head + weights.embedding;
+            let found = parameters(&shape);
+            assert!(near(found / 1e9, total), "{preset}: {found}");
+            let found = active_parameters(&shape);
             assert!(near(found / 1e9, active), "{preset} active: {found}");
         }
     }
@@ -229,15 +199,14 @@ mod tests {
     #[test]
     fn a_decode_step_reads_weights_once_and_the_cache_of_every_sequence() {
         let shape = built_in_shape("llama_1b_random");
-        let storage = Storage { weights: Dtype::Bf16, kv_cache: Dtype::Bf16 };
-        let one = DecodeBytes::of(&shape, storage, 1, 511, 1);
+        let weights = |batch| weight_bytes(&shape, Dtype::Bf16, batch, 1);
+        let kv_cache = |batch| kv_cache_bytes(&shape, Dtype::Bf16, batch, 511, 1);
         // 16 layers of 2048*(2048+2*512) + 2048*2048 + 3*2048*8192, 32000*2048 and one row.
         let layer = 2048.0 * 3072.0 + 2048.0 * 2048.0 + 3.0 * 2048.0 * 8192.0;
-        assert_eq!(one.weights, 2.0 * (16.0 * layer + 32000.0 * 2048.0 + 2048.0));
-        assert_eq!(one.kv_cache, 2.0 * 16.0 * 512.0 * 2.0 * 8.0 * 64.0);
-        let four = DecodeBytes::of(&shape, storage, 4, 511, 1);
-        assert_eq!(four.kv_cache, 4.0 * one.kv_cache);
-        assert_eq!(four.weights - one.weights, 2.0 * 3.0 * 2048.0);
+        assert_eq!(weights(1), 2.0 * (16.0 * layer + 32000.0 * 2048.0 + 2048.0));
+        assert_eq!(kv_cache(1), 2.0 * 16.0 * 512.0 * 2.0 * 8.0 * 64.0);
+        assert_eq!(kv_cache(4), 4.0 * kv_cache(1));
+        assert_eq!(weights(4) - weights(1), 2.0 * 3.0 * 2048.0);
     }
 
     #[test]
@@ -246,8 +215,9 @@ mod tests {
         assert_eq!(expected_share(&moe, 1), 0.25);
         assert!((expected_share(&moe, 2) - 0.4375).abs() < 1e-12);
         assert!(expected_share(&moe, 1000) > 0.999_999);
-        let weights = Weights::of(&built_in_shape("mixtral_8x7b"));
+        let shape = built_in_shape("mixtral_8x7b");
+        let weights = Weights::of(&shape);
         let one = weights.read_per_step(Some(&moe), 1);
-        assert!((one - weights.active_in_layers() - weights.lm_head).abs() < 1.0);
+        assert!((one - active_parameters(&shape) + weights.lm_head).abs() < 1.0);
     }
 }

@@ -101,18 +101,11 @@ fn label(text: &str) -> Option<Label> {
 /// A stack as a path: `decode/layer.3`, `mlp@domain`. What separates is spelled out within names, so
 /// that no two stacks share a path.
 pub fn path(stack: &[Label]) -> String {
-    let mut out = String::new();
-    for (at, label) in stack.iter().enumerate() {
-        if at > 0 {
-            out.push('/');
-        }
-        out.push_str(&spelled(&label.name));
-        if let Some(domain) = &label.domain {
-            out.push('@');
-            out.push_str(&spelled(domain));
-        }
-    }
-    out
+    let range = |label: &Label| match &label.domain {
+        Some(domain) => format!("{}@{}", spelled(&label.name), spelled(domain)),
+        None => spelled(&label.name),
+    };
+    stack.iter().map(range).collect::<Vec<_>>().join("/")
 }
 
 fn spelled(name: &str) -> String {

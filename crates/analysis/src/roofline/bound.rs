@@ -4,8 +4,8 @@
 //! the run: rates are counts over the undisturbed duration, and the profiler's duration only checks
 //! that both saw the same kernel.
 
-use serde::{Deserialize, Serialize};
-use stage2_model::{Bound, Peaks, Precision, RATE_SHARE_MOST, Roofline};
+use crate::ncu::load::KernelCounters;
+use stage2_model::{Bound, CounterRow, Flops, Peaks, Precision, RATE_SHARE_MOST, Roofline};
 
 /// Below this share of both peaks, percent, neither compute nor memory is what holds a kernel up.
 pub const LATENCY_BELOW_PERCENT: f64 = 60.0;
@@ -26,31 +26,6 @@ pub fn rule() -> String {
     )
 }
 
-/// Operations of one launch by the unit that did them; none: not measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FlopCounts {
-    /// FP64 outside of the tensor cores.
-    pub fp64: Option<f64>,
-    /// FP32 outside of the tensor cores.
-    pub fp32: Option<f64>,
-    /// FP16 and BF16 outside of the tensor cores.
-    pub fp16: Option<f64>,
-    /// Tensor cores, FP64.
-    pub tensor_fp64: Option<f64>,
-    /// Tensor cores, TF32.
-    pub tensor_tf32: Option<f64>,
-    /// Tensor cores, FP16.
-    pub tensor_fp16: Option<f64>,
-    /// Tensor cores, BF16.
-    pub tensor_bf16: Option<f64>,
-    /// Tensor cores, FP8.
-    pub tensor_fp8: Option<f64>,
-    /// Tensor cores, FP4.
-    pub tensor_fp4: Option<f64>,
-    /// Tensor cores, 8-bit integers.
-    pub tensor_int8: Option<f64>,
-}
-
 /// Units that work side by side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pipe {
@@ -59,95 +34,88 @@ enum Pipe {
     Tensor,
 }
 
-impl FlopCounts {
-    /// Every count with its name, the peak it is held against, and its unit.
-    fn all(&self) -> [(&'static str, Option<f64>, Precision, Pipe); 10] {
-        [
-            ("fp64", self.fp64, Precision::Fp64, Pipe::Fp64),
-            ("fp32", self.fp32, Precision::Fp32, Pipe::Vector),
-            ("fp16", self.fp16, Precision::Fp16NonTensor, Pipe::Vector),
-            ("tensor_fp64", self.tensor_fp64, Precision::Fp64Tensor, Pipe::Tensor),
-            ("tensor_tf32", self.tensor_tf32, Precision::Tf32, Pipe::Tensor),
-            ("tensor_fp16", self.tensor_fp16, Precision::Fp16, Pipe::Tensor),
-            ("tensor_bf16", self.tensor_bf16, Precision::Bf16, Pipe::Tensor),
-            ("tensor_fp8", self.tensor_fp8, Precision::Fp8, Pipe::Tensor),
-            ("tensor_fp4", self.tensor_fp4, Precision::Fp4, Pipe::Tensor),
-            ("tensor_int8", self.tensor_int8, Precision::Int8, Pipe::Tensor),
-        ]
-    }
-
-    /// Sum of what was measured; none where nothing was.
-    pub fn total(&self) -> Option<f64> {
-        let known = self.all().into_iter().filter_map(|(_, count, ..)| usable(count));
-        known.fold(None, |sum, count| Some(sum.unwrap_or(0.0) + count))
-    }
-
-    /// Kinds that were not measured, where others were.
-    fn not_measured(&self) -> Vec<String> {
-        let all = self.all();
-        let missing = all.iter().filter(|(_, count, ..)| usable(*count).is_none());
-        let missing: Vec<String> = missing.map(|(name, ..)| (*name).to_owned()).collect();
-        if missing.len() == all.len() { Vec::new() } else { missing }
-    }
-
-    /// Sum of what tensor cores did.
-    pub fn tensor(&self) -> Option<f64> {
-        let known = self.all().into_iter().filter(|(.., pipe)| *pipe == Pipe::Tensor);
-        let known = known.filter_map(|(_, count, ..)| usable(count));
-        known.fold(None, |sum, count| Some(sum.unwrap_or(0.0) + count))
-    }
+/// One kind of operation of a launch.
+struct Operations {
+    name: &'static str,
+    /// None: not measured.
+    count: Option<f64>,
+    /// The peak that they are held against.
+    precision: Precision,
+    /// The unit that does them.
+    pipe: Pipe,
 }
 
-/// Counters of one launch, as the profiler gave them; none: not measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Counters {
-    /// Compute (SM) throughput, percent of its peak.
-    pub sm_percent: Option<f64>,
-    /// Memory throughput (caches and DRAM), percent of its peak.
-    pub memory_percent: Option<f64>,
-    /// Time in which tensor cores were busy, percent.
-    pub tensor_pipe_percent: Option<f64>,
-    /// Warps that were resident on average, percent of the most.
-    pub achieved_occupancy_percent: Option<f64>,
-    /// Operations.
-    pub flops: FlopCounts,
-    /// Bytes read from and written to DRAM.
-    pub dram_bytes: Option<f64>,
-    /// Duration under the profiler, ns.
-    pub profiler_duration_ns: Option<f64>,
+/// Every kind of operation. Integers are no FLOPs: their count is never known.
+fn operations(flops: &Flops) -> [Operations; 10] {
+    let tensor = |kinds: &[&str]| {
+        let known = kinds.iter().filter_map(|kind| flops.tensor.get(*kind).copied());
+        known.reduce(|sum, count| sum + count)
+    };
+    [
+        ("fp64", flops.fp64, Precision::Fp64, Pipe::Fp64),
+        ("fp32", flops.fp32, Precision::Fp32, Pipe::Vector),
+        ("fp16", flops.fp16, Precision::Fp16NonTensor, Pipe::Vector),
+        ("tensor_fp64", tensor(&["fp64"]), Precision::Fp64Tensor, Pipe::Tensor),
+        ("tensor_tf32", tensor(&["tf32"]), Precision::Tf32, Pipe::Tensor),
+        ("tensor_fp16", tensor(&["fp16"]), Precision::Fp16, Pipe::Tensor),
+        ("tensor_bf16", tensor(&["bf16"]), Precision::Bf16, Pipe::Tensor),
+        ("tensor_fp8", tensor(&["fp8"]), Precision::Fp8, Pipe::Tensor),
+        ("tensor_fp4", tensor(&["fp4", "fp4_fp6_fp8"]), Precision::Fp4, Pipe::Tensor),
+        ("tensor_int8", None, Precision::Int8, Pipe::Tensor),
+    ]
+    .map(|(name, count, precision, pipe)| Operations {
+        name,
+        count: usable(count),
+        precision,
+        pipe,
+    })
+}
+
+/// Sum of what was measured; none where nothing was.
+fn sum<'o>(operations: impl IntoIterator<Item = &'o Operations>) -> Option<f64> {
+    operations.into_iter().filter_map(|kind| kind.count).reduce(|sum, count| sum + count)
 }
 
 /// Places a kernel under the roof. `duration_ns` is its mean undisturbed duration.
-pub fn roofline(counters: &Counters, duration_ns: Option<f64>, peaks: Option<&Peaks>) -> Roofline {
+pub fn roofline(
+    counters: &KernelCounters,
+    duration_ns: Option<f64>,
+    peaks: Option<&Peaks>,
+) -> Roofline {
     let seconds = duration_ns.filter(|ns| ns.is_finite() && *ns > 0.0).map(|ns| ns / 1e9);
-    let flops = counters.flops.total();
+    let operations = operations(&counters.measured.flops);
+    let flops = sum(&operations);
     let bytes = usable(counters.dram_bytes);
-    let compute_s = peaks.and_then(|peaks| compute_time_at_peak(&counters.flops, peaks));
+    let compute_s = peaks.and_then(|peaks| compute_time_at_peak(&operations, peaks));
     let bandwidth = peaks.and_then(Peaks::bytes_per_s);
     let memory_s = bytes.zip(bandwidth).map(|(bytes, peak)| bytes / peak);
-    let ratio = usable(counters.profiler_duration_ns).zip(seconds).map(|(ns, s)| ns / 1e9 / s);
+    let ratio = usable(counters.duration_ns).zip(seconds).map(|(ns, s)| ns / 1e9 / s);
     let shares = Shares {
         compute: compute_s.zip(seconds).map(|(at_peak, s)| at_peak / s),
         bandwidth: memory_s.zip(seconds).map(|(at_peak, s)| at_peak / s),
     };
-    let decided = bound(counters, &shares);
+    let (bound, bound_why) = bound(&counters.measured, &shares).unzip();
+    let not_measured = operations.iter().filter(|kind| kind.count.is_none());
     Roofline {
         flops,
-        tensor_flops: counters.flops.tensor(),
+        tensor_flops: sum(operations.iter().filter(|kind| kind.pipe == Pipe::Tensor)),
         dram_bytes: bytes,
         flops_per_byte: quotient(flops, bytes),
         // Operations at their peaks take `compute_s`; in that time memory moves so many bytes.
-        ridge_flops_per_byte: quotient(flops, product(compute_s, bandwidth)),
+        ridge_flops_per_byte: quotient(flops, compute_s.zip(bandwidth).map(|(s, rate)| s * rate)),
         flops_per_s: quotient(flops, seconds),
         bytes_per_s: quotient(bytes, seconds),
         compute_share: shares.compute,
         bandwidth_share: shares.bandwidth,
         attainable_share: shares.compute.zip(shares.bandwidth).map(|(c, b)| c.max(b)),
-        bound: decided.as_ref().map(|(bound, _)| *bound),
-        bound_why: decided.map(|(_, why)| why),
+        bound,
+        bound_why,
         duration_ratio: ratio,
-        flops_not_measured: counters.flops.not_measured(),
-        notes: notes(counters, &shares, ratio, peaks),
+        flops_not_measured: match flops {
+            Some(_) => not_measured.map(|kind| kind.name.to_owned()).collect(),
+            None => Vec::new(),
+        },
+        notes: notes(&counters.measured, &operations, &shares, ratio, peaks),
     }
 }
 
@@ -161,30 +129,25 @@ fn usable(count: Option<f64>) -> Option<f64> {
     count.filter(|count| count.is_finite() && *count >= 0.0)
 }
 
-fn product(a: Option<f64>, b: Option<f64>) -> Option<f64> {
-    a.zip(b).map(|(a, b)| a * b)
-}
-
 fn quotient(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.zip(b).map(|(a, b)| a / b).filter(|quotient| quotient.is_finite())
 }
 
 /// Seconds that the operations take at the peaks of their units, the units working side by side.
 /// None where nothing was counted, or where a unit was used whose peak is not known.
-fn compute_time_at_peak(flops: &FlopCounts, peaks: &Peaks) -> Option<f64> {
-    flops.total()?;
+fn compute_time_at_peak(operations: &[Operations], peaks: &Peaks) -> Option<f64> {
+    sum(operations)?;
     let mut times = [0.0; 3];
-    for (_, count, precision, pipe) in flops.all() {
-        let count = usable(count).unwrap_or(0.0);
-        if count > 0.0 {
-            let slot = times.get_mut(pipe as usize)?;
-            *slot += count / peaks.flops_per_s(precision)?;
+    for Operations { count, precision, pipe, .. } in operations {
+        if let Some(count) = count.filter(|count| *count > 0.0) {
+            let slot = times.get_mut(*pipe as usize)?;
+            *slot += count / peaks.flops_per_s(*precision)?;
         }
     }
     Some(times.into_iter().fold(0.0, f64::max))
 }
 
-fn bound(counters: &Counters, shares: &Shares) -> Option<(Bound, String)> {
+fn bound(counters: &CounterRow, shares: &Shares) -> Option<(Bound, String)> {
     // The profiler sees caches and stalls that the counts do not; the undisturbed run is faster.
     let larger = |profiler, share: Option<f64>, names: [&'static str; 2]| {
         let undisturbed = percent(share.map(|share| share * 100.0));
@@ -217,18 +180,18 @@ fn percent(value: Option<f64>) -> Option<f64> {
 }
 
 fn notes(
-    counters: &Counters,
+    counters: &CounterRow,
+    operations: &[Operations],
     shares: &Shares,
     ratio: Option<f64>,
     peaks: Option<&Peaks>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    let all = counters.flops.all();
     if let Some(peaks) = peaks {
-        let without = all.iter().filter(|(_, count, precision, _)| {
-            usable(*count).is_some_and(|c| c > 0.0) && peaks.flops_per_s(*precision).is_none()
+        let without = operations.iter().filter(|kind| {
+            kind.count.is_some_and(|c| c > 0.0) && peaks.flops_per_s(kind.precision).is_none()
         });
-        let without: Vec<&str> = without.map(|(.., precision, _)| precision.key()).collect();
+        let without: Vec<String> = without.map(|kind| kind.precision.to_string()).collect();
         if !without.is_empty() {
             notes.push(format!(
                 "no distance to the roof: the peak is not known for {} (set hardware.dense_tflops)",

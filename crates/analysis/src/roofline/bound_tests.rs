@@ -10,20 +10,32 @@ fn near(found: Option<f64>, expected: f64) {
     assert!((found / expected - 1.0).abs() < 1e-9, "{found} against {expected}");
 }
 
+/// Operations of the tensor cores alone.
+fn tensor(kind: &str, count: f64) -> Flops {
+    Flops { tensor: [(kind.to_owned(), count)].into(), ..Flops::default() }
+}
+
+/// The same counters, with other percentages or operations.
+fn with(counters: KernelCounters, change: impl FnOnce(&mut CounterRow)) -> KernelCounters {
+    let mut counters = counters;
+    change(&mut counters.measured);
+    counters
+}
+
 /// A matrix product of 4096^3 in BF16: 2*4096^3 operations.
-fn gemm() -> Counters {
-    Counters {
-        sm_percent: Some(85.0),
-        memory_percent: Some(40.0),
-        tensor_pipe_percent: Some(84.0),
-        achieved_occupancy_percent: Some(12.5),
-        flops: FlopCounts {
-            fp32: Some(4096.0 * 4096.0),
-            tensor_bf16: Some(2.0 * 4096f64.powi(3)),
-            ..FlopCounts::default()
+fn gemm() -> KernelCounters {
+    KernelCounters {
+        measured: CounterRow {
+            sm_percent: Some(85.0),
+            memory_percent: Some(40.0),
+            tensor_pipe_percent: Some(84.0),
+            achieved_occupancy_percent: Some(12.5),
+            flops: Flops { fp32: Some(4096.0 * 4096.0), ..tensor("bf16", 2.0 * 4096f64.powi(3)) },
+            ..CounterRow::default()
         },
         dram_bytes: Some(3.0 * 2.0 * 4096f64.powi(2)),
-        profiler_duration_ns: Some(180_000.0),
+        duration_ns: Some(180_000.0),
+        ..KernelCounters::default()
     }
 }
 
@@ -56,11 +68,9 @@ fn intensity_is_per_byte_whatever_units_the_counters_came_in() {
     // A recorded product: 11.14 Mbyte read and 512 byte written. Adding the bare numbers would
     // give 33,769,944 operations per "byte".
     let flops = 33_769_944.0 * (11.14 + 512.0);
-    let counters = Counters {
-        flops: FlopCounts { tensor_bf16: Some(flops), ..FlopCounts::default() },
-        dram_bytes: Some(11.14e6 + 512.0),
-        ..Counters::default()
-    };
+    let counters =
+        KernelCounters { dram_bytes: Some(11.14e6 + 512.0), ..KernelCounters::default() };
+    let counters = with(counters, |row| row.flops = tensor("bf16", flops));
     let roof = roofline(&counters, None, None);
     assert!((roof.flops_per_byte.expect("known") - 1585.78).abs() < 0.01, "{roof:?}");
     assert_eq!((roof.compute_share, roof.bound), (None, None));
@@ -69,8 +79,9 @@ fn intensity_is_per_byte_whatever_units_the_counters_came_in() {
 #[test]
 fn the_rule_has_four_answers() {
     let at = |sm: f64, memory: f64| {
-        let counters =
-            Counters { sm_percent: Some(sm), memory_percent: Some(memory), ..Counters::default() };
+        let counters = with(KernelCounters::default(), |row| {
+            (row.sm_percent, row.memory_percent) = (Some(sm), Some(memory));
+        });
         roofline(&counters, None, None).bound
     };
     for (sm, memory, bound) in [
@@ -90,11 +101,8 @@ fn the_rule_has_four_answers() {
 
 #[test]
 fn without_throughputs_the_rates_decide() {
-    let gemv = Counters {
-        flops: FlopCounts { fp32: Some(1e9), ..FlopCounts::default() },
-        dram_bytes: Some(4.0e9),
-        ..Counters::default()
-    };
+    let gemv = KernelCounters { dram_bytes: Some(4.0e9), ..KernelCounters::default() };
+    let gemv = with(gemv, |row| row.flops.fp32 = Some(1e9));
     let roof = roofline(&gemv, Some(1_000_000.0), Some(&h200()));
     near(roof.bandwidth_share, 4.0 / 4.8);
     assert_eq!(roof.bound, Some(Bound::Memory));
@@ -105,12 +113,11 @@ fn without_throughputs_the_rates_decide() {
 #[test]
 fn of_the_profiler_and_the_undisturbed_run_the_larger_throughput_counts() {
     let at = |memory_percent: f64| {
-        let counters = Counters {
-            sm_percent: Some(20.0),
-            memory_percent: Some(memory_percent),
-            dram_bytes: Some(4.8e9 * 0.63),
-            ..Counters::default()
-        };
+        let counters =
+            KernelCounters { dram_bytes: Some(4.8e9 * 0.63), ..KernelCounters::default() };
+        let counters = with(counters, |row| {
+            (row.sm_percent, row.memory_percent) = (Some(20.0), Some(memory_percent));
+        });
         let roof = roofline(&counters, Some(1_000_000.0), Some(&h200()));
         (roof.bound.expect("known"), roof.bound_why.expect("a reason"))
     };
@@ -123,7 +130,7 @@ fn of_the_profiler_and_the_undisturbed_run_the_larger_throughput_counts() {
 
 #[test]
 fn absent_inputs_give_absent_outputs() {
-    let none = roofline(&Counters::default(), Some(1000.0), Some(&h200()));
+    let none = roofline(&KernelCounters::default(), Some(1000.0), Some(&h200()));
     assert_eq!(none, Roofline::default());
     let no_time = roofline(&gemm(), None, Some(&h200()));
     assert_eq!(
@@ -133,17 +140,15 @@ fn absent_inputs_give_absent_outputs() {
     assert!(no_time.flops_per_byte.is_some() && no_time.bound.is_some());
     let no_peaks = roofline(&gemm(), Some(170_000.0), None);
     assert_eq!((no_peaks.compute_share, no_peaks.ridge_flops_per_byte), (None, None));
-    let one_side = Counters { memory_percent: None, ..gemm() };
+    let one_side = with(gemm(), |row| row.memory_percent = None);
     assert_eq!(roofline(&one_side, Some(170_000.0), None).bound, None);
-    let from_cache = Counters { dram_bytes: Some(0.0), ..gemm() };
+    let from_cache = KernelCounters { dram_bytes: Some(0.0), ..gemm() };
     let roof = roofline(&from_cache, Some(170_000.0), Some(&h200()));
     assert_eq!((roof.flops_per_byte, roof.bytes_per_s), (None, Some(0.0)));
-    let no_flops =
-        Counters { flops: FlopCounts { fp32: Some(0.0), ..FlopCounts::default() }, ..gemm() };
+    let no_flops = with(gemm(), |row| row.flops = Flops { fp32: Some(0.0), ..Flops::default() });
     let roof = roofline(&no_flops, Some(170_000.0), Some(&h200()));
     assert_eq!((roof.flops_per_byte, roof.ridge_flops_per_byte), (Some(0.0), None));
-    let fp4 =
-        Counters { flops: FlopCounts { tensor_fp4: Some(1e9), ..FlopCounts::default() }, ..gemm() };
+    let fp4 = with(gemm(), |row| row.flops = tensor("fp4", 1e9));
     let roof = roofline(&fp4, Some(170_000.0), Some(&h200()));
     assert_eq!((roof.compute_share, roof.attainable_share), (None, None));
     assert!(roof.notes.iter().any(|note| note.contains("fp4")), "{:?}", roof.notes);
@@ -151,7 +156,7 @@ fn absent_inputs_give_absent_outputs() {
 
 #[test]
 fn absurd_numbers_are_told_and_not_used() {
-    let far = Counters { profiler_duration_ns: Some(900_000.0), ..gemm() };
+    let far = KernelCounters { duration_ns: Some(900_000.0), ..gemm() };
     let notes = roofline(&far, Some(170_000.0), Some(&h200())).notes;
     assert!(notes.iter().any(|note| note.contains("5.29 times")), "{notes:?}");
     let roof = roofline(&gemm(), Some(170_000.0), Some(&h200()));
@@ -160,17 +165,17 @@ fn absurd_numbers_are_told_and_not_used() {
     assert_eq!(too_fast.beyond_peak(), too_fast.attainable_share);
     let said = |note: &String| note.contains("more than the GPU can do");
     assert!(too_fast.notes.iter().any(said), "{too_fast:?}");
-    let by_rates = Counters { sm_percent: None, ..gemm() };
+    let by_rates = with(gemm(), |row| row.sm_percent = None);
     assert!(roofline(&by_rates, Some(170_000.0), Some(&h200())).bound.is_some());
     assert_eq!(roofline(&by_rates, Some(17_000.0), Some(&h200())).bound, None);
     for bad in [f64::NAN, f64::INFINITY, -1.0, 1e9] {
-        let counters = Counters { sm_percent: Some(bad), ..gemm() };
+        let counters = with(gemm(), |row| row.sm_percent = Some(bad));
         let roof = roofline(&counters, None, None);
         assert_eq!(roof.bound, None, "{bad}");
         assert!(roof.notes.iter().any(|note| note.contains("no percentage")), "{:?}", roof.notes);
-        let counters = Counters {
+        let counters = KernelCounters {
             dram_bytes: Some(-bad.abs()),
-            profiler_duration_ns: Some(-bad.abs()),
+            duration_ns: Some(-bad.abs()),
             ..gemm()
         };
         let roof = roofline(&counters, Some(-bad.abs()), Some(&h200()));

@@ -11,22 +11,13 @@ use stage2_text::{KernelName, kernel_name};
 use super::class_rules::{RULES, Scope};
 use super::kernel_class::KernelClass;
 
-/// A class, and the pattern of the rule that gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Classified {
-    /// The class.
-    pub class: KernelClass,
-    /// The words that were found; none for [`KernelClass::Other`].
-    pub rule: Option<&'static str>,
-}
-
 /// The class of a kernel.
 pub fn class_of(name: &KernelName) -> KernelClass {
-    classify(&name.mangled, &name.demangled).class
+    classify(&name.mangled, &name.demangled)
 }
 
 /// The class of a kernel by its names; an empty demangled name is made from the mangled one.
-pub fn classify(mangled: &str, demangled: &str) -> Classified {
+fn classify(mangled: &str, demangled: &str) -> KernelClass {
     let demangled = match demangled {
         "" => Cow::Owned(kernel_name(mangled.as_bytes()).demangled),
         name => Cow::Borrowed(name),
@@ -36,17 +27,14 @@ pub fn classify(mangled: &str, demangled: &str) -> Classified {
         .fold(clip(&demangled).to_owned(), |name, written| name.replace(written, "anonymous"));
     let whole = words(&name);
     let head = words(head(&name));
-    let found = RULES.iter().find_map(|rule| {
+    let found = RULES.iter().find(|rule| {
         let text = match rule.scope {
             Scope::Head => &head,
             Scope::Anywhere => &whole,
         };
-        rule.patterns.iter().find(|pattern| fits(text, pattern)).map(|pattern| (rule, *pattern))
+        rule.patterns.iter().any(|pattern| fits(text, pattern))
     });
-    match found {
-        Some((rule, pattern)) => Classified { class: rule.class, rule: Some(pattern) },
-        None => Classified { class: KernelClass::Other, rule: None },
-    }
+    found.map_or(KernelClass::Other, |rule| rule.class)
 }
 
 /// How demanglers write an anonymous namespace: with brackets that belong to no arguments.
@@ -56,11 +44,7 @@ const ANONYMOUS: [&str; 3] = ["(anonymous namespace)", "<unnamed>", "{anonymous}
 const NAME_LIMIT_BYTES: usize = 16 * 1024;
 
 fn clip(name: &str) -> &str {
-    let mut end = name.len().min(NAME_LIMIT_BYTES);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    name.get(..end).unwrap_or(name)
+    name.get(..name.floor_char_boundary(NAME_LIMIT_BYTES)).unwrap_or(name)
 }
 
 /// The function's own name: without return type, template arguments and parameters.

@@ -1,5 +1,6 @@
 use super::*;
 use KernelClass::*;
+use strum::VariantArray as _;
 
 const LLM: &str = include_str!("../../../../tests/fixtures/cupti/llm13.tsv");
 const GRAPH: &str = include_str!("../../../../tests/fixtures/cupti/graph13.tsv");
@@ -50,7 +51,7 @@ fn all_recorded_names_have_the_class_that_a_reader_gives_them() {
         let (part, expected) =
             RECORDED.iter().find(|(part, _)| name.contains(part)).expect("a hand-made class");
         assert_eq!(class(name), *expected, "{part} in {name}");
-        assert_eq!(classify(name, "").class, *expected, "without a demangled name: {name}");
+        assert_eq!(classify(name, ""), *expected, "without a demangled name: {name}");
     }
 }
 
@@ -327,15 +328,10 @@ fn words_end_where_a_reader_ends_them() {
 }
 
 #[test]
-fn every_class_is_listed_once_and_has_its_label() {
-    let mut all = KernelClass::ALL.to_vec();
-    all.sort();
-    all.dedup();
-    assert_eq!(all.len(), KernelClass::ALL.len());
-    for class in KernelClass::ALL {
-        assert_eq!(serde_json::to_value(class).expect("a unit variant"), class.label());
-        let ruled = RULES.iter().any(|rule| rule.class == class);
-        assert_eq!(ruled, class != Other, "{class:?}");
+fn every_class_but_other_has_a_rule() {
+    for class in KernelClass::VARIANTS {
+        let ruled = RULES.iter().any(|rule| rule.class == *class);
+        assert_eq!(ruled, *class != Other, "{class:?}");
     }
 }
 

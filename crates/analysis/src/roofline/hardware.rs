@@ -5,7 +5,7 @@
 //! card. So no order or specificity is needed: a name is listed in one preset, or in none.
 
 use serde::{Deserialize, Serialize};
-use stage2_model::{DenseTflops, Finding, Peaks, Precision, Severity};
+use stage2_model::{DenseTflops, Finding, Peaks, Severity, no_rates};
 
 /// A preset of conf/hardware, one to one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,50 +46,19 @@ const NAMES_OFFERED: usize = 3;
 const SIMILAR: f64 = 0.85;
 
 impl Catalogue {
-    /// Reads presets: their names and texts. One that cannot be read is left out, with a finding.
-    pub fn read<'t>(
-        files: impl IntoIterator<Item = (&'t str, &'t str)>,
-    ) -> (Catalogue, Vec<Finding>) {
-        let (mut presets, mut findings) = (Vec::new(), Vec::new());
-        for (preset, text) in files {
-            match serde_saphyr::from_str::<Hardware>(text) {
-                Ok(hardware) => presets.push((preset.to_owned(), hardware)),
-                Err(error) => findings.push(Finding::new(
-                    Severity::Warning,
-                    format!("hardware preset {preset} cannot be read"),
-                    error.to_string().lines().next().unwrap_or_default().to_owned(),
-                    "correct the file; its keys are those of conf/hardware/auto.yaml",
-                )),
-            }
-        }
-        (Catalogue { presets }, findings)
-    }
-
-    /// The presets that are built into the program.
+    /// The presets that are built into the program. A test reads each of them, and finds no name in two.
     pub fn built_in() -> Catalogue {
-        Catalogue::read(stage2_presets::group("hardware")).0
+        let read = |(preset, text): (&str, &str)| {
+            Some((preset.to_owned(), serde_saphyr::from_str(text).ok()?))
+        };
+        Catalogue { presets: stage2_presets::group("hardware").filter_map(read).collect() }
     }
 
-    /// Presets that list the name, as `(preset, values)`; by their preset's name.
-    fn listing(&self, device_name: &str) -> Vec<&(String, Hardware)> {
-        let wanted = words(device_name);
-        let mut found: Vec<_> = self
-            .presets
-            .iter()
-            .filter(|(_, hardware)| {
-                hardware.device_names.iter().any(|name| !wanted.is_empty() && words(name) == wanted)
-            })
-            .collect();
-        found.sort_by(|a, b| a.0.cmp(&b.0));
-        found
-    }
-
-    /// The card of a device name, if exactly one preset lists it.
+    /// The card whose preset lists the device name.
     pub fn find(&self, device_name: &str) -> Option<&Hardware> {
-        match self.listing(device_name).as_slice() {
-            [(_, hardware)] => Some(hardware),
-            _ => None,
-        }
+        let wanted = words(device_name);
+        let listed = |card: &&Hardware| card.device_names.iter().any(|name| words(name) == wanted);
+        self.presets.iter().map(|(_, card)| card).find(listed).filter(|_| !wanted.is_empty())
     }
 
     /// Presets whose names are like the name.
@@ -129,11 +98,7 @@ pub fn resolve(
 ) -> Resolved {
     let mut findings = Vec::new();
     let configured = checked(configured, &mut findings);
-    let listing = device_name.map(|name| catalogue.listing(name)).unwrap_or_default();
-    let listed = match listing.as_slice() {
-        [(_, hardware)] => Some(hardware),
-        _ => None,
-    };
+    let listed = device_name.and_then(|name| catalogue.find(name));
     let base = match &configured.name {
         Some(name) => {
             if let Some(other) = listed.and_then(|l| l.name.as_ref()).filter(|l| *l != name) {
@@ -151,10 +116,10 @@ pub fn resolve(
         }
         None => listed,
     };
-    let base = base.map(|base| checked(base, &mut findings));
-    let peaks = lay_over(base.as_ref(), &configured);
+    let base = base.map(|base| checked(base, &mut findings)).unwrap_or_default();
+    let peaks = lay_over(base, configured);
     if peaks.is_none() {
-        findings.push(unknown(catalogue, device_name, &listing));
+        findings.push(unknown(catalogue, device_name));
     }
     Resolved { peaks, findings }
 }
@@ -162,9 +127,12 @@ pub fn resolve(
 /// Leaves out rates that are no positive number, with a finding each.
 fn checked(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
     let mut checked = hardware.clone();
-    let mut check = |key: String, value: &mut Option<f64>| {
-        if let Some(bad) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
-            *value = None;
+    let dense = checked.dense_tflops.iter_mut();
+    let dense = dense.map(|(precision, rate)| (format!("dense_tflops.{precision}"), rate));
+    let memory = ("memory_gb_per_s".to_owned(), &mut checked.memory_gb_per_s);
+    for (key, rate) in dense.chain([memory]) {
+        if let Some(bad) = rate.filter(|v| !(v.is_finite() && *v > 0.0)) {
+            *rate = None;
             findings.push(Finding::new(
                 Severity::Warning,
                 format!("hardware.{key}={bad} is no peak rate"),
@@ -172,67 +140,47 @@ fn checked(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
                 "correct or remove it",
             ));
         }
-    };
-    for precision in Precision::ALL {
-        let key = format!("dense_tflops.{}", precision.key());
-        check(key, checked.dense_tflops.slot(precision));
     }
-    check("memory_gb_per_s".to_owned(), &mut checked.memory_gb_per_s);
     checked
 }
 
-fn lay_over(base: Option<&Hardware>, over: &Hardware) -> Option<Peaks> {
-    let nothing = Hardware::default();
-    let base_or = base.unwrap_or(&nothing);
-    let mut peaks = Peaks {
-        card: base_or.name.clone().or_else(|| over.name.clone()).unwrap_or_default(),
-        source: base_or.source.clone().or_else(|| over.source.clone()).unwrap_or_default(),
-        dense_tflops: base_or.dense_tflops,
-        memory_gb_per_s: base_or.memory_gb_per_s,
-        overridden: Vec::new(),
-    };
-    let mut lay = |key: String, slot: &mut Option<f64>, value: Option<f64>| {
-        if value.is_some() && value != *slot {
-            *slot = value;
-            peaks.overridden.push(key);
+fn lay_over(base: Hardware, over: Hardware) -> Option<Peaks> {
+    let (mut dense_tflops, mut memory_gb_per_s) = (no_rates(), base.memory_gb_per_s);
+    dense_tflops.extend(base.dense_tflops);
+    let mut overridden = Vec::new();
+    let mut lay = |key: String, rate: &mut Option<f64>, value: Option<f64>| {
+        if value.is_some() && value != *rate {
+            *rate = value;
+            overridden.push(key);
         }
     };
-    for precision in Precision::ALL {
-        let value = over.dense_tflops.get(precision);
-        let key = format!("dense_tflops.{}", precision.key());
-        lay(key, peaks.dense_tflops.slot(precision), value);
+    for (precision, value) in over.dense_tflops {
+        let rate = dense_tflops.entry(precision).or_default();
+        lay(format!("dense_tflops.{precision}"), rate, value);
     }
-    lay("memory_gb_per_s".to_owned(), &mut peaks.memory_gb_per_s, over.memory_gb_per_s);
-    let known = Precision::ALL.iter().any(|p| peaks.dense_tflops.get(*p).is_some())
-        || peaks.memory_gb_per_s.is_some();
-    if peaks.card.is_empty() {
-        peaks.card = "configuration".to_owned();
-    }
-    if peaks.source.is_empty() {
-        peaks.source = "set in the configuration".to_owned();
-    }
-    known.then_some(peaks)
+    lay("memory_gb_per_s".to_owned(), &mut memory_gb_per_s, over.memory_gb_per_s);
+    let known = dense_tflops.values().chain([&memory_gb_per_s]).any(Option::is_some);
+    let or = |first: Option<String>, second: Option<String>, last: &str| {
+        first.or(second).filter(|text| !text.is_empty()).unwrap_or_else(|| last.to_owned())
+    };
+    known.then(|| Peaks {
+        card: or(base.name, over.name, "configuration"),
+        source: or(base.source, over.source, "set in the configuration"),
+        dense_tflops,
+        memory_gb_per_s,
+        overridden,
+    })
 }
 
-fn unknown(
-    catalogue: &Catalogue,
-    device_name: Option<&str>,
-    listing: &[&(String, Hardware)],
-) -> Finding {
-    let (what, offered) = match (device_name, listing) {
-        (None, _) => ("the GPU's name is not known, so neither are its peak rates".into(), vec![]),
-        (Some(name), [_, _, ..]) => (
-            format!("more than one hardware preset lists the GPU name {name:?}"),
-            listing.iter().map(|(preset, _)| preset.clone()).collect(),
-        ),
-        (Some(name), _) => {
-            (format!("no hardware preset lists the GPU name {name:?}"), catalogue.similar(name))
-        }
+fn unknown(catalogue: &Catalogue, device_name: Option<&str>) -> Finding {
+    let what = match device_name {
+        None => "the GPU's name is not known, so neither are its peak rates".to_owned(),
+        Some(name) => format!("no hardware preset lists the GPU name {name:?}"),
     };
-    let choose = if offered.is_empty() {
-        String::new()
-    } else {
-        format!("hardware={} if that is the card, or ", offered.join(" or "))
+    let offered = device_name.map(|name| catalogue.similar(name)).unwrap_or_default();
+    let choose = match offered.is_empty() {
+        true => String::new(),
+        false => format!("hardware={} if that is the card, or ", offered.join(" or ")),
     };
     Finding::new(
         Severity::Warning,

@@ -1,10 +1,10 @@
 //! The kinds of work that kernels do.
 
-use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 /// What kind of work a kernel does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum KernelClass {
     /// Between GPUs: collectives, point to point, expert dispatch.
     Communication,
@@ -40,43 +40,8 @@ pub enum KernelClass {
 }
 
 impl KernelClass {
-    /// All of them, in the order in which reports list them.
-    pub const ALL: [KernelClass; 15] = [
-        KernelClass::Gemm,
-        KernelClass::Attention,
-        KernelClass::Moe,
-        KernelClass::Norm,
-        KernelClass::Softmax,
-        KernelClass::Rope,
-        KernelClass::Elementwise,
-        KernelClass::Reduction,
-        KernelClass::Copy,
-        KernelClass::Fill,
-        KernelClass::Quantization,
-        KernelClass::Scan,
-        KernelClass::Selection,
-        KernelClass::Communication,
-        KernelClass::Other,
-    ];
-
     /// Its name in reports.
     pub fn label(self) -> &'static str {
-        match self {
-            KernelClass::Communication => "communication",
-            KernelClass::Gemm => "gemm",
-            KernelClass::Attention => "attention",
-            KernelClass::Moe => "moe",
-            KernelClass::Norm => "norm",
-            KernelClass::Softmax => "softmax",
-            KernelClass::Rope => "rope",
-            KernelClass::Selection => "selection",
-            KernelClass::Quantization => "quantization",
-            KernelClass::Scan => "scan",
-            KernelClass::Copy => "copy",
-            KernelClass::Fill => "fill",
-            KernelClass::Reduction => "reduction",
-            KernelClass::Elementwise => "elementwise",
-            KernelClass::Other => "other",
-        }
+        self.into()
     }
 }

@@ -28,7 +28,7 @@ impl Chosen {
 /// [`most`](stage2_analysis::ncu::regions::Regions::most). Without patterns they are those of the stage, if
 /// there is one.
 pub fn choose(ranges: &[RangeTime], ncu: &Ncu, findings: &mut Vec<Finding>) -> Vec<Chosen> {
-    let patterns = Patterns::new(&ncu.regions);
+    let patterns = Patterns::of(&ncu.regions.include, &ncu.regions.exclude);
     findings.extend(ncu.regions.include.iter().filter_map(|glob| without_range(glob, ranges)));
     let stage = ncu.stage.as_deref().filter(|_| ncu.regions.include.is_empty());
     let stage = stage.map(Label::of_stage);

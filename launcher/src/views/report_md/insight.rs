@@ -69,7 +69,8 @@ pub(super) fn utilisation(report: &Report) -> String {
         let mut cell = |name: &str, figure: &Figure, show: &dyn Fn(f64) -> String| match figure {
             Figure::Known(value) => show(*value),
             Figure::Absent(why) => {
-                reasons.push(format!("{name} of {}: {why}", plain(&shorten(&stage.stage, 60))));
+                let stage = plain(&shorten(&stage.stage, 60));
+                reasons.push(format!("{name} of {stage}: none, because {why}"));
                 ABSENT.to_owned()
             }
         };

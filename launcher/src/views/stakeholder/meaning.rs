@@ -77,8 +77,12 @@ fn notes(used: &ModelUse) -> Vec<String> {
     let names: Vec<&str> = nested.map(|stage| stage.stage.as_str()).collect();
     notes.extend(within_prefill(&names));
     let model = &used.numbers.model;
-    let mut reasons: Vec<String> =
-        model.mfu_wall.absent().map(|why| format!("Model-level MFU: {why}")).into_iter().collect();
+    let mut reasons: Vec<String> = model
+        .mfu_wall
+        .absent()
+        .map(|why| format!("Model-level MFU: none, because {why}"))
+        .into_iter()
+        .collect();
     for stage in &used.numbers.stages {
         let share = |figure: &Figure| figure.text(|share| format!("{share:.6}"));
         notes.push(format!(
@@ -92,7 +96,9 @@ fn notes(used: &ModelUse) -> Vec<String> {
             .measured_mfu_busy
             .absent()
             .filter(|_| stage.mfu_wall.value().is_some() || stage.mfu_busy.value().is_some());
-        reasons.extend(counted.map(|why| format!("MFU by counters of {}: {why}", stage.stage)));
+        reasons.extend(
+            counted.map(|why| format!("MFU by counters of {}: none, because {why}", stage.stage)),
+        );
         reasons.extend(
             stage.left_out_by_counters().filter(|_| stage.measured_mfu_busy.value().is_some()),
         );
@@ -100,7 +106,7 @@ fn notes(used: &ModelUse) -> Vec<String> {
             Some(_) => stage.mfu_busy.absent(),
             None => stage.mfu_wall.absent(),
         };
-        reasons.extend(why.map(|why| format!("MFU of {}: {why}", stage.stage)));
+        reasons.extend(why.map(|why| format!("MFU of {}: none, because {why}", stage.stage)));
     }
     notes.extend(reasons);
     notes.extend(used.numbers.assumptions.iter().cloned());

@@ -4,14 +4,15 @@
 //! measured is absent; a value that cannot be is told and then absent.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use crate::ncu::nvtx::Label;
-use stage2_model::{Finding, Flops, Severity};
+use stage2_model::{CounterRow, Finding, Severity};
 use stage2_text as text;
 
 use super::flops::flops;
-use super::launch::{Launch, Quantity};
-use super::rules::Rule;
+use super::launch::Launch;
+use super::quantity::Quantity;
 
 /// What tells kernels apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,66 +34,27 @@ pub struct KernelCounters {
     pub key: Key,
     /// Ranges of which one may be the stage that it was profiled in; empty: ncu knows of none.
     pub outermost: BTreeSet<Label>,
-    /// Launches that were profiled.
-    pub launches: u64,
-    /// Processes that they were in.
-    pub processes: BTreeSet<u64>,
     /// Duration under ncu, nanoseconds: at other clocks and with cold caches. Only a check.
     pub duration_ns: Option<f64>,
-    /// Throughput of the multiprocessors, % of peak.
-    pub sm_percent: Option<f64>,
-    /// Throughput of caches and memory, whichever is busiest, % of peak.
-    pub memory_percent: Option<f64>,
-    /// Throughput of the device's memory, % of peak.
-    pub dram_percent: Option<f64>,
-    /// Warps that were active, % of those that fit.
-    pub achieved_occupancy_percent: Option<f64>,
-    /// Warps that the configuration allows, % of those that fit.
-    pub theoretical_occupancy_percent: Option<f64>,
-    /// Bytes read from the device's memory.
-    pub dram_read_bytes: Option<f64>,
-    /// Bytes written to it.
-    pub dram_written_bytes: Option<f64>,
-    /// Both; where only the rate was measured, that times the duration under ncu.
+    /// Bytes read from the device's memory and written to it; where only the rate was measured, that
+    /// times the duration under ncu.
     pub dram_bytes: Option<f64>,
-    /// Hits of the L2 cache, % of sectors.
-    pub l2_hit_percent: Option<f64>,
-    /// Hits of the L1 cache, % of sectors.
-    pub l1_hit_percent: Option<f64>,
-    /// Cycles in which the tensor cores worked, % of elapsed.
-    pub tensor_pipe_percent: Option<f64>,
-    /// Registers of each thread.
-    pub registers_per_thread: Option<f64>,
-    /// Shared memory of each block, bytes.
-    pub shared_bytes_per_block: Option<f64>,
-    /// Blocks over those that run at once.
-    pub waves_per_sm: Option<f64>,
-    /// Passes that the metrics took.
-    pub passes: Option<f64>,
-    /// Operations by type.
-    pub flops: Flops,
-    /// All metrics by name.
-    pub metrics: BTreeMap<String, Quantity>,
-    /// What the rules of ncu say, each once.
-    pub rules: Vec<Rule>,
+    /// What a report shows of it, but for the numbers that need a row of the report.
+    pub measured: CounterRow,
 }
 
 /// Values beyond these cannot be.
-struct Bounds {
-    low: f64,
-    high: f64,
-}
-
+type Bounds = RangeInclusive<f64>;
 /// A rate in % of peak: elapsed cycles of different units do not quite agree.
-const PERCENT_OF_PEAK: Bounds = Bounds { low: 0.0, high: 110.0 };
+const PERCENT_OF_PEAK: Bounds = 0.0..=110.0;
 /// A share in %.
-const SHARE: Bounds = Bounds { low: 0.0, high: 101.0 };
+const SHARE: Bounds = 0.0..=101.0;
 /// Hits and requests can be counted in different passes: 101.45 % was seen on a small kernel.
-const HITS: Bounds = Bounds { low: 0.0, high: 110.0 };
+const HITS: Bounds = 0.0..=110.0;
 /// A duration: 0 is none, and no kernel runs for a day.
-const DURATION_NS: Bounds = Bounds { low: 1.0, high: 86_400e9 };
+const DURATION_NS: Bounds = 1.0..=86_400e9;
 /// Bytes, operations and the like: no counter holds more than 2^64.
-const COUNT: Bounds = Bounds { low: 0.0, high: 1.9e19 };
+const COUNT: Bounds = 0.0..=1.9e19;
 
 /// What tells the kernel of a launch apart.
 pub(super) fn key(launch: &Launch) -> Key {
@@ -115,13 +77,11 @@ pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<Ker
         .into_iter()
         .map(|((key, outermost), launches)| {
             let mut kernel = counters(mean(&launches), &key, &mut refused);
-            kernel.launches = launches.len() as u64;
-            kernel.processes = launches.iter().map(|launch| launch.process_id).collect();
-            for launch in launches {
-                for rule in &launch.rules {
-                    if !kernel.rules.contains(rule) {
-                        kernel.rules.push(rule.clone());
-                    }
+            kernel.measured.launches_profiled = launches.len() as u64;
+            let rules = &mut kernel.measured.rules;
+            for rule in launches.into_iter().flat_map(|launch| &launch.rules) {
+                if !rules.contains(rule) {
+                    rules.push(rule.clone());
                 }
             }
             (kernel.key, kernel.outermost) = (key, outermost);
@@ -167,8 +127,7 @@ fn counters(
     let mut get = |names: &[&str], unit: &str, bounds: Bounds| {
         let (name, quantity) = names.iter().find_map(|name| Some((name, metrics.get(*name)?)))?;
         // A unit that is not the one asked for would be a number of something else.
-        let good = (quantity.unit == unit || unit == ANY)
-            && (bounds.low..=bounds.high).contains(&quantity.value);
+        let good = quantity.unit == unit && bounds.contains(&quantity.value);
         if !good {
             let kernel = text::shorten(&key.kernel, 60);
             refused.push(format!("{name} = {} {} of {kernel}", quantity.value, quantity.unit));
@@ -180,53 +139,38 @@ fn counters(
     let written = get(&["dram__bytes_write.sum"], "byte", COUNT);
     let both = get(&["dram__bytes.sum"], "byte", COUNT);
     let rate = get(&["dram__bytes.sum.per_second"], "byte/s", COUNT);
-    KernelCounters {
-        duration_ns,
-        sm_percent: get(
-            &["sm__throughput.avg.pct_of_peak_sustained_elapsed"],
-            "%",
-            PERCENT_OF_PEAK,
-        ),
-        memory_percent: get(
+    let mut percent = |names: &[&str], bounds| get(names, "%", bounds);
+    let measured = CounterRow {
+        sm_percent: percent(&["sm__throughput.avg.pct_of_peak_sustained_elapsed"], PERCENT_OF_PEAK),
+        memory_percent: percent(
             &["gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"],
-            "%",
             PERCENT_OF_PEAK,
         ),
-        dram_percent: get(
+        dram_percent: percent(
             &[
                 "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
                 "dram__throughput.avg.pct_of_peak_sustained_elapsed",
             ],
-            "%",
             PERCENT_OF_PEAK,
         ),
-        achieved_occupancy_percent: get(
+        achieved_occupancy_percent: percent(
             &["sm__warps_active.avg.pct_of_peak_sustained_active"],
-            "%",
             SHARE,
         ),
-        theoretical_occupancy_percent: get(&["sm__maximum_warps_per_active_cycle_pct"], "%", SHARE),
-        dram_read_bytes: read,
-        dram_written_bytes: written,
+        l2_hit_percent: percent(&["lts__t_sector_hit_rate.pct"], HITS),
+        tensor_pipe_percent: percent(
+            &["sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"],
+            PERCENT_OF_PEAK,
+        ),
+        flops: flops(&metrics),
+        ..CounterRow::default()
+    };
+    KernelCounters {
+        duration_ns,
         dram_bytes: (read.zip(written).map(|(read, written)| read + written))
             .or(both)
             .or_else(|| Some(rate? * duration_ns? / 1e9)),
-        l2_hit_percent: get(&["lts__t_sector_hit_rate.pct"], "%", HITS),
-        l1_hit_percent: get(&["l1tex__t_sector_hit_rate.pct"], "%", HITS),
-        tensor_pipe_percent: get(
-            &["sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"],
-            "%",
-            PERCENT_OF_PEAK,
-        ),
-        registers_per_thread: get(&["launch__registers_per_thread"], "register/thread", COUNT),
-        shared_bytes_per_block: get(&["launch__shared_mem_per_block"], "byte/block", COUNT),
-        waves_per_sm: get(&["launch__waves_per_multiprocessor"], ANY, COUNT),
-        passes: get(&["profiler__replayer_passes"], ANY, COUNT),
-        flops: flops(&metrics),
-        metrics,
+        measured,
         ..KernelCounters::default()
     }
 }
-
-/// Whatever unit: the metric is a plain number, whose unit changes its name between versions.
-const ANY: &str = "any";

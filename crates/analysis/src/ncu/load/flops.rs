@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use stage2_model::Flops;
 
-use super::launch::Quantity;
+use super::quantity::Quantity;
 
 /// Counts the operations of one launch.
 pub(in crate::ncu) fn flops(metrics: &BTreeMap<String, Quantity>) -> Flops {
@@ -52,12 +52,41 @@ fn instructions(metrics: &BTreeMap<String, Quantity>, operation: &str) -> Option
     })
 }
 
-/// A counter of tensor operations, by what its name says.
+/// A counter of tensor operations, by what its name says: `op_hgmma_src_bf16_dst_fp32_sparsity_off`.
 struct Counter<'a> {
+    /// Empty: over all instructions.
+    instruction: &'a str,
     source: &'a str,
     destination: Option<&'a str>,
     sparsity: Option<&'a str>,
     value: f64,
+}
+
+impl<'a> Counter<'a> {
+    fn of(name: &'a str, value: f64) -> Option<Self> {
+        let split = |text: &'a str, at: &str| match text.split_once(at) {
+            Some((front, behind)) => (front, Some(behind)),
+            None => (text, None),
+        };
+        let (instruction, rest) = name.split_once("src_")?;
+        let (rest, sparsity) = split(rest, "_sparsity_");
+        let (source, destination) = split(rest, "_dst_");
+        (!source.is_empty()).then_some(Counter {
+            instruction,
+            source,
+            destination,
+            sparsity,
+            value,
+        })
+    }
+
+    /// Whether this counter is a part of what `other` counts.
+    fn is_within(&self, other: &Counter<'_>) -> bool {
+        other.source == self.source
+            && (other.destination.is_none() || other.destination == self.destination)
+            && (other.sparsity.is_none() || other.sparsity == self.sparsity)
+            && (other.destination != self.destination || other.sparsity != self.sparsity)
+    }
 }
 
 /// Operations of the tensor cores by source type, none counted twice: a counter over all
@@ -65,58 +94,25 @@ struct Counter<'a> {
 /// differ are different instructions, also `fp4` and `fp4_fp6_fp8` of sm_100.
 fn tensor(metrics: &BTreeMap<String, Quantity>) -> BTreeMap<String, f64> {
     const PREFIX: &str = "sm__ops_path_tensor_";
-    let sums = metrics.range(PREFIX.to_owned()..).take_while(|(name, _)| name.starts_with(PREFIX));
-    let sums: Vec<(&str, f64)> = sums
-        .filter_map(|(name, quantity)| Some((name.strip_suffix(".sum")?, quantity.value)))
-        // A second way to sample the same counter.
-        .filter(|(name, _)| !name.ends_with("_realtime"))
-        .collect();
-    let by_path: Vec<Counter<'_>> = sums
-        .iter()
-        .filter_map(|(name, value)| {
-            counter(name.strip_prefix(PREFIX)?.strip_prefix("src_")?, *value)
-        })
-        .collect();
-    if !by_path.is_empty() {
-        return without_overlap(&by_path);
-    }
-    // Only counters of single instructions (`op_hgmma_src_...`): these do not overlap each other.
+    let named = metrics
+        .range(PREFIX.to_owned()..)
+        .map_while(|(name, quantity)| Some((name.strip_prefix(PREFIX)?, quantity.value)));
+    let counters = named.filter_map(|(name, value)| {
+        // `_realtime` is a second way to sample the same counter.
+        let name = name.strip_suffix(".sum").filter(|name| !name.ends_with("_realtime"))?;
+        Counter::of(name, value)
+    });
+    let (over_all, of_one): (Vec<_>, Vec<_>) =
+        counters.partition(|counter| counter.instruction.is_empty());
+    // Counters of single instructions do not overlap each other.
+    let counted: Vec<&Counter<'_>> = if over_all.is_empty() {
+        of_one.iter().collect()
+    } else {
+        over_all.iter().filter(|one| !over_all.iter().any(|other| one.is_within(other))).collect()
+    };
     let mut totals = BTreeMap::new();
-    for (name, value) in sums {
-        if let Some((_, rest)) = name.split_once("_src_")
-            && let Some(found) = counter(rest, value)
-        {
-            *totals.entry(found.source.to_owned()).or_insert(0.0) += value;
-        }
-    }
-    totals
-}
-
-/// `bf16_dst_fp32_sparsity_off`.
-fn counter(name: &str, value: f64) -> Option<Counter<'_>> {
-    let (rest, sparsity) = match name.split_once("_sparsity_") {
-        Some((rest, sparsity)) => (rest, Some(sparsity)),
-        None => (name, None),
-    };
-    let (source, destination) = match rest.split_once("_dst_") {
-        Some((source, destination)) => (source, Some(destination)),
-        None => (rest, None),
-    };
-    (!source.is_empty()).then_some(Counter { source, destination, sparsity, value })
-}
-
-fn without_overlap(counters: &[Counter<'_>]) -> BTreeMap<String, f64> {
-    let mut totals: BTreeMap<String, f64> = BTreeMap::new();
-    for counter in counters {
-        let covered = counters.iter().any(|other| {
-            other.source == counter.source
-                && (other.destination.is_none() || other.destination == counter.destination)
-                && (other.sparsity.is_none() || other.sparsity == counter.sparsity)
-                && (other.destination != counter.destination || other.sparsity != counter.sparsity)
-        });
-        if !covered {
-            *totals.entry(counter.source.to_owned()).or_insert(0.0) += counter.value;
-        }
+    for counter in counted {
+        *totals.entry(counter.source.to_owned()).or_insert(0.0) += counter.value;
     }
     totals
 }

@@ -35,12 +35,12 @@ pub(crate) fn reports(folder: &Path, findings: &mut Vec<Finding>) -> Option<Tabl
         .filter(|path| path.extension().is_some_and(|e| e == "csv"))
         .collect();
     paths.sort();
-    let mut reports: BTreeMap<String, Vec<(String, BufReader<File>)>> = BTreeMap::new();
+    let mut reports: BTreeMap<String, Vec<Source<BufReader<File>>>> = BTreeMap::new();
     for path in &paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match files::open(path) {
             Ok(file) => {
-                let page = (visible_path(path), BufReader::new(file));
+                let page = Source { name: visible_path(path), input: BufReader::new(file) };
                 reports.entry(report_name(&name)).or_default().push(page);
             }
             Err(error) => findings.push(Finding::new(
@@ -51,15 +51,7 @@ pub(crate) fn reports(folder: &Path, findings: &mut Vec<Finding>) -> Option<Tabl
             )),
         }
     }
-    if reports.is_empty() {
-        return None;
-    }
-    let mut reports: Vec<_> = reports.into_values().collect();
-    Some(load_reports(
-        reports
-            .iter_mut()
-            .map(|pages| pages.iter_mut().map(|(name, input)| Source { name, input })),
-    ))
+    (!reports.is_empty()).then(|| load_reports(reports.into_values()))
 }
 
 #[cfg(test)]

@@ -6,16 +6,8 @@ use crate::ncu::nvtx::{self, Label};
 use stage2_text as text;
 
 use super::pages::Page;
-use super::rules::Rule;
-
-/// A value in its base unit.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Quantity {
-    /// The number.
-    pub value: f64,
-    /// Its unit: `ns`, `byte`, `byte/s`, `hz`, `%`, `inst`, ...; empty: none.
-    pub unit: String,
-}
+use super::quantity::Quantity;
+use stage2_model::RuleRow;
 
 /// One profiled launch, or one profiled range.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,8 +16,6 @@ pub struct Launch {
     pub id: u64,
     /// Process that launched it.
     pub process_id: u64,
-    /// Its name.
-    pub process_name: String,
     /// Name as it is printed: mangled where the report was imported so. Of a range: `range`.
     pub kernel: String,
     /// Grid.
@@ -34,12 +24,6 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Index of the device.
     pub device: u32,
-    /// CUDA context.
-    pub context: Option<u64>,
-    /// CUDA stream.
-    pub stream: Option<u64>,
-    /// Compute capability: `(9, 0)`.
-    pub compute_capability: Option<(u32, u32)>,
     /// Push/pop ranges that were open, the outermost first.
     pub ranges: Vec<Label>,
     /// Start/end ranges that were open in the process.
@@ -47,7 +31,7 @@ pub struct Launch {
     /// Metrics by name.
     pub metrics: BTreeMap<String, Quantity>,
     /// What the rules of ncu say of it.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<RuleRow>,
 }
 
 impl Launch {
@@ -65,80 +49,67 @@ impl Launch {
     }
 }
 
+/// Columns that describe the launch, besides those of its ranges; metrics stand behind them.
+const OF_THE_LAUNCH: [&str; 9] = [
+    "ID",
+    "Process ID",
+    "Kernel Name",
+    "Context",
+    "Stream",
+    "Block Size",
+    "Grid Size",
+    "Device",
+    "CC",
+];
+
 /// Where the columns of a launch are.
 pub(super) struct LaunchColumns {
     id: usize,
     process_id: usize,
-    process_name: Option<usize>,
     kernel: usize,
     grid: Option<usize>,
     block: Option<usize>,
     device: Option<usize>,
-    context: Option<usize>,
-    stream: Option<usize>,
-    capability: Option<usize>,
     push_pop: Option<usize>,
     start_end: Option<usize>,
+    /// The first column of a metric.
+    pub(super) metrics: usize,
 }
 
 impl LaunchColumns {
     /// Finds them; nothing where one is missing without which there is no launch.
     pub(super) fn of<R: std::io::Read>(page: &Page<'_, R>) -> Option<LaunchColumns> {
+        let ranges = |kind: &str| page.header.iter().position(|name| name.contains(kind));
+        let push_pop = ranges(":Push/Pop_Range:");
+        let start_end = ranges(":Start/Stop_Range:");
+        let known = OF_THE_LAUNCH.iter().filter_map(|name| page.column(name));
         Some(LaunchColumns {
             id: page.column("ID")?,
             process_id: page.column("Process ID")?,
-            process_name: page.column("Process Name"),
             kernel: page.column("Kernel Name")?,
             grid: page.column("Grid Size"),
             block: page.column("Block Size"),
             device: page.column("Device"),
-            context: page.column("Context"),
-            stream: page.column("Stream"),
-            capability: page.column("CC"),
-            push_pop: page.header.iter().position(|name| name.contains(":Push/Pop_Range:")),
-            start_end: page.header.iter().position(|name| name.contains(":Start/Stop_Range:")),
+            metrics: known.chain(push_pop).chain(start_end).max()? + 1,
+            push_pop,
+            start_end,
         })
     }
 
     /// Reads them; nothing where the record is about no launch (the row of units is none).
     pub(super) fn read(&self, record: &csv::StringRecord) -> Option<Launch> {
         let cell = |at: Option<usize>| at.and_then(|at| record.get(at)).unwrap_or_default().trim();
-        let text = |at: Option<usize>| text::visible(cell(at).as_bytes());
         Some(Launch {
             id: cell(Some(self.id)).parse().ok()?,
             process_id: cell(Some(self.process_id)).parse().ok()?,
-            process_name: text(self.process_name),
-            kernel: text(Some(self.kernel)),
+            kernel: text::visible(cell(Some(self.kernel)).as_bytes()),
             grid: dimensions(cell(self.grid)),
             block: dimensions(cell(self.block)),
             device: cell(self.device).parse().unwrap_or(0),
-            context: cell(self.context).parse().ok(),
-            stream: cell(self.stream).parse().ok(),
-            compute_capability: capability(cell(self.capability)),
             ranges: nvtx::stack(cell(self.push_pop)),
             start_end_ranges: nvtx::stack(cell(self.start_end)),
-            metrics: BTreeMap::new(),
-            rules: Vec::new(),
+            ..Launch::default()
         })
-    }
-
-    /// Place of the last of these columns: metrics stand behind it.
-    pub(super) fn last(&self) -> usize {
-        [
-            self.grid,
-            self.block,
-            self.device,
-            self.context,
-            self.stream,
-            self.capability,
-            self.push_pop,
-            self.start_end,
-        ]
-        .into_iter()
-        .flatten()
-        .chain([self.id, self.process_id, self.kernel])
-        .max()
-        .unwrap_or(0)
     }
 }
 
@@ -153,9 +124,4 @@ fn dimensions(cell: &str) -> [u32; 3] {
         (Some(x), Some(y), Some(z)) => [x, y, z],
         _ => [0; 3],
     }
-}
-
-fn capability(cell: &str) -> Option<(u32, u32)> {
-    let (major, minor) = cell.split_once('.')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
 }

@@ -4,29 +4,28 @@
 //! do alone. Pages of any version since 2022.4 are read, with units scaled or not.
 
 mod counters;
+mod details;
 mod flops;
 pub mod folder;
 mod launch;
-mod number;
 mod pages;
-mod rules;
-mod unit;
+mod quantity;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 pub use counters::{KernelCounters, Key};
 pub(in crate::ncu) use flops::flops;
-pub use launch::{Launch, Quantity};
-pub use rules::Rule;
+pub use launch::Launch;
+pub use quantity::Quantity;
 
 use launch::LaunchColumns;
-use number::number;
 use pages::Page;
+use quantity::number;
 
 use crate::load::libraries::LibraryDomains;
 use crate::ncu::nvtx::Label;
-use stage2_model::{Finding, Severity};
+use stage2_model::{Finding, RuleRow, Severity};
 
 /// What was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,24 +57,24 @@ impl Tables {
 }
 
 /// A page, and what to call it.
-pub struct Source<'a, R> {
+pub struct Source<R> {
     /// Path or name, for messages.
-    pub name: &'a str,
+    pub name: String,
     /// Its bytes.
     pub input: R,
 }
 
 /// Reads the pages of one report, in any order; what each of them is shows in its columns.
-pub fn load<'a, R: Read>(pages: impl IntoIterator<Item = Source<'a, R>>) -> Tables {
+pub fn load<R: Read>(pages: impl IntoIterator<Item = Source<R>>) -> Tables {
     load_reports([pages])
 }
 
 /// Reads several reports, each by itself: the numbers of their launches say nothing across reports.
 /// A kernel that is in several of them is the mean of all of its launches.
-pub fn load_reports<'a, R, P>(reports: impl IntoIterator<Item = P>) -> Tables
+pub fn load_reports<R, P>(reports: impl IntoIterator<Item = P>) -> Tables
 where
     R: Read,
-    P: IntoIterator<Item = Source<'a, R>>,
+    P: IntoIterator<Item = Source<R>>,
 {
     let mut all = Tables::default();
     let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
@@ -138,7 +137,9 @@ struct Launches {
     launches: BTreeMap<(u64, u64), Launch>,
     /// Rows of further launches.
     refused: usize,
-    unusable: Unusable,
+    /// Values that are no finite numbers, over all pages, and the first of them.
+    not_finite: usize,
+    example: String,
 }
 
 impl Launches {
@@ -151,9 +152,30 @@ impl Launches {
         Some(self.launches.entry(key).or_insert_with(new))
     }
 
+    /// The value in its base unit, where it is one.
+    fn quantity(&mut self, name: &str, unit: &str, cell: &str) -> Option<Quantity> {
+        let quantity = Quantity::read(cell, unit)?;
+        if quantity.value.is_finite() {
+            return Some(quantity);
+        }
+        self.not_finite += 1;
+        if self.example.is_empty() {
+            self.example = format!("{name} = {}", cell.trim());
+        }
+        None
+    }
+
     /// All of them, and what is wrong with them.
     fn finish(self, findings: &mut Vec<Finding>) -> Vec<Launch> {
-        self.unusable.tell(findings);
+        if self.not_finite > 0 {
+            let Launches { not_finite, example, .. } = &self;
+            findings.push(Finding::new(
+                Severity::Warning,
+                format!("ncu: {not_finite} values are no finite numbers, e.g. {example}"),
+                "ncu divided by a counter that stayed zero",
+                "they count as not measured",
+            ));
+        }
         if self.refused > 0 {
             findings.push(Finding::new(
                 Severity::Warning,
@@ -166,51 +188,18 @@ impl Launches {
     }
 }
 
-fn read_page<R: Read>(source: Source<'_, R>, read: &mut Launches, tables: &mut Tables) {
-    let Some(page) = Page::open(source.input, source.name, &mut tables.findings) else { return };
+fn read_page<R: Read>(source: Source<R>, read: &mut Launches, tables: &mut Tables) {
+    let Source { name, input } = source;
+    let page = match Page::open(input, &name) {
+        Ok(page) => page,
+        Err(finding) => return tables.findings.push(finding),
+    };
     match LaunchColumns::of(&page) {
-        None => tables.findings.push(another_version(source.name, "Kernel Name")),
+        None => tables.findings.push(another_version(&name, "Kernel Name")),
         Some(columns) if page.column("Metric Name").is_some() => {
-            read_details(page, source.name, &columns, read, &mut tables.findings);
+            tables.findings.extend(read_details(page, &name, &columns, read));
         }
-        Some(columns) => read_raw(page, source.name, &columns, read, tables),
-    }
-}
-
-/// Values that could not be used, over all pages.
-#[derive(Default)]
-struct Unusable {
-    not_finite: usize,
-    example: String,
-}
-
-impl Unusable {
-    /// The value in its base unit, where it is one.
-    fn quantity(&mut self, name: &str, unit: &str, cell: &str) -> Option<Quantity> {
-        let base = unit::base(unit);
-        let value = number(cell)? * base.factor;
-        if value.is_finite() {
-            return Some(Quantity { value, unit: base.unit });
-        }
-        self.not_finite += 1;
-        if self.example.is_empty() {
-            self.example = format!("{name} = {}", cell.trim());
-        }
-        None
-    }
-
-    fn tell(self, findings: &mut Vec<Finding>) {
-        if self.not_finite > 0 {
-            findings.push(Finding::new(
-                Severity::Warning,
-                format!(
-                    "ncu: {} values are no finite numbers, e.g. {}",
-                    self.not_finite, self.example
-                ),
-                "ncu divided by a counter that stayed zero",
-                "they count as not measured",
-            ));
-        }
+        Some(columns) => read_raw(page, &name, &columns, read, tables),
     }
 }
 
@@ -229,7 +218,7 @@ fn read_raw<R: Read>(
         .header
         .iter()
         .enumerate()
-        .skip(columns.last() + 1)
+        .skip(columns.metrics)
         .filter(|(_, name)| !OF_THE_MACHINE.iter().any(|unit| name.starts_with(unit)))
         .map(|(at, name)| (at, name.clone()))
         .collect();
@@ -237,7 +226,7 @@ fn read_raw<R: Read>(
     let width = page.header.len();
     let mut units: Vec<String> = Vec::new();
     let mut short = 0usize;
-    page.each(findings, |record, _| {
+    let finding = page.each(|record| {
         let Some(mut launch) = columns.read(record) else {
             // The second row of the header; again before each report where several follow.
             units = record.iter().map(str::to_owned).collect();
@@ -250,7 +239,7 @@ fn read_raw<R: Read>(
         for (at, name) in &metrics {
             let unit = units.get(*at).map_or("", String::as_str);
             let cell = record.get(*at).unwrap_or_default();
-            if let Some(quantity) = read.unusable.quantity(name, unit, cell) {
+            if let Some(quantity) = read.quantity(name, unit, cell) {
                 launch.metrics.insert(name.clone(), quantity);
             }
         }
@@ -268,6 +257,7 @@ fn read_raw<R: Read>(
         }
         *known = launch;
     });
+    findings.extend(finding);
     if short > 0 {
         findings.push(Finding::new(
             Severity::Warning,
@@ -291,44 +281,37 @@ fn read_details<R: Read>(
     file: &str,
     columns: &LaunchColumns,
     read: &mut Launches,
-    findings: &mut Vec<Finding>,
-) {
+) -> Option<Finding> {
     let places = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"];
     let [Some(section), Some(name), Some(unit), Some(value)] = places.map(|name| page.column(name))
     else {
-        findings.push(another_version(file, "Metric Value"));
-        return;
+        return Some(another_version(file, "Metric Value"));
     };
-    let of_rule = [
-        "Rule Name",
-        "Rule Type",
-        "Rule Description",
-        "Estimated Speedup Type",
-        "Estimated Speedup",
-    ]
-    .map(|column| page.column(column));
-    page.each(findings, |record, _| {
+    let of_rule = ["Rule Name", "Rule Description", "Estimated Speedup"];
+    let of_rule = of_rule.map(|column| page.column(column));
+    page.each(|record| {
         let Some(launch) = columns.read(record) else { return };
         let cell = |at: usize| record.get(at).unwrap_or_default().trim();
         let of_rule = of_rule.map(|at| at.map_or("", cell));
         let key = (launch.process_id, launch.id);
-        let quantity = read.unusable.quantity(cell(name), cell(unit), cell(value));
+        let quantity = read.quantity(cell(name), cell(unit), cell(value));
         let Some(launch) = read.place(key, || launch) else { return };
-        if let [rule, kind, description, speedup_kind, speedup] = of_rule
-            && !rule.is_empty()
-        {
-            let rule = Rule::new(cell(section), rule, kind, description, speedup_kind, speedup);
-            launch.rules.push(rule);
+        let [rule, description, speedup] = of_rule;
+        if !rule.is_empty() {
+            let text = |cell: &str| stage2_text::visible(cell.as_bytes());
+            let speedup_percent = number(speedup).filter(|value| (0.0..=100.0).contains(value));
+            let (name, description) = (text(rule), text(description));
+            launch.rules.push(RuleRow { name, description, speedup_percent });
         }
         let metric = cell(name);
         if let Some(quantity) = quantity
             && !metric.is_empty()
         {
             // The raw page, where it was read, is more exact: details round to two places.
-            let raw = rules::raw_name(cell(section), metric, &quantity.unit);
+            let raw = details::raw_name(cell(section), metric, &quantity.unit);
             launch.metrics.entry(raw).or_insert(quantity);
         }
-    });
+    })
 }
 
 /// Names that are not mangled are compared with those of other sources with more effort.

@@ -25,82 +25,48 @@ pub(super) struct Page<'a, R: Read> {
 
 impl<'a, R: Read> Page<'a, R> {
     /// Finds the table in `input`, called `name` in findings.
-    pub(super) fn open(
-        input: R,
-        name: &'a str,
-        findings: &mut Vec<Finding>,
-    ) -> Option<Page<'a, R>> {
+    pub(super) fn open(input: R, name: &'a str) -> Result<Page<'a, R>, Finding> {
         let mut input = BufReader::new(input);
         let mut messages = Vec::new();
-        let header_line = match find_header(&mut input, &mut messages) {
-            Ok(Some(line)) => line,
-            Ok(None) => {
-                findings.push(no_table(name, &messages));
-                return None;
-            }
-            Err(error) => {
-                findings.push(unreadable(name, &error.to_string()));
-                return None;
-            }
-        };
+        let header_line = find_header(&mut input, &mut messages)
+            .map_err(|error| unreadable(name, error))?
+            .ok_or_else(|| no_table(name, &messages))?;
         let whole = std::io::Cursor::new(header_line).chain(input);
         let mut builder = csv::ReaderBuilder::new();
         let mut reader = builder.has_headers(false).flexible(true).from_reader(Tail::new(whole));
         let mut record = csv::ByteRecord::new();
-        if let Err(error) = reader.read_byte_record(&mut record) {
-            findings.push(unreadable(name, &error.to_string()));
-            return None;
-        }
+        reader.read_byte_record(&mut record).map_err(|error| unreadable(name, error))?;
         let header =
             record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
-        Some(Page { header, name, reader })
+        Ok(Page { header, name, reader })
     }
 
-    /// Hands every record on, in order. Messages and repeated headers are left out.
-    pub(super) fn each(
-        mut self,
-        findings: &mut Vec<Finding>,
-        mut take: impl FnMut(&csv::StringRecord, &mut Vec<Finding>),
-    ) {
-        let mut pending: Option<csv::StringRecord> = None;
-        let mut hand_on = |record: &csv::StringRecord, findings: &mut Vec<Finding>| {
+    /// Hands every record on, in order, and returns what is wrong with the page. Messages and repeated
+    /// headers are left out.
+    pub(super) fn each(mut self, mut take: impl FnMut(&csv::StringRecord)) -> Option<Finding> {
+        let mut hand_on = |record: csv::StringRecord| {
             let repeated = record.iter().eq(self.header.iter().map(String::as_str));
             if !repeated && !record.get(0).is_some_and(|cell| cell.starts_with("==")) {
-                take(record, findings);
+                take(&record);
             }
         };
         let mut record = csv::ByteRecord::new();
-        loop {
+        let mut pending: Option<csv::StringRecord> = None;
+        let finding = loop {
             match self.reader.read_byte_record(&mut record) {
                 Ok(true) => {
                     self.reader.get_mut().of_record = 0;
-                    if let Some(before) = pending.take() {
-                        hand_on(&before, findings);
-                    }
-                    pending = Some(csv::StringRecord::from_byte_record_lossy(record.clone()));
+                    let read = csv::StringRecord::from_byte_record_lossy(record.clone());
+                    pending.replace(read).map(&mut hand_on);
                 }
-                Ok(false) => break,
-                Err(error) => {
-                    findings.push(unreadable(self.name, &error.to_string()));
-                    // Something followed it, so it is whole.
-                    if let Some(before) = pending {
-                        hand_on(&before, findings);
-                    }
-                    return;
-                }
+                Ok(false) if self.reader.get_ref().ends_with_newline() => break None,
+                Ok(false) => break pending.take().map(|_| cut_short(self.name)),
+                // Something followed what is pending, so that it is whole.
+                Err(error) => break Some(unreadable(self.name, error)),
             }
-        }
-        let Some(last) = pending else { return };
-        if self.reader.get_ref().ends_with_newline() {
-            hand_on(&last, findings);
-            return;
-        }
-        findings.push(Finding::new(
-            Severity::Warning,
-            format!("{} is cut short: its last line was left out", self.name),
-            "the line has no end, so that its last number may be part of one",
-            "import the report again, or repeat the run",
-        ));
+        };
+        pending.map(hand_on);
+        finding
     }
 
     /// Place of a column.
@@ -140,11 +106,20 @@ fn no_table(name: &str, messages: &[String]) -> Finding {
     )
 }
 
-fn unreadable(name: &str, why: &str) -> Finding {
+fn cut_short(name: &str) -> Finding {
+    Finding::new(
+        Severity::Warning,
+        format!("{name} is cut short: its last line was left out"),
+        "the line has no end, so that its last number may be part of one",
+        "import the report again, or repeat the run",
+    )
+}
+
+fn unreadable(name: &str, why: impl std::error::Error) -> Finding {
     Finding::new(
         Severity::Warning,
         format!("{name} cannot be read to its end"),
-        why,
+        why.to_string(),
         "import the report again; what was read so far is used",
     )
 }

@@ -4,13 +4,17 @@ use super::super::nvtx;
 use super::super::testing::{fixture, text};
 use super::*;
 
+fn source<R>(name: &str, input: R) -> Source<R> {
+    Source { name: name.to_owned(), input }
+}
+
 fn read(pages: &[&str]) -> Tables {
     let bytes: Vec<(&str, Vec<u8>)> = pages.iter().map(|name| (*name, fixture(name))).collect();
-    load(bytes.iter().map(|(name, bytes)| Source { name, input: Cursor::new(bytes) }))
+    load(bytes.into_iter().map(|(name, bytes)| source(name, Cursor::new(bytes))))
 }
 
 fn read_text(text: &str) -> Tables {
-    load([Source { name: "x.csv", input: text.as_bytes() }])
+    load([source("x.csv", text.as_bytes())])
 }
 
 fn is(found: Option<f64>, expected: f64) {
@@ -27,6 +31,12 @@ fn kernel<'a>(tables: &'a Tables, part: &str, grid: [u32; 3]) -> &'a KernelCount
     one
 }
 
+/// A metric of the first launch of a kernel.
+fn metric(tables: &Tables, kernel: &KernelCounters, name: &str) -> Option<f64> {
+    let launch = tables.launches.iter().find(|launch| counters::key(launch) == kernel.key)?;
+    Some(launch.metrics.get(name)?.value)
+}
+
 /// Figures that a Python script read from the same file, with its own scaling of units.
 #[test]
 fn a_decode_step_is_read_right() {
@@ -34,26 +44,29 @@ fn a_decode_step_is_read_right() {
     assert_eq!((tables.launches.len(), tables.kernels.len()), (12, 10), "two kernels ran twice");
     assert_eq!(tables.devices, [(0, "NVIDIA H200".to_owned())].into());
     let gather = kernel(&tables, "indexSelectSmallIndex", [16, 1, 1]);
-    assert_eq!((gather.key.block, gather.key.device, gather.launches), ([128, 1, 1], 0, 1));
+    assert_eq!(
+        (gather.key.block, gather.key.device, gather.measured.launches_profiled),
+        ([128, 1, 1], 0, 1)
+    );
     is(gather.duration_ns, 2976.0);
-    is(gather.sm_percent, 0.298948);
-    is(gather.memory_percent, 0.549849);
-    is(gather.dram_percent, 0.061305);
-    is(gather.registers_per_thread, 32.0);
+    is(gather.measured.sm_percent, 0.298948);
+    is(gather.measured.memory_percent, 0.549849);
+    is(gather.measured.dram_percent, 0.061305);
+    is(metric(&tables, gather, "launch__registers_per_thread"), 32.0);
     is(gather.dram_bytes.map(f64::round), 8704.0);
-    is(gather.flops.fp16.map(f64::round), 8192.0);
-    assert_eq!((gather.flops.fp32, gather.flops.fp64), (Some(0.0), Some(0.0)));
+    is(gather.measured.flops.fp16.map(f64::round), 8192.0);
+    assert_eq!((gather.measured.flops.fp32, gather.measured.flops.fp64), (Some(0.0), Some(0.0)));
     let sgemm = kernel(&tables, "cutlass_80_simt_sgemm_128x32", [1, 1, 1]);
     is(sgemm.duration_ns, 3680.0);
-    is(sgemm.flops.fp32.map(f64::round), 69632.0);
+    is(sgemm.measured.flops.fp32.map(f64::round), 69632.0);
     is(sgemm.dram_bytes.map(f64::round), 30464.0);
-    is(sgemm.shared_bytes_per_block, 26624.0);
-    is(sgemm.theoretical_occupancy_percent, 37.5);
-    is(sgemm.passes, 17.0);
-    assert_eq!(sgemm.achieved_occupancy_percent, None, "the set does not measure it");
-    assert_eq!(sgemm.flops.tensor_total(), Some(0.0));
+    is(metric(&tables, sgemm, "launch__shared_mem_per_block"), 26624.0);
+    is(metric(&tables, sgemm, "sm__maximum_warps_per_active_cycle_pct"), 37.5);
+    is(metric(&tables, sgemm, "profiler__replayer_passes"), 17.0);
+    assert_eq!(sgemm.measured.achieved_occupancy_percent, None, "the set does not measure it");
+    assert_eq!(sgemm.measured.flops.tensor_total(), Some(0.0));
     let scale = kernel(&tables, "MulFunctor", [1, 1, 1]);
-    assert_eq!(scale.launches, 2);
+    assert_eq!(scale.measured.launches_profiled, 2);
     is(scale.duration_ns, (2240.0 + 2208.0) / 2.0);
     assert_eq!(nvtx::path(&tables.launches[0].ranges), "decode");
 }
@@ -62,21 +75,14 @@ fn a_decode_step_is_read_right() {
 fn rules_are_kept_with_their_speedups() {
     let tables = read(&["decode.raw.csv", "decode.details.csv"]);
     let gather = kernel(&tables, "indexSelectSmallIndex", [16, 1, 1]);
-    assert_eq!(gather.rules.len(), 6);
-    let names: Vec<&str> = gather.rules.iter().map(|rule| rule.name.as_str()).collect();
+    assert_eq!(gather.measured.rules.len(), 6);
+    let names: Vec<&str> = gather.measured.rules.iter().map(|rule| rule.name.as_str()).collect();
     assert_eq!(names[..3], ["SOLBottleneck", "SOLFPRoofline", "WorkloadImbalance"]);
-    let imbalance = &gather.rules[2];
-    assert_eq!(
-        (imbalance.kind.as_str(), imbalance.section.as_str()),
-        ("OPT", "WorkloadDistribution")
-    );
-    assert_eq!(
-        (imbalance.speedup_kind.as_deref(), imbalance.speedup_percent),
-        (Some("global"), Some(5.49))
-    );
+    let imbalance = &gather.measured.rules[2];
+    assert_eq!(imbalance.speedup_percent, Some(5.49));
     assert!(imbalance.description.starts_with("One or more SMs"));
-    assert_eq!(gather.rules[0].speedup_percent, None);
-    let said: usize = tables.kernels.iter().map(|k| k.rules.len()).sum();
+    assert_eq!(gather.measured.rules[0].speedup_percent, None);
+    let said: usize = tables.kernels.iter().map(|k| k.measured.rules.len()).sum();
     assert!(said >= 30, "{said}");
 }
 
@@ -99,26 +105,25 @@ fn products_of_matrices_have_the_operations_that_they_must_have() {
         ("sm90_xmma_gemm_f32f32_tf32f32", [64, 2, 1], "tf32"),
     ] {
         let kernel = kernel(&tables, part, grid);
-        assert_eq!(kernel.flops.tensor.get(source), Some(&product), "{part}");
-        assert_eq!(kernel.flops.tensor_total(), Some(product), "{part}");
+        assert_eq!(kernel.measured.flops.tensor.get(source), Some(&product), "{part}");
+        assert_eq!(kernel.measured.flops.tensor_total(), Some(product), "{part}");
     }
     let single = kernel(&tables, "sm80_xmma_gemm_f32f32_f32f32", [8, 16, 1]);
-    assert_eq!(single.flops.fp32, Some(2.0 * 1_074_790_400.0));
-    assert_eq!(single.flops.fp16, Some(4.0 * 16_384.0));
+    assert_eq!(single.measured.flops.fp32, Some(2.0 * 1_074_790_400.0));
+    assert_eq!(single.measured.flops.fp16, Some(4.0 * 16_384.0));
     let bf16 = kernel(&tables, "nvjet_sm90_tst", [2, 64, 1]);
     is(bf16.duration_ns, 7040.0);
-    is(bf16.sm_percent, 31.72);
-    is(bf16.dram_percent, 12.49);
-    is(bf16.memory_percent, 33.29);
-    is(bf16.achieved_occupancy_percent, 13.95);
-    is(bf16.theoretical_occupancy_percent, 18.75);
-    is(bf16.dram_read_bytes, 4_213_248.0);
-    is(bf16.dram_written_bytes, 0.0);
-    is(bf16.l2_hit_percent, 74.08);
-    is(bf16.tensor_pipe_percent, 31.72);
-    is(bf16.registers_per_thread, 168.0);
-    is(bf16.shared_bytes_per_block, 214_292.0);
-    is(bf16.waves_per_sm, 0.97);
+    is(bf16.measured.sm_percent, 31.72);
+    is(bf16.measured.dram_percent, 12.49);
+    is(bf16.measured.memory_percent, 33.29);
+    is(bf16.measured.achieved_occupancy_percent, 13.95);
+    is(metric(&tables, bf16, "sm__maximum_warps_per_active_cycle_pct"), 18.75);
+    is(bf16.dram_bytes, 4_213_248.0);
+    is(bf16.measured.l2_hit_percent, 74.08);
+    is(bf16.measured.tensor_pipe_percent, 31.72);
+    is(metric(&tables, bf16, "launch__registers_per_thread"), 168.0);
+    is(metric(&tables, bf16, "launch__shared_mem_per_block"), 214_292.0);
+    is(metric(&tables, bf16, "launch__waves_per_multiprocessor"), 0.97);
     let gemv = kernel(&tables, "gemv2T_kernel_val", [512, 1, 1]);
     is(gemv.dram_bytes, 33_565_184.0 + 741_888.0);
 }
@@ -128,9 +133,12 @@ fn scaled_units_give_the_same() {
     let base = read(&["matmul.raw.csv"]);
     let scaled = read(&["matmul.raw-scaled.csv"]);
     assert_eq!(base.kernels.len(), scaled.kernels.len());
-    let mut compared = 0;
     for (base, scaled) in base.kernels.iter().zip(&scaled.kernels) {
-        assert_eq!((&base.key, &base.flops), (&scaled.key, &scaled.flops));
+        assert_eq!((&base.key, &base.measured.flops), (&scaled.key, &scaled.measured.flops));
+    }
+    let mut compared = 0;
+    for (base, scaled) in base.launches.iter().zip(&scaled.launches) {
+        assert_eq!(base.id, scaled.id);
         for (name, quantity) in &base.metrics {
             let other = scaled.metrics.get(name).unwrap_or_else(|| panic!("{name}"));
             assert_eq!(quantity.unit, other.unit, "{name}");
@@ -150,11 +158,11 @@ fn the_details_page_alone_gives_what_it_has() {
     let tables = read(&["matmul.details.csv"]);
     let bf16 = kernel(&tables, "nvjet_sm90_tst", [2, 64, 1]);
     is(bf16.duration_ns, 7040.0);
-    is(bf16.sm_percent, 31.72);
-    is(bf16.achieved_occupancy_percent, 13.95);
-    assert_eq!(bf16.flops.tensor.get("bf16"), Some(&2_147_483_648.0));
+    is(bf16.measured.sm_percent, 31.72);
+    is(bf16.measured.achieved_occupancy_percent, 13.95);
+    assert_eq!(bf16.measured.flops.tensor.get("bf16"), Some(&2_147_483_648.0));
     let raw_alone = read(&["matmul.raw.csv"]);
-    assert!(raw_alone.kernels.iter().all(|kernel| kernel.rules.is_empty()));
+    assert!(raw_alone.kernels.iter().all(|kernel| kernel.measured.rules.is_empty()));
     let either: Vec<&Key> = raw_alone.kernels.iter().map(|kernel| &kernel.key).collect();
     assert_eq!(either, tables.kernels.iter().map(|kernel| &kernel.key).collect::<Vec<_>>());
 }
@@ -171,11 +179,14 @@ fn kernels_of_equal_shape_stay_apart_and_known_counts_come_out() {
     let tables = read(&["shapes.raw.csv"]);
     assert_eq!(tables.kernels.len(), 11);
     let threads = 16.0 * 128.0;
-    is(kernel(&tables, "plain_a", [16, 1, 1]).flops.fp32, threads);
-    is(kernel(&tables, "_Z8fma_loopILi100EEvPf", [16, 1, 1]).flops.fp32, threads * 200.0);
-    is(kernel(&tables, "_Z8fma_loopILi200EEvPf", [64, 1, 1]).flops.fp32, threads * 4.0 * 400.0);
-    is(kernel(&tables, "_Z5fma64Pd", [16, 1, 1]).flops.fp64, threads * 200.0);
-    let hits = kernel(&tables, "_Z5fma16P7__half2", [8, 1, 1]).l2_hit_percent;
+    is(kernel(&tables, "plain_a", [16, 1, 1]).measured.flops.fp32, threads);
+    is(kernel(&tables, "_Z8fma_loopILi100EEvPf", [16, 1, 1]).measured.flops.fp32, threads * 200.0);
+    is(
+        kernel(&tables, "_Z8fma_loopILi200EEvPf", [64, 1, 1]).measured.flops.fp32,
+        threads * 4.0 * 400.0,
+    );
+    is(kernel(&tables, "_Z5fma64Pd", [16, 1, 1]).measured.flops.fp64, threads * 200.0);
+    let hits = kernel(&tables, "_Z5fma16P7__half2", [8, 1, 1]).measured.l2_hit_percent;
     is(hits, 101.45);
 }
 
@@ -234,13 +245,12 @@ fn processes_and_devices_are_told_apart_and_together() {
     assert!(tables.findings.is_empty(), "{:?}", tables.findings);
     let [first, second] = tables.kernels.as_slice() else { panic!("{:?}", tables.kernels) };
     assert_eq!((first.key.grid, first.key.block), ([4, 2, 1], [32, 1, 1]));
-    assert_eq!((first.launches, first.processes.clone()), (2, [10, 11].into()));
+    assert_eq!(first.measured.launches_profiled, 2);
     is(first.duration_ns, 2000.0);
-    is(first.sm_percent, 50.0);
+    is(first.measured.sm_percent, 50.0);
     is(first.dram_bytes, 1e6);
     assert_eq!(second.key.device, 1);
     is(second.duration_ns, 1e6);
-    assert_eq!(tables.launches[0].compute_capability, Some((8, 6)));
 }
 
 #[test]
@@ -250,7 +260,10 @@ fn values_that_cannot_be_are_absent_and_told() {
             .concat();
     let tables = read_text(&text);
     let kernel = &tables.kernels[0];
-    assert_eq!((kernel.duration_ns, kernel.sm_percent, kernel.dram_bytes), (None, None, None));
+    assert_eq!(
+        (kernel.duration_ns, kernel.measured.sm_percent, kernel.dram_bytes),
+        (None, None, None)
+    );
     let told: Vec<String> = tables.findings.iter().map(ToString::to_string).collect();
     assert!(told.iter().any(|t| t.contains("2 values are no finite numbers")), "{told:?}");
     assert!(told.iter().any(|t| t.contains("2 values that cannot be")), "{told:?}");
@@ -304,12 +317,12 @@ fn no_damage_is_too_much() {
         let whole = text(name).into_bytes();
         let step = whole.len() / 60 + 1;
         for at in (0..whole.len()).step_by(step) {
-            load([Source { name, input: &whole[..at] }]);
+            load([source(name, &whole[..at])]);
             let mut flipped = whole.clone();
             for place in (at..whole.len()).step_by(997) {
                 flipped[place] ^= 0x15;
             }
-            load([Source { name, input: flipped.as_slice() }]);
+            load([source(name, flipped.as_slice())]);
         }
     }
 }
@@ -341,7 +354,7 @@ fn a_record_that_never_ends_takes_no_more_memory_than_the_longest_may() {
     let start = page_of(2) + "\"2\",\"7\",\"k";
     let endless = start.as_bytes().chain(std::io::repeat(0).take(4 << 30));
     let started = std::time::Instant::now();
-    let tables = load([Source { name: "x.csv", input: endless }]);
+    let tables = load([source("x.csv", endless)]);
     assert_eq!(tables.launches.len(), 2);
     assert!(tables.findings.iter().any(|f| f.why.contains("more than 16 MiB")), "{tables:?}");
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());

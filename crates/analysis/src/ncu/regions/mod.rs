@@ -7,20 +7,52 @@
 
 mod folder;
 mod read;
-mod settings;
 
 use stage2_model::regions::{Region, RegionTable, Scope, Totals};
 use stage2_model::{Finding, Severity};
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 
+use serde::{Deserialize, Serialize};
+use stage2_hydra::one_or_many;
 use wildmatch::WildMatch;
 
 pub use folder::folder;
 pub use read::{REGION_FILE, RegionFile, read};
-pub use settings::Regions;
 
 use super::load::{Launch, flops};
 use super::nvtx::{self, Label};
+
+/// NVTX ranges that get a table each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Regions {
+    /// Globs of range names, or of whole paths (`prefill/*`); empty: all.
+    #[serde(deserialize_with = "one_or_many")]
+    pub include: Vec<String>,
+    /// Globs of ranges that get none; wins over `include`.
+    #[serde(deserialize_with = "one_or_many")]
+    pub exclude: Vec<String>,
+    /// Whether there is a table over all processes and devices, beside one for each of them.
+    pub aggregate: bool,
+    /// In the range replay modes, how many instances of a range are profiled; none: all of them.
+    pub launch_count: Option<NonZeroU64>,
+    /// In the range replay modes, how many regions are measured at most, in a run of the workload
+    /// each: those with the most GPU time.
+    pub most: NonZeroU64,
+}
+
+impl Default for Regions {
+    fn default() -> Regions {
+        Regions {
+            include: Vec::new(),
+            exclude: Vec::new(),
+            aggregate: true,
+            launch_count: None,
+            most: NonZeroU64::MIN.saturating_add(15),
+        }
+    }
+}
 
 /// Which regions get a table. What is excluded stays out, whatever includes it.
 pub struct Patterns {
@@ -29,12 +61,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Those of the settings: globs of names or of paths.
-    pub fn new(settings: &Regions) -> Patterns {
-        Patterns::of(&settings.include, &settings.exclude)
-    }
-
-    /// Those of two lists of globs.
+    /// Those of two lists of globs, of names or of paths.
     pub fn of(include: &[String], exclude: &[String]) -> Patterns {
         let globs = |list: &[String]| list.iter().map(|glob| WildMatch::new(glob)).collect();
         Patterns { include: globs(include), exclude: globs(exclude) }
@@ -57,7 +84,7 @@ pub fn tables(
     settings: &Regions,
     findings: &mut Vec<Finding>,
 ) -> Vec<RegionTable> {
-    let patterns = Patterns::new(settings);
+    let patterns = Patterns::of(&settings.include, &settings.exclude);
     let mut scopes: BTreeSet<Scope> = BTreeSet::new();
     for launch in launches {
         scopes.extend([Scope::Process(launch.process_id), Scope::Device(launch.device)]);
@@ -188,15 +215,14 @@ fn leave_out_inner_ranges(
         }
         let mut left = sum.inclusive.clone();
         for inner in inner {
-            left.duration_ns = less(left.duration_ns, inner.duration_ns);
-            left.dram_bytes = less(left.dram_bytes, inner.dram_bytes);
-            left.flops = less(left.flops, inner.flops);
+            for (left, inner) in sums_of(&mut left).into_iter().zip(sums_of(&mut inner.clone())) {
+                *left = left.zip(*inner).map(|(left, inner)| left - inner);
+            }
         }
         if !inner.is_empty() {
             (left.sm_percent, left.memory_percent) = (None, None);
         }
-        let parts = [&mut left.duration_ns, &mut left.dram_bytes, &mut left.flops];
-        for part in parts {
+        for part in sums_of(&mut left) {
             if part.is_some_and(|value| value < 0.0) {
                 *part = None;
                 negative.push(path.clone());
@@ -219,8 +245,9 @@ fn leave_out_inner_ranges(
     }
 }
 
-fn less(from: Option<f64>, part: Option<f64>) -> Option<f64> {
-    Some(from? - part?)
+/// The totals that add up.
+fn sums_of(totals: &mut Totals) -> [&mut Option<f64>; 3] {
+    [&mut totals.duration_ns, &mut totals.dram_bytes, &mut totals.flops]
 }
 
 /// The nearest region around a stack.
@@ -266,12 +293,9 @@ fn add(sum: &mut Totals, own: &Totals) {
     };
     weighted(&mut sum.sm_percent, own.sm_percent);
     weighted(&mut sum.memory_percent, own.memory_percent);
-    let plus = |sum: &mut Option<f64>, own: Option<f64>| {
-        *sum = if first { own } else { sum.zip(own).map(|(sum, own)| sum + own) };
-    };
-    plus(&mut sum.duration_ns, own.duration_ns);
-    plus(&mut sum.dram_bytes, own.dram_bytes);
-    plus(&mut sum.flops, own.flops);
+    for (sum, own) in sums_of(sum).into_iter().zip(sums_of(&mut own.clone())) {
+        *sum = if first { *own } else { sum.zip(*own).map(|(sum, own)| sum + own) };
+    }
     sum.launches += own.launches;
 }
 

@@ -35,7 +35,7 @@ pub fn read(folder: &Path, findings: &mut Vec<Finding>) -> Vec<Launch> {
         let region = match region(&folder) {
             Ok(region) => region,
             Err(why) => {
-                findings.push(unusable(&folder.join(REGION_FILE), why));
+                findings.push(unusable(&folder.join(REGION_FILE), &why.to_string()));
                 continue;
             }
         };
@@ -57,13 +57,10 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn region(folder: &Path) -> Result<RegionFile, String> {
-    let file = files::open(&folder.join(REGION_FILE)).map_err(|e| e.to_string())?;
-    let region: RegionFile =
-        serde_json::from_reader(file.take(LARGEST_BYTES)).map_err(|e| e.to_string())?;
-    if region.stack.is_empty() {
-        return Err("it names no range".to_owned());
-    }
+fn region(folder: &Path) -> anyhow::Result<RegionFile> {
+    let file = files::open(&folder.join(REGION_FILE))?;
+    let region: RegionFile = serde_json::from_reader(file.take(LARGEST_BYTES))?;
+    anyhow::ensure!(!region.stack.is_empty(), "it names no range");
     Ok(region)
 }
 
@@ -71,24 +68,24 @@ fn launches_of(folder: &Path, region: &RegionFile, findings: &mut Vec<Finding>) 
     let mut pages = Vec::new();
     for path in ["raw.csv", "details.csv"].map(|name| folder.join(name)) {
         match files::open(&path) {
-            Ok(file) => pages.push((visible_path(&path), BufReader::new(file))),
+            Ok(file) => {
+                pages.push(Source { name: visible_path(&path), input: BufReader::new(file) });
+            }
             // A run that failed has left none, and was told about.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => findings.push(unusable(&path, error.to_string())),
+            Err(error) => findings.push(unusable(&path, &error.to_string())),
         }
     }
-    let names: Vec<String> = pages.iter().map(|(name, _)| name.clone()).collect();
-    let sources = names.iter().zip(pages).map(|(name, (_, input))| Source { name, input });
-    let tables = load(sources);
+    let tables = load(pages);
     // Names of ranges are never mangled; what is said of joining kernels does not concern them.
     findings.extend(tables.findings.into_iter().filter(|f| f.severity != Severity::Note));
-    let mut launches: Vec<Launch> = tables.launches;
+    let mut launches = tables.launches;
     launches.retain(Launch::is_range);
     launches.iter_mut().for_each(|launch| launch.ranges.clone_from(&region.stack));
     launches
 }
 
-fn unusable(path: &Path, why: String) -> Finding {
+fn unusable(path: &Path, why: &str) -> Finding {
     Finding::new(
         Severity::Warning,
         format!("{} cannot be used", visible_path(path)),

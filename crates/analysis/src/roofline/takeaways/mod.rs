@@ -3,13 +3,11 @@
 //! A rule speaks only where every number that it needs is there. The order is that of the time that
 //! is concerned, and the same facts always give the same words.
 
-mod communication;
 mod rules;
 
 use stage2_model::{Bound, Takeaway};
 
 use super::kernel_class::KernelClass;
-pub use communication::WaitingFacts;
 
 /// What is known of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,6 +69,17 @@ pub struct StageFacts {
     pub top_kernels: Vec<KernelFacts>,
 }
 
+/// How much of a stage's communication was waiting for other ranks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WaitingFacts {
+    /// Share of the stage's sum of kernel time, percent.
+    pub percent: f64,
+    /// Every collective was split; else some waiting is still in what is called communication.
+    pub whole: bool,
+    /// Who comes late, in words.
+    pub late: Option<String>,
+}
+
 /// What is known of a kernel in a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelFacts {
@@ -106,13 +115,10 @@ pub fn takeaways(facts: &Facts) -> Vec<Takeaway> {
     }
     let weight = |t: &Takeaway| t.concerns_percent.unwrap_or(-1.0);
     said.sort_by(|a, b| {
-        b.rule
-            .is_caveat()
-            .cmp(&a.rule.is_caveat())
+        let caveats_first = b.rule.is_caveat().cmp(&a.rule.is_caveat());
+        caveats_first
             .then_with(|| weight(b).total_cmp(&weight(a)))
-            .then_with(|| a.rule.cmp(&b.rule))
-            .then_with(|| a.stage.cmp(&b.stage))
-            .then_with(|| a.text.cmp(&b.text))
+            .then_with(|| (a.rule, &a.stage, &a.text).cmp(&(b.rule, &b.stage, &b.text)))
     });
     said
 }

@@ -1,8 +1,6 @@
 //! The facts of a run or a stage -> what each rule says about them, with the numbers.
 
-use super::Facts;
-use super::KernelFacts;
-use super::StageFacts;
+use super::{Facts, KernelFacts, StageFacts};
 use crate::roofline::kernel_class::KernelClass;
 use stage2_model::rule::*;
 use stage2_model::{Bound, RATE_SHARE_MOST, Takeaway};
@@ -11,14 +9,8 @@ use stage2_model::{Bound, RATE_SHARE_MOST, Takeaway};
 pub(super) fn of_run(facts: &Facts) -> Vec<Takeaway> {
     let mut said = Vec::new();
     if facts.simulated {
-        said.push(Takeaway {
-            rule: Rule::Simulated,
-            stage: None,
-            text: "The GPU was simulated: times are those of a recording, not of this machine."
-                .into(),
-            recommendation: None,
-            concerns_percent: None,
-        });
+        let text = "The GPU was simulated: times are those of a recording, not of this machine.";
+        said.push(say_of_run(Rule::Simulated, text.into(), None));
     }
     if let Some(missing) = &facts.missing {
         let meaning = if facts.replayed {
@@ -27,20 +19,16 @@ pub(super) fn of_run(facts: &Facts) -> Vec<Takeaway> {
         } else {
             "Counts and times are lower bounds, and shares may be off"
         };
-        said.push(Takeaway {
-            rule: Rule::Incomplete,
-            stage: None,
-            text: format!("The capture is not complete: {missing}. {meaning}."),
-            recommendation: Some("Follow the findings on coverage and run again.".into()),
-            concerns_percent: None,
-        });
+        let text = format!("The capture is not complete: {missing}. {meaning}.");
+        let then = "Follow the findings on coverage and run again.";
+        said.push(say_of_run(Rule::Incomplete, text, Some(then)));
     }
     said
 }
 
 /// What is said when nothing else is.
 pub(super) fn nothing(facts: &Facts) -> Takeaway {
-    let (text, recommendation) = if facts.stages.is_empty() {
+    let (text, then) = if facts.stages.is_empty() {
         (
             "No stage was seen, so nothing is said about any.",
             "Mark the stages with NVTX ranges, for instance prefill and decode.",
@@ -51,13 +39,12 @@ pub(super) fn nothing(facts: &Facts) -> Takeaway {
             "Look at the findings for what is missing.",
         )
     };
-    Takeaway {
-        rule: Rule::Nothing,
-        stage: None,
-        text: text.into(),
-        recommendation: Some(recommendation.into()),
-        concerns_percent: None,
-    }
+    say_of_run(Rule::Nothing, text.into(), Some(then))
+}
+
+fn say_of_run(rule: Rule, text: String, then: Option<&str>) -> Takeaway {
+    let recommendation = then.map(str::to_owned);
+    Takeaway { rule, stage: None, text, recommendation, concerns_percent: None }
 }
 
 /// What concerns one stage. `share` is its part of all windows.
@@ -104,21 +91,15 @@ const FUSIBLE: [KernelClass; 6] = [
 /// Classes that read the weights and the KV cache.
 const READERS: [KernelClass; 3] = [KernelClass::Gemm, KernelClass::Attention, KernelClass::Moe];
 
-pub(super) struct Speaker<'a> {
-    pub(super) stage: &'a StageFacts,
+struct Speaker<'a> {
+    stage: &'a StageFacts,
     share: Option<f64>,
 }
 
 impl Speaker<'_> {
     /// `part` is the part of the stage's window that is concerned, 0 to 1. Of times in doubt there is
     /// the number with its label: no advice, and no gain.
-    pub(super) fn say(
-        &self,
-        rule: Rule,
-        part: Option<f64>,
-        text: String,
-        then: Option<&str>,
-    ) -> Takeaway {
+    fn say(&self, rule: Rule, part: Option<f64>, text: String, then: Option<&str>) -> Takeaway {
         let then = then.filter(|_| self.stage.doubt.is_none());
         self.say_counted(rule, part, text, then)
     }
@@ -152,7 +133,7 @@ impl Speaker<'_> {
     }
 
     /// Part of the window that a share of kernel time is of.
-    pub(super) fn busy_part(&self, percent: f64) -> Option<f64> {
+    fn busy_part(&self, percent: f64) -> Option<f64> {
         self.idle_percent().map(|idle| (1.0 - idle / 100.0) * percent / 100.0)
     }
 
@@ -210,20 +191,67 @@ impl Speaker<'_> {
         })
     }
 
-    pub(super) fn class_percent(&self, classes: &[KernelClass]) -> f64 {
+    fn class_percent(&self, classes: &[KernelClass]) -> f64 {
         let of = self.stage.classes.iter().filter(|(class, _)| classes.contains(class));
         of.filter_map(|(_, percent)| Self::percent(Some(*percent))).sum()
+    }
+
+    /// `gemm 53.5, attention 2.6`: the shares that are worth naming.
+    fn shares_by_class(&self, classes: &[KernelClass], named: fn(f64) -> bool) -> String {
+        let shares = classes.iter().map(|class| (class, self.class_percent(&[*class])));
+        let shares = shares.filter(|(_, percent)| named(*percent));
+        let shares = shares.map(|(class, percent)| format!("{} {percent:.1}", class.label()));
+        shares.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Communication, and waiting for a rank that comes late: that is not the cost of moving bytes, and
+    /// calls for something else.
+    fn communication(&self) -> Vec<Takeaway> {
+        let all = self.class_percent(&[KernelClass::Communication]);
+        let split = self.stage.waiting.as_ref();
+        let waiting = split.map_or(0.0, |split| split.percent.clamp(0.0, all));
+        let mut said = Vec::new();
+        if waiting >= COMMUNICATION_PERCENT {
+            let late = split.and_then(|split| split.late.as_deref());
+            let late = late.map_or_else(String::new, |late| format!("; {late}"));
+            let text = format!("waiting for other ranks is {waiting:.1} % of kernel time{late}");
+            let then = "Look at what the late rank does before it communicates: host work, more \
+                        data, a slower GPU. Faster communication does not help.";
+            said.push(self.say(Rule::Waiting, self.busy_part(waiting), text, Some(then)));
+        }
+        let transfer = all - waiting;
+        if transfer >= COMMUNICATION_PERCENT {
+            let (part, text, then) = match split {
+                Some(split) if split.whole => (
+                    self.busy_part(transfer),
+                    format!(
+                        "communication is {transfer:.1} % of kernel time, waiting for other ranks \
+                         not counted"
+                    ),
+                    "Overlap communication with compute, use fewer or larger messages, or a \
+                     parallelism that sends less.",
+                ),
+                // What of it is transfer is not known, so nothing is said to be gained.
+                _ => (
+                    None,
+                    format!(
+                        "communication kernels are {transfer:.1} % of kernel time; an unknown part of \
+                         that is waiting for other ranks"
+                    ),
+                    "Record every rank (section Collectives lists what is missing) to tell a late \
+                     rank from slow transfers.",
+                ),
+            };
+            said.push(self.say(Rule::Communication, part, text, Some(then)));
+        }
+        said
     }
 
     fn classes(&self) -> Vec<Takeaway> {
         let mut said = self.communication();
         let fusible = self.class_percent(&FUSIBLE);
         if fusible >= FUSIBLE_PERCENT {
-            let parts = FUSIBLE.iter().filter_map(|class| {
-                let percent = self.class_percent(&[*class]);
-                (percent >= 1.0).then(|| format!("{} {percent:.1}", class.label()))
-            });
-            let parts = parts.collect::<Vec<_>>().join(", ");
+            let parts = self.shares_by_class(&FUSIBLE, |percent| percent >= 1.0);
             let text =
                 format!("kernels that could be fused are {fusible:.1} % of kernel time ({parts})");
             let then = "Fuse them into their neighbours: torch.compile, or fused norm, rotary and \
@@ -263,11 +291,7 @@ impl Speaker<'_> {
     /// How much of the kernel time is in kernels that read weights and KV cache.
     fn readers(&self) -> Option<String> {
         let percent = Self::percent(Some(self.class_percent(&READERS))).filter(|p| *p > 0.0)?;
-        let parts = READERS.iter().filter_map(|class| {
-            let percent = self.class_percent(&[*class]);
-            (percent > 0.0).then(|| format!("{} {percent:.1}", class.label()))
-        });
-        let parts = parts.collect::<Vec<_>>().join(", ");
+        let parts = self.shares_by_class(&READERS, |percent| percent > 0.0);
         Some(format!("; the kernels that read them are {percent:.1} % of kernel time ({parts})"))
     }
 
@@ -306,18 +330,16 @@ impl Speaker<'_> {
                         split-KV), other tile sizes, or fuse it with its neighbours.";
             return Some(self.say_counted(Rule::LowOccupancy, part, text, Some(then)));
         }
-        match attainable? {
-            share if share >= NEAR_ROOF_SHARE => {
-                let then = "Near its roof only less work helps: a lower precision, fewer \
-                            operations or bytes.";
-                Some(self.say_counted(Rule::NearRoof, part, name, Some(then)))
-            }
-            _ => {
-                let then = "Far from its roof: try another implementation or library version, \
-                            other shapes (padding to multiples of 64), or fusion.";
-                Some(self.say_counted(Rule::FarFromRoof, part, name, Some(then)))
-            }
-        }
+        let (rule, then) = if attainable? >= NEAR_ROOF_SHARE {
+            let then = "Near its roof only less work helps: a lower precision, fewer operations or \
+                        bytes.";
+            (Rule::NearRoof, then)
+        } else {
+            let then = "Far from its roof: try another implementation or library version, other \
+                        shapes (padding to multiples of 64), or fusion.";
+            (Rule::FarFromRoof, then)
+        };
+        Some(self.say_counted(rule, part, name, Some(then)))
     }
 
     fn top_kernel(&self) -> Option<Takeaway> {
@@ -347,17 +369,13 @@ impl Speaker<'_> {
                 let value = value.filter(|v| v.is_finite())?;
                 Some(format!("{} % of {of}", digits(value * 100.0)))
             };
-            let given: Vec<String> = [one(wall, "wall time"), one(busy, "GPU busy time")]
-                .into_iter()
-                .flatten()
-                .collect();
-            (!given.is_empty()).then(|| format!("{name} {}", given.join(" and ")))
+            let known = [one(wall, "wall time"), one(busy, "GPU busy time")];
+            let known =
+                known.into_iter().flatten().reduce(|wall, busy| format!("{wall} and {busy}"))?;
+            Some(format!("{name} {known}"))
         };
-        let given: Vec<String> =
-            [both("MFU", s.mfu_wall, s.mfu_busy), both("MBU", s.mbu_wall, s.mbu_busy)]
-                .into_iter()
-                .flatten()
-                .collect();
-        (!given.is_empty()).then(|| self.say(Rule::Utilisation, None, given.join("; "), None))
+        let known = [both("MFU", s.mfu_wall, s.mfu_busy), both("MBU", s.mbu_wall, s.mbu_busy)];
+        let text = known.into_iter().flatten().reduce(|mfu, mbu| format!("{mfu}; {mbu}"))?;
+        Some(self.say(Rule::Utilisation, None, text, None))
     }
 }

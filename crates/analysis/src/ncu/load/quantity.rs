@@ -1,19 +1,52 @@
-//! The unit of a metric -> the same quantity in its base unit.
+//! A cell of a table and its unit -> a number in its base unit.
 //!
 //! ncu scales to what reads well (`us`, `Gbyte/s`, `Ghz`), writes units out or short by version
 //! (`usecond`, `us`), and rates over any time (`byte/second`, `cycle/nsecond`).
 
-/// A factor, and the name of the unit that it leads to.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Base {
-    /// What values are multiplied by.
-    pub(super) factor: f64,
-    /// The base unit: `ns`, `byte`, `byte/s`, `hz`, `%`, `cycle`, `inst/cycle`, ... Empty: none.
-    pub(super) unit: String,
+/// A value in its base unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Quantity {
+    /// The number.
+    pub value: f64,
+    /// Its unit: `ns`, `byte`, `byte/s`, `hz`, `%`, `inst/cycle`, ...; empty: none.
+    pub unit: String,
 }
 
-/// The base of a unit. One that is not known stands for itself.
-pub(super) fn base(unit: &str) -> Base {
+impl Quantity {
+    /// Reads a cell; nothing where it is no number. The number may be infinite or no number at all.
+    pub(super) fn read(cell: &str, unit: &str) -> Option<Quantity> {
+        let (factor, unit) = base(unit);
+        Some(Quantity { value: number(cell)? * factor, unit })
+    }
+}
+
+/// Reads `1,234.5`, `-3`, `1e9`. Nothing for empty cells, `n/a`, words, and commas that group no
+/// thousands. Non-finite values are read, so that they can be told.
+pub(super) fn number(cell: &str) -> Option<f64> {
+    let text = cell.trim();
+    // `f64` also reads `inf`, `infinity` and `nan` in any case, which is wanted here.
+    if text.contains(',') { grouped(text)?.parse().ok() } else { text.parse().ok() }
+}
+
+/// The text without its commas, where they group thousands.
+fn grouped(text: &str) -> Option<String> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (whole, fraction) = match unsigned.split_once('.') {
+        Some((whole, fraction)) => (whole, fraction),
+        None => (unsigned, ""),
+    };
+    let mut groups = whole.split(',');
+    let first = groups.next()?;
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    let good = (1..=3).contains(&first.len())
+        && digits(first)
+        && digits(fraction)
+        && groups.all(|group| group.len() == 3 && digits(group));
+    good.then(|| text.replace(',', ""))
+}
+
+/// The factor to the base unit, and its name. A unit that is not known stands for itself.
+fn base(unit: &str) -> (f64, String) {
     let unit = unit.trim();
     let mut parts = unit.split('/');
     let top = parts.next().unwrap_or_default();
@@ -33,7 +66,7 @@ pub(super) fn base(unit: &str) -> Base {
     if name == "cycle/s" {
         name = "hz".to_owned();
     }
-    Base { factor, unit: name }
+    (factor, name)
 }
 
 /// One part of a unit, without a slash.
@@ -72,9 +105,9 @@ mod tests {
 
     #[track_caller]
     fn is(unit: &str, factor: f64, expected: &str) {
-        let found = base(unit);
-        assert_eq!(found.unit, expected, "{unit}");
-        assert!((found.factor / factor - 1.0).abs() < 1e-12, "{unit}: {}", found.factor);
+        let (found, name) = base(unit);
+        assert_eq!(name, expected, "{unit}");
+        assert!((found / factor - 1.0).abs() < 1e-12, "{unit}: {found}");
     }
 
     #[test]
@@ -126,5 +159,45 @@ mod tests {
         ] {
             is(unit, 1.0, unit);
         }
+    }
+
+    #[test]
+    fn numbers_are_read_as_ncu_prints_them() {
+        for (cell, expected) in [
+            ("5,843", 5843.0),
+            ("1,060,748,243,478,260.88", 1_060_748_243_478_260.9),
+            ("-1,234", -1234.0),
+            (" 0.055900 ", 0.0559),
+            ("0", 0.0),
+            ("1.5e3", 1500.0),
+        ] {
+            assert_eq!(number(cell), Some(expected), "{cell}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        for cell in [
+            "",
+            "n/a",
+            "N/A",
+            "(128, 1, 1)",
+            "1,23",
+            "12,3456",
+            ",123",
+            "1,234,",
+            "1,2e3",
+            "PolicySpread",
+            "1 (1; 2)",
+            "1.234,5",
+        ] {
+            assert_eq!(number(cell), None, "{cell}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_not_finite_are_seen() {
+        assert!(number("nan").is_some_and(f64::is_nan));
+        assert!(number("inf").is_some_and(f64::is_infinite) && number("-inf").is_some());
     }
 }

@@ -1,48 +1,4 @@
-//! A record of the details page -> a metric by the name of the raw page, or what a rule says.
-
-use stage2_text as text;
-
-use super::number::number;
-
-/// What a rule of ncu says about a launch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
-    /// Section that it belongs to: `SpeedOfLight`.
-    pub section: String,
-    /// Its name: `SOLBottleneck`.
-    pub name: String,
-    /// `OPT` (something to gain), `INF`, `WRN` or whatever it is.
-    pub kind: String,
-    /// What it says, in ncu's words.
-    pub description: String,
-    /// What the estimate is about: `global` (the kernel) or `local` (one aspect of it).
-    pub speedup_kind: Option<String>,
-    /// Estimated speed-up, %.
-    pub speedup_percent: Option<f64>,
-}
-
-impl Rule {
-    /// Reads the columns of a rule, as text.
-    pub(super) fn new(
-        section: &str,
-        name: &str,
-        kind: &str,
-        description: &str,
-        speedup_kind: &str,
-        speedup: &str,
-    ) -> Rule {
-        let text = |cell: &str| text::visible(cell.trim().as_bytes());
-        let percent = number(speedup).filter(|value| (0.0..=100.0).contains(value));
-        Rule {
-            section: text(section),
-            name: text(name),
-            kind: text(kind),
-            description: text(description),
-            speedup_kind: Some(text(speedup_kind)).filter(|kind| !kind.is_empty()),
-            speedup_percent: percent,
-        }
-    }
-}
+//! The names of metrics on the details page -> those of the raw page.
 
 /// Names of the details page, with their units, and what they are called on the raw page. One name
 /// can mean two things: `Memory Throughput` is a share of peak or a rate.
