@@ -14,7 +14,7 @@ use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
 /// Name of the hook's folder in the bundle.
-pub const HOOK_DIR: &str = "hook";
+pub(crate) const HOOK_DIR: &str = "hook";
 
 macro_rules! files {
     ($($path:literal),* $(,)?) => {
@@ -35,17 +35,17 @@ const FILES: &[(&str, &str)] = files![
 
 /// The hook of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hook {
+pub(crate) struct Hook {
     /// Its folder, absolute.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Variables that are set for the workload.
-    pub environment: BTreeMap<String, OsString>,
+    pub(crate) environment: BTreeMap<String, OsString>,
 }
 
 /// Plans the hook in `folder` for what `annotations` ask for; nothing where they ask for nothing or
 /// where it cannot be. `python_path` is PYTHONPATH as it is inherited, `command` the workload's argv.
 /// The findings say what has to be known of it.
-pub fn plan(
+pub(crate) fn plan(
     annotations: &[Annotation],
     folder: &Path,
     python_path: Option<&OsStr>,
@@ -96,7 +96,7 @@ pub fn plan(
 
 impl Hook {
     /// The files that [`Hook::write`] makes.
-    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         FILES.iter().map(|(name, _)| self.folder.join(name))
     }
 
@@ -104,7 +104,7 @@ impl Hook {
     ///
     /// # Errors
     /// A folder that cannot be written, with what to do about it.
-    pub fn write(&self) -> anyhow::Result<()> {
+    pub(crate) fn write(&self) -> anyhow::Result<()> {
         for (path, (_, content)) in self.files().zip(FILES) {
             let folder = path.parent().unwrap_or(&self.folder);
             fs::create_dir_all(folder).and_then(|()| fs::write(&path, content)).with_context(

@@ -9,15 +9,15 @@
 pub mod bundle;
 mod cli;
 mod commands;
-pub mod config;
+mod config;
 mod copy_inputs;
-pub mod env;
+mod env;
 mod exit;
 mod failure;
 #[cfg(test)]
 #[path = "../tests/common/golden.rs"]
 mod golden;
-pub mod hook;
+mod hook;
 pub mod outcome;
 mod plan;
 mod run;

@@ -36,9 +36,7 @@ pub(crate) struct Inputs {
 pub(crate) struct Manifest {
     /// Who named it: `inputs.manifest` of this program, or a key of the workload's configuration.
     given_by: String,
-    /// Where it lies.
     path: PathBuf,
-    /// How big it is.
     size_bytes: u64,
     /// What is in it: YAML or JSON as such, anything else line by line; none when it is too big.
     entries: Option<serde_json::Value>,
@@ -66,9 +64,7 @@ impl Inputs {
             manifest,
         }
     }
-}
 
-impl Inputs {
     /// Adds what the workload's own configuration says, where the user said nothing.
     pub(crate) fn complete(&mut self, workload: &WorkloadFacts) {
         self.configured.clone_from(&workload.configured);

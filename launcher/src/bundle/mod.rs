@@ -10,14 +10,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-pub use folder::FolderError;
-pub(crate) use folder::{RunFolder, run_name};
+pub(crate) use folder::{FolderError, RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use retention::{Keep, Room, make_room, too_big};
 pub(crate) use run_record::now;
 pub use run_record::{PassRecord, RUN_JSON, RunRecord, SCHEMA};
 
-use crate::config::yaml_with_origins;
+use crate::config::{Origins, origins, yaml_with_origins};
 use crate::env::Environment;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
@@ -135,15 +134,15 @@ fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
 /// Larger ones are no configuration of ours.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
-/// Replaces `config.yaml` by what `change` makes of its text (none: it is not there). Comments on top
-/// of it stay, and one more names the `words` that it was changed by.
+/// Replaces `config.yaml` by what `change` makes of its text (none: it is not there) and of the origins
+/// of its values. Comments on top of it stay, and one more names the `words` that it was changed by.
 ///
 /// # Errors
 /// A file that cannot be read or written, or an error of `change`.
 pub(crate) fn change_config(
     dir: &Path,
     words: &str,
-    change: impl FnOnce(Option<&str>) -> Result<Node, Failure>,
+    change: impl FnOnce(Option<&str>, &Origins) -> Result<Node, Failure>,
 ) -> Result<(), Failure> {
     let path = dir.join(CONFIG_YAML);
     let text = match files::read_text(&path, MAX_CONFIG_BYTES) {
@@ -154,13 +153,15 @@ pub(crate) fn change_config(
         let path = path.display();
         Failure::Usage(format!("{path} cannot be used: {why}; take it away to start from defaults"))
     })?;
-    let tree = change(text.as_deref())?;
+    let mut record = RunRecord::read(dir).map_err(Failure::no_result)?;
+    let tree = change(text.as_deref(), &record.origins)?;
     let head = text.iter().flat_map(|text| text.lines()).take_while(|line| line.starts_with('#'));
     let mut changed: String = head.flat_map(|line| [line, "\n"]).collect();
     let words = visible(words.as_bytes());
     changed.push_str(&format!("# after the run, by `stage2-launch report`: {words}\n"));
     changed.push_str(&yaml_with_origins(&tree));
-    write_whole(&path, &changed).map_err(|e| Failure::NoResult(format!("{e:#}")))
+    record.origins = origins(&tree);
+    write_whole(&path, &changed).and_then(|()| record.write(dir)).map_err(Failure::no_result)
 }
 
 /// Brings a report that was written again into `run.json`.
@@ -225,23 +226,29 @@ pub(crate) fn sizes(dir: &Path) -> Vec<(String, Option<u64>)> {
 /// Files under `dir`, at most `limit`, relative to it, sorted.
 fn files_of(dir: &Path, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
+    for_each_file(dir, |entry| {
+        if found.len() < limit {
+            let path = entry.path();
+            let relative = path.strip_prefix(dir).unwrap_or(&path);
+            found.push(relative.to_string_lossy().into_owned());
+        }
+    });
+    found.sort();
+    found
+}
+
+/// Visits everything below `dir` that is no folder; links are not followed.
+fn for_each_file(dir: &Path, mut visit: impl FnMut(&std::fs::DirEntry)) {
     let mut folders = vec![dir.to_owned()];
     while let Some(folder) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
-            let path = entry.path();
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => folders.push(path),
-                Ok(_) if found.len() < limit => {
-                    let relative = path.strip_prefix(dir).unwrap_or(&path);
-                    found.push(relative.to_string_lossy().into_owned());
-                }
-                _ => {}
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(_) => visit(&entry),
+                Err(_) => {}
             }
         }
     }
-    found.sort();
-    found
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::compress::{Compressed, compress};
-use super::{MAX_LISTED_FILES, RunFolder, RunRecord, files_of};
+use super::{MAX_LISTED_FILES, RunFolder, RunRecord, files_of, for_each_file};
 use stage2_analysis::files;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible;
@@ -46,7 +46,6 @@ const LOCK: &str = ".retention";
 
 /// A bundle beside that of this run.
 struct Older {
-    started: String,
     path: PathBuf,
     record: RunRecord,
 }
@@ -77,7 +76,7 @@ pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
         }
     };
     // By the time that they say themselves: copying changes that of the files.
-    bundles.sort_by(|a, b| a.started.cmp(&b.started));
+    bundles.sort_by(|a, b| a.record.started.cmp(&b.record.started));
     let latest = under.join("latest").canonicalize().ok();
     let this = folder.path().canonicalize().ok();
     bundles.retain(|older| this.is_none() || older.path.canonicalize().ok() != this);
@@ -106,35 +105,29 @@ pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
     let mut budget = MOST_COMPRESSED_BYTES;
     for mut older in kept.into_iter().take(old).filter(|older| !is_latest(&older.path)) {
         let path = older.path.display();
-        match compress(&older.path, &mut older.record, &mut budget) {
-            Ok(Compressed { files: 0, .. }) => {}
-            Ok(done) => {
-                let Compressed { files, before_bytes, after_bytes } = done;
-                room.findings.push(Finding::new(
-                    Severity::Note,
-                    match files {
-                        1 => format!("1 file of the bundle {path} was compressed"),
-                        _ => format!("{files} files of the bundle {path} were compressed"),
-                    },
-                    format!(
-                        "from {before_bytes} to {after_bytes} bytes; run.keep_uncompressed={uncompressed} \
-                         leaves those of the newest {uncompressed}; null leaves all"
-                    ),
-                    "",
-                ));
-                room.compressed.push(older.path);
-            }
-            Err(error) => {
-                room.findings.push(Finding::new(
-                    Severity::Warning,
-                    format!("run.keep_uncompressed: {path} could not be compressed completely"),
-                    format!("{error:#}"),
-                    "its reports can be written again as before",
-                ));
-                // Files before the one that failed are compressed.
-                room.compressed.push(older.path);
-            }
-        }
+        room.findings.push(match compress(&older.path, &mut older.record, &mut budget) {
+            Ok(Compressed { files: 0, .. }) => continue,
+            Ok(Compressed { files, before_bytes, after_bytes }) => Finding::new(
+                Severity::Note,
+                match files {
+                    1 => format!("1 file of the bundle {path} was compressed"),
+                    _ => format!("{files} files of the bundle {path} were compressed"),
+                },
+                format!(
+                    "from {before_bytes} to {after_bytes} bytes; run.keep_uncompressed={uncompressed} \
+                     leaves those of the newest {uncompressed}; null leaves all"
+                ),
+                "",
+            ),
+            Err(error) => Finding::new(
+                Severity::Warning,
+                format!("run.keep_uncompressed: {path} could not be compressed completely"),
+                format!("{error:#}"),
+                "its reports can be written again as before",
+            ),
+        });
+        // Also after an error: files before the one that failed are compressed.
+        room.compressed.push(older.path);
     }
     room
 }
@@ -234,7 +227,7 @@ fn bundles_in(under: &Path) -> io::Result<Vec<Older>> {
             // While the reports are still written it is finished, and has no list of its files yet.
             && !record.files.is_empty()
         {
-            bundles.push(Older { started: record.started.clone(), path, record });
+            bundles.push(Older { path, record });
         }
     }
     Ok(bundles)
@@ -248,17 +241,10 @@ fn failed(path: &Path, error: &io::Error) -> Finding {
 /// Bytes of all files below `dir`; links count as nothing.
 fn size_of(dir: &Path) -> u64 {
     let mut bytes = 0_u64;
-    let mut folders = vec![dir.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(folder) else { continue };
-        for entry in entries.flatten() {
-            match entry.metadata() {
-                Ok(found) if found.is_dir() => folders.push(entry.path()),
-                Ok(found) if found.is_file() => bytes = bytes.saturating_add(found.len()),
-                _ => {}
-            }
-        }
-    }
+    for_each_file(dir, |entry| {
+        let found = entry.metadata().ok().filter(std::fs::Metadata::is_file);
+        bytes = bytes.saturating_add(found.map_or(0, |found| found.len()));
+    });
     bytes
 }
 

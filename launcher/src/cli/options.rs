@@ -128,16 +128,17 @@ impl Messages {
 }
 
 impl Presets {
-    /// What to compose of the settings.
+    /// What to compose of the settings of a command that runs no workload.
     pub(crate) fn request(&self, overrides: Vec<String>) -> Request {
-        Request { overrides, config_dir: self.config_dir.clone(), flags: Vec::new() }
+        let config_dir = self.config_dir.clone();
+        Request { overrides, config_dir, flags: Vec::new(), no_workload: true }
     }
 }
 
 impl RunSettings {
     /// What to compose of the settings and of these options, which win.
     pub(crate) fn request(&self, overrides: Vec<String>) -> Request {
-        let mut request = self.presets.request(overrides);
+        let mut request = Request { no_workload: false, ..self.presets.request(overrides) };
         if let Some(dir) = &self.run_dir {
             let text = dir.to_string_lossy().into_owned();
             request.flags.push(("run.dir", format!("--run-dir {text}"), Value::Literal(text)));

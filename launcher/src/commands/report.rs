@@ -28,6 +28,8 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
 
 /// Changes the configuration of a bundle, which keeps it; `words` are what the user typed.
 fn keep(words: &str, request: &config::Request, run_dir: &Path) -> Result<(), Failure> {
-    let change = |text: Option<&str>| Ok(config::recompose(text, run_dir, request)?);
+    let change = |text: Option<&str>, origins: &config::Origins| {
+        Ok(config::recompose(text, origins, run_dir, request)?)
+    };
     bundle::change_config(run_dir, words, change)
 }

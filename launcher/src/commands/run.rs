@@ -17,6 +17,7 @@ use crate::terminal::Terminal;
 use crate::{copy_inputs, views, workload};
 use stage2_analysis::claims::Workload;
 use stage2_analysis::operators::stage1;
+use stage2_hydra::Node;
 use stage2_model::{Finding, Severity, Tool};
 
 /// Stands for the folder of the run until that is chosen.
@@ -47,7 +48,8 @@ struct Prepared {
     plan: Plan,
     folder: RunFolder,
     library: PathBuf,
-    config_yaml: String,
+    /// The composed configuration.
+    tree: Node,
     inputs: Inputs,
     keep: Keep,
     size_limit_bytes: Option<u64>,
@@ -194,7 +196,6 @@ impl Job {
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
         plan.findings.extend(precheck::before(composed, &config, &self.command, &cwd));
-        let config_yaml = config::yaml_with_origins(&tree);
         let inputs = Inputs::new(&self.command, &cwd, manifest);
         let keep = Keep {
             last: config.run.keep_last.map(u64::from),
@@ -202,7 +203,7 @@ impl Job {
             uncompressed: config.run.keep_uncompressed.map(u64::from),
         };
         let size_limit_bytes = config.run.size_limit_bytes.map(u64::from);
-        Ok(Prepared { plan, folder, library, config_yaml, inputs, keep, size_limit_bytes })
+        Ok(Prepared { plan, folder, library, tree, inputs, keep, size_limit_bytes })
     }
 
     /// What `make` plans for a run in the folder `dir`.
@@ -290,10 +291,11 @@ impl Job {
         prepared: Prepared,
         terminal: &Terminal,
     ) -> Result<(Plan, Bundle), Failure> {
-        let Prepared { plan, folder, library, config_yaml, inputs, .. } = prepared;
+        let Prepared { plan, folder, library, tree, inputs, .. } = prepared;
         let run_id = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut record = RunRecord::new(run_id, inputs.argv.clone());
         record.simulated = self.simulator.is_some();
+        record.origins = config::origins(&tree);
         record.passes = plan.passes.iter().map(run::planned).collect();
         record.findings.clone_from(&plan.findings);
         record.findings.extend(folder.link_latest());
@@ -302,6 +304,7 @@ impl Job {
         for finding in &record.findings {
             terminal.finding(finding);
         }
+        let config_yaml = config::yaml_with_origins(&tree);
         let provenance = Provenance { environment: None, inputs, config_yaml };
         let mut bundle = Bundle::start(&folder, record, provenance)?;
         terminal.detail(&format!("bundle: {}", bundle.dir().display()));

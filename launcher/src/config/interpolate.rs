@@ -15,12 +15,12 @@ const MAX_STEPS: usize = 100_000;
 const MAX_BYTES: usize = 1 << 20;
 
 /// The tree with every `${key}` replaced; what comes out refers to nothing any more.
-pub(crate) fn resolve(tree: &Node, moment: &Moment) -> Result<Node, ConfigError> {
+pub(super) fn resolve(tree: &Node, moment: &Moment) -> Result<Node, ConfigError> {
     Resolver { tree, moment, steps: Cell::new(0) }.node(tree, "", 0)
 }
 
 /// The value at one key, with every `${key}` in it replaced.
-pub(crate) fn resolve_key(
+pub(super) fn resolve_key(
     tree: &Node,
     key: &str,
     moment: &Moment,

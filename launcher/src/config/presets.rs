@@ -5,35 +5,34 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::ConfigError;
-use super::similar::{most_like, nearest};
+use super::similar::nearest;
+use stage2_analysis::files;
 use stage2_hydra::{Node, Origin, Value};
 use stage2_presets::FILES;
-
-use stage2_analysis::files;
 
 /// Larger files are no presets.
 const LIMIT_BYTES: u64 = 16 << 20;
 
 /// Where presets are looked up: the user's folder before the built-in ones, file by file.
-pub(crate) struct Presets {
+pub(super) struct Presets {
     folder: Option<PathBuf>,
 }
 
 /// A preset, read.
-pub(crate) struct Preset {
+pub(super) struct Preset {
     /// Its keys, without `defaults`.
-    pub(crate) keys: Node,
+    pub(super) keys: Node,
     /// Its `defaults` list.
-    pub(crate) defaults: Option<Node>,
+    pub(super) defaults: Option<Node>,
     /// What stands after `# @package` on top of it.
-    pub(crate) package: Option<String>,
+    pub(super) package: Option<String>,
     /// Name for messages.
-    pub(crate) file: Arc<str>,
+    pub(super) file: Arc<str>,
 }
 
 impl Presets {
     /// The built-in presets, and those in `folder`.
-    pub(crate) fn open(folder: Option<&Path>) -> Result<Presets, ConfigError> {
+    pub(super) fn open(folder: Option<&Path>) -> Result<Presets, ConfigError> {
         if let Some(dir) = folder {
             std::fs::read_dir(dir).map_err(|e| folder_error(dir, &e))?;
         }
@@ -45,7 +44,7 @@ impl Presets {
         if let Some(file) = self.folder.as_ref().map(|dir| dir.join(path)) {
             match files::read_text(&file, LIMIT_BYTES) {
                 Ok(text) => return Ok(Some((file.to_string_lossy().into(), text))),
-                Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => {
                     let file = file.display().to_string();
                     return Err(ConfigError::File { file, what: format!("cannot be read: {e}") });
@@ -57,14 +56,14 @@ impl Presets {
     }
 
     /// The primary configuration.
-    pub(crate) fn primary(&self) -> Result<Preset, ConfigError> {
+    pub(super) fn primary(&self) -> Result<Preset, ConfigError> {
         let (file, text) =
             self.text("config.yaml")?.unwrap_or_else(|| ("config.yaml".into(), String::new()));
         Preset::read(file, &text)
     }
 
     /// The preset `option` of `group`, asked for by `origin`.
-    pub(crate) fn load(
+    pub(super) fn load(
         &self,
         group: &str,
         option: &str,
@@ -72,36 +71,29 @@ impl Presets {
     ) -> Result<Preset, ConfigError> {
         let known = self.options(group)?;
         // Only names that were listed are opened: `../../x` is no preset.
-        let found = if known.contains(option) {
-            self.text(&format!("{group}/{option}.yaml"))?
-        } else {
-            None
-        };
-        let Some((file, text)) = found else {
-            let near = most_like(option, known.iter().map(String::as_str));
-            let known: Vec<_> = known.into_iter().collect();
-            return Err(ConfigError::UnknownPreset {
-                group: group.into(),
-                option: option.into(),
-                origin: origin.clone(),
-                choices: known.join(", ") + &nearest(&near),
-            });
-        };
-        Preset::read(file, &text)
+        let path = format!("{group}/{option}.yaml");
+        let found = if known.contains(option) { self.text(&path)? } else { None };
+        if let Some((file, text)) = found {
+            return Preset::read(file, &text);
+        }
+        let near = nearest(option, known.iter().map(String::as_str));
+        Err(ConfigError::UnknownPreset {
+            group: group.to_owned(),
+            option: option.to_owned(),
+            origin: origin.clone(),
+            choices: known.into_iter().collect::<Vec<_>>().join(", ") + &near,
+        })
     }
 
     /// Names of all presets of a group; none if there is no such group.
-    pub(crate) fn options(&self, group: &str) -> Result<BTreeSet<String>, ConfigError> {
-        Ok(self
-            .files()?
-            .into_iter()
-            .filter(|(g, _)| g == group)
-            .map(|(_, option)| option)
-            .collect())
+    pub(super) fn options(&self, group: &str) -> Result<BTreeSet<String>, ConfigError> {
+        let mut files = self.files()?;
+        files.retain(|(of, _)| of == group);
+        Ok(files.into_iter().map(|(_, option)| option).collect())
     }
 
     /// Names of all groups.
-    pub(crate) fn groups(&self) -> Result<BTreeSet<String>, ConfigError> {
+    pub(super) fn groups(&self) -> Result<BTreeSet<String>, ConfigError> {
         Ok(self.files()?.into_iter().map(|(group, _)| group).collect())
     }
 
@@ -122,7 +114,9 @@ impl Presets {
 }
 
 fn folder_error(dir: &Path, error: &std::io::Error) -> ConfigError {
-    ConfigError::Folder { dir: dir.to_owned(), what: format!("cannot be read ({error})") }
+    let file = format!("--config-dir {}", dir.display());
+    let remedy = "give a folder laid out like conf/ (GROUP/PRESET.yaml)";
+    ConfigError::File { file, what: format!("cannot be read ({error}); {remedy}") }
 }
 
 /// Groups nest no deeper than this: `--config-dir /` must not walk the machine.

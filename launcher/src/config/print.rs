@@ -1,8 +1,27 @@
-//! A tree of values -> YAML, with the origin of each value as a comment.
+//! A tree of values -> YAML, with the origin of each value as a comment; and the origins alone.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use stage2_hydra::{Node, Value};
+use stage2_hydra::{Node, Value, join_key};
+
+/// Who set each key, by its dotted name.
+pub(crate) type Origins = BTreeMap<String, String>;
+
+/// The origin of each value.
+pub(crate) fn origins(tree: &Node) -> Origins {
+    fn walk(node: &Node, key: &str, found: &mut Origins) {
+        match &node.value {
+            Value::Map(pairs) if !pairs.is_empty() => {
+                pairs.iter().for_each(|(name, node)| walk(node, &join_key(key, name), found));
+            }
+            _ => drop(found.insert(key.to_owned(), node.origin.to_string())),
+        }
+    }
+    let mut found = Origins::new();
+    walk(tree, "", &mut found);
+    found
+}
 
 /// YAML with the origin of each value behind it.
 pub(crate) fn with_origins(tree: &Node) -> String {
@@ -79,21 +98,14 @@ fn scalar(text: &str) -> String {
     if bare && !keyword && !numeric && text != "---" {
         return text.to_owned();
     }
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        let _ = match c {
-            '"' => write!(out, "\\\""),
-            '\\' => write!(out, "\\\\"),
-            '\n' => write!(out, "\\n"),
-            '\t' => write!(out, "\\t"),
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
-                write!(out, "\\u{:04x}", c as u32)
-            }
-            c => write!(out, "{c}"),
-        };
-    }
-    out.push('"');
-    out
+    // A JSON string is one of YAML, but for characters that YAML wants escaped.
+    let escaped = |c: char| match c {
+        c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
+            format!("\\u{:04x}", c as u32)
+        }
+        c => c.to_string(),
+    };
+    serde_json::Value::from(text).to_string().chars().map(escaped).collect()
 }
 
 fn one_line(text: &str) -> String {

@@ -1,11 +1,13 @@
 //! A word that is no key or preset -> the one that was probably meant.
 
-pub(crate) fn nearest(near: &Option<String>) -> String {
-    near.as_ref().map(|key| format!("; the nearest valid one is `{key}`")).unwrap_or_default()
+/// What to say behind an unknown `word`; nothing without candidates.
+pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let near = most_like(word, candidates);
+    near.map_or_else(String::new, |key| format!("; the nearest valid one is `{key}`"))
 }
 
 /// The candidate most like `word`.
-pub(crate) fn most_like<'a>(
+pub(super) fn most_like<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {

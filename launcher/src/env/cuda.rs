@@ -66,14 +66,9 @@ fn gpu(index: i32) -> Option<Gpu> {
 }
 
 fn text_of(uuid: &[u8; 16]) -> String {
-    let mut text = String::from("GPU-");
-    for (at, byte) in uuid.iter().enumerate() {
-        if [4, 6, 8, 10].contains(&at) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    let hex = format!("{:032x}", u128::from_be_bytes(*uuid));
+    let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]);
+    format!("GPU-{a}-{b}-{c}-{d}-{e}")
 }
 
 #[cfg(test)]

@@ -14,17 +14,16 @@ use super::tools::on_path;
 
 /// The Python of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Python {
-    /// The interpreter, as the workload names it.
-    pub interpreter: String,
-    /// Its version.
-    pub version: Option<String>,
+pub(crate) struct Python {
+    /// As the workload names it.
+    pub(crate) interpreter: String,
+    pub(crate) version: Option<String>,
     /// Versions of the packages that are installed, out of those that matter for a GPU workload.
     #[serde(default)]
-    pub packages: BTreeMap<String, String>,
+    pub(crate) packages: BTreeMap<String, String>,
     /// Why nothing is known; none when it answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub absent: Option<String>,
+    pub(crate) absent: Option<String>,
 }
 
 const LIMIT: Duration = Duration::from_secs(10);

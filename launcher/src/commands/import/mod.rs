@@ -2,7 +2,7 @@
 
 mod environment;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{
@@ -10,7 +10,7 @@ use crate::bundle::{
 };
 use crate::cli::{Captures, MergeArgs};
 use crate::commands::ending::{list_files, tell};
-use crate::config::{self, ConfigError};
+use crate::config;
 use crate::copy_inputs::{self, Kind, TakeIn};
 use crate::exit::Rules;
 use crate::failure::Failure;
@@ -18,6 +18,7 @@ use crate::outcome::Outcome;
 use crate::run::{self, Signals};
 use crate::terminal::Terminal;
 use crate::views;
+use stage2_hydra::Node;
 use stage2_model::{Finding, PassStatus, Severity};
 
 /// Parts of the configuration that a merge depends on.
@@ -28,13 +29,12 @@ const EFFECTIVE: &[&str] =
 /// the rest is merged.
 pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let MergeArgs { captures, output, presets, acceptance, overrides } = args;
-    let composed =
-        config::compose(&presets.request(overrides)).map_err(ConfigError::without_workload)?;
+    let composed = config::compose(&presets.request(overrides))?;
     check_inputs(&captures)?;
     let folder = new_folder(&output)?;
     let dir = folder.path();
     let (tree, settings) = composed.resolved(&dir)?;
-    let mut bundle = open(&folder, config::yaml_with_origins(&tree))?;
+    let mut bundle = open(&folder, &tree)?;
     let ends = format!("the merge ends here, and {} is incomplete", dir.display());
     let signals = Signals::install(*terminal, ends)
         .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
@@ -113,13 +113,15 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
     Err(Failure::Usage(text))
 }
 
-fn open(folder: &RunFolder, config_yaml: String) -> Result<Bundle, Failure> {
+fn open(folder: &RunFolder, tree: &Node) -> Result<Bundle, Failure> {
     let dir = folder.path();
     let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let command: Vec<std::ffi::OsString> = std::env::args_os().collect();
     let cwd = std::env::current_dir().unwrap_or_default();
     let inputs = Inputs::new(&command, &cwd, None);
-    let record = RunRecord::new(name, inputs.argv.clone());
+    let mut record = RunRecord::new(name, inputs.argv.clone());
+    record.origins = config::origins(tree);
+    let config_yaml = config::yaml_with_origins(tree);
     let provenance = Provenance { environment: None, inputs, config_yaml };
     Ok(Bundle::start(folder, record, provenance)?)
 }
@@ -168,17 +170,10 @@ fn pass_of(name: &str, dir: &Path, taken: &[(PathBuf, PathBuf)]) -> PassRecord {
     let inside = |path: &Path| text(path.strip_prefix(dir).unwrap_or(path));
     PassRecord {
         name: name.to_owned(),
-        argv: Vec::new(),
-        environment: BTreeMap::new(),
-        environment_kept: BTreeMap::new(),
         status,
-        exit: None,
-        started: None,
-        duration_ms: None,
-        log: Vec::new(),
         merged: taken.iter().map(|(copy, from)| (inside(copy), text(from))).collect(),
         why,
-        not_loaded: None,
+        ..PassRecord::default()
     }
 }
 
