@@ -65,7 +65,7 @@ pub(crate) struct RunOptions {
 }
 
 // What counts as a result: of every command that writes reports.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Acceptance {
     /// Do not exit with 70 if no GPU work was recorded
     #[arg(long)]
@@ -100,13 +100,8 @@ pub(crate) enum RequiredPass {
 
 impl RequiredPass {
     /// Its name in a plan and in `run.json`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            RequiredPass::Baseline => "baseline",
-            RequiredPass::Collect => "collect",
-            RequiredPass::Nsys => "nsys",
-            RequiredPass::Ncu => "ncu",
-        }
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use super::run::Job;
 use crate::cli::{DemoArgs, RunOptions};
 use crate::env::probe_gpu;
-use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 use stage2_model::{Finding, Severity};
@@ -48,7 +47,7 @@ fn job(args: DemoArgs, terminal: &Terminal) -> Result<Job, Failure> {
         gpu: Some(gpu),
         nsys_files: Vec::new(),
         keep_going,
-        rules: Rules::of(&acceptance),
+        acceptance,
     })
 }
 

@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use super::ending::{list_files, printed, tell};
 use super::{dry_run, precheck};
 use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord};
-use crate::cli::{self, RunArgs, RunOptions, RunSettings};
+use crate::cli::{self, Acceptance, RunArgs, RunOptions, RunSettings};
 use crate::config::{self, Composed, Config};
 use crate::env::{self, GpuFacts};
-use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
 use crate::run::{self, Library, Signals, System};
@@ -40,7 +39,7 @@ pub(super) struct Job {
     /// `--keep-going`.
     pub(super) keep_going: bool,
     /// What counts as a result.
-    pub(super) rules: Rules,
+    pub(super) acceptance: Acceptance,
 }
 
 /// A plan and what else is known before anything runs.
@@ -62,10 +61,9 @@ pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let job = Job::of_user(settings, dry_run, overrides, workload)?;
     for file in &nsys {
         copy_inputs::check(copy_inputs::Kind::Nsys, file)
-            .map_err(|why| Failure::Usage(format!("--nsys {}: {why}", file.display())))?;
+            .map_err(|why| Failure::Usage(format!("--nsys {}: {why:#}", file.display())))?;
     }
-    let rules = Rules::of(&acceptance);
-    Job { nsys_files: nsys, keep_going, rules, ..job }.launch(terminal)
+    Job { nsys_files: nsys, keep_going, acceptance, ..job }.launch(terminal)
 }
 
 impl Job {
@@ -95,7 +93,7 @@ impl Job {
             gpu: None,
             nsys_files: Vec::new(),
             keep_going: false,
-            rules: Rules::default(),
+            acceptance: Acceptance::default(),
         })
     }
 
@@ -114,7 +112,7 @@ impl Job {
         let signals = Signals::install(*terminal, interrupted)
             .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
         let (keep, size_limit) = (prepared.keep, prepared.size_limit_bytes);
-        let rules = self.rules.clone();
+        let acceptance = self.acceptance.clone();
         let folder = prepared.folder.clone();
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
         write_hook(&plan, &mut bundle, terminal);
@@ -143,7 +141,7 @@ impl Job {
         // A workload that failed says more by its own status than we by ours.
         let complete = outcome.is_ok() && closed.is_ok() && !lost;
         let result = outcome.as_ref().ok().filter(|_| complete);
-        let accepted = result.is_some_and(|found| rules.accept(found, &bundle.record.passes));
+        let accepted = result.is_some_and(|found| acceptance.is_met(found, &bundle.record.passes));
         // A run without a result takes the place of none that has one.
         if accepted && bundle.record.workload_exit.is_some() && keep.is_limited() {
             let text = "the reports are written; tidying up older bundles was cut short";
@@ -152,14 +150,14 @@ impl Job {
             make_room(&folder, keep, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
-        Ok(rules.status(passed.exit, result, &bundle.record.passes, terminal))
+        Ok(acceptance.status(passed.exit, result, &bundle.record.passes, terminal))
     }
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
         let prepared = self.prepare(composed, Ok)?;
         let Prepared { plan, folder, .. } = &prepared;
         let foreseen = dry_run::foreseen(plan, &self.command, folder);
-        let required = self.rules.foreseen(plan);
+        let required = self.acceptance.foreseen(plan);
         for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);
         }
@@ -195,7 +193,8 @@ impl Job {
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
-        plan.findings.extend(precheck::before(composed, &config, &self.command, &cwd));
+        let variable = |name: &str| std::env::var_os(name);
+        plan.findings.extend(precheck::before(composed, &config, &self.command, &cwd, &variable));
         let inputs = Inputs::new(&self.command, &cwd, manifest);
         let keep = Keep {
             last: config.run.keep_last.map(u64::from),

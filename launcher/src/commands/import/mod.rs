@@ -11,8 +11,7 @@ use crate::bundle::{
 use crate::cli::{Captures, MergeArgs};
 use crate::commands::ending::{list_files, tell};
 use crate::config;
-use crate::copy_inputs::{self, Kind, TakeIn};
-use crate::exit::Rules;
+use crate::copy_inputs::{self, InputCopies, Kind};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
 use crate::run::{self, Signals};
@@ -57,7 +56,7 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     let result = outcome.as_ref().ok().filter(|_| merged && closed.is_ok());
     Ok(match tools.interrupted() {
         Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
-        None => Rules::of(&acceptance).status(0, result, &bundle.record.passes, terminal),
+        None => acceptance.status(0, result, &bundle.record.passes, terminal),
     })
 }
 
@@ -100,9 +99,9 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
     let mut problems = Vec::new();
     for (kind, files) in [(Kind::Spool, spool), (Kind::Nsys, nsys), (Kind::Ncu, ncu)] {
         for file in files {
-            match copy_inputs::check_given(kind, file) {
+            match copy_inputs::check(kind, file) {
                 Ok(()) => return Ok(()),
-                Err(why) => problems.push(format!("{}: {why}", file.display())),
+                Err(why) => problems.push(format!("{}: {why:#}", file.display())),
             }
         }
     }
@@ -138,23 +137,20 @@ fn take_in(captures: &Captures, tools: &run::Imports<'_>, record: &mut RunRecord
             continue;
         }
         let folder = dir.join(sub);
-        let mut taken = TakeIn::new(kind, folder.clone());
+        let mut inputs = InputCopies::new(kind, folder.clone());
         for file in files {
-            match kind {
-                Kind::Spool => taken.file_or_folder(file, findings),
-                Kind::Nsys | Kind::Ncu => taken.file(file, findings),
-            }
+            inputs.add(file, findings);
         }
-        if taken.holds_an_environment() {
+        if inputs.holds_an_environment() {
             findings.extend(run::environment_finding(&folder, sub));
         }
-        let reports = taken.for_tool();
+        let reports = inputs.for_tool();
         match kind {
             Kind::Nsys if !reports.is_empty() => tools.nsys(&folder, &reports, findings),
             Kind::Ncu if !reports.is_empty() => tools.ncu(&folder, &reports, findings),
             _ => {}
         }
-        passes.push(pass_of(pass, dir, &taken.taken));
+        passes.push(pass_of(pass, dir, &inputs.copies));
     }
     findings.extend(tools.interrupted().map(run::interruption));
 }
