@@ -8,7 +8,6 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use stage2_analysis::operators::Annotation;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
@@ -100,23 +99,20 @@ impl Hook {
         FILES.iter().map(|(name, _)| self.folder.join(name))
     }
 
-    /// Writes the files.
-    ///
-    /// # Errors
-    /// A folder that cannot be written, with what to do about it.
-    pub(crate) fn write(&self) -> anyhow::Result<()> {
-        for (path, (_, content)) in self.files().zip(FILES) {
-            let folder = path.parent().unwrap_or(&self.folder);
-            fs::create_dir_all(folder).and_then(|()| fs::write(&path, content)).with_context(
-                || {
-                    let shown = path.display();
-                    format!(
-                        "{shown} cannot be written; check its folder, or run without --annotate"
-                    )
-                },
-            )?;
-        }
-        Ok(())
+    /// Writes the files, or tells why the workload will mark nothing more.
+    pub(crate) fn write(&self) -> Option<Finding> {
+        let write = |path: &Path, content: &str| {
+            fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
+            fs::write(path, content)
+        };
+        let failed = |(path, (_, content)): (PathBuf, &(&str, &str))| {
+            let error = write(&path, content).err()?;
+            let why = format!("{} cannot be written ({error})", path.display());
+            let remedy = "check its folder, or run without --annotate";
+            let what = "the workload is not annotated";
+            Some(Finding::new(Severity::Warning, what, why, remedy))
+        };
+        self.files().zip(FILES).find_map(failed)
     }
 }
 
@@ -241,12 +237,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let (hook, _) = plan(&BOTH, &folder.path().join("run/hook"), None, &[]);
         let hook = hook.expect("a hook");
-        hook.write().expect("written");
-        hook.write().expect("written again");
+        assert_eq!(hook.write(), None);
+        assert_eq!(hook.write(), None, "written again");
         assert!(hook.files().all(|path| path.is_file()));
         fs::write(folder.path().join("file"), "").expect("file");
         let (hook, _) = plan(&BOTH, &folder.path().join("file"), None, &[]);
-        let error = hook.expect("a hook").write().expect_err("no folder");
+        let error = hook.expect("a hook").write().expect("no folder");
         assert!(format!("{error:#}").contains("--annotate"), "{error:#}");
     }
 
@@ -255,7 +251,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let (hook, _) = plan(&BOTH, folder.path(), None, &[]);
         let hook = hook.expect("a hook");
-        hook.write().expect("written");
+        assert_eq!(hook.write(), None);
         let code = "import sys; print('stage2_annotate' in sys.modules, sys.path)";
         let done = std::process::Command::new("python3")
             .args(["-B", "-c", code])

@@ -20,6 +20,7 @@ use crate::config::{Origins, origins, yaml_with_origins};
 use crate::env::Environment;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
+use crate::terminal::Terminal;
 use stage2_analysis::files::{self, write_whole};
 use stage2_analysis::layout::INPUTS_YAML;
 pub use stage2_analysis::layout::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR};
@@ -73,6 +74,12 @@ impl Bundle {
     /// Writes `run.json` as the record stands.
     pub(crate) fn save(&self) -> anyhow::Result<()> {
         self.record.write(&self.dir)
+    }
+
+    /// Tells a finding, and records it with the next [`Bundle::save`].
+    pub(crate) fn note(&mut self, finding: Finding, terminal: &Terminal) {
+        terminal.finding(&finding);
+        self.record.findings.push(finding);
     }
 
     /// Adds what is known about the machine.

@@ -3,15 +3,16 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::ending::{list_files, printed, tell};
+use super::ending::{list_files, printed, take_signals, tell};
 use super::{dry_run, precheck};
 use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord};
 use crate::cli::{self, Acceptance, RunArgs, RunOptions, RunSettings};
-use crate::config::{self, Composed, Config};
+use crate::config::{self, Composed, Config, Run};
 use crate::env::{self, GpuFacts};
 use crate::failure::Failure;
+use crate::hook::Hook;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
-use crate::run::{self, Library, Signals, System};
+use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
 use crate::{copy_inputs, views, workload};
 use stage2_analysis::claims::Workload;
@@ -49,9 +50,8 @@ struct Prepared {
     library: PathBuf,
     /// The composed configuration.
     tree: Node,
+    settings: Run,
     inputs: Inputs,
-    keep: Keep,
-    size_limit_bytes: Option<u64>,
 }
 
 /// `stage2-launch -- COMMAND`.
@@ -109,18 +109,25 @@ impl Job {
             "the run ends here; `stage2-launch report {}` makes reports of what there is",
             run_dir.display()
         );
-        let signals = Signals::install(*terminal, interrupted)
-            .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
-        let (keep, size_limit) = (prepared.keep, prepared.size_limit_bytes);
+        let signals = take_signals(terminal, interrupted)?;
+        let Run { keep_last, keep_bytes, keep_uncompressed, size_limit_bytes, .. } =
+            prepared.settings;
+        let keep = Keep {
+            last: keep_last.map(u64::from),
+            bytes: keep_bytes.map(u64::from),
+            uncompressed: keep_uncompressed.map(u64::from),
+        };
         let acceptance = self.acceptance.clone();
         let folder = prepared.folder.clone();
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
-        write_hook(&plan, &mut bundle, terminal);
+        // Without the hook the workload runs, and marks nothing more.
+        if let Some(finding) = plan.hook.as_ref().and_then(Hook::write) {
+            bundle.note(finding, terminal);
+        }
         let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
-        let too_big = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit));
+        let too_big = size_limit_bytes.and_then(|limit| bundle::too_big(&run_dir, limit.get()));
         for finding in too_big.into_iter().chain(Workload::keep(&run_dir)) {
-            terminal.finding(&finding);
-            bundle.record.findings.push(finding);
+            bundle.note(finding, terminal);
         }
         terminal.progress("writing the reports");
         // The reports read the record: without it they would be about another state of the run.
@@ -170,9 +177,7 @@ impl Job {
         composed: &Composed,
         make: impl FnOnce(RunFolder) -> Result<RunFolder, Failure>,
     ) -> Result<Prepared, Failure> {
-        let cwd = std::env::current_dir().map_err(|e| {
-            Failure::Usage(format!("the working directory is gone: {e}; cd to another"))
-        })?;
+        let cwd = working_dir()?;
         let (folder, config) =
             self.choose_folder(composed, &cwd, bundle::run_name(std::process::id()))?;
         let mut findings = Vec::new();
@@ -196,13 +201,7 @@ impl Job {
         let variable = |name: &str| std::env::var_os(name);
         plan.findings.extend(precheck::before(composed, &config, &self.command, &cwd, &variable));
         let inputs = Inputs::new(&self.command, &cwd, manifest);
-        let keep = Keep {
-            last: config.run.keep_last.map(u64::from),
-            bytes: config.run.keep_bytes.map(u64::from),
-            uncompressed: config.run.keep_uncompressed.map(u64::from),
-        };
-        let size_limit_bytes = config.run.size_limit_bytes.map(u64::from);
-        Ok(Prepared { plan, folder, library, tree, inputs, keep, size_limit_bytes })
+        Ok(Prepared { plan, folder, library, tree, settings: config.run, inputs })
     }
 
     /// What `make` plans for a run in the folder `dir`.
@@ -247,9 +246,8 @@ impl Job {
         let latest_in = cwd.join(&config.artifacts.stage2_dir);
         let folder = match given {
             Some(dir) if dir.as_os_str().is_empty() => {
-                return Err(Failure::Usage(
-                    "the run folder has an empty name; give --run-dir DIR".into(),
-                ));
+                let text = "the run folder has an empty name; give --run-dir DIR";
+                return Err(Failure::Usage(text.into()));
             }
             Some(dir) if self.run_dir.is_none() && composed.run_dir_is_hydras() => {
                 RunFolder::GivenAndLinked { path: cwd.join(dir), latest_in }
@@ -317,20 +315,16 @@ impl Job {
         if let Err(error) = bundle.set_environment(environment) {
             let what = "env.json is missing";
             let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
-            terminal.finding(&finding);
-            bundle.record.findings.push(finding);
+            bundle.note(finding, terminal);
         }
         Ok((plan, bundle))
     }
 }
 
-/// Writes the hook of the plan. Without it the workload runs, and marks nothing more.
-fn write_hook(plan: &Plan, bundle: &mut Bundle, terminal: &Terminal) {
-    let Some(Err(error)) = plan.hook.as_ref().map(|hook| hook.write()) else { return };
-    let what = "the workload is not annotated";
-    let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
-    terminal.finding(&finding);
-    bundle.record.findings.push(finding);
+/// The folder that this program was started in.
+pub(super) fn working_dir() -> Result<PathBuf, Failure> {
+    std::env::current_dir()
+        .map_err(|e| Failure::Usage(format!("the working directory is gone: {e}; cd to another")))
 }
 
 /// Deletes and compresses the oldest bundles beside this one, and says so.

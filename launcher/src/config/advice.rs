@@ -244,7 +244,7 @@ fn is_group_of_workload(key: &str) -> bool {
 }
 
 /// Whether a dotted key is `part` or below it.
-pub(super) fn within(key: &str, part: &str) -> bool {
+pub(crate) fn within(key: &str, part: &str) -> bool {
     key.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 

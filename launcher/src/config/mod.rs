@@ -16,6 +16,7 @@ mod resolvers;
 mod schema;
 mod similar;
 
+pub(crate) use advice::within;
 pub(crate) use compose::{Composed, Request, built_in, compose};
 pub(crate) use print::{Origins, origins, with_origins as yaml_with_origins};
 pub(crate) use recompose::recompose;

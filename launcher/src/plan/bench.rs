@@ -1,8 +1,7 @@
 //! Command and settings -> the configurations that `bench` compares, as passes of one folder.
 
 use super::collect::{self, limits, workload_of_pass};
-use super::{Capture, Pass, Plan, Request, nsys};
-use crate::hook::{self, HOOK_DIR};
+use super::{Capture, Pass, Plan, Request, nsys, with_hook};
 
 /// Folder and name of the pass without any library of ours.
 const UNTRACED: &str = "untraced";
@@ -11,10 +10,6 @@ const UNTRACED: &str = "untraced";
 /// the collector, under nsys.
 pub(crate) fn bench(request: &Request<'_>) -> Plan {
     let mut findings = Vec::new();
-    let folder = request.run_dir.join(HOOK_DIR);
-    let python_path = request.inherited.python_path.as_deref();
-    let annotate = &request.config.operators.annotate;
-    let (hook, told) = hook::plan(annotate, &folder, python_path, request.command);
     let mut passes = vec![untraced(request), collect::baseline(request)];
     let mut full = collect::pass(request, &mut findings);
     full.tee = None;
@@ -26,12 +21,7 @@ pub(crate) fn bench(request: &Request<'_>) -> Plan {
         profiler.without_tables();
     }
     passes.extend(peer);
-    findings.extend(told);
-    for pass in &mut passes {
-        pass.environment.extend(hook.iter().flat_map(|hook| hook.environment.clone()));
-    }
-    let (run_dir, library_domains) = (request.run_dir.clone(), Vec::new());
-    Plan { run_dir, passes, hook, keep_going: false, library_domains, findings }
+    with_hook(request, passes, findings)
 }
 
 fn untraced(request: &Request<'_>) -> Pass {

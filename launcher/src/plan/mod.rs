@@ -193,11 +193,8 @@ pub(crate) struct Request<'a> {
 
 /// Makes the plan.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
-    let Config { run, operators, pipeline, .. } = request.config;
+    let Config { run, pipeline, .. } = request.config;
     let mut findings = Vec::new();
-    let folder = request.run_dir.join(HOOK_DIR);
-    let python_path = request.inherited.python_path.as_deref();
-    let (hook, told) = hook::plan(&operators.annotate, &folder, python_path, request.command);
     let mut passes = Vec::new();
     if run.baseline {
         // What there is to say of its environment is said of the collect pass.
@@ -233,10 +230,18 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             "use run.mode=deep and pipeline.ncu.enable=true, or `stage2-launch merge`",
         ));
     }
-    findings.extend(told);
+    with_hook(request, passes, findings)
+}
+
+/// The plan of `passes`, each with what makes a Python workload mark more ranges.
+fn with_hook(request: &Request<'_>, mut passes: Vec<Pass>, mut findings: Vec<Finding>) -> Plan {
+    let folder = request.run_dir.join(HOOK_DIR);
+    let python_path = request.inherited.python_path.as_deref();
+    let annotate = &request.config.operators.annotate;
+    let (hook, about_it) = hook::plan(annotate, &folder, python_path, request.command);
+    findings.extend(about_it);
     for pass in &mut passes {
-        let variables = hook.iter().flat_map(|hook| hook.environment.clone());
-        pass.environment.extend(variables);
+        pass.environment.extend(hook.iter().flat_map(|hook| hook.environment.clone()));
     }
     Plan {
         run_dir: request.run_dir.clone(),

@@ -9,12 +9,12 @@ use crate::bundle::{
     Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, Provenance, RunFolder, RunRecord,
 };
 use crate::cli::{Captures, MergeArgs};
-use crate::commands::ending::{list_files, tell};
+use crate::commands::ending::{list_files, take_signals, tell};
 use crate::config;
 use crate::copy_inputs::{self, InputCopies, Kind};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
-use crate::run::{self, Signals};
+use crate::run;
 use crate::terminal::Terminal;
 use crate::views;
 use stage2_hydra::Node;
@@ -35,15 +35,18 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     let (tree, settings) = composed.resolved(&dir)?;
     let mut bundle = open(&folder, &tree)?;
     let ends = format!("the merge ends here, and {} is incomplete", dir.display());
-    let signals = Signals::install(*terminal, ends)
-        .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
+    let signals = take_signals(terminal, ends)?;
     let tools = run::Imports::new(&settings, terminal, &signals);
     bundle.record.findings.extend(without_effect(&composed.explicit_keys()));
     bundle.record.findings.extend(composed.notes);
     take_in(&captures, &tools, &mut bundle.record, &dir);
     bundle.record.findings.iter().for_each(|finding| terminal.finding(finding));
     let outcome = write_reports(&mut bundle, &dir);
-    let closed = close(&mut bundle, &outcome, &dir);
+    let described = outcome.as_ref().map_or(Ok(()), |outcome| {
+        environment::note_tools(&mut bundle.record, outcome);
+        environment::write(&dir, Some(outcome))
+    });
+    let closed = described.and_then(|()| bundle.finish(&outcome));
     list_files(&outcome, &dir, terminal);
     tell(&bundle.record, &outcome, &dir, terminal);
     if let Err(error) = &closed {
@@ -77,15 +80,6 @@ fn write_reports(bundle: &mut Bundle, dir: &Path) -> anyhow::Result<Outcome> {
     }
     bundle.save()?;
     views::write_reports(dir)
-}
-
-/// Adds what the captures say of where they were taken, and closes the bundle.
-fn close(bundle: &mut Bundle, outcome: &anyhow::Result<Outcome>, dir: &Path) -> anyhow::Result<()> {
-    if let Ok(outcome) = outcome {
-        environment::note_tools(&mut bundle.record, outcome);
-        environment::write(dir, Some(outcome))?;
-    }
-    bundle.finish(outcome)
 }
 
 /// Fails where no file can be used, before there is a folder. One that can be used is merged without
@@ -188,12 +182,8 @@ fn fail_unread(passes: &mut [PassRecord], read: &[&str]) -> bool {
 
 /// Settings that reports do not depend on have no effect here.
 fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
-    let counts = |key: &&String| {
-        EFFECTIVE.iter().any(|part| {
-            key.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
-    };
-    let idle: Vec<&str> = explicit.iter().filter(|key| !counts(key)).map(String::as_str).collect();
+    let counts = |key: &str| EFFECTIVE.iter().any(|part| config::within(key, part));
+    let idle: Vec<&str> = explicit.iter().map(String::as_str).filter(|key| !counts(key)).collect();
     (!idle.is_empty()).then(|| {
         Finding::new(
             Severity::Note,
