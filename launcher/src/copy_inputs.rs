@@ -16,11 +16,8 @@ use stage2_model::{Finding, Severity};
 /// What made the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The collector.
     Spool,
-    /// Nsight Systems.
     Nsys,
-    /// Nsight Compute.
     Ncu,
 }
 
@@ -159,9 +156,6 @@ fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// Whether the command line may name this: a file of the kind, by its name, or a folder of spools.
-///
-/// # Errors
-/// Why it cannot be used.
 pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
     // First: what is not there has no wrong name.
     let found = path.metadata()?;

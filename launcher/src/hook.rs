@@ -12,7 +12,6 @@ use stage2_analysis::operators::Annotation;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
-/// Name of the hook's folder in the bundle.
 pub(crate) const HOOK_DIR: &str = "hook";
 
 macro_rules! files {
@@ -32,10 +31,8 @@ const FILES: &[(&str, &str)] = files![
     "stage2_annotate/torch_ops.py",
 ];
 
-/// The hook of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hook {
-    /// Its folder, absolute.
     pub(crate) folder: PathBuf,
     /// Variables that are set for the workload.
     pub(crate) environment: BTreeMap<String, OsString>,
@@ -94,7 +91,6 @@ pub(crate) fn plan(
 }
 
 impl Hook {
-    /// The files that [`Hook::write`] makes.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         FILES.iter().map(|(name, _)| self.folder.join(name))
     }

@@ -43,7 +43,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
     match obey(cli, &terminal) {
         Ok(exit) => exit,
         Err(failure) => {
-            terminal.error(failure.text());
+            terminal.error(&failure.to_string());
             failure.exit()
         }
     }
@@ -57,9 +57,6 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Report(args)) => commands::report::report(args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),
         Some(Command::Config(args)) => commands::config::config(args),
-        Some(Command::ProbeGpu) => match env::print_devices() {
-            Ok(()) => Ok(0),
-            Err(error) => Err(Failure::NoResult(error.to_string())),
-        },
+        Some(Command::ProbeGpu) => env::print_devices().map(|()| 0).map_err(Failure::no_result),
     }
 }

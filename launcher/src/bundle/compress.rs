@@ -25,7 +25,6 @@ const PROBED_BYTES: u64 = 4 << 20;
 /// No process of ours writes to a temporary file again after such a time.
 const ABANDONED_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// What became of a bundle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Compressed {
     pub(super) files: u64,

@@ -39,7 +39,6 @@ pub(crate) fn run_name(pid: u32) -> String {
 }
 
 impl RunFolder {
-    /// The folder's path.
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             RunFolder::Given(path) | RunFolder::GivenAndLinked { path, .. } => path.clone(),

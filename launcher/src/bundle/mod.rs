@@ -28,7 +28,6 @@ use stage2_hydra::Node;
 use stage2_model::{Finding, RunState, Severity};
 use stage2_text::visible;
 
-/// File of the composed configuration.
 const CONFIG_YAML: &str = "config.yaml";
 
 /// What a bundle says about where it comes from, besides `run.json`.
@@ -36,11 +35,9 @@ const CONFIG_YAML: &str = "config.yaml";
 pub(crate) struct Provenance {
     pub(crate) environment: Option<Environment>,
     pub(crate) inputs: Inputs,
-    /// The composed configuration as YAML.
     pub(crate) config_yaml: String,
 }
 
-/// The bundle of one run.
 pub(crate) struct Bundle {
     dir: PathBuf,
     /// What `run.json` says, as of the next [`Bundle::save`].
@@ -50,9 +47,6 @@ pub(crate) struct Bundle {
 
 impl Bundle {
     /// Starts a bundle in a folder that is there and empty.
-    ///
-    /// # Errors
-    /// Another process took the folder meanwhile, or it cannot be written to.
     pub(crate) fn start(
         folder: &RunFolder,
         record: RunRecord,
@@ -66,7 +60,6 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Its folder.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -82,7 +75,6 @@ impl Bundle {
         self.record.findings.push(finding);
     }
 
-    /// Adds what is known about the machine.
     pub(crate) fn set_environment(&mut self, environment: Environment) -> anyhow::Result<()> {
         self.provenance.environment = Some(environment);
         self.write_provenance()
@@ -106,7 +98,6 @@ impl Bundle {
         write_whole(&self.dir.join(CONFIG_YAML), &format!("{mark}{config_yaml}"))
     }
 
-    /// Notes that all passes are over.
     pub(crate) fn passes_ended(&mut self) -> anyhow::Result<()> {
         self.record.finished = Some(now());
         self.record.state = RunState::Reporting;
@@ -143,9 +134,6 @@ const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// Replaces `config.yaml` by what `change` makes of its text (none: it is not there) and of the origins
 /// of its values. Comments on top of it stay, and one more names the `words` that it was changed by.
-///
-/// # Errors
-/// A file that cannot be read or written, or an error of `change`.
 pub(crate) fn change_config(
     dir: &Path,
     words: &str,

@@ -44,7 +44,6 @@ const MOST_COMPRESSED_BYTES: u64 = 4 << 30;
 /// File in the folder of all bundles that is locked while they are worked on.
 const LOCK: &str = ".retention";
 
-/// A bundle beside that of this run.
 struct Older {
     path: PathBuf,
     record: RunRecord,

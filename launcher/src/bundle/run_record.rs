@@ -146,9 +146,6 @@ impl RunRecord {
     }
 
     /// Writes the record into the bundle in `run_dir`: a reader sees the old one or this one.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(crate) fn write(&self, run_dir: &Path) -> anyhow::Result<()> {
         let json = serde_json::to_string_pretty(self).context(RUN_JSON)?;
         write_whole(&run_dir.join(RUN_JSON), &format!("{json}\n"))

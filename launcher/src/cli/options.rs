@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::{anyhow, ensure};
 use clap::{ArgAction, Args, ValueEnum};
 
 use crate::config::Request;
@@ -155,25 +156,19 @@ impl RunSettings {
     }
 }
 
-/// Why a word is no time limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum NoTime {
-    #[error("give seconds, or a number with a unit: 90, 90s, 5m, 1h30m")]
-    Unreadable,
-    #[error("the time has to be longer than nothing")]
-    Nothing,
-}
-
 /// Reads a time as whole seconds, rounded up.
-fn seconds(text: &str) -> Result<i64, NoTime> {
+fn seconds(text: &str) -> anyhow::Result<i64> {
     let seconds = match text.parse::<i64>() {
         Ok(seconds) => seconds,
         Err(_) => {
-            let time: jiff::SignedDuration = text.parse().map_err(|_| NoTime::Unreadable)?;
+            let time: jiff::SignedDuration = text.parse().map_err(|_| {
+                anyhow!("give seconds, or a number with a unit: 90, 90s, 5m, 1h30m")
+            })?;
             time.as_secs().saturating_add(i64::from(time.subsec_nanos() > 0))
         }
     };
-    if seconds > 0 { Ok(seconds) } else { Err(NoTime::Nothing) }
+    ensure!(seconds > 0, "the time has to be longer than nothing");
+    Ok(seconds)
 }
 
 #[cfg(test)]
@@ -185,7 +180,7 @@ mod tests {
         for (text, expected) in
             [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("1500ms", 2)]
         {
-            assert_eq!(seconds(text), Ok(expected), "{text}");
+            assert_eq!(seconds(text).ok(), Some(expected), "{text}");
         }
         for text in ["0", "-3", "soon", "", "5 parsecs", "99999999999999999999"] {
             assert!(seconds(text).is_err(), "{text}");

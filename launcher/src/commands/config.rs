@@ -5,7 +5,6 @@ use crate::cli::ConfigArgs;
 use crate::config;
 use crate::failure::Failure;
 
-/// `stage2-launch config`.
 pub(crate) fn config(args: ConfigArgs) -> Result<u8, Failure> {
     let composed = config::compose(&args.settings.request(args.overrides))?;
     printed(&config::yaml_with_origins(&composed.tree))

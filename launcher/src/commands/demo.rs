@@ -13,7 +13,6 @@ use stage2_model::{Finding, Severity};
 const WORKLOAD: &str = "stage2-demo";
 const SIMULATOR: &str = "libstage2_sim.so";
 
-/// `stage2-launch demo`.
 pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     job(args, terminal)?.launch(terminal)
 }

@@ -23,12 +23,10 @@ use stage2_model::{Finding, Severity, Tool};
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";
 
-/// Something to run.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) command: Vec<OsString>,
     pub(super) config: config::Request,
-    /// `--run-dir`.
     pub(super) run_dir: Option<PathBuf>,
     pub(super) dry_run: bool,
     /// The library that plays CUPTI for a simulated GPU.
@@ -37,9 +35,7 @@ pub(super) struct Job {
     pub(super) gpu: Option<GpuFacts>,
     /// `--nsys`: captures that kernels are chosen by where no pass knows them.
     pub(super) nsys_files: Vec<PathBuf>,
-    /// `--keep-going`.
     pub(super) keep_going: bool,
-    /// What counts as a result.
     pub(super) acceptance: Acceptance,
 }
 
@@ -48,13 +44,11 @@ struct Prepared {
     plan: Plan,
     folder: RunFolder,
     library: PathBuf,
-    /// The composed configuration.
     tree: Node,
     settings: Run,
     inputs: Inputs,
 }
 
-/// `stage2-launch -- COMMAND`.
 pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let RunArgs { options, nsys, overrides, workload } = args;
     let RunOptions { settings, dry_run, acceptance, keep_going } = options;

@@ -20,7 +20,6 @@ use stage2_hydra::{Action, Node, Origin, Override, Value, join_key};
 pub(crate) struct Request {
     /// Words `KEY=VALUE`, in order.
     pub(crate) overrides: Vec<String>,
-    /// `--config-dir`.
     pub(crate) config_dir: Option<PathBuf>,
     /// Keys that options of the command line set, the option as it was written, and the value.
     pub(crate) flags: Vec<(&'static str, String, Value)>,
@@ -31,7 +30,6 @@ pub(crate) struct Request {
 /// A configuration with the origin of each value. References `${...}` are still in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Composed {
-    /// The values.
     pub(crate) tree: Node,
     /// What was taken differently from how it was written.
     pub(crate) notes: Vec<Finding>,
@@ -105,9 +103,6 @@ impl Composed {
     }
 
     /// The run folder that was asked for.
-    ///
-    /// # Errors
-    /// A reference in it to a key that is not there, or a value that is no path.
     pub(crate) fn run_dir(&self) -> Result<Option<PathBuf>, ConfigError> {
         let node = resolve_key(&self.tree, "run.dir", &self.moment)?;
         match node.map(|node| (node.value, node.origin)) {
@@ -132,10 +127,6 @@ impl Composed {
     }
 
     /// The configuration of a run in `run_dir`, with all references replaced.
-    ///
-    /// # Errors
-    /// A reference to a key that is not there, a value of the wrong type, or a reference to the run
-    /// folder where its name is no text.
     pub(crate) fn resolved(&self, run_dir: &Path) -> Result<(Node, Config), ConfigError> {
         let mut tree = self.tree.clone();
         let origin = match tree.get("run.dir") {

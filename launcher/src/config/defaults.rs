@@ -29,7 +29,6 @@ const MAX_NESTING: usize = 8;
 
 /// What came of the presets.
 pub(super) struct Merged {
-    /// The values.
     pub(super) tree: Node,
     /// The overrides that choose no preset.
     pub(super) values: Vec<Override>,

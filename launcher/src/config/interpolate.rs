@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
+use anyhow::Context as _;
+
 use super::error::ConfigError;
 use super::resolvers::Moment;
 use super::similar::most_like;
@@ -104,14 +106,13 @@ impl Resolver<'_> {
     }
 
     /// What the reference `name` stands for in a value from `origin`.
-    fn lookup(&self, name: &str, origin: &Origin) -> Result<Cow<'_, Node>, String> {
+    fn lookup(&self, name: &str, origin: &Origin) -> anyhow::Result<Cow<'_, Node>> {
         if let Some((resolver, argument)) = name.split_once(':') {
-            let text = self.moment.resolve(resolver.trim(), argument.trim(), origin);
-            let text = text.map_err(|why| why.to_string())?;
+            let text = self.moment.resolve(resolver.trim(), argument.trim(), origin)?;
             let value = Value::Literal(text);
             return Ok(Cow::Owned(Node { value, origin: Origin::Chosen }));
         }
-        self.tree.get(name).map(Cow::Borrowed).ok_or_else(|| {
+        self.tree.get(name).map(Cow::Borrowed).with_context(|| {
             let leaves = self.tree.leaves();
             let near = most_like(name, leaves.iter().map(|(key, _)| key.as_str()));
             let near = near.map(|key| format!("; the nearest is ${{{key}}}")).unwrap_or_default();

@@ -18,7 +18,6 @@ pub(super) struct Presets {
     folder: Option<PathBuf>,
 }
 
-/// A preset, read.
 pub(super) struct Preset {
     /// Its keys, without `defaults`.
     pub(super) keys: Node,
@@ -55,7 +54,6 @@ impl Presets {
         Ok(built_in.map(|(name, text)| (format!("conf/{name}").into(), (*text).to_owned())))
     }
 
-    /// The primary configuration.
     pub(super) fn primary(&self) -> Result<Preset, ConfigError> {
         let (file, text) =
             self.text("config.yaml")?.unwrap_or_else(|| ("config.yaml".into(), String::new()));
@@ -92,7 +90,6 @@ impl Presets {
         Ok(files.into_iter().map(|(_, option)| option).collect())
     }
 
-    /// Names of all groups.
     pub(super) fn groups(&self) -> Result<BTreeSet<String>, ConfigError> {
         Ok(self.files()?.into_iter().map(|(group, _)| group).collect())
     }

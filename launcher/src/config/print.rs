@@ -64,24 +64,13 @@ fn map_lines(node: &Node, indent: usize, lines: &mut Vec<(String, Option<String>
     }
 }
 
-/// A value on one line.
+/// A value on one line; JSON is YAML.
 fn flow(node: &Node) -> String {
     match &node.value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(v) => v.to_string(),
-        Value::Int(v) => v.to_string(),
+        Value::Text(text) | Value::Literal(text) => scalar(text),
         Value::Float(v) if v.is_nan() => ".nan".to_owned(),
         Value::Float(v) if v.is_infinite() => if *v > 0.0 { ".inf" } else { "-.inf" }.to_owned(),
-        Value::Float(v) => format!("{v:?}"),
-        Value::Text(text) | Value::Literal(text) => scalar(text),
-        Value::List(items) => {
-            format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", "))
-        }
-        Value::Map(pairs) => {
-            let pairs: Vec<_> =
-                pairs.iter().map(|(k, v)| format!("{}: {}", scalar(k), flow(v))).collect();
-            format!("{{{}}}", pairs.join(", "))
-        }
+        _ => escaped(&node.to_json()),
     }
 }
 
@@ -98,14 +87,18 @@ fn scalar(text: &str) -> String {
     if bare && !keyword && !numeric && text != "---" {
         return text.to_owned();
     }
-    // A JSON string is one of YAML, but for characters that YAML wants escaped.
+    escaped(&text.into())
+}
+
+/// JSON without the characters that YAML wants escaped.
+fn escaped(json: &serde_json::Value) -> String {
     let escaped = |c: char| match c {
         c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
             format!("\\u{:04x}", c as u32)
         }
         c => c.to_string(),
     };
-    serde_json::Value::from(text).to_string().chars().map(escaped).collect()
+    json.to_string().chars().map(escaped).collect()
 }
 
 fn one_line(text: &str) -> String {

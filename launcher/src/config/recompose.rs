@@ -25,9 +25,6 @@ const OF_RUNS: &str = "operators.annotate";
 
 /// The configuration of a bundle in `run_dir` after the overrides of `request`. `text`: its
 /// `config.yaml`; where it has none, the built-in settings are the base. `origins`: those of its run.
-///
-/// # Errors
-/// A file that is no configuration, an override that is wrong, or that no report depends on.
 pub(crate) fn recompose(
     text: Option<&str>,
     origins: &Origins,

@@ -13,28 +13,18 @@ use stage2_analysis::operators::{OperatorSettings, Stage1Settings};
 use stage2_analysis::roofline::hardware::Hardware;
 use stage2_model::TokenCounts;
 
-/// All settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Config {
-    /// How the run goes.
     pub(crate) run: Run,
-    /// What the reports show.
     pub(crate) report: Report,
-    /// Where bundles are laid.
     pub(crate) artifacts: Artifacts,
-    /// What is added to the command of the workload.
     pub(crate) workload: Workload,
-    /// Settings of the collector.
     pub(crate) profiling: Profiling,
-    /// Settings of the passes under other profilers.
     pub(crate) pipeline: Pipeline,
     /// What the workload marks, and which ranges are operators.
     pub(crate) operators: OperatorSettings,
-    /// What the model is.
     pub(crate) model: Models,
-    /// Peak rates of the GPU.
     pub(crate) hardware: Hardware,
-    /// What the workload reads.
     pub(crate) inputs: Inputs,
     /// An earlier run of the Stage 1 profiler.
     pub(crate) stage1: Stage1Settings,

@@ -9,9 +9,6 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use super::gpu::{Gpu, GpuFacts};
 
 /// Prints [`GpuFacts`] as JSON.
-///
-/// # Errors
-/// Nobody reads it.
 pub(crate) fn print_devices() -> anyhow::Result<()> {
     let facts = read().unwrap_or_else(|why| GpuFacts { absent: Some(why), ..GpuFacts::default() });
     let json = serde_json::to_string(&facts)?;

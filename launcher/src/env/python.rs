@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use super::subprocess::ask;
 use super::tools::on_path;
 
-/// The Python of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Python {
     /// As the workload names it.
@@ -46,7 +45,6 @@ except ImportError:
 json.dump({'version': sys.version.split()[0], 'packages': found}, sys.stdout)
 ";
 
-/// What the script prints.
 #[derive(Deserialize)]
 struct Answer {
     version: String,

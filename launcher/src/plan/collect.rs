@@ -18,10 +18,8 @@ use stage2_hydra::hydra_key;
 /// Where a Hydra app writes; the presets give each pass a folder of its own.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";
 
-/// Name of the collector's file.
 pub(crate) const LIBRARY: &str = "libstage2.so";
 
-/// The pass.
 pub(super) fn pass(request: &Request<'_>, findings: &mut Vec<Finding>) -> Pass {
     let run = &request.config.run;
     let folder = request.run_dir.join(COLLECTOR_DIR);
@@ -85,7 +83,6 @@ fn hydra_text(text: &str) -> String {
     format!("'{quoted}'")
 }
 
-/// When a pass is ended.
 pub(super) fn limits(config: &Config) -> Limits {
     Limits {
         timeout: config.run.timeout_s.map(|s| Duration::from_secs(s.get())),

@@ -15,7 +15,6 @@ const SCHEMA: u32 = 1;
 /// Everything that was measured: contents of `bench.json`. Times are nanoseconds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Results {
-    /// Version of this format.
     schema: u32,
     stage2_version: String,
     /// The words after `--`. Bytes that are no UTF-8 are replaced.
@@ -67,7 +66,6 @@ pub(super) struct LeftOut {
 }
 
 impl Results {
-    /// Nothing measured yet.
     pub(super) fn new(command: &[OsString], Times { rounds, warmup }: Times) -> Self {
         Self {
             schema: SCHEMA,
@@ -84,7 +82,6 @@ impl Results {
         self.workload_exit.filter(|exit| *exit != WorkloadExit::Code(0))
     }
 
-    /// Makes the rows.
     pub(super) fn compare(&mut self) {
         let mut stages: Vec<Option<String>> = vec![None];
         for run in self.configurations.iter().flat_map(|c| &c.runs) {

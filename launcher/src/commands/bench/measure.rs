@@ -25,7 +25,6 @@ pub(super) struct Configuration {
     pub(super) failed: Option<String>,
 }
 
-/// One run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Run {
     pub(super) round: u32,
@@ -37,10 +36,8 @@ pub(super) struct Run {
     pub(super) gpu_records: Option<u64>,
 }
 
-/// A stage in one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct StageTime {
-    /// Its name.
     pub(super) stage: String,
     /// Times that it was opened.
     pub(super) instances: Option<u64>,

@@ -88,7 +88,6 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
     bench.write(&folder)
 }
 
-/// Prints what a benchmark would run.
 fn show(plan: &Plan, Times { rounds, warmup }: Times) -> Result<u8, Failure> {
     let head = format!(
         "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
@@ -97,10 +96,8 @@ fn show(plan: &Plan, Times { rounds, warmup }: Times) -> Result<u8, Failure> {
     printed(&(head + &plan::show(plan)))
 }
 
-/// Folder of the first round.
 const FIRST_ROUND: &str = "round-1";
 
-/// Folder of the runs before it.
 const WARM_UP: &str = "warm-up";
 
 struct Bench<'a> {

@@ -11,7 +11,6 @@ use stage2_text::numbers::{ABSENT, ms3, or_absent, ratio3};
 /// Stages that are shown, those with the longest time; `bench.json` has all.
 const MAX_STAGES: usize = 20;
 
-/// The page.
 pub(super) fn page(results: &Results) -> String {
     let mut page = String::from("# Benchmark\n\n");
     page.push_str(&format!(
