@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::env::is_python;
 use stage2_analysis::operators::Annotation;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
@@ -134,9 +135,7 @@ fn refused(folder: &Path, words: &str) -> Option<Finding> {
 /// Python may still start one, of which nothing is known.
 fn ignored_by(command: &[OsString]) -> Option<char> {
     let (program, arguments) = command.split_first()?;
-    let name = Path::new(program).file_name()?.to_str()?;
-    let version = name.strip_prefix("python")?;
-    if !version.chars().all(|c| c.is_ascii_digit() || c == '.') {
+    if !is_python(program) {
         return None;
     }
     let mut arguments = arguments.iter().filter_map(|argument| argument.to_str());

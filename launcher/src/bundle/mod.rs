@@ -12,7 +12,7 @@ use anyhow::Context as _;
 
 pub(crate) use folder::{FolderError, RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
-pub(crate) use retention::{Keep, Room, make_room, too_big};
+pub(crate) use retention::{Room, make_room, too_big};
 pub(crate) use run_record::now;
 pub use run_record::{PassRecord, RUN_JSON, RunRecord, SCHEMA};
 

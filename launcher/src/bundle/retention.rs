@@ -3,31 +3,15 @@
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
 use std::io;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use super::compress::{Compressed, compress};
 use super::{MAX_LISTED_FILES, RunFolder, RunRecord, files_of, for_each_file};
+use crate::config::Run;
 use stage2_analysis::files;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible;
-
-/// What is kept of the bundles of one folder.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Keep {
-    /// Newest bundles that are kept, this run's included; none: all.
-    pub(crate) last: Option<u64>,
-    /// Bytes that all bundles may have together; none: any number.
-    pub(crate) bytes: Option<u64>,
-    /// Newest bundles whose files stay as they are, this run's included; none: all.
-    pub(crate) uncompressed: Option<u64>,
-}
-
-impl Keep {
-    /// Whether anything may be deleted or compressed.
-    pub(crate) fn is_limited(self) -> bool {
-        self.last.or(self.bytes).or(self.uncompressed).is_some()
-    }
-}
 
 /// What was done to make room.
 #[derive(Debug, Default)]
@@ -55,10 +39,10 @@ struct Older {
 /// very folder, is closed and lists every file there, and are neither this run's nor the target of
 /// `latest`. A folder that the user named may lie anywhere, so that nothing beside it is touched.
 /// Where another run makes room at this moment, that is enough.
-pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
+pub(crate) fn make_room(folder: &RunFolder, settings: &Run) -> Room {
     let mut room = Room::default();
     let RunFolder::New { under, .. } = folder else { return room };
-    if !keep.is_limited() {
+    if !settings.limits_bundles() {
         return room;
     }
     let lock = File::options().create(true).append(true).open(under.join(LOCK));
@@ -83,10 +67,12 @@ pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
         let real = path.canonicalize().ok();
         real.is_none() || real == latest
     };
-    let others = |keep: u64| usize::try_from(keep.saturating_sub(1)).unwrap_or(usize::MAX);
-    let excess = keep.last.map_or(0, |keep| bundles.len().saturating_sub(others(keep)));
+    // This run's own bundle counts among those that are kept.
+    let others = |keep: NonZeroU64| usize::try_from(keep.get() - 1).unwrap_or(usize::MAX);
+    let keep_last = settings.keep_last;
+    let excess = keep_last.map_or(0, |keep| bundles.len().saturating_sub(others(keep)));
     let mut kept: Vec<Older> = Vec::new();
-    let mut why = keep.last.map_or_else(String::new, |keep| {
+    let mut why = keep_last.map_or_else(String::new, |keep| {
         format!("run.keep_last={keep} keeps the newest {keep}; null keeps all")
     });
     for (index, older) in bundles.into_iter().enumerate() {
@@ -95,11 +81,11 @@ pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
             kept.push(older);
         }
     }
-    if let Some(limit) = keep.bytes {
+    if let Some(limit) = settings.keep_bytes {
         why = format!("run.keep_bytes={limit} is the most for all bundles; null keeps all");
-        kept = within(kept, &folder.path(), limit, &why, &is_latest, &mut room.findings);
+        kept = within(kept, &folder.path(), limit.get(), &why, &is_latest, &mut room.findings);
     }
-    let Some(uncompressed) = keep.uncompressed else { return room };
+    let Some(uncompressed) = settings.keep_uncompressed else { return room };
     let old = kept.len().saturating_sub(others(uncompressed));
     let mut budget = MOST_COMPRESSED_BYTES;
     for mut older in kept.into_iter().take(old).filter(|older| !is_latest(&older.path)) {

@@ -18,9 +18,6 @@ pub(crate) struct RunArgs {
     /// any; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) nsys: Vec<PathBuf>,
-    /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset
-    #[arg(value_name = "KEY=VALUE")]
-    pub(crate) overrides: Vec<String>,
     /// The workload: a command and its arguments, taken as they are (no shell)
     #[arg(last = true, value_name = "COMMAND [ARG]...")]
     pub(crate) workload: Vec<OsString>,
@@ -31,9 +28,6 @@ pub(crate) struct RunArgs {
 pub(crate) struct DemoArgs {
     #[command(flatten)]
     pub(crate) options: RunOptions,
-    /// Settings, as for a run
-    #[arg(value_name = "KEY=VALUE")]
-    pub(crate) overrides: Vec<String>,
 }
 
 // `stage2-launch report`.
@@ -62,9 +56,6 @@ pub(crate) struct BenchArgs {
     /// Print every command and environment change, and run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Settings, as for a run
-    #[arg(value_name = "KEY=VALUE")]
-    pub(crate) overrides: Vec<String>,
     /// The workload
     #[arg(last = true, value_name = "COMMAND [ARG]...")]
     pub(crate) workload: Vec<OsString>,
@@ -120,7 +111,4 @@ pub(crate) struct Captures {
 pub(crate) struct ConfigArgs {
     #[command(flatten)]
     pub(crate) settings: RunSettings,
-    /// Settings, as for a run
-    #[arg(value_name = "KEY=VALUE")]
-    pub(crate) overrides: Vec<String>,
 }

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use anyhow::{anyhow, ensure};
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 
 use crate::config::Request;
 use crate::terminal::Verbosity;
@@ -23,7 +23,7 @@ pub(crate) struct Messages {
     pub(super) quiet: bool,
     /// Colors; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", action = ArgAction::Set)]
-    color: Color,
+    color: ColorChoice,
 }
 
 // Where presets come from: of every command with settings.
@@ -48,6 +48,9 @@ pub(crate) struct RunSettings {
     /// Let a Python workload mark more ranges: torch-ops, prefill-decode; may be repeated
     #[arg(long, value_name = "WHAT")]
     annotate: Vec<Annotation>,
+    /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
 }
 
 // What the commands take that run all passes.
@@ -77,13 +80,6 @@ pub(crate) struct Acceptance {
     /// Exit with 70 if any of these passes is missing, was skipped, or failed
     #[arg(long, value_name = "PASS,...", value_delimiter = ',')]
     pub(crate) require: Vec<RequiredPass>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Color {
-    Auto,
-    Always,
-    Never,
 }
 
 /// A pass that can be asked for by name.
@@ -133,7 +129,8 @@ impl Presets {
 
 impl RunSettings {
     /// What to compose of the settings and of these options, which win.
-    pub(crate) fn request(&self, overrides: Vec<String>) -> Request {
+    pub(crate) fn request(&self) -> Request {
+        let overrides = self.overrides.clone();
         let mut request = Request { no_workload: false, ..self.presets.request(overrides) };
         if let Some(dir) = &self.run_dir {
             let text = dir.to_string_lossy().into_owned();

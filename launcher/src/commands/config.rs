@@ -6,6 +6,6 @@ use crate::config;
 use crate::failure::Failure;
 
 pub(crate) fn config(args: ConfigArgs) -> Result<u8, Failure> {
-    let composed = config::compose(&args.settings.request(args.overrides))?;
+    let composed = config::compose(&args.settings.request())?;
     printed(&config::yaml_with_origins(&composed.tree))
 }

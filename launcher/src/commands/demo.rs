@@ -39,14 +39,14 @@ fn job(args: DemoArgs, terminal: &Terminal) -> Result<Job, Failure> {
     }
     Ok(Job {
         command: command(workload, simulator.as_deref()),
-        config: settings.request(args.overrides),
+        config: settings.request(),
         run_dir: settings.run_dir,
         dry_run,
         simulator,
         gpu: Some(gpu),
-        nsys_files: Vec::new(),
         keep_going,
         acceptance,
+        ..Job::default()
     })
 }
 

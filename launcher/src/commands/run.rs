@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::ending::{list_files, printed, take_signals, tell};
 use super::{dry_run, precheck};
-use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord};
+use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord};
 use crate::cli::{self, Acceptance, RunArgs, RunOptions, RunSettings};
 use crate::config::{self, Composed, Config, Run};
 use crate::env::{self, GpuFacts};
@@ -23,7 +23,7 @@ use stage2_model::{Finding, Severity, Tool};
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Job {
     pub(super) command: Vec<OsString>,
     pub(super) config: config::Request,
@@ -50,9 +50,9 @@ struct Prepared {
 }
 
 pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let RunArgs { options, nsys, overrides, workload } = args;
+    let RunArgs { options, nsys, workload } = args;
     let RunOptions { settings, dry_run, acceptance, keep_going } = options;
-    let job = Job::of_user(settings, dry_run, overrides, workload)?;
+    let job = Job::of_user(settings, dry_run, workload)?;
     for file in &nsys {
         copy_inputs::check(copy_inputs::Kind::Nsys, file)
             .map_err(|why| Failure::Usage(format!("--nsys {}: {why:#}", file.display())))?;
@@ -65,30 +65,19 @@ impl Job {
     pub(super) fn of_user(
         settings: RunSettings,
         dry_run: bool,
-        overrides: Vec<String>,
         command: Vec<OsString>,
     ) -> Result<Job, Failure> {
-        if let Some(hint) = cli::no_setting(&overrides, &command) {
+        if let Some(hint) = cli::no_setting(&settings.overrides, &command) {
             return Err(Failure::Usage(hint));
         }
-        let config = settings.request(overrides);
+        let config = settings.request();
         if command.is_empty() {
             config::compose(&config)?;
             let text =
                 "there is no command to run; put it after `--`: stage2-launch -- python infer.py";
             return Err(Failure::Usage(text.into()));
         }
-        Ok(Job {
-            command,
-            config,
-            run_dir: settings.run_dir,
-            dry_run,
-            simulator: None,
-            gpu: None,
-            nsys_files: Vec::new(),
-            keep_going: false,
-            acceptance: Acceptance::default(),
-        })
+        Ok(Job { command, config, run_dir: settings.run_dir, dry_run, ..Job::default() })
     }
 
     /// Plans, runs, reports. The exit status is the workload's as long as there is a result.
@@ -104,13 +93,7 @@ impl Job {
             run_dir.display()
         );
         let signals = take_signals(terminal, interrupted)?;
-        let Run { keep_last, keep_bytes, keep_uncompressed, size_limit_bytes, .. } =
-            prepared.settings;
-        let keep = Keep {
-            last: keep_last.map(u64::from),
-            bytes: keep_bytes.map(u64::from),
-            uncompressed: keep_uncompressed.map(u64::from),
-        };
+        let settings = prepared.settings.clone();
         let acceptance = self.acceptance.clone();
         let folder = prepared.folder.clone();
         let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
@@ -119,7 +102,8 @@ impl Job {
             bundle.note(finding, terminal);
         }
         let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
-        let too_big = size_limit_bytes.and_then(|limit| bundle::too_big(&run_dir, limit.get()));
+        let too_big =
+            settings.size_limit_bytes.and_then(|limit| bundle::too_big(&run_dir, limit.get()));
         for finding in too_big.into_iter().chain(Workload::keep(&run_dir)) {
             bundle.note(finding, terminal);
         }
@@ -144,11 +128,11 @@ impl Job {
         let result = outcome.as_ref().ok().filter(|_| complete);
         let accepted = result.is_some_and(|found| acceptance.is_met(found, &bundle.record.passes));
         // A run without a result takes the place of none that has one.
-        if accepted && bundle.record.workload_exit.is_some() && keep.is_limited() {
+        if accepted && bundle.record.workload_exit.is_some() && settings.limits_bundles() {
             let text = "the reports are written; tidying up older bundles was cut short";
             signals.say(text.to_owned());
             terminal.progress("deleting and compressing older bundles");
-            make_room(&folder, keep, &mut bundle, terminal);
+            make_room(&folder, &settings, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
         Ok(acceptance.status(passed.exit, result, &bundle.record.passes, terminal))
@@ -322,8 +306,8 @@ pub(super) fn working_dir() -> Result<PathBuf, Failure> {
 }
 
 /// Deletes and compresses the oldest bundles beside this one, and says so.
-fn make_room(folder: &RunFolder, keep: Keep, bundle: &mut Bundle, terminal: &Terminal) {
-    let bundle::Room { findings, compressed } = bundle::make_room(folder, keep);
+fn make_room(folder: &RunFolder, settings: &Run, bundle: &mut Bundle, terminal: &Terminal) {
+    let bundle::Room { findings, compressed } = bundle::make_room(folder, settings);
     for older in compressed {
         if let Err(error) = views::artifacts::list_files(&older) {
             terminal.detail(&format!("{error:#}; it names files that are compressed now"));

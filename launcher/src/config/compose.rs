@@ -254,7 +254,7 @@ pub(super) fn valid_keys(
             None => drop(found.insert(prefix.to_owned())),
         }
     }
-    let mut keys = presets.groups()?;
+    let mut keys = presets.groups();
     walk(skeleton, "", &mut keys);
     Ok(keys)
 }

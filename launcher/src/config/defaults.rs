@@ -43,7 +43,7 @@ pub(super) fn merge_presets(
     overrides: Vec<Override>,
     runs_workload: bool,
 ) -> Result<Merged, ConfigError> {
-    let groups = Keys { valid: presets.groups()?, runs_workload };
+    let groups = Keys { valid: presets.groups(), runs_workload };
     let primary = presets.primary()?;
     let mut entries = entries_of(primary.defaults.as_ref(), None, &primary.file)?;
     let (choices, values): (Vec<_>, Vec<_>) =
@@ -117,7 +117,7 @@ impl Merger<'_> {
             }
         };
         if let Some(instead) = earlier_preset(&o.key, wanted, &name)
-            && !self.presets.options(&o.key)?.contains(&name)
+            && !self.presets.has(&o.key, &name)
         {
             return Err(conflict(&format!("there is no such preset; {instead}")));
         }

@@ -1,6 +1,6 @@
 //! The built-in presets and a folder of the user's -> YAML trees by group and name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ const LIMIT_BYTES: u64 = 16 << 20;
 /// Where presets are looked up: the user's folder before the built-in ones, file by file.
 pub(super) struct Presets {
     folder: Option<PathBuf>,
+    /// Names of the presets of each group.
+    options: BTreeMap<String, BTreeSet<String>>,
 }
 
 pub(super) struct Preset {
@@ -32,10 +34,22 @@ pub(super) struct Preset {
 impl Presets {
     /// The built-in presets, and those in `folder`.
     pub(super) fn open(folder: Option<&Path>) -> Result<Presets, ConfigError> {
+        let mut paths: Vec<String> = FILES.iter().map(|(path, _)| (*path).to_owned()).collect();
         if let Some(dir) = folder {
-            std::fs::read_dir(dir).map_err(|e| folder_error(dir, &e))?;
+            list(dir, "", 0, &mut paths).map_err(|error| ConfigError::File {
+                file: format!("--config-dir {}", dir.display()),
+                what: format!(
+                    "cannot be read ({error}); give a folder laid out like conf/ (GROUP/PRESET.yaml)"
+                ),
+            })?;
         }
-        Ok(Presets { folder: folder.map(Path::to_owned) })
+        let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (group, file) in paths.iter().filter_map(|path| path.rsplit_once('/')) {
+            if let Some(option) = file.strip_suffix(".yaml") {
+                options.entry(group.to_owned()).or_default().insert(option.to_owned());
+            }
+        }
+        Ok(Presets { folder: folder.map(Path::to_owned), options })
     }
 
     /// The file at `path` below the preset folders (`runner/stage2.yaml`).
@@ -67,53 +81,30 @@ impl Presets {
         option: &str,
         origin: &Origin,
     ) -> Result<Preset, ConfigError> {
-        let known = self.options(group)?;
         // Only names that were listed are opened: `../../x` is no preset.
         let path = format!("{group}/{option}.yaml");
-        let found = if known.contains(option) { self.text(&path)? } else { None };
+        let found = if self.has(group, option) { self.text(&path)? } else { None };
         if let Some((file, text)) = found {
             return Preset::read(file, &text);
         }
-        let near = nearest(option, known.iter().map(String::as_str));
+        let known: Vec<&str> =
+            self.options.get(group).into_iter().flatten().map(|o| &**o).collect();
         Err(ConfigError::UnknownPreset {
             group: group.to_owned(),
             option: option.to_owned(),
             origin: origin.clone(),
-            choices: known.into_iter().collect::<Vec<_>>().join(", ") + &near,
+            choices: known.join(", ") + &nearest(option, known.iter().copied()),
         })
     }
 
-    /// Names of all presets of a group; none if there is no such group.
-    pub(super) fn options(&self, group: &str) -> Result<BTreeSet<String>, ConfigError> {
-        let mut files = self.files()?;
-        files.retain(|(of, _)| of == group);
-        Ok(files.into_iter().map(|(_, option)| option).collect())
+    pub(super) fn has(&self, group: &str, option: &str) -> bool {
+        self.options.get(group).is_some_and(|options| options.contains(option))
     }
 
-    pub(super) fn groups(&self) -> Result<BTreeSet<String>, ConfigError> {
-        Ok(self.files()?.into_iter().map(|(group, _)| group).collect())
+    /// Names of all groups.
+    pub(super) fn groups(&self) -> BTreeSet<String> {
+        self.options.keys().cloned().collect()
     }
-
-    /// Group and name of every preset.
-    fn files(&self) -> Result<Vec<(String, String)>, ConfigError> {
-        let split = |path: &str| {
-            let (group, file) = path.rsplit_once('/')?;
-            Some((group.to_owned(), file.strip_suffix(".yaml")?.to_owned()))
-        };
-        let mut found: Vec<_> = FILES.iter().filter_map(|(path, _)| split(path)).collect();
-        if let Some(dir) = &self.folder {
-            let mut paths = Vec::new();
-            list(dir, "", 0, &mut paths).map_err(|e| folder_error(dir, &e))?;
-            found.extend(paths.iter().filter_map(|path| split(path)));
-        }
-        Ok(found)
-    }
-}
-
-fn folder_error(dir: &Path, error: &std::io::Error) -> ConfigError {
-    let file = format!("--config-dir {}", dir.display());
-    let remedy = "give a folder laid out like conf/ (GROUP/PRESET.yaml)";
-    ConfigError::File { file, what: format!("cannot be read ({error}); {remedy}") }
 }
 
 /// Groups nest no deeper than this: `--config-dir /` must not walk the machine.

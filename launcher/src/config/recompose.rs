@@ -39,7 +39,7 @@ pub(crate) fn recompose(
     };
     let overrides = request.overrides()?;
     overrides.iter().try_for_each(counts)?;
-    let groups = presets.groups()?;
+    let groups = presets.groups();
     let (choices, values): (Vec<_>, Vec<_>) =
         overrides.into_iter().partition(|o| chooses_preset(o, &groups));
     let chosen: Vec<String> = choices.iter().map(|o| o.key.replace('/', ".")).collect();

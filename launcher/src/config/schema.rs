@@ -69,6 +69,13 @@ pub(crate) struct Run {
     pub(crate) size_limit_bytes: Option<NonZeroU64>,
 }
 
+impl Run {
+    /// Whether older bundles may be deleted or compressed.
+    pub(crate) fn limits_bundles(&self) -> bool {
+        self.keep_last.or(self.keep_bytes).or(self.keep_uncompressed).is_some()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// Rows of kernels.md.

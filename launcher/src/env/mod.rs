@@ -21,7 +21,7 @@ pub(crate) use cuda::print_devices;
 pub(crate) use gpu::GpuFacts;
 pub(crate) use gpu::{SUBCOMMAND as PROBE_GPU, probe as probe_gpu};
 pub(crate) use host::Host;
-pub(crate) use python::Python;
+pub(crate) use python::{Python, is_python};
 pub(crate) use subprocess::{DOORS, NoAnswer, ask};
 pub(crate) use tools::{is_executable, on_path, path_folders};
 pub(crate) use variables::relevant_variables;
@@ -55,10 +55,7 @@ pub(crate) struct Environment {
 /// all at once.
 pub(crate) fn gather(command: &[OsString], gpu: Option<GpuFacts>) -> Environment {
     std::thread::scope(|scope| {
-        let gpu = match gpu {
-            Some(known) => scope.spawn(move || known),
-            None => scope.spawn(gpu::probe),
-        };
+        let gpu = scope.spawn(move || gpu.unwrap_or_else(gpu::probe));
         let python = scope.spawn(|| python::of_workload(command));
         let tools = scope.spawn(tools::find);
         Environment {

@@ -88,7 +88,7 @@ fn interpreter_of(command: &[OsString]) -> Option<OsString> {
     rest.iter().find(|word| is_python(word)).cloned()
 }
 
-fn is_python(word: &OsStr) -> bool {
+pub(crate) fn is_python(word: &OsStr) -> bool {
     let name = Path::new(word).file_name().and_then(OsStr::to_str).unwrap_or_default();
     let digits = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
     digits.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
