@@ -35,7 +35,6 @@ const FILES: &[(&str, &str)] = files![
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hook {
     pub(crate) folder: PathBuf,
-    /// Variables that are set for the workload.
     pub(crate) environment: BTreeMap<String, OsString>,
 }
 

@@ -30,19 +30,13 @@ use stage2_text::visible;
 
 const CONFIG_YAML: &str = "config.yaml";
 
-/// What a bundle says about where it comes from, besides `run.json`.
-#[derive(Clone, Debug)]
-pub(crate) struct Provenance {
-    pub(crate) environment: Option<Environment>,
-    pub(crate) inputs: Inputs,
-    pub(crate) config_yaml: String,
-}
-
 pub(crate) struct Bundle {
     dir: PathBuf,
     /// What `run.json` says, as of the next [`Bundle::save`].
     pub(crate) record: RunRecord,
-    provenance: Provenance,
+    environment: Option<Environment>,
+    inputs: Inputs,
+    config_yaml: String,
 }
 
 impl Bundle {
@@ -50,9 +44,11 @@ impl Bundle {
     pub(crate) fn start(
         folder: &RunFolder,
         record: RunRecord,
-        provenance: Provenance,
+        inputs: Inputs,
+        config_yaml: String,
     ) -> Result<Bundle, FolderError> {
-        let bundle = Bundle { dir: folder.path(), record, provenance };
+        let dir = folder.path();
+        let bundle = Bundle { dir, record, environment: None, inputs, config_yaml };
         folder.claim(COLLECTOR_DIR)?;
         let written = bundle.save().and_then(|()| bundle.write_provenance());
         written
@@ -64,7 +60,6 @@ impl Bundle {
         &self.dir
     }
 
-    /// Writes `run.json` as the record stands.
     pub(crate) fn save(&self) -> anyhow::Result<()> {
         self.record.write(&self.dir)
     }
@@ -76,14 +71,14 @@ impl Bundle {
     }
 
     pub(crate) fn set_environment(&mut self, environment: Environment) -> anyhow::Result<()> {
-        self.provenance.environment = Some(environment);
+        self.environment = Some(environment);
         self.write_provenance()
     }
 
     /// Writes `env.json`, `inputs.yaml` and `config.yaml`. Each says of itself whether the GPU was
     /// simulated: a file is often passed on without its neighbours.
     fn write_provenance(&self) -> anyhow::Result<()> {
-        let Provenance { environment, inputs, config_yaml } = &self.provenance;
+        let Bundle { environment, inputs, config_yaml, .. } = self;
         let simulated = self.record.simulated;
         if let Some(environment) = environment {
             let processes = self.record.processes.clone();
@@ -109,7 +104,7 @@ impl Bundle {
         match outcome {
             Ok(outcome) => {
                 apply_outcome(&mut self.record, outcome);
-                self.provenance.inputs.complete(&outcome.workload);
+                self.inputs.complete(&outcome.workload);
                 self.write_provenance()?;
             }
             Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
@@ -120,7 +115,6 @@ impl Bundle {
     }
 }
 
-/// Brings what a report found into the record of its run.
 fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
     let new = outcome.findings.iter().filter(|finding| !record.findings.contains(finding));
     record.report_findings = new.cloned().collect();
@@ -279,12 +273,8 @@ mod tests {
         let mut record = RunRecord::new("run".into(), vec!["x".into()]);
         record.findings.push(finding("of the run"));
         let inputs = Inputs::new(&["x".into()], Path::new("/"), None);
-        let provenance = Provenance {
-            environment: Some(Environment::default()),
-            inputs,
-            config_yaml: "a: 1\n".into(),
-        };
-        let mut bundle = Bundle::start(&folder, record, provenance).expect("bundle");
+        let mut bundle = Bundle::start(&folder, record, inputs, "a: 1\n".into()).expect("bundle");
+        bundle.set_environment(Environment::default()).expect("env.json");
         bundle.finish(&Err(anyhow::anyhow!("disk full"))).expect("run.json");
         assert!(bundle.record.report_findings[0].to_string().contains("disk full"));
 

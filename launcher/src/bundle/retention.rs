@@ -13,7 +13,6 @@ use stage2_analysis::files;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible;
 
-/// What was done to make room.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// Notes say what is gone or compressed, warnings what stays and why.
@@ -182,7 +181,6 @@ fn remove(older: &Older, key: &str, why: &str, findings: &mut Vec<Finding>) -> b
     removed.is_ok()
 }
 
-/// What is told of a bundle that is bigger than `limit` bytes.
 pub(crate) fn too_big(dir: &Path, limit: u64) -> Option<Finding> {
     let bytes = size_of(dir);
     (bytes > limit).then(|| {

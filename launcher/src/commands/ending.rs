@@ -19,7 +19,6 @@ pub(super) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, term
     }
 }
 
-/// The result, for a person.
 pub(super) fn tell(
     record: &RunRecord,
     outcome: &anyhow::Result<Outcome>,
@@ -37,7 +36,6 @@ pub(super) fn tell(
     }
 }
 
-/// Prints what was asked for; then there is nothing left to do.
 pub(super) fn printed(text: &str) -> Result<u8, Failure> {
     print(text).map(|()| 0).map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")))
 }

@@ -3,9 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::bundle::RunFolder;
 use crate::config::{Composed, Config};
 use crate::env::relevant_variables;
-use crate::workload::hydra_app;
+use crate::plan::{Kind, Pass, Plan};
+use crate::workload::{self, hydra_app};
 use stage2_model::{Finding, Severity};
 
 /// What can be said of a run of `command` in the folder `cwd`. `variable` reads its environment.
@@ -27,7 +29,6 @@ pub(crate) fn before(
 /// The preset of the group `workload` for commands of which nothing is known.
 const PLAIN: &str = "plain";
 
-/// What to say of a Hydra app that runs as a plain command.
 fn as_hydra_app(command: &[OsString], cwd: &Path, python_path: Option<&OsStr>) -> Option<Finding> {
     let app = hydra_app(command, cwd, python_path)?;
     Some(Finding::new(
@@ -43,7 +44,6 @@ fn as_hydra_app(command: &[OsString], cwd: &Path, python_path: Option<&OsStr>) -
     ))
 }
 
-/// What to say of a list of inputs that the workload is not told of.
 fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
     let manifest = config.inputs.manifest.as_deref()?;
     let name = manifest.file_name()?.to_string_lossy().into_owned();
@@ -59,7 +59,6 @@ fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
     ))
 }
 
-/// What to say of launches that wait for their kernels.
 fn blocking(command: &[OsString], variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Finding> {
     let variables = relevant_variables(command, variable);
     let value = variables.get("CUDA_LAUNCH_BLOCKING").filter(|value| *value != "0")?;
@@ -69,6 +68,54 @@ fn blocking(command: &[OsString], variable: &dyn Fn(&str) -> Option<OsString>) -
         "every launch waits until its kernel is over: host times and GPU idle time are those of a \
          program that is being debugged",
         "unset CUDA_LAUNCH_BLOCKING to measure",
+    ))
+}
+
+/// What a run of a plan would fail at on this machine: a program that is not there, a run folder that is
+/// taken, tools that are not installed. Nothing is run or made for it, and a dry run ends with status 0
+/// wherever there is a plan to show.
+pub(crate) fn foreseen(plan: &Plan, command: &[OsString], folder: &RunFolder) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let program = command.first().cloned().unwrap_or_default();
+    if let Err(problem) = workload::find(&program) {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!("a run would exit with status {}: {}", problem.exit, problem.what),
+            problem.why,
+            problem.remedy,
+        ));
+    }
+    if let Some(error) = folder.refused() {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!(
+                "a run would exit with status 2: the run folder {} cannot be used",
+                error.path.display()
+            ),
+            error.what,
+            error.remedy,
+        ));
+    }
+    findings.extend(plan.passes.iter().filter_map(without_its_tool));
+    findings
+}
+
+/// A pass whose tool cannot be found.
+fn without_its_tool(pass: &Pass) -> Option<Finding> {
+    let profiler = pass.profiler.as_ref().filter(|_| pass.skip.is_none())?;
+    let problem = workload::find(profiler.executable().as_os_str()).err()?;
+    let (tool, other) = match profiler.kind {
+        Kind::Nsys(_) => ("Nsight Systems", "leave its pass out: pipeline.nsys.enable=false"),
+        Kind::Ncu { .. } => ("Nsight Compute", "leave its pass out: pipeline.ncu.enable=false"),
+    };
+    Some(Finding::new(
+        Severity::Warning,
+        format!("a run would leave the {} pass out: {}", pass.name, problem.what),
+        problem.why,
+        format!(
+            "install {tool} and put its folder into PATH, name it in pipeline.{}.executable, or {other}",
+            pass.name
+        ),
     ))
 }
 

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::ending::{list_files, printed, take_signals, tell};
-use super::{dry_run, precheck};
-use crate::bundle::{self, Bundle, Inputs, Manifest, Provenance, RunFolder, RunRecord};
+use super::precheck;
+use crate::bundle::{self, Bundle, Inputs, Manifest, RunFolder, RunRecord};
 use crate::cli::{self, Acceptance, RunArgs, RunOptions, RunSettings};
 use crate::config::{self, Composed, Config, Run};
 use crate::env::{self, GpuFacts};
@@ -93,15 +93,13 @@ impl Job {
             run_dir.display()
         );
         let signals = take_signals(terminal, interrupted)?;
-        let settings = prepared.settings.clone();
-        let acceptance = self.acceptance.clone();
-        let folder = prepared.folder.clone();
-        let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
+        let Prepared { plan, folder, settings, .. } = &prepared;
+        let mut bundle = self.open_bundle(&prepared, terminal)?;
         // Without the hook the workload runs, and marks nothing more.
         if let Some(finding) = plan.hook.as_ref().and_then(Hook::write) {
             bundle.note(finding, terminal);
         }
-        let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
+        let passed = run::run_passes(plan, &mut bundle, &System, &signals, terminal);
         let too_big =
             settings.size_limit_bytes.and_then(|limit| bundle::too_big(&run_dir, limit.get()));
         for finding in too_big.into_iter().chain(Workload::keep(&run_dir)) {
@@ -126,22 +124,23 @@ impl Job {
         // A workload that failed says more by its own status than we by ours.
         let complete = outcome.is_ok() && closed.is_ok() && !lost;
         let result = outcome.as_ref().ok().filter(|_| complete);
-        let accepted = result.is_some_and(|found| acceptance.is_met(found, &bundle.record.passes));
+        let accepted =
+            result.is_some_and(|found| self.acceptance.is_met(found, &bundle.record.passes));
         // A run without a result takes the place of none that has one.
         if accepted && bundle.record.workload_exit.is_some() && settings.limits_bundles() {
             let text = "the reports are written; tidying up older bundles was cut short";
             signals.say(text.to_owned());
             terminal.progress("deleting and compressing older bundles");
-            make_room(&folder, &settings, &mut bundle, terminal);
+            make_room(folder, settings, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
-        Ok(acceptance.status(passed.exit, result, &bundle.record.passes, terminal))
+        Ok(self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal))
     }
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
         let prepared = self.prepare(composed, Ok)?;
         let Prepared { plan, folder, .. } = &prepared;
-        let foreseen = dry_run::foreseen(plan, &self.command, folder);
+        let foreseen = precheck::foreseen(plan, &self.command, folder);
         let required = self.acceptance.foreseen(plan);
         for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);
@@ -182,7 +181,6 @@ impl Job {
         Ok(Prepared { plan, folder, library, tree, settings: config.run, inputs })
     }
 
-    /// What `make` plans for a run in the folder `dir`.
     pub(super) fn plan(
         &self,
         composed: &Composed,
@@ -261,16 +259,12 @@ impl Job {
     }
 
     /// Makes the bundle and writes down what is known before the first pass.
-    fn open_bundle(
-        self,
-        prepared: Prepared,
-        terminal: &Terminal,
-    ) -> Result<(Plan, Bundle), Failure> {
+    fn open_bundle(&self, prepared: &Prepared, terminal: &Terminal) -> Result<Bundle, Failure> {
         let Prepared { plan, folder, library, tree, inputs, .. } = prepared;
         let run_id = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut record = RunRecord::new(run_id, inputs.argv.clone());
         record.simulated = self.simulator.is_some();
-        record.origins = config::origins(&tree);
+        record.origins = config::origins(tree);
         record.passes = plan.passes.iter().map(run::planned).collect();
         record.findings.clone_from(&plan.findings);
         record.findings.extend(folder.link_latest());
@@ -279,11 +273,10 @@ impl Job {
         for finding in &record.findings {
             terminal.finding(finding);
         }
-        let config_yaml = config::yaml_with_origins(&tree);
-        let provenance = Provenance { environment: None, inputs, config_yaml };
-        let mut bundle = Bundle::start(&folder, record, provenance)?;
+        let config_yaml = config::yaml_with_origins(tree);
+        let mut bundle = Bundle::start(folder, record, inputs.clone(), config_yaml)?;
         terminal.detail(&format!("bundle: {}", bundle.dir().display()));
-        let environment = env::gather(&self.command, self.gpu);
+        let environment = env::gather(&self.command, self.gpu.clone());
         bundle.record.tools.extend(environment.tools.clone());
         if let Some(python) = &environment.python {
             let tool =
@@ -295,17 +288,15 @@ impl Job {
             let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
             bundle.note(finding, terminal);
         }
-        Ok((plan, bundle))
+        Ok(bundle)
     }
 }
 
-/// The folder that this program was started in.
 pub(super) fn working_dir() -> Result<PathBuf, Failure> {
     std::env::current_dir()
         .map_err(|e| Failure::Usage(format!("the working directory is gone: {e}; cd to another")))
 }
 
-/// Deletes and compresses the oldest bundles beside this one, and says so.
 fn make_room(folder: &RunFolder, settings: &Run, bundle: &mut Bundle, terminal: &Terminal) {
     let bundle::Room { findings, compressed } = bundle::make_room(folder, settings);
     for older in compressed {

@@ -18,7 +18,6 @@ use stage2_hydra::{Action, Node, Origin, Override, Value, join_key};
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
-    /// Words `KEY=VALUE`, in order.
     pub(crate) overrides: Vec<String>,
     pub(crate) config_dir: Option<PathBuf>,
     /// Keys that options of the command line set, the option as it was written, and the value.
@@ -96,13 +95,11 @@ impl Composed {
         self.chosen.get(group).map(String::as_str)
     }
 
-    /// Keys that the command line set.
     pub(crate) fn explicit_keys(&self) -> BTreeSet<String> {
         let named = |node: &Node| !matches!(node.origin, Origin::File { .. });
         self.tree.leaves().into_iter().filter(|(_, n)| named(n)).map(|(key, _)| key).collect()
     }
 
-    /// The run folder that was asked for.
     pub(crate) fn run_dir(&self) -> Result<Option<PathBuf>, ConfigError> {
         let node = resolve_key(&self.tree, "run.dir", &self.moment)?;
         match node.map(|node| (node.value, node.origin)) {
@@ -181,7 +178,6 @@ pub(super) struct Applied {
     notes: Vec<Finding>,
 }
 
-/// Applies an override of a value.
 pub(super) fn apply(
     tree: &mut Node,
     o: &Override,

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::tools::ncu::config::Ncu;
-use crate::tools::nsys::config::Nsys;
+use crate::tools::ncu::{self, config::Ncu};
+use crate::tools::nsys::{self, config::Nsys};
 
 /// Another profiler, with everything that its pass is made from once the passes before are over.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,16 +78,14 @@ pub(crate) struct Step {
     pub(crate) timeout: Option<Duration>,
 }
 
-impl From<crate::tools::ncu::command::Invocation> for Step {
-    fn from(invocation: crate::tools::ncu::command::Invocation) -> Step {
-        let crate::tools::ncu::command::Invocation { argv, stdout, timeout, .. } = invocation;
-        Step { argv, cwd: None, stdout, timeout }
+impl From<ncu::command::Invocation> for Step {
+    fn from(of: ncu::command::Invocation) -> Step {
+        Step { argv: of.argv, cwd: None, stdout: of.stdout, timeout: of.timeout }
     }
 }
 
-impl From<(crate::tools::nsys::command::Invocation, Duration)> for Step {
-    fn from((invocation, limit): (crate::tools::nsys::command::Invocation, Duration)) -> Step {
-        let crate::tools::nsys::command::Invocation { argv, cwd, .. } = invocation;
-        Step { argv, cwd, stdout: None, timeout: Some(limit) }
+impl From<(nsys::command::Invocation, Duration)> for Step {
+    fn from((of, limit): (nsys::command::Invocation, Duration)) -> Step {
+        Step { argv: of.argv, cwd: of.cwd, stdout: None, timeout: Some(limit) }
     }
 }

@@ -19,7 +19,6 @@ pub(super) struct Results {
     stage2_version: String,
     /// The words after `--`. Bytes that are no UTF-8 are replaced.
     command: Vec<String>,
-    /// Rounds that were asked for.
     pub(super) rounds: u32,
     /// Untraced runs before them that are in no number here.
     pub(super) warmup: u32,
@@ -61,7 +60,6 @@ pub(super) struct LeftOut {
     pub(super) configuration: String,
     /// Instances in each run of ranges only.
     pub(super) expected: u64,
-    /// Instances in each run that is left out.
     pub(super) instances: Vec<u64>,
 }
 

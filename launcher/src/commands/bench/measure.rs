@@ -12,7 +12,6 @@ use stage2_analysis::nsys::load::sqlite;
 use stage2_model::{Finding, PathKind, RunInfo, Severity, WorkloadExit};
 use stage2_text::visible_path;
 
-/// One way to run the workload.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Configuration {
     pub(super) name: String,
@@ -46,7 +45,6 @@ pub(super) struct StageTime {
 }
 
 impl Configuration {
-    /// Nothing measured yet; `failed` where it cannot be.
     pub(super) fn new(name: String, what: &str, pass: usize, failed: Option<String>) -> Self {
         Self { name, what: what.to_owned(), pass, runs: Vec::new(), failed }
     }
@@ -61,7 +59,6 @@ impl Configuration {
 }
 
 impl Run {
-    /// A run, and what its stages took.
     pub(super) fn new(round: u32, ran: &PassOutcome, recorded: Recorded) -> Self {
         let duration_ns = ran.duration.and_then(|d| u64::try_from(d.as_nanos()).ok());
         let Recorded { stages, gpu_records, .. } = recorded;
@@ -69,11 +66,9 @@ impl Run {
     }
 }
 
-/// What the files of a run say.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorded {
     pub(super) stages: Vec<StageTime>,
-    /// The GPU was a simulated one.
     pub(super) simulated: bool,
     /// Records of GPU work, where it was to be recorded.
     pub(super) gpu_records: Option<u64>,

@@ -263,7 +263,6 @@ impl Bench<'_> {
         ran
     }
 
-    /// Why a run says nothing.
     fn failure(&self, ran: &PassOutcome) -> Option<String> {
         ran.failed.clone().or_else(|| {
             let (reference, here) = (self.reference?, ran.workload?);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{
-    Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, Provenance, RunFolder, RunRecord,
+    Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, RunFolder, RunRecord,
 };
 use crate::cli::{Captures, MergeArgs};
 use crate::commands::ending::{list_files, take_signals, tell};
@@ -20,7 +20,6 @@ use crate::views;
 use stage2_hydra::Node;
 use stage2_model::{Finding, PassStatus, Severity};
 
-/// Parts of the configuration that a merge depends on.
 const EFFECTIVE: &[&str] =
     &["report", "model", "hardware", "operators", "stage1", "pipeline.nsys", "pipeline.ncu"];
 
@@ -30,7 +29,9 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     let MergeArgs { captures, output, presets, acceptance, overrides } = args;
     let composed = config::compose(&presets.request(overrides))?;
     check_inputs(&captures)?;
-    let folder = new_folder(&output)?;
+    let absolute = std::path::absolute(&output)
+        .map_err(|e| Failure::Usage(format!("-o {}: {e}", output.display())))?;
+    let folder = RunFolder::Given(absolute).create()?;
     let dir = folder.path();
     let (tree, settings) = composed.resolved(&dir)?;
     let mut bundle = open(&folder, &tree)?;
@@ -61,12 +62,6 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
         Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
         None => acceptance.status(0, result, &bundle.record.passes, terminal),
     })
-}
-
-fn new_folder(output: &Path) -> Result<RunFolder, Failure> {
-    let absolute = std::path::absolute(output)
-        .map_err(|e| Failure::Usage(format!("-o {}: {e}", output.display())))?;
-    Ok(RunFolder::Given(absolute).create()?)
 }
 
 /// Writes the reports; once more, where passes turn out to have failed, because they say so.
@@ -114,9 +109,7 @@ fn open(folder: &RunFolder, tree: &Node) -> Result<Bundle, Failure> {
     let inputs = Inputs::new(&command, &cwd, None);
     let mut record = RunRecord::new(name, inputs.argv.clone());
     record.origins = config::origins(tree);
-    let config_yaml = config::yaml_with_origins(tree);
-    let provenance = Provenance { environment: None, inputs, config_yaml };
-    Ok(Bundle::start(folder, record, provenance)?)
+    Ok(Bundle::start(folder, record, inputs, config::yaml_with_origins(tree))?)
 }
 
 /// Brings everything into the folder of the bundle; a pass for each kind says what of it.
@@ -149,7 +142,6 @@ fn take_in(captures: &Captures, tools: &run::Imports<'_>, record: &mut RunRecord
     findings.extend(tools.interrupted().map(run::interruption));
 }
 
-/// The record of a pass that was run elsewhere.
 fn pass_of(name: &str, dir: &Path, taken: &[(PathBuf, PathBuf)]) -> PassRecord {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let from: Vec<String> = taken.iter().map(|(_, from)| text(from)).collect();
@@ -180,7 +172,6 @@ fn fail_unread(passes: &mut [PassRecord], read: &[&str]) -> bool {
     found
 }
 
-/// Settings that reports do not depend on have no effect here.
 fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
     let counts = |key: &str| EFFECTIVE.iter().any(|part| config::within(key, part));
     let idle: Vec<&str> = explicit.iter().map(String::as_str).filter(|key| !counts(key)).collect();
