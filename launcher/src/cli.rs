@@ -10,9 +10,7 @@ use std::ffi::{OsStr, OsString};
 use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 
 use crate::env::PROBE_GPU;
-pub(crate) use arguments::{
-    BenchArgs, Captures, ConfigArgs, DemoArgs, MergeArgs, ReportArgs, RunArgs, Times,
-};
+pub(crate) use arguments::{BenchArgs, Captures, MergeArgs, ReportArgs, RunArgs, Times};
 pub(crate) use hints::no_setting;
 pub(crate) use options::{Acceptance, FailOn, Messages, RequiredPass, RunOptions, RunSettings};
 
@@ -71,7 +69,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the built-in workload through the whole pipeline: on the GPU if there is one, else on a
     /// simulated one
-    Demo(DemoArgs),
+    Demo(RunOptions),
     /// Write the reports of an existing run again
     Report(ReportArgs),
     /// Run a command untraced and under each profiler in turn, and print what each costs
@@ -80,7 +78,7 @@ pub(crate) enum Command {
     #[command(visible_alias = "import")]
     Merge(MergeArgs),
     /// Print the composed configuration, and where each value comes from
-    Config(ConfigArgs),
+    Config(RunSettings),
     /// Print what the CUDA driver says about the GPUs, as JSON
     #[command(name = PROBE_GPU, hide = true)]
     ProbeGpu,
@@ -150,9 +148,9 @@ mod tests {
             let cli = Cli::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
             let request = match cli.command {
                 None => cli.run.options.settings.request(),
-                Some(Command::Demo(args)) => args.options.settings.request(),
+                Some(Command::Demo(options)) => options.settings.request(),
                 Some(Command::Bench(args)) => args.settings.request(),
-                Some(Command::Config(args)) => args.settings.request(),
+                Some(Command::Config(settings)) => settings.request(),
                 Some(Command::Merge(args)) => args.presets.request(args.overrides),
                 Some(Command::Report(args)) => args.presets.request(args.overrides),
                 Some(Command::ProbeGpu) => crate::config::Request::default(),
@@ -176,8 +174,8 @@ mod tests {
         assert_eq!(cli.run.workload, ["demo", "-v", "--", "x"]);
         assert!(cli.command.is_none());
         let cli = parse(&["demo", "run.mode=light", "-q"]).expect("a demo");
-        assert!(matches!(cli.command, Some(Command::Demo(args))
-                if args.options.settings.overrides == ["run.mode=light"]));
+        assert!(matches!(cli.command, Some(Command::Demo(options))
+                if options.settings.overrides == ["run.mode=light"]));
         assert!(cli.messages.quiet);
         assert!(parse(&["-v", "-q", "--", "x"]).is_err());
         assert!(parse(&["report"]).is_err());

@@ -23,13 +23,6 @@ pub(crate) struct RunArgs {
     pub(crate) workload: Vec<OsString>,
 }
 
-// `stage2-launch demo`.
-#[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
-    #[command(flatten)]
-    pub(crate) options: RunOptions,
-}
-
 // `stage2-launch report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
@@ -104,11 +97,4 @@ pub(crate) struct Captures {
     /// File of Nsight Compute: .ncu-rep, or .csv of its raw or details page
     #[arg(long, value_name = "FILE")]
     pub(crate) ncu: Vec<PathBuf>,
-}
-
-// `stage2-launch config`.
-#[derive(Debug, Args)]
-pub(crate) struct ConfigArgs {
-    #[command(flatten)]
-    pub(crate) settings: RunSettings,
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::error::ConfigError;
-use super::similar::nearest;
 use stage2_hydra::Origin;
 
 /// Keys of Hydra workloads, and what is below them: those of ours that look alike stand elsewhere.
@@ -237,15 +236,37 @@ fn gate(origin: &Origin) -> String {
 
 /// `model/deepseek_ocr/arch`: a workload has groups for each of its models, ours is `model/llm`.
 fn is_group_of_workload(key: &str) -> bool {
-    let mut parts = key.split('/');
-    parts.next() == Some("model")
-        && parts.next().is_some_and(|model| model != "llm")
-        && parts.next().is_some()
+    let below = key.strip_prefix("model/");
+    below.is_some_and(|below| below.contains('/') && !below.starts_with("llm/"))
 }
 
 /// Whether a dotted key is `part` or below it.
 pub(crate) fn within(key: &str, part: &str) -> bool {
     key.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// What to say behind an unknown `word`; nothing without candidates.
+pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let near = most_like(word, candidates);
+    near.map_or_else(String::new, |key| format!("; the nearest valid one is `{key}`"))
+}
+
+/// The candidate most like `word`.
+pub(super) fn most_like<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            // `timeout_s` alone should find `run.timeout_s`: the last part counts as well.
+            let whole = strsim::jaro_winkler(word, candidate);
+            let part = strsim::jaro_winkler(&last(word), &last(candidate));
+            (whole.max(part * 0.99), candidate)
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate.to_owned())
 }
 
 #[cfg(test)]

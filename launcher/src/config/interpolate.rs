@@ -5,9 +5,9 @@ use std::cell::Cell;
 
 use anyhow::Context as _;
 
+use super::advice::most_like;
 use super::error::ConfigError;
 use super::resolvers::Moment;
-use super::similar::most_like;
 use stage2_hydra::{Node, Origin, Value, join_key};
 
 /// A chain of references longer than this goes in circles.

@@ -14,7 +14,6 @@ mod print;
 mod recompose;
 mod resolvers;
 mod schema;
-mod similar;
 
 pub(crate) use advice::within;
 pub(crate) use compose::{Composed, Request, built_in, compose};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::advice::nearest;
 use super::error::ConfigError;
-use super::similar::nearest;
 use stage2_analysis::files;
 use stage2_hydra::{Node, Origin, Value};
 use stage2_presets::FILES;

@@ -62,7 +62,13 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
     let library = job.collector(&config, &mut findings)?;
     if job.dry_run {
         let dir = folder.path().join(FIRST_ROUND);
-        return show(&job.plan(&composed, &dir, library, plan::bench)?, times);
+        let plan = job.plan(&composed, &dir, library, plan::bench)?;
+        let Times { rounds, warmup } = times;
+        return printed(&format!(
+            "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
+             baseline twice each\n{}",
+            plan::show(&plan)
+        ));
     }
     workload::find(job.command.first().map_or_else(Default::default, |word| word.as_os_str()))?;
     let folder = folder.create()?;
@@ -86,14 +92,6 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
     bench.results.findings = findings;
     bench.all()?;
     bench.write(&folder)
-}
-
-fn show(plan: &Plan, Times { rounds, warmup }: Times) -> Result<u8, Failure> {
-    let head = format!(
-        "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
-         baseline twice each\n"
-    );
-    printed(&(head + &plan::show(plan)))
 }
 
 const FIRST_ROUND: &str = "round-1";

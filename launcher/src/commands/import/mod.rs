@@ -17,7 +17,6 @@ use crate::outcome::Outcome;
 use crate::run;
 use crate::terminal::Terminal;
 use crate::views;
-use stage2_hydra::Node;
 use stage2_model::{Finding, PassStatus, Severity};
 
 const EFFECTIVE: &[&str] =
@@ -34,7 +33,12 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     let folder = RunFolder::Given(absolute).create()?;
     let dir = folder.path();
     let (tree, settings) = composed.resolved(&dir)?;
-    let mut bundle = open(&folder, &tree)?;
+    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let command: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let inputs = Inputs::new(&command, &std::env::current_dir().unwrap_or_default(), None);
+    let mut record = RunRecord::new(name, inputs.argv.clone());
+    record.origins = config::origins(&tree);
+    let mut bundle = Bundle::start(&folder, record, inputs, config::yaml_with_origins(&tree))?;
     let ends = format!("the merge ends here, and {} is incomplete", dir.display());
     let signals = take_signals(terminal, ends)?;
     let tools = run::Imports::new(&settings, terminal, &signals);
@@ -99,17 +103,6 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
         problems.join("; ")
     );
     Err(Failure::Usage(text))
-}
-
-fn open(folder: &RunFolder, tree: &Node) -> Result<Bundle, Failure> {
-    let dir = folder.path();
-    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let command: Vec<std::ffi::OsString> = std::env::args_os().collect();
-    let cwd = std::env::current_dir().unwrap_or_default();
-    let inputs = Inputs::new(&command, &cwd, None);
-    let mut record = RunRecord::new(name, inputs.argv.clone());
-    record.origins = config::origins(tree);
-    Ok(Bundle::start(folder, record, inputs, config::yaml_with_origins(tree))?)
 }
 
 /// Brings everything into the folder of the bundle; a pass for each kind says what of it.

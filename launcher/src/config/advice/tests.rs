@@ -129,3 +129,13 @@ fn no_key_that_is_advised_against_is_valid_and_every_one_that_is_advised_is() {
     let ours = words.filter(|word| word.starts_with("pipeline.") || word.starts_with("report."));
     assert!(ours.clone().count() > 3 && ours.clone().all(known), "{:?}", ours.collect::<Vec<_>>());
 }
+
+#[test]
+fn a_misspelt_key_finds_its_neighbour() {
+    let keys = ["run.mode", "run.timeout_s", "profiling.collector.flush_ms"];
+    let near = |word| most_like(word, keys).unwrap_or_default();
+    assert_eq!(near("run.mod"), "run.mode");
+    assert_eq!(near("timeout"), "run.timeout_s");
+    assert_eq!(near("profiling.colector.flush"), "profiling.collector.flush_ms");
+    assert_eq!(most_like("x", []), None);
+}
