@@ -1,4 +1,5 @@
-//! The composed tree -> typed settings. Fields mirror the presets in conf/, which hold the defaults.
+//! The composed tree -> typed settings. Fields mirror the presets in conf/, which hold the defaults and
+//! say what each key is for.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -41,31 +42,20 @@ pub(crate) struct Pipeline {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Models {
     pub(crate) llm: ModelPreset,
-    /// Tokens of one generation.
     pub(crate) tokens: TokenCounts,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Run {
-    /// Which passes there are.
     pub(crate) mode: Mode,
-    /// Run folder; none: a new one under [`Artifacts::stage2_dir`].
     pub(crate) dir: Option<PathBuf>,
-    /// The workload is ended after this many seconds; none: never.
     pub(crate) timeout_s: Option<NonZeroU64>,
-    /// Seconds between the request to end and the kill.
     pub(crate) kill_grace_s: u64,
-    /// Whether the output of the workload is kept in files, too.
     pub(crate) tee: bool,
-    /// Whether there is a pass that records ranges only.
     pub(crate) baseline: bool,
-    /// How many of the newest bundles are kept; none: all.
     pub(crate) keep_last: Option<NonZeroU64>,
-    /// Bytes that all bundles may have together before the oldest go; none: any number.
     pub(crate) keep_bytes: Option<NonZeroU64>,
-    /// How many of the newest bundles keep their files uncompressed; none: all.
     pub(crate) keep_uncompressed: Option<NonZeroU64>,
-    /// A bundle with more bytes than this gets a warning; none: none does.
     pub(crate) size_limit_bytes: Option<NonZeroU64>,
 }
 
@@ -78,9 +68,7 @@ impl Run {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// Rows of kernels.md.
     pub(crate) top_n: usize,
-    /// Globs of NVTX domains whose ranges are those of libraries, beside the built-in list.
     #[serde(deserialize_with = "one_or_many", default)]
     pub(crate) library_domains: Vec<String>,
 }
@@ -96,7 +84,6 @@ pub(crate) enum Mode {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Artifacts {
-    /// Folder of all run folders.
     pub(crate) stage2_dir: PathBuf,
 }
 
@@ -117,27 +104,18 @@ pub(crate) struct Profiling {
 /// Settings of the collector, one for each variable of its environment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Collector {
-    /// Path of libstage2.so; none: it is looked for.
     pub(crate) library: Option<PathBuf>,
-    /// Path of libcupti; none: the collector looks for it.
     pub(crate) cupti: Option<PathBuf>,
-    /// Globs of the ranges to collect in; empty: everything.
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) ranges: Vec<String>,
-    /// Which instances of a range are collected.
     #[serde(deserialize_with = "sample")]
     pub(crate) sample: String,
-    /// How CUDA graphs are seen.
     pub(crate) graph: Graph,
-    /// Activity buffers; none: the collector's choice.
     #[serde(deserialize_with = "buffers", default)]
     pub(crate) buffers: Option<String>,
-    /// Flush period, milliseconds.
     #[serde(deserialize_with = "flush_period")]
     pub(crate) flush_ms: u64,
-    /// How work is attributed to the thread that launched it.
     pub(crate) attribution: Attribution,
-    /// What the collector says on stderr.
     pub(crate) log: Log,
 }
 
@@ -172,7 +150,6 @@ pub(crate) enum Log {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Inputs {
-    /// File that lists what the workload reads.
     pub(crate) manifest: Option<PathBuf>,
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Pure: nothing is run, made or looked up here, so that `--dry-run` shows exactly what a run does.
 
-mod bench;
 mod collect;
 mod ncu;
 mod nsys;
@@ -11,10 +10,9 @@ mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use bench::bench;
 pub(crate) use collect::LIBRARY;
 pub(crate) use ncu::files as ncu_files;
 pub(crate) use nsys::BASE as NSYS_BASE;
@@ -205,6 +203,36 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             "use run.mode=deep and pipeline.ncu.enable=true, or `stage2-launch merge`",
         ));
     }
+    with_hook(request, passes, findings)
+}
+
+/// Folder and name of the pass of `bench` without any library of ours.
+const UNTRACED: &str = "untraced";
+
+/// What `bench` compares, each pass with its output in a file: untraced, under the collector's NVTX
+/// half, under the collector, under nsys.
+pub(crate) fn bench(request: &Request<'_>) -> Plan {
+    let mut findings = Vec::new();
+    let log_in = |folder: &Path| Some(Capture { stdout: None, log: folder.join("log.txt") });
+    let folder = request.run_dir.join(UNTRACED);
+    let untraced = Pass {
+        name: UNTRACED,
+        argv: collect::workload_of_pass(request, UNTRACED),
+        capture: log_in(&folder),
+        folders: vec![folder],
+        limits: collect::limits(request.config),
+        ..Pass::default()
+    };
+    let mut full = collect::pass(request, &mut findings);
+    full.tee = None;
+    full.capture = full.folders.first().and_then(|folder| log_in(folder));
+    let mut passes = vec![untraced, collect::baseline(request), full];
+    let mut peer = nsys::pass(request);
+    // The ranges are in the export; nobody reads the tables.
+    if let Some(profiler) = peer.as_mut().and_then(|pass| pass.profiler.as_mut()) {
+        profiler.without_tables();
+    }
+    passes.extend(peer);
     with_hook(request, passes, findings)
 }
 
