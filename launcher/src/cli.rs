@@ -7,14 +7,11 @@ mod words;
 
 use std::ffi::{OsStr, OsString};
 
-use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum as _};
+use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 
 use crate::env::PROBE_GPU;
-pub(crate) use arguments::{
-    BenchArgs, Captures, ConfigArgs, DemoArgs, MergeArgs, ReportArgs, RunArgs, Times,
-};
+pub(crate) use arguments::{BenchArgs, Captures, MergeArgs, ReportArgs, RunArgs, Times};
 pub(crate) use hints::no_setting;
-use options::Color;
 pub(crate) use options::{Acceptance, FailOn, Messages, RequiredPass, RunOptions, RunSettings};
 
 const EXAMPLES: &str = "\
@@ -72,7 +69,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the built-in workload through the whole pipeline: on the GPU if there is one, else on a
     /// simulated one
-    Demo(DemoArgs),
+    Demo(RunOptions),
     /// Write the reports of an existing run again
     Report(ReportArgs),
     /// Run a command untraced and under each profiler in turn, and print what each costs
@@ -81,7 +78,7 @@ pub(crate) enum Command {
     #[command(visible_alias = "import")]
     Merge(MergeArgs),
     /// Print the composed configuration, and where each value comes from
-    Config(ConfigArgs),
+    Config(RunSettings),
     /// Print what the CUDA driver says about the GPUs, as JSON
     #[command(name = PROBE_GPU, hide = true)]
     ProbeGpu,
@@ -98,12 +95,12 @@ pub(crate) fn set_color(words: &[OsString]) {
             Some(word) => word.strip_prefix("--color="),
             None => None,
         };
-        choice = value.and_then(|value| Color::from_str(value, false).ok()).or(choice);
+        choice = value.and_then(|value| ColorChoice::from_str(value, false).ok()).or(choice);
     }
     match choice {
-        Some(Color::Always) => anstream::ColorChoice::Always.write_global(),
-        Some(Color::Never) => anstream::ColorChoice::Never.write_global(),
-        Some(Color::Auto) | None => {}
+        Some(ColorChoice::Always) => anstream::ColorChoice::Always.write_global(),
+        Some(ColorChoice::Never) => anstream::ColorChoice::Never.write_global(),
+        Some(ColorChoice::Auto) | None => {}
     }
 }
 
@@ -150,10 +147,10 @@ mod tests {
             let words = std::iter::once("stage2-launch".to_owned()).chain(words);
             let cli = Cli::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
             let request = match cli.command {
-                None => cli.run.options.settings.request(cli.run.overrides),
-                Some(Command::Demo(args)) => args.options.settings.request(args.overrides),
-                Some(Command::Bench(args)) => args.settings.request(args.overrides),
-                Some(Command::Config(args)) => args.settings.request(args.overrides),
+                None => cli.run.options.settings.request(),
+                Some(Command::Demo(options)) => options.settings.request(),
+                Some(Command::Bench(args)) => args.settings.request(),
+                Some(Command::Config(settings)) => settings.request(),
                 Some(Command::Merge(args)) => args.presets.request(args.overrides),
                 Some(Command::Report(args)) => args.presets.request(args.overrides),
                 Some(Command::ProbeGpu) => crate::config::Request::default(),
@@ -173,13 +170,12 @@ mod tests {
     fn overrides_and_commands_are_told_apart() {
         let parse = |words: &[&str]| Cli::try_parse_from([&["stage2-launch"], words].concat());
         let cli = parse(&["-v", "a=1", "demo=2", "--", "demo", "-v", "--", "x"]).expect("a run");
-        assert_eq!(cli.run.overrides, ["a=1", "demo=2"]);
+        assert_eq!(cli.run.options.settings.overrides, ["a=1", "demo=2"]);
         assert_eq!(cli.run.workload, ["demo", "-v", "--", "x"]);
         assert!(cli.command.is_none());
         let cli = parse(&["demo", "run.mode=light", "-q"]).expect("a demo");
-        assert!(
-            matches!(cli.command, Some(Command::Demo(args)) if args.overrides == ["run.mode=light"])
-        );
+        assert!(matches!(cli.command, Some(Command::Demo(options))
+                if options.settings.overrides == ["run.mode=light"]));
         assert!(cli.messages.quiet);
         assert!(parse(&["-v", "-q", "--", "x"]).is_err());
         assert!(parse(&["report"]).is_err());

@@ -4,8 +4,10 @@
 //! names. So files of another folder never get a name that would make them part of these.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use stage2_analysis::files;
 use stage2_analysis::ncu::load::folder::report_name;
 use stage2_analysis::nsys::load::folder::capture_name;
@@ -14,11 +16,8 @@ use stage2_model::{Finding, Severity};
 /// What made the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The collector.
     Spool,
-    /// Nsight Systems.
     Nsys,
-    /// Nsight Compute.
     Ncu,
 }
 
@@ -59,81 +58,47 @@ impl Kind {
     }
 }
 
-/// Why a file is not taken.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NotTaken {
-    /// It cannot be read or copied.
-    #[error(transparent)]
-    Unreadable(#[from] std::io::Error),
-    /// Its name is that of another kind of file.
-    #[error("its name has to end in .{}", .0.extensions().join(" or ."))]
-    WrongEnding(Kind),
-    /// It is a folder or a device.
-    #[error("it is no file")]
-    NoFile,
-    /// No trace file lies in the folder.
-    #[error("no file in it ends in .{}", Kind::Spool.extensions().join(" or ."))]
-    NoSpools,
-    /// The copy could not be named in reports.
-    #[error("its name is no UTF-8; copy it to another name")]
-    OddName,
-    /// There is no folder to copy it into.
-    #[error("{}: {error}", .folder.display())]
-    Folder {
-        /// Which one.
-        folder: PathBuf,
-        /// Why not.
-        error: std::io::Error,
-    },
-    /// Its name and thousands like it are taken.
-    #[error("there is no name left for it")]
-    NoNameLeft,
-    /// It is compressed, and not whole.
-    #[error("it cannot be unpacked ({0})")]
-    Packed(std::io::Error),
-}
-
-/// The files of one kind.
+/// Copies of files of one kind.
 #[derive(Debug)]
-pub(crate) struct TakeIn {
+pub(crate) struct InputCopies {
     kind: Kind,
     folder: PathBuf,
     /// Folders that files with something in common come from, by what that is.
     homes: BTreeMap<String, Vec<PathBuf>>,
-    given: BTreeSet<PathBuf>,
+    seen: BTreeSet<PathBuf>,
     /// The copies, and where they are from.
-    pub(crate) taken: Vec<(PathBuf, PathBuf)>,
+    pub(crate) copies: Vec<(PathBuf, PathBuf)>,
 }
 
-impl TakeIn {
+impl InputCopies {
     /// Nothing yet; the folder is made for the first file.
-    pub(crate) fn new(kind: Kind, folder: PathBuf) -> TakeIn {
-        let (homes, given, taken) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-        TakeIn { kind, folder, homes, given, taken }
+    pub(crate) fn new(kind: Kind, folder: PathBuf) -> InputCopies {
+        let (homes, seen, copies) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        InputCopies { kind, folder, homes, seen, copies }
     }
 
-    /// Copies a file, or tells why it cannot be used.
-    pub(crate) fn file(&mut self, file: &Path, findings: &mut Vec<Finding>) {
+    /// Copies a file, or all spools in a folder, or tells why it cannot be used.
+    pub(crate) fn add(&mut self, from: &Path, findings: &mut Vec<Finding>) {
+        let files = match self.kind {
+            Kind::Spool if from.is_dir() => spools_in(from),
+            _ => Ok(vec![from.to_owned()]),
+        };
+        match files {
+            Ok(files) => files.iter().for_each(|file| self.add_file(file, findings)),
+            Err(why) => findings.push(unusable(from, &why)),
+        }
+    }
+
+    fn add_file(&mut self, file: &Path, findings: &mut Vec<Finding>) {
         match self.copy(file) {
-            Ok(Some(copy)) => self.taken.push((copy, file.to_owned())),
+            Ok(Some(copy)) => self.copies.push((copy, file.to_owned())),
             Ok(None) => findings.push(Finding::new(
                 Severity::Note,
                 format!("{} is named twice", file.display()),
                 "it is taken once",
                 "",
             )),
-            Err(why) => findings.push(unusable(file, &why.to_string())),
-        }
-    }
-
-    /// Copies a spool, or all spools in a folder.
-    pub(crate) fn file_or_folder(&mut self, from: &Path, findings: &mut Vec<Finding>) {
-        if !from.is_dir() {
-            return self.file(from, findings);
-        }
-        match spools_in(from) {
-            Ok(files) => files.iter().for_each(|file| self.file(file, findings)),
-            Err(why) => findings.push(unusable(from, &why.to_string())),
+            Err(why) => findings.push(unusable(file, &why)),
         }
     }
 
@@ -144,23 +109,24 @@ impl TakeIn {
             let name = copy.file_name().unwrap_or_default().to_string_lossy();
             !name.ends_with(".csv") && !name.ends_with(".scrubbed.sqlite")
         };
-        self.kind == Kind::Nsys && self.taken.iter().any(|(copy, _)| whole(copy))
+        self.kind == Kind::Nsys && self.copies.iter().any(|(copy, _)| whole(copy))
     }
 
     /// The copies that only a tool can read.
     pub(crate) fn for_tool(&self) -> Vec<PathBuf> {
-        let copies = self.taken.iter().map(|(copy, _)| copy);
+        let copies = self.copies.iter().map(|(copy, _)| copy);
         copies.filter(|copy| self.kind.needs_tool(copy)).cloned().collect()
     }
 
-    fn copy(&mut self, file: &Path) -> Result<Option<PathBuf>, NotTaken> {
+    /// The copy; none where the file has one already.
+    fn copy(&mut self, file: &Path) -> anyhow::Result<Option<PathBuf>> {
         check(self.kind, file)?;
         let full = file.canonicalize()?;
-        if !self.given.insert(full.clone()) {
+        if !self.seen.insert(full.clone()) {
             return Ok(None);
         }
-        let name = file.file_name().unwrap_or_default();
-        let name = name.to_str().ok_or(NotTaken::OddName)?;
+        let name = file.file_name().and_then(OsStr::to_str);
+        let name = name.context("its name is no UTF-8; copy it to another name")?;
         let name = files::plain_name(name);
         let homes = self.homes.entry(self.kind.common_name(name)).or_default();
         let home = full.parent().unwrap_or(&full).to_owned();
@@ -168,13 +134,12 @@ impl TakeIn {
             homes.push(home);
             homes.len() - 1
         });
-        std::fs::create_dir_all(&self.folder)
-            .map_err(|error| NotTaken::Folder { folder: self.folder.clone(), error })?;
+        std::fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
         let free = (at + 1..).map(|number| self.folder.join(self.kind.numbered(name, number)));
-        let mut free = free.filter(|to| !to.exists());
-        let to = free.next().ok_or(NotTaken::NoNameLeft)?;
+        let to =
+            free.into_iter().find(|to| !to.exists()).context("there is no name left for it")?;
         if files::is_compressed(file) {
-            unpack(file, &to).map_err(NotTaken::Packed)?;
+            unpack(file, &to).map_err(|e| anyhow::anyhow!("it cannot be unpacked ({e})"))?;
         } else {
             std::fs::copy(file, &to)?;
         }
@@ -190,49 +155,36 @@ fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
     })
 }
 
-/// Whether a file can be one of the kind, by its name.
-///
-/// # Errors
-/// Why it cannot.
-pub(crate) fn check(kind: Kind, file: &Path) -> Result<(), NotTaken> {
+/// Whether the command line may name this: a file of the kind, by its name, or a folder of spools.
+pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
     // First: what is not there has no wrong name.
-    let found = file.metadata()?;
-    if !kind.extensions().contains(&files::ending(file)) {
-        return Err(NotTaken::WrongEnding(kind));
-    }
-    if found.is_file() { Ok(()) } else { Err(NotTaken::NoFile) }
-}
-
-/// [`check`] for what the command line names: of spools that may be a folder of them.
-///
-/// # Errors
-/// Why it cannot be used.
-pub(crate) fn check_given(kind: Kind, path: &Path) -> Result<(), NotTaken> {
-    if kind == Kind::Spool && path.is_dir() {
+    let found = path.metadata()?;
+    if kind == Kind::Spool && found.is_dir() {
         return spools_in(path).map(drop);
     }
-    check(kind, path)
+    let endings = kind.extensions();
+    let is_known = endings.contains(&files::ending(path));
+    anyhow::ensure!(is_known, "its name has to end in .{}", endings.join(" or ."));
+    anyhow::ensure!(found.is_file(), "it is no file");
+    Ok(())
 }
 
-/// The spools of a folder.
-fn spools_in(folder: &Path) -> Result<Vec<PathBuf>, NotTaken> {
+/// The spools of a folder, at least one.
+fn spools_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let kinds = Kind::Spool.extensions();
-    let ours = |path: &PathBuf| kinds.contains(&files::ending(path));
-    let entries = std::fs::read_dir(folder)?;
+    let entries = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
     let mut files: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(ours).collect();
+        entries.filter(|path| kinds.contains(&files::ending(path))).collect();
     files.sort();
-    match files.is_empty() {
-        true => Err(NotTaken::NoSpools),
-        false => Ok(files),
-    }
+    anyhow::ensure!(!files.is_empty(), "no file in it ends in .{}", kinds.join(" or ."));
+    Ok(files)
 }
 
-fn unusable(path: &Path, why: &str) -> Finding {
+fn unusable(path: &Path, why: &anyhow::Error) -> Finding {
     Finding::new(
         Severity::Warning,
         format!("{} is not merged", path.display()),
-        why,
+        format!("{why:#}"),
         "give another file; the rest is merged without it",
     )
 }
@@ -243,20 +195,20 @@ mod tests {
 
     fn names(kind: Kind, files: &[&str]) -> Vec<String> {
         let dir = tempfile::tempdir().expect("folder");
-        let mut take_in = TakeIn::new(kind, dir.path().join("out"));
+        let mut copies = InputCopies::new(kind, dir.path().join("out"));
         let mut findings = Vec::new();
         for file in files {
             let path = dir.path().join(file);
             std::fs::create_dir_all(path.parent().expect("parent")).expect("folder");
             std::fs::write(&path, file).expect("file");
-            take_in.file(&path, &mut findings);
+            copies.add(&path, &mut findings);
         }
-        for (copy, from) in &take_in.taken {
+        for (copy, from) in &copies.copies {
             let (copy, from) = (std::fs::read(copy).expect("copy"), std::fs::read(from));
             assert_eq!(copy, from.expect("original"), "nothing is written over");
         }
         let name = |path: &PathBuf| path.file_name().expect("name").to_str().expect("UTF-8").into();
-        take_in.taken.iter().map(|(copy, _)| name(copy)).collect()
+        copies.copies.iter().map(|(copy, _)| name(copy)).collect()
     }
 
     #[test]

@@ -9,32 +9,14 @@ use crate::terminal::Terminal;
 use crate::workload;
 use stage2_model::{Finding, PassStatus, Severity, Status};
 
-/// What the user takes for a result.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rules {
-    allow_empty: bool,
-    fail_on_partial: bool,
-    /// Passes that have to leave a result.
-    require: Vec<RequiredPass>,
-}
-
-impl Rules {
-    /// As the command line says.
-    pub(crate) fn of(acceptance: &Acceptance) -> Rules {
-        Rules {
-            allow_empty: acceptance.allow_empty,
-            fail_on_partial: acceptance.fail_on == Some(FailOn::Partial),
-            require: acceptance.require.clone(),
-        }
-    }
-
+impl Acceptance {
     /// Why reports of this coverage are no result; none: they are one.
     fn objection(&self, status: Status) -> Option<&'static str> {
         match status {
             Status::Empty if !self.allow_empty => {
                 Some("no GPU work was recorded (--allow-empty lets such a run pass)")
             }
-            Status::Partial if self.fail_on_partial => {
+            Status::Partial if self.fail_on == Some(FailOn::Partial) => {
                 Some("the coverage is partial, and --fail-on partial was given")
             }
             _ => None,
@@ -55,7 +37,7 @@ impl Rules {
             let how = match pass.status {
                 // The reports read the baseline beside another pass.
                 PassStatus::Ok if *required == RequiredPass::Baseline => return None,
-                PassStatus::Ok if read.contains(&name) => return None,
+                PassStatus::Ok if read.contains(&name.as_str()) => return None,
                 PassStatus::Ok => "left nothing that the reports can read",
                 PassStatus::Skipped => "was left out",
                 PassStatus::Planned | PassStatus::Running => "did not run to its end",
@@ -86,7 +68,7 @@ impl Rules {
     }
 
     /// Whether the reports are what the user takes for a result.
-    pub(crate) fn accept(&self, outcome: &Outcome, passes: &[PassRecord]) -> bool {
+    pub(crate) fn is_met(&self, outcome: &Outcome, passes: &[PassRecord]) -> bool {
         self.objection(outcome.status).is_none() && self.unmet(passes, &outcome.read).is_empty()
     }
 
@@ -132,9 +114,9 @@ mod tests {
 
     #[test]
     fn only_what_the_user_takes_for_a_result_is_one() {
-        let rules = |allow_empty, fail_on_partial| Rules {
+        let rules = |allow_empty, fail_on_partial: bool| Acceptance {
             allow_empty,
-            fail_on_partial,
+            fail_on: fail_on_partial.then_some(FailOn::Partial),
             require: Vec::new(),
         };
         for (rules, [complete, partial, empty]) in [

@@ -4,36 +4,29 @@
 pub(crate) const EXIT_NO_RESULT: u8 = 70;
 
 /// What ends the program before it has a result.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The command line or the configuration is wrong.
+    #[error("{0}")]
     Usage(String),
     /// The profiling failed.
+    #[error("{0}")]
     NoResult(String),
     /// The workload cannot be run; the exit status is that of a shell.
+    #[error("{text}")]
     NotRun { text: String, exit: u8 },
 }
 
 impl Failure {
-    /// A step of the profiling left no result.
     pub(crate) fn no_result(error: anyhow::Error) -> Failure {
         Failure::NoResult(format!("{error:#}"))
     }
 
-    /// The exit status.
     pub(crate) fn exit(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
             Failure::NoResult(_) => EXIT_NO_RESULT,
             Failure::NotRun { exit, .. } => *exit,
-        }
-    }
-
-    /// What to tell.
-    pub(crate) fn text(&self) -> &str {
-        match self {
-            Failure::Usage(text) | Failure::NoResult(text) => text,
-            Failure::NotRun { text, .. } => text,
         }
     }
 }

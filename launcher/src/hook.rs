@@ -8,13 +8,12 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use crate::env::is_python;
 use stage2_analysis::operators::Annotation;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
-/// Name of the hook's folder in the bundle.
-pub const HOOK_DIR: &str = "hook";
+pub(crate) const HOOK_DIR: &str = "hook";
 
 macro_rules! files {
     ($($path:literal),* $(,)?) => {
@@ -33,19 +32,16 @@ const FILES: &[(&str, &str)] = files![
     "stage2_annotate/torch_ops.py",
 ];
 
-/// The hook of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hook {
-    /// Its folder, absolute.
-    pub folder: PathBuf,
-    /// Variables that are set for the workload.
-    pub environment: BTreeMap<String, OsString>,
+pub(crate) struct Hook {
+    pub(crate) folder: PathBuf,
+    pub(crate) environment: BTreeMap<String, OsString>,
 }
 
 /// Plans the hook in `folder` for what `annotations` ask for; nothing where they ask for nothing or
 /// where it cannot be. `python_path` is PYTHONPATH as it is inherited, `command` the workload's argv.
 /// The findings say what has to be known of it.
-pub fn plan(
+pub(crate) fn plan(
     annotations: &[Annotation],
     folder: &Path,
     python_path: Option<&OsStr>,
@@ -95,28 +91,24 @@ pub fn plan(
 }
 
 impl Hook {
-    /// The files that [`Hook::write`] makes.
-    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         FILES.iter().map(|(name, _)| self.folder.join(name))
     }
 
-    /// Writes the files.
-    ///
-    /// # Errors
-    /// A folder that cannot be written, with what to do about it.
-    pub fn write(&self) -> anyhow::Result<()> {
-        for (path, (_, content)) in self.files().zip(FILES) {
-            let folder = path.parent().unwrap_or(&self.folder);
-            fs::create_dir_all(folder).and_then(|()| fs::write(&path, content)).with_context(
-                || {
-                    let shown = path.display();
-                    format!(
-                        "{shown} cannot be written; check its folder, or run without --annotate"
-                    )
-                },
-            )?;
-        }
-        Ok(())
+    /// Writes the files, or tells why the workload will mark nothing more.
+    pub(crate) fn write(&self) -> Option<Finding> {
+        let write = |path: &Path, content: &str| {
+            fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
+            fs::write(path, content)
+        };
+        let failed = |(path, (_, content)): (PathBuf, &(&str, &str))| {
+            let error = write(&path, content).err()?;
+            let why = format!("{} cannot be written ({error})", path.display());
+            let remedy = "check its folder, or run without --annotate";
+            let what = "the workload is not annotated";
+            Some(Finding::new(Severity::Warning, what, why, remedy))
+        };
+        self.files().zip(FILES).find_map(failed)
     }
 }
 
@@ -142,9 +134,7 @@ fn refused(folder: &Path, words: &str) -> Option<Finding> {
 /// Python may still start one, of which nothing is known.
 fn ignored_by(command: &[OsString]) -> Option<char> {
     let (program, arguments) = command.split_first()?;
-    let name = Path::new(program).file_name()?.to_str()?;
-    let version = name.strip_prefix("python")?;
-    if !version.chars().all(|c| c.is_ascii_digit() || c == '.') {
+    if !is_python(program) {
         return None;
     }
     let mut arguments = arguments.iter().filter_map(|argument| argument.to_str());
@@ -241,12 +231,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let (hook, _) = plan(&BOTH, &folder.path().join("run/hook"), None, &[]);
         let hook = hook.expect("a hook");
-        hook.write().expect("written");
-        hook.write().expect("written again");
+        assert_eq!(hook.write(), None);
+        assert_eq!(hook.write(), None, "written again");
         assert!(hook.files().all(|path| path.is_file()));
         fs::write(folder.path().join("file"), "").expect("file");
         let (hook, _) = plan(&BOTH, &folder.path().join("file"), None, &[]);
-        let error = hook.expect("a hook").write().expect_err("no folder");
+        let error = hook.expect("a hook").write().expect("no folder");
         assert!(format!("{error:#}").contains("--annotate"), "{error:#}");
     }
 
@@ -255,7 +245,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let (hook, _) = plan(&BOTH, folder.path(), None, &[]);
         let hook = hook.expect("a hook");
-        hook.write().expect("written");
+        assert_eq!(hook.write(), None);
         let code = "import sys; print('stage2_annotate' in sys.modules, sys.path)";
         let done = std::process::Command::new("python3")
             .args(["-B", "-c", code])

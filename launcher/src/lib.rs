@@ -9,15 +9,15 @@
 pub mod bundle;
 mod cli;
 mod commands;
-pub mod config;
+mod config;
 mod copy_inputs;
-pub mod env;
+mod env;
 mod exit;
 mod failure;
 #[cfg(test)]
 #[path = "../tests/common/golden.rs"]
 mod golden;
-pub mod hook;
+mod hook;
 pub mod outcome;
 mod plan;
 mod run;
@@ -43,7 +43,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
     match obey(cli, &terminal) {
         Ok(exit) => exit,
         Err(failure) => {
-            terminal.error(failure.text());
+            terminal.error(&failure.to_string());
             failure.exit()
         }
     }
@@ -57,9 +57,6 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Report(args)) => commands::report::report(args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),
         Some(Command::Config(args)) => commands::config::config(args),
-        Some(Command::ProbeGpu) => match env::print_devices() {
-            Ok(()) => Ok(0),
-            Err(error) => Err(Failure::NoResult(error.to_string())),
-        },
+        Some(Command::ProbeGpu) => env::print_devices().map(|()| 0).map_err(Failure::no_result),
     }
 }

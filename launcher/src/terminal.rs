@@ -6,10 +6,8 @@ use anstyle::{AnsiColor, Style};
 
 use stage2_model::{Finding, Severity};
 
-/// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
-    /// Errors.
     Quiet,
     /// Warnings, the result, a line for each pass, and on a terminal all progress.
     Normal,
@@ -26,14 +24,12 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// For this process.
     pub(crate) fn new(verbosity: Verbosity) -> Terminal {
         let progress = verbosity == Verbosity::Verbose
             || (verbosity == Verbosity::Normal && std::io::stderr().is_terminal());
         Terminal { verbosity, progress }
     }
 
-    /// A step of long work.
     pub(crate) fn progress(&self, text: &str) {
         if self.progress {
             line(Style::new().dimmed(), text);
@@ -54,7 +50,6 @@ impl Terminal {
         }
     }
 
-    /// The result of the run.
     pub(crate) fn result(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
             line(Style::new(), text);
@@ -76,7 +71,6 @@ impl Terminal {
         }
     }
 
-    /// What went wrong.
     pub(crate) fn error(&self, text: &str) {
         line(AnsiColor::Red.on_default(), &format!("error: {text}"));
     }
@@ -89,9 +83,6 @@ fn line(style: Style, text: &str) {
 }
 
 /// Writes what the user asked for to stdout. A reader that has seen enough (`| head`) is no error.
-///
-/// # Errors
-/// Any other failure to write.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
     let mut stdout = anstream::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -18,10 +18,11 @@ pub enum RunState {
 }
 
 /// How far a pass came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PassStatus {
     /// It is still to come.
+    #[default]
     Planned,
     /// It runs, or was killed together with stage2-launch.
     Running,

@@ -25,7 +25,6 @@ const PROBED_BYTES: u64 = 4 << 20;
 /// No process of ours writes to a temporary file again after such a time.
 const ABANDONED_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// What became of a bundle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Compressed {
     pub(super) files: u64,
@@ -105,7 +104,7 @@ fn remove_abandoned(dir: &Path) {
                 .is_ok_and(|found| found.is_file() && found.modified().is_ok_and(old))
     };
     for folder in [COLLECTOR_DIR, BASELINE_DIR, NSYS_DIR].map(|name| dir.join(name)) {
-        if !fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
+        if !is_dir(&folder) {
             continue;
         }
         let Ok(entries) = fs::read_dir(&folder) else { continue };
@@ -126,37 +125,25 @@ fn candidate(dir: &Path, name: &str) -> Option<PathBuf> {
     };
     let path = dir.join(folder).join(file);
     let is_plain = file.ends_with(kind) && !file.contains('/');
-    let in_folder = fs::symlink_metadata(dir.join(folder)).is_ok_and(|found| found.is_dir());
     let is_file = || fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
-    (is_plain && in_folder && is_file()).then_some(path)
+    (is_plain && is_dir(&dir.join(folder)) && is_file()).then_some(path)
+}
+
+/// Whether it is a folder, and no link to one.
+fn is_dir(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
 /// Whether a file gets smaller, by its beginning.
 fn shrinks(path: &Path) -> io::Result<bool> {
-    let mut packer = GzEncoder::new(Counter::default(), Compression::fast());
-    let read = io::copy(&mut files::open(path)?.take(PROBED_BYTES), &mut packer)?;
-    Ok(is_smaller(packer.finish()?.bytes, read))
+    let file = files::open(path)?;
+    let read = file.metadata()?.len().min(PROBED_BYTES);
+    let mut packed = flate2::read::GzEncoder::new(file.take(PROBED_BYTES), Compression::fast());
+    Ok(is_smaller(io::copy(&mut packed, &mut io::sink())?, read))
 }
 
 fn is_smaller(after: u64, before: u64) -> bool {
     after.saturating_mul(100) <= before.saturating_mul(MOST_PERCENT)
-}
-
-/// Counts what is written to it.
-#[derive(Default)]
-struct Counter {
-    bytes: u64,
-}
-
-impl io::Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// The compressed file under a name of its own, read again to see that it holds the same. None: it is

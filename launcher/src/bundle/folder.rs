@@ -1,20 +1,18 @@
 //! The choice of a run folder -> an empty folder that can be written to, and the link to the latest.
 
-use crate::failure::Failure;
-use stage2_model::{Finding, Severity};
 use std::io;
 use std::path::{Component, Path, PathBuf};
+
+use crate::failure::Failure;
+use stage2_model::{Finding, Severity};
 
 /// Why there is no run folder. Ends the program with status 2.
 #[derive(Debug, thiserror::Error)]
 #[error("run folder {}: {what}; {remedy}", .path.display())]
-pub struct FolderError {
-    /// The folder.
-    pub path: PathBuf,
-    /// What is wrong with it.
-    pub what: String,
-    /// What to do next.
-    pub remedy: String,
+pub(crate) struct FolderError {
+    pub(crate) path: PathBuf,
+    pub(crate) what: String,
+    pub(crate) remedy: String,
 }
 
 impl FolderError {
@@ -30,19 +28,9 @@ pub(crate) enum RunFolder {
     Given(PathBuf),
     /// The one that the user named in the way of Hydra, with the folder of all runs: the link to the
     /// latest lies there.
-    GivenAndLinked {
-        /// The folder.
-        path: PathBuf,
-        /// Folder of all runs.
-        latest_in: PathBuf,
-    },
-    /// A new one under the folder of all runs.
-    New {
-        /// Folder of all runs.
-        under: PathBuf,
-        /// Name in it.
-        name: String,
-    },
+    GivenAndLinked { path: PathBuf, latest_in: PathBuf },
+    /// A new one of this name under the folder of all runs.
+    New { under: PathBuf, name: String },
 }
 
 /// The name of a run folder: local time and process, `YYYYmmdd-HHMMSS-pid`.
@@ -51,7 +39,6 @@ pub(crate) fn run_name(pid: u32) -> String {
 }
 
 impl RunFolder {
-    /// The folder's path.
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             RunFolder::Given(path) | RunFolder::GivenAndLinked { path, .. } => path.clone(),

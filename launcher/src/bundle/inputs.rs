@@ -13,11 +13,8 @@ use stage2_hydra::hydra_key;
 /// Contents of `inputs.yaml`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Inputs {
-    /// Whether the GPU was a simulated one.
     pub(crate) simulated: bool,
-    /// The command of the user.
     pub(crate) argv: Vec<String>,
-    /// Where it was run.
     pub(crate) cwd: String,
     /// The words of it that a Hydra app reads as overrides.
     pub(crate) hydra_overrides: Vec<String>,
@@ -36,9 +33,7 @@ pub(crate) struct Inputs {
 pub(crate) struct Manifest {
     /// Who named it: `inputs.manifest` of this program, or a key of the workload's configuration.
     given_by: String,
-    /// Where it lies.
     path: PathBuf,
-    /// How big it is.
     size_bytes: u64,
     /// What is in it: YAML or JSON as such, anything else line by line; none when it is too big.
     entries: Option<serde_json::Value>,
@@ -48,7 +43,6 @@ pub(crate) struct Manifest {
 const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 
 impl Inputs {
-    /// What the command says.
     pub(crate) fn new(command: &[OsString], cwd: &Path, manifest: Option<Manifest>) -> Inputs {
         let argv: Vec<String> = command.iter().map(|w| w.to_string_lossy().into_owned()).collect();
         // What `env` sets in front of the program is no override.
@@ -66,9 +60,7 @@ impl Inputs {
             manifest,
         }
     }
-}
 
-impl Inputs {
     /// Adds what the workload's own configuration says, where the user said nothing.
     pub(crate) fn complete(&mut self, workload: &WorkloadFacts) {
         self.configured.clone_from(&workload.configured);
@@ -103,9 +95,6 @@ fn model_of(argv: &[String]) -> Option<String> {
 
 impl Manifest {
     /// Reads the manifest at `path`.
-    ///
-    /// # Errors
-    /// No such file.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Manifest> {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let failed = || {

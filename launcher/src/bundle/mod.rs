@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-pub use folder::FolderError;
-pub(crate) use folder::{RunFolder, run_name};
+pub(crate) use folder::{FolderError, RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
-pub(crate) use retention::{Keep, Room, make_room, too_big};
+pub(crate) use retention::{Room, make_room, too_big};
 pub(crate) use run_record::now;
 pub use run_record::{PassRecord, RUN_JSON, RunRecord, SCHEMA};
 
-use crate::config::yaml_with_origins;
+use crate::config::{Origins, origins, yaml_with_origins};
 use crate::env::Environment;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
+use crate::terminal::Terminal;
 use stage2_analysis::files::{self, write_whole};
 use stage2_analysis::layout::INPUTS_YAML;
 pub use stage2_analysis::layout::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR};
@@ -28,37 +28,27 @@ use stage2_hydra::Node;
 use stage2_model::{Finding, RunState, Severity};
 use stage2_text::visible;
 
-/// File of the composed configuration.
 const CONFIG_YAML: &str = "config.yaml";
 
-/// What a bundle says about where it comes from, besides `run.json`.
-#[derive(Clone, Debug)]
-pub(crate) struct Provenance {
-    pub(crate) environment: Option<Environment>,
-    pub(crate) inputs: Inputs,
-    /// The composed configuration as YAML.
-    pub(crate) config_yaml: String,
-}
-
-/// The bundle of one run.
 pub(crate) struct Bundle {
     dir: PathBuf,
     /// What `run.json` says, as of the next [`Bundle::save`].
     pub(crate) record: RunRecord,
-    provenance: Provenance,
+    environment: Option<Environment>,
+    inputs: Inputs,
+    config_yaml: String,
 }
 
 impl Bundle {
     /// Starts a bundle in a folder that is there and empty.
-    ///
-    /// # Errors
-    /// Another process took the folder meanwhile, or it cannot be written to.
     pub(crate) fn start(
         folder: &RunFolder,
         record: RunRecord,
-        provenance: Provenance,
+        inputs: Inputs,
+        config_yaml: String,
     ) -> Result<Bundle, FolderError> {
-        let bundle = Bundle { dir: folder.path(), record, provenance };
+        let dir = folder.path();
+        let bundle = Bundle { dir, record, environment: None, inputs, config_yaml };
         folder.claim(COLLECTOR_DIR)?;
         let written = bundle.save().and_then(|()| bundle.write_provenance());
         written
@@ -66,26 +56,29 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Its folder.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Writes `run.json` as the record stands.
     pub(crate) fn save(&self) -> anyhow::Result<()> {
         self.record.write(&self.dir)
     }
 
-    /// Adds what is known about the machine.
+    /// Tells a finding, and records it with the next [`Bundle::save`].
+    pub(crate) fn note(&mut self, finding: Finding, terminal: &Terminal) {
+        terminal.finding(&finding);
+        self.record.findings.push(finding);
+    }
+
     pub(crate) fn set_environment(&mut self, environment: Environment) -> anyhow::Result<()> {
-        self.provenance.environment = Some(environment);
+        self.environment = Some(environment);
         self.write_provenance()
     }
 
     /// Writes `env.json`, `inputs.yaml` and `config.yaml`. Each says of itself whether the GPU was
     /// simulated: a file is often passed on without its neighbours.
     fn write_provenance(&self) -> anyhow::Result<()> {
-        let Provenance { environment, inputs, config_yaml } = &self.provenance;
+        let Bundle { environment, inputs, config_yaml, .. } = self;
         let simulated = self.record.simulated;
         if let Some(environment) = environment {
             let processes = self.record.processes.clone();
@@ -100,7 +93,6 @@ impl Bundle {
         write_whole(&self.dir.join(CONFIG_YAML), &format!("{mark}{config_yaml}"))
     }
 
-    /// Notes that all passes are over.
     pub(crate) fn passes_ended(&mut self) -> anyhow::Result<()> {
         self.record.finished = Some(now());
         self.record.state = RunState::Reporting;
@@ -112,7 +104,7 @@ impl Bundle {
         match outcome {
             Ok(outcome) => {
                 apply_outcome(&mut self.record, outcome);
-                self.provenance.inputs.complete(&outcome.workload);
+                self.inputs.complete(&outcome.workload);
                 self.write_provenance()?;
             }
             Err(error) => self.record.report_findings = vec![report_failure(&self.dir, error)],
@@ -123,7 +115,6 @@ impl Bundle {
     }
 }
 
-/// Brings what a report found into the record of its run.
 fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
     let new = outcome.findings.iter().filter(|finding| !record.findings.contains(finding));
     record.report_findings = new.cloned().collect();
@@ -135,15 +126,12 @@ fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
 /// Larger ones are no configuration of ours.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
-/// Replaces `config.yaml` by what `change` makes of its text (none: it is not there). Comments on top
-/// of it stay, and one more names the `words` that it was changed by.
-///
-/// # Errors
-/// A file that cannot be read or written, or an error of `change`.
+/// Replaces `config.yaml` by what `change` makes of its text (none: it is not there) and of the origins
+/// of its values. Comments on top of it stay, and one more names the `words` that it was changed by.
 pub(crate) fn change_config(
     dir: &Path,
     words: &str,
-    change: impl FnOnce(Option<&str>) -> Result<Node, Failure>,
+    change: impl FnOnce(Option<&str>, &Origins) -> Result<Node, Failure>,
 ) -> Result<(), Failure> {
     let path = dir.join(CONFIG_YAML);
     let text = match files::read_text(&path, MAX_CONFIG_BYTES) {
@@ -154,13 +142,15 @@ pub(crate) fn change_config(
         let path = path.display();
         Failure::Usage(format!("{path} cannot be used: {why}; take it away to start from defaults"))
     })?;
-    let tree = change(text.as_deref())?;
+    let mut record = RunRecord::read(dir).map_err(Failure::no_result)?;
+    let tree = change(text.as_deref(), &record.origins)?;
     let head = text.iter().flat_map(|text| text.lines()).take_while(|line| line.starts_with('#'));
     let mut changed: String = head.flat_map(|line| [line, "\n"]).collect();
     let words = visible(words.as_bytes());
     changed.push_str(&format!("# after the run, by `stage2-launch report`: {words}\n"));
     changed.push_str(&yaml_with_origins(&tree));
-    write_whole(&path, &changed).map_err(|e| Failure::NoResult(format!("{e:#}")))
+    record.origins = origins(&tree);
+    write_whole(&path, &changed).and_then(|()| record.write(dir)).map_err(Failure::no_result)
 }
 
 /// Brings a report that was written again into `run.json`.
@@ -225,23 +215,29 @@ pub(crate) fn sizes(dir: &Path) -> Vec<(String, Option<u64>)> {
 /// Files under `dir`, at most `limit`, relative to it, sorted.
 fn files_of(dir: &Path, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
+    for_each_file(dir, |entry| {
+        if found.len() < limit {
+            let path = entry.path();
+            let relative = path.strip_prefix(dir).unwrap_or(&path);
+            found.push(relative.to_string_lossy().into_owned());
+        }
+    });
+    found.sort();
+    found
+}
+
+/// Visits everything below `dir` that is no folder; links are not followed.
+fn for_each_file(dir: &Path, mut visit: impl FnMut(&std::fs::DirEntry)) {
     let mut folders = vec![dir.to_owned()];
     while let Some(folder) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
-            let path = entry.path();
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => folders.push(path),
-                Ok(_) if found.len() < limit => {
-                    let relative = path.strip_prefix(dir).unwrap_or(&path);
-                    found.push(relative.to_string_lossy().into_owned());
-                }
-                _ => {}
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(_) => visit(&entry),
+                Err(_) => {}
             }
         }
     }
-    found.sort();
-    found
 }
 
 #[cfg(test)]
@@ -277,12 +273,8 @@ mod tests {
         let mut record = RunRecord::new("run".into(), vec!["x".into()]);
         record.findings.push(finding("of the run"));
         let inputs = Inputs::new(&["x".into()], Path::new("/"), None);
-        let provenance = Provenance {
-            environment: Some(Environment::default()),
-            inputs,
-            config_yaml: "a: 1\n".into(),
-        };
-        let mut bundle = Bundle::start(&folder, record, provenance).expect("bundle");
+        let mut bundle = Bundle::start(&folder, record, inputs, "a: 1\n".into()).expect("bundle");
+        bundle.set_environment(Environment::default()).expect("env.json");
         bundle.finish(&Err(anyhow::anyhow!("disk full"))).expect("run.json");
         assert!(bundle.record.report_findings[0].to_string().contains("disk full"));
 

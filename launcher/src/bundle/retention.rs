@@ -3,33 +3,16 @@
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
 use std::io;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use super::compress::{Compressed, compress};
-use super::{MAX_LISTED_FILES, RunFolder, RunRecord, files_of};
+use super::{MAX_LISTED_FILES, RunFolder, RunRecord, files_of, for_each_file};
+use crate::config::Run;
 use stage2_analysis::files;
 use stage2_model::{Finding, Severity};
 use stage2_text::visible;
 
-/// What is kept of the bundles of one folder.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Keep {
-    /// Newest bundles that are kept, this run's included; none: all.
-    pub(crate) last: Option<u64>,
-    /// Bytes that all bundles may have together; none: any number.
-    pub(crate) bytes: Option<u64>,
-    /// Newest bundles whose files stay as they are, this run's included; none: all.
-    pub(crate) uncompressed: Option<u64>,
-}
-
-impl Keep {
-    /// Whether anything may be deleted or compressed.
-    pub(crate) fn is_limited(self) -> bool {
-        self.last.or(self.bytes).or(self.uncompressed).is_some()
-    }
-}
-
-/// What was done to make room.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// Notes say what is gone or compressed, warnings what stays and why.
@@ -44,9 +27,7 @@ const MOST_COMPRESSED_BYTES: u64 = 4 << 30;
 /// File in the folder of all bundles that is locked while they are worked on.
 const LOCK: &str = ".retention";
 
-/// A bundle beside that of this run.
 struct Older {
-    started: String,
     path: PathBuf,
     record: RunRecord,
 }
@@ -57,10 +38,10 @@ struct Older {
 /// very folder, is closed and lists every file there, and are neither this run's nor the target of
 /// `latest`. A folder that the user named may lie anywhere, so that nothing beside it is touched.
 /// Where another run makes room at this moment, that is enough.
-pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
+pub(crate) fn make_room(folder: &RunFolder, settings: &Run) -> Room {
     let mut room = Room::default();
     let RunFolder::New { under, .. } = folder else { return room };
-    if !keep.is_limited() {
+    if !settings.limits_bundles() {
         return room;
     }
     let lock = File::options().create(true).append(true).open(under.join(LOCK));
@@ -77,7 +58,7 @@ pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
         }
     };
     // By the time that they say themselves: copying changes that of the files.
-    bundles.sort_by(|a, b| a.started.cmp(&b.started));
+    bundles.sort_by(|a, b| a.record.started.cmp(&b.record.started));
     let latest = under.join("latest").canonicalize().ok();
     let this = folder.path().canonicalize().ok();
     bundles.retain(|older| this.is_none() || older.path.canonicalize().ok() != this);
@@ -85,10 +66,12 @@ pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
         let real = path.canonicalize().ok();
         real.is_none() || real == latest
     };
-    let others = |keep: u64| usize::try_from(keep.saturating_sub(1)).unwrap_or(usize::MAX);
-    let excess = keep.last.map_or(0, |keep| bundles.len().saturating_sub(others(keep)));
+    // This run's own bundle counts among those that are kept.
+    let others = |keep: NonZeroU64| usize::try_from(keep.get() - 1).unwrap_or(usize::MAX);
+    let keep_last = settings.keep_last;
+    let excess = keep_last.map_or(0, |keep| bundles.len().saturating_sub(others(keep)));
     let mut kept: Vec<Older> = Vec::new();
-    let mut why = keep.last.map_or_else(String::new, |keep| {
+    let mut why = keep_last.map_or_else(String::new, |keep| {
         format!("run.keep_last={keep} keeps the newest {keep}; null keeps all")
     });
     for (index, older) in bundles.into_iter().enumerate() {
@@ -97,44 +80,38 @@ pub(crate) fn make_room(folder: &RunFolder, keep: Keep) -> Room {
             kept.push(older);
         }
     }
-    if let Some(limit) = keep.bytes {
+    if let Some(limit) = settings.keep_bytes {
         why = format!("run.keep_bytes={limit} is the most for all bundles; null keeps all");
-        kept = within(kept, &folder.path(), limit, &why, &is_latest, &mut room.findings);
+        kept = within(kept, &folder.path(), limit.get(), &why, &is_latest, &mut room.findings);
     }
-    let Some(uncompressed) = keep.uncompressed else { return room };
+    let Some(uncompressed) = settings.keep_uncompressed else { return room };
     let old = kept.len().saturating_sub(others(uncompressed));
     let mut budget = MOST_COMPRESSED_BYTES;
     for mut older in kept.into_iter().take(old).filter(|older| !is_latest(&older.path)) {
         let path = older.path.display();
-        match compress(&older.path, &mut older.record, &mut budget) {
-            Ok(Compressed { files: 0, .. }) => {}
-            Ok(done) => {
-                let Compressed { files, before_bytes, after_bytes } = done;
-                room.findings.push(Finding::new(
-                    Severity::Note,
-                    match files {
-                        1 => format!("1 file of the bundle {path} was compressed"),
-                        _ => format!("{files} files of the bundle {path} were compressed"),
-                    },
-                    format!(
-                        "from {before_bytes} to {after_bytes} bytes; run.keep_uncompressed={uncompressed} \
-                         leaves those of the newest {uncompressed}; null leaves all"
-                    ),
-                    "",
-                ));
-                room.compressed.push(older.path);
-            }
-            Err(error) => {
-                room.findings.push(Finding::new(
-                    Severity::Warning,
-                    format!("run.keep_uncompressed: {path} could not be compressed completely"),
-                    format!("{error:#}"),
-                    "its reports can be written again as before",
-                ));
-                // Files before the one that failed are compressed.
-                room.compressed.push(older.path);
-            }
-        }
+        room.findings.push(match compress(&older.path, &mut older.record, &mut budget) {
+            Ok(Compressed { files: 0, .. }) => continue,
+            Ok(Compressed { files, before_bytes, after_bytes }) => Finding::new(
+                Severity::Note,
+                match files {
+                    1 => format!("1 file of the bundle {path} was compressed"),
+                    _ => format!("{files} files of the bundle {path} were compressed"),
+                },
+                format!(
+                    "from {before_bytes} to {after_bytes} bytes; run.keep_uncompressed={uncompressed} \
+                     leaves those of the newest {uncompressed}; null leaves all"
+                ),
+                "",
+            ),
+            Err(error) => Finding::new(
+                Severity::Warning,
+                format!("run.keep_uncompressed: {path} could not be compressed completely"),
+                format!("{error:#}"),
+                "its reports can be written again as before",
+            ),
+        });
+        // Also after an error: files before the one that failed are compressed.
+        room.compressed.push(older.path);
     }
     room
 }
@@ -204,7 +181,6 @@ fn remove(older: &Older, key: &str, why: &str, findings: &mut Vec<Finding>) -> b
     removed.is_ok()
 }
 
-/// What is told of a bundle that is bigger than `limit` bytes.
 pub(crate) fn too_big(dir: &Path, limit: u64) -> Option<Finding> {
     let bytes = size_of(dir);
     (bytes > limit).then(|| {
@@ -234,7 +210,7 @@ fn bundles_in(under: &Path) -> io::Result<Vec<Older>> {
             // While the reports are still written it is finished, and has no list of its files yet.
             && !record.files.is_empty()
         {
-            bundles.push(Older { started: record.started.clone(), path, record });
+            bundles.push(Older { path, record });
         }
     }
     Ok(bundles)
@@ -248,17 +224,10 @@ fn failed(path: &Path, error: &io::Error) -> Finding {
 /// Bytes of all files below `dir`; links count as nothing.
 fn size_of(dir: &Path) -> u64 {
     let mut bytes = 0_u64;
-    let mut folders = vec![dir.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(folder) else { continue };
-        for entry in entries.flatten() {
-            match entry.metadata() {
-                Ok(found) if found.is_dir() => folders.push(entry.path()),
-                Ok(found) if found.is_file() => bytes = bytes.saturating_add(found.len()),
-                _ => {}
-            }
-        }
-    }
+    for_each_file(dir, |entry| {
+        let found = entry.metadata().ok().filter(std::fs::Metadata::is_file);
+        bytes = bytes.saturating_add(found.map_or(0, |found| found.len()));
+    });
     bytes
 }
 

@@ -1,13 +1,13 @@
 //! What ran, how it ended and what is missing <-> `run.json`.
 
-use stage2_analysis::files;
-use stage2_analysis::files::write_whole;
-use stage2_model::{Finding, PassStatus, ProcessRow, RunState, Tool, WorkloadExit};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+
+use stage2_analysis::files::{self, write_whole};
+use stage2_model::{Finding, PassStatus, ProcessRow, RunState, Tool, WorkloadExit};
 
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";
@@ -21,7 +21,7 @@ pub const SCHEMA: u32 = 2;
 
 /// Contents of `run.json`. Written when the run starts and again after every step, so that it is
 /// true at any moment, also of a run that was killed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Version of this format, [`SCHEMA`].
     pub schema: u32,
@@ -65,10 +65,14 @@ pub struct RunRecord {
     /// Files of the bundle, relative to its folder.
     #[serde(default)]
     pub files: Vec<String>,
+    /// Who set each key of `config.yaml`: a preset, the command line or the program. Records of older
+    /// versions do not say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub origins: BTreeMap<String, String>,
 }
 
 /// One pass over the workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassRecord {
     /// `collect`, ...
     pub name: String,
@@ -111,17 +115,8 @@ impl RunRecord {
             run_id,
             state: RunState::Running,
             started: now(),
-            finished: None,
             command,
-            workload_exit: None,
-            simulated: false,
-            passes: Vec::new(),
-            tools: BTreeMap::new(),
-            findings: Vec::new(),
-            report_findings: Vec::new(),
-            processes: Vec::new(),
-            coverage: serde_json::Value::Null,
-            files: Vec::new(),
+            ..RunRecord::default()
         }
     }
 
@@ -151,9 +146,6 @@ impl RunRecord {
     }
 
     /// Writes the record into the bundle in `run_dir`: a reader sees the old one or this one.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(crate) fn write(&self, run_dir: &Path) -> anyhow::Result<()> {
         let json = serde_json::to_string_pretty(self).context(RUN_JSON)?;
         write_whole(&run_dir.join(RUN_JSON), &format!("{json}\n"))

@@ -18,22 +18,9 @@ pub(crate) struct RunArgs {
     /// any; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) nsys: Vec<PathBuf>,
-    /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset
-    #[arg(value_name = "KEY=VALUE")]
-    pub(crate) overrides: Vec<String>,
     /// The workload: a command and its arguments, taken as they are (no shell)
     #[arg(last = true, value_name = "COMMAND [ARG]...")]
     pub(crate) workload: Vec<OsString>,
-}
-
-// `stage2-launch demo`.
-#[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
-    #[command(flatten)]
-    pub(crate) options: RunOptions,
-    /// Settings, as for a run
-    #[arg(value_name = "KEY=VALUE")]
-    pub(crate) overrides: Vec<String>,
 }
 
 // `stage2-launch report`.
@@ -62,9 +49,6 @@ pub(crate) struct BenchArgs {
     /// Print every command and environment change, and run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Settings, as for a run
-    #[arg(value_name = "KEY=VALUE")]
-    pub(crate) overrides: Vec<String>,
     /// The workload
     #[arg(last = true, value_name = "COMMAND [ARG]...")]
     pub(crate) workload: Vec<OsString>,
@@ -113,14 +97,4 @@ pub(crate) struct Captures {
     /// File of Nsight Compute: .ncu-rep, or .csv of its raw or details page
     #[arg(long, value_name = "FILE")]
     pub(crate) ncu: Vec<PathBuf>,
-}
-
-// `stage2-launch config`.
-#[derive(Debug, Args)]
-pub(crate) struct ConfigArgs {
-    #[command(flatten)]
-    pub(crate) settings: RunSettings,
-    /// Settings, as for a run
-    #[arg(value_name = "KEY=VALUE")]
-    pub(crate) overrides: Vec<String>,
 }

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use clap::{Command, CommandFactory as _};
 
 use super::Cli;
-use super::words::{Ahead, behind_options, is_setting, shown};
+use super::words::{behind_options, is_setting, shown};
 
 /// What to say besides that an option is unknown, to words without `--`; nothing where they name a
 /// subcommand, which may have no workload at all.
@@ -14,7 +14,7 @@ pub(super) fn behind_unknown_option(command: &Command, words: &[OsString]) -> Op
     let usage = format!("{place}: stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...");
     let mut from = 0;
     loop {
-        let Ahead::Word(at) = behind_options(command, words, from) else { return Some(usage) };
+        let Some(at) = behind_options(command, words, from) else { return Some(usage) };
         let word = words.get(at).map(|word| word.to_string_lossy()).unwrap_or_default();
         if is_setting(&word) {
             from = at + 1;

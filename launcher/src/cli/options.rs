@@ -4,7 +4,8 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, ValueEnum};
+use anyhow::{anyhow, ensure};
+use clap::{ArgAction, Args, ColorChoice, ValueEnum};
 
 use crate::config::Request;
 use crate::terminal::Verbosity;
@@ -22,7 +23,7 @@ pub(crate) struct Messages {
     pub(super) quiet: bool,
     /// Colors; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", action = ArgAction::Set)]
-    color: Color,
+    color: ColorChoice,
 }
 
 // Where presets come from: of every command with settings.
@@ -47,6 +48,9 @@ pub(crate) struct RunSettings {
     /// Let a Python workload mark more ranges: torch-ops, prefill-decode; may be repeated
     #[arg(long, value_name = "WHAT")]
     annotate: Vec<Annotation>,
+    /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
 }
 
 // What the commands take that run all passes.
@@ -65,7 +69,7 @@ pub(crate) struct RunOptions {
 }
 
 // What counts as a result: of every command that writes reports.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Acceptance {
     /// Do not exit with 70 if no GPU work was recorded
     #[arg(long)]
@@ -76,13 +80,6 @@ pub(crate) struct Acceptance {
     /// Exit with 70 if any of these passes is missing, was skipped, or failed
     #[arg(long, value_name = "PASS,...", value_delimiter = ',')]
     pub(crate) require: Vec<RequiredPass>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Color {
-    Auto,
-    Always,
-    Never,
 }
 
 /// A pass that can be asked for by name.
@@ -100,13 +97,8 @@ pub(crate) enum RequiredPass {
 
 impl RequiredPass {
     /// Its name in a plan and in `run.json`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            RequiredPass::Baseline => "baseline",
-            RequiredPass::Collect => "collect",
-            RequiredPass::Nsys => "nsys",
-            RequiredPass::Ncu => "ncu",
-        }
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
@@ -128,16 +120,18 @@ impl Messages {
 }
 
 impl Presets {
-    /// What to compose of the settings.
+    /// What to compose of the settings of a command that runs no workload.
     pub(crate) fn request(&self, overrides: Vec<String>) -> Request {
-        Request { overrides, config_dir: self.config_dir.clone(), flags: Vec::new() }
+        let config_dir = self.config_dir.clone();
+        Request { overrides, config_dir, flags: Vec::new(), no_workload: true }
     }
 }
 
 impl RunSettings {
     /// What to compose of the settings and of these options, which win.
-    pub(crate) fn request(&self, overrides: Vec<String>) -> Request {
-        let mut request = self.presets.request(overrides);
+    pub(crate) fn request(&self) -> Request {
+        let overrides = self.overrides.clone();
+        let mut request = Request { no_workload: false, ..self.presets.request(overrides) };
         if let Some(dir) = &self.run_dir {
             let text = dir.to_string_lossy().into_owned();
             request.flags.push(("run.dir", format!("--run-dir {text}"), Value::Literal(text)));
@@ -159,25 +153,19 @@ impl RunSettings {
     }
 }
 
-/// Why a word is no time limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum NoTime {
-    #[error("give seconds, or a number with a unit: 90, 90s, 5m, 1h30m")]
-    Unreadable,
-    #[error("the time has to be longer than nothing")]
-    Nothing,
-}
-
 /// Reads a time as whole seconds, rounded up.
-fn seconds(text: &str) -> Result<i64, NoTime> {
+fn seconds(text: &str) -> anyhow::Result<i64> {
     let seconds = match text.parse::<i64>() {
         Ok(seconds) => seconds,
         Err(_) => {
-            let time: jiff::SignedDuration = text.parse().map_err(|_| NoTime::Unreadable)?;
+            let time: jiff::SignedDuration = text.parse().map_err(|_| {
+                anyhow!("give seconds, or a number with a unit: 90, 90s, 5m, 1h30m")
+            })?;
             time.as_secs().saturating_add(i64::from(time.subsec_nanos() > 0))
         }
     };
-    if seconds > 0 { Ok(seconds) } else { Err(NoTime::Nothing) }
+    ensure!(seconds > 0, "the time has to be longer than nothing");
+    Ok(seconds)
 }
 
 #[cfg(test)]
@@ -189,7 +177,7 @@ mod tests {
         for (text, expected) in
             [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("1500ms", 2)]
         {
-            assert_eq!(seconds(text), Ok(expected), "{text}");
+            assert_eq!(seconds(text).ok(), Some(expected), "{text}");
         }
         for text in ["0", "-3", "soon", "", "5 parsecs", "99999999999999999999"] {
             assert!(seconds(text).is_err(), "{text}");

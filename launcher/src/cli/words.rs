@@ -4,23 +4,13 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{ArgAction, Command};
 
-/// Where the options at the beginning of a command line end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ahead {
-    /// At this word, which is neither an option nor the value of one.
-    Word(usize),
-    /// At an option that is not known. Whether the next word is its value cannot be told.
-    Unknown,
-    /// At the last word, or where nothing further is read.
-    End,
-}
-
-/// Finds the first word that is no option, from `from` on.
-pub(super) fn behind_options(command: &Command, words: &[OsString], from: usize) -> Ahead {
+/// The first word from `from` on that is neither an option nor the value of one. None: there is none,
+/// or an option comes first that is not known, so that the next word may be its value.
+pub(super) fn behind_options(command: &Command, words: &[OsString], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(word) = words.get(at).map(|word| word.to_string_lossy()) {
         if !word.starts_with('-') {
-            return Ahead::Word(at);
+            return Some(at);
         }
         let (name, value) = word.split_once('=').map_or((&*word, None), |(n, v)| (n, Some(v)));
         let known = command.get_arguments().find(|known| match name.strip_prefix("--") {
@@ -30,21 +20,21 @@ pub(super) fn behind_options(command: &Command, words: &[OsString], from: usize)
                 short.is_some() && known.get_short() == short
             }
         });
-        match known.map(|known| known.get_action()) {
-            None => return Ahead::Unknown,
-            Some(ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong)
-            | Some(ArgAction::Version) => return Ahead::End,
-            Some(action) => at += 1 + usize::from(action.takes_values() && value.is_none()),
+        match known?.get_action() {
+            ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version => {
+                return None;
+            }
+            action => at += 1 + usize::from(action.takes_values() && value.is_none()),
         }
     }
-    Ahead::End
+    None
 }
 
 /// Puts a subcommand in front of the options before it, which are its own.
 pub(super) fn subcommand_first(command: &Command, words: &[OsString]) -> Vec<OsString> {
     let mut words = words.to_vec();
     // The first word is the name of this program.
-    if let Ahead::Word(at) = behind_options(command, &words, 1)
+    if let Some(at) = behind_options(command, &words, 1)
         && words.get(at).is_some_and(|word| command.find_subcommand(word).is_some())
         && let Some(ahead) = words.get_mut(1..=at)
     {

@@ -1,12 +1,11 @@
 //! Presets and settings -> the composed configuration on stdout, each value with its origin.
 
 use super::ending::printed;
-use crate::cli::ConfigArgs;
+use crate::cli::RunSettings;
 use crate::config;
 use crate::failure::Failure;
 
-/// `stage2-launch config`.
-pub(crate) fn config(args: ConfigArgs) -> Result<u8, Failure> {
-    let composed = config::compose(&args.settings.request(args.overrides))?;
+pub(crate) fn config(settings: RunSettings) -> Result<u8, Failure> {
+    let composed = config::compose(&settings.request())?;
     printed(&config::yaml_with_origins(&composed.tree))
 }

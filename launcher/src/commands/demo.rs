@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::run::Job;
-use crate::cli::{DemoArgs, RunOptions};
+use crate::cli::RunOptions;
 use crate::env::probe_gpu;
-use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 use stage2_model::{Finding, Severity};
@@ -14,13 +13,8 @@ use stage2_model::{Finding, Severity};
 const WORKLOAD: &str = "stage2-demo";
 const SIMULATOR: &str = "libstage2_sim.so";
 
-/// `stage2-launch demo`.
-pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    job(args, terminal)?.launch(terminal)
-}
-
-fn job(args: DemoArgs, terminal: &Terminal) -> Result<Job, Failure> {
-    let RunOptions { settings, dry_run, acceptance, keep_going } = args.options;
+pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failure> {
+    let RunOptions { settings, dry_run, acceptance, keep_going } = options;
     let exe = std::env::current_exe()
         .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;
     let folder = exe.parent().unwrap_or(Path::new("/"));
@@ -39,17 +33,18 @@ fn job(args: DemoArgs, terminal: &Terminal) -> Result<Job, Failure> {
             why.as_deref().unwrap_or("there is no other")
         )),
     }
-    Ok(Job {
+    let job = Job {
         command: command(workload, simulator.as_deref()),
-        config: settings.request(args.overrides),
+        config: settings.request(),
         run_dir: settings.run_dir,
         dry_run,
         simulator,
         gpu: Some(gpu),
-        nsys_files: Vec::new(),
         keep_going,
-        rules: Rules::of(&acceptance),
-    })
+        acceptance,
+        ..Job::default()
+    };
+    job.launch(terminal)
 }
 
 fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {

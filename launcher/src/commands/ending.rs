@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::bundle::RunRecord;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
+use crate::run::Signals;
 use crate::terminal::{Terminal, print};
 use crate::views::artifacts;
 
@@ -18,7 +19,6 @@ pub(super) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, term
     }
 }
 
-/// The result, for a person.
 pub(super) fn tell(
     record: &RunRecord,
     outcome: &anyhow::Result<Outcome>,
@@ -36,7 +36,12 @@ pub(super) fn tell(
     }
 }
 
-/// Prints what was asked for; then there is nothing left to do.
 pub(super) fn printed(text: &str) -> Result<u8, Failure> {
     print(text).map(|()| 0).map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")))
+}
+
+/// Takes the signals over that would end this program; `interrupted` is what one of them ends.
+pub(super) fn take_signals(terminal: &Terminal, interrupted: String) -> Result<Signals, Failure> {
+    Signals::install(*terminal, interrupted)
+        .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))
 }

@@ -3,7 +3,6 @@
 pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod demo;
-mod dry_run;
 mod ending;
 pub(crate) mod import;
 mod precheck;

@@ -1,55 +1,41 @@
 //! The command and the settings of a run -> what can be said of them before anything runs.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::bundle::RunFolder;
 use crate::config::{Composed, Config};
 use crate::env::relevant_variables;
-use crate::workload::hydra_app;
+use crate::plan::{Kind, Pass, Plan};
+use crate::workload::{self, hydra_app};
 use stage2_model::{Finding, Severity};
 
-/// What is known of a run before anything runs.
-struct Known<'a> {
-    config: &'a Config,
-    /// The preset of the group `workload`.
-    preset: Option<&'a str>,
-    command: &'a [OsString],
-    cwd: &'a Path,
-    /// The value of a variable of the environment.
-    variable: &'a dyn Fn(&str) -> Option<OsString>,
-}
-
-/// What can be said of a run of `command` in the folder `cwd`, in the environment of this process.
+/// What can be said of a run of `command` in the folder `cwd`. `variable` reads its environment.
 pub(crate) fn before(
     composed: &Composed,
     config: &Config,
     command: &[OsString],
     cwd: &Path,
+    variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Vec<Finding> {
-    let preset = composed.chosen("workload");
-    all(&Known { config, preset, command, cwd, variable: &|name| std::env::var_os(name) })
+    let is_plain = composed.chosen("workload").is_none_or(|preset| preset == PLAIN);
+    let app = is_plain.then(|| as_hydra_app(command, cwd, variable("PYTHONPATH").as_deref()));
+    [app.flatten(), unread_manifest(config, command), blocking(command, variable)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
-/// The preset for commands of which nothing is known.
+/// The preset of the group `workload` for commands of which nothing is known.
 const PLAIN: &str = "plain";
 
-fn all(known: &Known<'_>) -> Vec<Finding> {
-    let findings = [as_hydra_app(known), unread_manifest(known), blocking(known)];
-    findings.into_iter().flatten().collect()
-}
-
-/// What to say of a Hydra app that runs as a plain command.
-fn as_hydra_app(known: &Known<'_>) -> Option<Finding> {
-    if known.preset.is_some_and(|preset| preset != PLAIN) {
-        return None;
-    }
-    let python_path = (known.variable)("PYTHONPATH");
-    let app = hydra_app(known.command, known.cwd, python_path.as_deref())?;
+fn as_hydra_app(command: &[OsString], cwd: &Path, python_path: Option<&OsStr>) -> Option<Finding> {
+    let app = hydra_app(command, cwd, python_path)?;
     Some(Finding::new(
         Severity::Warning,
         format!(
             "the workload looks like a Hydra app ({}, line {}) but runs as a plain command",
-            app.file.strip_prefix(known.cwd).unwrap_or(&app.file).display(),
+            app.file.strip_prefix(cwd).unwrap_or(&app.file).display(),
             app.line
         ),
         "its outputs and its configuration do not go into the bundle, and a profiler or a static \
@@ -58,9 +44,7 @@ fn as_hydra_app(known: &Known<'_>) -> Option<Finding> {
     ))
 }
 
-/// What to say of a list of inputs that the workload is not told of.
-fn unread_manifest(known: &Known<'_>) -> Option<Finding> {
-    let Known { config, command, .. } = *known;
+fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
     let manifest = config.inputs.manifest.as_deref()?;
     let name = manifest.file_name()?.to_string_lossy().into_owned();
     let is_named = command.iter().any(|word| word.to_string_lossy().contains(&name));
@@ -75,9 +59,8 @@ fn unread_manifest(known: &Known<'_>) -> Option<Finding> {
     ))
 }
 
-/// What to say of launches that wait for their kernels.
-fn blocking(known: &Known<'_>) -> Option<Finding> {
-    let variables = relevant_variables(known.command, known.variable);
+fn blocking(command: &[OsString], variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Finding> {
+    let variables = relevant_variables(command, variable);
     let value = variables.get("CUDA_LAUNCH_BLOCKING").filter(|value| *value != "0")?;
     Some(Finding::new(
         Severity::Warning,
@@ -85,6 +68,54 @@ fn blocking(known: &Known<'_>) -> Option<Finding> {
         "every launch waits until its kernel is over: host times and GPU idle time are those of a \
          program that is being debugged",
         "unset CUDA_LAUNCH_BLOCKING to measure",
+    ))
+}
+
+/// What a run of a plan would fail at on this machine: a program that is not there, a run folder that is
+/// taken, tools that are not installed. Nothing is run or made for it, and a dry run ends with status 0
+/// wherever there is a plan to show.
+pub(crate) fn foreseen(plan: &Plan, command: &[OsString], folder: &RunFolder) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let program = command.first().cloned().unwrap_or_default();
+    if let Err(problem) = workload::find(&program) {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!("a run would exit with status {}: {}", problem.exit, problem.what),
+            problem.why,
+            problem.remedy,
+        ));
+    }
+    if let Some(error) = folder.refused() {
+        findings.push(Finding::new(
+            Severity::Warning,
+            format!(
+                "a run would exit with status 2: the run folder {} cannot be used",
+                error.path.display()
+            ),
+            error.what,
+            error.remedy,
+        ));
+    }
+    findings.extend(plan.passes.iter().filter_map(without_its_tool));
+    findings
+}
+
+/// A pass whose tool cannot be found.
+fn without_its_tool(pass: &Pass) -> Option<Finding> {
+    let profiler = pass.profiler.as_ref().filter(|_| pass.skip.is_none())?;
+    let problem = workload::find(profiler.executable().as_os_str()).err()?;
+    let (tool, other) = match profiler.kind {
+        Kind::Nsys(_) => ("Nsight Systems", "leave its pass out: pipeline.nsys.enable=false"),
+        Kind::Ncu { .. } => ("Nsight Compute", "leave its pass out: pipeline.ncu.enable=false"),
+    };
+    Some(Finding::new(
+        Severity::Warning,
+        format!("a run would leave the {} pass out: {}", pass.name, problem.what),
+        problem.why,
+        format!(
+            "install {tool} and put its folder into PATH, name it in pipeline.{}.executable, or {other}",
+            pass.name
+        ),
     ))
 }
 
@@ -106,14 +137,9 @@ mod tests {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        let known = Known {
-            config: &config,
-            preset: composed.chosen("workload"),
-            command: &command,
-            cwd: Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples")),
-            variable: &variable,
-        };
-        all(&known).iter().map(Finding::to_string).collect()
+        let cwd = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples"));
+        let findings = before(&composed, &config, &command, cwd, &variable);
+        findings.iter().map(Finding::to_string).collect()
     }
 
     #[test]

@@ -6,7 +6,6 @@ use super::ending::{list_files, tell};
 use crate::bundle::{self, RunRecord};
 use crate::cli::ReportArgs;
 use crate::config;
-use crate::exit::Rules;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 use crate::views;
@@ -23,11 +22,13 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     let outcome = Ok(outcome);
     list_files(&outcome, &run_dir, terminal);
     tell(&record, &outcome, &run_dir, terminal);
-    Ok(Rules::of(&acceptance).status(0, outcome.as_ref().ok(), &record.passes, terminal))
+    Ok(acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal))
 }
 
 /// Changes the configuration of a bundle, which keeps it; `words` are what the user typed.
 fn keep(words: &str, request: &config::Request, run_dir: &Path) -> Result<(), Failure> {
-    let change = |text: Option<&str>| Ok(config::recompose(text, run_dir, request)?);
+    let change = |text: Option<&str>, origins: &config::Origins| {
+        Ok(config::recompose(text, origins, run_dir, request)?)
+    };
     bundle::change_config(run_dir, words, change)
 }

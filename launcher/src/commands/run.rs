@@ -3,31 +3,30 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::ending::{list_files, printed, tell};
-use super::{dry_run, precheck};
-use crate::bundle::{self, Bundle, Inputs, Keep, Manifest, Provenance, RunFolder, RunRecord};
-use crate::cli::{self, RunArgs, RunOptions, RunSettings};
-use crate::config::{self, Composed, Config};
+use super::ending::{list_files, printed, take_signals, tell};
+use super::precheck;
+use crate::bundle::{self, Bundle, Inputs, Manifest, RunFolder, RunRecord};
+use crate::cli::{self, Acceptance, RunArgs, RunOptions, RunSettings};
+use crate::config::{self, Composed, Config, Run};
 use crate::env::{self, GpuFacts};
-use crate::exit::Rules;
 use crate::failure::Failure;
+use crate::hook::Hook;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
-use crate::run::{self, Library, Signals, System};
+use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
 use crate::{copy_inputs, views, workload};
 use stage2_analysis::claims::Workload;
 use stage2_analysis::operators::stage1;
+use stage2_hydra::Node;
 use stage2_model::{Finding, Severity, Tool};
 
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";
 
-/// Something to run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Job {
     pub(super) command: Vec<OsString>,
     pub(super) config: config::Request,
-    /// `--run-dir`.
     pub(super) run_dir: Option<PathBuf>,
     pub(super) dry_run: bool,
     /// The library that plays CUPTI for a simulated GPU.
@@ -36,10 +35,8 @@ pub(super) struct Job {
     pub(super) gpu: Option<GpuFacts>,
     /// `--nsys`: captures that kernels are chosen by where no pass knows them.
     pub(super) nsys_files: Vec<PathBuf>,
-    /// `--keep-going`.
     pub(super) keep_going: bool,
-    /// What counts as a result.
-    pub(super) rules: Rules,
+    pub(super) acceptance: Acceptance,
 }
 
 /// A plan and what else is known before anything runs.
@@ -47,23 +44,20 @@ struct Prepared {
     plan: Plan,
     folder: RunFolder,
     library: PathBuf,
-    config_yaml: String,
+    tree: Node,
+    settings: Run,
     inputs: Inputs,
-    keep: Keep,
-    size_limit_bytes: Option<u64>,
 }
 
-/// `stage2-launch -- COMMAND`.
 pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let RunArgs { options, nsys, overrides, workload } = args;
+    let RunArgs { options, nsys, workload } = args;
     let RunOptions { settings, dry_run, acceptance, keep_going } = options;
-    let job = Job::of_user(settings, dry_run, overrides, workload)?;
+    let job = Job::of_user(settings, dry_run, workload)?;
     for file in &nsys {
         copy_inputs::check(copy_inputs::Kind::Nsys, file)
-            .map_err(|why| Failure::Usage(format!("--nsys {}: {why}", file.display())))?;
+            .map_err(|why| Failure::Usage(format!("--nsys {}: {why:#}", file.display())))?;
     }
-    let rules = Rules::of(&acceptance);
-    Job { nsys_files: nsys, keep_going, rules, ..job }.launch(terminal)
+    Job { nsys_files: nsys, keep_going, acceptance, ..job }.launch(terminal)
 }
 
 impl Job {
@@ -71,30 +65,19 @@ impl Job {
     pub(super) fn of_user(
         settings: RunSettings,
         dry_run: bool,
-        overrides: Vec<String>,
         command: Vec<OsString>,
     ) -> Result<Job, Failure> {
-        if let Some(hint) = cli::no_setting(&overrides, &command) {
+        if let Some(hint) = cli::no_setting(&settings.overrides, &command) {
             return Err(Failure::Usage(hint));
         }
-        let config = settings.request(overrides);
+        let config = settings.request();
         if command.is_empty() {
             config::compose(&config)?;
             let text =
                 "there is no command to run; put it after `--`: stage2-launch -- python infer.py";
             return Err(Failure::Usage(text.into()));
         }
-        Ok(Job {
-            command,
-            config,
-            run_dir: settings.run_dir,
-            dry_run,
-            simulator: None,
-            gpu: None,
-            nsys_files: Vec::new(),
-            keep_going: false,
-            rules: Rules::default(),
-        })
+        Ok(Job { command, config, run_dir: settings.run_dir, dry_run, ..Job::default() })
     }
 
     /// Plans, runs, reports. The exit status is the workload's as long as there is a result.
@@ -109,18 +92,18 @@ impl Job {
             "the run ends here; `stage2-launch report {}` makes reports of what there is",
             run_dir.display()
         );
-        let signals = Signals::install(*terminal, interrupted)
-            .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
-        let (keep, size_limit) = (prepared.keep, prepared.size_limit_bytes);
-        let rules = self.rules.clone();
-        let folder = prepared.folder.clone();
-        let (plan, mut bundle) = self.open_bundle(prepared, terminal)?;
-        write_hook(&plan, &mut bundle, terminal);
-        let passed = run::run_passes(&plan, &mut bundle, &System, &signals, terminal);
-        let too_big = size_limit.and_then(|limit| bundle::too_big(&run_dir, limit));
+        let signals = take_signals(terminal, interrupted)?;
+        let Prepared { plan, folder, settings, .. } = &prepared;
+        let mut bundle = self.open_bundle(&prepared, terminal)?;
+        // Without the hook the workload runs, and marks nothing more.
+        if let Some(finding) = plan.hook.as_ref().and_then(Hook::write) {
+            bundle.note(finding, terminal);
+        }
+        let passed = run::run_passes(plan, &mut bundle, &System, &signals, terminal);
+        let too_big =
+            settings.size_limit_bytes.and_then(|limit| bundle::too_big(&run_dir, limit.get()));
         for finding in too_big.into_iter().chain(Workload::keep(&run_dir)) {
-            terminal.finding(&finding);
-            bundle.record.findings.push(finding);
+            bundle.note(finding, terminal);
         }
         terminal.progress("writing the reports");
         // The reports read the record: without it they would be about another state of the run.
@@ -141,23 +124,24 @@ impl Job {
         // A workload that failed says more by its own status than we by ours.
         let complete = outcome.is_ok() && closed.is_ok() && !lost;
         let result = outcome.as_ref().ok().filter(|_| complete);
-        let accepted = result.is_some_and(|found| rules.accept(found, &bundle.record.passes));
+        let accepted =
+            result.is_some_and(|found| self.acceptance.is_met(found, &bundle.record.passes));
         // A run without a result takes the place of none that has one.
-        if accepted && bundle.record.workload_exit.is_some() && keep.is_limited() {
+        if accepted && bundle.record.workload_exit.is_some() && settings.limits_bundles() {
             let text = "the reports are written; tidying up older bundles was cut short";
             signals.say(text.to_owned());
             terminal.progress("deleting and compressing older bundles");
-            make_room(&folder, keep, &mut bundle, terminal);
+            make_room(folder, settings, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
-        Ok(rules.status(passed.exit, result, &bundle.record.passes, terminal))
+        Ok(self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal))
     }
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
         let prepared = self.prepare(composed, Ok)?;
         let Prepared { plan, folder, .. } = &prepared;
-        let foreseen = dry_run::foreseen(plan, &self.command, folder);
-        let required = self.rules.foreseen(plan);
+        let foreseen = precheck::foreseen(plan, &self.command, folder);
+        let required = self.acceptance.foreseen(plan);
         for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);
         }
@@ -170,9 +154,7 @@ impl Job {
         composed: &Composed,
         make: impl FnOnce(RunFolder) -> Result<RunFolder, Failure>,
     ) -> Result<Prepared, Failure> {
-        let cwd = std::env::current_dir().map_err(|e| {
-            Failure::Usage(format!("the working directory is gone: {e}; cd to another"))
-        })?;
+        let cwd = working_dir()?;
         let (folder, config) =
             self.choose_folder(composed, &cwd, bundle::run_name(std::process::id()))?;
         let mut findings = Vec::new();
@@ -193,19 +175,12 @@ impl Job {
         let (tree, config) = composed.resolved(&folder.path())?;
         let mut plan = self.plan(composed, &folder.path(), library.clone(), plan::plan)?;
         plan.findings.extend(findings);
-        plan.findings.extend(precheck::before(composed, &config, &self.command, &cwd));
-        let config_yaml = config::yaml_with_origins(&tree);
+        let variable = |name: &str| std::env::var_os(name);
+        plan.findings.extend(precheck::before(composed, &config, &self.command, &cwd, &variable));
         let inputs = Inputs::new(&self.command, &cwd, manifest);
-        let keep = Keep {
-            last: config.run.keep_last.map(u64::from),
-            bytes: config.run.keep_bytes.map(u64::from),
-            uncompressed: config.run.keep_uncompressed.map(u64::from),
-        };
-        let size_limit_bytes = config.run.size_limit_bytes.map(u64::from);
-        Ok(Prepared { plan, folder, library, config_yaml, inputs, keep, size_limit_bytes })
+        Ok(Prepared { plan, folder, library, tree, settings: config.run, inputs })
     }
 
-    /// What `make` plans for a run in the folder `dir`.
     pub(super) fn plan(
         &self,
         composed: &Composed,
@@ -247,9 +222,8 @@ impl Job {
         let latest_in = cwd.join(&config.artifacts.stage2_dir);
         let folder = match given {
             Some(dir) if dir.as_os_str().is_empty() => {
-                return Err(Failure::Usage(
-                    "the run folder has an empty name; give --run-dir DIR".into(),
-                ));
+                let text = "the run folder has an empty name; give --run-dir DIR";
+                return Err(Failure::Usage(text.into()));
             }
             Some(dir) if self.run_dir.is_none() && composed.run_dir_is_hydras() => {
                 RunFolder::GivenAndLinked { path: cwd.join(dir), latest_in }
@@ -285,15 +259,12 @@ impl Job {
     }
 
     /// Makes the bundle and writes down what is known before the first pass.
-    fn open_bundle(
-        self,
-        prepared: Prepared,
-        terminal: &Terminal,
-    ) -> Result<(Plan, Bundle), Failure> {
-        let Prepared { plan, folder, library, config_yaml, inputs, .. } = prepared;
+    fn open_bundle(&self, prepared: &Prepared, terminal: &Terminal) -> Result<Bundle, Failure> {
+        let Prepared { plan, folder, library, tree, inputs, .. } = prepared;
         let run_id = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut record = RunRecord::new(run_id, inputs.argv.clone());
         record.simulated = self.simulator.is_some();
+        record.origins = config::origins(tree);
         record.passes = plan.passes.iter().map(run::planned).collect();
         record.findings.clone_from(&plan.findings);
         record.findings.extend(folder.link_latest());
@@ -302,10 +273,10 @@ impl Job {
         for finding in &record.findings {
             terminal.finding(finding);
         }
-        let provenance = Provenance { environment: None, inputs, config_yaml };
-        let mut bundle = Bundle::start(&folder, record, provenance)?;
+        let config_yaml = config::yaml_with_origins(tree);
+        let mut bundle = Bundle::start(folder, record, inputs.clone(), config_yaml)?;
         terminal.detail(&format!("bundle: {}", bundle.dir().display()));
-        let environment = env::gather(&self.command, self.gpu);
+        let environment = env::gather(&self.command, self.gpu.clone());
         bundle.record.tools.extend(environment.tools.clone());
         if let Some(python) = &environment.python {
             let tool =
@@ -315,25 +286,19 @@ impl Job {
         if let Err(error) = bundle.set_environment(environment) {
             let what = "env.json is missing";
             let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
-            terminal.finding(&finding);
-            bundle.record.findings.push(finding);
+            bundle.note(finding, terminal);
         }
-        Ok((plan, bundle))
+        Ok(bundle)
     }
 }
 
-/// Writes the hook of the plan. Without it the workload runs, and marks nothing more.
-fn write_hook(plan: &Plan, bundle: &mut Bundle, terminal: &Terminal) {
-    let Some(Err(error)) = plan.hook.as_ref().map(|hook| hook.write()) else { return };
-    let what = "the workload is not annotated";
-    let finding = Finding::new(Severity::Warning, what, format!("{error:#}"), "");
-    terminal.finding(&finding);
-    bundle.record.findings.push(finding);
+pub(super) fn working_dir() -> Result<PathBuf, Failure> {
+    std::env::current_dir()
+        .map_err(|e| Failure::Usage(format!("the working directory is gone: {e}; cd to another")))
 }
 
-/// Deletes and compresses the oldest bundles beside this one, and says so.
-fn make_room(folder: &RunFolder, keep: Keep, bundle: &mut Bundle, terminal: &Terminal) {
-    let bundle::Room { findings, compressed } = bundle::make_room(folder, keep);
+fn make_room(folder: &RunFolder, settings: &Run, bundle: &mut Bundle, terminal: &Terminal) {
+    let bundle::Room { findings, compressed } = bundle::make_room(folder, settings);
     for older in compressed {
         if let Err(error) = views::artifacts::list_files(&older) {
             terminal.detail(&format!("{error:#}; it names files that are compressed now"));

@@ -1,8 +1,8 @@
 //! A key that is not ours -> where it belongs: the workload, another key of ours, or the nearest one.
 
-use std::fmt;
+use std::collections::BTreeSet;
 
-use super::similar::most_like;
+use super::error::ConfigError;
 use stage2_hydra::Origin;
 
 /// Keys of Hydra workloads, and what is below them: those of ours that look alike stand elsewhere.
@@ -18,8 +18,6 @@ const OF_WORKLOADS: &[&str] = &[
     "output",
     "outputs",
     "use_flash_attn",
-    "torch_profiler",
-    "static_analysis",
     "analysis",
     "hydra",
     "run.repeats",
@@ -39,8 +37,6 @@ const OF_WORKLOADS: &[&str] = &[
     "profiling.with_stack",
     "profiling.warmup_rounds",
     "profiling.rep_max_new_tokens",
-    "pipeline.torch_profiler",
-    "pipeline.static_analysis",
     "pipeline.direct_inference",
 ];
 
@@ -69,10 +65,6 @@ const EARLIER: &[(&str, &str)] = &[
     ("workload.module", "give the command after `--`: -- python -m MODULE"),
 ];
 
-/// Keys of earlier runners that say what reports show, and what does the same for a run that is over.
-const EARLIER_OF_REPORTS: &[(&str, &str)] =
-    &[("run.top_n_kernels", "use report.top_n for the rows of kernels.md")];
-
 /// Settings of workloads that two of our presets switch off.
 const SWITCHED_OFF: &[&str] =
     &["torch_profiler", "static_analysis", "pipeline.torch_profiler", "pipeline.static_analysis"];
@@ -88,111 +80,132 @@ const TOOLS: &[(&str, &str)] = &[
 /// More keys than this that could be meant are no help.
 const MOST_CHOICES: usize = 4;
 
-/// What to say behind an error.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Advice {
-    /// What to do with settings of ours.
-    ours: Box<str>,
-    /// Where a setting of the workload goes: empty where it is none, or where no workload runs.
-    workloads: Box<str>,
+/// The keys that exist: what the errors about other keys advise by.
+#[derive(Debug)]
+pub(super) struct Keys {
+    /// Dotted keys, and groups.
+    pub(super) valid: BTreeSet<String>,
+    /// Whether the command runs a workload, which has settings of its own after `--`.
+    pub(super) runs_workload: bool,
 }
 
-impl fmt::Display for Advice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.ours, self.workloads)
-    }
-}
-
-impl From<String> for Advice {
-    fn from(ours: String) -> Advice {
-        Advice::new(ours, "")
-    }
-}
-
-impl Advice {
-    fn new(ours: impl Into<Box<str>>, workloads: impl Into<Box<str>>) -> Advice {
-        Advice { ours: ours.into(), workloads: workloads.into() }
+impl Keys {
+    /// The error about a key that does not exist. `origin` says who wrote it.
+    pub(super) fn unknown(&self, key: &str, origin: Origin) -> ConfigError {
+        let advice = self.advice(key, &origin);
+        ConfigError::UnknownKey { key: key.to_owned(), origin, advice }
     }
 
-    /// For a command that runs no workload, and so takes nothing after `--`.
-    pub(super) fn without_workload(self) -> Advice {
-        match self.ours.is_empty() && !self.workloads.is_empty() {
-            true => {
-                Advice::new("; this is a workload setting, and this command runs no workload", "")
-            }
-            false => Advice::new(self.ours, ""),
+    fn all(&self) -> impl Iterator<Item = &str> {
+        self.valid.iter().map(String::as_str)
+    }
+
+    /// What to say behind "unknown key `key`".
+    fn advice(&self, key: &str, origin: &Origin) -> String {
+        let dotted = key.replace('/', ".");
+        // `profiling.nsys.x` and `pipeline.nsys.x` were said for the same tool.
+        let short = ["pipeline.", "profiling."]
+            .iter()
+            .find_map(|prefix| dotted.strip_prefix(prefix))
+            .unwrap_or(&dotted);
+        if short == "nsys.nvtx_capture" {
+            return gate(origin);
+        }
+        if let Some((_, instead)) = EARLIER.iter().find(|(old, _)| *old == short) {
+            return format!("; {instead}");
+        }
+        if let Some(head) = self.missing_head(key, origin) {
+            return head;
+        }
+        let mut of_workloads = OF_WORKLOADS.iter().chain(SWITCHED_OFF);
+        if of_workloads.any(|known| within(&dotted, known)) || is_group_of_workload(key) {
+            return self.of_workload(key, &dotted, origin);
+        }
+        if let Some(choices) = self.ending_in(short) {
+            return choices;
+        }
+        if let Some((_, of_tool)) = TOOLS.iter().find(|(name, _)| within(short, name)) {
+            return nearest(&dotted, self.all().filter(|known| within(known, of_tool)));
+        }
+        let root = dotted.split('.').next();
+        let ours = self.all().any(|known| known.split(['.', '/']).next() == root);
+        let of_workload = if ours { "" } else { "; settings of the workload go after `--`" };
+        self.joined(&nearest(key, self.all()), of_workload)
+    }
+
+    /// What to say where a map of ours was given one value; nothing where that is no usual mistake.
+    pub(super) fn for_map(&self, key: &str) -> String {
+        match key {
+            "model" => self.joined(
+                "; model/llm=PRESET says which model the reports count with",
+                ", and the workload's own model goes after `--`",
+            ),
+            "profiling" | "pipeline" => self.joined(
+                "; presets are chosen with profiling/nsys=PRESET and profiling/ncu=PRESET",
+                ", and settings of the workload go after `--`",
+            ),
+            _ => String::new(),
         }
     }
-}
 
-/// What to say behind "unknown key `key`". `origin` says who wrote it, `valid` are all keys and groups.
-pub(super) fn advice<'a>(
-    key: &str,
-    origin: &Origin,
-    valid: impl IntoIterator<Item = &'a str>,
-) -> Advice {
-    let valid: Vec<&str> = valid.into_iter().collect();
-    let dotted = key.replace('/', ".");
-    // `profiling.nsys.x` and `pipeline.nsys.x` were said for the same tool.
-    let short = ["pipeline.", "profiling."]
-        .iter()
-        .find_map(|prefix| dotted.strip_prefix(prefix))
-        .unwrap_or(&dotted);
-    if short == "nsys.nvtx_capture" {
-        return gate(origin).into();
+    /// What to do with settings of ours, and where one of the workload goes, if there is a workload.
+    fn joined(&self, ours: &str, of_workload: &str) -> String {
+        if self.runs_workload {
+            format!("{ours}{of_workload}")
+        } else if ours.is_empty() && !of_workload.is_empty() {
+            "; this is a workload setting, and this command runs no workload".to_owned()
+        } else {
+            ours.to_owned()
+        }
     }
-    if let Some((_, instead)) = EARLIER.iter().find(|(old, _)| *old == short) {
-        return format!("; {instead}").into();
-    }
-    if let Some(head) = missing_head(key, origin, &valid) {
-        return head.into();
-    }
-    if OF_WORKLOADS.iter().any(|known| within(&dotted, known)) || is_group_of_workload(key) {
-        return of_workload(key, &dotted, origin);
-    }
-    let ends_so = |known: &&str| {
-        let rest = known.strip_suffix(short);
-        rest.is_some_and(|rest| rest.ends_with(['.', '/']))
-    };
-    let mut choices: Vec<String> = valid.iter().copied().filter(ends_so).map(quoted).collect();
-    if !choices.is_empty() && choices.len() <= MOST_CHOICES {
-        let last = choices.pop().unwrap_or_default();
-        let first = choices.join(", ");
+
+    /// The keys that `short` is the end of, where they are few.
+    fn ending_in(&self, short: &str) -> Option<String> {
+        let ends_so =
+            |known: &&str| known.strip_suffix(short).is_some_and(|rest| rest.ends_with(['.', '/']));
+        let choices: Vec<String> =
+            self.all().filter(ends_so).map(|known| format!("`{known}`")).collect();
+        let (last, first) = choices.split_last().filter(|_| choices.len() <= MOST_CHOICES)?;
         let or = if first.is_empty() { "" } else { " or " };
-        return format!("; did you mean {first}{or}{last}?").into();
+        Some(format!("; did you mean {}{or}{last}?", first.join(", ")))
     }
-    let tool = TOOLS.iter().find(|(name, _)| within(short, name)).map(|(_, of_tool)| *of_tool);
-    if let Some(of_tool) = tool {
-        let of_tool = valid.iter().copied().filter(|known| within(known, of_tool));
-        return nearest(most_like(&dotted, of_tool)).into();
-    }
-    let root = dotted.split('.').next().unwrap_or_default();
-    let ours = valid.iter().any(|known| known.split(['.', '/']).next() == Some(root));
-    let nearest = nearest(most_like(key, valid.iter().copied()));
-    match ours {
-        true => nearest.into(),
-        false => Advice::new(nearest, "; settings of the workload go after `--`"),
-    }
-}
 
-/// What to say where a map of ours was given one value; nothing where that is no usual mistake.
-pub(super) fn for_map(key: &str) -> Advice {
-    match key {
-        "model" => Advice::new(
-            "; model/llm=PRESET says which model the reports count with",
-            ", and the workload's own model goes after `--`",
-        ),
-        "profiling" | "pipeline" => Advice::new(
-            "; presets are chosen with profiling/nsys=PRESET and profiling/ncu=PRESET",
-            ", and settings of the workload go after `--`",
-        ),
-        _ => Advice::default(),
+    /// A preset's file without a head is mounted below its group: `run.mode` of a `runner` becomes
+    /// `runner.run.mode`.
+    fn missing_head(&self, key: &str, origin: &Origin) -> Option<String> {
+        let Origin::File { name, .. } = origin else { return None };
+        let (group, own) = key.split_once('.')?;
+        let (own_root, _) = own.split_once('.')?;
+        let is_key = |known: &str| known.split_once('.').is_some_and(|(root, _)| root == own_root);
+        (self.valid.contains(group) && self.all().any(is_key))
+            .then(|| format!("; put `# @package _global_` on the first line of {name}"))
     }
-}
 
-/// What says the same as a key of earlier runners where the run is over.
-pub(super) fn earlier_of_reports(key: &str) -> Option<&'static str> {
-    EARLIER_OF_REPORTS.iter().find(|(old, _)| *old == key).map(|(_, instead)| *instead)
+    fn of_workload(&self, key: &str, dotted: &str, origin: &Origin) -> String {
+        let word = match origin {
+            Origin::Override(word) => word.to_string(),
+            _ => format!("{dotted}=VALUE"),
+        };
+        let example = format!("after `--`: stage2-launch -- COMMAND {word}");
+        let all = format!("; settings of the workload go {example}");
+        if within(dotted, "model") {
+            let ours = "; use model/llm=PRESET or model.llm.config_json=FILE";
+            return match key.contains('/') {
+                true => self.joined(ours, &all),
+                false => self.joined(ours, &format!("; the workload's own setting goes {example}")),
+            };
+        }
+        let is_off = matches!(origin, Origin::Override(_))
+            && word.rsplit('=').next().is_some_and(|value| value.eq_ignore_ascii_case("false"));
+        let is_switch = dotted.ends_with(".enable") || dotted.ends_with(".enabled");
+        let already = match SWITCHED_OFF.iter().any(|part| within(dotted, part)) {
+            true if is_off && is_switch => {
+                "; workload=hydra and workload=stage1 switch it off already"
+            }
+            _ => "",
+        };
+        self.joined("", &format!("{already}{all}"))
+    }
 }
 
 /// What does the same as a preset of earlier runners, for the group override `group@package=option`.
@@ -221,66 +234,39 @@ fn gate(origin: &Origin) -> String {
     format!("; use pipeline.nsys.capture_range=nvtx pipeline.nsys.nvtx_capture={range}{preset}")
 }
 
-/// A preset's file without a head is mounted below its group: `run.mode` of a `runner` becomes
-/// `runner.run.mode`.
-fn missing_head(key: &str, origin: &Origin, valid: &[&str]) -> Option<String> {
-    let Origin::File { name, .. } = origin else { return None };
-    let (group, own) = key.split_once('.')?;
-    let (own_root, _) = own.split_once('.')?;
-    let is_key = |known: &&str| known.split_once('.').is_some_and(|(root, _)| root == own_root);
-    (valid.contains(&group) && valid.iter().any(is_key))
-        .then(|| format!("; put `# @package _global_` on the first line of {name}"))
-}
-
 /// `model/deepseek_ocr/arch`: a workload has groups for each of its models, ours is `model/llm`.
 fn is_group_of_workload(key: &str) -> bool {
-    let mut parts = key.split('/');
-    parts.next() == Some("model")
-        && parts.next().is_some_and(|model| model != "llm")
-        && parts.next().is_some()
+    let below = key.strip_prefix("model/");
+    below.is_some_and(|below| below.contains('/') && !below.starts_with("llm/"))
 }
 
-fn of_workload(key: &str, dotted: &str, origin: &Origin) -> Advice {
-    let example = example(dotted, origin);
-    let all = format!("; settings of the workload go after `--`: {example}");
-    if within(dotted, "model") {
-        let ours = "; use model/llm=PRESET or model.llm.config_json=FILE";
-        return match key.contains('/') {
-            true => Advice::new(ours, all),
-            false => Advice::new(
-                ours,
-                format!("; the workload's own setting goes after `--`: {example}"),
-            ),
-        };
-    }
-    let last = dotted.rsplit('.').next().unwrap_or_default();
-    let is_off = matches!(origin, Origin::Override(word)
-        if word.rsplit('=').next().is_some_and(|value| value.eq_ignore_ascii_case("false")));
-    let switched_off = SWITCHED_OFF.iter().any(|part| within(dotted, part));
-    if switched_off && is_off && matches!(last, "enable" | "enabled") {
-        let already = "; workload=hydra and workload=stage1 switch it off already";
-        return Advice::new("", format!("{already}{all}"));
-    }
-    Advice::new("", all)
-}
-
-fn within(key: &str, part: &str) -> bool {
+/// Whether a dotted key is `part` or below it.
+pub(crate) fn within(key: &str, part: &str) -> bool {
     key.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn example(key: &str, origin: &Origin) -> String {
-    match origin {
-        Origin::Override(word) => format!("stage2-launch -- COMMAND {word}"),
-        _ => format!("stage2-launch -- COMMAND {key}=VALUE"),
-    }
+/// What to say behind an unknown `word`; nothing without candidates.
+pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let near = most_like(word, candidates);
+    near.map_or_else(String::new, |key| format!("; the nearest valid one is `{key}`"))
 }
 
-fn quoted(key: &str) -> String {
-    format!("`{key}`")
-}
-
-fn nearest(near: Option<String>) -> String {
-    super::similar::nearest(&near)
+/// The candidate most like `word`.
+pub(super) fn most_like<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
+    candidates
+        .into_iter()
+        .map(|candidate| {
+            // `timeout_s` alone should find `run.timeout_s`: the last part counts as well.
+            let whole = strsim::jaro_winkler(word, candidate);
+            let part = strsim::jaro_winkler(&last(word), &last(candidate));
+            (whole.max(part * 0.99), candidate)
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate.to_owned())
 }
 
 #[cfg(test)]

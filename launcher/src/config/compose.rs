@@ -6,34 +6,32 @@ use std::path::{Path, PathBuf};
 use stage2_model::{Finding, Severity};
 use stage2_text::visible_path;
 
-use super::advice::{advice, for_map};
+use super::advice::{Keys, within};
 use super::defaults::{Merged, merge_presets};
 use super::error::ConfigError;
 use super::interpolate::{resolve, resolve_key};
 use super::presets::Presets;
 use super::resolvers::Moment;
 use super::schema::Config;
-use stage2_hydra::{Action, Override};
-use stage2_hydra::{Node, Origin, Value, join_key};
+use stage2_hydra::{Action, Node, Origin, Override, Value, join_key};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
-    /// Words `KEY=VALUE`, in order.
-    pub overrides: Vec<String>,
-    /// `--config-dir`.
-    pub config_dir: Option<PathBuf>,
+pub(crate) struct Request {
+    pub(crate) overrides: Vec<String>,
+    pub(crate) config_dir: Option<PathBuf>,
     /// Keys that options of the command line set, the option as it was written, and the value.
-    pub flags: Vec<(&'static str, String, Value)>,
+    pub(crate) flags: Vec<(&'static str, String, Value)>,
+    /// The command runs no workload: errors send no setting behind `--`.
+    pub(crate) no_workload: bool,
 }
 
 /// A configuration with the origin of each value. References `${...}` are still in it.
 #[derive(Clone, Debug)]
-pub struct Composed {
-    /// The values.
-    pub tree: Node,
+pub(crate) struct Composed {
+    pub(crate) tree: Node,
     /// What was taken differently from how it was written.
-    pub notes: Vec<Finding>,
+    pub(crate) notes: Vec<Finding>,
     /// The name of the preset of each group.
     chosen: BTreeMap<String, String>,
     /// What `${now:...}` and `${hydra:runtime.cwd}` stand for.
@@ -44,32 +42,43 @@ pub struct Composed {
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";
 
 /// Other names of our keys, as a Hydra app's user or a reader of the command line would write them.
-pub(super) const SYNONYMS: &[(&str, &str)] =
+const SYNONYMS: &[(&str, &str)] =
     &[(HYDRA_RUN_DIR, "run.dir"), ("run.annotate", "operators.annotate")];
+
+impl Request {
+    /// The overrides, by our names of the keys.
+    pub(super) fn overrides(&self) -> Result<Vec<Override>, ConfigError> {
+        let parse = |word: &String| {
+            let mut o = Override::parse(word)?;
+            if let Some((_, own)) = SYNONYMS.iter().find(|(other, _)| *other == o.key) {
+                (*own).clone_into(&mut o.key);
+            }
+            Ok(o)
+        };
+        self.overrides.iter().map(parse).collect()
+    }
+}
 
 /// Composes and checks the configuration.
 ///
 /// # Errors
 /// Anything that is wrong with it; nothing is repaired or skipped.
-pub fn compose(request: &Request) -> Result<Composed, ConfigError> {
+pub(crate) fn compose(request: &Request) -> Result<Composed, ConfigError> {
     let presets = Presets::open(request.config_dir.as_deref())?;
-    let overrides: Vec<Override> =
-        request.overrides.iter().map(|word| Override::parse(word)).collect::<Result<_, _>>()?;
-    let Merged { mut tree, values, chosen } = merge_presets(&presets, overrides)?;
-    let mut done = Applied::default();
+    let runs_workload = !request.no_workload;
+    let Merged { mut tree, values, chosen } =
+        merge_presets(&presets, request.overrides()?, runs_workload)?;
     let skeleton = skeleton()?;
-    let valid = valid_keys(&skeleton, &presets)?;
-    for mut o in values {
-        if let Some((_, own)) = SYNONYMS.iter().find(|(other, _)| *other == o.key) {
-            (*own).clone_into(&mut o.key);
-        }
-        apply(&mut tree, &o, &valid, &mut done)?;
+    let keys = Keys { valid: valid_keys(&skeleton, &presets)?, runs_workload };
+    let mut done = Applied::default();
+    for o in &values {
+        apply(&mut tree, o, &keys, &mut done)?;
     }
     for (key, text, value) in &request.flags {
         let origin = Origin::Flag(text.as_str().into());
         tree.set(key, Node { value: value.clone(), origin });
     }
-    check_keys(&tree, &skeleton, "", &valid)?;
+    check_keys(&tree, &skeleton, "", &keys)?;
     let Applied { deleted, notes } = done;
     let composed = Composed { tree, notes, chosen, moment: Moment::this() };
     // Every reference is tried now, so that a wrong one is an error of the command line and not
@@ -86,17 +95,12 @@ impl Composed {
         self.chosen.get(group).map(String::as_str)
     }
 
-    /// Keys that the command line set.
     pub(crate) fn explicit_keys(&self) -> BTreeSet<String> {
         let named = |node: &Node| !matches!(node.origin, Origin::File { .. });
         self.tree.leaves().into_iter().filter(|(_, n)| named(n)).map(|(key, _)| key).collect()
     }
 
-    /// The run folder that was asked for.
-    ///
-    /// # Errors
-    /// A reference in it to a key that is not there, or a value that is no path.
-    pub fn run_dir(&self) -> Result<Option<PathBuf>, ConfigError> {
+    pub(crate) fn run_dir(&self) -> Result<Option<PathBuf>, ConfigError> {
         let node = resolve_key(&self.tree, "run.dir", &self.moment)?;
         match node.map(|node| (node.value, node.origin)) {
             None | Some((Value::Null, _)) => Ok(None),
@@ -120,16 +124,13 @@ impl Composed {
     }
 
     /// The configuration of a run in `run_dir`, with all references replaced.
-    ///
-    /// # Errors
-    /// A reference to a key that is not there, a value of the wrong type, or a reference to the run
-    /// folder where its name is no text.
-    pub fn resolved(&self, run_dir: &Path) -> Result<(Node, Config), ConfigError> {
+    pub(crate) fn resolved(&self, run_dir: &Path) -> Result<(Node, Config), ConfigError> {
         let mut tree = self.tree.clone();
-        let asked = tree.get("run.dir").map(|node| (node.value.clone(), node.origin.clone()));
-        let origin = match asked {
-            Some((Value::Text(_) | Value::Literal(_), origin)) => Some(origin),
-            Some((Value::Null, _)) | None => Some(Origin::Chosen),
+        let origin = match tree.get("run.dir") {
+            Some(Node { value: Value::Text(_) | Value::Literal(_), origin }) => {
+                Some(origin.clone())
+            }
+            Some(Node { value: Value::Null, .. }) | None => Some(Origin::Chosen),
             // A run folder of a wrong type is found below.
             Some(_) => None,
         };
@@ -177,19 +178,13 @@ pub(super) struct Applied {
     notes: Vec<Finding>,
 }
 
-/// Applies an override of a value.
 pub(super) fn apply(
     tree: &mut Node,
     o: &Override,
-    valid: &[String],
+    keys: &Keys,
     done: &mut Applied,
 ) -> Result<(), ConfigError> {
-    let conflict = |what: String| ConfigError::Conflict { word: o.word.clone(), what };
-    let unknown = || ConfigError::UnknownKey {
-        key: o.key.clone(),
-        origin: o.origin(),
-        advice: advice(&o.key, &o.origin(), valid.iter().map(String::as_str)),
-    };
+    let unknown = || keys.unknown(&o.key, o.origin());
     let present = tree.get(&o.key);
     match &o.action {
         Action::Set(_) if present.is_none() => return Err(unknown()),
@@ -216,7 +211,8 @@ pub(super) fn apply(
                 let expected = Node { value: value.clone(), origin: o.origin() }.to_json();
                 let found = node.to_json();
                 if found != expected {
-                    return Err(conflict(format!("the value is {found}, not {expected}")));
+                    let what = format!("the value is {found}, not {expected}");
+                    return Err(ConfigError::Conflict { word: o.word.clone(), what });
                 }
             }
             tree.remove(&o.key);
@@ -231,7 +227,7 @@ pub(super) fn apply(
 /// # Errors
 /// Presets that do not fit this program, which a test rules out.
 pub(crate) fn built_in() -> Result<Config, ConfigError> {
-    let Merged { tree, chosen, .. } = merge_presets(&Presets::open(None)?, Vec::new())?;
+    let Merged { tree, chosen, .. } = merge_presets(&Presets::open(None)?, Vec::new(), true)?;
     let composed = Composed { tree, notes: Vec::new(), chosen, moment: Moment::this() };
     Ok(composed.resolved(Path::new("RUN_DIR"))?.1)
 }
@@ -247,16 +243,15 @@ pub(super) fn skeleton() -> Result<serde_json::Value, ConfigError> {
 pub(super) fn valid_keys(
     skeleton: &serde_json::Value,
     presets: &Presets,
-) -> Result<Vec<String>, ConfigError> {
-    fn walk(value: &serde_json::Value, prefix: &str, found: &mut Vec<String>) {
+) -> Result<BTreeSet<String>, ConfigError> {
+    fn walk(value: &serde_json::Value, prefix: &str, found: &mut BTreeSet<String>) {
         match value.as_object() {
             Some(map) => map.iter().for_each(|(k, v)| walk(v, &join_key(prefix, k), found)),
-            None => found.push(prefix.to_owned()),
+            None => drop(found.insert(prefix.to_owned())),
         }
     }
-    let mut keys = Vec::new();
+    let mut keys = presets.groups();
     walk(skeleton, "", &mut keys);
-    keys.extend(presets.groups()?);
     Ok(keys)
 }
 
@@ -265,86 +260,65 @@ pub(super) fn check_keys(
     node: &Node,
     skeleton: &serde_json::Value,
     prefix: &str,
-    valid: &[String],
+    keys: &Keys,
 ) -> Result<(), ConfigError> {
-    let Some(known) = skeleton.as_object() else { return Ok(()) };
     // A map without keys of its own (`env_var: {}`) takes any.
-    if known.is_empty() {
+    let Some(known) = skeleton.as_object().filter(|known| !known.is_empty()) else {
         return Ok(());
-    }
+    };
     let Value::Map(pairs) = &node.value else {
-        return Err(ConfigError::NoMap {
-            key: prefix.to_owned(),
-            origin: node.origin.clone(),
-            example: nested_example(prefix, valid).into(),
-            advice: for_map(prefix),
-        });
+        let (key, origin) = (prefix.to_owned(), node.origin.clone());
+        let inside = keys.valid.iter().find(|key| key.starts_with(&format!("{prefix}.")));
+        let example = inside.map_or_else(|| format!("{prefix}."), |key| format!("`{key}`"));
+        let what = format!("it holds keys, such as {example}{}", keys.for_map(prefix));
+        return Err(ConfigError::WrongValue { key, origin, what });
     };
     for (name, value) in pairs {
         let key = join_key(prefix, name);
-        match known.get(name) {
-            Some(known) => check_keys(value, known, &key, valid)?,
-            None => {
-                // The first value under an unknown map says better what was written, and where.
-                let leaves = value.leaves();
-                let (rest, leaf) =
-                    leaves.first().map_or(("", value), |(rest, leaf)| (rest.as_str(), *leaf));
-                let key = if rest.is_empty() { key } else { join_key(&key, rest) };
-                let origin = leaf.origin.clone();
-                let advice = advice(&key, &origin, valid.iter().map(String::as_str));
-                return Err(ConfigError::UnknownKey { key, origin, advice });
-            }
+        if let Some(known) = known.get(name) {
+            check_keys(value, known, &key, keys)?;
+            continue;
         }
+        // The first value under an unknown map says better what was written, and where.
+        return Err(match value.leaves().first() {
+            Some((rest, leaf)) if !rest.is_empty() => {
+                keys.unknown(&join_key(&key, rest), leaf.origin.clone())
+            }
+            _ => keys.unknown(&key, value.origin.clone()),
+        });
     }
     Ok(())
 }
 
-fn nested_example(prefix: &str, valid: &[String]) -> String {
-    let inside = format!("{prefix}.");
-    valid.iter().find(|key| key.starts_with(&inside)).map_or(inside, |key| format!("`{key}`"))
-}
-
 /// Reads a resolved tree as settings.
 pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
-    let json = tree.to_json();
-    match serde_path_to_error::deserialize::<_, Config>(&json) {
-        Ok(config) => match wrong_together(&config) {
-            None => Ok((tree, config)),
-            Some((key, what)) => {
-                let origin = tree.get(&key).map_or(&tree.origin, |node| &node.origin).clone();
-                Err(ConfigError::WrongValue { key, origin, what })
-            }
-        },
-        Err(error) => {
-            let path: Vec<String> = error
-                .path()
-                .iter()
-                .filter_map(|segment| match segment {
-                    serde_path_to_error::Segment::Map { key } => Some(key.clone()),
-                    _ => None,
-                })
-                .collect();
-            let key = path.join(".");
-            let text = error.into_inner().to_string();
-            if let Some(field) =
-                text.strip_prefix("missing field `").and_then(|t| t.split('`').next())
-            {
-                let why = "no preset sets it".into();
-                return Err(ConfigError::MissingKey { key: join_key(&key, field), why });
-            }
-            let origin = tree.get(&key).map_or(&tree.origin, |node| &node.origin).clone();
-            Err(ConfigError::WrongValue { key, origin, what: in_plain_words(&text) })
+    let wrong = |key: String, what: String| {
+        let origin = tree.get(&key).map_or(&tree.origin, |node| &node.origin).clone();
+        ConfigError::WrongValue { key, origin, what }
+    };
+    let config: Config = serde_path_to_error::deserialize(&tree.to_json()).map_err(|error| {
+        let names = error.path().iter().filter_map(|segment| match segment {
+            serde_path_to_error::Segment::Map { key } => Some(key.as_str()),
+            _ => None,
+        });
+        let key = names.collect::<Vec<_>>().join(".");
+        let text = error.into_inner().to_string();
+        match text.strip_prefix("missing field `").and_then(|t| t.split('`').next()) {
+            Some(field) => ConfigError::MissingKey {
+                key: join_key(&key, field),
+                why: "no preset sets it".to_owned(),
+            },
+            None => wrong(key, in_plain_words(&text)),
         }
+    })?;
+    // What the type of a key cannot rule out.
+    if let Err(fault) = config.pipeline.nsys.validate() {
+        return Err(wrong(format!("pipeline.nsys.{}", fault.key), fault.what));
     }
-}
-
-/// The first setting that the type of its own key cannot rule out, and what is wrong with it.
-fn wrong_together(config: &Config) -> Option<(String, String)> {
-    let nsys = config.pipeline.nsys.validate().err();
-    let nsys = nsys.map(|wrong| (format!("pipeline.nsys.{}", wrong.key), wrong.what));
-    let faults = config.pipeline.ncu.faults().into_iter();
-    let mut ncu = faults.map(|wrong| (format!("pipeline.ncu.{}", wrong.key), wrong.what));
-    nsys.or_else(|| ncu.next())
+    if let Some(fault) = config.pipeline.ncu.faults().into_iter().next() {
+        return Err(wrong(format!("pipeline.ncu.{}", fault.key), fault.what));
+    }
+    Ok((tree, config))
 }
 
 /// serde's messages name Rust types.
@@ -361,13 +335,11 @@ fn in_plain_words(text: &str) -> String {
 }
 
 /// Says which override took a missing key out.
-fn with_deletion(error: ConfigError, deleted: &[(String, String)]) -> ConfigError {
-    match error {
-        ConfigError::MissingKey { key, why } => {
-            let by = deleted.iter().find(|(k, _)| key == *k || key.starts_with(&format!("{k}.")));
-            let why = by.map_or(why, |(_, word)| format!("the override {word} took it out"));
-            ConfigError::MissingKey { key, why }
-        }
-        other => other,
+fn with_deletion(mut error: ConfigError, deleted: &[(String, String)]) -> ConfigError {
+    if let ConfigError::MissingKey { key, why } = &mut error
+        && let Some((_, word)) = deleted.iter().find(|(gone, _)| within(key, gone))
+    {
+        *why = format!("the override {word} took it out");
     }
+    error
 }

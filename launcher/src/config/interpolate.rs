@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
+use anyhow::Context as _;
+
+use super::advice::most_like;
 use super::error::ConfigError;
 use super::resolvers::Moment;
-use super::similar::most_like;
 use stage2_hydra::{Node, Origin, Value, join_key};
 
 /// A chain of references longer than this goes in circles.
@@ -15,12 +17,12 @@ const MAX_STEPS: usize = 100_000;
 const MAX_BYTES: usize = 1 << 20;
 
 /// The tree with every `${key}` replaced; what comes out refers to nothing any more.
-pub(crate) fn resolve(tree: &Node, moment: &Moment) -> Result<Node, ConfigError> {
+pub(super) fn resolve(tree: &Node, moment: &Moment) -> Result<Node, ConfigError> {
     Resolver { tree, moment, steps: Cell::new(0) }.node(tree, "", 0)
 }
 
 /// The value at one key, with every `${key}` in it replaced.
-pub(crate) fn resolve_key(
+pub(super) fn resolve_key(
     tree: &Node,
     key: &str,
     moment: &Moment,
@@ -104,14 +106,13 @@ impl Resolver<'_> {
     }
 
     /// What the reference `name` stands for in a value from `origin`.
-    fn lookup(&self, name: &str, origin: &Origin) -> Result<Cow<'_, Node>, String> {
+    fn lookup(&self, name: &str, origin: &Origin) -> anyhow::Result<Cow<'_, Node>> {
         if let Some((resolver, argument)) = name.split_once(':') {
-            let text = self.moment.resolve(resolver.trim(), argument.trim(), origin);
-            let text = text.map_err(|why| why.to_string())?;
+            let text = self.moment.resolve(resolver.trim(), argument.trim(), origin)?;
             let value = Value::Literal(text);
             return Ok(Cow::Owned(Node { value, origin: Origin::Chosen }));
         }
-        self.tree.get(name).map(Cow::Borrowed).ok_or_else(|| {
+        self.tree.get(name).map(Cow::Borrowed).with_context(|| {
             let leaves = self.tree.leaves();
             let near = most_like(name, leaves.iter().map(|(key, _)| key.as_str()));
             let near = near.map(|key| format!("; the nearest is ${{{key}}}")).unwrap_or_default();

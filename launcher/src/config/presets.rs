@@ -1,43 +1,55 @@
 //! The built-in presets and a folder of the user's -> YAML trees by group and name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::advice::nearest;
 use super::error::ConfigError;
-use super::similar::{most_like, nearest};
+use stage2_analysis::files;
 use stage2_hydra::{Node, Origin, Value};
 use stage2_presets::FILES;
-
-use stage2_analysis::files;
 
 /// Larger files are no presets.
 const LIMIT_BYTES: u64 = 16 << 20;
 
 /// Where presets are looked up: the user's folder before the built-in ones, file by file.
-pub(crate) struct Presets {
+pub(super) struct Presets {
     folder: Option<PathBuf>,
+    /// Names of the presets of each group.
+    options: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A preset, read.
-pub(crate) struct Preset {
+pub(super) struct Preset {
     /// Its keys, without `defaults`.
-    pub(crate) keys: Node,
+    pub(super) keys: Node,
     /// Its `defaults` list.
-    pub(crate) defaults: Option<Node>,
+    pub(super) defaults: Option<Node>,
     /// What stands after `# @package` on top of it.
-    pub(crate) package: Option<String>,
+    pub(super) package: Option<String>,
     /// Name for messages.
-    pub(crate) file: Arc<str>,
+    pub(super) file: Arc<str>,
 }
 
 impl Presets {
     /// The built-in presets, and those in `folder`.
-    pub(crate) fn open(folder: Option<&Path>) -> Result<Presets, ConfigError> {
+    pub(super) fn open(folder: Option<&Path>) -> Result<Presets, ConfigError> {
+        let mut paths: Vec<String> = FILES.iter().map(|(path, _)| (*path).to_owned()).collect();
         if let Some(dir) = folder {
-            std::fs::read_dir(dir).map_err(|e| folder_error(dir, &e))?;
+            list(dir, "", 0, &mut paths).map_err(|error| ConfigError::File {
+                file: format!("--config-dir {}", dir.display()),
+                what: format!(
+                    "cannot be read ({error}); give a folder laid out like conf/ (GROUP/PRESET.yaml)"
+                ),
+            })?;
         }
-        Ok(Presets { folder: folder.map(Path::to_owned) })
+        let mut options: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (group, file) in paths.iter().filter_map(|path| path.rsplit_once('/')) {
+            if let Some(option) = file.strip_suffix(".yaml") {
+                options.entry(group.to_owned()).or_default().insert(option.to_owned());
+            }
+        }
+        Ok(Presets { folder: folder.map(Path::to_owned), options })
     }
 
     /// The file at `path` below the preset folders (`runner/stage2.yaml`).
@@ -45,7 +57,7 @@ impl Presets {
         if let Some(file) = self.folder.as_ref().map(|dir| dir.join(path)) {
             match files::read_text(&file, LIMIT_BYTES) {
                 Ok(text) => return Ok(Some((file.to_string_lossy().into(), text))),
-                Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => {
                     let file = file.display().to_string();
                     return Err(ConfigError::File { file, what: format!("cannot be read: {e}") });
@@ -56,73 +68,43 @@ impl Presets {
         Ok(built_in.map(|(name, text)| (format!("conf/{name}").into(), (*text).to_owned())))
     }
 
-    /// The primary configuration.
-    pub(crate) fn primary(&self) -> Result<Preset, ConfigError> {
+    pub(super) fn primary(&self) -> Result<Preset, ConfigError> {
         let (file, text) =
             self.text("config.yaml")?.unwrap_or_else(|| ("config.yaml".into(), String::new()));
         Preset::read(file, &text)
     }
 
     /// The preset `option` of `group`, asked for by `origin`.
-    pub(crate) fn load(
+    pub(super) fn load(
         &self,
         group: &str,
         option: &str,
         origin: &Origin,
     ) -> Result<Preset, ConfigError> {
-        let known = self.options(group)?;
         // Only names that were listed are opened: `../../x` is no preset.
-        let found = if known.contains(option) {
-            self.text(&format!("{group}/{option}.yaml"))?
-        } else {
-            None
-        };
-        let Some((file, text)) = found else {
-            let near = most_like(option, known.iter().map(String::as_str));
-            let known: Vec<_> = known.into_iter().collect();
-            return Err(ConfigError::UnknownPreset {
-                group: group.into(),
-                option: option.into(),
-                origin: origin.clone(),
-                choices: known.join(", ") + &nearest(&near),
-            });
-        };
-        Preset::read(file, &text)
+        let path = format!("{group}/{option}.yaml");
+        let found = if self.has(group, option) { self.text(&path)? } else { None };
+        if let Some((file, text)) = found {
+            return Preset::read(file, &text);
+        }
+        let known: Vec<&str> =
+            self.options.get(group).into_iter().flatten().map(|o| &**o).collect();
+        Err(ConfigError::UnknownPreset {
+            group: group.to_owned(),
+            option: option.to_owned(),
+            origin: origin.clone(),
+            choices: known.join(", ") + &nearest(option, known.iter().copied()),
+        })
     }
 
-    /// Names of all presets of a group; none if there is no such group.
-    pub(crate) fn options(&self, group: &str) -> Result<BTreeSet<String>, ConfigError> {
-        Ok(self
-            .files()?
-            .into_iter()
-            .filter(|(g, _)| g == group)
-            .map(|(_, option)| option)
-            .collect())
+    pub(super) fn has(&self, group: &str, option: &str) -> bool {
+        self.options.get(group).is_some_and(|options| options.contains(option))
     }
 
     /// Names of all groups.
-    pub(crate) fn groups(&self) -> Result<BTreeSet<String>, ConfigError> {
-        Ok(self.files()?.into_iter().map(|(group, _)| group).collect())
+    pub(super) fn groups(&self) -> BTreeSet<String> {
+        self.options.keys().cloned().collect()
     }
-
-    /// Group and name of every preset.
-    fn files(&self) -> Result<Vec<(String, String)>, ConfigError> {
-        let split = |path: &str| {
-            let (group, file) = path.rsplit_once('/')?;
-            Some((group.to_owned(), file.strip_suffix(".yaml")?.to_owned()))
-        };
-        let mut found: Vec<_> = FILES.iter().filter_map(|(path, _)| split(path)).collect();
-        if let Some(dir) = &self.folder {
-            let mut paths = Vec::new();
-            list(dir, "", 0, &mut paths).map_err(|e| folder_error(dir, &e))?;
-            found.extend(paths.iter().filter_map(|path| split(path)));
-        }
-        Ok(found)
-    }
-}
-
-fn folder_error(dir: &Path, error: &std::io::Error) -> ConfigError {
-    ConfigError::Folder { dir: dir.to_owned(), what: format!("cannot be read ({error})") }
 }
 
 /// Groups nest no deeper than this: `--config-dir /` must not walk the machine.

@@ -1,8 +1,27 @@
-//! A tree of values -> YAML, with the origin of each value as a comment.
+//! A tree of values -> YAML, with the origin of each value as a comment; and the origins alone.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use stage2_hydra::{Node, Value};
+use stage2_hydra::{Node, Value, join_key};
+
+/// Who set each key, by its dotted name.
+pub(crate) type Origins = BTreeMap<String, String>;
+
+/// The origin of each value.
+pub(crate) fn origins(tree: &Node) -> Origins {
+    fn walk(node: &Node, key: &str, found: &mut Origins) {
+        match &node.value {
+            Value::Map(pairs) if !pairs.is_empty() => {
+                pairs.iter().for_each(|(name, node)| walk(node, &join_key(key, name), found));
+            }
+            _ => drop(found.insert(key.to_owned(), node.origin.to_string())),
+        }
+    }
+    let mut found = Origins::new();
+    walk(tree, "", &mut found);
+    found
+}
 
 /// YAML with the origin of each value behind it.
 pub(crate) fn with_origins(tree: &Node) -> String {
@@ -45,24 +64,13 @@ fn map_lines(node: &Node, indent: usize, lines: &mut Vec<(String, Option<String>
     }
 }
 
-/// A value on one line.
+/// A value on one line; JSON is YAML.
 fn flow(node: &Node) -> String {
     match &node.value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(v) => v.to_string(),
-        Value::Int(v) => v.to_string(),
+        Value::Text(text) | Value::Literal(text) => scalar(text),
         Value::Float(v) if v.is_nan() => ".nan".to_owned(),
         Value::Float(v) if v.is_infinite() => if *v > 0.0 { ".inf" } else { "-.inf" }.to_owned(),
-        Value::Float(v) => format!("{v:?}"),
-        Value::Text(text) | Value::Literal(text) => scalar(text),
-        Value::List(items) => {
-            format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", "))
-        }
-        Value::Map(pairs) => {
-            let pairs: Vec<_> =
-                pairs.iter().map(|(k, v)| format!("{}: {}", scalar(k), flow(v))).collect();
-            format!("{{{}}}", pairs.join(", "))
-        }
+        _ => escaped(&node.to_json()),
     }
 }
 
@@ -79,21 +87,18 @@ fn scalar(text: &str) -> String {
     if bare && !keyword && !numeric && text != "---" {
         return text.to_owned();
     }
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        let _ = match c {
-            '"' => write!(out, "\\\""),
-            '\\' => write!(out, "\\\\"),
-            '\n' => write!(out, "\\n"),
-            '\t' => write!(out, "\\t"),
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
-                write!(out, "\\u{:04x}", c as u32)
-            }
-            c => write!(out, "{c}"),
-        };
-    }
-    out.push('"');
-    out
+    escaped(&text.into())
+}
+
+/// JSON without the characters that YAML wants escaped.
+fn escaped(json: &serde_json::Value) -> String {
+    let escaped = |c: char| match c {
+        c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
+            format!("\\u{:04x}", c as u32)
+        }
+        c => c.to_string(),
+    };
+    json.to_string().chars().map(escaped).collect()
 }
 
 fn one_line(text: &str) -> String {

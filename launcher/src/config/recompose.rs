@@ -1,62 +1,49 @@
-//! The `config.yaml` of a bundle and overrides -> the configuration that its reports are written
-//! again with.
+//! The configuration of a bundle and overrides -> the one that its reports are written again with.
 //!
-//! What the run was made with stays, with the origins that the file notes. Only what reports depend
-//! on can be changed: the rest is the record of a run that is over.
+//! What the run was made with stays, with its origins. Only what reports depend on can be changed: the
+//! rest is the record of a run that is over.
 
 use std::path::Path;
 
-use super::advice::earlier_of_reports;
-use super::compose::{Applied, SYNONYMS, apply, check_keys, skeleton, typed, valid_keys};
+use super::advice::{Keys, within};
+use super::compose::{Applied, apply, check_keys, skeleton, typed, valid_keys};
 use super::defaults::{chooses_preset, merge_presets};
 use super::error::ConfigError;
 use super::interpolate::resolve;
 use super::presets::Presets;
+use super::print::Origins;
 use super::resolvers::Moment;
 use super::{Request, compose};
-use stage2_hydra::Override;
-use stage2_hydra::{Node, Origin, Value};
+use stage2_hydra::{Node, Origin, Override, Value, join_key};
 
 /// Name of the file in messages.
 const FILE: &str = "config.yaml";
 /// Parts of the configuration that reports depend on.
 const OF_REPORTS: [&str; 5] = ["report", "model", "hardware", "operators", "stage1"];
-/// Keys among them that only a run heeds.
-const OF_RUNS: [&str; 1] = ["operators.annotate"];
+/// A key among them that only a run heeds.
+const OF_RUNS: &str = "operators.annotate";
 
 /// The configuration of a bundle in `run_dir` after the overrides of `request`. `text`: its
-/// `config.yaml`; where it has none, the built-in settings are the base.
-///
-/// # Errors
-/// A file that is no configuration, an override that is wrong, or that no report depends on.
+/// `config.yaml`; where it has none, the built-in settings are the base. `origins`: those of its run.
 pub(crate) fn recompose(
     text: Option<&str>,
+    origins: &Origins,
     run_dir: &Path,
     request: &Request,
 ) -> Result<Node, ConfigError> {
-    changed(text, run_dir, request).map_err(ConfigError::without_workload)
-}
-
-fn changed(text: Option<&str>, run_dir: &Path, request: &Request) -> Result<Node, ConfigError> {
     let presets = Presets::open(request.config_dir.as_deref())?;
-    let groups = presets.groups()?;
     let (defaults, _) = compose(&Request::default())?.resolved(run_dir)?;
     let mut tree = match text {
-        Some(text) => base(text)?,
+        Some(text) => base(text, origins)?,
         None => defaults.clone(),
     };
-    let mut overrides: Vec<Override> =
-        request.overrides.iter().map(|word| Override::parse(word)).collect::<Result<_, _>>()?;
-    for o in &mut overrides {
-        if let Some((_, own)) = SYNONYMS.iter().find(|(other, _)| *other == o.key) {
-            (*own).clone_into(&mut o.key);
-        }
-        counts(o)?;
-    }
+    let overrides = request.overrides()?;
+    overrides.iter().try_for_each(counts)?;
+    let groups = presets.groups();
     let (choices, values): (Vec<_>, Vec<_>) =
         overrides.into_iter().partition(|o| chooses_preset(o, &groups));
     let chosen: Vec<String> = choices.iter().map(|o| o.key.replace('/', ".")).collect();
-    let fresh = merge_presets(&presets, choices)?.tree;
+    let fresh = merge_presets(&presets, choices, false)?.tree;
     for key in &chosen {
         // As a whole: nothing of the preset before it may shine through.
         let nothing = Node { value: Value::Null, origin: Origin::Chosen };
@@ -64,13 +51,13 @@ fn changed(text: Option<&str>, run_dir: &Path, request: &Request) -> Result<Node
         tree.set(key, fresh.get(key).cloned().unwrap_or(nothing));
     }
     let (skeleton, mut done) = (skeleton()?, Applied::default());
-    let valid = valid_keys(&skeleton, &presets)?;
+    let keys = Keys { valid: valid_keys(&skeleton, &presets)?, runs_workload: false };
     for o in &values {
         // A file of an older version lacks what came since.
         if let (None, Some(node)) = (tree.get(&o.key), defaults.get(&o.key)) {
             tree.set(&o.key, node.clone());
         }
-        apply(&mut tree, o, &valid, &mut done)?;
+        apply(&mut tree, o, &keys, &mut done)?;
     }
     let tree = resolve(&tree, &Moment::this())?;
     // What the file says may be of another version, and reports read it tolerantly.
@@ -83,7 +70,7 @@ fn changed(text: Option<&str>, run_dir: &Path, request: &Request) -> Result<Node
     for (key, node) in tree.leaves().into_iter().filter(|(_, node)| !of_file(node)) {
         new.set(&key, node.clone());
     }
-    check_keys(&new, &skeleton, "", &valid)?;
+    check_keys(&new, &skeleton, "", &keys)?;
     let mut whole = defaults;
     whole.merge(new);
     typed(whole)?;
@@ -93,15 +80,14 @@ fn changed(text: Option<&str>, run_dir: &Path, request: &Request) -> Result<Node
 /// Refuses what no report depends on.
 fn counts(o: &Override) -> Result<(), ConfigError> {
     let key = o.package.clone().unwrap_or_else(|| o.key.replace('/', "."));
-    let within = |part: &str| {
-        key.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    if OF_REPORTS.iter().any(|part| within(part)) && !OF_RUNS.iter().any(|part| within(part)) {
+    if OF_REPORTS.iter().any(|part| within(&key, part)) && !within(&key, OF_RUNS) {
         return Ok(());
     }
-    let what = match earlier_of_reports(&key) {
-        Some(instead) => format!("it has another name here; {instead}"),
-        None => format!(
+    let what = match key.as_str() {
+        "run.top_n_kernels" => {
+            "it has another name here; use report.top_n for the rows of kernels.md".to_owned()
+        }
+        _ => format!(
             "the run is over, and no report depends on it; what counts is below {}",
             OF_REPORTS.join(", ")
         ),
@@ -109,8 +95,9 @@ fn counts(o: &Override) -> Result<(), ConfigError> {
     Err(ConfigError::Conflict { word: o.word.clone(), what })
 }
 
-/// What the file says, each value with the origin that stands behind it.
-fn base(text: &str) -> Result<Node, ConfigError> {
+/// What the file says, each value with the origin that the run recorded; bundles of older versions
+/// recorded none, and there it is the line of the file.
+fn base(text: &str, origins: &Origins) -> Result<Node, ConfigError> {
     let fault = |what: String| ConfigError::File { file: FILE.into(), what };
     let mut tree = Node::from_yaml(text, &FILE.into()).map_err(|e| {
         fault(format!("no valid YAML: {e}; repair it, or take it away to start from the defaults"))
@@ -118,74 +105,47 @@ fn base(text: &str) -> Result<Node, ConfigError> {
     if !matches!(tree.value, Value::Map(_)) {
         return Err(fault("the file has to be a mapping: lines `key: value`".into()));
     }
-    keep_notes(&mut tree, &text.lines().collect::<Vec<_>>());
-    literal(&mut tree);
+    as_recorded(&mut tree, "", origins);
     Ok(tree)
 }
 
-/// What the file says was resolved when the run was: `${` in it is part of a name.
-fn literal(node: &mut Node) {
+/// Gives the values below `key` their recorded origins, and makes their texts literal: the run has
+/// resolved them, so `${` in one is part of a name.
+fn as_recorded(node: &mut Node, key: &str, origins: &Origins) {
+    if let Some(origin) = origins.get(key) {
+        node.origin = Origin::Noted(origin.as_str().into());
+    }
     match &mut node.value {
         Value::Text(text) => node.value = Value::Literal(std::mem::take(text)),
-        Value::Map(pairs) => pairs.iter_mut().for_each(|(_, node)| literal(node)),
-        Value::List(items) => items.iter_mut().for_each(literal),
+        Value::Map(pairs) => pairs
+            .iter_mut()
+            .for_each(|(name, node)| as_recorded(node, &join_key(key, name), origins)),
+        Value::List(items) => items.iter_mut().for_each(|node| as_recorded(node, "", origins)),
         _ => {}
     }
-}
-
-/// Puts the origins that the lines note in the place of the lines.
-fn keep_notes(node: &mut Node, lines: &[&str]) {
-    if let Origin::File { line, .. } = &node.origin {
-        let line = usize::try_from(*line).unwrap_or(usize::MAX);
-        let at = |line: usize| line.checked_sub(1).and_then(|at| lines.get(at)).copied();
-        // A list starts at its first item, and its origin stands behind its key.
-        let first = |text: &str| text.trim_start().starts_with("- ");
-        let is_list = matches!(node.value, Value::List(_));
-        let text = match at(line) {
-            Some(text) if is_list && first(text) => at(line.saturating_sub(1)),
-            text => text,
-        };
-        if let Some(note) = text.and_then(note) {
-            node.origin = Origin::Noted(note.into());
-        }
-    }
-    match &mut node.value {
-        Value::Map(pairs) => pairs.iter_mut().for_each(|(_, node)| keep_notes(node, lines)),
-        Value::List(items) => items.iter_mut().for_each(|node| keep_notes(node, lines)),
-        _ => {}
-    }
-}
-
-/// The comment behind the value of a line; values with blanks stand in double quotes.
-fn note(line: &str) -> Option<&str> {
-    let (mut quoted, mut escaped) = (false, false);
-    for (at, c) in line.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            '#' if !quoted && line[..at].ends_with("  ") => return Some(line[at + 1..].trim()),
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::print::with_origins;
+    use super::super::print::{origins, with_origins};
     use super::*;
 
     /// `config.yaml` of a run, and what it becomes.
     fn again(of_run: &[&str], words: &[&str]) -> Result<(String, String), String> {
         let request = |words: &[&str]| Request {
             overrides: words.iter().map(|&word| word.to_owned()).collect(),
+            no_workload: true,
             ..Request::default()
         };
         let dir = Path::new("/runs/1");
         let composed = compose(&request(of_run)).expect("a run's configuration");
-        let before = with_origins(&composed.resolved(dir).expect("resolved").0);
-        let after = recompose(Some(&before), dir, &request(words)).map_err(|e| e.to_string())?;
+        let tree = composed.resolved(dir).expect("resolved").0;
+        let before = with_origins(&tree);
+        let after = recompose(Some(&before), &origins(&tree), dir, &request(words));
+        let after = after.map_err(|e| e.to_string())?;
+        if words.is_empty() {
+            assert_eq!(origins(&after), origins(&tree), "{of_run:?}");
+        }
         Ok((before, with_origins(&after)))
     }
 
@@ -223,11 +183,13 @@ mod tests {
                 line(&before, kept).split_whitespace().collect::<Vec<_>>()
             });
         }
-        // And once more, on top of that.
+        // A bundle of an older version, which recorded no origins: the lines of its file stand for them.
         let request = Request { overrides: vec!["report.top_n=9".into()], ..Request::default() };
-        let last = recompose(Some(&after), Path::new("/runs/1"), &request).expect("no error");
+        let none = Origins::new();
+        let last =
+            recompose(Some(&after), &none, Path::new("/runs/1"), &request).expect("no error");
         let last = with_origins(&last);
-        assert!(line(&last, "name: llama_3_8b").contains("# conf/model/llm/llama_3_8b.yaml:"));
+        assert!(line(&last, "name: llama_3_8b").contains("# config.yaml:"), "{last}");
         assert!(line(&last, "top_n: 9").contains("# override report.top_n=9"), "{last}");
     }
 
@@ -262,7 +224,7 @@ mod tests {
     fn files_of_other_versions_are_a_base_and_broken_ones_are_told() {
         let of = |text: Option<&str>, word: &str| {
             let request = Request { overrides: vec![word.into()], ..Request::default() };
-            let tree = recompose(text, Path::new("/runs/1"), &request);
+            let tree = recompose(text, &Origins::new(), Path::new("/runs/1"), &request);
             tree.map(|tree| tree.to_json()).map_err(|e| e.to_string())
         };
         let other = "report:\n  top_n: 3\nlater: {key: 1}\n";

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Context as _, anyhow, bail};
 use stage2_hydra::Origin;
 
 /// What the resolvers answer with. It is taken once, so that every value of a run agrees.
@@ -17,30 +18,7 @@ pub(super) struct Moment {
 const KNOWN: &str = "values may refer only to ${KEY} of this configuration, ${now:FORMAT} and \
                      ${hydra:runtime.cwd}";
 
-/// Why a resolver has no answer.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Unresolved {
-    #[error("{format:?} is no pattern of strftime ({error}), e.g. %Y%m%d-%H%M%S")]
-    Pattern { format: String, error: jiff::Error },
-    #[error("the working directory has no name in UTF-8; give the path itself")]
-    NoFolder,
-    #[error("{KNOWN}; after `hydra:` nothing but runtime.cwd is known here")]
-    OfHydra,
-    /// A variable of this name, on the command line.
-    #[error(
-        "{KNOWN}; to use a variable, let the shell fill it in: write \"KEY=${0}\" in double quotes"
-    )]
-    Variable(String),
-    #[error(
-        "{KNOWN}; to use a variable, set this key on the command line, where the shell fills it in"
-    )]
-    VariableInFile,
-    #[error("{KNOWN}")]
-    Unknown,
-}
-
 impl Moment {
-    /// This one.
     pub(super) fn this() -> Moment {
         Moment { now: jiff::Zoned::now(), cwd: std::env::current_dir().ok() }
     }
@@ -51,32 +29,34 @@ impl Moment {
         resolver: &str,
         argument: &str,
         origin: &Origin,
-    ) -> Result<String, Unresolved> {
+    ) -> anyhow::Result<String> {
         match (resolver, argument) {
-            ("now", format) => self.time(format),
-            ("hydra", "runtime.cwd") => {
-                let cwd = self.cwd.as_ref().and_then(|cwd| cwd.to_str());
-                cwd.map(str::to_owned).ok_or(Unresolved::NoFolder)
+            ("now", format) => {
+                // Python's %f is always six digits.
+                let text = jiff::fmt::strtime::format(format.replace("%f", "%6f"), &self.now);
+                text.map_err(|error| {
+                    anyhow!("{format:?} is no pattern of strftime ({error}), e.g. %Y%m%d-%H%M%S")
+                })
             }
-            ("hydra", _) => Err(Unresolved::OfHydra),
-            ("oc.env" | "env", argument) => Err(match origin {
-                Origin::Override(_) | Origin::Flag(_) => {
+            ("hydra", "runtime.cwd") => {
+                let cwd = self.cwd.as_ref().and_then(|cwd| cwd.to_str()).map(str::to_owned);
+                cwd.context("the working directory has no name in UTF-8; give the path itself")
+            }
+            ("hydra", _) => bail!("{KNOWN}; after `hydra:` nothing but runtime.cwd is known here"),
+            ("oc.env" | "env", argument) => match origin {
+                Origin::Override(_) | Origin::Flag(_) => bail!(
+                    "{KNOWN}; to use a variable, let the shell fill it in: write \"KEY=${}\" in \
+                     double quotes",
                     // Behind the name of the variable a default may stand.
-                    let name = argument.split(',').next().unwrap_or_default().trim();
-                    Unresolved::Variable(name.to_owned())
-                }
-                _ => Unresolved::VariableInFile,
-            }),
-            _ => Err(Unresolved::Unknown),
+                    argument.split(',').next().unwrap_or_default().trim()
+                ),
+                _ => bail!(
+                    "{KNOWN}; to use a variable, set this key on the command line, where the shell \
+                     fills it in"
+                ),
+            },
+            _ => bail!("{KNOWN}"),
         }
-    }
-
-    /// The time in a pattern of strftime, as Python reads it.
-    fn time(&self, format: &str) -> Result<String, Unresolved> {
-        // Python's %f is always six digits.
-        let pattern = format.replace("%f", "%6f");
-        let text = jiff::fmt::strtime::format(&pattern, &self.now);
-        text.map_err(|error| Unresolved::Pattern { format: format.to_owned(), error })
     }
 }
 

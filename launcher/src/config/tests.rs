@@ -182,7 +182,8 @@ fn a_folder_of_presets_extends_and_shadows() {
     write("runner/deep.yaml", &"[".repeat(100_000));
     let with = |words: &[&str]| {
         let overrides = words.iter().map(|w| (*w).to_owned()).collect();
-        let request = Request { overrides, config_dir: Some(dir.path().into()), flags: Vec::new() };
+        let request =
+            Request { overrides, config_dir: Some(dir.path().into()), ..Request::default() };
         compose(&request).map_err(|e| e.to_string())
     };
     let composed = with(&["runner=quick", "workload=mine"]).expect("presets of the folder");
@@ -242,7 +243,8 @@ fn names_of_folders_are_taken_as_they_are() {
 #[test]
 fn options_win_over_overrides() {
     let flags = vec![("run.timeout_s", "--timeout 9".to_owned(), Value::Int(9))];
-    let request = Request { overrides: vec!["run.timeout_s=5".into()], config_dir: None, flags };
+    let request =
+        Request { overrides: vec!["run.timeout_s=5".into()], flags, ..Request::default() };
     let composed = compose(&request).expect("composed");
     assert_eq!(origin(&composed, "run.timeout_s"), "option --timeout 9");
     let yaml = yaml_with_origins(&composed.tree);

@@ -9,9 +9,6 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use super::gpu::{Gpu, GpuFacts};
 
 /// Prints [`GpuFacts`] as JSON.
-///
-/// # Errors
-/// Nobody reads it.
 pub(crate) fn print_devices() -> anyhow::Result<()> {
     let facts = read().unwrap_or_else(|why| GpuFacts { absent: Some(why), ..GpuFacts::default() });
     let json = serde_json::to_string(&facts)?;
@@ -66,14 +63,9 @@ fn gpu(index: i32) -> Option<Gpu> {
 }
 
 fn text_of(uuid: &[u8; 16]) -> String {
-    let mut text = String::from("GPU-");
-    for (at, byte) in uuid.iter().enumerate() {
-        if [4, 6, 8, 10].contains(&at) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    let hex = format!("{:032x}", u128::from_be_bytes(*uuid));
+    let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]);
+    format!("GPU-{a}-{b}-{c}-{d}-{e}")
 }
 
 #[cfg(test)]

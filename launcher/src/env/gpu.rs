@@ -3,54 +3,47 @@
 //! A broken or hanging driver then costs a time limit, and not the run; and stage2-launch itself
 //! never holds a CUDA context while the workload is measured.
 
-use stage2_model::COULD_NOT_ASK;
 use std::process::Command;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::subprocess::ask;
+use stage2_model::COULD_NOT_ASK;
 
 /// The GPUs of a machine, as the CUDA driver lists them to this user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GpuFacts {
+pub(crate) struct GpuFacts {
     /// Version of the kernel driver, from `/proc/driver/nvidia/version`.
     #[serde(default)]
-    pub driver: Option<String>,
+    pub(crate) driver: Option<String>,
     /// Newest CUDA version that the driver supports, as `major.minor`.
     #[serde(default)]
-    pub cuda_driver: Option<String>,
-    /// The devices.
+    pub(crate) cuda_driver: Option<String>,
     #[serde(default)]
-    pub devices: Vec<Gpu>,
+    pub(crate) devices: Vec<Gpu>,
     /// Why there are none; none when there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub absent: Option<String>,
+    pub(crate) absent: Option<String>,
 }
 
 /// A GPU. None: the driver does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gpu {
+pub(crate) struct Gpu {
     /// Index as CUDA numbers devices under this environment (`CUDA_VISIBLE_DEVICES`).
-    pub index: i32,
-    /// Marketing name.
-    pub name: String,
+    pub(crate) index: i32,
+    pub(crate) name: String,
     /// `GPU-` and 32 hexadecimal digits in five groups.
-    pub uuid: Option<String>,
-    /// Compute capability, as `major.minor`.
-    pub compute_capability: Option<String>,
-    /// Streaming multiprocessors.
-    pub multiprocessors: Option<u32>,
-    /// Global memory, bytes.
-    pub memory_bytes: Option<u64>,
-    /// Highest core clock, kHz.
-    pub core_clock_khz: Option<u32>,
-    /// Highest memory clock, kHz.
-    pub memory_clock_khz: Option<u32>,
-    /// Width of the memory bus, bits.
-    pub memory_bus_bits: Option<u32>,
-    /// L2 cache, bytes.
-    pub l2_bytes: Option<u32>,
+    pub(crate) uuid: Option<String>,
+    /// As `major.minor`.
+    pub(crate) compute_capability: Option<String>,
+    pub(crate) multiprocessors: Option<u32>,
+    pub(crate) memory_bytes: Option<u64>,
+    /// Highest clocks.
+    pub(crate) core_clock_khz: Option<u32>,
+    pub(crate) memory_clock_khz: Option<u32>,
+    pub(crate) memory_bus_bits: Option<u32>,
+    pub(crate) l2_bytes: Option<u32>,
 }
 
 /// The hidden subcommand of stage2-launch that asks the driver.

@@ -4,19 +4,15 @@ use serde::{Deserialize, Serialize};
 
 /// The machine. Empty or none: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
-    /// Host name.
-    pub name: Option<String>,
+pub(crate) struct Host {
+    pub(crate) name: Option<String>,
     /// Distribution, as `/etc/os-release` names it.
-    pub os: Option<String>,
-    /// Release of the kernel.
-    pub kernel: Option<String>,
-    /// Model of the processor.
-    pub cpu: Option<String>,
+    pub(crate) os: Option<String>,
+    pub(crate) kernel: Option<String>,
+    pub(crate) cpu: Option<String>,
     /// Logical processors that this process may use.
-    pub cpus: Option<usize>,
-    /// Memory of the machine, bytes.
-    pub memory_bytes: Option<u64>,
+    pub(crate) cpus: Option<usize>,
+    pub(crate) memory_bytes: Option<u64>,
 }
 
 impl Host {

@@ -18,48 +18,44 @@ use std::ffi::OsString;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use cuda::print_devices;
-pub use gpu::{Gpu, GpuFacts};
+pub(crate) use gpu::GpuFacts;
 pub(crate) use gpu::{SUBCOMMAND as PROBE_GPU, probe as probe_gpu};
-pub use host::Host;
-pub use python::Python;
-use stage2_model::{ProcessRow, Tool};
+pub(crate) use host::Host;
+pub(crate) use python::{Python, is_python};
 pub(crate) use subprocess::{DOORS, NoAnswer, ask};
 pub(crate) use tools::{is_executable, on_path, path_folders};
 pub(crate) use variables::relevant_variables;
 
+use stage2_model::{ProcessRow, Tool};
+
 /// Contents of `env.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
+pub(crate) struct Environment {
     /// Version of this format: 1.
-    pub schema: u32,
+    pub(crate) schema: u32,
     /// Whether the run was made on a simulated GPU; the facts here are the machine's own.
     #[serde(default)]
-    pub simulated: bool,
-    /// The machine.
-    pub host: Host,
-    /// Its GPUs.
-    pub gpu: GpuFacts,
+    pub(crate) simulated: bool,
+    pub(crate) host: Host,
+    pub(crate) gpu: GpuFacts,
     /// The Python that the workload runs in; none when it is no Python program.
-    pub python: Option<Python>,
+    pub(crate) python: Option<Python>,
     /// Environment variables of the workload that choose its GPUs or change what is measured.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub variables: BTreeMap<String, String>,
+    pub(crate) variables: BTreeMap<String, String>,
     /// The profilers on PATH, by name.
     #[serde(default)]
-    pub tools: BTreeMap<String, Tool>,
+    pub(crate) tools: BTreeMap<String, Tool>,
     /// Traced processes, with rank, host and GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub processes: Vec<ProcessRow>,
+    pub(crate) processes: Vec<ProcessRow>,
 }
 
 /// Asks the machine, the GPUs (unless that was done already), the workload's Python and the tools,
 /// all at once.
 pub(crate) fn gather(command: &[OsString], gpu: Option<GpuFacts>) -> Environment {
     std::thread::scope(|scope| {
-        let gpu = match gpu {
-            Some(known) => scope.spawn(move || known),
-            None => scope.spawn(gpu::probe),
-        };
+        let gpu = scope.spawn(move || gpu.unwrap_or_else(gpu::probe));
         let python = scope.spawn(|| python::of_workload(command));
         let tools = scope.spawn(tools::find);
         Environment {

@@ -12,19 +12,17 @@ use serde::{Deserialize, Serialize};
 use super::subprocess::ask;
 use super::tools::on_path;
 
-/// The Python of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Python {
-    /// The interpreter, as the workload names it.
-    pub interpreter: String,
-    /// Its version.
-    pub version: Option<String>,
+pub(crate) struct Python {
+    /// As the workload names it.
+    pub(crate) interpreter: String,
+    pub(crate) version: Option<String>,
     /// Versions of the packages that are installed, out of those that matter for a GPU workload.
     #[serde(default)]
-    pub packages: BTreeMap<String, String>,
+    pub(crate) packages: BTreeMap<String, String>,
     /// Why nothing is known; none when it answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub absent: Option<String>,
+    pub(crate) absent: Option<String>,
 }
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -47,7 +45,6 @@ except ImportError:
 json.dump({'version': sys.version.split()[0], 'packages': found}, sys.stdout)
 ";
 
-/// What the script prints.
 #[derive(Deserialize)]
 struct Answer {
     version: String,
@@ -91,7 +88,7 @@ fn interpreter_of(command: &[OsString]) -> Option<OsString> {
     rest.iter().find(|word| is_python(word)).cloned()
 }
 
-fn is_python(word: &OsStr) -> bool {
+pub(crate) fn is_python(word: &OsStr) -> bool {
     let name = Path::new(word).file_name().and_then(OsStr::to_str).unwrap_or_default();
     let digits = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
     digits.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))

@@ -14,19 +14,15 @@ const MAX_ANSWER_BYTES: u64 = 256 * 1024;
 /// Why a program gave no answer, in one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoAnswer {
-    /// There is no such program, or it cannot be run.
     #[error("cannot be started: {0}")]
     NotStarted(std::io::Error),
-    /// It was ended.
     #[error("no answer in {} s", .0.as_secs_f32())]
     TooLate(Duration),
     /// Its end cannot be seen.
     #[error("cannot be waited for: {0}")]
     Lost(std::io::Error),
-    /// It failed.
     #[error("{status}{said}")]
     Failed {
-        /// How it ended.
         status: ExitStatus,
         /// The end of what it said, behind a colon.
         said: String,
@@ -35,9 +31,6 @@ pub(crate) enum NoAnswer {
 
 /// Runs `command` without input and gives its standard output. Variables that would load a
 /// profiler into it are taken away: it is no part of what is measured.
-///
-/// # Errors
-/// It cannot be started, does not end in time, or fails.
 pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, NoAnswer> {
     for variable in ["LD_PRELOAD"].into_iter().chain(DOORS) {
         command.env_remove(variable);

@@ -53,7 +53,6 @@ pub(crate) fn path_folders() -> Vec<PathBuf> {
     std::env::split_paths(&path).collect()
 }
 
-/// Whether a file may be executed by somebody.
 pub(crate) fn is_executable(path: &std::path::Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)

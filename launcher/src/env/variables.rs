@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::Path;
 
+use clap::{Arg, ArgAction, Command};
 use stage2_text::{shorten, visible};
 
 /// None of them can hold a secret.
@@ -35,85 +36,49 @@ pub(crate) fn relevant_variables(
     let mut found: BTreeMap<String, OsString> = own.collect();
     let is_env = |word: &OsString| Path::new(word).file_name().is_some_and(|name| name == "env");
     if let Some((_, words)) = command.split_first().filter(|(first, _)| is_env(first)) {
-        let words = words.iter().map_while(|word| word.to_str());
-        apply_env(words.map(str::to_owned).collect(), &mut found);
+        let words: Vec<&str> = words.iter().map_while(|word| word.to_str()).collect();
+        apply_env(&words, &mut found);
     }
     let shown = |value: OsString| shorten(&visible(value.as_encoded_bytes()), SHOWN);
     found.into_iter().map(|(name, value)| (name, shown(value))).collect()
 }
 
 /// Does to `found` what `env` does before it starts its program. `words` follow `env`.
-fn apply_env(mut words: VecDeque<String>, found: &mut BTreeMap<String, OsString>) {
-    let mut options_over = false;
-    while let Some(word) = words.pop_front() {
-        if let Some((name, value)) = word.split_once('=').filter(|_| !word.starts_with('-')) {
-            options_over = true;
-            if NAMES.contains(&name) {
-                found.insert(name.to_owned(), value.into());
-            }
-        } else if options_over || !word.starts_with('-') {
-            return;
-        } else if word == "--" {
-            options_over = true;
-        } else if let Some(long) = word.strip_prefix("--") {
-            let (name, value) = match long.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_owned())),
-                None => (long, None),
-            };
-            match name {
-                "ignore-environment" => found.clear(),
-                "unset" | "chdir" | "argv0" | "split-string" => {
-                    let Some(value) = value.or_else(|| words.pop_front()) else { return };
-                    take_value(name, &value, &mut words, found);
-                }
-                _ => {}
-            }
-        } else {
-            short_options(&word, &mut words, found);
-        }
-    }
-}
-
-/// A word of one-letter options, of which the last may take the rest of the word or the next one.
-fn short_options(word: &str, words: &mut VecDeque<String>, found: &mut BTreeMap<String, OsString>) {
-    if word == "-" {
+fn apply_env(words: &[&str], found: &mut BTreeMap<String, OsString>) {
+    let flag = |name, short| Arg::new(name).long(name).short(short).action(ArgAction::SetTrue);
+    let value = |name, short| {
+        let arg = Arg::new(name).long(name).short(short).action(ArgAction::Append);
+        arg.allow_hyphen_values(true)
+    };
+    let signals = |name| Arg::new(name).long(name).num_args(0..=1).require_equals(true);
+    let env = Command::new("env")
+        .no_binary_name(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args([flag("ignore-environment", 'i'), flag("null", '0'), flag("debug", 'v')])
+        .args([value("unset", 'u'), value("split-string", 'S')])
+        .args([value("chdir", 'C'), value("argv0", 'a')])
+        .args(["block-signal", "default-signal", "ignore-signal"].map(signals))
+        .arg(Arg::new("list").long("list-signal-handling").action(ArgAction::SetTrue))
+        .arg(Arg::new("words").num_args(0..).trailing_var_arg(true));
+    let Ok(given) = env.try_get_matches_from(words) else { return };
+    let all = |name| given.get_many::<String>(name).into_iter().flatten().map(String::as_str);
+    let mut rest: VecDeque<&str> = all("words").collect();
+    // A lone `-` is an old name of `-i`.
+    let is_lone = rest.pop_front_if(|word| *word == "-").is_some();
+    if is_lone || given.get_flag("ignore-environment") {
         found.clear();
     }
-    for (at, letter) in word.char_indices().skip(1) {
-        let name = match letter {
-            'i' => {
-                found.clear();
-                continue;
-            }
-            'u' => "unset",
-            'C' => "chdir",
-            'a' => "argv0",
-            'S' => "split-string",
-            _ => continue,
-        };
-        let rest = word.get(at + 1..).filter(|rest| !rest.is_empty()).map(str::to_owned);
-        if let Some(value) = rest.or_else(|| words.pop_front()) {
-            take_value(name, &value, words, found);
-        }
-        return;
+    for name in all("unset") {
+        found.remove(name);
     }
-}
-
-/// An option of `env` that has a value.
-fn take_value(
-    name: &str,
-    value: &str,
-    words: &mut VecDeque<String>,
-    found: &mut BTreeMap<String, OsString>,
-) {
-    match name {
-        "unset" => drop(found.remove(value)),
-        "split-string" => {
-            for word in value.split_whitespace().rev() {
-                words.push_front(word.to_owned());
-            }
+    if let Some(text) = all("split-string").next() {
+        return apply_env(&text.split_whitespace().chain(rest).collect::<Vec<_>>(), found);
+    }
+    for (name, value) in rest.iter().map_while(|word| word.split_once('=')) {
+        if NAMES.contains(&name) {
+            found.insert(name.to_owned(), value.into());
         }
-        _ => {}
     }
 }
 

@@ -18,10 +18,8 @@ use stage2_hydra::hydra_key;
 /// Where a Hydra app writes; the presets give each pass a folder of its own.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";
 
-/// Name of the collector's file.
 pub(crate) const LIBRARY: &str = "libstage2.so";
 
-/// The pass.
 pub(super) fn pass(request: &Request<'_>, findings: &mut Vec<Finding>) -> Pass {
     let run = &request.config.run;
     let folder = request.run_dir.join(COLLECTOR_DIR);
@@ -85,7 +83,6 @@ fn hydra_text(text: &str) -> String {
     format!("'{quoted}'")
 }
 
-/// When a pass is ended.
 pub(super) fn limits(config: &Config) -> Limits {
     Limits {
         timeout: config.run.timeout_s.map(|s| Duration::from_secs(s.get())),
@@ -203,11 +200,12 @@ fn collector_environment(
     }
     let wanted = variables(&request.config.profiling.collector);
     let defaults = variables(&request.defaults.profiling.collector);
-    for ((key, name, value), (.., default)) in wanted.into_iter().zip(defaults) {
+    for (key, value) in wanted {
         // A value that the command line names is passed on even if it is the default: it has to
         // win over the variable that the user may have set.
-        if value != default || request.explicit.contains(&format!("profiling.collector.{key}")) {
-            set.insert(name.to_owned(), value);
+        let explicit = request.explicit.contains(&format!("profiling.collector.{key}"));
+        if explicit || defaults.get(&key) != Some(&value) {
+            set.insert(format!("STAGE2_{}", key.to_uppercase()), value);
         }
     }
     if let Some(simulator) = &request.simulator {
@@ -234,22 +232,19 @@ fn collector_environment(
     (set, kept)
 }
 
-/// Key, variable and value of every setting of the collector, in one fixed order.
-fn variables(collector: &Collector) -> Vec<(&'static str, &'static str, OsString)> {
-    let Collector { library: _, cupti, ranges, sample, graph, buffers, flush_ms, attribution, log } =
-        collector;
-    let name_of = |value: Result<serde_json::Value, serde_json::Error>| match value {
-        Ok(serde_json::Value::String(name)) => OsString::from(name),
-        _ => OsString::new(),
+/// The settings of the collector that have a variable, each as the variable has it.
+fn variables(collector: &Collector) -> BTreeMap<String, OsString> {
+    use serde_json::Value;
+    let text = |value: Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        Value::Array(globs) => globs.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
     };
-    vec![
-        ("cupti", "STAGE2_CUPTI", cupti.clone().unwrap_or_default().into()),
-        ("ranges", "STAGE2_RANGES", ranges.join(",").into()),
-        ("sample", "STAGE2_SAMPLE", String::from(sample.clone()).into()),
-        ("graph", "STAGE2_GRAPH", name_of(serde_json::to_value(graph))),
-        ("buffers", "STAGE2_BUFFERS", buffers.clone().map(String::from).unwrap_or_default().into()),
-        ("flush_ms", "STAGE2_FLUSH_MS", flush_ms.to_string().into()),
-        ("attribution", "STAGE2_ATTRIBUTION", name_of(serde_json::to_value(attribution))),
-        ("log", "STAGE2_LOG", name_of(serde_json::to_value(log))),
-    ]
+    // Only a path that is no UTF-8 has no JSON, and no configuration can hold one.
+    let Ok(Value::Object(settings)) = serde_json::to_value(collector) else {
+        return BTreeMap::new();
+    };
+    let settings = settings.into_iter().filter(|(key, _)| key != "library");
+    settings.map(|(key, value)| (key, text(value).into())).collect()
 }

@@ -2,7 +2,6 @@
 //!
 //! Pure: nothing is run, made or looked up here, so that `--dry-run` shows exactly what a run does.
 
-mod bench;
 mod collect;
 mod ncu;
 mod nsys;
@@ -11,10 +10,9 @@ mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use bench::bench;
 pub(crate) use collect::LIBRARY;
 pub(crate) use ncu::files as ncu_files;
 pub(crate) use nsys::BASE as NSYS_BASE;
@@ -26,12 +24,10 @@ use crate::hook::{self, HOOK_DIR, Hook};
 use crate::workload::Loading;
 use stage2_model::{Finding, Severity};
 
-/// What a run does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
-    /// Folder of the bundle, absolute.
+    /// Absolute.
     pub(crate) run_dir: PathBuf,
-    /// The passes, in order.
     pub(crate) passes: Vec<Pass>,
     /// What makes a Python workload mark more ranges.
     pub(crate) hook: Option<Hook>,
@@ -39,14 +35,11 @@ pub(crate) struct Plan {
     pub(crate) keep_going: bool,
     /// Globs of the domains of libraries, in what the passes read of each other.
     pub(crate) library_domains: Vec<String>,
-    /// What has to be known about them.
     pub(crate) findings: Vec<Finding>,
 }
 
-/// One pass over the workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Pass {
-    /// Short name.
     pub(crate) name: &'static str,
     /// What is run; never empty.
     pub(crate) argv: Vec<OsString>,
@@ -54,11 +47,9 @@ pub(crate) struct Pass {
     pub(crate) environment: BTreeMap<String, OsString>,
     /// Variables of the collector that the user had set, and that are left as they are.
     pub(crate) kept: BTreeMap<String, OsString>,
-    /// Folders that are made first.
     pub(crate) folders: Vec<PathBuf>,
     /// A link that is made for the time of the pass.
     pub(crate) link: Option<Link>,
-    /// What the pass leaves behind.
     pub(crate) outputs: Vec<PathBuf>,
     /// Where the output of the process is kept, too: standard output and standard error.
     pub(crate) tee: Option<(PathBuf, PathBuf)>,
@@ -67,11 +58,9 @@ pub(crate) struct Pass {
     pub(crate) capture: Option<Capture>,
     /// Where the process runs; none: where this one does.
     pub(crate) cwd: Option<PathBuf>,
-    /// When it is ended.
     pub(crate) limits: Limits,
     /// The profiler that runs the workload; none: the collector.
     pub(crate) profiler: Option<Profiler>,
-    /// Why the pass is left out.
     pub(crate) skip: Option<String>,
     /// Why the program of the workload does not load the collector.
     pub(crate) not_loaded: Option<String>,
@@ -97,7 +86,6 @@ pub(crate) struct Capture {
     pub(crate) log: PathBuf,
 }
 
-/// How long a process may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// From its start until it is asked to end (SIGTERM).
@@ -109,7 +97,6 @@ pub(crate) struct Limits {
 /// A symbolic link in a folder of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// What it points to.
     pub(crate) target: PathBuf,
     /// The link; its folder is made for it and goes with it.
     pub(crate) at: PathBuf,
@@ -118,19 +105,15 @@ pub(crate) struct Link {
 /// What the collect pass needs of the process that it starts from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inherited {
-    /// LD_PRELOAD as it is set.
     pub(crate) ld_preload: Option<OsString>,
     /// Those of [`crate::env::DOORS`] that are set: the tool that they name goes first.
     pub(crate) doors: Vec<&'static str>,
-    /// PYTHONPATH as it is set.
     pub(crate) python_path: Option<OsString>,
-    /// The variables of the collector that are set.
     pub(crate) collector: BTreeMap<String, OsString>,
     /// Process id, which keeps the names of runs at the same time apart.
     pub(crate) pid: u32,
 }
 
-/// Variables that the collector reads.
 const COLLECTOR_VARIABLES: &[&str] = &[
     "STAGE2_OUT",
     "STAGE2_SUMMARY",
@@ -146,7 +129,6 @@ const COLLECTOR_VARIABLES: &[&str] = &[
 ];
 
 impl Inherited {
-    /// Of this process.
     pub(crate) fn of_this_process() -> Inherited {
         let collector = COLLECTOR_VARIABLES
             .iter()
@@ -165,39 +147,27 @@ impl Inherited {
     }
 }
 
-/// Everything that a plan is made from.
 pub(crate) struct Request<'a> {
-    /// The words of the user.
     pub(crate) command: &'a [OsString],
     /// Settings, resolved for `run_dir`.
     pub(crate) config: &'a Config,
     /// The settings as they are built in: what equals them is not passed on.
     pub(crate) defaults: &'a Config,
-    /// Keys that the command line set.
     pub(crate) explicit: &'a BTreeSet<String>,
-    /// Folder of the bundle, absolute.
     pub(crate) run_dir: PathBuf,
-    /// The collector.
     pub(crate) library: PathBuf,
-    /// What is inherited.
     pub(crate) inherited: &'a Inherited,
     /// The library that plays CUPTI for a simulated GPU.
     pub(crate) simulator: Option<PathBuf>,
     /// Captures of nsys that kernels are chosen by where no pass knows them.
     pub(crate) nsys_files: &'a [PathBuf],
-    /// `--keep-going`.
     pub(crate) keep_going: bool,
-    /// How the workload loads the collector.
     pub(crate) loading: &'a Loading,
 }
 
-/// Makes the plan.
 pub(crate) fn plan(request: &Request<'_>) -> Plan {
-    let Config { run, operators, pipeline, .. } = request.config;
+    let Config { run, pipeline, .. } = request.config;
     let mut findings = Vec::new();
-    let folder = request.run_dir.join(HOOK_DIR);
-    let python_path = request.inherited.python_path.as_deref();
-    let (hook, told) = hook::plan(&operators.annotate, &folder, python_path, request.command);
     let mut passes = Vec::new();
     if run.baseline {
         // What there is to say of its environment is said of the collect pass.
@@ -233,10 +203,48 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             "use run.mode=deep and pipeline.ncu.enable=true, or `stage2-launch merge`",
         ));
     }
-    findings.extend(told);
+    with_hook(request, passes, findings)
+}
+
+/// Folder and name of the pass of `bench` without any library of ours.
+const UNTRACED: &str = "untraced";
+
+/// What `bench` compares, each pass with its output in a file: untraced, under the collector's NVTX
+/// half, under the collector, under nsys.
+pub(crate) fn bench(request: &Request<'_>) -> Plan {
+    let mut findings = Vec::new();
+    let log_in = |folder: &Path| Some(Capture { stdout: None, log: folder.join("log.txt") });
+    let folder = request.run_dir.join(UNTRACED);
+    let untraced = Pass {
+        name: UNTRACED,
+        argv: collect::workload_of_pass(request, UNTRACED),
+        capture: log_in(&folder),
+        folders: vec![folder],
+        limits: collect::limits(request.config),
+        ..Pass::default()
+    };
+    let mut full = collect::pass(request, &mut findings);
+    full.tee = None;
+    full.capture = full.folders.first().and_then(|folder| log_in(folder));
+    let mut passes = vec![untraced, collect::baseline(request), full];
+    let mut peer = nsys::pass(request);
+    // The ranges are in the export; nobody reads the tables.
+    if let Some(profiler) = peer.as_mut().and_then(|pass| pass.profiler.as_mut()) {
+        profiler.without_tables();
+    }
+    passes.extend(peer);
+    with_hook(request, passes, findings)
+}
+
+/// The plan of `passes`, each with what makes a Python workload mark more ranges.
+fn with_hook(request: &Request<'_>, mut passes: Vec<Pass>, mut findings: Vec<Finding>) -> Plan {
+    let folder = request.run_dir.join(HOOK_DIR);
+    let python_path = request.inherited.python_path.as_deref();
+    let annotate = &request.config.operators.annotate;
+    let (hook, about_it) = hook::plan(annotate, &folder, python_path, request.command);
+    findings.extend(about_it);
     for pass in &mut passes {
-        let variables = hook.iter().flat_map(|hook| hook.environment.clone());
-        pass.environment.extend(variables);
+        pass.environment.extend(hook.iter().flat_map(|hook| hook.environment.clone()));
     }
     Plan {
         run_dir: request.run_dir.clone(),

@@ -26,7 +26,6 @@ pub(crate) fn files(folder: &Path, name: Option<&str>) -> Files {
     }
 }
 
-/// The pass, where it is enabled.
 pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
     let ncu = &request.config.pipeline.ncu;
     if !ncu.enable {

@@ -4,17 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::tools::ncu::config::Ncu;
-use crate::tools::nsys::config::Nsys;
+use crate::tools::ncu::{self, config::Ncu};
+use crate::tools::nsys::{self, config::Nsys};
 
 /// Another profiler, with everything that its pass is made from once the passes before are over.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Profiler {
-    /// Which.
     pub(crate) kind: Kind,
-    /// The command of the workload.
     pub(crate) workload: Vec<OsString>,
-    /// Its folder in the bundle.
     pub(crate) folder: PathBuf,
     /// Commands around the profiling run, as far as they are known before it: those before, those
     /// after.
@@ -43,14 +40,10 @@ impl Profiler {
     }
 }
 
-/// Which profiler, and its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// Nsight Systems.
     Nsys(Box<Nsys>),
-    /// Nsight Compute.
     Ncu {
-        /// Its settings.
         settings: Box<Ncu>,
         /// How its kernels are chosen, besides the settings.
         choice: Box<KernelChoice>,
@@ -69,7 +62,6 @@ pub(crate) struct KernelChoice {
 /// Captures of Nsight Systems that were taken elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct GivenCaptures {
-    /// The files.
     pub(crate) files: Vec<PathBuf>,
     /// How those are exported that are reports.
     pub(crate) nsys: Nsys,
@@ -78,26 +70,22 @@ pub(crate) struct GivenCaptures {
 /// A command of a profiler that does not run the workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Program and arguments.
     pub(crate) argv: Vec<OsString>,
     /// Where it has to run; none: anywhere.
     pub(crate) cwd: Option<PathBuf>,
     /// File that gets its standard output; none: the log.
     pub(crate) stdout: Option<PathBuf>,
-    /// When it is ended.
     pub(crate) timeout: Option<Duration>,
 }
 
-impl From<crate::tools::ncu::command::Invocation> for Step {
-    fn from(invocation: crate::tools::ncu::command::Invocation) -> Step {
-        let crate::tools::ncu::command::Invocation { argv, stdout, timeout, .. } = invocation;
-        Step { argv, cwd: None, stdout, timeout }
+impl From<ncu::command::Invocation> for Step {
+    fn from(of: ncu::command::Invocation) -> Step {
+        Step { argv: of.argv, cwd: None, stdout: of.stdout, timeout: of.timeout }
     }
 }
 
-impl From<(crate::tools::nsys::command::Invocation, Duration)> for Step {
-    fn from((invocation, limit): (crate::tools::nsys::command::Invocation, Duration)) -> Step {
-        let crate::tools::nsys::command::Invocation { argv, cwd, .. } = invocation;
-        Step { argv, cwd, stdout: None, timeout: Some(limit) }
+impl From<(nsys::command::Invocation, Duration)> for Step {
+    fn from((of, limit): (nsys::command::Invocation, Duration)) -> Step {
+        Step { argv: of.argv, cwd: of.cwd, stdout: None, timeout: Some(limit) }
     }
 }

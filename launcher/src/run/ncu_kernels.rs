@@ -12,7 +12,7 @@ use super::imports::export_nsys;
 use super::nsys_pass::environment_finding;
 use super::tool::Tool;
 use crate::bundle::{NCU_DIR, NSYS_DIR};
-use crate::copy_inputs::{Kind, TakeIn};
+use crate::copy_inputs::{InputCopies, Kind};
 use crate::plan::{GivenCaptures, KernelChoice};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::select::{KernelTime, Selection, Shape, select};
@@ -148,12 +148,12 @@ fn captures_of<S: Spawner, G: SignalSource>(
     (given, libraries): (&GivenCaptures, &LibraryDomains),
     findings: &mut Vec<Finding>,
 ) -> Vec<Tables> {
-    let mut taken = TakeIn::new(Kind::Nsys, folder.to_owned());
-    given.files.iter().for_each(|file| taken.file(file, findings));
-    if taken.holds_an_environment() {
+    let mut copies = InputCopies::new(Kind::Nsys, folder.to_owned());
+    given.files.iter().for_each(|file| copies.add(file, findings));
+    if copies.holds_an_environment() {
         findings.extend(environment_finding(folder, &format!("{NCU_DIR}/{GIVEN_DIR}")));
     }
-    let reports: Vec<PathBuf> = taken.for_tool();
+    let reports: Vec<PathBuf> = copies.for_tool();
     if !reports.is_empty() {
         let tool = Tool {
             spawner: tool.spawner,

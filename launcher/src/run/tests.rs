@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 
 use super::child::{Process, SpawnError};
 use super::*;
-use crate::bundle::{Inputs, Provenance, RunFolder, RunRecord};
+use crate::bundle::{Inputs, RunFolder, RunRecord};
 use crate::plan::Limits;
 use crate::terminal::Verbosity;
 
@@ -145,8 +145,7 @@ fn play_before(stage: Stage, timeout_ms: Option<u64>, after: Vec<Pass>) -> Playe
     let mut record = RunRecord::new("run".into(), vec!["workload".into()]);
     record.passes = plan.passes.iter().map(planned).collect();
     let inputs = Inputs::new(&plan.passes[0].argv, Path::new("/"), None);
-    let provenance = Provenance { environment: None, inputs, config_yaml: String::new() };
-    let mut bundle = Bundle::start(&folder, record, provenance).expect("bundle");
+    let mut bundle = Bundle::start(&folder, record, inputs, String::new()).expect("bundle");
     let terminal = Terminal::new(Verbosity::Quiet);
     let passed = run_passes(&plan, &mut bundle, &stage, &NoSignals, &terminal);
     let record = RunRecord::read(&run_dir).expect("run.json");

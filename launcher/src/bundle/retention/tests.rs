@@ -1,5 +1,16 @@
 use super::*;
 
+/// Settings with these limits; 0: none.
+fn limits(last: u64, bytes: u64, uncompressed: u64) -> Run {
+    let run = crate::config::built_in().expect("the presets").run;
+    Run {
+        keep_last: NonZeroU64::new(last),
+        keep_bytes: NonZeroU64::new(bytes),
+        keep_uncompressed: NonZeroU64::new(uncompressed),
+        ..run
+    }
+}
+
 #[test]
 fn only_what_we_wrote_goes_and_the_newest_stay() {
     let dir = tempfile::tempdir().expect("folder");
@@ -32,9 +43,7 @@ fn only_what_we_wrote_goes_and_the_newest_stay() {
     std::os::unix::fs::symlink("linked", dir.path().join("latest")).expect("link");
     std::os::unix::fs::symlink("old", dir.path().join("alias")).expect("link");
     let folder = RunFolder::New { under: dir.path().into(), name: "this".into() };
-    let keep_last = |folder: &RunFolder, last: u64| {
-        make_room(folder, Keep { last: Some(last), ..Keep::default() }).findings
-    };
+    let keep_last = |folder: &RunFolder, last: u64| make_room(folder, &limits(last, 0, 0)).findings;
     let findings = keep_last(&folder, 2);
     assert_eq!(findings.len(), 2, "{findings:?}");
     assert!(findings.iter().any(|f| f.severity == Severity::Warning
@@ -70,7 +79,7 @@ fn the_oldest_go_until_all_fit() {
     std::fs::create_dir(dir.path().join("foreign")).expect("folder");
     std::fs::write(dir.path().join("foreign/huge"), vec![0; 500_000]).expect("file");
     let folder = RunFolder::New { under: dir.path().into(), name: "dddd".into() };
-    let keep = |bytes| Keep { bytes: Some(bytes), ..Keep::default() };
+    let keep = |bytes| limits(0, bytes, 0);
     let left = || {
         let entries = std::fs::read_dir(dir.path()).expect("folder").flatten();
         let mut names: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
@@ -79,20 +88,20 @@ fn the_oldest_go_until_all_fit() {
         names.join(" ")
     };
     // Room for this run alone is not enough: none goes for nothing.
-    let room = make_room(&folder, keep(90_000));
+    let room = make_room(&folder, &keep(90_000));
     assert!(room.findings[0].what.contains("less than this run alone has"), "{room:?}");
     assert_eq!(left(), "a bb ccc dddd foreign");
     // Three and their records fit; what is foreign is not counted.
-    let room = make_room(&folder, keep(320_000));
+    let room = make_room(&folder, &keep(320_000));
     assert_eq!(left(), "bb ccc dddd foreign");
     assert!(room.findings[0].why.contains("run.keep_bytes=320000"), "{room:?}");
     // The next is not ours alone; the one after it goes in its place.
-    let room = make_room(&folder, keep(220_000));
+    let room = make_room(&folder, &keep(220_000));
     assert_eq!(left(), "bb dddd foreign");
     assert!(room.findings[0].what.contains("run.keep_bytes") && room.findings.len() == 2);
-    assert!(make_room(&folder, keep(u64::MAX)).findings.is_empty());
+    assert!(make_room(&folder, &keep(u64::MAX)).findings.is_empty());
     let given = RunFolder::Given(dir.path().join("dddd"));
-    assert!(make_room(&given, keep(1)).findings.is_empty());
+    assert!(make_room(&given, &keep(1)).findings.is_empty());
 }
 
 #[test]
@@ -103,17 +112,17 @@ fn older_bundles_are_compressed_and_still_ours() {
     }
     std::os::unix::fs::symlink("a", dir.path().join("latest")).expect("link");
     let folder = RunFolder::New { under: dir.path().into(), name: "dddd".into() };
-    let keep = Keep { uncompressed: Some(2), ..Keep::default() };
-    let room = make_room(&folder, keep);
+    let keep = limits(0, 0, 2);
+    let room = make_room(&folder, &keep);
     assert_eq!(room.compressed, [dir.path().join("bb")], "neither latest nor the newest two");
     assert!(room.findings[0].what.contains("1 file of the bundle"), "{room:?}");
     assert!(dir.path().join("bb/collector/a.s2t.gz").is_file());
     for name in ["a", "ccc", "dddd"] {
         assert!(dir.path().join(name).join("collector/a.s2t").is_file(), "{name}");
     }
-    assert!(make_room(&folder, keep).compressed.is_empty(), "once is enough");
+    assert!(make_room(&folder, &keep).compressed.is_empty(), "once is enough");
     // The compressed file is on the list: the bundle can still be removed.
-    let room = make_room(&folder, Keep { last: Some(2), ..Keep::default() });
+    let room = make_room(&folder, &limits(2, 0, 0));
     assert!(!dir.path().join("bb").exists() && dir.path().join("a").exists(), "{room:?}");
 }
 
@@ -127,7 +136,7 @@ fn what_a_signal_left_behind_keeps_no_bundle() {
     std::fs::write(at(".unpacked-Ab12Cd"), "half").expect("file");
     std::os::unix::fs::symlink("bb", dir.path().join("latest")).expect("link");
     let folder = RunFolder::New { under: dir.path().into(), name: "bb".into() };
-    let room = make_room(&folder, Keep { last: Some(1), ..Keep::default() });
+    let room = make_room(&folder, &limits(1, 0, 0));
     assert!(!dir.path().join("a").exists(), "{room:?}");
 }
 
@@ -145,7 +154,7 @@ fn a_bundle_of_which_one_file_cannot_be_compressed_lists_its_files_again() {
     record.write(&dir.path().join("a")).expect("record");
     std::os::unix::fs::symlink("ccc", dir.path().join("latest")).expect("link");
     let folder = RunFolder::New { under: dir.path().into(), name: "ccc".into() };
-    let room = make_room(&folder, Keep { uncompressed: Some(2), ..Keep::default() });
+    let room = make_room(&folder, &limits(0, 0, 2));
     assert!(room.findings[0].what.contains("could not be compressed completely"), "{room:?}");
     assert!(at("collector/a.s2t.gz").is_file() && at("collector/b.s2t").is_file());
     assert_eq!(room.compressed, [dir.path().join("a")]);
@@ -158,13 +167,13 @@ fn two_runs_do_not_make_room_at_the_same_time() {
     bundle(dir.path(), "bb", 100);
     std::os::unix::fs::symlink("bb", dir.path().join("latest")).expect("link");
     let folder = RunFolder::New { under: dir.path().into(), name: "bb".into() };
-    let keep = Keep { last: Some(1), ..Keep::default() };
+    let keep = limits(1, 0, 0);
     let other = File::create(dir.path().join(LOCK)).expect("file");
     other.lock().expect("lock");
-    let room = make_room(&folder, keep);
+    let room = make_room(&folder, &keep);
     assert!(dir.path().join("a").exists() && room.findings.is_empty(), "{room:?}");
     drop(other);
-    make_room(&folder, keep);
+    make_room(&folder, &keep);
     assert!(!dir.path().join("a").exists(), "the other one has ended");
 }
 

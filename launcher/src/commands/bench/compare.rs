@@ -13,15 +13,12 @@ use stage2_model::{Finding, WorkloadExit};
 const SCHEMA: u32 = 1;
 
 /// Everything that was measured: contents of `bench.json`. Times are nanoseconds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Results {
-    /// Version of this format.
     schema: u32,
-    /// Version of the program that wrote it.
     stage2_version: String,
     /// The words after `--`. Bytes that are no UTF-8 are replaced.
     command: Vec<String>,
-    /// Rounds that were asked for.
     pub(super) rounds: u32,
     /// Untraced runs before them that are in no number here.
     pub(super) warmup: u32,
@@ -31,13 +28,11 @@ pub(super) struct Results {
     pub(super) simulated: bool,
     /// How the workload ends when nobody looks on.
     pub(super) workload_exit: Option<WorkloadExit>,
-    /// What was compared.
     pub(super) configurations: Vec<Configuration>,
     /// The whole process, and then the stages, under each configuration.
     pub(super) rows: Vec<Row>,
     /// Times of stages that are in no row.
     pub(super) left_out: Vec<LeftOut>,
-    /// What has to be known about it.
     pub(super) findings: Vec<Finding>,
 }
 
@@ -65,12 +60,10 @@ pub(super) struct LeftOut {
     pub(super) configuration: String,
     /// Instances in each run of ranges only.
     pub(super) expected: u64,
-    /// Instances in each run that is left out.
     pub(super) instances: Vec<u64>,
 }
 
 impl Results {
-    /// Nothing measured yet.
     pub(super) fn new(command: &[OsString], Times { rounds, warmup }: Times) -> Self {
         Self {
             schema: SCHEMA,
@@ -78,13 +71,7 @@ impl Results {
             command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             rounds,
             warmup,
-            cut_short: false,
-            simulated: false,
-            workload_exit: None,
-            configurations: Vec::new(),
-            rows: Vec::new(),
-            left_out: Vec::new(),
-            findings: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -93,7 +80,6 @@ impl Results {
         self.workload_exit.filter(|exit| *exit != WorkloadExit::Code(0))
     }
 
-    /// Makes the rows.
     pub(super) fn compare(&mut self) {
         let mut stages: Vec<Option<String>> = vec![None];
         for run in self.configurations.iter().flat_map(|c| &c.runs) {
@@ -204,7 +190,7 @@ mod tests {
             ("ranges only", vec![run(210, Some(10)), run(190, Some(20))]),
             ("collector", vec![run(240, Some(30)), run(220, Some(15)), run(1, Some(1))]),
         ] {
-            let mut configuration = Configuration::new(name.into(), "", None);
+            let mut configuration = Configuration::new(name.into(), "", 0, None);
             configuration.runs = runs;
             results.configurations.push(configuration);
         }
@@ -236,7 +222,7 @@ mod tests {
     fn compared(configurations: &[(&str, Vec<Run>)]) -> Results {
         let mut results = Results::new(&["x".into()], Times { rounds: 3, warmup: 1 });
         for (name, runs) in configurations {
-            let mut configuration = Configuration::new((*name).into(), "", None);
+            let mut configuration = Configuration::new((*name).into(), "", 0, None);
             configuration.runs.clone_from(runs);
             results.configurations.push(configuration);
         }

@@ -1,5 +1,6 @@
 //! What a run of the workload left behind -> the times of its stages.
 
+use anyhow::{anyhow, bail};
 use serde::Serialize;
 
 use crate::plan::{NSYS_BASE, Pass};
@@ -11,17 +12,18 @@ use stage2_analysis::nsys::load::sqlite;
 use stage2_model::{Finding, PathKind, RunInfo, Severity, WorkloadExit};
 use stage2_text::visible_path;
 
-/// One way to run the workload.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Configuration {
     pub(super) name: String,
     pub(super) what: String,
+    /// Index of its pass in a plan.
+    #[serde(skip)]
+    pub(super) pass: usize,
     pub(super) runs: Vec<Run>,
     /// Why there are no (more) runs.
     pub(super) failed: Option<String>,
 }
 
-/// One run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Run {
     pub(super) round: u32,
@@ -33,10 +35,8 @@ pub(super) struct Run {
     pub(super) gpu_records: Option<u64>,
 }
 
-/// A stage in one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct StageTime {
-    /// Its name.
     pub(super) stage: String,
     /// Times that it was opened.
     pub(super) instances: Option<u64>,
@@ -45,9 +45,8 @@ pub(super) struct StageTime {
 }
 
 impl Configuration {
-    /// Nothing measured yet; `failed` where it cannot be.
-    pub(super) fn new(name: String, what: &str, failed: Option<String>) -> Self {
-        Self { name, what: what.to_owned(), runs: Vec::new(), failed }
+    pub(super) fn new(name: String, what: &str, pass: usize, failed: Option<String>) -> Self {
+        Self { name, what: what.to_owned(), pass, runs: Vec::new(), failed }
     }
 
     /// The runs that say something: those up to one that failed are as good as any.
@@ -60,7 +59,6 @@ impl Configuration {
 }
 
 impl Run {
-    /// A run, and what its stages took.
     pub(super) fn new(round: u32, ran: &PassOutcome, recorded: Recorded) -> Self {
         let duration_ns = ran.duration.and_then(|d| u64::try_from(d.as_nanos()).ok());
         let Recorded { stages, gpu_records, .. } = recorded;
@@ -68,11 +66,9 @@ impl Run {
     }
 }
 
-/// What the files of a run say.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorded {
     pub(super) stages: Vec<StageTime>,
-    /// The GPU was a simulated one.
     pub(super) simulated: bool,
     /// Records of GPU work, where it was to be recorded.
     pub(super) gpu_records: Option<u64>,
@@ -84,11 +80,11 @@ pub(super) struct Recorded {
 ///
 /// # Errors
 /// There is nothing to read, or the GPU work that was to be recorded is not there.
-pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> Result<Recorded, String> {
+pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> anyhow::Result<Recorded> {
     let Some(folder) = pass.folders.first() else { return Ok(Recorded::default()) };
     if pass.profiler.is_some() {
         let path = folder.join(format!("{NSYS_BASE}.sqlite"));
-        let tables = sqlite::load(&path, libraries).map_err(|finding| finding.to_string())?;
+        let tables = sqlite::load(&path, libraries).map_err(|finding| anyhow!("{finding}"))?;
         let time = |range: &stage2_analysis::nsys::load::Range| {
             let only = range.host_total_ns.filter(|_| range.instances == Some(1));
             let domain = range.domain.as_ref().map_or_else(String::new, |d| format!("@{d}"));
@@ -108,12 +104,13 @@ pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> Result<Record
     if capture.processes.is_empty() {
         if capture.files_refused == 0 && capture.findings.is_empty() {
             let folder = visible_path(folder);
-            return Err(format!(
-                "{folder} has no spool file (*.s2t): no process loaded the collector, or none used CUDA or NVTX"
-            ));
+            bail!(
+                "{folder} has no spool file (*.s2t): no process loaded the collector, or none used \
+                 CUDA or NVTX"
+            );
         }
         let told: Vec<String> = capture.findings.iter().map(ToString::to_string).collect();
-        return Err(told.join("; "));
+        bail!(told.join("; "));
     }
     let report = join(capture, RunInfo::default(), Vec::new());
     let mut findings = Vec::new();
@@ -124,7 +121,7 @@ pub(super) fn recorded(pass: &Pass, libraries: &LibraryDomains) -> Result<Record
         let off = processes.iter().filter_map(|p| Some((p.pid, p.gpu_off.as_deref()?)));
         for (pid, why) in off {
             if gpu_records == Some(0) {
-                return Err(format!("GPU work was not recorded: {why}"));
+                bail!("GPU work was not recorded: {why}");
             }
             let pid = pid.map_or_else(String::new, |pid| format!(" of process {pid}"));
             let what = format!("collector: GPU work{pid} was not recorded");

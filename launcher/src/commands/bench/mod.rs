@@ -15,10 +15,11 @@ use anyhow::Context as _;
 
 use crate::bundle::{RunFolder, run_name};
 use crate::cli::{BenchArgs, Times};
-use crate::commands::ending::printed;
-use crate::commands::run::Job;
+use crate::commands::ending::{printed, take_signals};
+use crate::commands::run::{Job, working_dir};
 use crate::config::{self, Composed};
 use crate::failure::{EXIT_NO_RESULT, Failure};
+use crate::hook::Hook;
 use crate::plan::{self, Pass, Plan};
 use crate::run::{PassOutcome, Signals, System, run_one};
 use crate::terminal::Terminal;
@@ -50,37 +51,30 @@ const CONFIGURATIONS: [(&str, &str, &str); 4] = [
 /// Configurations that every round runs twice.
 const TWICE: usize = 2;
 
-/// A configuration.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// Index of its pass.
-    pass: usize,
-    /// It is the second one of its kind.
-    again: bool,
-}
-
 /// `stage2-launch bench`. The exit status is that of the first untraced run of the rounds.
 pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let BenchArgs { times, settings, dry_run, overrides, workload: command } = args;
-    let job = Job::of_user(settings, dry_run, overrides, command)?;
+    let BenchArgs { times, settings, dry_run, workload: command } = args;
+    let job = Job::of_user(settings, dry_run, command)?;
     let composed = config::compose(&job.config)?;
-    let cwd = std::env::current_dir().map_err(|e| {
-        Failure::Usage(format!("the working directory is gone: {e}; cd to another"))
-    })?;
     let name = format!("bench-{}", run_name(std::process::id()));
-    let (folder, config) = job.choose_folder(&composed, &cwd, name)?;
+    let (folder, config) = job.choose_folder(&composed, &working_dir()?, name)?;
     let mut findings = Vec::new();
     let library = job.collector(&config, &mut findings)?;
     if job.dry_run {
         let dir = folder.path().join(FIRST_ROUND);
-        return show(&job.plan(&composed, &dir, library, plan::bench)?, times);
+        let plan = job.plan(&composed, &dir, library, plan::bench)?;
+        let Times { rounds, warmup } = times;
+        return printed(&format!(
+            "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
+             baseline twice each\n{}",
+            plan::show(&plan)
+        ));
     }
     workload::find(job.command.first().map_or_else(Default::default, |word| word.as_os_str()))?;
     let folder = folder.create()?;
     folder.claim(FIRST_ROUND)?;
     let interrupted = "the benchmark ends here, without a result".to_owned();
-    let signals = Signals::install(*terminal, interrupted)
-        .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
+    let signals = take_signals(terminal, interrupted)?;
     let mut bench = Bench {
         job: &job,
         composed: &composed,
@@ -100,19 +94,8 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
     bench.write(&folder)
 }
 
-/// Prints what a benchmark would run.
-fn show(plan: &Plan, Times { rounds, warmup }: Times) -> Result<u8, Failure> {
-    let head = format!(
-        "# warm-up runs of untraced: {warmup}; then {rounds} rounds of these, untraced and \
-         baseline twice each\n"
-    );
-    printed(&(head + &plan::show(plan)))
-}
-
-/// Folder of the first round.
 const FIRST_ROUND: &str = "round-1";
 
-/// Folder of the runs before it.
 const WARM_UP: &str = "warm-up";
 
 struct Bench<'a> {
@@ -139,31 +122,34 @@ impl Bench<'_> {
         for finding in &first.findings {
             self.note(finding.clone());
         }
-        let slots = slots(&first);
-        for &Slot { pass: at, again } in &slots {
-            let Some(pass) = first.passes.get(at) else { continue };
+        for (at, pass) in first.passes.iter().enumerate() {
             let known = CONFIGURATIONS.iter().find(|(name, ..)| *name == pass.name);
             let (_, name, what) = known.copied().unwrap_or((pass.name, pass.name, ""));
-            let name = if again { format!("{name}{AGAIN}") } else { name.to_owned() };
-            self.results.configurations.push(Configuration::new(name, what, pass.skip.clone()));
-        }
-        if let Some(&Slot { pass: at, .. }) = slots.first() {
-            for nth in 1..=self.times.warmup {
-                if !self.warm_up(nth, at)? {
-                    return Ok(());
-                }
+            let configuration = |name| Configuration::new(name, what, at, pass.skip.clone());
+            self.results.configurations.push(configuration(name.to_owned()));
+            if at < TWICE {
+                self.results.configurations.push(configuration(format!("{name}{AGAIN}")));
             }
         }
+        for nth in 1..=self.times.warmup {
+            if !self.warm_up(nth)? {
+                return Ok(());
+            }
+        }
+        // The first round: every configuration, then back to the first one.
+        let is_again = |at: &usize| {
+            self.results.configurations.get(*at).is_some_and(|of| of.name.ends_with(AGAIN))
+        };
+        let (again, once): (Vec<usize>, Vec<usize>) =
+            (0..self.results.configurations.len()).partition(is_again);
+        let mut order: Vec<usize> = once.into_iter().chain(again.into_iter().rev()).collect();
         for round in 1..=self.times.rounds {
-            let mut order = order(&slots);
-            if round % 2 == 0 {
-                order.reverse();
-            }
-            for slot in order {
-                if !self.one(round, slot, &slots)? {
+            for &at in &order {
+                if !self.one(round, at)? {
                     return Ok(());
                 }
             }
+            order.reverse();
         }
         Ok(())
     }
@@ -173,18 +159,16 @@ impl Bench<'_> {
     }
 
     /// One run. False: there is no sense in another one.
-    fn one(&mut self, round: u32, slot: usize, slots: &[Slot]) -> Result<bool, Failure> {
-        let Some(configuration) = self.results.configurations.get(slot) else { return Ok(true) };
-        let Some(&Slot { pass: at, .. }) = slots.get(slot) else { return Ok(true) };
-        let name = configuration.name.clone();
-        if configuration.failed.is_some() {
+    fn one(&mut self, round: u32, at: usize) -> Result<bool, Failure> {
+        let configuration = self.results.configurations.get(at).filter(|of| of.failed.is_none());
+        let Some(Configuration { name, pass, .. }) = configuration.cloned() else {
             return Ok(true);
-        }
+        };
+        let untraced = pass == 0;
         let folder = PathBuf::from(format!("round-{round}")).join(name.replace(' ', "-"));
         let plan = self.plan(&folder)?;
-        let Some(pass) = plan.passes.get(at) else { return Ok(true) };
+        let Some(pass) = plan.passes.get(pass) else { return Ok(true) };
         let ran = self.run(&plan, pass, &format!("round {round} of {}", self.times.rounds), &name);
-        let untraced = at == 0;
         let mut says_why = false;
         if untraced && self.reference.is_none() {
             started(&ran)?;
@@ -199,12 +183,11 @@ impl Bench<'_> {
                 says_why = true;
             }
         }
-        let failed = self.failure(&ran);
-        let (recorded, failed) = match failed {
+        let (recorded, failed) = match self.failure(&ran) {
             Some(why) => (Recorded::default(), Some(why)),
             None => match measure::recorded(pass, &self.libraries) {
                 Ok(recorded) => (recorded, None),
-                Err(why) => (Recorded::default(), Some(why)),
+                Err(why) => (Recorded::default(), Some(why.to_string())),
             },
         };
         self.results.simulated |= recorded.simulated;
@@ -221,16 +204,15 @@ impl Bench<'_> {
                 format!("see what is left in {}", kept.display())
             };
             self.terminal.finding(&Finding::new(Severity::Warning, what, why.clone(), remedy));
-        } else if !says_why && let Err(error) = std::fs::remove_dir_all(&kept) {
-            self.terminal.detail(&format!("{} stays: {error}", kept.display()));
+        } else if !says_why {
+            self.remove(&kept);
         }
         // Empty from its last run on.
         let _ = kept.parent().map(std::fs::remove_dir);
-        let Some(configuration) = self.results.configurations.get_mut(slot) else {
-            return Ok(true);
-        };
-        configuration.runs.push(Run::new(round, &ran, recorded));
-        configuration.failed = failed;
+        if let Some(configuration) = self.results.configurations.get_mut(at) {
+            configuration.runs.push(Run::new(round, &ran, recorded));
+            configuration.failed = failed;
+        }
         if ran.ended {
             self.results.cut_short = true;
             self.exit = if untraced || ran.status != 0 { ran.status } else { self.exit };
@@ -238,12 +220,12 @@ impl Bench<'_> {
         Ok(!ran.ended)
     }
 
-    /// One run that is not measured. False: there is no sense in another one.
-    fn warm_up(&mut self, nth: u32, at: usize) -> Result<bool, Failure> {
+    /// An untraced run that is not measured. False: there is no sense in another one.
+    fn warm_up(&mut self, nth: u32) -> Result<bool, Failure> {
         let plan = self.plan(&Path::new(WARM_UP).join(nth.to_string()))?;
-        let Some(pass) = plan.passes.get(at) else { return Ok(true) };
-        let ran =
-            self.run(&plan, pass, &format!("warm-up {nth} of {}", self.times.warmup), UNTRACED);
+        let Some(pass) = plan.passes.first() else { return Ok(true) };
+        let turn = format!("warm-up {nth} of {}", self.times.warmup);
+        let ran = self.run(&plan, pass, &turn, UNTRACED);
         started(&ran)?;
         if ran.ended {
             self.results.cut_short = true;
@@ -251,18 +233,21 @@ impl Bench<'_> {
             return Ok(false);
         }
         // How it ended is told of the first untraced run that is measured.
-        let kept = self.dir.join(WARM_UP);
-        if let Err(error) = std::fs::remove_dir_all(&kept) {
+        self.remove(&self.dir.join(WARM_UP));
+        Ok(true)
+    }
+
+    /// Removes what a run left: it was read.
+    fn remove(&self, kept: &Path) {
+        if let Err(error) = std::fs::remove_dir_all(kept) {
             self.terminal.detail(&format!("{} stays: {error}", kept.display()));
         }
-        Ok(true)
     }
 
     /// Runs a pass of a plan by itself.
     fn run(&mut self, plan: &Plan, pass: &Pass, turn: &str, name: &str) -> PassOutcome {
-        if let Some(Err(error)) = plan.hook.as_ref().map(|hook| hook.write()) {
-            let what = "the workload is not annotated";
-            self.note(Finding::new(Severity::Warning, what, format!("{error:#}"), ""));
+        if let Some(finding) = plan.hook.as_ref().and_then(Hook::write) {
+            self.note(finding);
         }
         self.terminal.progress(&format!("[{turn}] {name}"));
         let ran = run_one(pass, &System, &self.signals, self.terminal);
@@ -276,16 +261,14 @@ impl Bench<'_> {
         ran
     }
 
-    /// Why a run says nothing.
     fn failure(&self, ran: &PassOutcome) -> Option<String> {
-        let other = || {
+        ran.failed.clone().or_else(|| {
             let (reference, here) = (self.reference?, ran.workload?);
             (reference != here).then(|| {
                 let (here, reference) = (here.describe(), reference.describe());
                 format!("the workload ended differently: {here}, untraced: {reference}")
             })
-        };
-        ran.failed.clone().or_else(other)
+        })
     }
 
     /// Tells something that no other line of the page says.
@@ -308,14 +291,10 @@ impl Bench<'_> {
             .and_then(|json| write_whole(&dir.join("bench.json"), &format!("{json}\n")))
             .and_then(|()| write_whole(&dir.join("bench.md"), &page));
         printed(&page)?;
-        match written {
-            Ok(()) => {
-                self.terminal.result(&format!("benchmark: {}", dir.join("bench.md").display()));
-                let nothing = self.results.rows.is_empty();
-                Ok(if nothing && self.exit == 0 { EXIT_NO_RESULT } else { self.exit })
-            }
-            Err(error) => Err(Failure::NoResult(format!("{error:#}; make room and run it again"))),
-        }
+        written.map_err(|e| Failure::NoResult(format!("{e:#}; make room and run it again")))?;
+        self.terminal.result(&format!("benchmark: {}", dir.join("bench.md").display()));
+        let nothing = self.results.rows.is_empty();
+        Ok(if nothing && self.exit == 0 { EXIT_NO_RESULT } else { self.exit })
     }
 }
 
@@ -332,28 +311,8 @@ fn is_empty(dir: &Path) -> bool {
 
 /// Fails where the command could not be started.
 fn started(ran: &PassOutcome) -> Result<(), Failure> {
-    match ran.exit {
-        Some(_) => Ok(()),
-        None => {
-            let text = ran.failed.clone().unwrap_or_default();
-            Err(Failure::NotRun { text, exit: ran.status })
-        }
+    if ran.exit.is_some() {
+        return Ok(());
     }
-}
-
-/// What is compared, in the order of the tables.
-fn slots(plan: &Plan) -> Vec<Slot> {
-    let both = |pass| {
-        let slots = [false, true].map(|again| Slot { pass, again });
-        slots.into_iter().take(if pass < TWICE { 2 } else { 1 })
-    };
-    (0..plan.passes.len()).flat_map(both).collect()
-}
-
-/// The first round: every configuration, then back to the first one.
-fn order(slots: &[Slot]) -> Vec<usize> {
-    let of =
-        |wanted: bool| move |&at: &usize| slots.get(at).is_some_and(|slot| slot.again == wanted);
-    let all = 0..slots.len();
-    all.clone().filter(of(false)).chain(all.rev().filter(of(true))).collect()
+    Err(Failure::NotRun { text: ran.failed.clone().unwrap_or_default(), exit: ran.status })
 }

@@ -55,7 +55,7 @@ mod tests {
         for (name, times) in
             [(RANGES_ONLY, plain), (again_name.as_str(), again), ("collector", collector)]
         {
-            let mut configuration = Configuration::new(name.to_owned(), "", None);
+            let mut configuration = Configuration::new(name.to_owned(), "", 0, None);
             configuration.runs = times.map(run).into();
             results.configurations.push(configuration);
         }

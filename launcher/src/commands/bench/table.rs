@@ -2,7 +2,7 @@
 
 use super::compare::{LeftOut, Results, Row};
 use super::measure::{Configuration, Run};
-use super::{RANGES_ONLY, UNTRACED};
+use super::{AGAIN, RANGES_ONLY, UNTRACED};
 use crate::views::table::{Align, Table};
 use stage2_model::Finding;
 use stage2_text::code;
@@ -11,7 +11,6 @@ use stage2_text::numbers::{ABSENT, ms3, or_absent, ratio3};
 /// Stages that are shown, those with the longest time; `bench.json` has all.
 const MAX_STAGES: usize = 20;
 
-/// The page.
 pub(super) fn page(results: &Results) -> String {
     let mut page = String::from("# Benchmark\n\n");
     page.push_str(&format!(
@@ -70,8 +69,8 @@ pub(super) fn page(results: &Results) -> String {
              stages with ranges, or let `--annotate prefill-decode` do it\n",
         );
     }
-    for Configuration { name, what, failed, runs } in &results.configurations {
-        if !name.ends_with(" again") {
+    for Configuration { name, what, failed, runs, .. } in &results.configurations {
+        if !name.ends_with(AGAIN) {
             page.push_str(&format!("- {name}: {what}\n"));
         }
         // Untraced, nobody sees ranges.

@@ -45,7 +45,6 @@ pub(super) fn write(dir: &Path, outcome: Option<&Outcome>) -> anyhow::Result<()>
     write_whole(&dir.join("env.json"), &format!("{environment:#}\n"))
 }
 
-/// Notes the versions of the tools that took the captures.
 pub(super) fn note_tools(record: &mut RunRecord, outcome: &Outcome) {
     for (name, version) in &outcome.tools {
         record.tools.insert(name.clone(), of_version(version));

@@ -2,25 +2,23 @@
 
 mod environment;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::bundle::{
-    Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, Provenance, RunFolder, RunRecord,
+    Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, RunFolder, RunRecord,
 };
 use crate::cli::{Captures, MergeArgs};
-use crate::commands::ending::{list_files, tell};
-use crate::config::{self, ConfigError};
-use crate::copy_inputs::{self, Kind, TakeIn};
-use crate::exit::Rules;
+use crate::commands::ending::{list_files, take_signals, tell};
+use crate::config;
+use crate::copy_inputs::{self, InputCopies, Kind};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
-use crate::run::{self, Signals};
+use crate::run;
 use crate::terminal::Terminal;
 use crate::views;
 use stage2_model::{Finding, PassStatus, Severity};
 
-/// Parts of the configuration that a merge depends on.
 const EFFECTIVE: &[&str] =
     &["report", "model", "hardware", "operators", "stage1", "pipeline.nsys", "pipeline.ncu"];
 
@@ -28,23 +26,32 @@ const EFFECTIVE: &[&str] =
 /// the rest is merged.
 pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let MergeArgs { captures, output, presets, acceptance, overrides } = args;
-    let composed =
-        config::compose(&presets.request(overrides)).map_err(ConfigError::without_workload)?;
+    let composed = config::compose(&presets.request(overrides))?;
     check_inputs(&captures)?;
-    let folder = new_folder(&output)?;
+    let absolute = std::path::absolute(&output)
+        .map_err(|e| Failure::Usage(format!("-o {}: {e}", output.display())))?;
+    let folder = RunFolder::Given(absolute).create()?;
     let dir = folder.path();
     let (tree, settings) = composed.resolved(&dir)?;
-    let mut bundle = open(&folder, config::yaml_with_origins(&tree))?;
+    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let command: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let inputs = Inputs::new(&command, &std::env::current_dir().unwrap_or_default(), None);
+    let mut record = RunRecord::new(name, inputs.argv.clone());
+    record.origins = config::origins(&tree);
+    let mut bundle = Bundle::start(&folder, record, inputs, config::yaml_with_origins(&tree))?;
     let ends = format!("the merge ends here, and {} is incomplete", dir.display());
-    let signals = Signals::install(*terminal, ends)
-        .map_err(|e| Failure::NoResult(format!("signals cannot be taken over: {e}")))?;
+    let signals = take_signals(terminal, ends)?;
     let tools = run::Imports::new(&settings, terminal, &signals);
     bundle.record.findings.extend(without_effect(&composed.explicit_keys()));
     bundle.record.findings.extend(composed.notes);
     take_in(&captures, &tools, &mut bundle.record, &dir);
     bundle.record.findings.iter().for_each(|finding| terminal.finding(finding));
     let outcome = write_reports(&mut bundle, &dir);
-    let closed = close(&mut bundle, &outcome, &dir);
+    let described = outcome.as_ref().map_or(Ok(()), |outcome| {
+        environment::note_tools(&mut bundle.record, outcome);
+        environment::write(&dir, Some(outcome))
+    });
+    let closed = described.and_then(|()| bundle.finish(&outcome));
     list_files(&outcome, &dir, terminal);
     tell(&bundle.record, &outcome, &dir, terminal);
     if let Err(error) = &closed {
@@ -57,14 +64,8 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     let result = outcome.as_ref().ok().filter(|_| merged && closed.is_ok());
     Ok(match tools.interrupted() {
         Some(signal) => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
-        None => Rules::of(&acceptance).status(0, result, &bundle.record.passes, terminal),
+        None => acceptance.status(0, result, &bundle.record.passes, terminal),
     })
-}
-
-fn new_folder(output: &Path) -> Result<RunFolder, Failure> {
-    let absolute = std::path::absolute(output)
-        .map_err(|e| Failure::Usage(format!("-o {}: {e}", output.display())))?;
-    Ok(RunFolder::Given(absolute).create()?)
 }
 
 /// Writes the reports; once more, where passes turn out to have failed, because they say so.
@@ -80,15 +81,6 @@ fn write_reports(bundle: &mut Bundle, dir: &Path) -> anyhow::Result<Outcome> {
     views::write_reports(dir)
 }
 
-/// Adds what the captures say of where they were taken, and closes the bundle.
-fn close(bundle: &mut Bundle, outcome: &anyhow::Result<Outcome>, dir: &Path) -> anyhow::Result<()> {
-    if let Ok(outcome) = outcome {
-        environment::note_tools(&mut bundle.record, outcome);
-        environment::write(dir, Some(outcome))?;
-    }
-    bundle.finish(outcome)
-}
-
 /// Fails where no file can be used, before there is a folder. One that can be used is merged without
 /// the others.
 fn check_inputs(captures: &Captures) -> Result<(), Failure> {
@@ -100,9 +92,9 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
     let mut problems = Vec::new();
     for (kind, files) in [(Kind::Spool, spool), (Kind::Nsys, nsys), (Kind::Ncu, ncu)] {
         for file in files {
-            match copy_inputs::check_given(kind, file) {
+            match copy_inputs::check(kind, file) {
                 Ok(()) => return Ok(()),
-                Err(why) => problems.push(format!("{}: {why}", file.display())),
+                Err(why) => problems.push(format!("{}: {why:#}", file.display())),
             }
         }
     }
@@ -111,17 +103,6 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
         problems.join("; ")
     );
     Err(Failure::Usage(text))
-}
-
-fn open(folder: &RunFolder, config_yaml: String) -> Result<Bundle, Failure> {
-    let dir = folder.path();
-    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let command: Vec<std::ffi::OsString> = std::env::args_os().collect();
-    let cwd = std::env::current_dir().unwrap_or_default();
-    let inputs = Inputs::new(&command, &cwd, None);
-    let record = RunRecord::new(name, inputs.argv.clone());
-    let provenance = Provenance { environment: None, inputs, config_yaml };
-    Ok(Bundle::start(folder, record, provenance)?)
 }
 
 /// Brings everything into the folder of the bundle; a pass for each kind says what of it.
@@ -136,28 +117,24 @@ fn take_in(captures: &Captures, tools: &run::Imports<'_>, record: &mut RunRecord
             continue;
         }
         let folder = dir.join(sub);
-        let mut taken = TakeIn::new(kind, folder.clone());
+        let mut inputs = InputCopies::new(kind, folder.clone());
         for file in files {
-            match kind {
-                Kind::Spool => taken.file_or_folder(file, findings),
-                Kind::Nsys | Kind::Ncu => taken.file(file, findings),
-            }
+            inputs.add(file, findings);
         }
-        if taken.holds_an_environment() {
+        if inputs.holds_an_environment() {
             findings.extend(run::environment_finding(&folder, sub));
         }
-        let reports = taken.for_tool();
+        let reports = inputs.for_tool();
         match kind {
             Kind::Nsys if !reports.is_empty() => tools.nsys(&folder, &reports, findings),
             Kind::Ncu if !reports.is_empty() => tools.ncu(&folder, &reports, findings),
             _ => {}
         }
-        passes.push(pass_of(pass, dir, &taken.taken));
+        passes.push(pass_of(pass, dir, &inputs.copies));
     }
     findings.extend(tools.interrupted().map(run::interruption));
 }
 
-/// The record of a pass that was run elsewhere.
 fn pass_of(name: &str, dir: &Path, taken: &[(PathBuf, PathBuf)]) -> PassRecord {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let from: Vec<String> = taken.iter().map(|(_, from)| text(from)).collect();
@@ -168,17 +145,10 @@ fn pass_of(name: &str, dir: &Path, taken: &[(PathBuf, PathBuf)]) -> PassRecord {
     let inside = |path: &Path| text(path.strip_prefix(dir).unwrap_or(path));
     PassRecord {
         name: name.to_owned(),
-        argv: Vec::new(),
-        environment: BTreeMap::new(),
-        environment_kept: BTreeMap::new(),
         status,
-        exit: None,
-        started: None,
-        duration_ms: None,
-        log: Vec::new(),
         merged: taken.iter().map(|(copy, from)| (inside(copy), text(from))).collect(),
         why,
-        not_loaded: None,
+        ..PassRecord::default()
     }
 }
 
@@ -195,14 +165,9 @@ fn fail_unread(passes: &mut [PassRecord], read: &[&str]) -> bool {
     found
 }
 
-/// Settings that reports do not depend on have no effect here.
 fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
-    let counts = |key: &&String| {
-        EFFECTIVE.iter().any(|part| {
-            key.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
-    };
-    let idle: Vec<&str> = explicit.iter().filter(|key| !counts(key)).map(String::as_str).collect();
+    let counts = |key: &str| EFFECTIVE.iter().any(|part| config::within(key, part));
+    let idle: Vec<&str> = explicit.iter().map(String::as_str).filter(|key| !counts(key)).collect();
     (!idle.is_empty()).then(|| {
         Finding::new(
             Severity::Note,

@@ -4,15 +4,19 @@ use super::*;
 use crate::config::compose::{skeleton, valid_keys};
 use crate::config::presets::Presets;
 
-fn advised(word: &str) -> String {
-    advised_at(word, Origin::Override(word.into())).to_string()
-}
-
-fn advised_at(word: &str, origin: Origin) -> Advice {
+fn keys(runs_workload: bool) -> Keys {
     let presets = Presets::open(None).expect("built-in");
     let valid = valid_keys(&skeleton().expect("built-in"), &presets).expect("keys");
+    Keys { valid, runs_workload }
+}
+
+fn advised(word: &str) -> String {
+    advised_at(&keys(true), word, Origin::Override(word.into()))
+}
+
+fn advised_at(keys: &Keys, word: &str, origin: Origin) -> String {
     let key = word.trim_start_matches('+').split(['=', '@']).next().expect("a key");
-    advice(key, &origin, valid.iter().map(String::as_str))
+    keys.advice(key, &origin)
 }
 
 #[test]
@@ -55,22 +59,22 @@ fn settings_of_workloads_are_sent_behind_the_dashes() {
 
 #[test]
 fn nothing_is_sent_behind_the_dashes_where_no_workload_runs() {
+    let none = keys(false);
     for (word, expected) in [
         ("+model.target=x", "; use model/llm=PRESET or model.llm.config_json=FILE"),
         ("infer.x=1", "; this is a workload setting, and this command runs no workload"),
         ("run.mod=x", "; the nearest valid one is `run.mode`"),
     ] {
-        let advice = advised_at(word, Origin::Override(word.into())).without_workload();
-        assert_eq!(advice.to_string(), expected);
+        assert_eq!(advised_at(&none, word, Origin::Override(word.into())), expected);
     }
-    assert!(!for_map("model").without_workload().to_string().contains("--"));
-    assert_eq!(for_map("run").without_workload(), Advice::default());
+    assert!(!none.for_map("model").contains("--"));
+    assert_eq!(none.for_map("run"), "");
 }
 
 #[test]
 fn a_file_without_its_head_is_told_so() {
     let origin = Origin::File { name: "c/runner/stage2.yaml".into(), line: 1 };
-    let advice = advised_at("runner.run.mode", origin).to_string();
+    let advice = advised_at(&keys(true), "runner.run.mode", origin);
     assert_eq!(advice, "; put `# @package _global_` on the first line of c/runner/stage2.yaml");
     assert!(!advised("runner.run.mode=deep").contains("@package"));
 }
@@ -113,10 +117,9 @@ fn keys_without_their_prefix_find_the_key_of_the_same_tool() {
 
 #[test]
 fn no_key_that_is_advised_against_is_valid_and_every_one_that_is_advised_is() {
-    let presets = Presets::open(None).expect("built-in");
-    let valid = valid_keys(&skeleton().expect("built-in"), &presets).expect("keys");
-    let known = |key: &str| valid.iter().any(|valid| within(valid, key));
-    for key in OF_WORKLOADS.iter().chain(EARLIER.iter().map(|(old, _)| old)) {
+    let keys = keys(true);
+    let known = |key: &str| keys.all().any(|valid| within(valid, key));
+    for key in OF_WORKLOADS.iter().chain(SWITCHED_OFF).chain(EARLIER.iter().map(|(old, _)| old)) {
         assert!(!known(key) && !known(&format!("pipeline.{key}")), "{key}");
     }
     for (_, of_tool) in TOOLS {
@@ -125,4 +128,14 @@ fn no_key_that_is_advised_against_is_valid_and_every_one_that_is_advised_is() {
     let words = EARLIER.iter().flat_map(|(_, text)| text.split([' ', ':', ',']));
     let ours = words.filter(|word| word.starts_with("pipeline.") || word.starts_with("report."));
     assert!(ours.clone().count() > 3 && ours.clone().all(known), "{:?}", ours.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_misspelt_key_finds_its_neighbour() {
+    let keys = ["run.mode", "run.timeout_s", "profiling.collector.flush_ms"];
+    let near = |word| most_like(word, keys).unwrap_or_default();
+    assert_eq!(near("run.mod"), "run.mode");
+    assert_eq!(near("timeout"), "run.timeout_s");
+    assert_eq!(near("profiling.colector.flush"), "profiling.collector.flush_ms");
+    assert_eq!(most_like("x", []), None);
 }
