@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::first_screen::SIMULATED;
-use super::ranks_md;
+use super::page::SIMULATED;
+use super::ranks;
 use stage2_model::{Report, StageRow};
 use stage2_text::numbers::{count, ms3, or_absent, percent1, us3};
 use stage2_text::{shorten, shorten_kernel, visible_path};
@@ -27,8 +27,8 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
     }
     lines.push(format!("coverage: {}", report.coverage.verdict.text));
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
-    if ranks_md::is_job(report) {
-        lines.push(format!("ranks: {}", ranks_md::seen(report)));
+    if ranks::is_job(report) {
+        lines.push(format!("ranks: {}", ranks::seen(report)));
     }
     let late = report.ranks.late.iter().take(LATE);
     lines

@@ -2,18 +2,16 @@
 //! `report.html`, `operators.md` and `stakeholder_summary.md`.
 
 pub(crate) mod artifacts;
-mod first_screen;
 mod headline;
-mod kernels_csv;
-mod kernels_md;
-pub mod operators_md;
-mod ranks_md;
+mod html;
+mod kernels;
+pub mod operators;
+mod page;
+mod ranks;
 mod regions;
-mod report_html;
-mod report_md;
-mod stakeholder;
-pub mod stakeholder_md;
+mod report;
 mod steps;
+pub mod summary;
 pub(crate) mod table;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -86,10 +84,11 @@ fn write_files(
         files.push(path);
         anyhow::Ok(())
     };
-    write("kernels.md", &|sink| {
-        Ok(sink.write_all(kernels_md::kernels_md(report, top_n).as_bytes())?)
-    })?;
-    write("kernels.csv", &|sink| Ok(kernels_csv::kernels_csv(report, sink)?))?;
+    write(
+        "kernels.md",
+        &|sink| Ok(sink.write_all(kernels::kernels_md(report, top_n).as_bytes())?),
+    )?;
+    write("kernels.csv", &|sink| Ok(kernels::csv::kernels_csv(report, sink)?))?;
     if !report.ncu_regions.is_empty() {
         write("ncu_regions.csv", &|sink| Ok(regions::regions_csv(&report.ncu_regions, sink)?))?;
     }
@@ -97,16 +96,16 @@ fn write_files(
         serde_json::to_writer_pretty(&mut *sink, report)?;
         Ok(sink.write_all(b"\n")?)
     })?;
-    let whole = report_md::report_md(report);
+    let whole = report::report_md(report);
     write("report.md", &|sink| Ok(sink.write_all(whole.as_bytes())?))?;
-    let operators = stakeholder::operators(report, shown);
+    let operators = summary::page::operators(report, shown);
     write("operators.md", &|sink| Ok(sink.write_all(operators.as_bytes())?))?;
-    let page = stakeholder::page(report, shown);
-    let summary = stakeholder_md::stakeholder_md(&page);
-    write("stakeholder_summary.md", &|sink| Ok(sink.write_all(summary.as_bytes())?))?;
+    let page = summary::page::page(report, shown);
+    let shown_summary = summary::stakeholder_md(&page);
+    write("stakeholder_summary.md", &|sink| Ok(sink.write_all(shown_summary.as_bytes())?))?;
     write("report.html", &|sink| {
-        let pages = [summary.as_str(), &whole, &operators];
-        Ok(sink.write_all(report_html::report_html(report, &page, pages).as_bytes())?)
+        let pages = [shown_summary.as_str(), &whole, &operators];
+        Ok(sink.write_all(html::report_html(report, &page, pages).as_bytes())?)
     })?;
     Ok(files)
 }

@@ -65,7 +65,7 @@ const COLUMNS: [&str; 52] = [
 ///
 /// # Errors
 /// What the sink says.
-pub(super) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> {
+pub(in crate::views) fn kernels_csv(report: &Report, sink: impl Write) -> csv::Result<()> {
     let mut writer = csv::Writer::from_writer(sink);
     writer.write_record(COLUMNS)?;
     let hosts: HashMap<&str, &str> = report

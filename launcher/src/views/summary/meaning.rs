@@ -1,6 +1,6 @@
 //! Use of the peak, what the numbers say, and what they do not cover.
 
-use super::super::stakeholder_md::{MfuRow, Recommendation, Section, Takeaway};
+use super::{MfuRow, Recommendation, Section, Takeaway};
 use stage2_analysis::roofline::takeaways;
 use stage2_model::{Figure, Finding, ModelUse, Report};
 use stage2_text::numbers::{counted, percent1};

@@ -4,17 +4,24 @@
 //! there, in the same order; one without data says why. Only inferred steps are left out where there
 //! are none.
 
+mod costs;
 mod input;
+mod meaning;
+mod measured;
+pub(super) mod page;
+mod run;
 mod sections;
-mod summary;
+mod sentences;
 mod values;
+
+pub(super) use run::class_shares;
 
 pub use input::{
     AggregateRow, CostRow, Filled, MfuRow, Recommendation, Section, StageTimingRow, Stakeholder,
     Takeaway, TopKernelRow,
 };
 
-use super::first_screen::SIMULATED;
+use super::page::SIMULATED;
 use values::text;
 
 /// The page.
@@ -28,7 +35,7 @@ pub fn stakeholder_md(page: &Stakeholder) -> String {
     }
     let verdict = Some(page.verdict.text.as_str()).filter(|verdict| !verdict.is_empty());
     out.push_str(&format!("**Coverage:** {}.\n\n", text(verdict.unwrap_or("not known"))));
-    out.push_str(&summary::sentences(page).join(" "));
+    out.push_str(&sentences::sentences(page).join(" "));
     out.push_str("\n\n");
     out.push_str(&sections::environment(&page.environment));
     out.push_str(&sections::aggregates(&page.aggregates));
@@ -46,7 +53,7 @@ pub fn stakeholder_md(page: &Stakeholder) -> String {
 
 /// What the page says in three to five sentences, as Markdown text.
 pub(super) fn in_short(page: &Stakeholder) -> Vec<String> {
-    summary::sentences(page)
+    sentences::sentences(page)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Operator rows -> `operators.md`: which operators take the time, on the host and on the GPU.
 
-use super::first_screen::first_screen;
+use super::page::first_screen;
 use super::table::Align::{Left, Right};
 use super::table::Table;
 use stage2_analysis::in_part;
@@ -124,5 +124,4 @@ fn stages(operators: &Operators, gpu_total_ns: Option<u64>) -> String {
 }
 
 #[cfg(test)]
-#[path = "operators_md_tests.rs"]
 mod tests;

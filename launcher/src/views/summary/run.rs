@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::ranks_md;
-use super::super::stakeholder_md::{AggregateRow, Section};
+use super::super::ranks;
+use super::{AggregateRow, Section};
 use stage2_analysis::in_part;
 use stage2_analysis::insight::Shown;
 use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
@@ -18,7 +18,7 @@ pub(super) fn environment(report: &Report) -> Section<Fact> {
     facts.extend(run.command.as_ref().map(|words| fact("command", words.join(" "))));
     facts.extend(run.started.as_ref().map(|started| fact("started", started.clone())));
     facts.extend(report.devices.iter().map(device));
-    facts.extend(ranks_md::head(report).map(|ranks| fact("ranks", ranks)));
+    facts.extend(ranks::head(report).map(|ranks| fact("ranks", ranks)));
     let used = report.insight.utilisation.as_ref();
     facts.extend(used.and_then(|u| u.model_name.clone()).map(|name| fact("model", name)));
     let peaks = used.and_then(ModelUse::peak_source);

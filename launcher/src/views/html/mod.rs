@@ -7,8 +7,8 @@
 mod bars;
 mod markdown;
 
-use super::first_screen::SIMULATED;
-use super::stakeholder_md::{Stakeholder, in_short};
+use super::page::SIMULATED;
+use super::summary::{Stakeholder, in_short};
 use markdown::{Section, sections, text};
 use stage2_model::{DeviceRow, Report, Severity, Status};
 use stage2_text::numbers::{count, ms3, percent1};

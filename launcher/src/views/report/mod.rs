@@ -8,8 +8,8 @@ mod run;
 mod tools;
 mod work;
 
-use super::first_screen::first_screen;
-use super::ranks_md::{processes, ranks};
+use super::page::first_screen;
+use super::ranks::{processes, ranks};
 use super::regions::regions_md;
 use super::steps::steps_md;
 use stage2_model::{Finding, Report, Severity};

@@ -1,7 +1,7 @@
 //! Stages, kernels and their classes -> bars in SVG, each beside its numbers.
 
-use super::super::stakeholder::class_shares;
-use super::super::stakeholder_md::{Stakeholder, TopKernelRow};
+use super::super::summary::class_shares;
+use super::super::summary::{Stakeholder, TopKernelRow};
 use super::markdown::text;
 use stage2_model::{PathKind, Report, StageRow};
 use stage2_text::numbers::{ms3, percent1};

@@ -1,6 +1,6 @@
 //! What the passes cost, stage by stage and as a whole.
 
-use super::super::stakeholder_md::{CostRow, Section};
+use super::{CostRow, Section};
 use stage2_model::{PassDuration, Report, StageCost};
 
 /// Nanoseconds of a millisecond.

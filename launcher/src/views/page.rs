@@ -1,7 +1,7 @@
 //! What every Markdown file says before anything else: title, simulated or not, whether the workload
 //! ended early, coverage.
 
-use super::ranks_md;
+use super::ranks;
 use stage2_model::Report;
 use stage2_text::plain;
 
@@ -19,7 +19,7 @@ pub(super) fn first_screen(title: &str, report: &Report) -> String {
         out.push_str(&format!("**Ended early:** {}.\n\n", plain(&end.sentence())));
     }
     out.push_str(&format!("**Coverage:** {}.\n\n", plain(&report.coverage.verdict.text)));
-    if let Some(ranks) = ranks_md::head(report) {
+    if let Some(ranks) = ranks::head(report) {
         out.push_str(&format!("**Ranks:** {}.\n\n", plain(&ranks)));
     }
     out

@@ -228,12 +228,12 @@ fn the_summary_has_three_to_five_sentences() {
     let takeaway = |n: usize| Takeaway { text: format!("Number {n}"), evidence: String::new() };
     for (takeaways, expected) in [(0, 3), (1, 3), (2, 3), (3, 3), (5, 5), (9, 5)] {
         page.takeaways = Section::of((0..takeaways).map(takeaway).collect(), "");
-        let sentences = summary::sentences(&page);
+        let sentences = sentences::sentences(&page);
         assert_eq!(sentences.len(), expected, "{sentences:?}");
         assert!(sentences.iter().all(|sentence| sentence.ends_with('.')), "{sentences:?}");
     }
     page.takeaways = Section::default();
-    assert!(summary::sentences(&page)[0].contains("`decode`: 179.073 ms and idle for 74.7 %"));
+    assert!(sentences::sentences(&page)[0].contains("`decode`: 179.073 ms and idle for 74.7 %"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Sections -> their headings and tables, or the reason for having none.
 
-use super::super::operators_md::none;
+use super::super::operators::none;
 use super::super::steps::TITLE as STEPS_TITLE;
 use super::super::table::Align::{self, Left, Right};
 use super::super::table::Table;

@@ -1,6 +1,8 @@
 //! Kernel rows -> `kernels.md`: the longest ones, and what share of the time the rest has.
 
-use super::first_screen::first_screen;
+pub(super) mod csv;
+
+use super::page::first_screen;
 use super::table::Align::{Left, Right};
 use super::table::Table;
 use stage2_model::{CounterRow, KernelRow, Launch, Report};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::super::stakeholder_md::{Section, StageTimingRow, TopKernelRow};
+use super::{Section, StageTimingRow, TopKernelRow};
 use stage2_analysis::in_part;
 use stage2_analysis::insight::counted::Counted;
 use stage2_analysis::insight::vision;
