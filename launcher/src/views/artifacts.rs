@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::table::Align::{Left, Right};
 use super::table::Table;
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR, sizes};
 use stage2_analysis::files;
@@ -38,25 +37,19 @@ pub(crate) fn list_files(run_dir: &Path) -> anyhow::Result<()> {
 
 fn section(run_dir: &Path) -> String {
     let files = sizes(run_dir);
-    let mut table = Table::new(&[("file", Left), ("what it is", Left), ("bytes", Right)]);
-    for (name, bytes) in files.iter().take(ROWS) {
-        let size = match bytes {
+    let table = Table::first(ROWS, &files)
+        .left("file", |(name, _)| code(&shorten(&visible(name.as_bytes()), PATH_LIMIT)))
+        .left("what it is", |(name, _)| meaning(name).to_owned())
+        .right("bytes", |(name, bytes)| match bytes {
             _ if name == PAGE => "(this page)".to_owned(),
             Some(bytes) => count(*bytes),
             None => "(not a regular file)".to_owned(),
-        };
-        let shown = code(&shorten(&visible(name.as_bytes()), PATH_LIMIT));
-        table.row([shown, meaning(name).to_owned(), size]);
-    }
+        });
     let others = files.iter().filter(|(name, _)| name != PAGE);
     let all = others.filter_map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
-    let more = match files.len().checked_sub(ROWS).filter(|&more| more > 0) {
-        Some(more) => format!("{} more files stand in run.json. ", count(more as u64)),
-        None => String::new(),
-    };
     format!(
-        "{HEADING}\n{}{more}Total without this page: {} bytes in {} files.\n",
-        table.finish(),
+        "{HEADING}\n{}Total without this page: {} bytes in {} files.\n",
+        table.markdown_with_rest_in("run.json"),
         count(all),
         count(files.len().saturating_sub(1) as u64),
     )

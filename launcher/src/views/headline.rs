@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::page::SIMULATED;
+use super::kernels::top::top_kernels;
+use super::page::{SIMULATED, idle_percent};
 use super::ranks;
 use stage2_model::{Report, StageRow};
 use stage2_text::numbers::{count, ms3, or_absent, percent1, us3};
@@ -40,7 +41,7 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
         lines.push(format!("and {} more stages", count(more as u64)));
     }
     lines.extend(super::steps::sentences(report, STEPS));
-    let top = super::top_kernels(report, KERNELS);
+    let top = top_kernels(report, KERNELS, |row| row.name_index);
     lines.extend(top.iter().enumerate().map(|(i, kernel)| {
         format!(
             "top {}: {} % of kernel time, {} calls, mean {} us: {}",
@@ -48,7 +49,7 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
             or_absent(kernel.percent, percent1),
             count(kernel.calls),
             or_absent(kernel.mean_ns, us3),
-            shorten_kernel(kernel.name, NAME_LIMIT),
+            shorten_kernel(&kernel.row.kernel, NAME_LIMIT),
         )
     }));
     lines.push(format!("report: {}", visible_path(report_md)));
@@ -66,7 +67,7 @@ fn stage(row: &StageRow, of: &str) -> String {
             None => format!("{name}: GPU work was not recorded"),
         };
     };
-    let idle = row.gpu_busy_percent.map(|busy| percent1((100.0 - busy).max(0.0)));
+    let idle = idle_percent(row).map(percent1);
     let idle = idle.map_or_else(String::new, |idle| format!(", idle {idle} %"));
     format!("{name}: {} kernels, GPU busy {} ms{of}{idle}", count(kernels), ms3(busy_ns))
 }

@@ -1,15 +1,14 @@
-//! What every Markdown file says before anything else: title, simulated or not, whether the workload
-//! ended early, coverage.
+//! What every Markdown page says before anything else, and what several pages compute alike.
 
 use super::ranks;
-use stage2_model::Report;
+use stage2_model::{Report, StageRow};
 use stage2_text::plain;
 
 /// What a simulated device means for the numbers.
 pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a part of it) was simulated. \
     The times are those of a recording and say nothing about this machine.";
 
-/// Title, banner, an early end and the verdict.
+/// Before anything else: title, simulated or not, an early end of the workload, coverage, ranks.
 pub(super) fn first_screen(title: &str, report: &Report) -> String {
     let mut out = format!("# {}\n\n", plain(title));
     if report.simulated {
@@ -23,4 +22,9 @@ pub(super) fn first_screen(title: &str, report: &Report) -> String {
         out.push_str(&format!("**Ranks:** {}.\n\n", plain(&ranks)));
     }
     out
+}
+
+/// Share of the window of a stage in which its GPUs did nothing, percent.
+pub(super) fn idle_percent(stage: &StageRow) -> Option<f64> {
+    stage.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0))
 }

@@ -8,7 +8,7 @@ mod bars;
 mod markdown;
 
 use super::page::SIMULATED;
-use super::summary::{Stakeholder, in_short};
+use super::summary;
 use markdown::{Section, sections, text};
 use stage2_model::{DeviceRow, Report, Severity, Status};
 use stage2_text::numbers::{count, ms3, percent1};
@@ -18,14 +18,14 @@ const STYLE: &str = include_str!("page.css");
 const SAID_ALREADY: [&str; 3] = ["Takeaways", "Cost of the passes", "Findings"];
 
 /// The page. `pages` are stakeholder_summary.md, report.md and operators.md.
-pub(super) fn report_html(report: &Report, page: &Stakeholder, pages: [&str; 3]) -> String {
+pub(super) fn report_html(report: &Report, pages: [&str; 3]) -> String {
     let [summary, whole, operators] = pages;
     let mut number = 0;
     let mut numbered = |title: &str, html: String, folded: bool| {
         number += 1;
         Part { id: format!("part-{number}"), title: title.to_owned(), html, folded }
     };
-    let mut parts = vec![numbered("At a glance", bars::bars(report, page), false)];
+    let mut parts = vec![numbered("At a glance", bars::bars(report), false)];
     parts.extend(sections(summary).into_iter().map(|s| numbered(&s.title, s.html, false)));
     let known = |section: &Section| !SAID_ALREADY.contains(&section.title.as_str());
     let details = sections(whole).into_iter().filter(known);
@@ -45,7 +45,7 @@ pub(super) fn report_html(report: &Report, page: &Stakeholder, pages: [&str; 3])
     );
     out.push_str(&contents(&parts));
     out.push_str(&format!("<main>\n<header>\n<h1>{title}</h1>\n"));
-    out.push_str(&first_screen(report, page));
+    out.push_str(&first_screen(report));
     out.push_str("</header>\n");
     parts.iter().for_each(|part| out.push_str(&part.html()));
     out.push_str(&format!(
@@ -97,13 +97,13 @@ fn contents(parts: &[Part]) -> String {
 }
 
 /// Whether it can be believed, what it says in short, and the numbers that are asked for first.
-fn first_screen(report: &Report, page: &Stakeholder) -> String {
+fn first_screen(report: &Report) -> String {
     let mut out = String::new();
     if report.simulated {
         out.push_str(&format!("<p class=\"banner\">{}</p>\n", text(SIMULATED)));
     }
-    if let Some(how) = &page.ended_early {
-        let how = text(how);
+    if let Some(end) = &report.run.workload_end {
+        let how = text(&end.sentence());
         out.push_str(&format!(
             "<p class=\"verdict bad\"><strong>Ended early:</strong> {how}.</p>\n"
         ));
@@ -123,7 +123,7 @@ fn first_screen(report: &Report, page: &Stakeholder) -> String {
     }
     out.push_str(&cards(report));
     let sentences: String =
-        in_short(page).iter().map(|sentence| format!("- {sentence}\n")).collect();
+        summary::sentences(report).iter().map(|sentence| format!("- {sentence}\n")).collect();
     out.push_str(&markdown::html(&sentences));
     out
 }

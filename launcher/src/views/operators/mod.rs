@@ -1,10 +1,9 @@
 //! Operator rows -> `operators.md`: which operators take the time, on the host and on the GPU.
 
 use super::page::first_screen;
-use super::table::Align::{Left, Right};
-use super::table::Table;
+use super::table::{Table, none, paragraph};
 use stage2_analysis::in_part;
-use stage2_model::{Absence, OperatorRow, Operators, Report};
+use stage2_model::{OperatorRow, Operators, Report};
 use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1};
 use stage2_text::{code, code_in_text, plain};
 
@@ -18,7 +17,7 @@ pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> Strin
     let mut out = first_screen("Operators", report);
     out.push_str(&format!("Source: {}.\n\n", plain(&operators.source)));
     if let Some(absence) = &operators.absent {
-        out.push_str(&none(absence));
+        out.push_str(&none(&absence.reason, &absence.remedy));
         return out;
     }
     if let Some(coverage) = operators.coverage {
@@ -37,15 +36,10 @@ pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> Strin
         if left > 0 { "; metrics.json has every row" } else { "" },
     ));
     let gpu_total_ns = operators.coverage.map(|coverage| coverage.gpu_total_ns);
-    let mut table = table();
-    for row in operators.rows.iter().take(top) {
-        add(&mut table, row, gpu_total_ns);
-    }
-    out.push_str(&table.finish());
+    let shown: Vec<&OperatorRow> = operators.rows.iter().take(top).collect();
+    out.push_str(&table(&shown, gpu_total_ns));
     out.push_str(&stages(operators, gpu_total_ns));
-    if let Some(note) = in_part::operators(report) {
-        out.push_str(&format!("{}\n\n", plain(&note)));
-    }
+    out.extend(in_part::operators(report).map(|note| paragraph(&note)));
     out.push_str(
         "`total_time_ms` is host time from the call of an operator to its return, with everything \
          within it; operators lie within each other, so that the column does not add up to the run. \
@@ -56,60 +50,34 @@ pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> Strin
     out
 }
 
-/// What stands in the place of a table.
-pub(super) fn none(absence: &Absence) -> String {
-    let remedy = match absence.remedy.as_str() {
-        "" => String::new(),
-        remedy => format!(" To do: {}.", plain(remedy)),
-    };
-    format!("None, because {}.{remedy}\n\n", plain(&absence.reason))
-}
-
-fn table() -> Table {
-    Table::new(&[
-        ("op_name", Left),
-        ("total_time_ms", Right),
-        ("cuda_time_ms", Right),
-        ("calls", Right),
-        ("mean_ms", Right),
-        ("self_time_ms", Right),
-        ("cuda_self_time_ms", Right),
-        ("gpu_time_%", Right),
-        ("kernels", Right),
-        ("nested_calls", Right),
-    ])
-}
-
-fn add(table: &mut Table, row: &OperatorRow, gpu_total_ns: Option<u64>) {
+fn table(rows: &[&OperatorRow], gpu_total_ns: Option<u64>) -> String {
     let share = |ns: u64| {
         let all = gpu_total_ns.filter(|&all| all > 0)?;
-        Some(ns as f64 * 100.0 / all as f64)
+        Some(percent1(ns as f64 * 100.0 / all as f64))
     };
-    table.row([
-        code(&row.op_name),
-        or_absent(row.host_total_ns, ms3),
-        or_absent(row.gpu_inclusive_ns, ms3),
-        row.calls.to_string(),
-        or_absent(row.host_mean_ns, ms6),
-        or_absent(row.host_self_ns, ms3),
-        or_absent(row.gpu_exclusive_ns, ms3),
-        or_absent(row.gpu_inclusive_ns.and_then(share), percent1),
-        or_absent(row.kernels_inclusive, |kernels| kernels.to_string()),
-        row.nested_calls.to_string(),
-    ]);
+    Table::new(rows)
+        .left("op_name", |row| code(&row.op_name))
+        .right("total_time_ms", |row| row.host_total_ns.map(ms3))
+        .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
+        .right("calls", |row| row.calls.to_string())
+        .right("mean_ms", |row| row.host_mean_ns.map(ms6))
+        .right("self_time_ms", |row| row.host_self_ns.map(ms3))
+        .right("cuda_self_time_ms", |row| row.gpu_exclusive_ns.map(ms3))
+        .right("gpu_time_%", |row| row.gpu_inclusive_ns.and_then(share))
+        .right("kernels", |row| row.kernels_inclusive.map(|kernels| kernels.to_string()))
+        .right("nested_calls", |row| row.nested_calls.to_string())
+        .markdown()
 }
 
 fn stages(operators: &Operators, gpu_total_ns: Option<u64>) -> String {
     let mut out = String::new();
     let groups: Vec<_> = operators.stages.chunk_by(|a, b| a.stage == b.stage).collect();
     for rows in groups.iter().take(STAGES) {
-        let mut table = table();
-        for row in rows.iter().take(STAGE_ROWS) {
-            add(&mut table, &row.operator, gpu_total_ns);
-        }
+        let shown: Vec<_> = rows.iter().take(STAGE_ROWS).map(|row| &row.operator).collect();
+        let table = table(&shown, gpu_total_ns);
         let stage = rows.first().and_then(|row| row.stage.as_deref());
         let title = stage.map_or_else(|| "(in no stage)".to_owned(), code_in_text);
-        out.push_str(&format!("### {title}\n\n{}", table.finish()));
+        out.push_str(&format!("### {title}\n\n{table}"));
         if let Some(more) = rows.len().checked_sub(STAGE_ROWS).filter(|&more| more > 0) {
             out.push_str(&format!(
                 "{} more operators stand in metrics.json.\n\n",

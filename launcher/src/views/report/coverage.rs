@@ -2,21 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::super::table::Align::{Left, Right};
-use super::super::table::Table;
-use super::{ROWS, left_out};
+use super::ROWS;
+use crate::views::table::Table;
 use stage2_model::{FileEnding, ProcessCoverage, Report};
 use stage2_text::numbers::count;
 use stage2_text::{code, plain, shorten};
 
 pub(super) fn coverage(report: &Report) -> String {
     let mut out = String::from("## Coverage\n\n");
-    let mut table = Table::new(&[("what", Left), ("count", Right)]);
-    for (label, value) in report.coverage.total.labelled() {
-        table.row([label.to_owned(), count(value)]);
-    }
-    table.row(["spool files refused".to_owned(), count(report.coverage.files_refused)]);
-    out.push_str(&table.finish());
+    let mut counts = report.coverage.total.labelled();
+    counts.push(("spool files refused", report.coverage.files_refused));
+    let table = Table::new(&counts)
+        .left("what", |(label, _)| (*label).to_owned())
+        .right("count", |(_, value)| count(*value));
+    out.push_str(&table.markdown());
     out.push_str(&processes(report));
     out.push_str(&meta(report));
     out
@@ -27,39 +26,20 @@ fn processes(report: &Report) -> String {
     if processes.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&[
-        ("file", Left),
-        ("process", Left),
-        ("GPU", Left),
-        ("ending", Left),
-        ("kernels", Right),
-        ("attributed", Right),
-        ("outside ranges", Right),
-        ("unattributed", Right),
-        ("dropped by CUPTI", Right),
-        ("range events lost", Right),
-        ("invalid timestamps", Right),
-        ("undefined", Right),
-    ]);
-    for process in processes.iter().take(ROWS) {
-        let counts = &process.counts;
-        table.row([
-            code(&process.file),
-            code(&who(process)),
-            gpu(process),
-            ending(process).to_owned(),
-            counts.kernels.to_string(),
-            counts.attributed.to_string(),
-            counts.outside_ranges.to_string(),
-            counts.unattributed.to_string(),
-            counts.dropped_by_cupti.to_string(),
-            counts.range_events_lost.to_string(),
-            counts.invalid_timestamps.to_string(),
-            counts.undefined_identifiers.to_string(),
-        ]);
-    }
-    let more = left_out(processes.len(), ROWS, "metrics.json");
-    format!("### Coverage of each process\n\n{}{more}", table.finish())
+    let table = Table::first(ROWS, processes)
+        .left("file", |process| code(&process.file))
+        .left("process", |process| code(&who(process)))
+        .left("GPU", |process| gpu(process).to_owned())
+        .left("ending", |process| ending(process).to_owned())
+        .right("kernels", |process| process.counts.kernels.to_string())
+        .right("attributed", |process| process.counts.attributed.to_string())
+        .right("outside ranges", |process| process.counts.outside_ranges.to_string())
+        .right("unattributed", |process| process.counts.unattributed.to_string())
+        .right("dropped by CUPTI", |process| process.counts.dropped_by_cupti.to_string())
+        .right("range events lost", |process| process.counts.range_events_lost.to_string())
+        .right("invalid timestamps", |process| process.counts.invalid_timestamps.to_string())
+        .right("undefined", |process| process.counts.undefined_identifiers.to_string());
+    format!("### Coverage of each process\n\n{}", table.markdown())
 }
 
 fn who(process: &ProcessCoverage) -> String {
@@ -69,9 +49,12 @@ fn who(process: &ProcessCoverage) -> String {
     format!("{pid} {}", shorten(name, 40))
 }
 
-fn gpu(process: &ProcessCoverage) -> String {
-    let kind = if process.simulated { "SIMULATED" } else { "recorded" };
-    process.gpu_off.as_ref().map_or(kind, |_| "not recorded").to_owned()
+fn gpu(process: &ProcessCoverage) -> &'static str {
+    match process.gpu_off {
+        Some(_) => "not recorded",
+        None if process.simulated => "SIMULATED",
+        None => "recorded",
+    }
 }
 
 fn ending(process: &ProcessCoverage) -> &'static str {
@@ -95,11 +78,10 @@ fn meta(report: &Report) -> String {
     if facts.is_empty() {
         return String::new();
     }
-    let all = facts.len();
-    let mut table = Table::new(&[("fact", Left), ("value", Left), ("processes", Right)]);
-    for ((key, value), processes) in facts.into_iter().take(ROWS) {
-        table.row([plain(key), plain(&shorten(value, 200)), processes.to_string()]);
-    }
-    let more = left_out(all, ROWS, "metrics.json");
-    format!("### What the collector says about the capture\n\n{}{more}", table.finish())
+    let facts: Vec<_> = facts.into_iter().collect();
+    let table = Table::first(ROWS, &facts)
+        .left("fact", |((key, _), _)| plain(key))
+        .left("value", |((_, value), _)| plain(&shorten(value, 200)))
+        .right("processes", |(_, processes)| processes.to_string());
+    format!("### What the collector says about the capture\n\n{}", table.markdown())
 }

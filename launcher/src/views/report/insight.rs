@@ -1,15 +1,12 @@
 //! Takeaways and the use of the GPU's peak.
 
-use super::super::table::Align::{Left, Right};
-use super::super::table::Table;
-use stage2_model::{Figure, Report};
-use stage2_text::numbers::{ABSENT, or_absent, percent1};
-use stage2_text::{code, plain, shorten};
+use crate::views::table::{Table, name, none};
+use stage2_model::{Absence, Figure, ModelUse, Report, StageUtilisation};
+use stage2_text::numbers::percent1;
+use stage2_text::{plain, shorten};
 
 /// Takeaways on the first page; metrics.json has them all.
 const TAKEAWAYS: usize = 8;
-/// Characters of a name.
-const NAME_LIMIT: usize = 160;
 
 /// What the numbers say, on the first page.
 pub(super) fn takeaways(report: &Report) -> String {
@@ -37,60 +34,27 @@ pub(super) fn takeaways(report: &Report) -> String {
 /// How much of the peak the stages used.
 pub(super) fn utilisation(report: &Report) -> String {
     let mut out = String::from("## Model FLOP utilisation\n\n");
-    let Some(used) = &report.insight.utilisation else {
-        out.push_str("None, because nothing was computed for it.\n\n");
-        return out;
+    let used = match stages_in_use(report) {
+        Ok(used) => used,
+        Err(absence) => return out + &none(&absence.reason, &absence.remedy),
     };
-    if let Some(why) = &used.absent {
-        out.push_str(&format!("None, because {}.\n\n", plain(why)));
-        return out;
-    }
-    if used.numbers.stages.is_empty() {
-        out.push_str(
-            "None, because no stage is prefill or decode (mark them with NVTX ranges of these \
-             names).\n\n",
-        );
-        return out;
-    }
-    let mut table = Table::new(&[
-        ("stage", Left),
-        ("tokens per instance", Right),
-        ("MFU, wall (%)", Right),
-        ("MFU, GPU busy (%)", Right),
-        ("MBU, wall (%)", Right),
-        ("MBU, GPU busy (%)", Right),
-        ("MFU by counters, GPU busy (%)", Right),
-        ("counters cover (% of kernel time)", Right),
-        ("kernels per token", Right),
-        ("GPU us per token", Right),
-    ]);
-    let mut reasons: Vec<String> = Vec::new();
-    for stage in &used.numbers.stages {
-        let mut cell = |name: &str, figure: &Figure, show: &dyn Fn(f64) -> String| match figure {
-            Figure::Known(value) => show(*value),
-            Figure::Absent(why) => {
-                reasons.push(format!("{name} of {}: {why}", plain(&shorten(&stage.stage, 60))));
-                ABSENT.to_owned()
-            }
-        };
-        let share = |value: f64| format!("{:.4}", value * 100.0);
-        table.row([
-            code(&shorten(&stage.stage, NAME_LIMIT)),
-            cell("tokens", &stage.tokens, &|value| format!("{value:.0}")),
-            cell("MFU over wall time", &stage.mfu_wall, &share),
-            cell("MFU over GPU busy time", &stage.mfu_busy, &share),
-            cell("MBU over wall time", &stage.mbu_wall, &share),
-            cell("MBU over GPU busy time", &stage.mbu_busy, &share),
-            cell("MFU by counters", &stage.measured_mfu_busy, &share),
-            or_absent(stage.measured_percent, percent1),
-            cell("kernels per token", &stage.kernels_per_token, &percent1),
-            cell("GPU time per token", &stage.gpu_us_per_token, &|value| format!("{value:.3}")),
-        ]);
-        reasons.extend(
-            stage.left_out_by_counters().filter(|_| stage.measured_mfu_busy.value().is_some()),
-        );
-    }
-    out.push_str(&table.finish());
+    let stages = &used.numbers.stages;
+    let share = |figure: &Figure| figure.value().map(|share| format!("{:.4}", share * 100.0));
+    let number = |figure: &Figure, decimals: usize| {
+        figure.value().map(|value| format!("{value:.decimals$}"))
+    };
+    let table = Table::new(stages)
+        .left("stage", |stage| name(&stage.stage))
+        .right("tokens per instance", |stage| number(&stage.tokens, 0))
+        .right("MFU, wall (%)", |stage| share(&stage.mfu_wall))
+        .right("MFU, GPU busy (%)", |stage| share(&stage.mfu_busy))
+        .right("MBU, wall (%)", |stage| share(&stage.mbu_wall))
+        .right("MBU, GPU busy (%)", |stage| share(&stage.mbu_busy))
+        .right("MFU by counters, GPU busy (%)", |stage| share(&stage.measured_mfu_busy))
+        .right("counters cover (% of kernel time)", |stage| stage.measured_percent.map(percent1))
+        .right("kernels per token", |stage| number(&stage.kernels_per_token, 1))
+        .right("GPU us per token", |stage| number(&stage.gpu_us_per_token, 3));
+    out.push_str(&table.markdown());
     out.push_str(
         "FLOPs by counters are those of a launch as ncu counted them times calls: without the \
          kernels whose counters are missing or of one launch only, and with what tensor cores compute on the padding of their \
@@ -98,13 +62,55 @@ pub(super) fn utilisation(report: &Report) -> String {
     );
     let name = used.model_name.as_deref().unwrap_or("unnamed");
     let peaks = used.peak_source().unwrap_or_else(|| "not known".to_owned());
-    out.push_str(&format!("- model: {}; peaks: {}\n", plain(name), plain(&peaks)));
-    for stage in &used.numbers.stages {
-        let name = plain(&shorten(&stage.stage, 60));
-        out.push_str(&format!("- {name}: {}\n", plain(&stage.basis)));
+    let mut lines = vec![format!("model: {name}; peaks: {peaks}")];
+    lines.extend(stages.iter().map(|s| format!("{}: {}", shorten(&s.stage, 60), s.basis)));
+    for stage in stages {
+        let figures = [
+            ("tokens", &stage.tokens),
+            ("MFU over wall time", &stage.mfu_wall),
+            ("MFU over GPU busy time", &stage.mfu_busy),
+            ("MBU over wall time", &stage.mbu_wall),
+            ("MBU over GPU busy time", &stage.mbu_busy),
+            ("MFU by counters", &stage.measured_mfu_busy),
+            ("kernels per token", &stage.kernels_per_token),
+            ("GPU time per token", &stage.gpu_us_per_token),
+        ];
+        lines.extend(reasons(stage, &figures));
     }
-    let lines = reasons.iter().chain(&used.numbers.assumptions);
-    lines.for_each(|line| out.push_str(&format!("- {}\n", plain(line))));
+    lines.extend(used.numbers.assumptions.iter().cloned());
+    out.extend(lines.iter().map(|line| format!("- {}\n", plain(line))));
     out.push('\n');
     out
+}
+
+/// The use of the peak, if any stage has one; else why not.
+pub(in crate::views) fn stages_in_use(report: &Report) -> Result<&ModelUse, Absence> {
+    let absence = |reason: &str, remedy: &str| {
+        Err(Absence { reason: reason.to_owned(), remedy: remedy.to_owned() })
+    };
+    let Some(used) = &report.insight.utilisation else {
+        return absence("nothing was computed for it", "");
+    };
+    match &used.absent {
+        Some(why) => absence(why, ""),
+        None if used.numbers.stages.is_empty() => {
+            absence("no stage is prefill or decode", "mark them with NVTX ranges of these names")
+        }
+        None => Ok(used),
+    }
+}
+
+/// Why these figures of a stage are missing, and what MFU by counters leaves out.
+pub(in crate::views) fn reasons(
+    stage: &StageUtilisation,
+    figures: &[(&str, &Figure)],
+) -> Vec<String> {
+    let name = shorten(&stage.stage, 60);
+    let missing = figures.iter().filter_map(|(figure, value)| Some((figure, value.absent()?)));
+    let mut reasons: Vec<String> =
+        missing.map(|(figure, why)| format!("{figure} of {name}: {why}")).collect();
+    if stage.measured_mfu_busy.value().is_some() {
+        reasons.extend(stage.left_out_by_counters());
+    }
+    reasons
 }

@@ -1,19 +1,19 @@
 //! A report -> `report.md`: what ran, whether it can be believed, and where the GPU's time went.
 
-mod costs;
 mod coverage;
-mod insight;
+pub(super) mod insight;
 mod ranges;
 mod run;
 mod tools;
 mod work;
 
+use super::costs::costs;
 use super::page::first_screen;
 use super::ranks::{processes, ranks};
 use super::regions::regions_md;
 use super::steps::steps_md;
 use stage2_model::{Finding, Report, Severity};
-use stage2_text::numbers::{count, counted};
+use stage2_text::numbers::counted;
 use stage2_text::plain;
 
 /// Rows of a table in this page; metrics.json has them all.
@@ -31,7 +31,7 @@ pub(super) fn report_md(report: &Report) -> String {
     out.push_str(&ranges::libraries(report));
     out.push_str(&ranks(report));
     out.push_str(&insight::utilisation(report));
-    out.push_str(&costs::costs(report));
+    out.push_str(&format!("## Cost of the passes\n\n{}", costs(report, |_| true)));
     out.push_str(&ranges::paths(report));
     out.push_str(&work::stage_kernels(report));
     out.push_str(&tools::classes(report));
@@ -83,12 +83,4 @@ fn definitions(report: &Report) -> String {
         report.schema, report.schema_version
     ));
     out
-}
-
-/// What stands under a table that shows the first `rows` of `all` rows.
-fn left_out(all: usize, rows: usize, file: &str) -> String {
-    match all.checked_sub(rows).filter(|&more| more > 0) {
-        Some(more) => format!("{} more rows stand in {file}.\n\n", count(more as u64)),
-        None => String::new(),
-    }
 }

@@ -1,11 +1,10 @@
 //! What ran, and on which GPUs.
 
-use super::super::table::Align::{Left, Right};
-use super::super::table::Table;
-use super::{ROWS, left_out};
+use super::ROWS;
+use crate::views::table::{Table, paragraph};
 use stage2_analysis::in_part;
-use stage2_model::{DeviceRow, Report};
-use stage2_text::numbers::{count, counted, ms3, or_absent, percent1};
+use stage2_model::Report;
+use stage2_text::numbers::{count, counted, ms3, percent1};
 use stage2_text::{code_in_text, plain, shorten};
 
 /// Characters of a command line.
@@ -39,11 +38,10 @@ pub(super) fn what_ran(report: &Report) -> String {
         counted(counts.ranges, "range instance"),
     ));
     if !run.environment.is_empty() {
-        let mut table = Table::new(&[("environment", Left), ("value", Left)]);
-        for fact in &run.environment {
-            table.row([plain(&fact.key), plain(&shorten(&fact.value, 200))]);
-        }
-        out.push_str(&table.finish());
+        let table = Table::new(&run.environment)
+            .left("environment", |fact| plain(&fact.key))
+            .left("value", |fact| plain(&shorten(&fact.value, 200)));
+        out.push_str(&table.markdown());
     }
     out
 }
@@ -61,49 +59,24 @@ pub(super) fn devices(report: &Report) -> String {
     if report.devices.is_empty() {
         return "## GPUs\n\nNone, because no GPU was recorded.\n\n".to_owned();
     }
-    let mut table = Table::new(&[
-        ("GPU", Left),
-        ("compute", Left),
-        ("SMs", Right),
-        ("memory_MiB", Right),
-        ("processes", Right),
-        ("kernels", Right),
-        ("kernel_sum_ms", Right),
-        ("busy_ms", Right),
-        ("first_to_last_work_ms", Right),
-        ("busy_%", Right),
-        ("uuid", Left),
-        ("host", Left),
-    ]);
-    for row in report.devices.iter().take(ROWS) {
-        add(&mut table, row);
-    }
-    let in_part = in_part::whole_run(report);
-    let in_part = in_part.map_or_else(String::new, |note| format!("{}\n\n", plain(&note)));
+    let table = Table::first(ROWS, &report.devices)
+        .left("GPU", |row| plain(&row.device))
+        .left("compute", |row| row.compute_capability.as_deref().map(plain))
+        .right("SMs", |row| row.multiprocessors.map(|sms| sms.to_string()))
+        .right("memory_MiB", |row| row.memory_bytes.map(|bytes| (bytes >> 20).to_string()))
+        .right("processes", |row| row.processes.to_string())
+        .right("kernels", |row| row.kernels.to_string())
+        .right("kernel_sum_ms", |row| ms3(row.kernel_sum_ns))
+        .right("busy_ms", |row| row.gpu_busy_ns.map(ms3))
+        .right("first_to_last_work_ms", |row| row.gpu_span_ns.map(ms3))
+        .right("busy_%", |row| row.gpu_busy_percent.map(percent1))
+        .left("uuid", |row| row.uuid.as_deref().map(plain))
+        .left("host", |row| row.host.as_deref().map(plain));
     format!(
-        "## GPUs\n\n{}{}`busy_ms` is the union of all kernels, copies, fills and graphs; \
-         `busy_%` its share of the time from the first work to the last of any process. Busy times \
-         are summed over processes; where these used a GPU at the same time, no share is \
-         given.\n\n{in_part}",
-        table.finish(),
-        left_out(report.devices.len(), ROWS, "metrics.json"),
+        "## GPUs\n\n{}`busy_ms` is the union of all kernels, copies, fills and graphs; `busy_%` its \
+         share of the time from the first work to the last of any process. Busy times are summed \
+         over processes; if these used a GPU at the same time, no share is given.\n\n{}",
+        table.markdown(),
+        in_part::whole_run(report).map_or_else(String::new, |note| paragraph(&note)),
     )
-}
-
-fn add(table: &mut Table, row: &DeviceRow) {
-    let text = |value: &Option<String>| or_absent(value.as_deref(), plain);
-    table.row([
-        plain(&row.device),
-        text(&row.compute_capability),
-        or_absent(row.multiprocessors, |v| v.to_string()),
-        or_absent(row.memory_bytes, |v| (v >> 20).to_string()),
-        row.processes.to_string(),
-        row.kernels.to_string(),
-        ms3(row.kernel_sum_ns),
-        or_absent(row.gpu_busy_ns, ms3),
-        or_absent(row.gpu_span_ns, ms3),
-        or_absent(row.gpu_busy_percent, percent1),
-        text(&row.uuid),
-        text(&row.host),
-    ]);
 }

@@ -1,123 +1,76 @@
 //! GPU work: kernels of each stage, copies, fills and graphs.
 
-use super::super::table::Align::{Left, Right};
-use super::super::table::Table;
-use super::{ROWS, left_out};
+use super::ROWS;
+use crate::views::table::Table;
 use stage2_model::{MemoryRow, Report};
-use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1, us3};
+use stage2_text::numbers::{count, ms3, ms6, percent1, us3};
 use stage2_text::{code, code_in_text, plain};
 
 /// Stages whose kernels are listed.
 const STAGES: usize = 12;
 
 pub(super) fn stage_kernels(report: &Report) -> String {
-    let heading = "## Top kernels of each stage\n\n";
-    let mut out = String::new();
-    let mut listed = 0;
-    let mut left = 0;
-    for rows in report.stage_kernels.chunk_by(|a, b| a.stage == b.stage) {
-        if listed == STAGES {
-            left += 1;
-            continue;
-        }
-        listed += 1;
-        let mut table = Table::new(&[
-            ("kernel", Left),
-            ("kernel_sum_ms", Right),
-            ("% of the stage's sum", Right),
-            ("calls", Right),
-            ("mean_ms", Right),
-            ("p50_us", Right),
-            ("p99_us", Right),
-            ("max_us", Right),
-        ]);
-        for row in rows {
-            let times = &row.times;
-            table.row([
-                code(&row.kernel),
-                ms3(times.total_ns),
-                or_absent(row.stage_kernel_sum_percent, percent1),
-                times.calls.to_string(),
-                or_absent(times.mean_ns, ms6),
-                or_absent(times.p50_ns, us3),
-                or_absent(times.p99_ns, us3),
-                or_absent(times.max_ns, us3),
-            ]);
-        }
+    let mut out = String::from("## Top kernels of each stage\n\n");
+    if report.stage_kernels.is_empty() {
+        out.push_str("None, because no kernel was recorded.\n\n");
+        return out;
+    }
+    out.push_str("Over all ranges, launch configurations and GPUs.\n\n");
+    let stages: Vec<_> = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage).collect();
+    for rows in stages.iter().take(STAGES) {
+        let table = Table::new(rows)
+            .left("kernel", |row| code(&row.kernel))
+            .right("kernel_sum_ms", |row| ms3(row.times.total_ns))
+            .right("% of the stage's sum", |row| row.stage_kernel_sum_percent.map(percent1))
+            .right("calls", |row| row.times.calls.to_string())
+            .right("mean_ms", |row| row.times.mean_ns.map(ms6))
+            .right("p50_us", |row| row.times.p50_ns.map(us3))
+            .right("p99_us", |row| row.times.p99_ns.map(us3))
+            .right("max_us", |row| row.times.max_ns.map(us3));
         let stage = rows.first().map_or("", |row| row.stage.as_str());
-        out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.finish()));
+        out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.markdown()));
     }
-    if out.is_empty() {
-        return format!("{heading}None, because no kernel was recorded.\n\n");
+    if stages.len() > STAGES {
+        let more = count((stages.len() - STAGES) as u64);
+        out.push_str(&format!("{more} more stages stand in metrics.json.\n\n"));
     }
-    if left > 0 {
-        out.push_str(&format!("{} more stages stand in metrics.json.\n\n", count(left)));
-    }
-    format!("{heading}Over all ranges, launch configurations and GPUs.\n\n{out}")
+    out
 }
 
 pub(super) fn memory(title: &str, rows: &[MemoryRow]) -> String {
     if rows.is_empty() {
         return format!("## {title}\n\nNone, because none was recorded.\n\n");
     }
-    let mut table = Table::new(&[
-        ("direction", Left),
-        ("total_ms", Right),
-        ("calls", Right),
-        ("bytes", Right),
-        ("mean_ms", Right),
-        ("max_us", Right),
-        ("GPU", Left),
-        ("range path", Left),
-    ]);
-    for row in rows.iter().take(ROWS) {
-        table.row([
-            or_absent(row.direction.as_deref(), plain),
-            ms3(row.times.total_ns),
-            row.times.calls.to_string(),
-            row.bytes.to_string(),
-            or_absent(row.times.mean_ns, ms6),
-            or_absent(row.times.max_ns, us3),
-            plain(&row.device),
-            code(&row.path),
-        ]);
-    }
-    format!("## {title}\n\n{}{}", table.finish(), left_out(rows.len(), ROWS, "metrics.json"))
+    let table = Table::first(ROWS, rows)
+        .left("direction", |row| row.direction.as_deref().map(plain))
+        .right("total_ms", |row| ms3(row.times.total_ns))
+        .right("calls", |row| row.times.calls.to_string())
+        .right("bytes", |row| row.bytes.to_string())
+        .right("mean_ms", |row| row.times.mean_ns.map(ms6))
+        .right("max_us", |row| row.times.max_ns.map(us3))
+        .left("GPU", |row| plain(&row.device))
+        .left("range path", |row| code(&row.path));
+    format!("## {title}\n\n{}", table.markdown())
 }
 
 pub(super) fn graphs(report: &Report) -> String {
     if report.graph_launches.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&[
-        ("graph", Right),
-        ("total_ms", Right),
-        ("launches", Right),
-        ("mean_ms", Right),
-        ("p50_us", Right),
-        ("p99_us", Right),
-        ("GPU", Left),
-        ("range path", Left),
-        ("file", Left),
-    ]);
-    for row in report.graph_launches.iter().take(ROWS) {
-        table.row([
-            row.graph_id.to_string(),
-            ms3(row.times.total_ns),
-            row.times.calls.to_string(),
-            or_absent(row.times.mean_ns, ms6),
-            or_absent(row.times.p50_ns, us3),
-            or_absent(row.times.p99_ns, us3),
-            plain(&row.device),
-            code(&row.path),
-            code(&row.file),
-        ]);
-    }
+    let table = Table::first(ROWS, &report.graph_launches)
+        .right("graph", |row| row.graph_id.to_string())
+        .right("total_ms", |row| ms3(row.times.total_ns))
+        .right("launches", |row| row.times.calls.to_string())
+        .right("mean_ms", |row| row.times.mean_ns.map(ms6))
+        .right("p50_us", |row| row.times.p50_ns.map(us3))
+        .right("p99_us", |row| row.times.p99_ns.map(us3))
+        .left("GPU", |row| plain(&row.device))
+        .left("range path", |row| code(&row.path))
+        .left("file", |row| code(&row.file));
     format!(
-        "## Graph launches\n\n{}{}Graphs recorded as a whole: their kernels have no records of \
-         their own.\n\n",
-        table.finish(),
-        left_out(report.graph_launches.len(), ROWS, "metrics.json"),
+        "## Graph launches\n\n{}Graphs recorded as a whole: their kernels have no records of their \
+         own.\n\n",
+        table.markdown(),
     )
 }
 
@@ -125,23 +78,10 @@ pub(super) fn captures(report: &Report) -> String {
     if report.graph_captures.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&[
-        ("range at replay", Left),
-        ("range at capture", Left),
-        ("kernels", Right),
-        ("kernel_sum_ms", Right),
-    ]);
-    for row in report.graph_captures.iter().take(ROWS) {
-        table.row([
-            code(&row.replay_path),
-            code(&row.capture_path),
-            row.kernels.to_string(),
-            ms3(row.kernel_sum_ns),
-        ]);
-    }
-    format!(
-        "## Graph replays by the range of their capture\n\n{}{}",
-        table.finish(),
-        left_out(report.graph_captures.len(), ROWS, "metrics.json"),
-    )
+    let table = Table::first(ROWS, &report.graph_captures)
+        .left("range at replay", |row| code(&row.replay_path))
+        .left("range at capture", |row| code(&row.capture_path))
+        .right("kernels", |row| row.kernels.to_string())
+        .right("kernel_sum_ms", |row| ms3(row.kernel_sum_ns));
+    format!("## Graph replays by the range of their capture\n\n{}", table.markdown())
 }

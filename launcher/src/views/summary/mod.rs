@@ -1,59 +1,72 @@
-//! What a run showed -> `stakeholder_summary.md`: the page for those who decide and do not profile.
+//! A report -> `stakeholder_summary.md`: the page for those who decide and do not profile.
 //!
-//! A view: every number is computed elsewhere and comes in a [`Stakeholder`]. All sections are always
-//! there, in the same order; one without data says why. Only inferred steps are left out where there
-//! are none.
+//! All sections are always there, in the same order; one without data says why. Only inferred steps
+//! are left out if there are none.
 
-mod costs;
-mod input;
-mod meaning;
+mod advice;
 mod measured;
-pub(super) mod page;
+mod mfu;
 mod run;
-mod sections;
 mod sentences;
 mod values;
 
-pub(super) use run::class_shares;
+pub(super) use measured::model_stages;
+pub(super) use sentences::sentences;
 
-pub use input::{
-    AggregateRow, CostRow, Filled, MfuRow, Recommendation, Section, StageTimingRow, Stakeholder,
-    Takeaway, TopKernelRow,
-};
+use super::costs::costs;
+use super::page::first_screen;
+use super::steps;
+use super::table::Table;
+use stage2_analysis::insight::Shown;
+use stage2_model::Report;
+use values::sentence;
 
-use super::page::SIMULATED;
-use values::text;
+/// Rows of a table; metrics.json has them all.
+const ROWS: usize = 40;
+/// Kinds of inferred steps that are shown.
+const STEPS: usize = 8;
 
 /// The page.
-pub fn stakeholder_md(page: &Stakeholder) -> String {
-    let mut out = format!("# Summary of {}\n\n", text(&page.run));
-    if page.simulated {
-        out.push_str(&format!("> **{SIMULATED}**\n\n"));
+pub(super) fn summary_md(report: &Report, shown: &Shown) -> String {
+    let mut out = first_screen(&format!("Summary of {}", report.run.name), report);
+    out.push_str(&format!("{}\n\n", sentences(report).join(" ")));
+    let is_apart =
+        |name: &str| report.stages.iter().any(|stage| stage.stage == name && stage.apart.is_some());
+    for (title, section) in [
+        ("Environment", run::environment(report)),
+        ("Aggregates", run::aggregates(report, shown)),
+        ("Per-Stage Timings", measured::stages(report)),
+        (steps::TITLE, inferred_steps(report)),
+        ("Cost of the Passes", costs(report, |cost| !is_apart(&cost.stage))),
+        ("MFU", mfu::mfu(report)),
+        ("Top Operators", measured::operators(report)),
+        ("Top Kernels", measured::kernels(report)),
+        ("Takeaways", advice::takeaways(report)),
+        ("Recommendations", advice::recommendations(report)),
+        ("Limits", advice::limits(report)),
+    ] {
+        if !section.is_empty() {
+            out.push_str(&format!("## {title}\n\n{section}"));
+        }
     }
-    if let Some(how) = &page.ended_early {
-        out.push_str(&format!("**Ended early:** {}.\n\n", text(how)));
-    }
-    let verdict = Some(page.verdict.text.as_str()).filter(|verdict| !verdict.is_empty());
-    out.push_str(&format!("**Coverage:** {}.\n\n", text(verdict.unwrap_or("not known"))));
-    out.push_str(&sentences::sentences(page).join(" "));
-    out.push_str("\n\n");
-    out.push_str(&sections::environment(&page.environment));
-    out.push_str(&sections::aggregates(&page.aggregates));
-    out.push_str(&sections::stages(&page.stages));
-    out.push_str(&sections::steps(&page.steps));
-    out.push_str(&sections::costs(&page.costs));
-    out.push_str(&sections::mfu(&page.mfu));
-    out.push_str(&sections::operators(&page.operators));
-    out.push_str(&sections::kernels(&page.kernels));
-    out.push_str(&sections::takeaways(&page.takeaways));
-    out.push_str(&sections::recommendations(&page.recommendations));
-    out.push_str(&sections::limits(&page.limits));
     out
 }
 
-/// What the page says in three to five sentences, as Markdown text.
-pub(super) fn in_short(page: &Stakeholder) -> Vec<String> {
-    sentences::sentences(page)
+/// A table with the notes on it, and where its numbers come from.
+fn section<T>(
+    table: Table<'_, T>,
+    notes: impl IntoIterator<Item = String>,
+    source: &str,
+) -> String {
+    let mut out = table.markdown();
+    out.extend(notes.into_iter().map(|note| format!("{}\n\n", sentence(&note))));
+    out + &format!("Source: {}\n\n", sentence(source))
+}
+
+fn inferred_steps(report: &Report) -> String {
+    let sentences = steps::sentences(report, STEPS);
+    let items: String = sentences.iter().map(|line| format!("- {}\n", sentence(line))).collect();
+    if items.is_empty() { items } else { items + "\n" }
 }
 
 #[cfg(test)]

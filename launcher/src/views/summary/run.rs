@@ -1,17 +1,16 @@
 //! What the run ran on, and its figures as a whole.
 
-use std::collections::BTreeMap;
-
-use super::super::ranks;
-use super::{AggregateRow, Section};
+use super::values::{decimal, text};
+use super::{ROWS, section};
+use crate::views::kernels::top::class_shares;
+use crate::views::ranks;
+use crate::views::table::{Table, none};
 use stage2_analysis::in_part;
 use stage2_analysis::insight::Shown;
 use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
-use stage2_analysis::roofline::class::class_of;
-use stage2_analysis::roofline::kernel_class::KernelClass;
 use stage2_model::{DeviceRow, Fact, ModelUse, Origin, Report};
 
-pub(super) fn environment(report: &Report) -> Section<Fact> {
+pub(super) fn environment(report: &Report) -> String {
     let fact = |key: &str, value: String| Fact { key: key.to_owned(), value };
     let run = &report.run;
     let mut facts: Vec<Fact> = Vec::new();
@@ -25,13 +24,16 @@ pub(super) fn environment(report: &Report) -> Section<Fact> {
     facts.extend(peaks.map(|source| fact("peak rates", source)));
     facts.extend(run.environment.iter().cloned());
     if facts.is_empty() {
-        return Section::none(
+        return none(
             "neither env.json nor a recorded GPU says what it ran on",
             "run the workload again to have a whole bundle",
         );
     }
     let the = if report.source == Origin::Collector.label() { "the " } else { "" };
-    Section::of(facts, format!("run.json, env.json and {the}{}", report.source))
+    let table = Table::first(ROWS, &facts)
+        .left("Key", |fact| text(&fact.key))
+        .left("Value", |fact| text(&fact.value));
+    section(table, [], &format!("run.json, env.json and {the}{}", report.source))
 }
 
 fn device(row: &DeviceRow) -> Fact {
@@ -46,7 +48,7 @@ fn device(row: &DeviceRow) -> Fact {
     Fact { key: format!("GPU {}", row.device), value }
 }
 
-pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow> {
+pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
     let mut rows = Vec::new();
     let counts = &report.coverage.total;
     if report.coverage.gpu_records() > 0 {
@@ -69,7 +71,7 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
         rows.extend(busy.map(|busy| total(&format!("GPU busy, {name}"), "% of its span", busy)));
     }
     for (class, percent) in class_shares(report) {
-        rows.push(total(&format!("Kernel class {}", class.label()), "% of kernel time", percent));
+        rows.push(total(&format!("Kernel class {class}"), "% of kernel time", percent));
     }
     let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
     rows.extend(
@@ -83,88 +85,78 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> Section<AggregateRow
     let from = if shown.stage1_is_own { "Stage 1 files of this run" } else { "Stage 1 run" };
     rows.extend(shown.stage1.iter().flat_map(|means| stage1(means, from)));
     if rows.is_empty() {
-        return Section::none("no GPU work was recorded", "see Limits");
+        return none("no GPU work was recorded", "see Limits");
     }
-    let section = Section::of(
-        rows,
-        format!("{}, the whole run with its cold first instances", report.source),
-    )
-    .with_note(
-        "A total of the run has a single value. Generated tokens per second uses the same instances as \
-             MFU: the warm ones, wherever they can be told apart. GPU idle is the time between the start of the \
-             first GPU work and the end of the last during which nothing ran.",
-    );
-    let section = match in_part::whole_run(report) {
-        Some(note) => section.with_note(note),
-        None => section,
-    };
-    match shown.stage1 {
-        Some(_) if shown.stage1_is_own => section.with_note(
-            "Rows of Stage 1 files are what the workload measured itself in this run, by its host \
-             clock.",
-        ),
-        Some(_) => section.with_note("Rows of the Stage 1 run are of that run, not of this one."),
-        None => section,
+    let table = Table::first(ROWS, &rows)
+        .left("Metric", |row| text(&row.metric))
+        .left("Unit", |row| text(row.unit))
+        .right("Mean", |row| decimal(Some(row.mean), 3))
+        .right("Std", |row| decimal(row.std, 3))
+        .right("Values", |row| row.values.map(|values| values.to_string()));
+    let mut notes = vec![
+        "A total of the run has a single value. Generated tokens per second uses the same instances \
+         as MFU: the warm ones, wherever they can be told apart. GPU idle is the time between the \
+         start of the first GPU work and the end of the last during which nothing ran."
+            .to_owned(),
+    ];
+    notes.extend(in_part::whole_run(report));
+    if shown.stage1.is_some() {
+        notes.push(match shown.stage1_is_own {
+            true => {
+                "Rows of Stage 1 files are what the workload measured itself in this run, by its \
+                     host clock."
+                    .to_owned()
+            }
+            false => "Rows of the Stage 1 run are of that run, not of this one.".to_owned(),
+        });
     }
+    let source = format!("{}, the whole run with its cold first instances", report.source);
+    section(table, notes, &source)
 }
 
-fn total(metric: &str, unit: &str, value: f64) -> AggregateRow {
-    AggregateRow {
-        metric: metric.to_owned(),
-        unit: unit.to_owned(),
-        values: Some(1),
-        mean: Some(value),
-        ..AggregateRow::default()
-    }
+/// A figure of the whole run.
+struct Aggregate {
+    metric: String,
+    unit: &'static str,
+    mean: f64,
+    std: Option<f64>,
+    /// Values that the mean is over, if that is known.
+    values: Option<u64>,
+}
+
+fn total(metric: &str, unit: &'static str, value: f64) -> Aggregate {
+    Aggregate { metric: metric.to_owned(), unit, mean: value, std: None, values: Some(1) }
 }
 
 /// All that a Stage 1 run says of itself; `from` names it.
-fn stage1(means: &Stage1Aggregates, from: &str) -> Vec<AggregateRow> {
-    let row = |metric: &str, unit: &str, value: &MeanStd| AggregateRow {
+fn stage1(means: &Stage1Aggregates, from: &str) -> Vec<Aggregate> {
+    let one = |metric: &str, unit: &'static str, mean: f64, std: Option<f64>| Aggregate {
         metric: format!("{from}: {metric}"),
-        unit: unit.to_owned(),
-        mean: Some(value.mean),
-        std: value.std,
-        ..AggregateRow::default()
+        unit,
+        mean,
+        std,
+        values: None,
     };
-    let one = |metric: &str, unit: &str, mean: f64| row(metric, unit, &MeanStd { mean, std: None });
-    let mut rows: Vec<AggregateRow> = [
-        means.prefill_ms.as_ref().map(|value| row("prefill, host time", "ms", value)),
-        means.decode_ms.as_ref().map(|value| row("decode, host time", "ms", value)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let row = |metric: &str, unit, value: &MeanStd| one(metric, unit, value.mean, value.std);
+    let host_time = |stage: &str, value| row(&format!("{stage}, host time"), "ms", value);
+    let named = [("prefill", &means.prefill_ms), ("decode", &means.decode_ms)];
+    let named = named.map(|(stage, value)| Some((stage, value.as_ref()?)));
+    let named: Vec<_> = named.into_iter().flatten().collect();
+    let mut rows: Vec<Aggregate> =
+        named.iter().map(|(stage, value)| host_time(stage, value)).collect();
     // The same two stand among the stages once more.
-    let is_shown = |stage: &str| match stage {
-        "prefill" => means.prefill_ms.is_some(),
-        "decode" => means.decode_ms.is_some(),
-        _ => false,
-    };
-    let stages = means.stage_ms.iter().filter(|(stage, _)| !is_shown(stage));
-    rows.extend(stages.map(|(stage, value)| row(&format!("{stage}, host time"), "ms", value)));
+    let is_named = |stage: &str| named.iter().any(|(known, _)| *known == stage);
+    let others = means.stage_ms.iter().filter(|(stage, _)| !is_named(stage));
+    rows.extend(others.map(|(stage, value)| host_time(stage, value)));
     rows.extend(means.tokens.as_ref().map(|value| row("tokens of a decode", "tokens", value)));
     rows.extend(means.tokens_per_s.as_ref().map(|value| row("tokens per second", "1/s", value)));
-    let mfu =
-        |of: &str, mfu: f64| one(&format!("MFU by Stage 1's formula, {of}"), "%", mfu * 100.0);
-    rows.extend(means.mfu_model_level.map(|value| mfu("model", value)));
-    rows.extend(means.mfu_per_stage.iter().map(|(stage, value)| mfu(stage, *value)));
-    rows.extend(means.peak_tflops.map(|peak| one("peak of its MFU", "TFLOP/s", peak)));
+    let model = means.mfu_model_level.map(|mfu| ("model", mfu));
+    let stages = means.mfu_per_stage.iter().map(|(stage, mfu)| (stage.as_str(), *mfu));
+    rows.extend(
+        model.into_iter().chain(stages).map(|(of, mfu)| {
+            one(&format!("MFU by Stage 1's formula, {of}"), "%", mfu * 100.0, None)
+        }),
+    );
+    rows.extend(means.peak_tflops.map(|peak| one("peak of its MFU", "TFLOP/s", peak, None)));
     rows
-}
-
-/// Share of each class in the sum of all kernels' durations, largest first.
-pub(in crate::views) fn class_shares(report: &Report) -> Vec<(KernelClass, f64)> {
-    let classes: Vec<KernelClass> = report.kernel_names.iter().map(class_of).collect();
-    let mut sums: BTreeMap<KernelClass, u64> = BTreeMap::new();
-    let mut all_ns = 0u64;
-    for row in &report.kernels {
-        let class = classes.get(row.name_index).copied().unwrap_or(KernelClass::Other);
-        let sum = sums.entry(class).or_default();
-        *sum = sum.saturating_add(row.times.total_ns);
-        all_ns = all_ns.saturating_add(row.times.total_ns);
-    }
-    let mut shares: Vec<(KernelClass, u64)> = sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
-    shares.sort_by_key(|&(class, ns)| (std::cmp::Reverse(ns), class));
-    shares.into_iter().map(|(class, ns)| (class, ns as f64 * 100.0 / all_ns as f64)).collect()
 }

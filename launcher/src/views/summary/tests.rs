@@ -5,7 +5,9 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag};
 
 use super::*;
 use crate::golden::compare;
-use stage2_model::{Fact, Finding, OperatorRow, Severity, Status, Verdict};
+use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
+use stage2_model::*;
+use stage2_text::visible;
 
 const SECTIONS: [&str; 10] = [
     "Environment",
@@ -20,151 +22,191 @@ const SECTIONS: [&str; 10] = [
     "Limits",
 ];
 
-/// `hostile` stands wherever a name or a text of foreign origin can stand.
-fn full(hostile: &str) -> Stakeholder {
+/// `hostile` stands wherever a name or a text of foreign origin can stand. A report holds visible
+/// text only.
+fn full(hostile: &str) -> Report {
+    let hostile = &visible(hostile.as_bytes());
     let fact = |key: &str, value: &str| Fact { key: key.into(), value: value.into() };
-    let stage = |stage: &str, within: Option<&str>, busy, idle| StageTimingRow {
+    let stage = |stage: &str, busy, busy_percent| StageRow {
         stage: stage.into(),
-        within: within.map(str::to_owned),
         instances: Some(3),
-        host_mean_ns: Some(98_336_000),
-        host_std_ns: Some(1_500_000),
-        host_median_ns: Some(98_000_000),
+        host_warm_mean_ns: Some(98_336_000),
+        host_warm_std_ns: Some(1_500_000),
+        host_warm_median_ns: Some(98_000_000),
         host_first_ns: Some(749_102_000),
         gpu_busy_ns: busy,
-        gpu_idle_percent: idle,
+        gpu_busy_percent: busy_percent,
         kernels: Some(19_980),
+        ..StageRow::default()
     };
-    let mfu = |scope: &str, mfu, mbu| MfuRow {
-        scope: scope.into(),
-        mfu,
-        mbu,
-        flops: Some(1.234e13),
-        time_ns: Some(98_336_000),
-        achieved_tflops: Some(4.4),
-        peak_dense_tflops: Some(209.5),
-        ..MfuRow::default()
+    let takeaway = |text: String, stage: Option<&str>| Takeaway {
+        rule: Rule::GpuIdle,
+        stage: stage.map(str::to_owned),
+        text,
+        recommendation: stage.map(|stage| format!("Replay {stage} as a CUDA graph")),
+        concerns_percent: stage.map(|_| 74.7),
     };
-    let takeaway =
-        |text: &str, evidence: &str| Takeaway { text: text.into(), evidence: evidence.into() };
-    Stakeholder {
-        run: format!("20261120-193500-1{hostile}"),
-        simulated: true,
-        ended_early: Some(format!("the workload failed: exit status 3{hostile}")),
-        verdict: Verdict {
-            status: Status::Partial,
-            text: format!("27 kernels of 2 processes, 12 records dropped{hostile}"),
+    Report {
+        run: RunInfo {
+            name: format!("20261120-193500-1{hostile}"),
+            environment: vec![fact("driver", "580.159"), fact("host", &format!("node-1{hostile}"))],
+            workload_end: Some(WorkloadEnd {
+                how: EndedBy::Failure,
+                exit: None,
+                text: format!("the workload failed: exit status 3{hostile}"),
+                likely_cause: None,
+                log: None,
+            }),
+            ..RunInfo::default()
         },
-        environment: Section::of(
-            vec![
-                fact("gpu.0", "NVIDIA H200"),
-                fact("driver", "580.159"),
-                fact("host", &format!("node-1{hostile}")),
-            ],
-            "env.json",
-        ),
-        aggregates: Section::of(
-            vec![AggregateRow {
-                metric: "Tokens per second".into(),
-                unit: "1/s".into(),
-                values: Some(2),
-                mean: Some(90.5),
-                std: Some(0.125),
-                median: Some(90.5),
-                first: None,
+        source: "collector".into(),
+        simulated: true,
+        coverage: Coverage {
+            verdict: Verdict {
+                status: Status::Partial,
+                text: format!("27 kernels of 2 processes, 12 records dropped{hostile}"),
+            },
+            ..Coverage::default()
+        },
+        stages: vec![
+            stage("prefill", Some(65_691_733), Some(66.8)),
+            stage("decode", Some(179_072_697), Some(25.3)),
+            stage(&format!("vision{hostile}"), Some(25_000_000), None),
+        ],
+        paths: vec![
+            PathRow { path: "prefill".into(), name: "prefill".into(), ..PathRow::default() },
+            PathRow {
+                path: "prefill/sam".into(),
+                name: "sam".into(),
+                parent: Some(0),
+                instances: Some(3),
+                host_total_ns: Some(75_000_000),
+                kernel_sum_inclusive_ns: Some(25_000_000),
+                kernels_inclusive: Some(600),
+                ..PathRow::default()
+            },
+        ],
+        costs: PassCosts {
+            stages: vec![StageCost {
+                pass: "collect".into(),
+                stage: format!("decode{hostile}"),
+                instances: Some(3),
+                host_total_ns: Some(1_179_072_697),
+                host_warm_median_ns: Some(98_000_000),
+                ratio: Some(1.0125),
+                ..StageCost::default()
             }],
-            "collector, without the first instance of each stage",
-        ),
-        stages: Section::of(
-            vec![
-                stage("prefill", None, Some(65_691_733), Some(33.2)),
-                stage("decode", None, Some(179_072_697), Some(74.7)),
-                stage(&format!("vision{hostile}"), Some("prefill"), Some(25_000_000), None),
-            ],
-            "collector",
-        )
-        .with_note("vision lies within prefill and is not added to it"),
-        steps: Vec::new(),
-        costs: Section::of(
-            vec![
-                CostRow {
-                    pass: "collect".into(),
-                    stage: Some(format!("decode{hostile}")),
-                    instances: Some(3),
-                    total_ns: Some(1_179_072_697),
-                    median_ns: Some(98_000_000),
-                    ratio: Some(1.0125),
-                },
-                CostRow {
-                    pass: format!("ncu{hostile}"),
-                    total_ns: Some(35_728_000_000),
-                    ..CostRow::default()
-                },
-            ],
-            "collector and run.json",
-        ),
-        mfu: Section::of(
-            vec![
-                mfu("Model-level", Some(0.00262), None),
-                mfu("decode", Some(0.000211), Some(1.25)),
-            ],
-            format!("{hostile}shape of the model, host time"),
-        )
-        .with_note(format!("{hostile}FLOPs: 2 for each weight and token; embeddings left out")),
-        operators: Section::of(
-            vec![OperatorRow {
-                op_name: format!("aten::linear{hostile}"),
-                host_total_ns: Some(1_030_125_000),
-                gpu_inclusive_ns: Some(700_000_000),
-                calls: 1_024,
-                host_mean_ns: Some(1_005_981),
-                ..OperatorRow::default()
+            passes: vec![PassDuration {
+                pass: format!("ncu{hostile}"),
+                duration_ms: Some(35_728),
+                ratio: None,
             }],
-            "NVTX ranges of operators",
-        ),
-        kernels: Section::of(
-            vec![TopKernelRow {
-                kernel: format!("gemvx::kernel<4>{hostile}"),
+            ..PassCosts::default()
+        },
+        kernels: vec![KernelRow {
+            kernel: format!("gemvx::kernel<4>{hostile}"),
+            device: "0 NVIDIA H200".into(),
+            class: "gemm".into(),
+            times: Times {
                 total_ns: 61_600_000,
                 calls: 5_552,
                 mean_ns: Some(11_095),
-                device: Some("0 NVIDIA H200".into()),
-                percent: Some(34.4),
-                class: Some("gemm".into()),
-                bound: Some("memory".into()),
-                attainable_share: Some(0.715),
-                occupancy_percent: Some(48.25),
-            }],
-            "collector",
-        ),
-        takeaways: Section::of(
-            vec![
+                ..Times::default()
+            },
+            counters: Some(CounterRow {
+                achieved_occupancy_percent: Some(48.25),
+                roofline: Roofline {
+                    attainable_share: Some(0.715),
+                    bound: Some(Bound::Memory),
+                    ..Roofline::default()
+                },
+                ..CounterRow::default()
+            }),
+            ..KernelRow::default()
+        }],
+        insight: Insight {
+            operators: Some(Operators {
+                source: "NVTX ranges of operators".into(),
+                rows: vec![OperatorRow {
+                    op_name: format!("aten::linear{hostile}"),
+                    host_total_ns: Some(1_030_125_000),
+                    gpu_inclusive_ns: Some(700_000_000),
+                    calls: 1_024,
+                    host_mean_ns: Some(1_005_981),
+                    ..OperatorRow::default()
+                }],
+                ..Operators::default()
+            }),
+            utilisation: Some(utilisation(hostile)),
+            takeaways: vec![
                 takeaway(
-                    "Decode waits for the host: the GPU is idle 74.7 % of the time",
-                    "collector",
+                    "Decode waits for the host: the GPU is idle 74.7 % of the time".into(),
+                    Some("decode"),
                 ),
-                takeaway(&format!("{hostile}One kernel takes a third of the GPU's time."), hostile),
+                takeaway(format!("{hostile}One kernel takes a third of the GPU's time."), None),
             ],
-            "",
-        ),
-        recommendations: Section::of(
-            vec![Recommendation {
-                action: "Replay decode as a CUDA graph".into(),
-                why: "launching takes longer than running".into(),
-                gain: "up to 74.7 % of decode".into(),
-            }],
-            "",
-        ),
-        limits: Section::of(
-            vec![Finding::new(
-                Severity::Warning,
-                "12 records were dropped",
-                hostile,
-                "larger buffers",
-            )],
-            "",
-        ),
+        },
+        findings: vec![Finding::new(
+            Severity::Warning,
+            "12 records were dropped",
+            hostile,
+            "larger buffers",
+        )],
+        ..Report::default()
     }
+}
+
+fn utilisation(hostile: &str) -> ModelUse {
+    let none = || Figure::Absent(Absent::NotMeasured);
+    let decode = StageUtilisation {
+        stage: format!("decode{hostile}"),
+        within: None,
+        role: Role::Decode,
+        basis: "mean of 2 warm instances".into(),
+        flops: Figure::of(1.234e13),
+        measured_flops: none(),
+        measured_percent: Some(40.0),
+        one_launch_percent: None,
+        mfu_wall: Figure::of(0.000211),
+        mfu_busy: none(),
+        measured_mfu_busy: none(),
+        bytes: none(),
+        mbu_wall: Figure::of(1.25),
+        mbu_busy: none(),
+        tokens: Figure::of(64.0),
+        tokens_per_s: Figure::of(650.8),
+        gpu_us_per_token: none(),
+        kernels_per_token: none(),
+    };
+    ModelUse {
+        model_name: Some(format!("llama{hostile}")),
+        absent: None,
+        tokens: TokenCounts::default(),
+        peaks: None,
+        numbers: Utilisation {
+            stages: vec![decode],
+            model: ModelUtilisation {
+                flops: Figure::of(1.234e13),
+                wall_s: Figure::of(0.098336),
+                busy_s: none(),
+                mfu_wall: Figure::of(0.00262),
+                mfu_busy: none(),
+                generated_tokens: none(),
+                generated_tokens_per_s: Figure::of(650.8),
+            },
+            precision: None,
+            peak_source: Some(format!("{hostile}data sheet")),
+            assumptions: vec![format!("{hostile}FLOPs: 2 for each weight and token")],
+            findings: Vec::new(),
+        },
+    }
+}
+
+/// Means of a Stage 1 run.
+fn shown() -> Shown {
+    let tokens_per_s = Some(MeanStd { mean: 90.5, std: Some(0.125) });
+    let stage1 = Stage1Aggregates { tokens_per_s, ..Stage1Aggregates::default() };
+    Shown { stage1: Some(stage1), ..Shown::default() }
 }
 
 /// The headings of the second level, and the number of tables, as a Markdown parser sees them.
@@ -190,7 +232,7 @@ fn structure(page: &str) -> (Vec<String>, usize) {
 
 #[test]
 fn a_full_page() {
-    let page = stakeholder_md(&full(""));
+    let page = summary_md(&full(""), &shown());
     compare("stakeholder_summary.md", &page);
     assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 10));
     let first_screen: Vec<&str> = page.lines().take(7).collect();
@@ -200,63 +242,55 @@ fn a_full_page() {
 
 #[test]
 fn a_page_without_any_data_has_every_section_and_says_why() {
-    let page = stakeholder_md(&Stakeholder {
-        run: "empty".into(),
-        kernels: Section::none("CUPTI is held by another tool", "run `stage2-launch config`"),
-        operators: Section::of(Vec::new(), "NVTX ranges of operators"),
-        ..Stakeholder::default()
-    });
+    let mut report = Report::default();
+    report.run.name = "empty".into();
+    report.coverage.verdict.text = "EMPTY".into();
+    let page = summary_md(&report, &Shown::default());
     compare("stakeholder_empty.md", &page);
     assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 0));
     assert_eq!(page.matches("None, because ").count(), 10);
+    report.insight.operators = Some(Operators::default());
+    let page = summary_md(&report, &Shown::default());
+    assert!(page.contains("None, because none was found in what was recorded."), "{page}");
 }
 
 #[test]
 fn inferred_steps_are_a_section_where_there_are_some() {
     let title = "## Inferred steps";
-    assert!(!stakeholder_md(&full("")).contains(title));
-    let steps = vec!["inferred: 3 steps of <b>4</b> kernels | all".to_owned()];
-    let page = stakeholder_md(&Stakeholder { steps, ..full("") });
+    assert!(!summary_md(&full(""), &shown()).contains(title));
+    let row = InferredStepRow { stream: Some("<b>|4".into()), ..InferredStepRow::default() };
+    let steps = InferredSteps::of(vec![row]);
+    let page = summary_md(&Report { inferred_steps: Some(steps), ..full("") }, &shown());
     let (headings, _) = structure(&page);
     assert!(headings.iter().any(|heading| heading == "Inferred steps"), "{headings:?}");
-    assert!(page.contains("- inferred: 3 steps of") && !page.contains("<b>"), "{page}");
+    assert!(page.contains("0 steps of 0 kernels") && !page.contains("<b>"), "{page}");
 }
 
 #[test]
 fn the_summary_has_three_to_five_sentences() {
-    let mut page = full("");
-    let takeaway = |n: usize| Takeaway { text: format!("Number {n}"), evidence: String::new() };
+    let mut report = full("");
+    let takeaway = report.insight.takeaways.remove(1);
     for (takeaways, expected) in [(0, 3), (1, 3), (2, 3), (3, 3), (5, 5), (9, 5)] {
-        page.takeaways = Section::of((0..takeaways).map(takeaway).collect(), "");
-        let sentences = sentences::sentences(&page);
+        report.insight.takeaways = vec![takeaway.clone(); takeaways];
+        let sentences = sentences(&report);
         assert_eq!(sentences.len(), expected, "{sentences:?}");
         assert!(sentences.iter().all(|sentence| sentence.ends_with('.')), "{sentences:?}");
     }
-    page.takeaways = Section::default();
-    assert!(sentences::sentences(&page)[0].contains("`decode`: 179.073 ms and idle for 74.7 %"));
+    report.insight.takeaways.clear();
+    assert!(sentences(&report)[0].contains("`decode`: 179.073 ms and idle for 74.7 %"));
 }
 
 #[test]
 fn long_sections_are_cut_and_say_so() {
-    let mut page = full("");
-    let row = page.kernels.rows()[0].clone();
-    page.kernels = Section::of(vec![row; 100], "");
-    assert!(stakeholder_md(&page).contains("60 more rows stand in metrics.json."));
-}
-
-#[test]
-fn the_input_survives_json() {
-    let page = full("|x\u{1b}");
-    let json = serde_json::to_string(&page).expect("JSON");
-    assert_eq!(serde_json::from_str::<Stakeholder>(&json).expect("the same"), page);
-    let typo = json.replace("\"takeaways\"", "\"takeaway\"");
-    assert!(serde_json::from_str::<Stakeholder>(&typo).is_err());
+    let mut report = full("");
+    report.findings = vec![report.findings.remove(0); 100];
+    assert!(summary_md(&report, &shown()).contains("60 more rows stand in metrics.json."));
 }
 
 proptest! {
     #[test]
     fn no_text_breaks_out(hostile in "\\PC{0,20}|[|`<>\\n\\r\\x1b#*_\\[\\]\\\\&-]{1,12}") {
-        let page = stakeholder_md(&full(&hostile));
+        let page = summary_md(&full(&hostile), &shown());
         prop_assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 10));
         prop_assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
     }

@@ -1,16 +1,14 @@
 //! Numbers and foreign text -> what stands in a cell of the page.
 
 use stage2_text::numbers::ABSENT;
-use stage2_text::{plain, shorten, visible};
+use stage2_text::{plain, shorten};
 
 /// Characters of a text in a cell.
 const TEXT_LIMIT: usize = 600;
-/// Characters of a name in a cell.
-pub(super) const NAME_LIMIT: usize = 160;
 
-/// Text of any origin as plain Markdown text.
+/// Text of a report as plain Markdown text.
 pub(super) fn text(text: &str) -> String {
-    plain(&shorten(&visible(text.as_bytes()), TEXT_LIMIT))
+    plain(&shorten(text, TEXT_LIMIT))
 }
 
 /// A number with `digits` decimals; absent where there is none, or none that can be written.
