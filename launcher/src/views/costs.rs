@@ -1,12 +1,9 @@
 //! What the passes cost, stage by stage and as a whole: one table for report.md and the summary.
 
-use super::table::{Table, name, none, paragraph};
+use super::table::{ROWS, Table, name, none, paragraph};
 use stage2_model::{PassDuration, Report, StageCost};
 use stage2_text::numbers::{count, ms3, ratio3};
 use stage2_text::plain;
-
-/// Rows of the table; metrics.json has them all.
-const ROWS: usize = 200;
 
 /// The table with its notes, without the stages that `is_shown` refuses.
 pub(super) fn costs(report: &Report, is_shown: impl Fn(&StageCost) -> bool) -> String {

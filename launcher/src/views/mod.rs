@@ -94,16 +94,14 @@ fn write_files(
         serde_json::to_writer_pretty(&mut *sink, report)?;
         Ok(sink.write_all(b"\n")?)
     })?;
-    let whole = report::report_md(report);
-    let operators = match &report.insight.operators {
-        Some(found) => operators::operators_md(report, found, shown.operators_top_n),
-        None => operators::operators_md(report, &Operators::default(), shown.operators_top_n),
-    };
-    let summary = summary::summary_md(report, shown);
-    let html = html::report_html(report, [&summary, &whole, &operators]);
-    write("report.md", &text(whole))?;
-    write("operators.md", &text(operators))?;
-    write("stakeholder_summary.md", &text(summary))?;
-    write("report.html", &text(html))?;
+    let whole = report::page(report);
+    let nothing = Operators::default();
+    let operators = report.insight.operators.as_ref().unwrap_or(&nothing);
+    let operators = operators::page(report, operators, shown.operators_top_n);
+    let summary = summary::page(report, shown);
+    write("report.md", &text(whole.markdown()))?;
+    write("operators.md", &text(operators.markdown()))?;
+    write("stakeholder_summary.md", &text(summary.markdown()))?;
+    write("report.html", &text(html::report_html(report, &summary, &whole, &operators)))?;
     Ok(files)
 }

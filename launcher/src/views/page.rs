@@ -24,6 +24,22 @@ pub(super) fn first_screen(title: &str, report: &Report) -> String {
     out
 }
 
+/// A page of Markdown: what comes first, and the sections by their titles.
+pub(super) struct Page {
+    pub(super) head: String,
+    pub(super) sections: Vec<(&'static str, String)>,
+}
+
+impl Page {
+    /// The page as it is written. A section without text is left out.
+    pub(super) fn markdown(&self) -> String {
+        let sections = self.sections.iter().filter(|(_, text)| !text.is_empty());
+        let sections: String =
+            sections.map(|(title, text)| format!("## {title}\n\n{text}")).collect();
+        format!("{}{sections}", self.head)
+    }
+}
+
 /// Share of the window of a stage in which its GPUs did nothing, percent.
 pub(super) fn idle_percent(stage: &StageRow) -> Option<f64> {
     stage.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0))

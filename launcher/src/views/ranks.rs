@@ -1,12 +1,10 @@
 //! Ranks -> their sections of `report.md`, and one line for the head of every page.
 
-use super::table::{Table, name};
+use super::table::{ROWS, Table, name};
 use stage2_model::{CollectiveRow, ProcessRow, RankStageRow, Report};
 use stage2_text::numbers::{count, counted, ms3, ratio3, us3};
 use stage2_text::{code, plain};
 
-/// Rows of a table; metrics.json has them all.
-const ROWS: usize = 200;
 /// Ranks that the head of a page names.
 const NAMED: usize = 8;
 /// Late ranks that are named in a sentence.
@@ -52,17 +50,19 @@ fn gpu(device: &str) -> String {
     }
 }
 
-/// Ranks, and their collectives.
+/// Heading of the section on ranks.
+pub(super) fn title(report: &Report) -> &'static str {
+    if is_job(report) { "Ranks" } else { "Processes by stage" }
+}
+
+/// What each rank did, and who was late.
 pub(super) fn ranks(report: &Report) -> String {
     let mut out = String::new();
     if is_job(report) {
-        out.push_str(&format!("## Ranks\n\nRanks: {}.\n\n", plain(&seen(report))));
-    } else if !report.ranks.stages.is_empty() {
-        out.push_str("## Processes by stage\n\n");
+        out.push_str(&format!("Ranks: {}.\n\n", plain(&seen(report))));
     }
     out.push_str(&late_ranks(report));
     out.push_str(&stages(&report.ranks.stages));
-    out.push_str(&collectives(report));
     out
 }
 
@@ -119,7 +119,7 @@ fn stages(rows: &[RankStageRow]) -> String {
     )
 }
 
-fn collectives(report: &Report) -> String {
+pub(super) fn collectives(report: &Report) -> String {
     let rows = &report.ranks.collectives;
     if rows.is_empty() {
         return String::new();
@@ -146,7 +146,7 @@ fn collectives(report: &Report) -> String {
         })
         .markdown();
     let mut out = format!(
-        "## Collectives\n\n{table}Calls, bytes and times are sums over the members; `time_ms` runs \
+        "{table}Calls, bytes and times are sums over the members; `time_ms` runs \
          from the start of a call's first kernel to the end of its last. Where all members were \
          recorded, it splits into waiting (before the last member arrived) and transfer (from then \
          on); operations that need not wait for all members are not split. `bus_GB/s` is as NCCL's \
@@ -233,7 +233,7 @@ pub(super) fn processes(report: &Report) -> String {
     } else {
         ""
     };
-    format!("## Processes\n\n{table}{inherited}")
+    format!("{table}{inherited}")
 }
 
 fn joined(texts: &[String]) -> Option<String> {

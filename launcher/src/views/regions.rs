@@ -6,10 +6,7 @@ use stage2_model::Report;
 use stage2_model::regions::{Region, RegionTable, Scope, Totals};
 use stage2_text::{code, csv_field, plain};
 
-use super::table::Table;
-
-/// Rows of the table in report.md; the CSV file has them all.
-const ROWS: usize = 200;
+use super::table::{ROWS, Table};
 
 /// The section of report.md; nothing if no region was measured.
 pub(super) fn regions_md(report: &Report) -> String {
@@ -34,7 +31,7 @@ pub(super) fn regions_md(report: &Report) -> String {
         .right("memory_%", |region| number(region.inclusive.memory_percent, 1.0, 1));
     let scopes: Vec<String> = report.ncu_regions.iter().map(|table| scope(table.scope)).collect();
     format!(
-        "## Regions under ncu\n\n{}Range replay: each region was measured as one unit, in a run of \
+        "{}Range replay: each region was measured as one unit, in a run of \
          its own; times are of the GPU under ncu, launch gaps included. FLOP are those of the \
          tensor cores: ncu counts no others over a range. Inclusive is with the measured regions \
          within it, exclusive without. Scope: {}; ncu_regions.csv has {}.\n\n",

@@ -104,7 +104,7 @@ pub(super) fn steps_md(report: &Report) -> String {
             row.before.as_ref()?.kernel_sum_median_ns.map(ms3)
         });
     let (label, table) = (plain(&steps.label), table.markdown());
-    format!("## {TITLE}\n\nThese are {label}.\n\n{table}{}.\n\n", plain(MEANING))
+    format!("These are {label}.\n\n{table}{}.\n\n", plain(MEANING))
 }
 
 fn before(before: &Before) -> String {

@@ -4,6 +4,8 @@
 use stage2_text::numbers::{ABSENT, count};
 use stage2_text::{code, plain, shorten};
 
+/// Rows of most tables; metrics.json has them all.
+pub(in crate::views) const ROWS: usize = 200;
 /// Characters of a name in a cell.
 pub(in crate::views) const NAME_LIMIT: usize = 160;
 

@@ -1,15 +1,15 @@
-//! A report and its Markdown pages -> `report.html`: one file that needs no network and no script.
+//! The pages of a report -> `report.html`: one file that needs no network and no script.
 //!
-//! The first screen and the bars are made here; the tables are those of the Markdown pages, so that
-//! a number stands in one place only. Foreign text comes through [`text`] or out of the Markdown
-//! pages, and is escaped in both; what a browser could load is forbidden by the page itself.
+//! The cards and the bars are made here; everything else is what the Markdown pages say, so that a
+//! number stands in one place only. Foreign text comes through [`text`] or out of the Markdown pages,
+//! and is escaped in both; what a browser could load is forbidden by the page itself.
 
 mod bars;
 mod markdown;
 
-use super::page::SIMULATED;
-use super::summary;
-use markdown::{Section, sections, text};
+use super::page::Page;
+use super::summary::sentences;
+use markdown::{html, text};
 use stage2_model::{DeviceRow, Report, Severity, Status};
 use stage2_text::numbers::{count, ms3, percent1};
 
@@ -17,24 +17,24 @@ const STYLE: &str = include_str!("page.css");
 /// Sections of report.md that the summary has as well.
 const SAID_ALREADY: [&str; 3] = ["Takeaways", "Cost of the passes", "Findings"];
 
-/// The page. `pages` are stakeholder_summary.md, report.md and operators.md.
-pub(super) fn report_html(report: &Report, pages: [&str; 3]) -> String {
-    let [summary, whole, operators] = pages;
-    let mut number = 0;
-    let mut numbered = |title: &str, html: String, folded: bool| {
-        number += 1;
-        Part { id: format!("part-{number}"), title: title.to_owned(), html, folded }
-    };
-    let mut parts = vec![numbered("At a glance", bars::bars(report), false)];
-    parts.extend(sections(summary).into_iter().map(|s| numbered(&s.title, s.html, false)));
-    let known = |section: &Section| !SAID_ALREADY.contains(&section.title.as_str());
-    let details = sections(whole).into_iter().filter(known);
-    parts.extend(details.map(|s| numbered(&s.title, s.html, true)));
-    parts.extend(
-        sections(operators)
-            .into_iter()
-            .map(|s| numbered(&format!("Operators: {}", s.title), s.html, true)),
-    );
+/// The page, from those of the summary, the report and the operators.
+pub(super) fn report_html(
+    report: &Report,
+    summary: &Page,
+    whole: &Page,
+    operators: &Page,
+) -> String {
+    let known = whole.sections.iter().filter(|(title, _)| !SAID_ALREADY.contains(title));
+    let details = known.chain(&operators.sections).map(|section| (section, true));
+    let sections = summary.sections.iter().map(|section| (section, false)).chain(details);
+    let sections = sections.filter(|((_, markdown), _)| !markdown.is_empty());
+    let sections = sections.map(|((title, markdown), folded)| (*title, html(markdown), folded));
+    let bars = std::iter::once(("At a glance", bars::bars(report), false));
+    let parts: Vec<Part> = bars
+        .chain(sections)
+        .enumerate()
+        .map(|(i, (title, html, folded))| Part { number: i + 1, title, html, folded })
+        .collect();
     let title = text(&format!("Report of {}", report.run.name));
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -44,9 +44,19 @@ pub(super) fn report_html(report: &Report, pages: [&str; 3]) -> String {
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
     );
     out.push_str(&contents(&parts));
-    out.push_str(&format!("<main>\n<header>\n<h1>{title}</h1>\n"));
-    out.push_str(&first_screen(report));
-    out.push_str("</header>\n");
+    let kind = match report.coverage.verdict.status {
+        Status::Complete => "good",
+        Status::Partial => "fair",
+        Status::Empty => "bad",
+    };
+    let short: String =
+        sentences(report).iter().map(|sentence| format!("- {sentence}\n")).collect();
+    out.push_str(&format!(
+        "<main>\n<header>\n<div class=\"verdict {kind}\">\n{}</div>\n{}{}</header>\n",
+        html(&whole.head),
+        cards(report),
+        html(&short),
+    ));
     parts.iter().for_each(|part| out.push_str(&part.html()));
     out.push_str(&format!(
         "<footer>Written by {}. metrics.json holds everything here, kernels.csv every kernel \
@@ -58,8 +68,8 @@ pub(super) fn report_html(report: &Report, pages: [&str; 3]) -> String {
 
 /// A section of the page.
 struct Part {
-    id: String,
-    title: String,
+    number: usize,
+    title: &'static str,
     html: String,
     /// Details that open when they are asked for.
     folded: bool,
@@ -68,12 +78,13 @@ struct Part {
 impl Part {
     /// Browsers open folded details when a link leads into them.
     fn html(&self) -> String {
-        let Part { id, html, .. } = self;
-        let title = text(&self.title);
-        match self.folded {
-            false => format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{html}</section>\n"),
+        let Part { number, title, html, folded } = self;
+        match folded {
+            false => {
+                format!("<section id=\"part-{number}\">\n<h2>{title}</h2>\n{html}</section>\n")
+            }
             true => format!(
-                "<details>\n<summary>{title}</summary>\n<div id=\"{id}\">\n{html}</div>\n\
+                "<details>\n<summary>{title}</summary>\n<div id=\"part-{number}\">\n{html}</div>\n\
                  </details>\n"
             ),
         }
@@ -84,9 +95,10 @@ impl Part {
 fn contents(parts: &[Part]) -> String {
     let list = |folded: bool| -> String {
         let of_kind = parts.iter().filter(|part| part.folded == folded);
-        of_kind
-            .map(|part| format!("<li><a href=\"#{}\">{}</a></li>\n", part.id, text(&part.title)))
-            .collect()
+        let item = |Part { number, title, .. }: &Part| {
+            format!("<li><a href=\"#part-{number}\">{title}</a></li>\n")
+        };
+        of_kind.map(item).collect()
     };
     format!(
         "<nav aria-label=\"Contents\">\n<h2>Contents</h2>\n<ul>\n{}</ul>\n<h2>Details</h2>\n\
@@ -96,38 +108,7 @@ fn contents(parts: &[Part]) -> String {
     )
 }
 
-/// Whether it can be believed, what it says in short, and the numbers that are asked for first.
-fn first_screen(report: &Report) -> String {
-    let mut out = String::new();
-    if report.simulated {
-        out.push_str(&format!("<p class=\"banner\">{}</p>\n", text(SIMULATED)));
-    }
-    if let Some(end) = &report.run.workload_end {
-        let how = text(&end.sentence());
-        out.push_str(&format!(
-            "<p class=\"verdict bad\"><strong>Ended early:</strong> {how}.</p>\n"
-        ));
-    }
-    let kind = match report.coverage.verdict.status {
-        Status::Complete => "good",
-        Status::Partial => "fair",
-        Status::Empty => "bad",
-    };
-    let verdict = text(&report.coverage.verdict.text);
-    out.push_str(&format!(
-        "<p class=\"verdict {kind}\"><strong>Coverage:</strong> {verdict}.</p>\n"
-    ));
-    for finding in report.findings.iter().filter(|f| f.severity == Severity::Error) {
-        let what = text(&finding.what);
-        out.push_str(&format!("<p class=\"verdict bad\"><strong>Error:</strong> {what}</p>\n"));
-    }
-    out.push_str(&cards(report));
-    let sentences: String =
-        summary::sentences(report).iter().map(|sentence| format!("- {sentence}\n")).collect();
-    out.push_str(&markdown::html(&sentences));
-    out
-}
-
+/// The numbers that are asked for first.
 fn cards(report: &Report) -> String {
     let mut cards: Vec<(&str, String)> = Vec::new();
     if report.coverage.gpu_records() > 0 {

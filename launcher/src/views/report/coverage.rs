@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::ROWS;
-use crate::views::table::Table;
+use crate::views::table::{ROWS, Table};
 use stage2_model::{FileEnding, ProcessCoverage, Report};
 use stage2_text::numbers::count;
 use stage2_text::{code, plain, shorten};
 
 pub(super) fn coverage(report: &Report) -> String {
-    let mut out = String::from("## Coverage\n\n");
+    let mut out = String::new();
     let mut counts = report.coverage.total.labelled();
     counts.push(("spool files refused", report.coverage.files_refused));
     let table = Table::new(&counts)

@@ -11,11 +11,10 @@ const TAKEAWAYS: usize = 8;
 /// What the numbers say, on the first page.
 pub(super) fn takeaways(report: &Report) -> String {
     let takeaways = &report.insight.takeaways;
-    let mut out = String::from("## Takeaways\n\n");
     if takeaways.is_empty() {
-        out.push_str("None, because nothing was computed from the numbers.\n\n");
-        return out;
+        return none("nothing was computed from the numbers", "");
     }
+    let mut out = String::new();
     for takeaway in takeaways.iter().take(TAKEAWAYS) {
         let text = plain(&takeaway.text);
         out.push_str(&format!("- {}", text.trim_end_matches('.')));
@@ -33,10 +32,9 @@ pub(super) fn takeaways(report: &Report) -> String {
 
 /// How much of the peak the stages used.
 pub(super) fn utilisation(report: &Report) -> String {
-    let mut out = String::from("## Model FLOP utilisation\n\n");
     let used = match stages_in_use(report) {
         Ok(used) => used,
-        Err(absence) => return out + &none(&absence.reason, &absence.remedy),
+        Err(absence) => return none(&absence.reason, &absence.remedy),
     };
     let stages = &used.numbers.stages;
     let share = |figure: &Figure| figure.value().map(|share| format!("{:.4}", share * 100.0));
@@ -54,7 +52,7 @@ pub(super) fn utilisation(report: &Report) -> String {
         .right("counters cover (% of kernel time)", |stage| stage.measured_percent.map(percent1))
         .right("kernels per token", |stage| number(&stage.kernels_per_token, 1))
         .right("GPU us per token", |stage| number(&stage.gpu_us_per_token, 3));
-    out.push_str(&table.markdown());
+    let mut out = table.markdown();
     out.push_str(
         "FLOPs by counters are those of a launch as ncu counted them times calls: without the \
          kernels whose counters are missing or of one launch only, and with what tensor cores compute on the padding of their \

@@ -2,52 +2,51 @@
 
 mod coverage;
 pub(super) mod insight;
-mod ranges;
+pub(super) mod ranges;
 mod run;
 mod tools;
 mod work;
 
 use super::costs::costs;
-use super::page::first_screen;
-use super::ranks::{processes, ranks};
+use super::page::{Page, first_screen};
+use super::ranks::{self, collectives, processes};
 use super::regions::regions_md;
-use super::steps::steps_md;
+use super::steps::{self, steps_md};
 use stage2_model::{Finding, Report, Severity};
 use stage2_text::numbers::counted;
 use stage2_text::plain;
 
-/// Rows of a table in this page; metrics.json has them all.
-const ROWS: usize = 200;
-
 /// The page.
-pub(super) fn report_md(report: &Report) -> String {
-    let mut out = first_screen(&format!("Report of {}", report.run.name), report);
-    out.push_str(&serious(report));
-    out.push_str(&insight::takeaways(report));
-    out.push_str(&run::what_ran(report));
-    out.push_str(&ranges::stages(report));
-    out.push_str(&steps_md(report));
-    out.push_str(&ranges::stages_by_device(report));
-    out.push_str(&ranges::libraries(report));
-    out.push_str(&ranks(report));
-    out.push_str(&insight::utilisation(report));
-    out.push_str(&format!("## Cost of the passes\n\n{}", costs(report, |_| true)));
-    out.push_str(&ranges::paths(report));
-    out.push_str(&work::stage_kernels(report));
-    out.push_str(&tools::classes(report));
-    out.push_str(&tools::roofline(report));
-    out.push_str(&regions_md(report));
-    out.push_str(&tools::reconciliation(report));
-    out.push_str(&work::memory("Copies", &report.copies));
-    out.push_str(&work::memory("Fills", &report.fills));
-    out.push_str(&work::graphs(report));
-    out.push_str(&work::captures(report));
-    out.push_str(&run::devices(report));
-    out.push_str(&processes(report));
-    out.push_str(&coverage::coverage(report));
-    out.push_str(&findings(report));
-    out.push_str(&definitions(report));
-    out
+pub(super) fn page(report: &Report) -> Page {
+    let title = format!("Report of {}", report.run.name);
+    let sections = vec![
+        ("Takeaways", insight::takeaways(report)),
+        ("What ran", run::what_ran(report)),
+        ("Stages", ranges::stages(report)),
+        (steps::TITLE, steps_md(report)),
+        ("Stages by GPU", ranges::stages_by_device(report)),
+        ranges::libraries(report),
+        (ranks::title(report), ranks::ranks(report)),
+        ("Collectives", collectives(report)),
+        ("Model FLOP utilisation", insight::utilisation(report)),
+        ("Cost of the passes", costs(report, |_| true)),
+        ("Ranges", ranges::paths(report)),
+        ("Top kernels of each stage", work::stage_kernels(report)),
+        ("Kernel classes", tools::classes(report)),
+        ("Roofline", tools::roofline(report)),
+        ("Regions under ncu", regions_md(report)),
+        ("Nsight Systems against the collector", tools::reconciliation(report)),
+        ("Copies", work::memory(&report.copies)),
+        ("Fills", work::memory(&report.fills)),
+        ("Graph launches", work::graphs(report)),
+        ("Graph replays by the range of their capture", work::captures(report)),
+        ("GPUs", run::devices(report)),
+        ("Processes", processes(report)),
+        ("Coverage", coverage::coverage(report)),
+        ("Findings", findings(report)),
+        ("How to read this", definitions(report)),
+    ];
+    Page { head: first_screen(&title, report) + &serious(report), sections }
 }
 
 /// On the first screen: how many findings there are, and what the errors are.
@@ -62,18 +61,14 @@ fn serious(report: &Report) -> String {
 }
 
 fn findings(report: &Report) -> String {
-    let mut out = String::from("## Findings\n\n");
     if report.findings.is_empty() {
-        out.push_str("None.\n\n");
-        return out;
+        return "None.\n\n".to_owned();
     }
-    out.extend(report.findings.iter().map(Finding::item));
-    out.push('\n');
-    out
+    report.findings.iter().map(Finding::item).collect::<String>() + "\n"
 }
 
 fn definitions(report: &Report) -> String {
-    let mut out = String::from("## How to read this\n\n");
+    let mut out = String::new();
     for definition in &report.definitions {
         let (term, meaning) = (plain(&definition.term), plain(&definition.meaning));
         out.push_str(&format!("- **{term}**: {meaning}\n"));

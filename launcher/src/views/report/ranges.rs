@@ -1,17 +1,14 @@
 //! Stages and range paths.
 
-use super::ROWS;
-use crate::views::table::{Table, name, paragraph};
+use crate::views::table::{ROWS, Table, name, none, paragraph};
 use stage2_analysis::in_part;
 use stage2_model::{PathKind, PathRow, Report, StageRow};
 use stage2_text::numbers::{count, ms3, or_absent, percent1, us3};
 use stage2_text::plain;
 
 pub(super) fn stages(report: &Report) -> String {
-    let mut out = String::from("## Stages\n\n");
     if report.stages.is_empty() {
-        out.push_str("None, because no range was opened, and no GPU work was recorded.\n\n");
-        return out;
+        return none("no range was opened, and no GPU work was recorded", "");
     }
     let table = Table::first(ROWS, &report.stages)
         .left("stage", |row| {
@@ -37,21 +34,13 @@ pub(super) fn stages(report: &Report) -> String {
         .right("kernels per instance, min / median / max", kernels_per_instance)
         .right("kernel_sum_ms (may exceed wall)", |row| row.kernel_sum_ns.map(ms3))
         .right("us per kernel", |row| row.kernel_mean_ns.map(us3));
-    out.push_str(&table.markdown());
+    let mut out = table.markdown();
+    out.extend(stage_notes(report).iter().map(|note| paragraph(note)));
     out.push_str(
-        "A stage is one of the workload's outermost ranges. Its first instance is cold and shown \
-         separately; the median, the mean and the sample standard deviation cover the others. A \
-         marked range is not a stage of the model: it is a warm-up, or an operator outside every \
+        "A marked range is not a stage of the model: it is a warm-up, or an operator outside every \
          other range. Busy time is a union: overlapping work counts once. Idle time is the window \
          minus the busy time.\n\n",
     );
-    if report.stages.iter().any(|row| row.kind == PathKind::WholeProcess) {
-        out.push_str(
-            "Work of a process (or a capture) without any of the workload's ranges is one stage, from \
-             its first GPU record to its last, loading and warm-up included.\n\n",
-        );
-    }
-    out.extend(in_part::stages(report).map(|note| paragraph(&note)));
     let uncertain: u64 =
         report.stages.iter().fold(0, |sum, row| sum.saturating_add(row.gpu_busy_uncertain_ns));
     if uncertain > 0 {
@@ -59,6 +48,26 @@ pub(super) fn stages(report: &Report) -> String {
         out.push_str(&format!("Busy times may be larger, by {ms} ms in all: see Findings.\n\n"));
     }
     out
+}
+
+/// What the numbers of stages are over.
+pub(in crate::views) fn stage_notes(report: &Report) -> Vec<String> {
+    let mut notes = vec![
+        "A stage is an outermost range of the workload. The first instance of each process is cold \
+         and shown separately; mean, sample standard deviation and median cover the others."
+            .to_owned(),
+    ];
+    let whole = report.stages.iter().find(|row| row.kind == PathKind::WholeProcess);
+    notes.extend(whole.map(|row| {
+        format!(
+            "{} stands for all work of a process, because {}: from its first GPU record to its \
+             last, loading and warm-up included.",
+            row.stage,
+            report.no_range()
+        )
+    }));
+    notes.extend(in_part::stages(report));
+    notes
 }
 
 fn kernels_per_instance(row: &StageRow) -> Option<String> {
@@ -90,26 +99,26 @@ pub(super) fn stages_by_device(report: &Report) -> String {
         .right("gpu_busy_ms", |(_, device)| ms3(device.gpu_busy_ns))
         .right("kernels", |(_, device)| device.kernels.to_string())
         .right("kernel_sum_ms", |(_, device)| ms3(device.kernel_sum_ns));
-    format!("## Stages by GPU\n\n{}", table.markdown())
+    table.markdown()
 }
 
 pub(super) fn paths(report: &Report) -> String {
     if report.paths.is_empty() {
-        return "## Ranges\n\nNone, because no range was opened.\n\n".to_owned();
+        return none("no range was opened", "");
     }
     let rows: Vec<_> = report.paths.iter().filter(|row| !row.is_of_library_alone()).collect();
     format!(
-        "## Ranges\n\n{}Inclusive counts a range and those within it, exclusive the range \
+        "{}Inclusive counts a range and those within it, exclusive the range \
          alone.\n\n",
         path_table("range path", &rows),
     )
 }
 
 /// Ranges of libraries with none of the workload around them; nothing if there are none.
-pub(super) fn libraries(report: &Report) -> String {
+pub(super) fn libraries(report: &Report) -> (&'static str, String) {
     let rows: Vec<_> = report.paths.iter().filter(|row| row.is_of_library_alone()).collect();
     if rows.is_empty() {
-        return String::new();
+        return ("Library ranges", String::new());
     }
     let (title, whole, advice) = match report.paths.iter().any(|row| row.kind == PathKind::Range) {
         true => ("Library ranges outside the workload's ranges", "(outside ranges)", ""),
@@ -119,12 +128,13 @@ pub(super) fn libraries(report: &Report) -> String {
             " Put NVTX ranges around the phases of the workload to have stages.",
         ),
     };
-    format!(
-        "## {title}\n\n{}Libraries open these for themselves. None of the workload's ranges was open around \
+    let text = format!(
+        "{}Libraries open these for themselves. None of the workload's ranges was open around \
          them, so they are no stages: their work is a part of {whole}.{advice} \
          report.library_domains adds NVTX domains to the list of libraries.\n\n",
         path_table("range of a library", &rows),
-    )
+    );
+    (title, text)
 }
 
 fn path_table(title: &str, rows: &[&PathRow]) -> String {

@@ -1,7 +1,6 @@
 //! What ran, and on which GPUs.
 
-use super::ROWS;
-use crate::views::table::{Table, paragraph};
+use crate::views::table::{ROWS, Table, none, paragraph};
 use stage2_analysis::in_part;
 use stage2_model::Report;
 use stage2_text::numbers::{count, counted, ms3, percent1};
@@ -12,7 +11,7 @@ const COMMAND_LIMIT: usize = 2_000;
 
 pub(super) fn what_ran(report: &Report) -> String {
     let run = &report.run;
-    let mut out = String::from("## What ran\n\n");
+    let mut out = String::new();
     if let Some(command) = &run.command {
         let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
         let line = shorten(&words.join(" "), COMMAND_LIMIT);
@@ -57,7 +56,7 @@ fn quoted(word: &str) -> String {
 
 pub(super) fn devices(report: &Report) -> String {
     if report.devices.is_empty() {
-        return "## GPUs\n\nNone, because no GPU was recorded.\n\n".to_owned();
+        return none("no GPU was recorded", "");
     }
     let table = Table::first(ROWS, &report.devices)
         .left("GPU", |row| plain(&row.device))
@@ -73,7 +72,7 @@ pub(super) fn devices(report: &Report) -> String {
         .left("uuid", |row| row.uuid.as_deref().map(plain))
         .left("host", |row| row.host.as_deref().map(plain));
     format!(
-        "## GPUs\n\n{}`busy_ms` is the union of all kernels, copies, fills and graphs; `busy_%` its \
+        "{}`busy_ms` is the union of all kernels, copies, fills and graphs; `busy_%` its \
          share of the time from the first work to the last of any process. Busy times are summed \
          over processes; if these used a GPU at the same time, no share is given.\n\n{}",
         table.markdown(),

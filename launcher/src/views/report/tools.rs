@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::views::table::{Table, paragraph};
+use crate::views::table::{Table, none, paragraph};
 use stage2_analysis::roofline::bound;
 use stage2_model::{KernelRow, Report};
 use stage2_text::numbers::{count, ms3, percent1};
@@ -24,7 +24,7 @@ pub(super) fn classes(report: &Report) -> String {
         *stage = stage.saturating_add(row.times.total_ns);
     }
     if sums.is_empty() {
-        return "## Kernel classes\n\nNone, because no kernel was recorded.\n\n".to_owned();
+        return none("no kernel was recorded", "");
     }
     let mut rows: Vec<_> = sums.into_iter().collect();
     rows.sort_by_key(|&((stage, class), (ns, _))| (stage, Reverse(ns), class));
@@ -44,7 +44,7 @@ pub(super) fn classes(report: &Report) -> String {
         format!(" Of communication, {} ms are waiting for other ranks: see Collectives.", ms3(ns))
     });
     format!(
-        "## Kernel classes\n\n{}Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
+        "{}Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
          multinomial, of samplers and of the routers of experts.{waiting}\n\n",
         table.markdown(),
     )
@@ -52,12 +52,10 @@ pub(super) fn classes(report: &Report) -> String {
 
 /// The longest kernels with counters, under the roof.
 pub(super) fn roofline(report: &Report) -> String {
-    let mut out = String::from("## Roofline\n\n");
     let counted = report.kernels.iter().filter_map(|row| Some((row, row.counters.as_ref()?)));
     let rows: Vec<_> = counted.collect();
     if rows.is_empty() {
-        out.push_str("None, because no counters of ncu are in this bundle.\n\n");
-        return out;
+        return none("no counters of ncu are in this bundle", "");
     }
     let number = |value: Option<f64>, decimals: usize| value.map(|v| format!("{v:.decimals$}"));
     let table = Table::first(ROWS, &rows)
@@ -77,7 +75,7 @@ pub(super) fn roofline(report: &Report) -> String {
         .right("ncu / undisturbed duration", |(_, c)| number(c.roofline.duration_ratio, 2))
         .left("profiled in", |(_, c)| c.profiled_in.as_deref().map(code))
         .left("of one launch only, because", |(_, c)| c.one_launch.as_deref().map(plain));
-    out.push_str(&table.markdown_with_rest_in("kernels.csv"));
+    let mut out = table.markdown_with_rest_in("kernels.csv");
     out.push_str(&paragraph(&format!(
         "Counters are ncu's, of one launch of each kernel and configuration; rates are counts over \
          the mean duration of the row (source: {}); when they stand for the row and when for the \
@@ -96,18 +94,14 @@ pub(super) fn roofline(report: &Report) -> String {
 
 /// How far the counts of nsys agree with the collector's.
 pub(super) fn reconciliation(report: &Report) -> String {
-    let mut out = String::from("## Nsight Systems against the collector\n\n");
     let Some(nsys) = &report.nsys else {
-        out.push_str("None, because no nsys capture is in this bundle.\n\n");
-        return out;
+        return none("no nsys capture is in this bundle", "");
     };
     if nsys.reconciliations.is_empty() {
-        out.push_str(
-            "None, because the collector recorded no kernel that it could be compared with.\n",
-        );
+        return none("the collector recorded no kernel that it could be compared with", "");
     }
-    out.extend(nsys.reconciliations.iter().map(|one| format!("- {}\n", plain(&one.text))));
-    out.push('\n');
+    let items = nsys.reconciliations.iter().map(|one| format!("- {}\n", plain(&one.text)));
+    let mut out = items.collect::<String>() + "\n";
     let kernels = nsys
         .reconciliations
         .iter()

@@ -1,7 +1,6 @@
 //! GPU work: kernels of each stage, copies, fills and graphs.
 
-use super::ROWS;
-use crate::views::table::Table;
+use crate::views::table::{ROWS, Table, none};
 use stage2_model::{MemoryRow, Report};
 use stage2_text::numbers::{count, ms3, ms6, percent1, us3};
 use stage2_text::{code, code_in_text, plain};
@@ -10,12 +9,10 @@ use stage2_text::{code, code_in_text, plain};
 const STAGES: usize = 12;
 
 pub(super) fn stage_kernels(report: &Report) -> String {
-    let mut out = String::from("## Top kernels of each stage\n\n");
     if report.stage_kernels.is_empty() {
-        out.push_str("None, because no kernel was recorded.\n\n");
-        return out;
+        return none("no kernel was recorded", "");
     }
-    out.push_str("Over all ranges, launch configurations and GPUs.\n\n");
+    let mut out = String::from("Over all ranges, launch configurations and GPUs.\n\n");
     let stages: Vec<_> = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage).collect();
     for rows in stages.iter().take(STAGES) {
         let table = Table::new(rows)
@@ -37,9 +34,9 @@ pub(super) fn stage_kernels(report: &Report) -> String {
     out
 }
 
-pub(super) fn memory(title: &str, rows: &[MemoryRow]) -> String {
+pub(super) fn memory(rows: &[MemoryRow]) -> String {
     if rows.is_empty() {
-        return format!("## {title}\n\nNone, because none was recorded.\n\n");
+        return none("none was recorded", "");
     }
     let table = Table::first(ROWS, rows)
         .left("direction", |row| row.direction.as_deref().map(plain))
@@ -50,7 +47,7 @@ pub(super) fn memory(title: &str, rows: &[MemoryRow]) -> String {
         .right("max_us", |row| row.times.max_ns.map(us3))
         .left("GPU", |row| plain(&row.device))
         .left("range path", |row| code(&row.path));
-    format!("## {title}\n\n{}", table.markdown())
+    table.markdown()
 }
 
 pub(super) fn graphs(report: &Report) -> String {
@@ -68,7 +65,7 @@ pub(super) fn graphs(report: &Report) -> String {
         .left("range path", |row| code(&row.path))
         .left("file", |row| code(&row.file));
     format!(
-        "## Graph launches\n\n{}Graphs recorded as a whole: their kernels have no records of their \
+        "{}Graphs recorded as a whole: their kernels have no records of their \
          own.\n\n",
         table.markdown(),
     )
@@ -83,5 +80,5 @@ pub(super) fn captures(report: &Report) -> String {
         .left("range at capture", |row| code(&row.capture_path))
         .right("kernels", |row| row.kernels.to_string())
         .right("kernel_sum_ms", |row| ms3(row.kernel_sum_ns));
-    format!("## Graph replays by the range of their capture\n\n{}", table.markdown())
+    table.markdown()
 }

@@ -3,9 +3,10 @@
 use super::values::text;
 use super::{ROWS, section};
 use crate::views::kernels::top::top_kernels;
+use crate::views::operators;
 use crate::views::page::idle_percent;
+use crate::views::report::ranges::stage_notes;
 use crate::views::table::{NAME_LIMIT, Table, name, none};
-use stage2_analysis::in_part;
 use stage2_analysis::insight::vision::{Nested, nested};
 use stage2_analysis::roofline::bound;
 use stage2_model::{PathKind, Report, StageRow};
@@ -62,20 +63,7 @@ pub(super) fn stages(report: &Report) -> String {
         .right("GPU idle (%)", |Timing { row, .. }| idle_percent(row).map(percent1))
         .right("Kernels, all", |Timing { row, .. }| row.kernels.map(count))
         .left("Within", |timing| timing.within.map(name));
-    let mut notes = vec![
-        "A stage is an outermost range. The first instance of each process is cold and shown \
-         separately; mean, sample standard deviation and median cover the others."
-            .to_owned(),
-    ];
-    let whole = report.stages.iter().find(|row| row.kind == PathKind::WholeProcess);
-    notes.extend(whole.map(|row| {
-        format!(
-            "{} stands for all work, because {}: from its first GPU record to its last, loading and \
-             warm-up included.",
-            row.stage,
-            report.no_range()
-        )
-    }));
+    let mut notes = stage_notes(report);
     if !parts.is_empty() {
         notes.push(
             "A stage with a range under Within lies in that range: its times are part of the stage \
@@ -84,7 +72,6 @@ pub(super) fn stages(report: &Report) -> String {
                 .to_owned(),
         );
     }
-    notes.extend(in_part::stages(report));
     notes.extend(apart(report).map(|apart| format!("{apart} apart from the stages.")));
     section(table, notes, &format!("{}; host time between the ends of a range", report.source))
 }
@@ -121,28 +108,22 @@ fn apart(report: &Report) -> Option<String> {
 }
 
 pub(super) fn operators(report: &Report) -> String {
-    let Some(operators) = &report.insight.operators else {
+    let Some(found) = &report.insight.operators else {
         return none("nothing was computed for it", "");
     };
-    if let Some(absence) = &operators.absent {
+    if let Some(absence) = &found.absent {
         return none(&absence.reason, &absence.remedy);
     }
-    if operators.rows.is_empty() {
+    if found.rows.is_empty() {
         return none("none was found in what was recorded", "");
     }
-    let shown: Vec<_> = operators.rows.iter().take(TOP).collect();
-    let table = Table::new(&shown)
-        .left("Operator", |row| name(&row.op_name))
-        .right("Total (ms)", |row| row.host_total_ns.map(ms3))
-        .right("CUDA (ms)", |row| row.gpu_inclusive_ns.map(ms3))
-        .right("Calls", |row| count(row.calls))
-        .right("Mean (ms)", |row| row.host_mean_ns.map(ms6))
-        .right("Self (ms)", |row| row.host_self_ns.map(ms3))
-        .right("CUDA self (ms)", |row| row.gpu_exclusive_ns.map(ms3));
+    let shown: Vec<_> = found.rows.iter().take(TOP).collect();
+    let gpu_total_ns = found.coverage.map(|coverage| coverage.gpu_total_ns);
+    let table = operators::table(TOP, &shown, gpu_total_ns);
     let note = "Sums of the whole run, with warm-ups and cold first instances: operators.md has more \
                 of them, and each stage by itself. Operators lie within each other: their times do \
                 not add up.";
-    section(table, [note.to_owned()], &operators.source)
+    section(table, [note.to_owned()], &found.source)
 }
 
 pub(super) fn kernels(report: &Report) -> String {

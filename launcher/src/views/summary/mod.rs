@@ -14,7 +14,7 @@ pub(super) use measured::model_stages;
 pub(super) use sentences::sentences;
 
 use super::costs::costs;
-use super::page::first_screen;
+use super::page::{Page, first_screen};
 use super::steps;
 use super::table::Table;
 use stage2_analysis::insight::Shown;
@@ -27,12 +27,11 @@ const ROWS: usize = 40;
 const STEPS: usize = 8;
 
 /// The page.
-pub(super) fn summary_md(report: &Report, shown: &Shown) -> String {
-    let mut out = first_screen(&format!("Summary of {}", report.run.name), report);
-    out.push_str(&format!("{}\n\n", sentences(report).join(" ")));
+pub(super) fn page(report: &Report, shown: &Shown) -> Page {
+    let title = format!("Summary of {}", report.run.name);
     let is_apart =
         |name: &str| report.stages.iter().any(|stage| stage.stage == name && stage.apart.is_some());
-    for (title, section) in [
+    let sections = vec![
         ("Environment", run::environment(report)),
         ("Aggregates", run::aggregates(report, shown)),
         ("Per-Stage Timings", measured::stages(report)),
@@ -44,12 +43,9 @@ pub(super) fn summary_md(report: &Report, shown: &Shown) -> String {
         ("Takeaways", advice::takeaways(report)),
         ("Recommendations", advice::recommendations(report)),
         ("Limits", advice::limits(report)),
-    ] {
-        if !section.is_empty() {
-            out.push_str(&format!("## {title}\n\n{section}"));
-        }
-    }
-    out
+    ];
+    let sentences = sentences(report).join(" ");
+    Page { head: format!("{}{sentences}\n\n", first_screen(&title, report)), sections }
 }
 
 /// A table with the notes on it, and where its numbers come from.

@@ -22,6 +22,10 @@ const SECTIONS: [&str; 10] = [
     "Limits",
 ];
 
+fn summary_md(report: &Report, shown: &Shown) -> String {
+    page(report, shown).markdown()
+}
+
 /// `hostile` stands wherever a name or a text of foreign origin can stand. A report holds visible
 /// text only.
 fn full(hostile: &str) -> Report {
