@@ -1,6 +1,7 @@
 //! A run's folder -> its reports: `kernels.md`, `kernels.csv`, `metrics.json`, `report.md`,
 //! `report.html`, `operators.md` and `stakeholder_summary.md`.
 
+mod advice;
 pub(crate) mod artifacts;
 mod costs;
 mod headline;
@@ -14,6 +15,7 @@ mod report;
 mod steps;
 mod summary;
 pub(crate) mod table;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -56,16 +58,14 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
 
 /// The versions that the captures name.
 fn tools(report: &Report) -> BTreeMap<String, String> {
-    let mut versions: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let collectors = report.coverage.processes.iter().filter_map(|p| p.collector.as_deref());
     let nsys = report.nsys.iter().flat_map(|nsys| &nsys.captures);
     let nsys = nsys.filter_map(|capture| capture.tool_version.as_deref());
-    let collectors = collectors.map(|version| ("collector", version));
-    for (tool, version) in collectors.chain(nsys.map(|version| ("nsys", version))) {
-        versions.entry(tool.to_owned()).or_default().insert(version);
-    }
+    let seen: [(&str, BTreeSet<&str>); 2] =
+        [("collector", collectors.collect()), ("nsys", nsys.collect())];
     let joined = |seen: BTreeSet<&str>| seen.into_iter().collect::<Vec<_>>().join(", ");
-    versions.into_iter().map(|(tool, seen)| (tool, joined(seen))).collect()
+    let seen = seen.into_iter().filter(|(_, versions)| !versions.is_empty());
+    seen.map(|(tool, versions)| (tool.to_owned(), joined(versions))).collect()
 }
 
 fn write_files(

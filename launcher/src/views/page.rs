@@ -8,9 +8,9 @@ use stage2_text::plain;
 pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a part of it) was simulated. \
     The times are those of a recording and say nothing about this machine.";
 
-/// Before anything else: title, simulated or not, an early end of the workload, coverage, ranks.
-pub(super) fn first_screen(title: &str, report: &Report) -> String {
-    let mut out = format!("# {}\n\n", plain(title));
+/// Right below the title: simulated or not, an early end of the workload, coverage, ranks.
+pub(super) fn first_screen(report: &Report) -> String {
+    let mut out = String::new();
     if report.simulated {
         out.push_str(&format!("> **{SIMULATED}**\n\n"));
     }
@@ -26,6 +26,7 @@ pub(super) fn first_screen(title: &str, report: &Report) -> String {
 
 /// A page of Markdown: what comes first, and the sections by their titles.
 pub(super) struct Page {
+    pub(super) title: String,
     pub(super) head: String,
     pub(super) sections: Vec<(&'static str, String)>,
 }
@@ -36,7 +37,7 @@ impl Page {
         let sections = self.sections.iter().filter(|(_, text)| !text.is_empty());
         let sections: String =
             sections.map(|(title, text)| format!("## {title}\n\n{text}")).collect();
-        format!("{}{sections}", self.head)
+        format!("# {}\n\n{}{sections}", plain(&self.title), self.head)
     }
 }
 

@@ -50,20 +50,13 @@ fn gpu(device: &str) -> String {
     }
 }
 
-/// Heading of the section on ranks.
-pub(super) fn title(report: &Report) -> &'static str {
-    if is_job(report) { "Ranks" } else { "Processes by stage" }
-}
-
-/// What each rank did, and who was late.
-pub(super) fn ranks(report: &Report) -> String {
-    let mut out = String::new();
-    if is_job(report) {
-        out.push_str(&format!("Ranks: {}.\n\n", plain(&seen(report))));
+/// What each rank or process did, and who was late: a section of report.md.
+pub(super) fn ranks(report: &Report) -> (&'static str, String) {
+    let rows = late_ranks(report) + &stages(&report.ranks.stages);
+    match is_job(report) {
+        true => ("Ranks", format!("Ranks: {}.\n\n{rows}", plain(&seen(report)))),
+        false => ("Processes by stage", rows),
     }
-    out.push_str(&late_ranks(report));
-    out.push_str(&stages(&report.ranks.stages));
-    out
 }
 
 fn late_ranks(report: &Report) -> String {

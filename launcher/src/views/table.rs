@@ -82,12 +82,20 @@ impl<'r, T> Table<'r, T> {
 
     /// The same; the rows that are left out stand in `file`.
     pub(crate) fn markdown_with_rest_in(self, file: &str) -> String {
-        let mut out = self.lines.join("|\n") + "|\n\n";
-        if self.left_out > 0 {
-            let more = count(self.left_out as u64);
-            out.push_str(&format!("{more} more rows stand in {file}.\n\n"));
-        }
-        out
+        let table = self.lines.join("|\n");
+        format!("{table}|\n\n{}", more_in(file, self.left_out, "rows"))
+    }
+}
+
+/// Says how many of `all` are not among the first `most`; nothing if there are none.
+pub(in crate::views) fn more(all: usize, most: usize, what: &str) -> String {
+    more_in("metrics.json", all.saturating_sub(most), what)
+}
+
+fn more_in(file: &str, left_out: usize, what: &str) -> String {
+    match left_out {
+        0 => String::new(),
+        left_out => format!("{} more {what} stand in {file}.\n\n", count(left_out as u64)),
     }
 }
 

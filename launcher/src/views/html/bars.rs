@@ -1,7 +1,7 @@
 //! Stages, kernels and their classes -> bars in SVG, each beside its numbers.
 
 use super::markdown::text;
-use crate::views::kernels::top::{TopKernel, class_shares, top_kernels};
+use crate::views::kernels::top::{TopKernel, classes, top_kernels};
 use crate::views::page::idle_percent;
 use crate::views::summary::model_stages;
 use stage2_model::{Report, StageRow};
@@ -21,13 +21,17 @@ struct Bar {
     value: String,
 }
 
+impl Bar {
+    fn share(name: &str, percent: f64, facts: &str) -> Bar {
+        let value = format!("{} %{facts}", percent1(percent));
+        Bar { name: name.to_owned(), parts: vec![("busy", percent)], value }
+    }
+}
+
 pub(super) fn bars(report: &Report) -> String {
     let kernels = top_kernels(report, MOST, |row| (row.name_index, row.device.as_str()));
-    let classes = class_shares(report).into_iter().take(MOST).map(|(class, percent)| Bar {
-        name: class.to_owned(),
-        parts: vec![("busy", percent)],
-        value: format!("{} %", percent1(percent)),
-    });
+    let classes = classes(&report.kernels).into_iter().filter(|class| class.total_ns > 0);
+    let classes = classes.take(MOST).map(|class| Bar::share(class.class, class.percent, ""));
     [
         group("Time of the stages, and how much of it the GPU was busy", stages(report)),
         group(
@@ -87,15 +91,8 @@ fn stages(report: &Report) -> Vec<Bar> {
 }
 
 fn kernel(kernel: &TopKernel<'_>) -> Option<Bar> {
-    let percent = kernel.percent?;
-    let mut value = format!("{} %, {}", percent1(percent), kernel.row.class);
     let bound = kernel.counters.and_then(|counters| counters.roofline.bound);
-    if let Some(bound) = bound {
-        value.push_str(&format!(", {}-bound", bound.label()));
-    }
-    Some(Bar {
-        name: shorten_kernel(&kernel.row.kernel, NAME_LIMIT),
-        parts: vec![("busy", percent)],
-        value,
-    })
+    let bound = bound.map_or_else(String::new, |bound| format!(", {}-bound", bound.label()));
+    let name = shorten_kernel(&kernel.row.kernel, NAME_LIMIT);
+    Some(Bar::share(&name, kernel.percent?, &format!(", {}{bound}", kernel.row.class)))
 }

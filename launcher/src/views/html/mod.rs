@@ -15,7 +15,7 @@ use stage2_text::numbers::{count, ms3, percent1};
 
 const STYLE: &str = include_str!("page.css");
 /// Sections of report.md that the summary has as well.
-const SAID_ALREADY: [&str; 3] = ["Takeaways", "Cost of the passes", "Findings"];
+const SAID_ALREADY: [&str; 4] = ["Takeaways", "Recommendations", "Cost of the passes", "Findings"];
 
 /// The page, from those of the summary, the report and the operators.
 pub(super) fn report_html(
@@ -28,14 +28,15 @@ pub(super) fn report_html(
     let details = known.chain(&operators.sections).map(|section| (section, true));
     let sections = summary.sections.iter().map(|section| (section, false)).chain(details);
     let sections = sections.filter(|((_, markdown), _)| !markdown.is_empty());
-    let sections = sections.map(|((title, markdown), folded)| (*title, html(markdown), folded));
-    let bars = std::iter::once(("At a glance", bars::bars(report), false));
-    let parts: Vec<Part> = bars
-        .chain(sections)
-        .enumerate()
-        .map(|(i, (title, html, folded))| Part { number: i + 1, title, html, folded })
-        .collect();
-    let title = text(&format!("Report of {}", report.run.name));
+    let bars = Part { number: 1, title: "At a glance", html: bars::bars(report), folded: false };
+    let mut parts = vec![bars];
+    parts.extend(sections.zip(2..).map(|(((title, markdown), folded), number)| Part {
+        number,
+        title,
+        html: html(markdown),
+        folded,
+    }));
+    let title = text(&whole.title);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
@@ -52,7 +53,7 @@ pub(super) fn report_html(
     let short: String =
         sentences(report).iter().map(|sentence| format!("- {sentence}\n")).collect();
     out.push_str(&format!(
-        "<main>\n<header>\n<div class=\"verdict {kind}\">\n{}</div>\n{}{}</header>\n",
+        "<main>\n<header>\n<h1>{title}</h1>\n<div class=\"verdict {kind}\">\n{}</div>\n{}{}</header>\n",
         html(&whole.head),
         cards(report),
         html(&short),

@@ -11,7 +11,7 @@ use stage2_text::{code, plain};
 
 /// The page, with at most `top` rows.
 pub(super) fn kernels_md(report: &Report, top: usize) -> String {
-    let mut out = first_screen("Kernels", report);
+    let mut out = format!("# Kernels\n\n{}", first_screen(report));
     out.push_str(&rows_line(report, top));
     let counter = |row: &KernelRow, value: fn(&CounterRow) -> Option<f64>| {
         row.counters.as_ref().and_then(value).map(|value| format!("{value:.1}"))

@@ -81,16 +81,27 @@ impl Sum {
     }
 }
 
-/// Share of each class in the sum of all kernels' durations in percent, largest first.
-pub(in crate::views) fn class_shares(report: &Report) -> Vec<(&str, f64)> {
-    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut all_ns = 0u64;
-    for row in report.kernels.iter().filter(|row| row.times.total_ns > 0) {
-        let sum = sums.entry(&row.class).or_default();
-        *sum = sum.saturating_add(row.times.total_ns);
-        all_ns = all_ns.saturating_add(row.times.total_ns);
-    }
-    let mut shares: Vec<(&str, u64)> = sums.into_iter().collect();
-    shares.sort_by_key(|&(_, ns)| Reverse(ns));
-    shares.into_iter().map(|(class, ns)| (class, ns as f64 * 100.0 / all_ns as f64)).collect()
+/// The kernels of a class together.
+pub(in crate::views) struct ClassSum<'r> {
+    pub(in crate::views) class: &'r str,
+    pub(in crate::views) total_ns: u64,
+    pub(in crate::views) calls: u64,
+    /// Share of the sum over all classes.
+    pub(in crate::views) percent: f64,
+}
+
+/// The classes of these kernels, the longest first.
+pub(in crate::views) fn classes<'r>(
+    rows: impl IntoIterator<Item = &'r KernelRow>,
+) -> Vec<ClassSum<'r>> {
+    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+    rows.into_iter().for_each(|row| sums.entry(&row.class).or_default().add(&row.times));
+    let all_ns = sums.values().fold(0u64, |all, sum| all.saturating_add(sum.total_ns));
+    let class = |(class, Sum { total_ns, calls, .. })| {
+        let percent = if all_ns > 0 { total_ns as f64 * 100.0 / all_ns as f64 } else { 0.0 };
+        ClassSum { class, total_ns, calls, percent }
+    };
+    let mut classes: Vec<ClassSum<'_>> = sums.into_iter().map(class).collect();
+    classes.sort_by_key(|class| Reverse(class.total_ns));
+    classes
 }

@@ -1,7 +1,7 @@
 //! Operator rows -> `operators.md`: which operators take the time, on the host and on the GPU.
 
 use super::page::{Page, first_screen};
-use super::table::{Table, none, paragraph};
+use super::table::{Table, more, none, paragraph};
 use stage2_analysis::in_part;
 use stage2_model::{OperatorRow, Operators, Report};
 use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1};
@@ -18,11 +18,12 @@ pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> Strin
 }
 
 pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
-    let mut out = first_screen("Operators", report);
+    let title = "Operators".to_owned();
+    let mut out = first_screen(report);
     out.push_str(&format!("Source: {}.\n\n", plain(&operators.source)));
     if let Some(absence) = &operators.absent {
         out.push_str(&none(&absence.reason, &absence.remedy));
-        return Page { head: out, sections: Vec::new() };
+        return Page { title, head: out, sections: Vec::new() };
     }
     if let Some(coverage) = operators.coverage {
         out.push_str(&format!(
@@ -56,7 +57,7 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
         stages if stages.is_empty() => out.push_str(&notes),
         stages => sections.push(("Operators of each stage", stages + &notes)),
     }
-    Page { head: out, sections }
+    Page { title, head: out, sections }
 }
 
 /// The table of operators. GPU times are compared with `gpu_total_ns`.
@@ -92,9 +93,7 @@ fn stages(operators: &Operators, gpu_total_ns: Option<u64>) -> String {
         let title = stage.map_or_else(|| "(in no stage)".to_owned(), code_in_text);
         out.push_str(&format!("### {title}\n\n{table}"));
     }
-    if let Some(more) = groups.len().checked_sub(STAGES).filter(|&more| more > 0) {
-        out.push_str(&format!("{} more stages stand in metrics.json.\n\n", count(more as u64)));
-    }
+    out.push_str(&more(groups.len(), STAGES, "stages"));
     out
 }
 

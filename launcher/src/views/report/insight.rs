@@ -1,34 +1,15 @@
-//! Takeaways and the use of the GPU's peak.
+//! Use of the GPU's peak.
 
-use crate::views::table::{Table, name, none};
+use crate::views::table::{Table, name, none, paragraph};
 use stage2_model::{Absence, Figure, ModelUse, Report, StageUtilisation};
 use stage2_text::numbers::percent1;
 use stage2_text::{plain, shorten};
 
-/// Takeaways on the first page; metrics.json has them all.
-const TAKEAWAYS: usize = 8;
-
-/// What the numbers say, on the first page.
-pub(super) fn takeaways(report: &Report) -> String {
-    let takeaways = &report.insight.takeaways;
-    if takeaways.is_empty() {
-        return none("nothing was computed from the numbers", "");
-    }
-    let mut out = String::new();
-    for takeaway in takeaways.iter().take(TAKEAWAYS) {
-        let text = plain(&takeaway.text);
-        out.push_str(&format!("- {}", text.trim_end_matches('.')));
-        match &takeaway.recommendation {
-            Some(action) => out.push_str(&format!(". To do: {}\n", plain(action))),
-            None => out.push_str(".\n"),
-        }
-    }
-    out.push('\n');
-    if let Some(more) = takeaways.len().checked_sub(TAKEAWAYS).filter(|&more| more > 0) {
-        out.push_str(&format!("{more} more stand in metrics.json.\n\n"));
-    }
-    out
-}
+/// What FLOPs by counters are.
+pub(in crate::views) const COUNTED_FLOPS: &str = "FLOPs by counters are what ncu counted in a launch, \
+    times the calls. They leave out kernels without counters, or with counters of one launch only, and \
+    contain what tensor cores compute on the padding of their tiles: at small batches several times the \
+    model's own FLOPs.";
 
 /// How much of the peak the stages used.
 pub(super) fn utilisation(report: &Report) -> String {
@@ -53,11 +34,7 @@ pub(super) fn utilisation(report: &Report) -> String {
         .right("kernels per token", |stage| number(&stage.kernels_per_token, 1))
         .right("GPU us per token", |stage| number(&stage.gpu_us_per_token, 3));
     let mut out = table.markdown();
-    out.push_str(
-        "FLOPs by counters are those of a launch as ncu counted them times calls: without the \
-         kernels whose counters are missing or of one launch only, and with what tensor cores compute on the padding of their \
-         tiles, which can be several times the model's own FLOPs.\n\n",
-    );
+    out.push_str(&paragraph(COUNTED_FLOPS));
     let name = used.model_name.as_deref().unwrap_or("unnamed");
     let peaks = used.peak_source().unwrap_or_else(|| "not known".to_owned());
     let mut lines = vec![format!("model: {name}; peaks: {peaks}")];
@@ -86,15 +63,13 @@ pub(in crate::views) fn stages_in_use(report: &Report) -> Result<&ModelUse, Abse
     let absence = |reason: &str, remedy: &str| {
         Err(Absence { reason: reason.to_owned(), remedy: remedy.to_owned() })
     };
-    let Some(used) = &report.insight.utilisation else {
-        return absence("nothing was computed for it", "");
-    };
-    match &used.absent {
-        Some(why) => absence(why, ""),
-        None if used.numbers.stages.is_empty() => {
+    match &report.insight.utilisation {
+        None => absence("nothing was computed for it", ""),
+        Some(ModelUse { absent: Some(why), .. }) => absence(why, ""),
+        Some(used) if used.numbers.stages.is_empty() => {
             absence("no stage is prefill or decode", "mark them with NVTX ranges of these names")
         }
-        None => Ok(used),
+        Some(used) => Ok(used),
     }
 }
 

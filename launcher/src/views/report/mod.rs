@@ -7,12 +7,13 @@ mod run;
 mod tools;
 mod work;
 
+use super::advice;
 use super::costs::costs;
 use super::page::{Page, first_screen};
-use super::ranks::{self, collectives, processes};
+use super::ranks::{collectives, processes, ranks};
 use super::regions::regions_md;
 use super::steps::{self, steps_md};
-use stage2_model::{Finding, Report, Severity};
+use stage2_model::{Report, Severity};
 use stage2_text::numbers::counted;
 use stage2_text::plain;
 
@@ -20,13 +21,14 @@ use stage2_text::plain;
 pub(super) fn page(report: &Report) -> Page {
     let title = format!("Report of {}", report.run.name);
     let sections = vec![
-        ("Takeaways", insight::takeaways(report)),
+        ("Takeaways", advice::takeaways(report)),
+        ("Recommendations", advice::recommendations(report)),
         ("What ran", run::what_ran(report)),
         ("Stages", ranges::stages(report)),
         (steps::TITLE, steps_md(report)),
         ("Stages by GPU", ranges::stages_by_device(report)),
         ranges::libraries(report),
-        (ranks::title(report), ranks::ranks(report)),
+        ranks(report),
         ("Collectives", collectives(report)),
         ("Model FLOP utilisation", insight::utilisation(report)),
         ("Cost of the passes", costs(report, |_| true)),
@@ -43,10 +45,10 @@ pub(super) fn page(report: &Report) -> Page {
         ("GPUs", run::devices(report)),
         ("Processes", processes(report)),
         ("Coverage", coverage::coverage(report)),
-        ("Findings", findings(report)),
+        ("Findings", advice::findings(report, usize::MAX)),
         ("How to read this", definitions(report)),
     ];
-    Page { head: first_screen(&title, report) + &serious(report), sections }
+    Page { title, head: first_screen(report) + &serious(report), sections }
 }
 
 /// On the first screen: how many findings there are, and what the errors are.
@@ -56,15 +58,8 @@ fn serious(report: &Report) -> String {
         of(Severity::Error).map(|f| format!("- **error:** {}\n", plain(&f.what))).collect();
     let number = |severity, noun| counted(of(severity).count() as u64, noun);
     let (warnings, notes) = (number(Severity::Warning, "warning"), number(Severity::Note, "note"));
-    let line = format!("The section Findings lists {warnings} and {notes}.\n\n");
+    let line = format!("**Findings:** {warnings} and {notes}.\n\n");
     if errors.is_empty() { line } else { format!("{errors}\n{line}") }
-}
-
-fn findings(report: &Report) -> String {
-    if report.findings.is_empty() {
-        return "None.\n\n".to_owned();
-    }
-    report.findings.iter().map(Finding::item).collect::<String>() + "\n"
 }
 
 fn definitions(report: &Report) -> String {

@@ -13,8 +13,9 @@ pub(super) fn what_ran(report: &Report) -> String {
     let run = &report.run;
     let mut out = String::new();
     if let Some(command) = &run.command {
-        let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
-        let line = shorten(&words.join(" "), COMMAND_LIMIT);
+        // For reading; metrics.json has the words themselves.
+        let words = shlex::try_join(command.iter().map(String::as_str));
+        let line = shorten(&words.unwrap_or_else(|_| command.join(" ")), COMMAND_LIMIT);
         out.push_str(&format!("- command: {}\n", code_in_text(&line)));
     }
     if let Some(started) = &run.started {
@@ -43,15 +44,6 @@ pub(super) fn what_ran(report: &Report) -> String {
         out.push_str(&table.markdown());
     }
     out
-}
-
-/// A word as a shell would need it, for reading; metrics.json has the words themselves.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 pub(super) fn devices(report: &Report) -> String {

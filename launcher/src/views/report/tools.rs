@@ -1,8 +1,8 @@
 //! What ncu and nsys add to a report -> its sections: classes, roofline, reconciliation.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::views::kernels::top;
 use crate::views::table::{Table, none, paragraph};
 use stage2_analysis::roofline::bound;
 use stage2_model::{KernelRow, Report};
@@ -14,30 +14,22 @@ const ROWS: usize = 20;
 
 /// Shares of the classes of kernels in each stage.
 pub(super) fn classes(report: &Report) -> String {
-    let mut sums: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
-    let mut stages: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut stages: BTreeMap<&str, Vec<&KernelRow>> = BTreeMap::new();
     for row in &report.kernels {
-        let (ns, calls) = sums.entry((&row.stage, &row.class)).or_default();
-        *ns = ns.saturating_add(row.times.total_ns);
-        *calls = calls.saturating_add(row.times.calls);
-        let stage = stages.entry(&row.stage).or_default();
-        *stage = stage.saturating_add(row.times.total_ns);
+        stages.entry(&row.stage).or_default().push(row);
     }
-    if sums.is_empty() {
+    if stages.is_empty() {
         return none("no kernel was recorded", "");
     }
-    let mut rows: Vec<_> = sums.into_iter().collect();
-    rows.sort_by_key(|&((stage, class), (ns, _))| (stage, Reverse(ns), class));
-    let share = |stage: &str, ns: u64| match stages.get(stage) {
-        None | Some(0) => 0.0,
-        Some(&whole) => ns as f64 * 100.0 / whole as f64,
-    };
+    let stages = stages.into_iter().map(|(stage, rows)| (stage, top::classes(rows)));
+    let rows = stages.flat_map(|(stage, sums)| sums.into_iter().map(move |sum| (stage, sum)));
+    let rows: Vec<_> = rows.collect();
     let table = Table::new(&rows)
-        .left("stage", |((stage, _), _)| code(stage))
-        .left("class", |((_, class), _)| plain(class))
-        .right("kernel_sum_ms", |(_, (ns, _))| ms3(*ns))
-        .right("% of the stage's sum", |((stage, _), (ns, _))| percent1(share(stage, *ns)))
-        .right("calls", |(_, (_, calls))| calls.to_string());
+        .left("stage", |(stage, _)| code(stage))
+        .left("class", |(_, sum)| plain(sum.class))
+        .right("kernel_sum_ms", |(_, sum)| ms3(sum.total_ns))
+        .right("% of the stage's sum", |(_, sum)| percent1(sum.percent))
+        .right("calls", |(_, sum)| sum.calls.to_string());
     // Communication kernels spin while they wait.
     let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
     let waiting = waited.reduce(u64::saturating_add).map_or_else(String::new, |ns| {

@@ -1,8 +1,8 @@
 //! GPU work: kernels of each stage, copies, fills and graphs.
 
-use crate::views::table::{ROWS, Table, none};
+use crate::views::table::{ROWS, Table, more, none};
 use stage2_model::{MemoryRow, Report};
-use stage2_text::numbers::{count, ms3, ms6, percent1, us3};
+use stage2_text::numbers::{ms3, ms6, percent1, us3};
 use stage2_text::{code, code_in_text, plain};
 
 /// Stages whose kernels are listed.
@@ -27,11 +27,7 @@ pub(super) fn stage_kernels(report: &Report) -> String {
         let stage = rows.first().map_or("", |row| row.stage.as_str());
         out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.markdown()));
     }
-    if stages.len() > STAGES {
-        let more = count((stages.len() - STAGES) as u64);
-        out.push_str(&format!("{more} more stages stand in metrics.json.\n\n"));
-    }
-    out
+    out + &more(stages.len(), STAGES, "stages")
 }
 
 pub(super) fn memory(rows: &[MemoryRow]) -> String {

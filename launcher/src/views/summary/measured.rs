@@ -1,12 +1,12 @@
 //! Stages, operators and kernels as they were measured.
 
-use super::values::text;
-use super::{ROWS, section};
+use super::ROWS;
 use crate::views::kernels::top::top_kernels;
 use crate::views::operators;
 use crate::views::page::idle_percent;
 use crate::views::report::ranges::stage_notes;
 use crate::views::table::{NAME_LIMIT, Table, name, none};
+use crate::views::values::{text, with_source};
 use stage2_analysis::insight::vision::{Nested, nested};
 use stage2_analysis::roofline::bound;
 use stage2_model::{PathKind, Report, StageRow};
@@ -73,7 +73,7 @@ pub(super) fn stages(report: &Report) -> String {
         );
     }
     notes.extend(apart(report).map(|apart| format!("{apart} apart from the stages.")));
-    section(table, notes, &format!("{}; host time between the ends of a range", report.source))
+    with_source(table, notes, &format!("{}; host time between the ends of a range", report.source))
 }
 
 /// A part of a vision encoder within a stage.
@@ -98,13 +98,11 @@ fn apart(report: &Report) -> Option<String> {
     let names: Vec<String> = outermost(report)
         .filter_map(|row| Some(format!("{} is {} range", row.stage, row.apart?.phrase())))
         .collect();
+    let shown = names.iter().take(APART_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = names.len().saturating_sub(APART_NAMED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let them = if names.len() == 1 { "it" } else { "them" };
-    let mut shown = names.into_iter().take(APART_NAMED).collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        shown.push_str(&format!(", and {more} more"));
-    }
-    (!shown.is_empty()).then(|| format!("{shown}; report.md lists {them}"))
+    (!names.is_empty()).then(|| format!("{shown}{more}; report.md lists {them}"))
 }
 
 pub(super) fn operators(report: &Report) -> String {
@@ -123,7 +121,7 @@ pub(super) fn operators(report: &Report) -> String {
     let note = "Sums of the whole run, with warm-ups and cold first instances: operators.md has more \
                 of them, and each stage by itself. Operators lie within each other: their times do \
                 not add up.";
-    section(table, [note.to_owned()], &found.source)
+    with_source(table, [note.to_owned()], &found.source)
 }
 
 pub(super) fn kernels(report: &Report) -> String {
@@ -165,5 +163,5 @@ pub(super) fn kernels(report: &Report) -> String {
         }
     };
     let source = format!("{}, the whole run; the share is of all kernel time", report.source);
-    section(table, [note], &source)
+    with_source(table, [note], &source)
 }

@@ -1,9 +1,9 @@
 //! Use of the GPU's peak by the model and by its stages.
 
-use super::values::{decimal, share_of_peak};
-use super::{ROWS, section};
-use crate::views::report::insight::{reasons, stages_in_use};
+use super::ROWS;
+use crate::views::report::insight::{COUNTED_FLOPS, reasons, stages_in_use};
 use crate::views::table::{Table, name, none};
+use crate::views::values::{decimal, share_of_peak, with_source};
 use stage2_model::{Figure, ModelUse, Report, StageUtilisation};
 use stage2_text::numbers::{ms3, percent1};
 
@@ -59,7 +59,11 @@ pub(super) fn mfu(report: &Report) -> String {
         })
         .right("Peak, dense (TFLOP/s)", |_| decimal(used.peak_dense_tflops(), 2));
     let source = used.peak_source().unwrap_or_else(|| "not known".to_owned());
-    section(table, notes(used), &format!("shape of the model and token counts; peaks: {source}"))
+    with_source(
+        table,
+        notes(used),
+        &format!("shape of the model and token counts; peaks: {source}"),
+    )
 }
 
 /// MFU of a stage. A stage within another has no window of its own.
@@ -85,18 +89,18 @@ fn notes(used: &ModelUse) -> Vec<String> {
          model-level of one generation, and time is the joined windows over the instances (the \
          generations): where some run side by side, each of them takes longer"
             .to_owned(),
-        "MFU by counters is over GPU busy time: FLOPs of a launch as ncu counted them times calls, \
-         without the kernels whose counters are missing or of one launch only, and with what tensor cores compute on the \
-         padding of their tiles: at small batches several times the model's own FLOPs"
-            .to_owned(),
+        format!("MFU by counters is over GPU busy time. {COUNTED_FLOPS}"),
     ];
     let stages = &used.numbers.stages;
-    let nested: Vec<&str> = stages
-        .iter()
-        .filter(|stage| stage.within.is_some())
-        .map(|stage| stage.stage.as_str())
-        .collect();
-    notes.extend(within_prefill(&nested));
+    let nested = stages.iter().filter(|stage| stage.within.is_some());
+    let nested: Vec<&str> = nested.map(|stage| stage.stage.as_str()).collect();
+    if !nested.is_empty() {
+        notes.push(format!(
+            "Within prefill: {}. MFU and time of each are over the sum of its kernels' durations, and \
+             its FLOPs and time are in prefill's",
+            nested.join(", ")
+        ));
+    }
     let over_busy = |figure: &Figure| figure.text(|share| format!("{share:.6}"));
     notes.extend(stages.iter().map(|stage| {
         let (mfu, mbu) = (over_busy(&stage.mfu_busy), over_busy(&stage.mbu_busy));
@@ -112,31 +116,4 @@ fn notes(used: &ModelUse) -> Vec<String> {
     }
     notes.extend(used.numbers.assumptions.iter().cloned());
     notes
-}
-
-/// What the rows of these stages are over; nothing if there are none.
-fn within_prefill(names: &[&str]) -> Option<String> {
-    let (lie, their) = match names.len() {
-        0 => return None,
-        1 => ("lies", "its"),
-        _ => ("lie", "their"),
-    };
-    Some(format!(
-        "{} {lie} within prefill: {their} MFU and time are over the sum of {their} kernels' \
-         durations, and {their} FLOPs and time are in prefill's",
-        names.join(", ")
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::within_prefill;
-
-    #[test]
-    fn one_part_lies_and_several_lie_within_prefill() {
-        let said = |names: &[&str]| within_prefill(names).unwrap_or_default();
-        assert_eq!(said(&[]), "");
-        assert!(said(&["sam"]).starts_with("sam lies within prefill: its MFU"));
-        assert!(said(&["sam", "clip"]).starts_with("sam, clip lie within prefill: their MFU"));
-    }
 }

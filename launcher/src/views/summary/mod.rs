@@ -3,23 +3,21 @@
 //! All sections are always there, in the same order; one without data says why. Only inferred steps
 //! are left out if there are none.
 
-mod advice;
 mod measured;
 mod mfu;
 mod run;
 mod sentences;
-mod values;
 
 pub(super) use measured::model_stages;
 pub(super) use sentences::sentences;
 
+use super::advice;
 use super::costs::costs;
 use super::page::{Page, first_screen};
 use super::steps;
-use super::table::Table;
+use super::values::sentence;
 use stage2_analysis::insight::Shown;
 use stage2_model::Report;
-use values::sentence;
 
 /// Rows of a table; metrics.json has them all.
 const ROWS: usize = 40;
@@ -42,21 +40,10 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Top Kernels", measured::kernels(report)),
         ("Takeaways", advice::takeaways(report)),
         ("Recommendations", advice::recommendations(report)),
-        ("Limits", advice::limits(report)),
+        ("Limits", advice::findings(report, ROWS)),
     ];
     let sentences = sentences(report).join(" ");
-    Page { head: format!("{}{sentences}\n\n", first_screen(&title, report)), sections }
-}
-
-/// A table with the notes on it, and where its numbers come from.
-fn section<T>(
-    table: Table<'_, T>,
-    notes: impl IntoIterator<Item = String>,
-    source: &str,
-) -> String {
-    let mut out = table.markdown();
-    out.extend(notes.into_iter().map(|note| format!("{}\n\n", sentence(&note))));
-    out + &format!("Source: {}\n\n", sentence(source))
+    Page { title, head: format!("{}{sentences}\n\n", first_screen(report)), sections }
 }
 
 fn inferred_steps(report: &Report) -> String {

@@ -1,10 +1,10 @@
 //! What the run ran on, and its figures as a whole.
 
-use super::values::{decimal, text};
-use super::{ROWS, section};
-use crate::views::kernels::top::class_shares;
+use super::ROWS;
+use crate::views::kernels::top::classes;
 use crate::views::ranks;
 use crate::views::table::{Table, none};
+use crate::views::values::{decimal, text, with_source};
 use stage2_analysis::in_part;
 use stage2_analysis::insight::Shown;
 use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
@@ -15,7 +15,7 @@ pub(super) fn environment(report: &Report) -> String {
     let run = &report.run;
     let mut facts: Vec<Fact> = Vec::new();
     facts.extend(run.command.as_ref().map(|words| fact("command", words.join(" "))));
-    facts.extend(run.started.as_ref().map(|started| fact("started", started.clone())));
+    facts.extend(run.started.clone().map(|started| fact("started", started)));
     facts.extend(report.devices.iter().map(device));
     facts.extend(ranks::head(report).map(|ranks| fact("ranks", ranks)));
     let used = report.insight.utilisation.as_ref();
@@ -33,7 +33,7 @@ pub(super) fn environment(report: &Report) -> String {
     let table = Table::first(ROWS, &facts)
         .left("Key", |fact| text(&fact.key))
         .left("Value", |fact| text(&fact.value));
-    section(table, [], &format!("run.json, env.json and {the}{}", report.source))
+    with_source(table, [], &format!("run.json, env.json and {the}{}", report.source))
 }
 
 fn device(row: &DeviceRow) -> Fact {
@@ -70,8 +70,9 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
         let busy = device.gpu_busy_percent;
         rows.extend(busy.map(|busy| total(&format!("GPU busy, {name}"), "% of its span", busy)));
     }
-    for (class, percent) in class_shares(report) {
-        rows.push(total(&format!("Kernel class {class}"), "% of kernel time", percent));
+    for class in classes(&report.kernels).iter().filter(|class| class.total_ns > 0) {
+        let metric = format!("Kernel class {}", class.class);
+        rows.push(total(&metric, "% of kernel time", class.percent));
     }
     let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
     rows.extend(
@@ -82,7 +83,14 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
     let used = report.insight.utilisation.as_ref();
     let rate = used.and_then(|used| used.numbers.model.generated_tokens_per_s.value());
     rows.extend(rate.map(|rate| total("Generated tokens (instances as for MFU)", "1/s", rate)));
-    let from = if shown.stage1_is_own { "Stage 1 files of this run" } else { "Stage 1 run" };
+    let (from, stage1_note) = match shown.stage1_is_own {
+        true => (
+            "Stage 1 files of this run",
+            "Rows of Stage 1 files are what the workload measured itself in this run, by its host \
+             clock.",
+        ),
+        false => ("Stage 1 run", "Rows of the Stage 1 run are of that run, not of this one."),
+    };
     rows.extend(shown.stage1.iter().flat_map(|means| stage1(means, from)));
     if rows.is_empty() {
         return none("no GPU work was recorded", "see Limits");
@@ -90,9 +98,8 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
     let table = Table::first(ROWS, &rows)
         .left("Metric", |row| text(&row.metric))
         .left("Unit", |row| text(row.unit))
-        .right("Mean", |row| decimal(Some(row.mean), 3))
-        .right("Std", |row| decimal(row.std, 3))
-        .right("Values", |row| row.values.map(|values| values.to_string()));
+        .right("Mean", |row| decimal(Some(row.value.mean), 3))
+        .right("Std", |row| decimal(row.value.std, 3));
     let mut notes = vec![
         "A total of the run has a single value. Generated tokens per second uses the same instances \
          as MFU: the warm ones, wherever they can be told apart. GPU idle is the time between the \
@@ -100,63 +107,49 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
             .to_owned(),
     ];
     notes.extend(in_part::whole_run(report));
-    if shown.stage1.is_some() {
-        notes.push(match shown.stage1_is_own {
-            true => {
-                "Rows of Stage 1 files are what the workload measured itself in this run, by its \
-                     host clock."
-                    .to_owned()
-            }
-            false => "Rows of the Stage 1 run are of that run, not of this one.".to_owned(),
-        });
-    }
+    notes.extend(shown.stage1.as_ref().map(|_| stage1_note.to_owned()));
     let source = format!("{}, the whole run with its cold first instances", report.source);
-    section(table, notes, &source)
+    with_source(table, notes, &source)
 }
 
 /// A figure of the whole run.
 struct Aggregate {
     metric: String,
     unit: &'static str,
-    mean: f64,
-    std: Option<f64>,
-    /// Values that the mean is over, if that is known.
-    values: Option<u64>,
+    value: MeanStd,
 }
 
 fn total(metric: &str, unit: &'static str, value: f64) -> Aggregate {
-    Aggregate { metric: metric.to_owned(), unit, mean: value, std: None, values: Some(1) }
+    Aggregate { metric: metric.to_owned(), unit, value: MeanStd { mean: value, std: None } }
 }
 
 /// All that a Stage 1 run says of itself; `from` names it.
 fn stage1(means: &Stage1Aggregates, from: &str) -> Vec<Aggregate> {
-    let one = |metric: &str, unit: &'static str, mean: f64, std: Option<f64>| Aggregate {
-        metric: format!("{from}: {metric}"),
-        unit,
-        mean,
-        std,
-        values: None,
+    let one = |metric: &str, unit, value| total(&format!("{from}: {metric}"), unit, value);
+    let row = |metric: &str, unit, value: &MeanStd| Aggregate {
+        value: *value,
+        ..one(metric, unit, value.mean)
     };
-    let row = |metric: &str, unit, value: &MeanStd| one(metric, unit, value.mean, value.std);
     let host_time = |stage: &str, value| row(&format!("{stage}, host time"), "ms", value);
     let named = [("prefill", &means.prefill_ms), ("decode", &means.decode_ms)];
-    let named = named.map(|(stage, value)| Some((stage, value.as_ref()?)));
-    let named: Vec<_> = named.into_iter().flatten().collect();
+    let named = named.into_iter().filter_map(|(stage, value)| Some((stage, value.as_ref()?)));
+    let named: Vec<(&str, &MeanStd)> = named.collect();
+    // The same two stand among the stages once more.
+    let others =
+        means.stage_ms.iter().filter(|(stage, _)| named.iter().all(|(known, _)| known != stage));
     let mut rows: Vec<Aggregate> =
         named.iter().map(|(stage, value)| host_time(stage, value)).collect();
-    // The same two stand among the stages once more.
-    let is_named = |stage: &str| named.iter().any(|(known, _)| *known == stage);
-    let others = means.stage_ms.iter().filter(|(stage, _)| !is_named(stage));
     rows.extend(others.map(|(stage, value)| host_time(stage, value)));
     rows.extend(means.tokens.as_ref().map(|value| row("tokens of a decode", "tokens", value)));
     rows.extend(means.tokens_per_s.as_ref().map(|value| row("tokens per second", "1/s", value)));
     let model = means.mfu_model_level.map(|mfu| ("model", mfu));
     let stages = means.mfu_per_stage.iter().map(|(stage, mfu)| (stage.as_str(), *mfu));
     rows.extend(
-        model.into_iter().chain(stages).map(|(of, mfu)| {
-            one(&format!("MFU by Stage 1's formula, {of}"), "%", mfu * 100.0, None)
-        }),
+        model
+            .into_iter()
+            .chain(stages)
+            .map(|(of, mfu)| one(&format!("MFU by Stage 1's formula, {of}"), "%", mfu * 100.0)),
     );
-    rows.extend(means.peak_tflops.map(|peak| one("peak of its MFU", "TFLOP/s", peak, None)));
+    rows.extend(means.peak_tflops.map(|peak| one("peak of its MFU", "TFLOP/s", peak)));
     rows
 }

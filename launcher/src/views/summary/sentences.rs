@@ -1,11 +1,11 @@
 //! Takeaways -> the three to five sentences at the top.
 
-use super::advice::{NO_ADVICE, recommended};
 use super::measured::{model_stages, no_stage};
-use super::values::sentence;
+use crate::views::advice::{NO_ADVICE, recommended};
 use crate::views::kernels::top::top_kernels;
 use crate::views::page::idle_percent;
 use crate::views::table::NAME_LIMIT;
+use crate::views::values::sentence;
 use stage2_model::{Report, StageRow};
 use stage2_text::numbers::{count, ms3, percent1};
 use stage2_text::{code_in_text, shorten, shorten_kernel};
