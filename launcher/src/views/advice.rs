@@ -1,9 +1,9 @@
 //! What the numbers say, what to do about it, and what they do not cover: in report.md and in the
 //! summary.
 
-use super::table::{Table, more, none};
+use super::table::{ROWS, Table, more, none};
 use super::values::{sentence, text, with_source};
-use stage2_analysis::roofline::takeaways::{Recommended, recommendations as recommendations_of};
+use stage2_analysis::roofline::takeaways::{self, Recommended};
 use stage2_model::{Finding, Report};
 use stage2_text::numbers::{counted, percent1};
 
@@ -15,7 +15,7 @@ pub(in crate::views) fn takeaways(report: &Report) -> String {
         return none("nothing was computed from the numbers", "");
     }
     let rows: Vec<_> = report.insight.takeaways.iter().enumerate().collect();
-    let table = Table::new(&rows)
+    let table = Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("Takeaway", |(_, takeaway)| sentence(&takeaway.text))
         .left("Evidence", |(_, takeaway)| {
@@ -25,17 +25,13 @@ pub(in crate::views) fn takeaways(report: &Report) -> String {
     with_source(table, [], "rules over the numbers of report.md, each with its thresholds")
 }
 
-/// What to do, the most promising first.
-pub(in crate::views) fn recommended(report: &Report) -> Vec<Recommended<'_>> {
-    recommendations_of(&report.insight.takeaways)
-}
-
 pub(in crate::views) fn recommendations(report: &Report) -> String {
-    let rows: Vec<_> = recommended(report).into_iter().enumerate().collect();
+    let advice = takeaways::recommendations(&report.insight.takeaways);
+    let rows: Vec<_> = advice.into_iter().enumerate().collect();
     if rows.is_empty() {
         return none(NO_ADVICE, "");
     }
-    let table = Table::new(&rows)
+    let table = Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("To do", |(_, advice)| sentence(advice.text))
         .left("Why", |(_, Recommended { first, further, .. })| {

@@ -1,11 +1,12 @@
 //! Takeaways -> the three to five sentences at the top.
 
 use super::measured::{model_stages, no_stage};
-use crate::views::advice::{NO_ADVICE, recommended};
+use crate::views::advice::NO_ADVICE;
 use crate::views::kernels::top::top_kernels;
 use crate::views::page::idle_percent;
 use crate::views::table::NAME_LIMIT;
 use crate::views::values::sentence;
+use stage2_analysis::roofline::takeaways::recommendations;
 use stage2_model::{Report, StageRow};
 use stage2_text::numbers::{count, ms3, percent1};
 use stage2_text::{code_in_text, shorten, shorten_kernel};
@@ -56,7 +57,7 @@ fn top_kernel(report: &Report) -> String {
 }
 
 fn advice(report: &Report) -> String {
-    sentence(&match recommended(report).first() {
+    sentence(&match recommendations(&report.insight.takeaways).first() {
         Some(first) => format!("To do first: {}", first.text),
         None => format!("There is no recommendation, because {NO_ADVICE}"),
     })
