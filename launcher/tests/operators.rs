@@ -5,7 +5,7 @@ use std::path::Path;
 use stage2_analysis::join::join;
 use stage2_analysis::load::spool::load_folder;
 use stage2_analysis::operators::{OperatorSettings, operators};
-use stage2_launch::views::operators_md::operators_md;
+use stage2_launch::views::operators::operators_md;
 use stage2_model::{Operators, Report, RunInfo, StageOperatorRow};
 
 /// Linear layers of one forward: seven in each of the two layers, and the head.

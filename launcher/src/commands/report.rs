@@ -1,7 +1,5 @@
 //! The folder of a run -> its reports, written again.
 
-use std::path::Path;
-
 use super::ending::{list_files, tell};
 use crate::bundle::{self, RunRecord};
 use crate::cli::ReportArgs;
@@ -15,7 +13,12 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     let ReportArgs { presets, acceptance, run_dir, overrides } = args;
     RunRecord::read(&run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
     if !overrides.is_empty() {
-        keep(&overrides.join(" "), &presets.request(overrides), &run_dir)?;
+        let words = overrides.join(" ");
+        let request = presets.request(overrides);
+        let change = |text: Option<&str>, origins: &config::Origins| {
+            Ok(config::recompose(text, origins, &run_dir, &request)?)
+        };
+        bundle::change_config(&run_dir, &words, change)?;
     }
     let outcome = views::write_reports(&run_dir).map_err(Failure::no_result)?;
     let record = bundle::update_after_report(&run_dir, &outcome).map_err(Failure::no_result)?;
@@ -23,12 +26,4 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     list_files(&outcome, &run_dir, terminal);
     tell(&record, &outcome, &run_dir, terminal);
     Ok(acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal))
-}
-
-/// Changes the configuration of a bundle, which keeps it; `words` are what the user typed.
-fn keep(words: &str, request: &config::Request, run_dir: &Path) -> Result<(), Failure> {
-    let change = |text: Option<&str>, origins: &config::Origins| {
-        Ok(config::recompose(text, origins, run_dir, request)?)
-    };
-    bundle::change_config(run_dir, words, change)
 }

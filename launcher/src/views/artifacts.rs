@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::table::Align::{Left, Right};
 use super::table::Table;
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, NCU_DIR, NSYS_DIR, sizes};
 use stage2_analysis::files;
@@ -38,25 +37,19 @@ pub(crate) fn list_files(run_dir: &Path) -> anyhow::Result<()> {
 
 fn section(run_dir: &Path) -> String {
     let files = sizes(run_dir);
-    let mut table = Table::new(&[("file", Left), ("what it is", Left), ("bytes", Right)]);
-    for (name, bytes) in files.iter().take(ROWS) {
-        let size = match bytes {
+    let table = Table::first(ROWS, &files)
+        .left("file", |(name, _)| code(&shorten(&visible(name.as_bytes()), PATH_LIMIT)))
+        .left("what it is", |(name, _)| meaning(name).to_owned())
+        .right("bytes", |(name, bytes)| match bytes {
             _ if name == PAGE => "(this page)".to_owned(),
             Some(bytes) => count(*bytes),
             None => "(not a regular file)".to_owned(),
-        };
-        let shown = code(&shorten(&visible(name.as_bytes()), PATH_LIMIT));
-        table.row([shown, meaning(name).to_owned(), size]);
-    }
+        });
     let others = files.iter().filter(|(name, _)| name != PAGE);
     let all = others.filter_map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
-    let more = match files.len().checked_sub(ROWS).filter(|&more| more > 0) {
-        Some(more) => format!("{} more files stand in run.json. ", count(more as u64)),
-        None => String::new(),
-    };
     format!(
-        "{HEADING}\n{}{more}Total without this page: {} bytes in {} files.\n",
-        table.finish(),
+        "{HEADING}\n{}Total without this page: {} bytes in {} files.\n",
+        table.markdown_with_rest_in("run.json"),
         count(all),
         count(files.len().saturating_sub(1) as u64),
     )
@@ -65,13 +58,30 @@ fn section(run_dir: &Path) -> String {
 /// What a file is, by its place and name.
 fn meaning(name: &str) -> &'static str {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
-    let top = name.split('/').next().unwrap_or_default();
+    let top = folder.split('/').next().unwrap_or_default();
     if name.split('/').rev().skip(1).any(|part| part == "stage1") {
         return "written by the workload";
     }
     let file = files::plain_name(file);
     match (top, file.rsplit_once('.').map_or("", |(_, ending)| ending), file) {
-        _ if folder.is_empty() => of_the_bundle(file),
+        ("", _, "run.json") => "what ran: passes, exit status, findings, coverage",
+        ("", _, "env.json") => "the machine: GPUs, driver, tools, Python packages",
+        ("", _, "workload_keys.json") => {
+            "keys of the files that the workload's configuration is made from"
+        }
+        ("", _, "model_config.json") => {
+            "config.json of the model that the workload's model.path names"
+        }
+        ("", _, "config.yaml") => "all settings, each with its origin",
+        ("", _, "inputs.yaml") => "the command of the workload, and what it reads",
+        ("", _, "kernels.md") => "kernels by stage",
+        ("", _, "kernels.csv") => "every kernel by range path, launch configuration and GPU",
+        ("", _, "operators.md") => "operators by time",
+        ("", _, "stakeholder_summary.md") => "the summary: stages, MFU, takeaways, recommendations",
+        ("", _, "report.md") => "everything in tables",
+        ("", _, "report.html") => "the same in one page for a browser",
+        ("", _, "metrics.json") => "all numbers, for programs",
+        ("", _, "ncu_regions.csv") => "counters of whole ranges, by ncu's range replay",
         ("hook", ..) => "code that marks ranges in the workload",
         (BASELINE_DIR, "s2t", _) => "trace file of a process in the baseline pass: ranges only",
         (_, "s2t", _) => "trace file of a process",
@@ -90,26 +100,6 @@ fn meaning(name: &str) -> &'static str {
         (NCU_DIR, "csv", _) => "counters of ncu, a row for each launch",
         (NCU_DIR, _, "region.json") => "which range the folder's tables are of",
         (NCU_DIR, _, "messages.txt") => "messages of ncu",
-        _ => "(of a kind that this version does not know)",
-    }
-}
-
-fn of_the_bundle(file: &str) -> &'static str {
-    match file {
-        "run.json" => "what ran: passes, exit status, findings, coverage",
-        "env.json" => "the machine: GPUs, driver, tools, Python packages",
-        "workload_keys.json" => "keys of the files that the workload's configuration is made from",
-        "model_config.json" => "config.json of the model that the workload's model.path names",
-        "config.yaml" => "all settings, each with its origin",
-        "inputs.yaml" => "the command of the workload, and what it reads",
-        "kernels.md" => "kernels by stage",
-        "kernels.csv" => "every kernel by range path, launch configuration and GPU",
-        "operators.md" => "operators by time",
-        "stakeholder_summary.md" => "the summary: stages, MFU, takeaways, recommendations",
-        "report.md" => "everything in tables",
-        "report.html" => "the same in one page for a browser",
-        "metrics.json" => "all numbers, for programs",
-        "ncu_regions.csv" => "counters of whole ranges, by ncu's range replay",
         _ => "(of a kind that this version does not know)",
     }
 }

@@ -2,20 +2,18 @@
 
 use std::path::Path;
 
-use super::first_screen::SIMULATED;
-use super::ranks_md;
+use super::kernels::top::top_kernels;
+use super::page::{SIMULATED, idle_percent};
+use super::ranks;
 use stage2_model::{Report, StageRow};
 use stage2_text::numbers::{count, ms3, or_absent, percent1, us3};
 use stage2_text::{shorten, shorten_kernel, visible_path};
 
-/// Stages that are shown.
+// How many of a kind are shown.
 const STAGES: usize = 4;
-/// Kinds of inferred steps that are shown.
 const STEPS: usize = 3;
-/// Kernels that are shown.
 const KERNELS: usize = 3;
-/// Late ranks that are named.
-const LATE: usize = 2;
+const LATE_RANKS: usize = 2;
 /// Characters of a name.
 const NAME_LIMIT: usize = 60;
 
@@ -27,10 +25,10 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
     }
     lines.push(format!("coverage: {}", report.coverage.verdict.text));
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
-    if ranks_md::is_job(report) {
-        lines.push(format!("ranks: {}", ranks_md::seen(report)));
+    if ranks::is_job(report) {
+        lines.push(format!("ranks: {}", ranks::seen(report)));
     }
-    let late = report.ranks.late.iter().take(LATE);
+    let late = report.ranks.late.iter().take(LATE_RANKS);
     lines
         .extend(late.map(|row| format!("{}: {}", shorten(&row.stage, NAME_LIMIT), row.sentence())));
     // Counts of a sample are scaled to all instances; busy time is that of the recorded ones.
@@ -40,7 +38,7 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
         lines.push(format!("and {} more stages", count(more as u64)));
     }
     lines.extend(super::steps::sentences(report, STEPS));
-    let top = super::top_kernels(report, KERNELS);
+    let top = top_kernels(report, KERNELS, |row| row.name_index);
     lines.extend(top.iter().enumerate().map(|(i, kernel)| {
         format!(
             "top {}: {} % of kernel time, {} calls, mean {} us: {}",
@@ -48,7 +46,7 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
             or_absent(kernel.percent, percent1),
             count(kernel.calls),
             or_absent(kernel.mean_ns, us3),
-            shorten_kernel(kernel.name, NAME_LIMIT),
+            shorten_kernel(&kernel.row.kernel, NAME_LIMIT),
         )
     }));
     lines.push(format!("report: {}", visible_path(report_md)));
@@ -57,16 +55,14 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
 
 fn stage(row: &StageRow, of: &str) -> String {
     let name = shorten(&row.stage, NAME_LIMIT);
-    let (Some(kernels), Some(busy_ns)) = (row.kernels, row.gpu_busy_ns) else {
-        let sum = row.kernels.zip(row.kernel_sum_ns);
-        return match sum {
-            Some((kernels, ns)) => {
-                format!("{name}: {} kernels, {} ms in sum", count(kernels), ms3(ns))
-            }
-            None => format!("{name}: GPU work was not recorded"),
-        };
-    };
-    let idle = row.gpu_busy_percent.map(|busy| percent1((100.0 - busy).max(0.0)));
-    let idle = idle.map_or_else(String::new, |idle| format!(", idle {idle} %"));
-    format!("{name}: {} kernels, GPU busy {} ms{of}{idle}", count(kernels), ms3(busy_ns))
+    let kernels = |kernels| format!("{name}: {} kernels", count(kernels));
+    match (row.kernels, row.gpu_busy_ns, row.kernel_sum_ns) {
+        (Some(all), Some(busy_ns), _) => {
+            let idle = idle_percent(row).map(percent1);
+            let idle = idle.map_or_else(String::new, |idle| format!(", idle {idle} %"));
+            format!("{}, GPU busy {} ms{of}{idle}", kernels(all), ms3(busy_ns))
+        }
+        (Some(all), None, Some(ns)) => format!("{}, {} ms in sum", kernels(all), ms3(ns)),
+        _ => format!("{name}: GPU work was not recorded"),
+    }
 }

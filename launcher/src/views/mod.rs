@@ -1,22 +1,23 @@
 //! A run's folder -> its reports: `kernels.md`, `kernels.csv`, `metrics.json`, `report.md`,
 //! `report.html`, `operators.md` and `stakeholder_summary.md`.
 
+mod advice;
 pub(crate) mod artifacts;
-mod first_screen;
+mod costs;
 mod headline;
-mod kernels_csv;
-mod kernels_md;
-pub mod operators_md;
-mod ranks_md;
+mod html;
+mod kernels;
+pub mod operators;
+mod page;
+mod ranks;
 mod regions;
-mod report_html;
-mod report_md;
-mod stakeholder;
-pub mod stakeholder_md;
+mod report;
 mod steps;
+mod summary;
 pub(crate) mod table;
+mod values;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,9 +26,8 @@ use crate::outcome::Outcome;
 use anyhow::Context as _;
 use stage2_analysis::files::stream_whole;
 use stage2_analysis::insight::Shown;
-use stage2_analysis::load::stats::mean;
 use stage2_analysis::{Analysis, analyse};
-use stage2_model::{Report, Times};
+use stage2_model::{Operators, Report};
 
 /// Analyses a run's folder and writes the reports into it. What is absent or damaged costs its own
 /// part of them, and a finding says so.
@@ -58,16 +58,14 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
 
 /// The versions that the captures name.
 fn tools(report: &Report) -> BTreeMap<String, String> {
-    let mut versions: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let collectors = report.coverage.processes.iter().filter_map(|p| p.collector.as_deref());
     let nsys = report.nsys.iter().flat_map(|nsys| &nsys.captures);
     let nsys = nsys.filter_map(|capture| capture.tool_version.as_deref());
-    let collectors = collectors.map(|version| ("collector", version));
-    for (tool, version) in collectors.chain(nsys.map(|version| ("nsys", version))) {
-        versions.entry(tool.to_owned()).or_default().insert(version);
-    }
+    let seen: [(&str, BTreeSet<&str>); 2] =
+        [("collector", collectors.collect()), ("nsys", nsys.collect())];
     let joined = |seen: BTreeSet<&str>| seen.into_iter().collect::<Vec<_>>().join(", ");
-    versions.into_iter().map(|(tool, seen)| (tool, joined(seen))).collect()
+    let seen = seen.into_iter().filter(|(_, versions)| !versions.is_empty());
+    seen.map(|(tool, versions)| (tool.to_owned(), joined(versions))).collect()
 }
 
 fn write_files(
@@ -86,10 +84,9 @@ fn write_files(
         files.push(path);
         anyhow::Ok(())
     };
-    write("kernels.md", &|sink| {
-        Ok(sink.write_all(kernels_md::kernels_md(report, top_n).as_bytes())?)
-    })?;
-    write("kernels.csv", &|sink| Ok(kernels_csv::kernels_csv(report, sink)?))?;
+    let text = |page: String| move |sink: &mut dyn Write| Ok(sink.write_all(page.as_bytes())?);
+    write("kernels.md", &text(kernels::kernels_md(report, top_n)))?;
+    write("kernels.csv", &|sink| Ok(kernels::csv::kernels_csv(report, sink)?))?;
     if !report.ncu_regions.is_empty() {
         write("ncu_regions.csv", &|sink| Ok(regions::regions_csv(&report.ncu_regions, sink)?))?;
     }
@@ -97,77 +94,14 @@ fn write_files(
         serde_json::to_writer_pretty(&mut *sink, report)?;
         Ok(sink.write_all(b"\n")?)
     })?;
-    let whole = report_md::report_md(report);
-    write("report.md", &|sink| Ok(sink.write_all(whole.as_bytes())?))?;
-    let operators = stakeholder::operators(report, shown);
-    write("operators.md", &|sink| Ok(sink.write_all(operators.as_bytes())?))?;
-    let page = stakeholder::page(report, shown);
-    let summary = stakeholder_md::stakeholder_md(&page);
-    write("stakeholder_summary.md", &|sink| Ok(sink.write_all(summary.as_bytes())?))?;
-    write("report.html", &|sink| {
-        let pages = [summary.as_str(), &whole, &operators];
-        Ok(sink.write_all(report_html::report_html(report, &page, pages).as_bytes())?)
-    })?;
+    let whole = report::page(report);
+    let nothing = Operators::default();
+    let operators = report.insight.operators.as_ref().unwrap_or(&nothing);
+    let operators = operators::page(report, operators, shown.operators_top_n);
+    let summary = summary::page(report, shown);
+    write("report.md", &text(whole.markdown()))?;
+    write("operators.md", &text(operators.markdown()))?;
+    write("stakeholder_summary.md", &text(summary.markdown()))?;
+    write("report.html", &text(html::report_html(report, &summary, &whole, &operators)))?;
     Ok(files)
-}
-
-/// Rows of one kernel together.
-#[derive(Clone, Copy, Default)]
-struct KernelSum {
-    total_ns: u64,
-    calls: u64,
-    timed: u64,
-    /// Some of it is scaled from a sample.
-    scaled: bool,
-    /// Least and greatest mean of the rows, ns.
-    means_ns: Option<(u64, u64)>,
-}
-
-impl KernelSum {
-    fn add(&mut self, times: &Times) {
-        let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);
-        self.total_ns = self.total_ns.saturating_add(times.total_ns);
-        self.calls = self.calls.saturating_add(times.calls);
-        self.timed = self.timed.saturating_add(timed);
-        self.scaled |= times.recorded_calls.is_some();
-        if let Some(mean) = times.mean_ns {
-            let (least, greatest) = self.means_ns.unwrap_or((mean, mean));
-            self.means_ns = Some((least.min(mean), greatest.max(mean)));
-        }
-    }
-
-    /// Total over calls, ns. The sums of a sample are rounded, each by itself: that carries their
-    /// quotient no further than the means of the rows.
-    fn mean_ns(&self) -> Option<u64> {
-        let mean = mean(self.total_ns, self.timed)?;
-        let means = self.means_ns.filter(|_| self.scaled);
-        Some(means.map_or(mean, |(least, greatest)| mean.clamp(least, greatest)))
-    }
-}
-
-/// A kernel over the whole run.
-struct TopKernel<'r> {
-    name: &'r str,
-    calls: u64,
-    mean_ns: Option<u64>,
-    percent: Option<f64>,
-}
-
-/// The kernels with the longest total over the whole run.
-fn top_kernels(report: &Report, limit: usize) -> Vec<TopKernel<'_>> {
-    let mut sums: HashMap<usize, KernelSum> = HashMap::new();
-    let mut all_ns = 0u64;
-    for row in &report.kernels {
-        sums.entry(row.name_index).or_default().add(&row.times);
-        all_ns = all_ns.saturating_add(row.times.total_ns);
-    }
-    let mut sorted: Vec<(usize, KernelSum)> = sums.into_iter().collect();
-    sorted.sort_by_key(|&(name, sum)| (std::cmp::Reverse(sum.total_ns), name));
-    let kernel = |(name, sum): (usize, KernelSum)| TopKernel {
-        name: report.kernel_names.get(name).map_or("", |name| name.short.as_str()),
-        calls: sum.calls,
-        mean_ns: sum.mean_ns(),
-        percent: (all_ns > 0).then(|| sum.total_ns as f64 * 100.0 / all_ns as f64),
-    };
-    sorted.into_iter().take(limit).map(kernel).collect()
 }

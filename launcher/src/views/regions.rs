@@ -1,4 +1,4 @@
-//! Regions that ncu measured by range replay -> tables in a report, in `report.md` and a CSV file.
+//! Regions that ncu measured by range replay -> a section of `report.md`, and `ncu_regions.csv`.
 
 use std::io::Write;
 
@@ -6,87 +6,62 @@ use stage2_model::Report;
 use stage2_model::regions::{Region, RegionTable, Scope, Totals};
 use stage2_text::{code, csv_field, plain};
 
-use super::table::Align::{Left, Right};
-use super::table::Table;
+use super::table::{ROWS, Table};
 
-/// Rows of the table in report.md; the CSV file has them all.
-const ROWS: usize = 200;
-
-/// The section of report.md; nothing where nothing was measured by region.
+/// The section of report.md; nothing if no region was measured.
 pub(super) fn regions_md(report: &Report) -> String {
     let Some(shown) = report.ncu_regions.iter().min_by_key(|table| table.scope) else {
         return String::new();
     };
-    let mut table = Table::new(&[
-        ("region", Left),
-        ("within", Left),
-        ("instances", Right),
-        ("ms inclusive", Right),
-        ("ms exclusive", Right),
-        ("GB inclusive", Right),
-        ("GB exclusive", Right),
-        ("TFLOP inclusive", Right),
-        ("TFLOP/s", Right),
-        ("GB/s", Right),
-        ("FLOP/byte", Right),
-        ("SM_%", Right),
-        ("memory_%", Right),
-    ]);
-    for region in shown.regions.iter().take(ROWS) {
-        let (all, own) = (&region.inclusive, region.exclusive.as_ref());
-        let own = |pick: fn(&Totals) -> Option<f64>| own.and_then(pick);
-        table.row([
-            code(&region.path),
-            region.parent.as_ref().map_or_else(|| "–".to_owned(), |parent| code(parent)),
-            all.launches.to_string(),
-            number(all.duration_ns, 1e6, 3),
-            number(own(|totals| totals.duration_ns), 1e6, 3),
-            number(all.dram_bytes, 1e9, 3),
-            number(own(|totals| totals.dram_bytes), 1e9, 3),
-            number(all.flops, 1e12, 3),
-            number(rate(all.flops, all.duration_ns), 1e12, 2),
-            number(rate(all.dram_bytes, all.duration_ns), 1e9, 1),
-            number(all.flops.zip(all.dram_bytes).map(|(flops, bytes)| flops / bytes), 1.0, 2),
-            number(all.sm_percent, 1.0, 1),
-            number(all.memory_percent, 1.0, 1),
-        ]);
-    }
-    let more = shown.regions.len().saturating_sub(ROWS);
-    let more = if more > 0 {
-        format!("{more} more rows stand in ncu_regions.csv. ")
-    } else {
-        String::new()
-    };
+    let table = Table::first(ROWS, &shown.regions)
+        .left("region", |region| code(&region.path))
+        .left("within", |region| region.parent.as_deref().map(code))
+        .right("instances", |region| region.inclusive.launches.to_string())
+        .right("ms inclusive", |region| number(region.inclusive.duration_ns, 1e6, 3))
+        .right("ms exclusive", |region| number(exclusive(region, |own| own.duration_ns), 1e6, 3))
+        .right("GB inclusive", |region| number(region.inclusive.dram_bytes, 1e9, 3))
+        .right("GB exclusive", |region| number(exclusive(region, |own| own.dram_bytes), 1e9, 3))
+        .right("TFLOP inclusive", |region| number(region.inclusive.flops, 1e12, 3))
+        .right("TFLOP/s", |region| number(per_second(region, |all| all.flops), 1e12, 2))
+        .right("GB/s", |region| number(per_second(region, |all| all.dram_bytes), 1e9, 1))
+        .right("FLOP/byte", |Region { inclusive: all, .. }| {
+            number(all.flops.zip(all.dram_bytes).map(|(flops, bytes)| flops / bytes), 1.0, 2)
+        })
+        .right("SM_%", |region| number(region.inclusive.sm_percent, 1.0, 1))
+        .right("memory_%", |region| number(region.inclusive.memory_percent, 1.0, 1));
     let scopes: Vec<String> = report.ncu_regions.iter().map(|table| scope(table.scope)).collect();
     format!(
-        "## Regions under ncu\n\n{}{more}Range replay: each region was measured as one unit, in a \
-         run of its own; times are of the GPU under ncu, launch gaps included. FLOP are those of the \
-         tensor cores: ncu counts no others over a range. Inclusive is with \
-         the measured regions within it, exclusive without. Scope: {}; ncu_regions.csv has {}.\n\n",
-        table.finish(),
+        "{}Range replay: each region was measured as one unit, in a run of \
+         its own; times are of the GPU under ncu, launch gaps included. FLOP are those of the \
+         tensor cores: ncu counts no others over a range. Inclusive is with the measured regions \
+         within it, exclusive without. Scope: {}; ncu_regions.csv has {}.\n\n",
+        table.markdown_with_rest_in("ncu_regions.csv"),
         plain(&scope(shown.scope)),
         plain(&scopes.join(", ")),
     )
 }
 
-const COLUMNS: [&str; 17] = [
-    "scope",
-    "region",
-    "name",
-    "domain",
-    "parent",
-    "depth",
-    "instances",
-    "inclusive_ns",
-    "exclusive_ns",
-    "inclusive_dram_bytes",
-    "exclusive_dram_bytes",
-    "inclusive_flops",
-    "exclusive_flops",
-    "flops_per_s",
-    "dram_bytes_per_s",
-    "sm_percent",
-    "memory_percent",
+/// A column of `ncu_regions.csv`: its name, and the field of a region below it.
+type Column = (&'static str, fn(Scope, &Region) -> String);
+
+const COLUMNS: [Column; 17] = [
+    ("scope", |of, _| scope(of)),
+    ("region", |_, region| csv_field(&region.path)),
+    ("name", |_, region| csv_field(&region.name)),
+    ("domain", |_, region| csv_field(region.domain.as_deref().unwrap_or_default())),
+    ("parent", |_, region| csv_field(region.parent.as_deref().unwrap_or_default())),
+    ("depth", |_, region| region.depth.to_string()),
+    ("instances", |_, region| region.inclusive.launches.to_string()),
+    ("inclusive_ns", |_, region| field(region.inclusive.duration_ns)),
+    ("exclusive_ns", |_, region| field(exclusive(region, |own| own.duration_ns))),
+    ("inclusive_dram_bytes", |_, region| field(region.inclusive.dram_bytes)),
+    ("exclusive_dram_bytes", |_, region| field(exclusive(region, |own| own.dram_bytes))),
+    ("inclusive_flops", |_, region| field(region.inclusive.flops)),
+    ("exclusive_flops", |_, region| field(exclusive(region, |own| own.flops))),
+    ("flops_per_s", |_, region| field(per_second(region, |all| all.flops))),
+    ("dram_bytes_per_s", |_, region| field(per_second(region, |all| all.dram_bytes))),
+    ("sm_percent", |_, region| field(region.inclusive.sm_percent)),
+    ("memory_percent", |_, region| field(region.inclusive.memory_percent)),
 ];
 
 /// Writes `ncu_regions.csv`: every region of every scope. Absent values are empty fields.
@@ -95,38 +70,14 @@ const COLUMNS: [&str; 17] = [
 /// What the sink says.
 pub(super) fn regions_csv(tables: &[RegionTable], sink: impl Write) -> csv::Result<()> {
     let mut writer = csv::Writer::from_writer(sink);
-    writer.write_record(COLUMNS)?;
+    writer.write_record(COLUMNS.map(|(name, _)| name))?;
     for table in tables {
         for region in &table.regions {
-            writer.write_record(record(table.scope, region))?;
+            writer.write_record(COLUMNS.map(|(_, field)| field(table.scope, region)))?;
         }
     }
     writer.flush()?;
     Ok(())
-}
-
-fn record(of: Scope, region: &Region) -> [String; COLUMNS.len()] {
-    let (all, own) = (&region.inclusive, region.exclusive.as_ref());
-    let own = |pick: fn(&Totals) -> Option<f64>| field(own.and_then(pick));
-    [
-        scope(of),
-        csv_field(&region.path),
-        csv_field(&region.name),
-        csv_field(region.domain.as_deref().unwrap_or_default()),
-        csv_field(region.parent.as_deref().unwrap_or_default()),
-        region.depth.to_string(),
-        all.launches.to_string(),
-        field(all.duration_ns),
-        own(|totals| totals.duration_ns),
-        field(all.dram_bytes),
-        own(|totals| totals.dram_bytes),
-        field(all.flops),
-        own(|totals| totals.flops),
-        field(rate(all.flops, all.duration_ns)),
-        field(rate(all.dram_bytes, all.duration_ns)),
-        field(all.sm_percent),
-        field(all.memory_percent),
-    ]
 }
 
 fn scope(scope: Scope) -> String {
@@ -137,16 +88,20 @@ fn scope(scope: Scope) -> String {
     }
 }
 
-/// What there is of something in a second.
-fn rate(amount: Option<f64>, duration_ns: Option<f64>) -> Option<f64> {
-    Some(amount? * 1e9 / duration_ns.filter(|ns| *ns > 0.0)?)
+fn exclusive(region: &Region, value: fn(&Totals) -> Option<f64>) -> Option<f64> {
+    region.exclusive.as_ref().and_then(value)
 }
 
-fn number(value: Option<f64>, unit: f64, decimals: usize) -> String {
+fn per_second(region: &Region, amount: fn(&Totals) -> Option<f64>) -> Option<f64> {
+    let all = &region.inclusive;
+    Some(amount(all)? * 1e9 / all.duration_ns.filter(|ns| *ns > 0.0)?)
+}
+
+fn number(value: Option<f64>, unit: f64, decimals: usize) -> Option<String> {
     let value = value.map(|value| value / unit).filter(|value| value.is_finite());
-    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.decimals$}"))
+    value.map(|value| format!("{value:.decimals$}"))
 }
 
 fn field(value: Option<f64>) -> String {
-    value.filter(|value| value.is_finite()).map_or_else(String::new, |value| format!("{value:.4}"))
+    number(value, 1.0, 4).unwrap_or_default()
 }

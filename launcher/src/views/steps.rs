@@ -1,9 +1,8 @@
 //! Inferred steps -> a sentence each, and their table in report.md.
 
-use super::table::Align::{Left, Right};
 use super::table::Table;
 use stage2_model::{Before, InferredStepRow, InferredSteps, Report};
-use stage2_text::numbers::{count, ms3, or_absent, percent1};
+use stage2_text::numbers::{count, counted, ms3, or_absent, percent1};
 use stage2_text::{plain, shorten};
 
 /// Heading of the section.
@@ -64,11 +63,6 @@ fn launches(row: &InferredStepRow) -> String {
     }
 }
 
-/// `1 kernel`, `2 kernels`.
-fn counted(number: u64, what: &str) -> String {
-    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
-}
-
 fn prefill_like(before: &Before) -> String {
     let kernels = or_absent(before.kernels_median, count);
     match before.from_program_start {
@@ -80,50 +74,37 @@ fn prefill_like(before: &Before) -> String {
 /// The section of report.md; nothing where no step is certain.
 pub(super) fn steps_md(report: &Report) -> String {
     let Some(steps) = &report.inferred_steps else { return String::new() };
-    let mut table = Table::new(&[
-        ("process", Left),
-        ("stream", Left),
-        ("pattern", Left),
-        ("steps", Right),
-        ("phases", Right),
-        ("steps per phase (median)", Right),
-        ("kernels per step", Right),
-        ("step_p50_ms", Right),
-        ("step_p99_ms", Right),
-        ("kernel_sum_per_step_ms", Right),
-        ("share of the sequence (%)", Right),
-        ("kernels before a phase, min / median / max", Right),
-        ("their kernel_sum_ms (median)", Right),
-    ]);
-    for row in steps.rows.iter().take(ROWS) {
-        table.row([
-            row.pid.map_or_else(|| plain(&shorten(&row.file, NAME_LIMIT)), |pid| pid.to_string()),
-            row.stream
-                .as_deref()
-                .map_or_else(|| "all".to_owned(), |stream| plain(&shorten(stream, NAME_LIMIT))),
-            row.resembles.label().to_owned(),
-            format!("{}{}", if row.at_least { "at least " } else { "" }, row.steps),
-            row.phases.to_string(),
-            or_absent(row.steps_per_phase_median, |steps| steps.to_string()),
-            match row.graphs_per_step {
-                0 => row.kernels_per_step.to_string(),
-                graphs => format!("{} + {}", row.kernels_per_step, counted(graphs, "graph")),
-            },
-            or_absent(row.step_p50_ns, ms3),
-            or_absent(row.step_p99_ns, ms3),
-            or_absent(row.kernel_sum_per_step_ns, ms3),
-            or_absent(row.sequence_percent, percent1),
-            or_absent(row.before.as_ref(), before),
-            or_absent(row.before.as_ref().and_then(|b| b.kernel_sum_median_ns), ms3),
-        ]);
-    }
-    let more = steps.rows.len().saturating_sub(ROWS);
-    let more = match more {
-        0 => String::new(),
-        more => format!("{} more rows stand in metrics.json.\n\n", count(more as u64)),
-    };
-    let label = plain(&steps.label);
-    format!("## {TITLE}\n\nThese are {label}.\n\n{}{more}{}.\n\n", table.finish(), plain(MEANING))
+    let table = Table::first(ROWS, &steps.rows)
+        .left("process", |row| match row.pid {
+            Some(pid) => pid.to_string(),
+            None => plain(&shorten(&row.file, NAME_LIMIT)),
+        })
+        .left("stream", |row| match &row.stream {
+            Some(stream) => plain(&shorten(stream, NAME_LIMIT)),
+            None => "all".to_owned(),
+        })
+        .left("pattern", |row| row.resembles.label().to_owned())
+        .right("steps", |row| {
+            format!("{}{}", if row.at_least { "at least " } else { "" }, row.steps)
+        })
+        .right("phases", |row| row.phases.to_string())
+        .right("steps per phase (median)", |row| {
+            row.steps_per_phase_median.map(|steps| steps.to_string())
+        })
+        .right("kernels per step", |row| match row.graphs_per_step {
+            0 => row.kernels_per_step.to_string(),
+            graphs => format!("{} + {}", row.kernels_per_step, counted(graphs, "graph")),
+        })
+        .right("step_p50_ms", |row| row.step_p50_ns.map(ms3))
+        .right("step_p99_ms", |row| row.step_p99_ns.map(ms3))
+        .right("kernel_sum_per_step_ms", |row| row.kernel_sum_per_step_ns.map(ms3))
+        .right("share of the sequence (%)", |row| row.sequence_percent.map(percent1))
+        .right("kernels before a phase, min / median / max", |row| row.before.as_ref().map(before))
+        .right("their kernel_sum_ms (median)", |row| {
+            row.before.as_ref()?.kernel_sum_median_ns.map(ms3)
+        });
+    let (label, table) = (plain(&steps.label), table.markdown());
+    format!("These are {label}.\n\n{table}{}.\n\n", plain(MEANING))
 }
 
 fn before(before: &Before) -> String {

@@ -259,7 +259,7 @@ fn warm_up_and_operators_are_set_apart() {
     let whole = page(folder.path(), "report.md");
     assert!(whole.contains("| `warm_up` (warm-up) | 1 |"), "{whole}");
     assert!(whole.contains("| `aten::mm` (operator) | 1 |"), "{whole}");
-    assert!(whole.contains("| `warm_up` | collect | 1 |"), "{whole}");
+    assert!(whole.contains("| collect | `warm_up` | – | 2.000 | 1 |"), "{whole}");
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn where_nothing_is_known_every_section_says_why() {
         ("Top Kernels", "None, because no kernel was recorded"),
         ("Takeaways", "| #"),
         ("Recommendations", ""),
-        ("Limits", "| Limit"),
+        ("Limits", "- **"),
     ] {
         assert!(summary.contains(&format!("## {heading}\n\n{next}")), "{heading}: {summary}");
     }

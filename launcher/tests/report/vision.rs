@@ -86,7 +86,7 @@ fn parts_within_prefill_have_rows_and_mfu() {
     assert_eq!(mfu("`clip`"), "0.666667");
     assert_eq!(mfu("`projector`"), "0.100000");
     assert_eq!(row(&page, "MFU", "`clip`")[6], "0.003");
-    assert!(page.contains("sam, clip, projector lie within prefill"), "{page}");
+    assert!(page.contains("Within prefill: sam, clip, projector."), "{page}");
 
     let of = |stage: &str| {
         let stages = metrics["utilisation"]["stages"].as_array().expect("stages");

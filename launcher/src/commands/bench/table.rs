@@ -3,10 +3,10 @@
 use super::compare::{LeftOut, Results, Row};
 use super::measure::{Configuration, Run};
 use super::{AGAIN, RANGES_ONLY, UNTRACED};
-use crate::views::table::{Align, Table};
+use crate::views::table::Table;
 use stage2_model::Finding;
 use stage2_text::code;
-use stage2_text::numbers::{ABSENT, ms3, or_absent, ratio3};
+use stage2_text::numbers::{ms3, ratio3};
 
 /// Stages that are shown, those with the longest time; `bench.json` has all.
 const MAX_STAGES: usize = 20;
@@ -34,27 +34,27 @@ pub(super) fn page(results: &Results) -> String {
             exit.describe()
         ));
     }
-    let mut table = Table::new(&[
-        ("stage", Align::Left),
-        ("configuration", Align::Left),
-        ("runs", Align::Right),
-        ("median ms", Align::Right),
-        ("min ms", Align::Right),
-        ("median ratio", Align::Right),
-        ("min ratio", Align::Right),
-    ]);
     let shown = stages(results);
-    for stage in &shown {
+    let mut rows: Vec<(Option<&str>, &Configuration, Option<&Row>)> = Vec::new();
+    for &stage in &shown {
         for configuration in &results.configurations {
             let name = &configuration.name;
-            let of = |row: &&Row| row.stage.as_deref() == *stage && row.configuration == *name;
+            let of = |row: &&Row| row.stage.as_deref() == stage && row.configuration == *name;
             let row = results.rows.iter().find(of);
             if row.is_some() || (stage.is_none() && configuration.failed.is_some()) {
-                add(&mut table, *stage, configuration, row);
+                rows.push((stage, configuration, row));
             }
         }
     }
-    page.push_str(&table.finish());
+    let table = Table::new(&rows)
+        .left("stage", |(stage, ..)| stage.map_or_else(|| "whole process".to_owned(), code))
+        .left("configuration", |(_, configuration, _)| configuration.name.clone())
+        .right("runs", |(.., row)| row.map(|row| row.runs_ns.len().to_string()))
+        .right("median ms", |(.., row)| row.map(|row| ms3(row.median_ns)))
+        .right("min ms", |(.., row)| row.map(|row| ms3(row.min_ns)))
+        .right("median ratio", |(.., row)| row.and_then(|row| row.median_ratio).map(ratio3))
+        .right("min ratio", |(.., row)| row.and_then(|row| row.min_ratio).map(ratio3));
+    page.push_str(&table.markdown());
     let all = results.rows.iter().filter(|row| row.stage.is_some());
     let mut names: Vec<_> = all.map(|row| row.stage.as_deref()).collect();
     names.dedup();
@@ -126,18 +126,4 @@ fn stages(results: &Results) -> Vec<Option<&str>> {
     longest.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
     let stages = longest.into_iter().take(MAX_STAGES).map(|(stage, _)| Some(stage));
     std::iter::once(None).chain(stages).collect()
-}
-
-fn add(table: &mut Table, stage: Option<&str>, of: &Configuration, row: Option<&Row>) {
-    let ratio = |ratio: Option<f64>| or_absent(ratio, ratio3);
-    let ns = |ns: Option<u64>| or_absent(ns, ms3);
-    table.row([
-        stage.map_or_else(|| "whole process".to_owned(), code),
-        of.name.clone(),
-        row.map_or_else(|| ABSENT.to_owned(), |row| row.runs_ns.len().to_string()),
-        ns(row.map(|row| row.median_ns)),
-        ns(row.map(|row| row.min_ns)),
-        ratio(row.and_then(|row| row.median_ratio)),
-        ratio(row.and_then(|row| row.min_ratio)),
-    ]);
 }

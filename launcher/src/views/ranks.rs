@@ -1,19 +1,14 @@
 //! Ranks -> their sections of `report.md`, and one line for the head of every page.
 
-use super::table::Align::{self, Left, Right};
-use super::table::Table;
+use super::table::{ROWS, Table, name};
 use stage2_model::{CollectiveRow, ProcessRow, RankStageRow, Report};
-use stage2_text::numbers::{count, ms3, or_absent, ratio3, us3};
-use stage2_text::{code, plain, shorten};
+use stage2_text::numbers::{count, counted, ms3, ratio3, us3};
+use stage2_text::{code, plain};
 
-/// Rows of a table; metrics.json has them all.
-const ROWS: usize = 200;
 /// Ranks that the head of a page names.
 const NAMED: usize = 8;
 /// Late ranks that are named in a sentence.
 const LATE_NAMED: usize = 8;
-/// Characters of a range's name.
-const NAME_LIMIT: usize = 120;
 
 /// Whether the run is a job of several ranks.
 pub(super) fn is_job(report: &Report) -> bool {
@@ -24,8 +19,7 @@ pub(super) fn is_job(report: &Report) -> bool {
 pub(super) fn seen(report: &Report) -> String {
     let ranks = &report.ranks;
     let of = ranks.expected.map_or_else(String::new, |all| format!(" of {}", count(all)));
-    let hosts = if ranks.hosts == 1 { "host" } else { "hosts" };
-    format!("{}{of} seen, on {} {hosts}", count(ranks.seen), count(ranks.hosts))
+    format!("{}{of} seen, on {}", count(ranks.seen), counted(ranks.hosts, "host"))
 }
 
 /// The same with where each of them ran; nothing where there are no ranks.
@@ -56,18 +50,13 @@ fn gpu(device: &str) -> String {
     }
 }
 
-/// Ranks, and their collectives.
-pub(super) fn ranks(report: &Report) -> String {
-    let mut out = String::new();
-    if is_job(report) {
-        out.push_str(&format!("## Ranks\n\nRanks: {}.\n\n", plain(&seen(report))));
-    } else if !report.ranks.stages.is_empty() {
-        out.push_str("## Processes by stage\n\n");
+/// What each rank or process did, and who was late: a section of report.md.
+pub(super) fn ranks(report: &Report) -> (&'static str, String) {
+    let rows = late_ranks(report) + &stages(&report.ranks.stages);
+    match is_job(report) {
+        true => ("Ranks", format!("Ranks: {}.\n\n{rows}", plain(&seen(report)))),
+        false => ("Processes by stage", rows),
     }
-    out.push_str(&late_ranks(report));
-    out.push_str(&stages(&report.ranks.stages));
-    out.push_str(&collectives(report));
-    out
 }
 
 fn late_ranks(report: &Report) -> String {
@@ -97,102 +86,60 @@ fn late_ranks(report: &Report) -> String {
     out
 }
 
-/// A column that is left out where no row has a value.
-struct Column<'r, T> {
-    name: &'static str,
-    align: Align,
-    cell: &'r dyn Fn(&T) -> Option<String>,
-}
-
-fn table<T>(rows: &[T], columns: &[Column<'_, T>]) -> String {
-    let shown = rows.get(..rows.len().min(ROWS)).unwrap_or(rows);
-    let columns: Vec<&Column<'_, T>> =
-        columns.iter().filter(|c| shown.iter().any(|row| (c.cell)(row).is_some())).collect();
-    let head: Vec<(&str, Align)> = columns.iter().map(|c| (c.name, c.align)).collect();
-    let mut table = Table::new(&head);
-    for row in shown {
-        table.cells(columns.iter().map(|c| or_absent((c.cell)(row), |text| text)));
-    }
-    let more = rows.len() - shown.len();
-    let more = match more {
-        0 => String::new(),
-        more => format!("{} more rows stand in metrics.json.\n\n", count(more as u64)),
-    };
-    format!("{}{more}", table.finish())
-}
-
-fn column<'r, T>(
-    name: &'static str,
-    align: Align,
-    cell: &'r dyn Fn(&T) -> Option<String>,
-) -> Column<'r, T> {
-    Column { name, align, cell }
-}
-
-fn name(text: &str) -> String {
-    code(&shorten(text, NAME_LIMIT))
-}
-
 fn stages(rows: &[RankStageRow]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let table = table(
-        rows,
-        &[
-            column("stage", Left, &|row: &RankStageRow| Some(name(&row.stage))),
-            column("who", Left, &|row| Some(plain(&row.who))),
-            column("instances", Right, &|row| Some(row.instances.to_string())),
-            column("host_total_ms", Right, &|row| row.host_total_ns.map(ms3)),
-            column("host_median_ms (without first)", Right, &|row| {
-                row.host_warm_median_ns.map(ms3)
-            }),
-            column("gpu_busy_ms", Right, &|row| row.gpu_busy_ns.map(ms3)),
-            column("gpu_idle_ms", Right, &|row| row.gpu_idle_ns.map(ms3)),
-            column("kernels", Right, &|row| row.kernels.map(|kernels| kernels.to_string())),
-            column("communication_ms (waiting included)", Right, &|row| {
-                row.communication_ns.filter(|&ns| ns > 0).map(ms3)
-            }),
-            column("waiting_ms", Right, &|row| row.waiting_ns.map(ms3)),
-            column("transfer_ms", Right, &|row| row.transfer_ns.map(ms3)),
-        ],
-    );
+    let table = Table::first(ROWS, rows)
+        .without_empty_columns()
+        .left("stage", |row| name(&row.stage))
+        .left("who", |row| plain(&row.who))
+        .right("instances", |row| row.instances.to_string())
+        .right("host_total_ms", |row| row.host_total_ns.map(ms3))
+        .right("host_median_ms (without first)", |row| row.host_warm_median_ns.map(ms3))
+        .right("gpu_busy_ms", |row| row.gpu_busy_ns.map(ms3))
+        .right("gpu_idle_ms", |row| row.gpu_idle_ns.map(ms3))
+        .right("kernels", |row| row.kernels.map(|kernels| kernels.to_string()))
+        .right("communication_ms (waiting included)", |row| {
+            row.communication_ns.filter(|&ns| ns > 0).map(ms3)
+        })
+        .right("waiting_ms", |row| row.waiting_ns.map(ms3))
+        .right("transfer_ms", |row| row.transfer_ns.map(ms3))
+        .markdown();
     format!(
         "{table}The slowest first in each stage: the one that waited least for the others, where \
          that is known, and else the one with the longest host time.\n\n"
     )
 }
 
-fn collectives(report: &Report) -> String {
+pub(super) fn collectives(report: &Report) -> String {
     let rows = &report.ranks.collectives;
     if rows.is_empty() {
         return String::new();
     }
-    let table = table(
-        rows,
-        &[
-            column("stage", Left, &|row: &CollectiveRow| Some(name(&row.stage))),
-            column("operation", Left, &|row| Some(row.operation.label().to_owned())),
-            column("communicator", Left, &|row| row.communicator.as_deref().map(code)),
-            column("members seen", Right, &|row| Some(row.members.to_string())),
-            column("calls", Right, &|row| Some(row.calls.to_string())),
-            column("of graph replays", Right, &|row| {
-                (row.replayed_calls > 0).then(|| row.replayed_calls.to_string())
-            }),
-            column("bytes per call", Right, &bytes_per_call),
-            column("bytes in all", Right, &|row| row.bytes_total.map(|bytes| bytes.to_string())),
-            column("time_ms", Right, &|row| Some(ms3(row.time_ns))),
-            column("transfer_ms", Right, &|row| row.transfer_ns.map(ms3)),
-            column("waiting_ms", Right, &|row| row.waiting_ns.map(ms3)),
-            column("bus_GB/s", Right, &|row| row.bus_gb_per_s.map(ratio3)),
-            column("not matched", Right, &|row| {
-                let calls = row.unmatched.iter().fold(0u64, |sum, u| sum.saturating_add(u.calls));
-                (calls > 0).then(|| calls.to_string())
-            }),
-        ],
-    );
+    let table = Table::first(ROWS, rows)
+        .without_empty_columns()
+        .left("stage", |row| name(&row.stage))
+        .left("operation", |row| row.operation.label().to_owned())
+        .left("communicator", |row| row.communicator.as_deref().map(code))
+        .right("members seen", |row| row.members.to_string())
+        .right("calls", |row| row.calls.to_string())
+        .right("of graph replays", |row| {
+            Some(row.replayed_calls).filter(|&calls| calls > 0).map(|calls| calls.to_string())
+        })
+        .right("bytes per call", bytes_per_call)
+        .right("bytes in all", |row| row.bytes_total.map(|bytes| bytes.to_string()))
+        .right("time_ms", |row| ms3(row.time_ns))
+        .right("transfer_ms", |row| row.transfer_ns.map(ms3))
+        .right("waiting_ms", |row| row.waiting_ns.map(ms3))
+        .right("bus_GB/s", |row| row.bus_gb_per_s.map(ratio3))
+        .right("not matched", |row| {
+            let calls = row.unmatched.iter().fold(0u64, |sum, u| sum.saturating_add(u.calls));
+            (calls > 0).then(|| calls.to_string())
+        })
+        .markdown();
     let mut out = format!(
-        "## Collectives\n\n{table}Calls, bytes and times are sums over the members; `time_ms` runs \
+        "{table}Calls, bytes and times are sums over the members; `time_ms` runs \
          from the start of a call's first kernel to the end of its last. Where all members were \
          recorded, it splits into waiting (before the last member arrived) and transfer (from then \
          on); operations that need not wait for all members are not split. `bus_GB/s` is as NCCL's \
@@ -257,31 +204,29 @@ pub(super) fn processes(report: &Report) -> String {
     if report.processes.len() < 2 {
         return String::new();
     }
-    let table = table(
-        &report.processes,
-        &[
-            column("rank", Right, &|row: &ProcessRow| {
-                let rank = row.rank?;
-                Some(if row.inherited_rank { format!("({rank})") } else { rank.to_string() })
-            }),
-            column("local rank", Right, &|row| row.local_rank.map(|rank| rank.to_string())),
-            column("pid", Right, &|row| row.pid.map(|pid| pid.to_string())),
-            column("host", Left, &|row| row.host.as_deref().map(plain)),
-            column("GPU", Left, &|row| joined(&row.devices)),
-            column("GPU uuid", Left, &|row| joined(&row.device_uuids)),
-            column("kernels", Right, &|row| Some(row.kernels.to_string())),
-            column("forked from", Right, &|row| row.forked_from.as_deref().map(plain)),
-            column("CUDA_VISIBLE_DEVICES", Left, &|row| row.visible_devices.as_deref().map(plain)),
-            column("file", Left, &|row| Some(code(&row.file))),
-        ],
-    );
+    let table = Table::first(ROWS, &report.processes)
+        .without_empty_columns()
+        .right("rank", |row| {
+            let rank = row.rank?;
+            Some(if row.inherited_rank { format!("({rank})") } else { rank.to_string() })
+        })
+        .right("local rank", |row| row.local_rank.map(|rank| rank.to_string()))
+        .right("pid", |row| row.pid.map(|pid| pid.to_string()))
+        .left("host", |row| row.host.as_deref().map(plain))
+        .left("GPU", |row| joined(&row.devices))
+        .left("GPU uuid", |row| joined(&row.device_uuids))
+        .right("kernels", |row| row.kernels.to_string())
+        .right("forked from", |row| row.forked_from.as_deref().map(plain))
+        .left("CUDA_VISIBLE_DEVICES", |row| row.visible_devices.as_deref().map(plain))
+        .left("file", |row| code(&row.file))
+        .markdown();
     let inherited = if report.processes.iter().any(|row| row.inherited_rank) {
         "A rank in parentheses is inherited: another process with the same variables does the \
          work.\n\n"
     } else {
         ""
     };
-    format!("## Processes\n\n{table}{inherited}")
+    format!("{table}{inherited}")
 }
 
 fn joined(texts: &[String]) -> Option<String> {

@@ -1,20 +1,19 @@
-//! Numbers and foreign text -> what stands in a cell of the page.
+//! Numbers and texts of a report -> cells, sentences, and the notes of a table.
 
+use super::table::Table;
 use stage2_text::numbers::ABSENT;
-use stage2_text::{plain, shorten, visible};
+use stage2_text::{plain, shorten};
 
 /// Characters of a text in a cell.
 const TEXT_LIMIT: usize = 600;
-/// Characters of a name in a cell.
-pub(super) const NAME_LIMIT: usize = 160;
 
-/// Text of any origin as plain Markdown text.
-pub(super) fn text(text: &str) -> String {
-    plain(&shorten(&visible(text.as_bytes()), TEXT_LIMIT))
+/// Text of a report as plain Markdown text.
+pub(in crate::views) fn text(text: &str) -> String {
+    plain(&shorten(text, TEXT_LIMIT))
 }
 
 /// A number with `digits` decimals; absent where there is none, or none that can be written.
-pub(super) fn decimal(value: Option<f64>, digits: usize) -> String {
+pub(in crate::views) fn decimal(value: Option<f64>, digits: usize) -> String {
     match value {
         Some(value) if value.is_finite() && value.abs() < 1e18 => format!("{value:.digits$}"),
         Some(_) => "(no number)".to_owned(),
@@ -24,25 +23,35 @@ pub(super) fn decimal(value: Option<f64>, digits: usize) -> String {
 
 /// A share of a peak, 0 to 1. Beyond that something was counted or looked up wrongly, and the number
 /// says so wherever it goes.
-pub(super) fn share_of_peak(value: Option<f64>) -> String {
-    let shown = decimal(value, 6);
+pub(in crate::views) fn share_of_peak(value: Option<f64>) -> String {
     match value {
-        Some(value) if value.is_finite() && !(0.0..=1.0).contains(&value) => {
-            format!("{shown} (not possible)")
+        Some(share) if share.is_finite() && !(0.0..=1.0).contains(&share) => {
+            format!("{} (not possible)", decimal(value, 6))
         }
-        _ => shown,
+        _ => decimal(value, 6),
     }
 }
 
 /// A sentence that may stand at the beginning of a line: with a full stop, unless it ends in one or
 /// in a mark like it, and without being a heading or a list.
-pub(super) fn sentence(words: &str) -> String {
+pub(in crate::views) fn sentence(words: &str) -> String {
     let mut words = text(words.trim());
     let digits = words.chars().take_while(char::is_ascii_digit).count();
     if words.get(digits..).is_some_and(|rest| rest.starts_with(['.', ')', '#', '-', '+', '='])) {
         words.insert(digits, '\\');
     }
     if words.ends_with(['.', '!', '?', ':']) { words } else { format!("{words}.") }
+}
+
+/// A table with the notes on it, and where its numbers come from.
+pub(in crate::views) fn with_source<T>(
+    table: Table<'_, T>,
+    notes: impl IntoIterator<Item = String>,
+    source: &str,
+) -> String {
+    let mut out = table.markdown();
+    out.extend(notes.into_iter().map(|note| format!("{}\n\n", sentence(&note))));
+    out + &format!("Source: {}\n\n", sentence(source))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Stages, kernels and their classes -> bars in SVG, each beside its numbers.
 
-use super::super::stakeholder::class_shares;
-use super::super::stakeholder_md::{Stakeholder, TopKernelRow};
 use super::markdown::text;
-use stage2_model::{PathKind, Report, StageRow};
+use crate::views::kernels::top::{TopKernel, classes, top_kernels};
+use crate::views::page::idle_percent;
+use crate::views::summary::model_stages;
+use stage2_model::{Report, StageRow};
 use stage2_text::numbers::{ms3, percent1};
 use stage2_text::{shorten, shorten_kernel};
 
@@ -20,19 +21,26 @@ struct Bar {
     value: String,
 }
 
-pub(super) fn bars(report: &Report, page: &Stakeholder) -> String {
-    let stages = group("Time of the stages, and how much of it the GPU was busy", stages(report));
-    let kernels = page.kernels.rows().iter().take(MOST).filter_map(kernel).collect();
-    let kernels = group("Kernels with the longest time, share of all kernel time", kernels);
-    let class =
-        |(class, percent): (stage2_analysis::roofline::kernel_class::KernelClass, f64)| Bar {
-            name: class.label().to_owned(),
-            parts: vec![("busy", percent)],
-            value: format!("{} %", percent1(percent)),
-        };
-    let classes = class_shares(report).into_iter().take(MOST).map(class).collect();
-    let classes = group("Kernel classes, share of all kernel time", classes);
-    format!("{stages}{kernels}{classes}")
+impl Bar {
+    fn share(name: &str, percent: f64, facts: &str) -> Bar {
+        let value = format!("{} %{facts}", percent1(percent));
+        Bar { name: name.to_owned(), parts: vec![("busy", percent)], value }
+    }
+}
+
+pub(super) fn bars(report: &Report) -> String {
+    let kernels = top_kernels(report, MOST, |row| (row.name_index, row.device.as_str()));
+    let classes = classes(&report.kernels).into_iter().filter(|class| class.total_ns > 0);
+    let classes = classes.take(MOST).map(|class| Bar::share(class.class, class.percent, ""));
+    [
+        group("Time of the stages, and how much of it the GPU was busy", stages(report)),
+        group(
+            "Kernels with the longest time, share of all kernel time",
+            kernels.iter().filter_map(kernel).collect(),
+        ),
+        group("Kernel classes, share of all kernel time", classes.collect()),
+    ]
+    .concat()
 }
 
 fn group(title: &str, bars: Vec<Bar>) -> String {
@@ -64,14 +72,12 @@ fn group(title: &str, bars: Vec<Bar>) -> String {
 
 /// Stages of the model on one scale, as far as their windows are known.
 fn stages(report: &Report) -> Vec<Bar> {
-    let kinds = [PathKind::Range, PathKind::WholeProcess];
-    let of_model = |row: &&StageRow| row.apart.is_none() && kinds.contains(&row.kind);
-    let rows: Vec<&StageRow> = report.stages.iter().filter(of_model).take(MOST).collect();
+    let rows: Vec<&StageRow> = model_stages(report).take(MOST).collect();
     let longest = rows.iter().filter_map(|row| row.gpu_window_ns).max().unwrap_or(0);
     let bar = |row: &&StageRow| {
         let (window, busy) = (row.gpu_window_ns?, row.gpu_busy_ns?);
         let percent = |ns: u64| ns as f64 * 100.0 / longest as f64;
-        let idle = row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0));
+        let idle = idle_percent(row);
         let idle = idle.map_or_else(String::new, |idle| format!(", idle {} %", percent1(idle)));
         Some(Bar {
             name: row.stage.clone(),
@@ -84,16 +90,9 @@ fn stages(report: &Report) -> Vec<Bar> {
     rows.iter().filter_map(bar).collect()
 }
 
-fn kernel(row: &TopKernelRow) -> Option<Bar> {
-    let percent = row.percent?;
-    let facts = [
-        Some(format!("{} %", percent1(percent))),
-        row.class.clone(),
-        row.bound.as_ref().map(|bound| format!("{bound}-bound")),
-    ];
-    Some(Bar {
-        name: shorten_kernel(&row.kernel, NAME_LIMIT),
-        parts: vec![("busy", percent)],
-        value: facts.into_iter().flatten().collect::<Vec<_>>().join(", "),
-    })
+fn kernel(kernel: &TopKernel<'_>) -> Option<Bar> {
+    let bound = kernel.counters.and_then(|counters| counters.roofline.bound);
+    let bound = bound.map_or_else(String::new, |bound| format!(", {}-bound", bound.label()));
+    let name = shorten_kernel(&kernel.row.kernel, NAME_LIMIT);
+    Some(Bar::share(&name, kernel.percent?, &format!(", {}{bound}", kernel.row.class)))
 }

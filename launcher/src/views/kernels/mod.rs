@@ -1,48 +1,49 @@
 //! Kernel rows -> `kernels.md`: the longest ones, and what share of the time the rest has.
 
-use super::first_screen::first_screen;
-use super::table::Align::{Left, Right};
+pub(super) mod csv;
+pub(super) mod top;
+
+use super::page::first_screen;
 use super::table::Table;
 use stage2_model::{CounterRow, KernelRow, Launch, Report};
-use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1, us3};
+use stage2_text::numbers::{count, ms3, ms6, percent1, us3};
 use stage2_text::{code, plain};
 
 /// The page, with at most `top` rows.
 pub(super) fn kernels_md(report: &Report, top: usize) -> String {
-    let mut out = first_screen("Kernels", report);
+    let mut out = format!("# Kernels\n\n{}", first_screen(report));
     out.push_str(&rows_line(report, top));
-    let mut table = Table::new(&[
-        ("kernel_name", Left),
-        ("total_ms", Right),
-        ("calls", Right),
-        ("mean_ms", Right),
-        ("device", Left),
-        ("stage", Left),
-        ("range_path", Left),
-        ("gpu_time_%", Right),
-        ("class", Left),
-        ("grid", Left),
-        ("block", Left),
-        ("min_us", Right),
-        ("p50_us", Right),
-        ("p99_us", Right),
-        ("max_us", Right),
-        ("SM_%", Right),
-        ("DRAM_%", Right),
-        ("occupancy_%", Right),
-        ("GFLOP/s", Right),
-        ("FLOP/byte", Right),
-        ("bound", Left),
-        ("registers", Right),
-        ("shared_bytes", Right),
-        ("untimed_calls", Right),
-        ("sources", Left),
-    ]);
-    for row in report.kernels.iter().take(top) {
-        add(&mut table, row);
-    }
-    if !table.is_empty() {
-        out.push_str(&table.finish());
+    let counter = |row: &KernelRow, value: fn(&CounterRow) -> Option<f64>| {
+        row.counters.as_ref().and_then(value).map(|value| format!("{value:.1}"))
+    };
+    let table = Table::new(report.kernels.get(..top).unwrap_or(&report.kernels))
+        .left("kernel_name", |row| code(&row.kernel))
+        .right("total_ms", |row| ms3(row.times.total_ns))
+        .right("calls", |row| row.times.calls.to_string())
+        .right("mean_ms", |row| row.times.mean_ns.map(ms6))
+        .left("device", |row| plain(&row.device))
+        .left("stage", |row| code(&row.stage))
+        .left("range_path", |row| code(&row.path))
+        .right("gpu_time_%", |row| row.kernel_sum_percent.map(percent1))
+        .left("class", |row| plain(&row.class))
+        .left("grid", |row| row.launch.map(|launch| dimensions(launch.grid)))
+        .left("block", |row| row.launch.map(|launch| dimensions(launch.block)))
+        .right("min_us", |row| row.times.min_ns.map(us3))
+        .right("p50_us", |row| row.times.p50_ns.map(us3))
+        .right("p99_us", |row| row.times.p99_ns.map(us3))
+        .right("max_us", |row| row.times.max_ns.map(us3))
+        .right("SM_%", |row| counter(row, |c| c.sm_percent))
+        .right("DRAM_%", |row| counter(row, |c| c.dram_percent))
+        .right("occupancy_%", |row| counter(row, |c| c.achieved_occupancy_percent))
+        .right("GFLOP/s", |row| counter(row, |c| c.roofline.flops_per_s.map(|rate| rate / 1e9)))
+        .right("FLOP/byte", |row| counter(row, |c| c.roofline.flops_per_byte))
+        .left("bound", |row| Some(row.counters.as_ref()?.roofline.bound?.label().to_owned()))
+        .right("registers", |row| row.launch?.registers_per_thread.map(|n| n.to_string()))
+        .right("shared_bytes", |row| row.launch.and_then(shared_bytes).map(|n| n.to_string()))
+        .right("untimed_calls", |row| row.times.invalid_timestamp_calls.to_string())
+        .left("sources", sources);
+    if top > 0 && !report.kernels.is_empty() {
+        out.push_str(&table.markdown());
     }
     out.push_str(match report.source.as_str() {
         "nsys" => "Times are those of nsys",
@@ -81,41 +82,6 @@ fn rows_line(report: &Report, top: usize) -> String {
         ms3(ns),
         percent1(share),
     )
-}
-
-fn add(table: &mut Table, row: &KernelRow) {
-    let launch = |show: fn(Launch) -> String| or_absent(row.launch, show);
-    let counter = |value: fn(&CounterRow) -> Option<f64>| {
-        or_absent(row.counters.as_ref().and_then(value), |value| format!("{value:.1}"))
-    };
-    let times = &row.times;
-    table.row([
-        code(&row.kernel),
-        ms3(times.total_ns),
-        times.calls.to_string(),
-        or_absent(times.mean_ns, ms6),
-        plain(&row.device),
-        code(&row.stage),
-        code(&row.path),
-        or_absent(row.kernel_sum_percent, percent1),
-        plain(&row.class),
-        launch(|l| dimensions(l.grid)),
-        launch(|l| dimensions(l.block)),
-        or_absent(times.min_ns, us3),
-        or_absent(times.p50_ns, us3),
-        or_absent(times.p99_ns, us3),
-        or_absent(times.max_ns, us3),
-        counter(|c| c.sm_percent),
-        counter(|c| c.dram_percent),
-        counter(|c| c.achieved_occupancy_percent),
-        counter(|c| c.roofline.flops_per_s.map(|rate| rate / 1e9)),
-        counter(|c| c.roofline.flops_per_byte),
-        or_absent(row.counters.as_ref().and_then(|c| c.roofline.bound), |b| b.label().to_owned()),
-        or_absent(row.launch.and_then(|l| l.registers_per_thread), |count| count.to_string()),
-        or_absent(row.launch.and_then(shared_bytes), |bytes| bytes.to_string()),
-        times.invalid_timestamp_calls.to_string(),
-        sources(row),
-    ]);
 }
 
 fn sources(row: &KernelRow) -> String {

@@ -1,0 +1,51 @@
+//! What the passes cost, stage by stage and as a whole: one table for report.md and the summary.
+
+use super::table::{ROWS, Table, name, none, paragraph};
+use stage2_model::{PassDuration, Report, StageCost};
+use stage2_text::numbers::{count, ms3, ratio3};
+use stage2_text::plain;
+
+/// The table with its notes, without the stages that `is_shown` refuses.
+pub(super) fn costs(report: &Report, is_shown: impl Fn(&StageCost) -> bool) -> String {
+    let costs = &report.costs;
+    let stages = costs.stages.iter().filter(|cost| is_shown(cost)).cloned();
+    // A whole pass is a row without a stage.
+    let whole = |pass: &PassDuration| StageCost {
+        pass: pass.pass.clone(),
+        host_total_ns: pass.duration_ms.map(|ms| ms.saturating_mul(1_000_000)),
+        ratio: pass.ratio,
+        ..StageCost::default()
+    };
+    let ran = costs.passes.iter().filter(|pass| pass.duration_ms.is_some());
+    let rows: Vec<StageCost> = stages.chain(ran.map(whole)).collect();
+    let notes = costs.notes.iter().map(|note| paragraph(note));
+    if rows.is_empty() {
+        let reason = costs.absent.as_deref().unwrap_or("no pass is on record");
+        return none(reason, "run with run.baseline=true") + &notes.collect::<String>();
+    }
+    let table = Table::first(ROWS, &rows)
+        .left("Pass", |row| plain(&row.pass))
+        .left("Stage", |row| match row.stage.as_str() {
+            "" => "(whole pass)".to_owned(),
+            stage => name(stage),
+        })
+        .right("Median (ms)", |row| row.host_warm_median_ns.map(ms3))
+        .right("Total (ms)", |row| row.host_total_ns.map(ms3))
+        .right("Instances", |row| row.instances.map(count))
+        .right("Times the baseline", |row| row.ratio.map(ratio3));
+    let mut out = table.markdown();
+    out.push_str(
+        "These are host times. Medians exclude the first instance; totals include it. Each ratio \
+         divides two medians, or two whole passes.\n\n",
+    );
+    if let Some(why) = &costs.absent {
+        let why = format!("Untraced times of the stages: none, because {why}{}.", costs.remedy());
+        out.push_str(&paragraph(&why));
+    }
+    out.extend(notes);
+    out.push_str(
+        "Source: baseline and collect: NVTX ranges of the collector, without and with CUPTI; nsys: \
+         its NVTX table; whole passes: run.json.\n\n",
+    );
+    out
+}

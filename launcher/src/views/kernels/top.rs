@@ -1,0 +1,107 @@
+//! The kernels with the longest time over the whole run, and the shares of their classes.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::hash::Hash;
+
+use stage2_analysis::insight::counted::Counted;
+use stage2_analysis::load::stats::mean;
+use stage2_model::{CounterRow, KernelRow, Report, Times};
+
+/// A kernel over the whole run.
+pub(in crate::views) struct TopKernel<'r> {
+    /// One of its rows, for the names.
+    pub(in crate::views) row: &'r KernelRow,
+    pub(in crate::views) total_ns: u64,
+    pub(in crate::views) calls: u64,
+    pub(in crate::views) mean_ns: Option<u64>,
+    /// Share of the sum of all kernels' durations.
+    pub(in crate::views) percent: Option<f64>,
+    /// Those of the longest launch configuration that has some.
+    pub(in crate::views) counters: Option<&'r CounterRow>,
+}
+
+/// The kernels with the longest total; rows of the same `key` are one kernel.
+pub(in crate::views) fn top_kernels<'r, K: Ord + Hash>(
+    report: &'r Report,
+    limit: usize,
+    key: impl Fn(&'r KernelRow) -> K,
+) -> Vec<TopKernel<'r>> {
+    let mut sums: BTreeMap<K, (&KernelRow, Sum)> = BTreeMap::new();
+    let mut all_ns = 0u64;
+    for row in &report.kernels {
+        sums.entry(key(row)).or_insert((row, Sum::default())).1.add(&row.times);
+        all_ns = all_ns.saturating_add(row.times.total_ns);
+    }
+    let mut sorted: Vec<_> = sums.into_iter().collect();
+    sorted.sort_by_key(|(_, (_, sum))| Reverse(sum.total_ns));
+    let counted = Counted::new(report, key);
+    let kernel = |(key, (row, sum)): (K, (&'r KernelRow, Sum))| TopKernel {
+        row,
+        total_ns: sum.total_ns,
+        calls: sum.calls,
+        mean_ns: sum.mean_ns(),
+        percent: (all_ns > 0).then(|| sum.total_ns as f64 * 100.0 / all_ns as f64),
+        counters: counted.get(&key),
+    };
+    sorted.into_iter().take(limit).map(kernel).collect()
+}
+
+/// Rows of one kernel together.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    total_ns: u64,
+    calls: u64,
+    timed: u64,
+    /// Some of it is scaled from a sample.
+    scaled: bool,
+    /// Least and greatest mean of the rows, ns.
+    means_ns: Option<(u64, u64)>,
+}
+
+impl Sum {
+    fn add(&mut self, times: &Times) {
+        let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);
+        self.total_ns = self.total_ns.saturating_add(times.total_ns);
+        self.calls = self.calls.saturating_add(times.calls);
+        self.timed = self.timed.saturating_add(timed);
+        self.scaled |= times.recorded_calls.is_some();
+        if let Some(mean) = times.mean_ns {
+            let (least, greatest) = self.means_ns.unwrap_or((mean, mean));
+            self.means_ns = Some((least.min(mean), greatest.max(mean)));
+        }
+    }
+
+    /// Total over calls, ns. Every sum of a sample is rounded by itself, which must not carry their
+    /// quotient beyond the means of the rows.
+    fn mean_ns(&self) -> Option<u64> {
+        let mean = mean(self.total_ns, self.timed)?;
+        let means = self.means_ns.filter(|_| self.scaled);
+        Some(means.map_or(mean, |(least, greatest)| mean.clamp(least, greatest)))
+    }
+}
+
+/// The kernels of a class together.
+pub(in crate::views) struct ClassSum<'r> {
+    pub(in crate::views) class: &'r str,
+    pub(in crate::views) total_ns: u64,
+    pub(in crate::views) calls: u64,
+    /// Share of the sum over all classes.
+    pub(in crate::views) percent: f64,
+}
+
+/// The classes of these kernels, the longest first.
+pub(in crate::views) fn classes<'r>(
+    rows: impl IntoIterator<Item = &'r KernelRow>,
+) -> Vec<ClassSum<'r>> {
+    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+    rows.into_iter().for_each(|row| sums.entry(&row.class).or_default().add(&row.times));
+    let all_ns = sums.values().fold(0u64, |all, sum| all.saturating_add(sum.total_ns));
+    let class = |(class, Sum { total_ns, calls, .. })| {
+        let percent = if all_ns > 0 { total_ns as f64 * 100.0 / all_ns as f64 } else { 0.0 };
+        ClassSum { class, total_ns, calls, percent }
+    };
+    let mut classes: Vec<ClassSum<'_>> = sums.into_iter().map(class).collect();
+    classes.sort_by_key(|class| Reverse(class.total_ns));
+    classes
+}

@@ -1,0 +1,101 @@
+//! Operator rows -> `operators.md`: which operators take the time, on the host and on the GPU.
+
+use super::page::{Page, first_screen};
+use super::table::{Table, more, none, paragraph};
+use stage2_analysis::in_part;
+use stage2_model::{OperatorRow, Operators, Report};
+use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1};
+use stage2_text::{code, code_in_text, plain};
+
+/// Operators of each stage that are listed.
+const STAGE_ROWS: usize = 10;
+/// Stages that are listed.
+const STAGES: usize = 12;
+
+/// `operators.md`, with at most `top` rows.
+pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> String {
+    page(report, operators, top).markdown()
+}
+
+pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
+    let title = "Operators".to_owned();
+    let mut out = first_screen(report);
+    out.push_str(&format!("Source: {}.\n\n", plain(&operators.source)));
+    if let Some(absence) = &operators.absent {
+        out.push_str(&none(&absence.reason, &absence.remedy));
+        return Page { title, head: out, sections: Vec::new() };
+    }
+    if let Some(coverage) = operators.coverage {
+        out.push_str(&format!(
+            "Of {} ms of GPU work, {} ms ({} %) was launched in operators.\n\n",
+            ms3(coverage.gpu_total_ns),
+            ms3(coverage.gpu_in_operators_ns),
+            or_absent(coverage.percent(), percent1),
+        ));
+    }
+    let left = operators.rows.len().saturating_sub(top);
+    out.push_str(&format!(
+        "Rows: {} of {}, longest host time first{}.\n\n",
+        count((operators.rows.len() - left) as u64),
+        count(operators.rows.len() as u64),
+        if left > 0 { "; metrics.json has every row" } else { "" },
+    ));
+    let gpu_total_ns = operators.coverage.map(|coverage| coverage.gpu_total_ns);
+    let shown: Vec<&OperatorRow> = operators.rows.iter().take(top).collect();
+    out.push_str(&table(top, &shown, gpu_total_ns).markdown());
+    let mut notes: String =
+        in_part::operators(report).map_or_else(String::new, |note| paragraph(&note));
+    notes.push_str(
+        "`total_time_ms` is host time from the call of an operator to its return, with everything \
+         within it; operators lie within each other, so that the column does not add up to the run. \
+         `cuda_time_ms` is the sum of the durations of the GPU work launched in that time \
+         (overlapping work counts each), wherever it ran later. `self` leaves out the ranges within. \
+         An operator within itself counts once and stands under `nested_calls`.\n",
+    );
+    let mut sections = Vec::new();
+    match stages(operators, gpu_total_ns) {
+        stages if stages.is_empty() => out.push_str(&notes),
+        stages => sections.push(("Operators of each stage", stages + &notes)),
+    }
+    Page { title, head: out, sections }
+}
+
+/// The table of operators. GPU times are compared with `gpu_total_ns`.
+pub(super) fn table<'r>(
+    most: usize,
+    rows: &'r [&OperatorRow],
+    gpu_total_ns: Option<u64>,
+) -> Table<'r, &'r OperatorRow> {
+    let share = move |ns: u64| {
+        let all = gpu_total_ns.filter(|&all| all > 0)?;
+        Some(percent1(ns as f64 * 100.0 / all as f64))
+    };
+    Table::first(most, rows)
+        .left("op_name", |row| code(&row.op_name))
+        .right("total_time_ms", |row| row.host_total_ns.map(ms3))
+        .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
+        .right("calls", |row| row.calls.to_string())
+        .right("mean_ms", |row| row.host_mean_ns.map(ms6))
+        .right("self_time_ms", |row| row.host_self_ns.map(ms3))
+        .right("cuda_self_time_ms", |row| row.gpu_exclusive_ns.map(ms3))
+        .right("gpu_time_%", |row| row.gpu_inclusive_ns.and_then(share))
+        .right("kernels", |row| row.kernels_inclusive.map(|kernels| kernels.to_string()))
+        .right("nested_calls", |row| row.nested_calls.to_string())
+}
+
+fn stages(operators: &Operators, gpu_total_ns: Option<u64>) -> String {
+    let mut out = String::new();
+    let groups: Vec<_> = operators.stages.chunk_by(|a, b| a.stage == b.stage).collect();
+    for rows in groups.iter().take(STAGES) {
+        let all: Vec<_> = rows.iter().map(|row| &row.operator).collect();
+        let table = table(STAGE_ROWS, &all, gpu_total_ns).markdown();
+        let stage = rows.first().and_then(|row| row.stage.as_deref());
+        let title = stage.map_or_else(|| "(in no stage)".to_owned(), code_in_text);
+        out.push_str(&format!("### {title}\n\n{table}"));
+    }
+    out.push_str(&more(groups.len(), STAGES, "stages"));
+    out
+}
+
+#[cfg(test)]
+mod tests;

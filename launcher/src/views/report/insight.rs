@@ -1,0 +1,89 @@
+//! Use of the GPU's peak.
+
+use crate::views::table::{Table, name, none, paragraph};
+use stage2_model::{Absence, Figure, ModelUse, Report, StageUtilisation};
+use stage2_text::numbers::percent1;
+use stage2_text::{plain, shorten};
+
+/// What FLOPs by counters are.
+pub(in crate::views) const COUNTED_FLOPS: &str = "FLOPs by counters are what ncu counted in a launch, \
+    times the calls. They leave out kernels without counters, or with counters of one launch only, and \
+    contain what tensor cores compute on the padding of their tiles: at small batches several times the \
+    model's own FLOPs.";
+
+/// How much of the peak the stages used.
+pub(super) fn utilisation(report: &Report) -> String {
+    let used = match stages_in_use(report) {
+        Ok(used) => used,
+        Err(absence) => return none(&absence.reason, &absence.remedy),
+    };
+    let stages = &used.numbers.stages;
+    let share = |figure: &Figure| figure.value().map(|share| format!("{:.4}", share * 100.0));
+    let number = |figure: &Figure, decimals: usize| {
+        figure.value().map(|value| format!("{value:.decimals$}"))
+    };
+    let table = Table::new(stages)
+        .left("stage", |stage| name(&stage.stage))
+        .right("tokens per instance", |stage| number(&stage.tokens, 0))
+        .right("MFU, wall (%)", |stage| share(&stage.mfu_wall))
+        .right("MFU, GPU busy (%)", |stage| share(&stage.mfu_busy))
+        .right("MBU, wall (%)", |stage| share(&stage.mbu_wall))
+        .right("MBU, GPU busy (%)", |stage| share(&stage.mbu_busy))
+        .right("MFU by counters, GPU busy (%)", |stage| share(&stage.measured_mfu_busy))
+        .right("counters cover (% of kernel time)", |stage| stage.measured_percent.map(percent1))
+        .right("kernels per token", |stage| number(&stage.kernels_per_token, 1))
+        .right("GPU us per token", |stage| number(&stage.gpu_us_per_token, 3));
+    let mut out = table.markdown();
+    out.push_str(&paragraph(COUNTED_FLOPS));
+    let name = used.model_name.as_deref().unwrap_or("unnamed");
+    let peaks = used.peak_source().unwrap_or_else(|| "not known".to_owned());
+    let mut lines = vec![format!("model: {name}; peaks: {peaks}")];
+    lines.extend(stages.iter().map(|s| format!("{}: {}", shorten(&s.stage, 60), s.basis)));
+    for stage in stages {
+        let figures = [
+            ("tokens", &stage.tokens),
+            ("MFU over wall time", &stage.mfu_wall),
+            ("MFU over GPU busy time", &stage.mfu_busy),
+            ("MBU over wall time", &stage.mbu_wall),
+            ("MBU over GPU busy time", &stage.mbu_busy),
+            ("MFU by counters", &stage.measured_mfu_busy),
+            ("kernels per token", &stage.kernels_per_token),
+            ("GPU time per token", &stage.gpu_us_per_token),
+        ];
+        lines.extend(reasons(stage, &figures));
+    }
+    lines.extend(used.numbers.assumptions.iter().cloned());
+    out.extend(lines.iter().map(|line| format!("- {}\n", plain(line))));
+    out.push('\n');
+    out
+}
+
+/// The use of the peak, if any stage has one; else why not.
+pub(in crate::views) fn stages_in_use(report: &Report) -> Result<&ModelUse, Absence> {
+    let absence = |reason: &str, remedy: &str| {
+        Err(Absence { reason: reason.to_owned(), remedy: remedy.to_owned() })
+    };
+    match &report.insight.utilisation {
+        None => absence("nothing was computed for it", ""),
+        Some(ModelUse { absent: Some(why), .. }) => absence(why, ""),
+        Some(used) if used.numbers.stages.is_empty() => {
+            absence("no stage is prefill or decode", "mark them with NVTX ranges of these names")
+        }
+        Some(used) => Ok(used),
+    }
+}
+
+/// Why these figures of a stage are missing, and what MFU by counters leaves out.
+pub(in crate::views) fn reasons(
+    stage: &StageUtilisation,
+    figures: &[(&str, &Figure)],
+) -> Vec<String> {
+    let name = shorten(&stage.stage, 60);
+    let missing = figures.iter().filter_map(|(figure, value)| Some((figure, value.absent()?)));
+    let mut reasons: Vec<String> =
+        missing.map(|(figure, why)| format!("{figure} of {name}: none, because {why}")).collect();
+    if stage.measured_mfu_busy.value().is_some() {
+        reasons.extend(stage.left_out_by_counters());
+    }
+    reasons
+}
