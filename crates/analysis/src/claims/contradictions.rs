@@ -10,7 +10,7 @@ use super::manifest;
 use super::workload::{FOLDER, NEW_TOKENS, Workload};
 use crate::llm::preset::Model;
 use crate::llm::shape::Shape;
-use stage2_model::{Finding, Severity, TokenCounts};
+use stage2_model::{Finding, TokenCounts};
 
 /// What the reports count with.
 #[derive(Clone, Copy, Debug)]
@@ -75,8 +75,7 @@ fn profilers(tree: &Tree) -> Vec<Finding> {
     };
     let on = switched_on(tree, is_profiler).into_iter().filter(uses_cupti).take(MAX_TOLD);
     on.map(|key| {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!("another profiler was on in the workload: {key}=true"),
             "CUPTI has one subscriber: one of the two misses records, or all of them, and what is \
              measured has the cost of both",
@@ -93,8 +92,7 @@ fn static_analysis(tree: &Tree) -> Option<Finding> {
             || map.ends_with(".analysis.static")
     };
     let key = switched_on(tree, is_analysis).into_iter().next()?;
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         format!("static analysis was on in the workload: {key}=true"),
         "it runs the model on its own, and its kernels are measured with the others",
         format!("give the workload {key}=false after `--`"),
@@ -117,8 +115,7 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
             .map(|((size, ours), (_, theirs))| format!("{size} {ours} and {theirs}"))
             .collect::<Vec<_>>();
         return (!differs.is_empty()).then(|| {
-            Finding::new(
-                Severity::Warning,
+            Finding::warning(
                 what,
                 format!(
                     "model.llm and {from} differ: {}; MFU and MBU are wrong",
@@ -131,9 +128,7 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
     }
     let alike = names.iter().any(|(_, name)| same_name(&model.name, name));
     (!alike).then(|| {
-        Finding::new(
-            Severity::Warning,
-            what,
+        Finding::warning(what,
             "the names do not match; if the models differ, MFU and MBU are wrong",
             format!(
                 "choose the preset of the model that ran (model/llm=); if it is the same model, say \
@@ -168,8 +163,7 @@ fn other_dtype(workload: &Workload, model: &Model) -> Option<Finding> {
     let dtype = workload.dtype()?;
     let ours = serde_json::to_value(model.dtype).ok()?;
     (dtype != model.dtype).then(|| {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!(
                 "the reports count with model.llm.dtype={}, and the workload ran with {key}={name}",
                 ours.as_str().unwrap_or_default()
@@ -212,8 +206,7 @@ fn other_tokens(workload: &Workload, said: &Said<'_>) -> Vec<Finding> {
             (None, None) => return None,
         };
         (ours != theirs).then(|| {
-            Finding::new(
-                Severity::Warning,
+            Finding::warning(
                 format!(
                     "model.tokens.{name} is {ours}, and the workload ran with {theirs} ({from})"
                 ),

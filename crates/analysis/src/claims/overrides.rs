@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::lookup::{Tree, shown};
 use super::workload::{FOLDER, Workload};
 use stage2_hydra::{Action, Override, Value, hydra_key};
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 /// More overrides than this are not checked.
 const MAX_WORDS: usize = 500;
@@ -30,8 +30,7 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
         checked += 1;
         let reached = |words: &Vec<String>| words.iter().any(|known| known == word);
         if !workload.overrides.as_ref().is_none_or(reached) {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 format!("the override {word} did not reach the workload's configuration"),
                 format!("{FOLDER}/overrides.yaml does not list it"),
                 "check that the command passes its words on to the Hydra app",
@@ -56,8 +55,7 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
 fn not_checked(count: usize) -> Option<Finding> {
     (count > 0).then(|| {
         let overrides = if count == 1 { "override was" } else { "overrides were" };
-        Finding::new(
-            Severity::Note,
+        Finding::note(
             format!("{count} more {overrides} not checked"),
             format!(
                 "a report checks at most {MAX_WORDS} overrides, and stops after {MAX_TOLD} findings"
@@ -97,8 +95,7 @@ fn without_effect(o: &Override, tree: &Tree) -> Option<Finding> {
             (o.word.clone(), shown(found))
         }
     };
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         format!("the override {} had no effect on the workload", o.word),
         format!("asked for: {wanted}; {FOLDER}/config.yaml has for {}: {found}", o.key),
         "check how the workload changes its configuration after Hydra composed it",
@@ -136,8 +133,7 @@ fn made_up(
         !leaf.starts_with(&inside) && parent.split('.').next_back() == last.split('.').next_back()
     };
     let near = leaves.iter().find(like);
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         format!(
             "the override {} created a key that is not in the workload's configuration",
             o.word

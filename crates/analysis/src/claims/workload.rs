@@ -9,7 +9,7 @@ use crate::files::write_whole;
 use crate::layout::INPUTS_YAML;
 use crate::llm::hugging_face::{self, HuggingFace};
 use serde_json::{Map, Value};
-use stage2_model::{Dtype, Finding, Severity, TokenCounts};
+use stage2_model::{Dtype, Finding, TokenCounts};
 use stage2_text::visible;
 
 use super::lookup::{Tree, shown};
@@ -76,8 +76,7 @@ impl Workload {
         let folder = run_dir.join(FOLDER);
         let mut read = |name: &str| {
             read_yaml(&folder.join(name)).unwrap_or_else(|problem| {
-                findings.push(Finding::new(
-                    Severity::Warning,
+                findings.push(Finding::warning(
                     format!("{FOLDER}/{name} cannot be used: {problem}"),
                     "what the workload was configured with is not known from it",
                     "",
@@ -125,8 +124,7 @@ impl Workload {
         let texts = texts.filter_map(|(name, text)| Some((name, text?)));
         let failed = texts.filter_map(|(name, text)| {
             let error = write_whole(&run_dir.join(name), &text).err()?;
-            Some(Finding::new(
-                Severity::Warning,
+            Some(Finding::warning(
                 format!("{name} is missing"),
                 format!("{error:#}"),
                 "make room, and run again: reports know less of the workload without it",

@@ -8,7 +8,7 @@ use crate::files;
 use crate::operators::stage1::{FOLDERS, METRICS};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use stage2_model::{Finding, Severity, TokenCounts};
+use stage2_model::{Finding, TokenCounts};
 use stage2_text::{shorten, visible};
 
 /// Where a workload of the runner's kind writes its files, in the run's folder.
@@ -40,8 +40,7 @@ pub(crate) fn section<T: DeserializeOwned + Default>(
     findings: &mut Vec<Finding>,
 ) -> T {
     part(config, key).map(Option::unwrap_or_default).unwrap_or_else(|problem| {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             problem,
             "its defaults are used",
             format!("correct {key} in the configuration and write the reports again"),
@@ -60,8 +59,7 @@ pub(crate) fn written_tokens(run_dir: &Path, findings: &mut Vec<Finding>) -> Tok
         Ok(metrics) => TokenCounts::from_metrics(&metrics),
         Err(None) => TokenCounts::default(),
         Err(Some(problem)) => {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 format!("{} cannot be used: {}", place.display(), visible(problem.as_bytes())),
                 "the workload's token counts are not known from it",
                 "set model.tokens in the configuration",

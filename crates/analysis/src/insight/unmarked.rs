@@ -1,7 +1,7 @@
 //! Stages that a workload was made to mark, and that no range shows -> what to tell.
 
 use crate::operators::{Annotation, OperatorSettings};
-use stage2_model::{Finding, PathKind, Report, Severity};
+use stage2_model::{Finding, PathKind, Report};
 
 /// What `--annotate prefill-decode` opens, in the default domain.
 const STAGES: [&str; 2] = ["prefill", "decode"];
@@ -20,8 +20,7 @@ pub(super) fn stages(report: &Report, settings: &OperatorSettings) -> Option<Fin
     if marked {
         return None;
     }
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         "--annotate prefill-decode was on, and there is no range prefill or decode",
         "it marks forwards of causal language models of Hugging Face transformers, such as those of \
          `generate`, and none ran in a Python process that it reached",

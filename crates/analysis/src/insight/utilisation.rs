@@ -13,9 +13,7 @@ use crate::llm::mfu::{per_generation, utilisation};
 use crate::llm::mfu_inputs::{Inputs, StageInput};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
-use stage2_model::{
-    Absent, Finding, ModelUse, Peaks, Report, Role, Severity, StageRow, TokenCounts,
-};
+use stage2_model::{Absent, Finding, ModelUse, Peaks, Report, Role, StageRow, TokenCounts};
 
 /// Computes what can be computed for the model that was `read`; what cannot says why.
 pub(crate) fn model_use(
@@ -168,8 +166,7 @@ fn generation_share(
     let instances = row.instances?;
     let share = per_generation(instances, generations);
     if share.is_none() {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             format!(
                 "the {instances} instances of {} do not divide evenly among {generations} prefills",
                 row.stage

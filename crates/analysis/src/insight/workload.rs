@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::claims::{self, FOLDER, Said};
 use crate::llm::preset::{Model, ModelPreset};
 use serde_json::Value;
-use stage2_model::{Absent, Finding, Severity, TokenCounts};
+use stage2_model::{Absent, Finding, TokenCounts};
 use stage2_text::visible_path;
 
 use super::Context;
@@ -36,8 +36,7 @@ pub(crate) fn tokens(
     let known = said.or(&written);
     let mut all = known.or(&context.workload.tokens());
     let at_most = all.decode_steps.filter(|_| known.decode_steps.is_none()).map(|steps| {
-        Finding::new(
-            Severity::Note,
+        Finding::note(
             format!("{steps} decode steps per generation is an upper limit, not a count"),
             format!(
                 "it is infer.max_new_tokens of {FOLDER}/config.yaml: where sequences ended \
@@ -70,8 +69,7 @@ fn borrowed(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Find
     let new: Vec<String> =
         new.filter_map(|(_, (name, count))| Some(format!("{name} {}", count?))).collect();
     (!new.is_empty()).then(|| {
-        Finding::new(
-            Severity::Note,
+        Finding::note(
             format!(
                 "token counts of the Stage 1 run {} are used: {}",
                 visible_path(folder),
@@ -115,8 +113,7 @@ pub(crate) fn model(
             .and_then(|preset| of_workload(context, preset))
             .ok_or(Absent::NoModel),
         Err(problem) => {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 problem.clone(),
                 "MFU and MBU are absent",
                 "correct model.llm and write the reports again",
@@ -151,8 +148,7 @@ fn nothing_left(context: &Context<'_>, appended: &[String]) -> Option<Finding> {
     }
     let manifest = context.config.pointer("/inputs/manifest").and_then(Value::as_str);
     let manifest = manifest.map(|path| format!(", nor whether it read inputs.manifest={path}"));
-    Some(Finding::new(
-        Severity::Note,
+    Some(Finding::note(
         format!("the workload left no configuration in {FOLDER}"),
         format!(
             "what it was configured with is not known{}: it is no Hydra app, it ended before, or \

@@ -1,7 +1,7 @@
 //! Facts about forked children -> notes.
 
 use crate::load::ProcessCapture;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 use stage2_text::numbers::count;
 use stage2_text::visible;
 
@@ -20,8 +20,7 @@ pub(crate) fn findings(captures: &[ProcessCapture]) -> Vec<Finding> {
     let mut notes: Vec<Finding> = captures.iter().filter_map(unrecorded).collect();
     let children = after_cuda(captures);
     if children > 0 {
-        notes.push(Finding::new(
-            Severity::Note,
+        notes.push(Finding::note(
             format!(
                 "processes forked after their parent had initialised CUDA: {}",
                 count(children)
@@ -38,7 +37,7 @@ fn unrecorded(capture: &ProcessCapture) -> Option<Finding> {
     let why = visible(capture.meta.get(META_UNRECORDED)?.as_bytes());
     let what = format!("{}: this forked child was recorded only in part", capture.file);
     let remedy = "fork it before the parent uses CUDA, or start it with the method `spawn`";
-    Some(Finding::new(Severity::Note, what, why, remedy))
+    Some(Finding::note(what, why, remedy))
 }
 
 /// The sum of a count over all files; what is no number counts as nothing.

@@ -9,7 +9,7 @@ use crate::roofline::bound::{Counters, DURATION_RATIO_MOST, FlopCounts, roofline
 use crate::roofline::representativeness::{Evidence, one_launch};
 use stage2_model::{
     CounterRow, Finding, KernelRow, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline, RuleRow,
-    Severity, StageRow,
+    StageRow,
 };
 use stage2_text::{shorten, visible};
 
@@ -64,8 +64,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
     }
     findings.extend(tables.findings.iter().cloned());
     if joined == 0 && !tables.kernels.is_empty() {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             format!(
                 "none of the {} kernels that ncu profiled is in the capture",
                 tables.kernels.len()
@@ -79,9 +78,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, stage, why)) = one_launch.first() {
-        findings.push(Finding::new(
-            Severity::Note,
-            format!(
+        findings.push(Finding::note(format!(
                 "counters of {} of {joined} kernel rows are of the profiled launch only, e.g. {kernel} \
                  in {stage}",
                 one_launch.len()
@@ -92,9 +89,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, share)) = impossible.first() {
-        findings.push(Finding::new(
-            Severity::Warning,
-            format!(
+        findings.push(Finding::warning(format!(
                 "rates of {} kernel rows are more than the GPU can do, e.g. {:.3e} times its peak for \
                  {kernel}",
                 impossible.len(),
@@ -108,9 +103,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, ratio)) = apart.first() {
-        findings.push(Finding::new(
-            Severity::Note,
-            format!(
+        findings.push(Finding::note(format!(
                 "ncu's own duration is far from the undisturbed one for {} kernel rows, e.g. {ratio:.2} \
                  times it for {kernel}",
                 apart.len()

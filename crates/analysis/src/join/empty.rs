@@ -6,7 +6,7 @@
 use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
 use stage2_model::{
     COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, PassInfo, Report,
-    Severity, Status,
+    Status,
 };
 use stage2_text::numbers::count;
 use stage2_text::visible;
@@ -183,7 +183,7 @@ pub(crate) fn explain(report: &mut Report, collected: bool) {
     let tail = verdict.strip_prefix(EMPTY).unwrap_or_default().to_owned();
     *verdict = format!("{}: {why}{also}{tail}", EMPTY);
     let what = format!("no GPU work was recorded: {why}{also}");
-    report.findings.insert(0, Finding::new(Severity::Error, what, "", remedy));
+    report.findings.insert(0, Finding::error(what, "", remedy));
     report.coverage.empty = Some(empty);
 }
 

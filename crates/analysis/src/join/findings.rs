@@ -317,8 +317,7 @@ fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
 fn payloads(captures: &[ProcessCapture]) -> Option<Finding> {
     let fields = children::sum(captures, META_FIELDS_LEFT_OUT);
     (fields > 0).then(|| {
-        Finding::new(
-            Severity::Note,
+        Finding::note(
             format!("fields of NVTX payloads left out: {}", count(fields)),
             "they lie behind pointers, in arrays or unions, or beyond what is kept of a payload",
             "nothing, unless bytes of collectives are missing; then report it",
@@ -382,8 +381,7 @@ fn named(files: &[&str]) -> String {
 /// GPUs that several processes used at the same time.
 pub(crate) fn of_devices(rows: &[DeviceRow]) -> Vec<Finding> {
     let finding = |row: &DeviceRow| {
-        Finding::new(
-            Severity::Note,
+        Finding::note(
             format!("{} processes used {} at the same time", row.processes, row.device),
             "busy times are unions within a process, summed over processes: what ran side by side \
              counts for each, and what one leaves idle another may fill",

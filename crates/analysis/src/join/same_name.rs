@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::ncu::load::Tables as NcuTables;
 use crate::nsys::load::{Naming, Tables as NsysTables};
-use stage2_model::{Finding, Report, Severity};
+use stage2_model::{Finding, Report};
 use stage2_text::comparable;
 use stage2_text::numbers::count;
 
@@ -100,9 +100,7 @@ impl Joined {
                 0 => String::new(),
                 lost => format!("; {} more matched no kernel, or more than one", count(lost)),
             };
-            Finding::new(
-                Severity::Note,
-                format!("{} demangled names of {tool} were matched by normalised name, {by}{left}", count(found)),
+            Finding::note(format!("{} demangled names of {tool} were matched by normalised name, {by}{left}", count(found)),
                 "demanglers differ: return types, parameters, namespaces and types of literals were \
                  left out of the comparison",
                 remedy,

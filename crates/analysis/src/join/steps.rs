@@ -7,7 +7,6 @@ use crate::load::whole::WholeProcess;
 use crate::operators::{Annotation, OperatorSettings};
 use stage2_model::{
     Before, Finding, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance,
-    Severity,
 };
 
 use super::times::percent;
@@ -126,12 +125,7 @@ pub(crate) fn explain(report: &mut Report, settings: &OperatorSettings) {
         }
         false => "open NVTX ranges such as prefill and decode in the program",
     };
-    report.findings.push(Finding::new(
-        Severity::Note,
-        "none of the workload's ranges was recorded",
-        why,
-        remedy,
-    ));
+    report.findings.push(Finding::note("none of the workload's ranges was recorded", why, remedy));
 }
 
 /// Whether the rows come from records that stand in the order of their launches.

@@ -1,7 +1,7 @@
 //! Ranges of the collector, and an nsys capture without any -> which versions do not fit.
 
 use crate::nsys::load::Tables;
-use stage2_model::{Finding, PathKind, Report, Severity};
+use stage2_model::{Finding, PathKind, Report};
 
 /// Ranges that are named.
 const SHOWN: usize = 4;
@@ -39,8 +39,7 @@ pub(super) fn finding(
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let nsys = tables.tool_version.as_deref();
     let (why, remedy) = reason(nsys, nvtx_package, driver(report).as_deref());
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         format!("nsys recorded no NVTX range, and the collector saw some: {names}{more}"),
         why,
         remedy,
@@ -199,8 +198,7 @@ mod tests {
 
     #[test]
     fn lost_records_name_both_versions() {
-        let lost =
-            Finding::new(Severity::Warning, "lost", "why", "use an nsys as new as the driver");
+        let lost = Finding::warning("lost", "why", "use an nsys as new as the driver");
         let found = with_versions(lost.clone(), &report(), &empty("2023.4.4"));
         assert!(found.why.contains("nsys 2023.4.4, and the driver is 580.159.03"), "{found}");
         assert_eq!(with_versions(lost.clone(), &report(), &Tables::default()), lost);

@@ -340,8 +340,7 @@ fn several(nsys: &[Tables], used: &Tables) -> Option<Finding> {
         .map(|tables| format!("{} ({} kernels)", names(tables), count(tables.counts.kernels)))
         .collect();
     (!others.is_empty()).then(|| {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!("of {} captures of nsys, the rows are those of {}", nsys.len(), names(used)),
             format!(
                 "captures may be of one run, and are not added up; left out: {}",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 use serde_json::Value;
-use stage2_model::{Absence, Finding, Operators, Severity, TokenCounts};
+use stage2_model::{Absence, Finding, Operators, TokenCounts};
 use stage2_text::{visible, visible_path};
 
 pub use super::stage1_values::{MeanStd, Stage1Aggregates};
@@ -223,8 +223,7 @@ fn first_that_is_there(run_dir: &Path, name: &str) -> (PathBuf, Result<Vec<u8>, 
 
 fn unusable(path: &Path, problem: &str, lost: &str) -> Finding {
     let problem = visible(problem.as_bytes());
-    Finding::new(
-        Severity::Warning,
+    Finding::warning(
         format!("Stage 1 run: {} cannot be used: {problem}", visible_path(path)),
         lost,
         "name the folder of a Stage 1 run that ended by itself with stage1.run_dir",

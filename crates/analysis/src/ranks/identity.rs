@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::load::ProcessCapture;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 use stage2_text::numbers::count;
 
 /// Variables of a job launcher: rank, local rank, number of ranks.
@@ -162,8 +162,7 @@ pub(super) fn settle(identities: &mut [Identity]) -> Job {
     give_to_workers(identities, &mut job.findings);
     count_ranks(identities, &mut job);
     if let Some(expected) = job.expected.filter(|&expected| expected > job.seen) {
-        job.findings.push(Finding::new(
-            Severity::Warning,
+        job.findings.push(Finding::warning(
             format!("ranks seen: {} of {}", count(job.seen), count(expected)),
             "the others were not traced, used no GPU and no NVTX, or their trace files are \
              elsewhere (each host keeps its own); collectives with them are not matched",
@@ -190,8 +189,7 @@ fn count_ranks(identities: &[Identity], job: &mut Job) {
     job.expected = is_known.then(|| jobs.values().map(size).fold(0, u64::saturating_add));
     for (_, sizes) in jobs.values().filter(|(_, sizes)| sizes.len() > 1) {
         let sizes: Vec<String> = sizes.iter().map(|&size| count(size)).collect();
-        job.findings.push(Finding::new(
-            Severity::Warning,
+        job.findings.push(Finding::warning(
             format!("processes disagree on the number of ranks: {}", sizes.join(", ")),
             "they belong to different jobs, or a launcher set a wrong size; the largest is used",
             "merge the captures of one job at a time",
@@ -199,8 +197,7 @@ fn count_ranks(identities: &[Identity], job: &mut Job) {
     }
     let communicators = jobs.keys().flatten().count() as u64;
     if communicators > 1 {
-        job.findings.push(Finding::new(
-            Severity::Note,
+        job.findings.push(Finding::note(
             format!("the ranks come from {} separate communicators", count(communicators)),
             "no communicator spans them all, so each numbers its own from 0",
             "nothing to do for an engine without a communicator of all its GPUs; else merge the \
@@ -264,8 +261,7 @@ fn refuse_impossible(identities: &mut [Identity], findings: &mut Vec<Finding>) {
     for identity in identities {
         let (Some(rank), Some(size)) = (identity.rank, identity.world_size) else { continue };
         if rank >= size {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 format!(
                     "{} says that it is rank {} of {}",
                     identity.file,
@@ -300,8 +296,7 @@ fn give_to_workers(identities: &mut [Identity], findings: &mut Vec<Finding>) {
             .collect();
         let shared = communicating.len();
         if shared > 1 {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 format!("{} processes claim rank {}", count(shared as u64), count(rank)),
                 format!("all of them communicate: {}", communicating.join(", ")),
                 "merge the captures of one job at a time",

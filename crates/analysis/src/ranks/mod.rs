@@ -17,7 +17,7 @@ use crate::load::stats::Work;
 use calls::{Calls, Member};
 use identity::{Identity, Job};
 use rows::Who;
-use stage2_model::{Finding, ProcessRow, RankStageRow, Ranks, Severity};
+use stage2_model::{Finding, ProcessRow, RankStageRow, Ranks};
 use stage2_text::numbers::count;
 use stage2_text::visible;
 
@@ -112,8 +112,7 @@ impl Together {
         collectives.sort_by_key(|&(path, _)| place(path));
         late.sort_by_key(|&(path, _)| place(path));
         if self.kernels_left_out > 0 {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 format!(
                     "{} communication kernels belong to no collective in this report",
                     count(self.kernels_left_out)
