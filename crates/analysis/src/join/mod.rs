@@ -26,7 +26,7 @@ use std::collections::HashMap;
 
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::load::{Capture, Captured, ProcessCapture};
-use crate::ranks::{self, Together};
+use crate::ranks::Together;
 use intern::{Mapping, Tables};
 use labels::Labels;
 use stage2_model::{
@@ -95,19 +95,8 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let shared = devices.shared();
     let stage_rows = stages.rows(&groups, &tables, &labels, &shared);
     let device_rows = devices.rows(&groups, &tables, &labels);
-    let places: HashMap<&str, usize> =
-        stage_rows.iter().enumerate().map(|(at, row)| (row.stage.as_str(), at)).collect();
-    let (processes, ranks, of_ranks) = together.finish(&ranks::Labels {
-        stage: &|path| {
-            let stage = labels.stage(path);
-            (stage.to_owned(), places.get(stage).copied().unwrap_or(usize::MAX))
-        },
-        device: &|device| {
-            let uuid = device_rows.get(device as usize).and_then(|row| row.uuid.clone());
-            (labels.device(device).to_owned(), uuid)
-        },
-        is_shared: &|device| shared.contains(&device),
-    });
+    let (processes, ranks, of_ranks) =
+        together.finish(|path| labels.stage(path), &stage_rows, &device_rows);
     let findings = [findings, findings::of_devices(&device_rows), of_ranks].concat();
     Report {
         schema: SCHEMA.to_owned(),

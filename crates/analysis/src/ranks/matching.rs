@@ -29,13 +29,57 @@ pub(super) struct Matching {
     pub(super) sets: Vec<Vec<CallId>>,
     /// Sets from this index on were matched without a communicator hash.
     pub(super) unnamed_from: usize,
-    /// Calls that were not matched, and an index into `reasons`.
-    pub(super) unmatched: Vec<(CallId, usize)>,
-    pub(super) reasons: Vec<String>,
+    /// Calls that were not matched, and why.
+    pub(super) unmatched: Vec<(CallId, Unmatched)>,
 }
 
-const NOT_PAIRED: &str = "point-to-point calls are not paired across ranks";
-const CUT: &str = "they exceed the number of calls kept per process";
+/// Why a call is in no collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub(super) enum Unmatched {
+    #[error("they exceed the number of calls kept per process")]
+    Cut,
+    #[error("point-to-point calls are not paired across ranks")]
+    PointToPoint,
+    #[error("only {} of {} members of the communicator were recorded", count(*.seen), count(*.expected))]
+    MembersMissing { seen: u64, expected: u64 },
+    #[error("{} GPUs were seen in a communicator of {}", count(*.seen), count(*.expected))]
+    TooManyMembers { seen: u64, expected: u64 },
+    #[error("only one member of the communicator was recorded")]
+    OneMember,
+    #[error("only {} of {} ranks were recorded with communication", count(*.seen), count(*.ranks))]
+    RanksMissing { seen: u64, ranks: u64 },
+    #[error("{} GPUs communicate in a job of {} ranks", count(*.seen), count(*.ranks))]
+    TooManyRanks { seen: u64, ranks: u64 },
+    #[error("only one rank was recorded")]
+    OneRank,
+    #[error(
+        "the job has several communicators, and these calls name none (NCCL names its own from 2.26 \
+         on; kernels of other libraries never do)"
+    )]
+    SeveralCommunicators,
+    #[error(
+        "only {} of {} members made this call in the same stage instance",
+        count(*.seen),
+        count(*.members)
+    )]
+    MissingInInstance { seen: u64, members: u64 },
+    #[error("members made different numbers of calls, so calls cannot be paired by position")]
+    UnequalCounts,
+    #[error("the hosts' clocks could not be aligned")]
+    NoClock,
+    #[error(
+        "the members' kernels do not overlap in time: these calls are not one collective, or the \
+         clocks are wrong"
+    )]
+    NoOverlap,
+    #[error("the clocks are known only within {} us, longer than the call", count(*.error_us))]
+    ClocksTooCoarse { error_us: u64 },
+    #[error(
+        "more than 1 % of these calls do not overlap across ranks, so they belong to several groups; \
+         the capture does not say which"
+    )]
+    SeveralGroups,
+}
 
 /// What a communicator is known to be.
 #[derive(Debug, Default)]
@@ -67,9 +111,7 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching {
     let everyone: BTreeSet<Member> = calls.ids().filter_map(|(id, _)| calls.member(id)).collect();
     let unnamed = unnamed_group(calls, &known, &everyone, ranks);
     let mut matching = Matching::default();
-    if !cut.is_empty() {
-        matching.refuse(cut.into_iter(), CUT);
-    }
+    matching.refuse(cut, Unmatched::Cut);
     // Keys with a communicator come first.
     for (key, mut sequences) in by_key {
         for ids in sequences.values_mut() {
@@ -78,18 +120,18 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching {
         match key {
             Key::Communicator(_, Operation::Send | Operation::Recv)
             | Key::Unnamed(Operation::Send | Operation::Recv, _) => {
-                matching.refuse(sequences.into_values().flatten(), NOT_PAIRED);
+                matching.refuse(sequences.into_values().flatten(), Unmatched::PointToPoint);
             }
             Key::Communicator(hash, _) => {
                 match known.get(&hash).map_or(Ok(0), |known| known.members()) {
                     Ok(members) => matching.take(calls, sequences, members),
-                    Err(why) => matching.refuse(sequences.into_values().flatten(), &why),
+                    Err(why) => matching.refuse(sequences.into_values().flatten(), why),
                 }
                 matching.unnamed_from = matching.sets.len();
             }
             Key::Unnamed(..) => match &unnamed {
                 Ok(members) => matching.by_instance(calls, sequences, *members),
-                Err(why) => matching.refuse(sequences.into_values().flatten(), why),
+                Err(why) => matching.refuse(sequences.into_values().flatten(), *why),
             },
         }
     }
@@ -112,22 +154,14 @@ fn communicators(calls: &Calls) -> HashMap<u64, Known> {
 
 impl Known {
     /// Its members, if all of them were recorded.
-    fn members(&self) -> Result<u64, String> {
+    fn members(&self) -> Result<u64, Unmatched> {
         let seen = self.seen.len() as u64;
         match self.expected {
             Some(expected) if expected == seen => Ok(seen),
-            Some(expected) if expected > seen => Err(format!(
-                "only {} of {} members of the communicator were recorded",
-                count(seen),
-                count(expected)
-            )),
-            Some(expected) => Err(format!(
-                "{} GPUs were seen in a communicator of {}",
-                count(seen),
-                count(expected)
-            )),
+            Some(expected) if expected > seen => Err(Unmatched::MembersMissing { seen, expected }),
+            Some(expected) => Err(Unmatched::TooManyMembers { seen, expected }),
             None if seen > 1 => Ok(seen),
-            None => Err("only one member of the communicator was recorded".to_owned()),
+            None => Err(Unmatched::OneMember),
         }
     }
 }
@@ -138,7 +172,7 @@ fn unnamed_group(
     known: &HashMap<u64, Known>,
     everyone: &BTreeSet<Member>,
     ranks: Option<u64>,
-) -> Result<u64, String> {
+) -> Result<u64, Unmatched> {
     let seen = everyone.len() as u64;
     // Of which only the set-up was seen, it is enough that it has no room for everyone.
     let is_part = |known: &&Known| {
@@ -147,20 +181,12 @@ fn unnamed_group(
     };
     let several = calls.processes.iter().any(|p| p.communicators_made > 1);
     match ranks.filter(|&ranks| ranks != seen) {
-        Some(ranks) if ranks > seen => Err(format!(
-            "only {} of {} ranks were recorded with communication",
-            count(seen),
-            count(ranks)
-        )),
-        Some(ranks) => {
-            Err(format!("{} GPUs communicate in a job of {} ranks", count(seen), count(ranks)))
+        Some(ranks) if ranks > seen => Err(Unmatched::RanksMissing { seen, ranks }),
+        Some(ranks) => Err(Unmatched::TooManyRanks { seen, ranks }),
+        None if seen < 2 => Err(Unmatched::OneRank),
+        None if several || known.values().any(|known| is_part(&known)) => {
+            Err(Unmatched::SeveralCommunicators)
         }
-        None if seen < 2 => Err("only one rank was recorded".to_owned()),
-        None if several || known.values().any(|known| is_part(&known)) => Err(
-            "the job has several communicators, and these calls name none (NCCL names its own from \
-             2.26 on; kernels of other libraries never do)"
-                .to_owned(),
-        ),
         None => Ok(seen),
     }
 }
@@ -176,7 +202,7 @@ impl Matching {
         } else if !gated && sequences.len() as u64 == members && only_cut(&sequences, of) {
             let common = sequences.values().map(Vec::len).min().unwrap_or(0);
             let rest = sequences.values().flat_map(|ids| ids.iter().skip(common).copied());
-            self.refuse(rest, CUT);
+            self.refuse(rest, Unmatched::Cut);
             self.zip(sequences);
         } else {
             self.by_instance(calls, sequences, members);
@@ -195,7 +221,7 @@ impl Matching {
         for sequences in instances.into_values() {
             match agree(&sequences, members) {
                 Ok(()) => self.zip(sequences),
-                Err(why) => self.refuse(sequences.into_values().flatten(), &why),
+                Err(why) => self.refuse(sequences.into_values().flatten(), why),
             }
         }
     }
@@ -208,13 +234,8 @@ impl Matching {
     }
 
     /// Notes that calls cannot be matched.
-    pub(super) fn refuse(&mut self, ids: impl Iterator<Item = CallId>, why: &str) {
-        let known = self.reasons.iter().position(|reason| reason == why);
-        let reason = known.unwrap_or_else(|| {
-            self.reasons.push(why.to_owned());
-            self.reasons.len() - 1
-        });
-        self.unmatched.extend(ids.map(|id| (id, reason)));
+    pub(super) fn refuse(&mut self, ids: impl IntoIterator<Item = CallId>, why: Unmatched) {
+        self.unmatched.extend(ids.into_iter().map(|id| (id, why)));
     }
 }
 
@@ -229,20 +250,13 @@ fn only_cut<'c>(sequences: &Sequences, of: impl Fn(&Member) -> Option<&'c Proces
 }
 
 /// Whether every member made as many calls as the others.
-fn agree(sequences: &Sequences, members: u64) -> Result<(), String> {
+fn agree(sequences: &Sequences, members: u64) -> Result<(), Unmatched> {
     let lengths = || sequences.values().map(Vec::len);
     let (least, most) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
     let seen = sequences.len() as u64;
     match (seen < members, least == most) {
-        (true, _) => Err(format!(
-            "only {} of {} members made this call in the same stage instance",
-            count(seen),
-            count(members)
-        )),
-        (false, false) => {
-            Err("members made different numbers of calls, so calls cannot be paired by position"
-                .to_owned())
-        }
+        (true, _) => Err(Unmatched::MissingInInstance { seen, members }),
+        (false, false) => Err(Unmatched::UnequalCounts),
         (false, true) => Ok(()),
     }
 }
@@ -256,7 +270,7 @@ mod tests {
 
     /// Calls one after the other of as many processes; those of some were not kept from a time on.
     /// Sets that are matched, and the process of each call that is not, with the reason.
-    fn of<const N: usize>(processes: [(u64, Option<u64>); N]) -> (usize, Vec<(u32, String)>) {
+    fn of<const N: usize>(processes: [(u64, Option<u64>); N]) -> (usize, Vec<(u32, Unmatched)>) {
         let call = |at: u64| Call {
             operation: Operation::AllReduce,
             communicator: Some(7),
@@ -271,13 +285,13 @@ mod tests {
             calls.processes.push(process);
         }
         let matching = matching(&calls, None);
-        let why = |&(id, why): &(CallId, usize)| (id.process, matching.reasons[why].clone());
-        (matching.sets.len(), matching.unmatched.iter().map(why).collect())
+        let unmatched = matching.unmatched.iter().map(|&(id, why)| (id.process, why)).collect();
+        (matching.sets.len(), unmatched)
     }
 
     #[test]
     fn what_was_cut_of_one_process_costs_no_match_of_what_was_kept() {
-        let beyond = |process, calls| vec![(process, CUT.to_owned()); calls];
+        let beyond = |process, calls| vec![(process, Unmatched::Cut); calls];
         assert_eq!(of([(5, FAR), (8, None)]), (5, beyond(1, 3)));
         assert_eq!(of([(5, FAR), (8, None), (8, None), (7, FAR)]).0, 5);
         assert_eq!(of([(5, FAR), (8, FAR)]), (5, beyond(1, 3)));
@@ -307,7 +321,7 @@ mod tests {
         }
         let found = matching(&calls, Some(4));
         assert_eq!((found.sets.len(), found.unmatched.len()), (0, 4));
-        assert!(found.reasons[0].starts_with("the job has several communicators"));
+        assert!(found.unmatched.iter().all(|(_, why)| *why == Unmatched::SeveralCommunicators));
     }
 
     #[test]
@@ -317,6 +331,6 @@ mod tests {
         let mut by_process = [0; 2];
         refused.iter().for_each(|(process, _)| by_process[*process as usize] += 1);
         assert_eq!((sets, by_process), (5, [3, 3]));
-        assert!(refused.iter().all(|(_, why)| why == CUT), "{refused:?}");
+        assert!(refused.iter().all(|(_, why)| *why == Unmatched::Cut), "{refused:?}");
     }
 }

@@ -4,17 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::calls::{CallId, Calls, Member};
-use super::matching::Matching;
+use super::matching::{Matching, Unmatched};
 use super::split::Collectives;
 use crate::load::sampling::{Estimate, Sampled};
 use stage2_model::{CollectiveRow, LateRow, Operation, UnmatchedRow};
-
-/// Who a member is, in words and by its rank.
-pub(super) struct Who {
-    pub(super) who: String,
-    pub(super) file: String,
-    pub(super) rank: Option<u64>,
-}
 
 type RowKey = (u32, Operation, Option<u64>);
 
@@ -35,16 +28,16 @@ struct Sums {
     bus_bytes: f64,
     bus_ns: u64,
     bus_unknown: bool,
-    unmatched: BTreeMap<usize, Estimate>,
+    unmatched: BTreeMap<Unmatched, Estimate>,
 }
 
 /// Collectives of each stage, longest time first within a stage.
-pub(super) fn collective_rows(
+pub(super) fn collective_rows<'l>(
     calls: &Calls,
     matching: &Matching,
     found: &Collectives,
-    stage: impl Fn(u32) -> String,
-) -> Vec<(u32, CollectiveRow)> {
+    label: impl Fn(u32) -> &'l str,
+) -> Vec<CollectiveRow> {
     let key = |id: CallId| calls.get(id).map(|c| (c.stage, c.operation, c.communicator));
     let weight = |id: CallId| calls.get(id).map(|call| call.weight).unwrap_or_default();
     let mut sums: BTreeMap<RowKey, Sums> = BTreeMap::new();
@@ -90,17 +83,19 @@ pub(super) fn collective_rows(
             sum.matched_calls.add(1, weight(*id));
         }
     }
-    for &(id, reason) in &matching.unmatched {
+    for &(id, why) in &matching.unmatched {
         if let Some(sum) = key(id).and_then(|key| sums.get_mut(&key)) {
-            sum.unmatched.entry(reason).or_default().add(1, weight(id));
+            sum.unmatched.entry(why).or_default().add(1, weight(id));
         }
     }
     let finish = |((path, operation, communicator), sum): (RowKey, Sums)| {
         let bus_known = !sum.bus_unknown && sum.bus_ns > 0 && sum.bus_bytes > 0.0;
-        let why = |reason: usize| matching.reasons.get(reason).cloned().unwrap_or_default();
-        let unmatched = sum.unmatched.into_iter();
-        let row = CollectiveRow {
-            stage: stage(path),
+        let unmatched = |(why, calls): (Unmatched, Estimate)| UnmatchedRow {
+            calls: calls.get(),
+            why: why.to_string(),
+        };
+        CollectiveRow {
+            stage: label(path).to_owned(),
             operation,
             communicator: communicator.map(|hash| format!("{hash:016x}")),
             members: sum.members.len() as u64,
@@ -115,14 +110,11 @@ pub(super) fn collective_rows(
             transfer_ns: sum.transfer_ns.map(Estimate::get),
             waiting_ns: sum.waiting_ns.map(Estimate::get),
             bus_gb_per_s: bus_known.then(|| sum.bus_bytes / sum.bus_ns as f64),
-            unmatched: unmatched
-                .map(|(reason, calls)| UnmatchedRow { calls: calls.get(), why: why(reason) })
-                .collect(),
-        };
-        (path, row)
+            unmatched: sum.unmatched.into_iter().map(unmatched).collect(),
+        }
     };
-    let mut rows: Vec<(u32, CollectiveRow)> = sums.into_iter().map(finish).collect();
-    rows.sort_by_key(|(_, row)| Reverse(row.time_ns));
+    let mut rows: Vec<CollectiveRow> = sums.into_iter().map(finish).collect();
+    rows.sort_by_key(|row| Reverse(row.time_ns));
     rows
 }
 
@@ -141,12 +133,13 @@ fn bus_bytes(calls: &Calls, ids: impl Iterator<Item = CallId> + Clone) -> Option
 
 /// Who came late, by stage: the latest first within a stage. Of a sample, counts and sums are estimates
 /// for all instances, as in the other rows; the typical and the longest time are as measured.
-pub(super) fn late_rows(
+/// `who` says who a member is, in words and by its rank.
+pub(super) fn late_rows<'l>(
     calls: &Calls,
     found: &Collectives,
-    stage: impl Fn(u32) -> String,
-    who: impl Fn(Member) -> Who,
-) -> Vec<(u32, LateRow)> {
+    label: impl Fn(u32) -> &'l str,
+    who: impl Fn(Member) -> LateRow,
+) -> Vec<LateRow> {
     let place = |id: CallId| calls.get(id).map(|call| call.stage).zip(calls.member(id));
     let weight = |id: CallId| calls.get(id).map(|call| call.weight).unwrap_or_default();
     let mut took_part: BTreeMap<(u32, Member), Estimate> = BTreeMap::new();
@@ -180,23 +173,19 @@ pub(super) fn late_rows(
             total.add(ns, weight);
             alike.add(u64::from(ns >= typical / 2), weight);
         }
-        let Who { who, file, rank } = who(member);
-        let row = LateRow {
-            stage: stage(path),
-            who,
-            file,
-            rank,
+        LateRow {
+            stage: label(path).to_owned(),
             collectives: took_part.get(&(path, member)).map_or(0, |sum| sum.get()),
             late_collectives: all.get(),
             late_total_ns: total.get(),
             late_typical_ns: typical,
             late_typical_collectives: alike.get(),
             late_max_ns: late.first().map_or(0, |&(ns, _)| ns),
-        };
-        (path, row)
+            ..who(member)
+        }
     };
-    let mut rows: Vec<(u32, LateRow)> = late.into_iter().map(row).collect();
-    rows.sort_by_key(|(_, row)| Reverse(row.late_total_ns));
+    let mut rows: Vec<LateRow> = late.into_iter().map(row).collect();
+    rows.sort_by_key(|row| Reverse(row.late_total_ns));
     rows
 }
 
@@ -236,9 +225,8 @@ mod tests {
             Split { members, last: Some(of(1)), late_ns, ..Split::default() }
         };
         let found = Collectives { split: vec![split(0, 100), split(1, 10)], ..Default::default() };
-        let who = |_| Who { who: String::new(), file: String::new(), rank: None };
-        let rows = late_rows(&calls, &found, |_| String::new(), who);
-        let [(_, row)] = &rows[..] else { panic!("{rows:?}") };
+        let rows = late_rows(&calls, &found, |_| "", |_| LateRow::default());
+        let [row] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!((row.collectives, row.late_collectives, row.late_total_ns), (16, 16, 880));
         let typical = (row.late_typical_collectives, row.late_typical_ns);
         assert_eq!((typical, row.late_max_ns), ((8, 100), 100), "times are as measured");

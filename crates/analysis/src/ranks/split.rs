@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 
 use super::calls::{CallId, Calls};
 use super::clock::{CommonClock, SliceClock};
-use super::matching::Matching;
-use stage2_text::numbers::count;
+use super::matching::{Matching, Unmatched};
 
 /// Tolerated share of unnamed sets whose calls do not overlap, percent. Above it, the members are
 /// not treated as one group.
@@ -42,23 +41,8 @@ pub(super) struct Collectives {
     pub(super) error_ns: Option<u64>,
 }
 
-/// Why a set is not split.
-#[derive(Debug, PartialEq, Eq)]
-enum Refused {
-    /// A member ended before another one started.
-    NoOverlap,
-    /// The clocks may be off by as much as the longest call took, ns.
-    NotKnown(u64),
-}
-
 /// A set, and what became of it.
-type Tried = (Vec<CallId>, Result<Split, Refused>);
-
-const NO_OVERLAP: &str = "the members' kernels do not overlap in time: these calls are not one \
-                          collective, or the clocks are wrong";
-const NO_GROUP: &str = "more than 1 % of these calls do not overlap across ranks, so they belong to \
-                        several groups; the capture does not say which";
-const NO_CLOCK: &str = "the hosts' clocks could not be aligned";
+type Tried = (Vec<CallId>, Result<Split, Unmatched>);
 
 /// Splits what was matched. What turns out to be none is refused in `matching`.
 pub(super) fn split(
@@ -85,7 +69,7 @@ pub(super) fn split(
         let clock = clock.during(calls, &set);
         let hosts = set.iter().map(|id| calls.host(id.process));
         let Some(clock_error) = clock.error_ns(hosts) else {
-            matching.refuse(set.into_iter(), NO_CLOCK);
+            matching.refuse(set, Unmatched::NoClock);
             continue;
         };
         let split = one(calls, clock, &set, clock_error);
@@ -96,18 +80,18 @@ pub(super) fn split(
         }
         match split {
             Ok(split) => found.add(split),
-            Err(refused) => matching.refuse(set.into_iter(), &refused.why()),
+            Err(why) => matching.refuse(set, why),
         }
     }
     for sets in unnamed.into_values() {
-        let is_contradiction = |split: &Result<_, _>| matches!(split, Err(Refused::NoOverlap));
-        let contradicting = sets.iter().filter(|(_, split)| is_contradiction(split)).count();
+        let contradicts = |(_, split): &&Tried| matches!(split, Err(Unmatched::NoOverlap));
+        let contradicting = sets.iter().filter(contradicts).count();
         let is_group = contradicting * 100 <= sets.len() * CONTRADICTING_PERCENT;
         for (set, split) in sets {
             match split {
-                _ if !is_group => matching.refuse(set.into_iter(), NO_GROUP),
+                _ if !is_group => matching.refuse(set, Unmatched::SeveralGroups),
                 Ok(split) => found.add(split),
-                Err(refused) => matching.refuse(set.into_iter(), &refused.why()),
+                Err(why) => matching.refuse(set, why),
             }
         }
     }
@@ -118,18 +102,6 @@ impl Collectives {
     fn add(&mut self, split: Split) {
         self.error_ns = self.error_ns.max(Some(split.error_ns));
         self.split.push(split);
-    }
-}
-
-impl Refused {
-    fn why(&self) -> String {
-        match self {
-            Refused::NoOverlap => NO_OVERLAP.to_owned(),
-            Refused::NotKnown(error_ns) => {
-                let us = count(rounded_up(error_ns.div_ceil(1_000)));
-                format!("the clocks are known only within {us} us, longer than the call")
-            }
-        }
     }
 }
 
@@ -145,7 +117,7 @@ fn one(
     clock: &SliceClock,
     set: &[CallId],
     clock_error: u64,
-) -> Result<Split, Refused> {
+) -> Result<Split, Unmatched> {
     let mut times: Vec<(i128, i128, CallId)> = Vec::with_capacity(set.len());
     let mut errors: Vec<u64> = Vec::with_capacity(set.len());
     for &id in set {
@@ -159,17 +131,18 @@ fn one(
     let error_ns = errors.into_iter().take(2).fold(clock_error, u64::saturating_add);
     times.sort_by_key(|&(start, ..)| start);
     let Some((&(last_start, _, last), others)) = times.split_last() else {
-        return Err(Refused::NoOverlap);
+        return Err(Unmatched::NoOverlap);
     };
     let first_end = times.iter().map(|&(_, end, _)| end).min().unwrap_or(last_start);
     let last_end = times.iter().map(|&(_, end, _)| end).max().unwrap_or(last_start);
     if first_end < last_start - i128::from(error_ns) {
-        return Err(Refused::NoOverlap);
+        return Err(Unmatched::NoOverlap);
     }
     // All of it would be called transfer. Where one call is longer, a late member shows all the same.
     let longest = times.iter().map(|&(start, end, _)| end - start).max().unwrap_or(0);
     if i128::from(error_ns) >= longest {
-        return Err(Refused::NotKnown(error_ns));
+        let error_us = rounded_up(error_ns.div_ceil(1_000));
+        return Err(Unmatched::ClocksTooCoarse { error_us });
     }
     let ns = |value: i128| u64::try_from(value.max(0)).unwrap_or(u64::MAX);
     let median = others.get(others.len().saturating_sub(1) / 2);
@@ -210,14 +183,14 @@ mod tests {
         let mut matching = Matching { sets: vec![set], unnamed_from: 1, ..Matching::default() };
         let found = split(&calls, &mut matching, &BTreeMap::new());
         assert_eq!(matching.unmatched.is_empty(), !found.split.is_empty());
-        (found.split, matching.reasons)
+        (found.split, matching.unmatched.iter().map(|(_, why)| why.to_string()).collect())
     }
 
     #[test]
     fn calls_shorter_than_the_error_of_the_clocks_are_not_split() {
         let (split, why) = splits(&[(1_000_000, 1_080_000), (1_000_000, 1_100_000)]);
         assert!(split.is_empty(), "waiting of 100 us is not told from transfer");
-        assert_eq!(why, ["the clocks are known only within 100 us, longer than the call"]);
+        assert_eq!(why, ["the clocks are known only within 100 us, longer than the call"; 2]);
         let (split, why) = splits(&[(1_000_000, 1_100_001), (1_000_000, 1_080_000)]);
         assert_eq!((split.len(), why.len()), (1, 0));
         // One comes 5 ms late to a transfer of 30 us: that is known well enough.
