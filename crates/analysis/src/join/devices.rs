@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Groups;
-use super::intern::{GlobalDevice, Mapping, Tables};
+use super::intern::{GlobalDevice, Mapping};
+use super::kernels::percent;
 use super::labels::{Labels, uuid_text};
-use super::times::percent;
 use crate::load::ProcessCapture;
 use crate::load::stats::Work;
 use stage2_model::DeviceRow;
@@ -58,12 +58,10 @@ impl DeviceTotals {
     }
 
     /// The rows, in the order in which the devices were met.
-    pub(crate) fn rows(self, groups: &Groups, tables: &Tables, labels: &Labels) -> Vec<DeviceRow> {
-        let mut rows: Vec<DeviceRow> = tables
-            .devices
-            .iter()
-            .zip(0u32..)
-            .map(|(device, index)| {
+    pub(crate) fn rows(self, groups: &Groups, labels: &Labels<'_>) -> Vec<DeviceRow> {
+        let mut rows: Vec<DeviceRow> = (0..)
+            .zip(labels.tables.devices.values())
+            .map(|(index, device)| {
                 let total = self.devices.get(&index).cloned().unwrap_or_default();
                 row(device, labels.device(index).to_owned(), total)
             })

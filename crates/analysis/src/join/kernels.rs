@@ -1,22 +1,28 @@
-//! Groups of GPU work -> the rows of kernels, copies, fills and graphs, longest total first.
+//! Groups of GPU work -> the rows of kernels, copies, fills and graphs, longest total first, and the
+//! longest kernels of each stage.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::intern::{GlobalShape, Tables};
+use super::Groups;
+use super::intern::GlobalShape;
 use super::labels::Labels;
-use super::times::{percent, times};
-use super::{Graphs, Groups};
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::roofline::class::class_of;
-use stage2_model::{GraphRow, KernelRow, Launch, MemoryRow, Sources, Times};
+use stage2_model::{
+    GraphRow, KernelRow, Launch, MemoryRow, Sources, StageKernelRow, StageRow, Times,
+};
 use stage2_text::{KernelName, kernel_name};
+
+/// Kernels of each stage that are listed.
+pub(super) const TOP_PER_STAGE: usize = 10;
 
 /// What rows of GPU work refer to.
 pub(crate) struct Join<'m> {
-    pub(crate) tables: &'m Tables,
-    pub(crate) labels: &'m Labels,
+    pub(crate) labels: &'m Labels<'m>,
     pub(crate) row_of_path: &'m [usize],
+    /// Names of the files.
+    pub(crate) files: &'m [&'m str],
 }
 
 /// All rows of GPU work.
@@ -30,8 +36,9 @@ pub(crate) struct Rows {
 }
 
 impl Join<'_> {
-    pub(crate) fn rows(&self, groups: &Groups, graphs: &Graphs, files: &[&str]) -> Rows {
-        let names = distinct(self.tables.kernel_names.iter().map(|name| kernel_name(name)));
+    pub(crate) fn rows(&self, groups: &Groups) -> Rows {
+        let tables = self.labels.tables;
+        let names = distinct(tables.kernel_names.iter().map(|name| kernel_name(name)));
         let mut rows = Rows { names, ..Rows::default() };
         // A name has many rows, and telling its class takes longer than making a row.
         let classes: Vec<&str> = rows.names.iter().map(|name| class_of(name).label()).collect();
@@ -42,7 +49,7 @@ impl Join<'_> {
         for (key, stats) in groups {
             match key.work {
                 Work::Kernel(shape) => {
-                    let shape = self.tables.shapes.get(shape as usize);
+                    let shape = tables.shapes.get_index(shape as usize);
                     rows.kernels.extend(
                         shape.map(|s| self.kernel(key, stats, s, (&rows.names, &classes), all_ns)),
                     );
@@ -51,9 +58,7 @@ impl Join<'_> {
                     rows.copies.push(self.memory(key, stats, Some(direction(kind))))
                 }
                 Work::Fill => rows.fills.push(self.memory(key, stats, None)),
-                Work::Graph(graph) => {
-                    rows.graphs.push(self.graph(key, stats, graph, graphs, files))
-                }
+                Work::Graph(graph) => rows.graphs.push(self.graph(key, stats, graph)),
             }
         }
         let ranks = ranks(&rows.names);
@@ -77,7 +82,8 @@ impl Join<'_> {
     }
 
     fn simulated(&self, key: &GroupKey) -> bool {
-        self.tables.devices.get(key.device as usize).is_some_and(|device| device.simulated)
+        let device = self.labels.tables.devices.get_index(key.device as usize);
+        device.is_some_and(|(_, device)| device.simulated)
     }
 
     fn kernel(
@@ -125,18 +131,12 @@ impl Join<'_> {
         }
     }
 
-    fn graph(
-        &self,
-        key: &GroupKey,
-        stats: &Stats,
-        graph: u32,
-        graphs: &Graphs,
-        files: &[&str],
-    ) -> GraphRow {
-        let (file, graph_id) = graphs.list.get(graph as usize).copied().unwrap_or_default();
+    fn graph(&self, key: &GroupKey, stats: &Stats, graph: u32) -> GraphRow {
+        let known = self.labels.tables.graphs.get_index(graph as usize);
+        let (file, graph_id) = known.copied().unwrap_or_default();
         GraphRow {
             graph_id,
-            file: files.get(file).map_or_else(String::new, |&file| file.to_owned()),
+            file: self.files.get(file).map_or_else(String::new, |&file| file.to_owned()),
             device: self.labels.device(key.device).to_owned(),
             simulated: self.simulated(key),
             stage: self.labels.stage(key.path).to_owned(),
@@ -145,6 +145,74 @@ impl Join<'_> {
             times: times(stats),
         }
     }
+    /// The longest kernels of `stages`, in their order.
+    pub(crate) fn stage_kernels(
+        &self,
+        groups: &Groups,
+        names: &[KernelName],
+        stages: &[StageRow],
+    ) -> Vec<StageKernelRow> {
+        let mut sums: HashMap<(u32, u32), Stats> = HashMap::new();
+        let mut all_ns: HashMap<u32, u64> = HashMap::new();
+        for (key, stats) in groups {
+            let Work::Kernel(shape) = key.work else { continue };
+            let Some(shape) = self.labels.tables.shapes.get_index(shape as usize) else { continue };
+            let stage = self.labels.stage_of(key.path);
+            sums.entry((stage, shape.name)).or_default().merge(stats);
+            let sum = all_ns.entry(stage).or_default();
+            *sum = sum.saturating_add(stats.total_ns);
+        }
+        let order: HashMap<&str, usize> =
+            stages.iter().enumerate().map(|(i, stage)| (stage.stage.as_str(), i)).collect();
+        let mut sorted: Vec<((u32, u32), Stats)> = sums.into_iter().collect();
+        sorted.sort_by_cached_key(|&((stage, name), ref stats)| {
+            let place = order.get(self.labels.stage(stage));
+            let longest = (Reverse(stats.total_ns), Reverse(stats.calls));
+            (place.copied(), stage, longest, names.get(name as usize).map(|n| n.mangled.clone()))
+        });
+        let mut listed: HashMap<u32, usize> = HashMap::new();
+        let mut rows = Vec::new();
+        for ((stage, name), stats) in sorted {
+            let listed = listed.entry(stage).or_default();
+            *listed += 1;
+            if *listed > TOP_PER_STAGE {
+                continue;
+            }
+            rows.push(StageKernelRow {
+                stage: self.labels.stage(stage).to_owned(),
+                kernel: names.get(name as usize).map_or_else(String::new, |n| n.short.clone()),
+                name_index: name as usize,
+                times: times(&stats),
+                stage_kernel_sum_percent: all_ns
+                    .get(&stage)
+                    .and_then(|&all_ns| percent(stats.total_ns, all_ns)),
+            });
+        }
+        rows
+    }
+}
+
+/// The times of a row.
+fn times(stats: &Stats) -> Times {
+    Times {
+        calls: stats.calls,
+        recorded_calls: stats.recorded.map(|recorded| recorded.calls),
+        invalid_timestamp_calls: stats.untimed,
+        graph_calls: stats.graph_calls,
+        total_ns: stats.total_ns,
+        mean_ns: stats.mean_ns(),
+        min_ns: stats.min_ns,
+        p50_ns: stats.percentile_ns(50),
+        p99_ns: stats.percentile_ns(99),
+        max_ns: stats.max_ns,
+        first_start_gpu_ns: stats.first_start_ns,
+        last_end_gpu_ns: stats.last_end_ns,
+    }
+}
+
+/// `part` of `whole` in percent; nothing of nothing.
+pub(crate) fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
 
 /// Longest total first, then most calls.
@@ -222,5 +290,11 @@ mod tests {
     fn directions_of_later_cupti_versions_are_numbers() {
         assert_eq!(direction(1), "host to device");
         assert_eq!(direction(200), "kind 200");
+    }
+
+    #[test]
+    fn shares_of_nothing_are_absent() {
+        assert_eq!(percent(1, 0), None);
+        assert_eq!(percent(1, 4), Some(25.0));
     }
 }

@@ -71,9 +71,9 @@ impl PathTotals {
     pub(crate) fn rows(
         mut self,
         groups: &Groups,
-        tables: &Tables,
-        labels: &Labels,
+        labels: &Labels<'_>,
     ) -> (Vec<PathRow>, Vec<usize>) {
+        let tables = labels.tables;
         let kernels = kernels_by_path(groups, tables);
         let used: Vec<bool> = self.used(groups, tables);
         let order = tree_order(tables, &kernels, &used);

@@ -9,7 +9,7 @@ use stage2_model::{
     Before, Finding, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance,
 };
 
-use super::times::percent;
+use super::kernels::percent;
 
 /// The steps of all processes that have some.
 pub(crate) fn inferred(processes: &[ProcessCapture]) -> Option<InferredSteps> {

@@ -13,8 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use self::pieces::of_ncu;
 pub use self::pieces::{Piece, of_nsys};
-use super::kernels::distinct;
-use super::times::percent;
+use super::kernels::{TOP_PER_STAGE, distinct, percent};
 use crate::load::libraries::LibraryDomains;
 use crate::load::stats::mean;
 use crate::ncu::load::Tables as NcuTables;
@@ -27,9 +26,6 @@ use stage2_model::{
 };
 use stage2_text::numbers::count;
 use stage2_text::{kernel_name, visible};
-
-/// Kernels of each stage that are listed.
-const TOP_PER_STAGE: usize = 10;
 
 /// Adds the rows, where the collector has none and another tool has some. Of several captures of
 /// nsys, `nsys` has the one to prefer first.
