@@ -1,6 +1,5 @@
 //! The captures of all processes of a run -> one [`Report`]: a pure join, by content.
 
-mod children;
 pub mod counters;
 mod coverage;
 mod definitions;
