@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::counted::stage_flops;
-use super::role::role;
-use super::sample_basis::{Over, is_warm, over};
+use super::sample_basis::{SampleBasis, is_warm, sample_basis};
 use super::settings::section;
+use super::stages::role;
 use super::vision;
 use crate::llm::mfu::{per_generation, utilisation};
 use crate::llm::mfu_inputs::{Inputs, StageInput};
@@ -67,9 +67,7 @@ fn stages(report: &Report) -> Vec<&StageRow> {
 /// A model that is split over GPUs does a part of its work on each; how it is split is not known, and
 /// a wrong guess would be wrong by the number of GPUs.
 fn on_one_gpu(rows: &[&StageRow]) -> Result<(), Absent> {
-    let gpus: BTreeSet<&str> =
-        rows.iter().flat_map(|row| &row.devices).map(|on| on.device.as_str()).collect();
-    match gpus.len() {
+    match gpus(rows).len() {
         0 | 1 => Ok(()),
         many => Err(Absent::BadModel {
             why: format!(
@@ -80,6 +78,10 @@ fn on_one_gpu(rows: &[&StageRow]) -> Result<(), Absent> {
     }
 }
 
+fn gpus<'r>(rows: &[&'r StageRow]) -> BTreeSet<&'r str> {
+    rows.iter().flat_map(|row| &row.devices).map(|on| on.device.as_str()).collect()
+}
+
 fn peaks(
     report: &Report,
     rows: &[&StageRow],
@@ -87,8 +89,7 @@ fn peaks(
     findings: &mut Vec<Finding>,
 ) -> Option<Peaks> {
     let hardware: Hardware = section(config, "hardware", findings);
-    let used: BTreeSet<&str> =
-        rows.iter().flat_map(|row| &row.devices).map(|on| on.device.as_str()).collect();
+    let used = gpus(rows);
     let names: BTreeSet<&str> = report
         .devices
         .iter()
@@ -109,7 +110,7 @@ fn input(
     rows: &[&StageRow],
     findings: &mut Vec<Finding>,
 ) -> StageInput {
-    let Over { instances, window_ns, busy_ns, kernels, basis } = over(report, row);
+    let SampleBasis { instances, window_ns, busy_ns, kernels, basis } = sample_basis(report, row);
     let counted = stage_flops(report, |kernel| kernel.stage == row.stage);
     // Calls of a row whose counters stand for them do the same work, cold or warm.
     let scale = instances as f64 / row.instances.unwrap_or(0) as f64;
@@ -130,7 +131,7 @@ fn input(
     }
 }
 
-/// Joined windows of the stages over the sum of those that [`over`] uses: 1 where none overlap, less
+/// Joined windows of the stages over the sum of those that [`sample_basis`] uses: 1 where none overlap, less
 /// where threads have several open; nothing where that is not known.
 fn joined(report: &Report, rows: &[&StageRow]) -> Option<f64> {
     let windows = report.model_windows?;

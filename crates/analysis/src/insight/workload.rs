@@ -1,7 +1,7 @@
 //! What the user said and what the workload was configured with -> the model and the token counts that
 //! the reports count with, and findings where the two contradict each other.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::claims::{self, FOLDER, Said};
 use crate::llm::preset::{Model, ModelPreset};
@@ -10,7 +10,7 @@ use stage2_model::{Absent, Finding, TokenCounts};
 use stage2_text::visible_path;
 
 use super::Context;
-use super::settings::{part, section, written_tokens};
+use super::settings::{part, section};
 
 /// Tokens of one generation.
 pub(crate) struct Tokens {
@@ -25,14 +25,15 @@ pub(crate) struct Tokens {
     pub(crate) at_most: Option<Finding>,
 }
 
-/// The token counts that the reports count with. `earlier`: a Stage 1 run, and its counts.
+/// The token counts that the reports count with. `written`: those that the workload wrote down;
+/// `earlier`: a Stage 1 run, and its counts.
 pub(crate) fn tokens(
     context: &Context<'_>,
-    earlier: Option<(&Path, &TokenCounts)>,
+    written: TokenCounts,
+    earlier: Option<&(PathBuf, TokenCounts)>,
     findings: &mut Vec<Finding>,
 ) -> Tokens {
     let said: TokenCounts = section(context.config, "model.tokens", findings);
-    let written = written_tokens(context.run_dir, findings);
     let known = said.or(&written);
     let mut all = known.or(&context.workload.tokens());
     let at_most = all.decode_steps.filter(|_| known.decode_steps.is_none()).map(|steps| {

@@ -7,7 +7,7 @@ mod devices;
 pub mod empty;
 mod findings;
 mod intern;
-mod kernels;
+pub(crate) mod kernels;
 mod labels;
 pub mod overhead;
 pub mod passes;
