@@ -1,6 +1,7 @@
 //! Groups of GPU work -> the rows of kernels, copies, fills and graphs, longest total first, and the
 //! longest kernels of each stage.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ use stage2_model::{
 use stage2_text::{KernelName, kernel_name};
 
 /// Kernels of each stage that are listed.
-pub(super) const TOP_PER_STAGE: usize = 10;
+const TOP_PER_STAGE: usize = 10;
 
 /// What rows of GPU work refer to.
 pub(crate) struct Join<'m> {
@@ -145,51 +146,48 @@ impl Join<'_> {
             times: times(stats),
         }
     }
-    /// The longest kernels of `stages`, in their order.
-    pub(crate) fn stage_kernels(
-        &self,
-        groups: &Groups,
-        names: &[KernelName],
-        stages: &[StageRow],
-    ) -> Vec<StageKernelRow> {
-        let mut sums: HashMap<(u32, u32), Stats> = HashMap::new();
-        let mut all_ns: HashMap<u32, u64> = HashMap::new();
-        for (key, stats) in groups {
-            let Work::Kernel(shape) = key.work else { continue };
-            let Some(shape) = self.labels.tables.shapes.get_index(shape as usize) else { continue };
-            let stage = self.labels.stage_of(key.path);
-            sums.entry((stage, shape.name)).or_default().merge(stats);
-            let sum = all_ns.entry(stage).or_default();
-            *sum = sum.saturating_add(stats.total_ns);
-        }
-        let order: HashMap<&str, usize> =
-            stages.iter().enumerate().map(|(i, stage)| (stage.stage.as_str(), i)).collect();
-        let mut sorted: Vec<((u32, u32), Stats)> = sums.into_iter().collect();
-        sorted.sort_by_cached_key(|&((stage, name), ref stats)| {
-            let place = order.get(self.labels.stage(stage));
-            let longest = (Reverse(stats.total_ns), Reverse(stats.calls));
-            (place.copied(), stage, longest, names.get(name as usize).map(|n| n.mangled.clone()))
-        });
-        let mut listed: HashMap<u32, usize> = HashMap::new();
-        let mut rows = Vec::new();
-        for ((stage, name), stats) in sorted {
-            let listed = listed.entry(stage).or_default();
-            *listed += 1;
-            if *listed > TOP_PER_STAGE {
-                continue;
-            }
-            rows.push(StageKernelRow {
-                stage: self.labels.stage(stage).to_owned(),
-                kernel: names.get(name as usize).map_or_else(String::new, |n| n.short.clone()),
-                name_index: name as usize,
-                times: times(&stats),
-                stage_kernel_sum_percent: all_ns
-                    .get(&stage)
-                    .and_then(|&all_ns| percent(stats.total_ns, all_ns)),
-            });
-        }
-        rows
+
+    /// The kernels of all groups, each with its stage and the index of its name.
+    pub(crate) fn named<'g>(
+        &'g self,
+        groups: &'g Groups,
+    ) -> impl Iterator<Item = (&'g str, usize, &'g Stats)> {
+        groups.iter().filter_map(|(key, stats)| {
+            let Work::Kernel(shape) = key.work else { return None };
+            let shape = self.labels.tables.shapes.get_index(shape as usize)?;
+            Some((self.labels.stage(key.path), shape.name as usize, stats))
+        })
     }
+}
+
+/// The longest kernels of `stages`, in their order, of `kernels` with their stages and names.
+pub(super) fn stage_kernels<'k, S: Borrow<Stats>>(
+    kernels: impl Iterator<Item = (&'k str, usize, S)>,
+    names: &[KernelName],
+    stages: &[StageRow],
+) -> Vec<StageKernelRow> {
+    let mut sums: HashMap<&str, HashMap<usize, Stats>> = HashMap::new();
+    for (stage, name, stats) in kernels {
+        sums.entry(stage).or_default().entry(name).or_default().merge(stats.borrow());
+    }
+    let mut rows = Vec::new();
+    for stage in stages {
+        let of_stage = sums.remove(stage.stage.as_str()).unwrap_or_default();
+        let all_ns = of_stage.values().fold(0u64, |sum, stats| sum.saturating_add(stats.total_ns));
+        let mut longest: Vec<(usize, Stats)> = of_stage.into_iter().collect();
+        longest.sort_by_cached_key(|&(name, ref stats)| {
+            let mangled = names.get(name).map(|name| name.mangled.clone());
+            (Reverse(stats.total_ns), Reverse(stats.calls), mangled)
+        });
+        rows.extend(longest.into_iter().take(TOP_PER_STAGE).map(|(name, stats)| StageKernelRow {
+            stage: stage.stage.clone(),
+            kernel: names.get(name).map_or_else(String::new, |name| name.short.clone()),
+            name_index: name,
+            times: times(&stats),
+            stage_kernel_sum_percent: percent(stats.total_ns, all_ns),
+        }));
+    }
+    rows
 }
 
 /// The times of a row.

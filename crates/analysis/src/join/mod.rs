@@ -97,7 +97,7 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         devices: device_rows,
         processes,
         ranks,
-        stage_kernels: join.stage_kernels(&groups, &rows.names, &stage_rows),
+        stage_kernels: kernels::stage_kernels(join.named(&groups), &rows.names, &stage_rows),
         stages: stage_rows,
         inferred_steps,
         model_windows,

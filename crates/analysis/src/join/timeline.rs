@@ -1,9 +1,9 @@
 //! The counts of nsys -> against the collector's, for the run and for each stage that both saw.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::unseen_ranges;
+use super::without_collector::label;
 use crate::nsys::load::{Range, Tables, Total};
 use crate::nsys::reconcile::{Bounds, Comparison, reconcile};
 use stage2_model::{NsysCapture, NsysRangeRow, NsysSection, Origin, Report};
@@ -25,7 +25,7 @@ pub(crate) fn compare(
     let comparable = report.source == Origin::Collector.label();
     let used = captures.iter().position(|tables| !tables.kernels.is_empty());
     for (at, tables) in captures.iter().enumerate() {
-        let files: Vec<String> = tables.files.iter().map(|path| file_name(path)).collect();
+        let files = file_names(tables);
         if comparable {
             let of = match captures.len() {
                 1 => String::new(),
@@ -53,8 +53,10 @@ pub(crate) fn compare(
     report.nsys = Some(section);
 }
 
-fn file_name(path: &Path) -> String {
-    path.file_name().map_or_else(String::new, |name| visible(name.as_encoded_bytes()))
+/// Names of the files of a capture, without their folders.
+pub(super) fn file_names(tables: &Tables) -> Vec<String> {
+    let names = tables.files.iter().map(|path| path.file_name().unwrap_or_default());
+    names.map(|name| visible(name.as_encoded_bytes())).collect()
 }
 
 /// `of` says which capture it is, where there are several.
@@ -100,10 +102,8 @@ fn reconcile_one(report: &mut Report, tables: &Tables, of: &str, section: &mut N
 }
 
 fn host_times(range: &Range) -> NsysRangeRow {
-    let name = visible(range.name.as_bytes());
-    let domain = range.domain.as_ref().map(|domain| visible(domain.as_bytes()));
     NsysRangeRow {
-        range: domain.map_or_else(|| name.clone(), |domain| format!("{name}@{domain}")),
+        range: label(range),
         instances: range.instances,
         host_total_ns: range.host_total_ns,
         host_warm_instances: range.host_warm_instances,
