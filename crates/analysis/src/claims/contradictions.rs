@@ -12,19 +12,6 @@ use crate::llm::preset::Model;
 use crate::llm::shape::Shape;
 use stage2_model::{Finding, TokenCounts};
 
-/// What the reports count with.
-#[derive(Clone, Copy, Debug)]
-pub struct Said<'a> {
-    /// The model that the user chose; none: no model, or the workload's own.
-    pub model: Option<&'a Model>,
-    /// Token counts that the user gave.
-    pub tokens: &'a TokenCounts,
-    /// Those that the workload wrote down after it ran.
-    pub written: &'a TokenCounts,
-    /// `inputs.manifest`.
-    pub manifest: Option<&'a str>,
-}
-
 /// Switches; where both stand beside each other, the first decides.
 const SWITCHES: [&str; 2] = ["enable", "enabled"];
 /// Maps of profilers that take CUPTI.
@@ -33,17 +20,24 @@ const PROFILERS: [&str; 7] =
 /// Findings about other profilers.
 const MAX_TOLD: usize = 4;
 
-/// Every contradiction.
-pub fn contradictions(workload: &Workload, said: &Said<'_>) -> Vec<Finding> {
+/// Every contradiction. The user chose `model` (none: no model, or the workload's own) and gave `tokens`
+/// and `manifest` (`inputs.manifest`); the workload wrote down `written` after it ran.
+pub fn contradictions(
+    workload: &Workload,
+    model: Option<&Model>,
+    tokens: &TokenCounts,
+    written: &TokenCounts,
+    manifest: Option<&str>,
+) -> Vec<Finding> {
     let Some(tree) = &workload.tree else { return Vec::new() };
     let mut findings = profilers(tree);
     findings.extend(static_analysis(tree));
-    if let Some(model) = said.model {
+    if let Some(model) = model {
         findings.extend(other_model(workload, model));
         findings.extend(other_dtype(workload, model));
     }
-    findings.extend(other_tokens(workload, said));
-    findings.extend(said.manifest.and_then(|manifest| manifest::other(workload, manifest)));
+    findings.extend(other_tokens(workload, tokens, written));
+    findings.extend(manifest.and_then(|manifest| manifest::other(workload, manifest)));
     findings
 }
 
@@ -114,13 +108,11 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
             .filter(|(ours, theirs)| ours.1 != theirs.1)
             .map(|((size, ours), (_, theirs))| format!("{size} {ours} and {theirs}"))
             .collect::<Vec<_>>();
+        let differ = differs.join(", ");
         return (!differs.is_empty()).then(|| {
             Finding::warning(
                 what,
-                format!(
-                    "model.llm and {from} differ: {}; MFU and MBU are wrong",
-                    differs.join(", ")
-                ),
+                format!("model.llm and {from} differ: {differ}; MFU and MBU are wrong"),
                 "choose the preset of the model that ran (model/llm=), or model/llm=none for the \
                  workload's own sizes, and write the reports again",
             )
@@ -128,7 +120,8 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
     }
     let alike = names.iter().any(|(_, name)| same_name(&model.name, name));
     (!alike).then(|| {
-        Finding::warning(what,
+        Finding::warning(
+            what,
             "the names do not match; if the models differ, MFU and MBU are wrong",
             format!(
                 "choose the preset of the model that ran (model/llm=); if it is the same model, say \
@@ -174,36 +167,24 @@ fn other_dtype(workload: &Workload, model: &Model) -> Option<Finding> {
     })
 }
 
-fn other_tokens(workload: &Workload, said: &Said<'_>) -> Vec<Finding> {
-    let (tokens, configured) = (said.tokens, workload.tokens());
-    let written = said.written;
+fn other_tokens(workload: &Workload, tokens: &TokenCounts, written: &TokenCounts) -> Vec<Finding> {
+    let configured = workload.tokens();
     let steps_key = workload.first(&NEW_TOKENS).map_or("infer.max_new_tokens", |(key, _)| key);
     // A sequence may end before its last allowed step.
     let most = configured.decode_steps.filter(|most| tokens.decode_steps > Some(*most));
+    let counts = |pick: fn(&TokenCounts) -> Option<u64>| (pick(tokens), pick(written));
+    let (batch, prompt) = (configured.batch_size, configured.prompt_tokens);
     [
-        (
-            "batch_size",
-            tokens.batch_size,
-            written.batch_size,
-            configured.batch_size,
-            "its batch size",
-        ),
-        (
-            "prompt_tokens",
-            tokens.prompt_tokens,
-            written.prompt_tokens,
-            configured.prompt_tokens,
-            "its prompt tokens",
-        ),
-        ("decode_steps", tokens.decode_steps, written.decode_steps, most, steps_key),
+        ("batch_size", counts(|counts| counts.batch_size), batch, "its batch size"),
+        ("prompt_tokens", counts(|counts| counts.prompt_tokens), prompt, "its prompt tokens"),
+        ("decode_steps", counts(|counts| counts.decode_steps), most, steps_key),
     ]
     .into_iter()
-    .filter_map(|(name, ours, written, configured, key)| {
+    .filter_map(|(name, (ours, written), configured, key)| {
         let ours = ours?;
-        let (theirs, from) = match (written, configured) {
-            (Some(written), _) => (written, "stage1/metrics.json".to_owned()),
-            (None, Some(configured)) => (configured, format!("{key} of {FOLDER}/config.yaml")),
-            (None, None) => return None,
+        let (theirs, from) = match written {
+            Some(written) => (written, "stage1/metrics.json".to_owned()),
+            None => (configured?, format!("{key} of {FOLDER}/config.yaml")),
         };
         (ours != theirs).then(|| {
             Finding::warning(
@@ -238,8 +219,8 @@ mod tests {
         let (workload, findings) = left(&[("config.yaml", config.as_bytes())]);
         assert_eq!(findings, []);
         let written = TokenCounts::default();
-        let said = Said { model, tokens: &tokens, written: &written, manifest: None };
-        contradictions(&workload, &said).iter().map(Finding::to_string).collect()
+        let found = contradictions(&workload, model, &tokens, &written, None);
+        found.iter().map(Finding::to_string).collect()
     }
 
     #[test]
@@ -336,8 +317,7 @@ mod tests {
         let (workload, _) = left(&[("config.yaml", b"infer: {max_new_tokens: 64}\n")]);
         let steps = |n| TokenCounts { decode_steps: Some(n), ..TokenCounts::default() };
         let of = |tokens: &TokenCounts, written: &TokenCounts| {
-            let said = Said { model: None, tokens, written, manifest: None };
-            contradictions(&workload, &said).len()
+            contradictions(&workload, None, tokens, written, None).len()
         };
         assert_eq!((of(&steps(40), &steps(40)), of(&steps(40), &steps(41))), (0, 1));
     }

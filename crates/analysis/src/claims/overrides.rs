@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use super::lookup::{Tree, shown};
+use super::lookup::{Tree, shown, text_of};
 use super::workload::{FOLDER, Workload};
 use stage2_hydra::{Action, Override, Value, hydra_key};
 use stage2_model::Finding;
@@ -48,21 +48,18 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
             findings.extend(made_up(&o, workload, &keys, &leaves));
         }
     }
-    findings.extend(not_checked(given.len() - checked));
-    findings
-}
-
-fn not_checked(count: usize) -> Option<Finding> {
-    (count > 0).then(|| {
-        let overrides = if count == 1 { "override was" } else { "overrides were" };
-        Finding::note(
-            format!("{count} more {overrides} not checked"),
+    let left = given.len() - checked;
+    if left > 0 {
+        let overrides = if left == 1 { "override was" } else { "overrides were" };
+        findings.push(Finding::note(
+            format!("{left} more {overrides} not checked"),
             format!(
                 "a report checks at most {MAX_WORDS} overrides, and stops after {MAX_TOLD} findings"
             ),
             "correct the overrides that are named, and run again",
-        )
-    })
+        ));
+    }
+    findings
 }
 
 /// The words at the end of a command that a Hydra app reads as overrides, but for Hydra's own.
@@ -86,13 +83,13 @@ fn without_effect(o: &Override, tree: &Tree) -> Option<Finding> {
     let found = tree.raw(&o.key);
     let (wanted, found) = match (&o.action, found) {
         (Action::Delete(_), None) => return None,
-        (Action::Delete(_), Some(found)) => ("nothing".to_owned(), shown(found)),
+        (Action::Delete(_), Some(found)) => ("nothing".to_owned(), shown(&text_of(found))),
         (_, None) => (o.word.clone(), "no such key".to_owned()),
         (Action::Set(value) | Action::Add(value) | Action::AddOrSet(value), Some(found)) => {
             if same(value, found) {
                 return None;
             }
-            (o.word.clone(), shown(found))
+            (o.word.clone(), shown(&text_of(found)))
         }
     };
     Some(Finding::warning(
@@ -173,10 +170,7 @@ fn same(asked: &Value, found: &Json) -> bool {
                 Value::Text(asked) | Value::Literal(asked) => asked.clone(),
                 _ => return false,
             };
-            let other = match found {
-                Json::String(found) => found.clone(),
-                other => other.to_string(),
-            };
+            let other = text_of(found);
             let numbers = text.parse::<f64>().ok().zip(other.parse::<f64>().ok());
             // A schema turns 1 into true, "x" into an enumeration's X, 5 into 5.0.
             text.eq_ignore_ascii_case(&other)

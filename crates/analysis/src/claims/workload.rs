@@ -89,15 +89,9 @@ impl Workload {
         let overrides = read("overrides.yaml");
         let cwd = hydra.pointer("/hydra/runtime/cwd").and_then(Value::as_str).map(str::to_owned);
         let choices = hydra.pointer("/hydra/runtime/choices").and_then(Value::as_object);
-        let words = |value: Value| match value {
-            Value::Array(words) => {
-                words.into_iter().map(|word| word.as_str().map(str::to_owned)).collect()
-            }
-            _ => None,
-        };
         Workload {
             tree: values.filter(Value::is_object).map(|values| Tree { values, cwd }),
-            overrides: overrides.and_then(words),
+            overrides: overrides.and_then(|words| serde_json::from_value(words).ok()),
             own_keys: copy(run_dir, OWN_KEYS).and_then(|text| serde_json::from_str(&text).ok()),
             groups: choices.into_iter().flat_map(Map::keys).cloned().collect(),
             model_config: copy(run_dir, MODEL_CONFIG)
@@ -151,7 +145,7 @@ impl Workload {
 
     /// The model's name.
     pub fn model(&self) -> Option<String> {
-        self.first(&MODEL).map(|(_, name)| shown(&Value::String(name)))
+        self.first(&MODEL).map(|(_, name)| shown(&name))
     }
 
     /// The key of the type that it computes in and the type's name, where it has one.
@@ -203,17 +197,10 @@ impl Workload {
     /// The sizes of its model, and where they stand: those of the folder `model.path`, else those of
     /// `model.architecture` and `model.config`, which are those of a Hugging Face configuration.
     pub fn shape(&self) -> Option<(HuggingFace, String)> {
-        self.shape_of_folder().or_else(|| self.shape_of_config())
-    }
-
-    fn shape_of_folder(&self) -> Option<(HuggingFace, String)> {
-        let (folder, _) = self.model_folder()?;
-        let read = self.model_config.clone()?;
-        Some((read, format!("model.path={}", shown(&Value::String(folder)))))
-    }
-
-    fn shape_of_config(&self) -> Option<(HuggingFace, String)> {
         let tree = self.tree.as_ref()?;
+        if let (Some((folder, _)), Some(read)) = (self.model_folder(), self.model_config.clone()) {
+            return Some((read, format!("model.path={}", shown(&folder))));
+        }
         let mut config = tree.raw("model.config")?.as_object()?.clone();
         if let Some(kind) = tree.scalar("model.architecture") {
             config.entry("model_type").or_insert(Value::String(kind));
@@ -228,7 +215,7 @@ impl Workload {
         let keys: [&[&str]; 7] =
             [&MODEL, &DTYPE, &DEVICE, &BATCH_SIZE, &PROMPT_TOKENS, &NEW_TOKENS, &manifest];
         let found = keys.iter().filter_map(|keys| self.first(keys));
-        found.map(|(key, value)| (key.to_owned(), shown(&Value::String(value)))).collect()
+        found.map(|(key, value)| (key.to_owned(), shown(&value))).collect()
     }
 }
 

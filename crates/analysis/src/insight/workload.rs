@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::claims::{self, FOLDER, Said};
+use crate::claims::{self, FOLDER};
 use crate::llm::preset::{Model, ModelPreset};
 use serde_json::Value;
 use stage2_model::{Absent, Finding, TokenCounts};
@@ -57,18 +57,17 @@ pub(crate) fn tokens(
 /// Says which counts of `with` are those of the Stage 1 run in `folder`: nothing shows that this run
 /// had as many.
 fn borrowed(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Finding> {
-    let counts = |counts: &TokenCounts| {
-        [
-            ("batch_size", counts.batch_size),
-            ("prompt_tokens", counts.prompt_tokens),
-            ("decode_steps", counts.decode_steps),
-            ("images_per_prompt", counts.images_per_prompt),
-            ("crops_per_image", counts.crops_per_image),
-        ]
-    };
-    let new = counts(own).into_iter().zip(counts(with)).filter(|(own, with)| own != with);
-    let new: Vec<String> =
-        new.filter_map(|(_, (name, count))| Some(format!("{name} {}", count?))).collect();
+    let new: Vec<String> = [
+        ("batch_size", own.batch_size, with.batch_size),
+        ("prompt_tokens", own.prompt_tokens, with.prompt_tokens),
+        ("decode_steps", own.decode_steps, with.decode_steps),
+        ("images_per_prompt", own.images_per_prompt, with.images_per_prompt),
+        ("crops_per_image", own.crops_per_image, with.crops_per_image),
+    ]
+    .into_iter()
+    .filter(|(_, own, with)| own != with)
+    .filter_map(|(name, _, count)| Some(format!("{name} {}", count?)))
+    .collect();
     (!new.is_empty()).then(|| {
         Finding::note(
             format!(
@@ -100,8 +99,8 @@ pub(crate) fn model(
     });
     let model = chosen.as_ref().ok().and_then(|(_, model)| model.as_ref());
     let manifest = config.pointer("/inputs/manifest").and_then(Value::as_str);
-    let said = Said { model, tokens: &tokens.said, written: &tokens.written, manifest };
-    findings.extend(claims::contradictions(workload, &said));
+    let Tokens { said, written, .. } = tokens;
+    findings.extend(claims::contradictions(workload, model, said, written, manifest));
     let appended = config.pointer("/workload/append").and_then(Value::as_array);
     let words = appended.into_iter().flatten().filter_map(Value::as_str);
     let appended: Vec<String> = words.map(str::to_owned).collect();
