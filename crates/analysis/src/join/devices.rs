@@ -18,7 +18,7 @@ pub(crate) struct DeviceTotals {
     devices: BTreeMap<u32, Total>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Total {
     processes: u64,
     busy_ns: u64,
@@ -46,8 +46,7 @@ impl DeviceTotals {
             let total = self.devices.entry(mapping.device(device)).or_default();
             total.processes += 1;
             total.busy_ns = total.busy_ns.saturating_add(busy.busy_ns);
-            let (first, last) = spans.get(&device).copied().unwrap_or_default();
-            total.spans.push((first, last));
+            total.spans.push(spans.get(&device).copied().unwrap_or_default());
         }
     }
 
@@ -58,11 +57,11 @@ impl DeviceTotals {
     }
 
     /// The rows, in the order in which the devices were met.
-    pub(crate) fn rows(self, groups: &Groups, labels: &Labels<'_>) -> Vec<DeviceRow> {
+    pub(crate) fn rows(mut self, groups: &Groups, labels: &Labels<'_>) -> Vec<DeviceRow> {
         let mut rows: Vec<DeviceRow> = (0..)
             .zip(labels.tables.devices.values())
             .map(|(index, device)| {
-                let total = self.devices.get(&index).cloned().unwrap_or_default();
+                let total = self.devices.remove(&index).unwrap_or_default();
                 row(device, labels.device(index).to_owned(), total)
             })
             .collect();
