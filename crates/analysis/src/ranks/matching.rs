@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::calls::{CallId, Calls, Member, ProcessCalls};
+use super::calls::{Calls, Member, MemberCall};
 use stage2_model::Operation;
 use stage2_text::numbers::count;
 
@@ -20,17 +20,16 @@ enum Key {
 }
 
 /// Calls of each member, in the order of their start.
-type Sequences = BTreeMap<Member, Vec<CallId>>;
+type Sequences<'c> = BTreeMap<Member, Vec<MemberCall<'c>>>;
 
-/// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct Matching {
+pub(super) struct Matching<'c> {
     /// Calls of one collective each, one of every member, in the order of members.
-    pub(super) sets: Vec<Vec<CallId>>,
+    pub(super) sets: Vec<Vec<MemberCall<'c>>>,
     /// Sets from this index on were matched without a communicator hash.
     pub(super) unnamed_from: usize,
     /// Calls that were not matched, and why.
-    pub(super) unmatched: Vec<(CallId, Unmatched)>,
+    pub(super) unmatched: Vec<(MemberCall<'c>, Unmatched)>,
 }
 
 /// Why a call is in no collective.
@@ -89,33 +88,30 @@ struct Known {
 }
 
 /// Matches all calls. `ranks` is the number of ranks of the job, where it is known.
-pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching {
+pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching<'_> {
     let known = communicators(calls);
-    let mut by_key: BTreeMap<Key, Sequences> = BTreeMap::new();
-    let mut cut: Vec<CallId> = Vec::new();
-    for (id, call) in calls.ids() {
+    let mut by_key: BTreeMap<Key, Sequences<'_>> = BTreeMap::new();
+    let mut matching = Matching::default();
+    for made in calls.all() {
+        let call = made.call;
         let key = match call.communicator {
             Some(hash) => Key::Communicator(hash, call.operation),
             None => Key::Unnamed(call.operation, call.bytes),
         };
-        let Some(member) = calls.member(id) else { continue };
         // Calls are dropped in the order of the file: from the first of them on, nobody knows which
         // of several threads' calls are missing.
-        let process = calls.processes.get(id.process as usize);
-        if process.and_then(|p| p.cut_from_ns).is_some_and(|from| call.start_ns >= from) {
-            cut.push(id);
+        if made.by.cut_from_ns.is_some_and(|from| call.start_ns >= from) {
+            matching.refuse([made], Unmatched::Cut);
             continue;
         }
-        by_key.entry(key).or_default().entry(member).or_default().push(id);
+        by_key.entry(key).or_default().entry(made.member()).or_default().push(made);
     }
-    let everyone: BTreeSet<Member> = calls.ids().filter_map(|(id, _)| calls.member(id)).collect();
+    let everyone: BTreeSet<Member> = calls.all().map(MemberCall::member).collect();
     let unnamed = unnamed_group(calls, &known, &everyone, ranks);
-    let mut matching = Matching::default();
-    matching.refuse(cut, Unmatched::Cut);
     // Keys with a communicator come first.
     for (key, mut sequences) in by_key {
-        for ids in sequences.values_mut() {
-            ids.sort_by_key(|&id| calls.get(id).map(|call| (call.start_ns, call.end_ns)));
+        for made in sequences.values_mut() {
+            made.sort_by_key(|made| (made.call.start_ns, made.call.end_ns));
         }
         match key {
             Key::Communicator(_, Operation::Send | Operation::Recv)
@@ -124,13 +120,13 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching {
             }
             Key::Communicator(hash, _) => {
                 match known.get(&hash).map_or(Ok(0), |known| known.members()) {
-                    Ok(members) => matching.take(calls, sequences, members),
+                    Ok(members) => matching.take(sequences, members),
                     Err(why) => matching.refuse(sequences.into_values().flatten(), why),
                 }
                 matching.unnamed_from = matching.sets.len();
             }
             Key::Unnamed(..) => match &unnamed {
-                Ok(members) => matching.by_instance(calls, sequences, *members),
+                Ok(members) => matching.by_instance(sequences, *members),
                 Err(why) => matching.refuse(sequences.into_values().flatten(), *why),
             },
         }
@@ -140,9 +136,9 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching {
 
 fn communicators(calls: &Calls) -> HashMap<u64, Known> {
     let mut known: HashMap<u64, Known> = HashMap::new();
-    for (id, call) in calls.ids() {
-        if let (Some(hash), Some(member)) = (call.communicator, calls.member(id)) {
-            known.entry(hash).or_default().seen.insert(member);
+    for made in calls.all() {
+        if let Some(hash) = made.call.communicator {
+            known.entry(hash).or_default().seen.insert(made.member());
         }
     }
     for communicator in calls.processes.iter().flat_map(|process| &process.communicators) {
@@ -191,66 +187,67 @@ fn unnamed_group(
     }
 }
 
-impl Matching {
+impl<'c> Matching<'c> {
     /// Matches over the whole run, or, where the counts differ, in each instance of a stage.
-    fn take(&mut self, calls: &Calls, sequences: Sequences, members: u64) {
-        let of = |member: &Member| calls.processes.get(member.process as usize);
+    fn take(&mut self, sequences: Sequences<'c>, members: u64) {
         // Of a sample, the same instances need not have been recorded everywhere.
-        let gated = sequences.keys().filter_map(of).any(|process| process.gated);
+        let gated = sequences.values().flatten().any(|made| made.by.gated);
         if !gated && agree(&sequences, members).is_ok() {
-            self.zip(sequences);
-        } else if !gated && sequences.len() as u64 == members && only_cut(&sequences, of) {
+            self.zip(&sequences);
+        } else if !gated && sequences.len() as u64 == members && only_cut(&sequences) {
             let common = sequences.values().map(Vec::len).min().unwrap_or(0);
-            let rest = sequences.values().flat_map(|ids| ids.iter().skip(common).copied());
+            let rest = sequences.values().flat_map(|made| made.iter().skip(common).copied());
             self.refuse(rest, Unmatched::Cut);
-            self.zip(sequences);
+            self.zip(&sequences);
         } else {
-            self.by_instance(calls, sequences, members);
+            self.by_instance(sequences, members);
         }
     }
 
-    fn by_instance(&mut self, calls: &Calls, sequences: Sequences, members: u64) {
-        let mut instances: BTreeMap<(u32, u32), Sequences> = BTreeMap::new();
-        for (member, ids) in sequences {
-            for id in ids {
-                let Some(call) = calls.get(id) else { continue };
-                let instance = instances.entry((call.stage, call.instance)).or_default();
-                instance.entry(member).or_default().push(id);
+    fn by_instance(&mut self, sequences: Sequences<'c>, members: u64) {
+        let mut instances: BTreeMap<(u32, u32), Sequences<'c>> = BTreeMap::new();
+        for (member, made) in sequences {
+            for made in made {
+                let instance = instances.entry((made.call.stage, made.call.instance)).or_default();
+                instance.entry(member).or_default().push(made);
             }
         }
         for sequences in instances.into_values() {
             match agree(&sequences, members) {
-                Ok(()) => self.zip(sequences),
+                Ok(()) => self.zip(&sequences),
                 Err(why) => self.refuse(sequences.into_values().flatten(), why),
             }
         }
     }
 
     /// Takes the first calls of all members for one collective, then the second, and so on.
-    fn zip(&mut self, sequences: Sequences) {
+    fn zip(&mut self, sequences: &Sequences<'c>) {
         let length = sequences.values().map(Vec::len).min().unwrap_or(0);
-        let set = |at: usize| sequences.values().filter_map(|ids| ids.get(at).copied()).collect();
+        let set = |at: usize| sequences.values().filter_map(|made| made.get(at).copied()).collect();
         self.sets.extend((0..length).map(set));
     }
 
     /// Notes that calls cannot be matched.
-    pub(super) fn refuse(&mut self, ids: impl IntoIterator<Item = CallId>, why: Unmatched) {
-        self.unmatched.extend(ids.into_iter().map(|id| (id, why)));
+    pub(super) fn refuse(
+        &mut self,
+        made: impl IntoIterator<Item = MemberCall<'c>>,
+        why: Unmatched,
+    ) {
+        self.unmatched.extend(made.into_iter().map(|made| (made, why)));
     }
 }
 
 /// Whether the counts differ only because the later calls of some members were not kept, so that the
 /// first ones of everyone are there: the others agree, and no member has more than they have.
-fn only_cut<'c>(sequences: &Sequences, of: impl Fn(&Member) -> Option<&'c ProcessCalls>) -> bool {
-    let is_cut = |member| of(member).is_some_and(|process| process.cut_from_ns.is_some());
-    let lengths =
-        |cut| sequences.iter().filter(move |(m, _)| is_cut(m) == cut).map(|(_, c)| c.len());
+fn only_cut(sequences: &Sequences<'_>) -> bool {
+    let is_cut = |made: &[MemberCall<'_>]| made.iter().any(|made| made.by.cut_from_ns.is_some());
+    let lengths = |cut| sequences.values().filter(move |m| is_cut(m) == cut).map(Vec::len);
     let Some(whole) = lengths(false).max() else { return true };
     lengths(false).min() == Some(whole) && lengths(true).max().is_some_and(|cut| cut <= whole)
 }
 
 /// Whether every member made as many calls as the others.
-fn agree(sequences: &Sequences, members: u64) -> Result<(), Unmatched> {
+fn agree(sequences: &Sequences<'_>, members: u64) -> Result<(), Unmatched> {
     let lengths = || sequences.values().map(Vec::len);
     let (least, most) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
     let seen = sequences.len() as u64;
@@ -265,6 +262,7 @@ fn agree(sequences: &Sequences, members: u64) -> Result<(), Unmatched> {
 mod tests {
     use super::*;
     use crate::load::collectives::{Call, Communicator};
+    use crate::ranks::calls::ProcessCalls;
 
     const FAR: Option<u64> = Some(1_000);
 
@@ -285,7 +283,7 @@ mod tests {
             calls.processes.push(process);
         }
         let matching = matching(&calls, None);
-        let unmatched = matching.unmatched.iter().map(|&(id, why)| (id.process, why)).collect();
+        let unmatched = matching.unmatched.iter().map(|&(made, why)| (made.process, why)).collect();
         (matching.sets.len(), unmatched)
     }
 

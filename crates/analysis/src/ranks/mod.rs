@@ -69,14 +69,14 @@ impl Together {
             self.wall_ahead_ns.clear();
         }
         let mut matching = matching::matching(&self.calls, expected);
-        let found = split::split(&self.calls, &mut matching, &self.wall_ahead_ns);
+        let found = split::split(&mut matching, &self.wall_ahead_ns);
         let places: HashMap<&str, usize> =
             stages.iter().enumerate().map(|(at, row)| (row.stage.as_str(), at)).collect();
         let place = |stage: &str| places.get(stage).copied().unwrap_or(usize::MAX);
         let mut collectives = rows::collective_rows(&self.calls, &matching, &found, &label);
         collectives.sort_by_key(|row| place(&row.stage));
         let who = |member| self.who(member, devices);
-        let mut late = rows::late_rows(&self.calls, &found, &label, who);
+        let mut late = rows::late_rows(&found, &label, who);
         late.sort_by_key(|row| place(&row.stage));
         if self.kernels_left_out > 0 {
             findings.push(Finding::warning(
@@ -93,7 +93,7 @@ impl Together {
                  or name ranges (STAGE2_RANGES)",
             ));
         }
-        let shares = rows::shares(&self.calls, &found);
+        let shares = rows::shares(&found);
         let mut rank_stages = self.stages(label, devices, &shares);
         rank_stages.sort_by_cached_key(|row| {
             let waiting = (row.waiting_ns.is_none(), row.waiting_ns);

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::calls::{CallId, Calls};
+use super::calls::MemberCall;
 use super::clock::{CommonClock, SliceClock};
 use super::matching::{Matching, Unmatched};
 
@@ -18,13 +18,13 @@ const CONTRADICTING_PERCENT: usize = 1;
 
 /// A collective of which the time was split.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Split {
+pub(super) struct Split<'c> {
     /// The calls of its members, each with (waiting, transfer), ns.
-    pub(super) members: Vec<(CallId, u64, u64)>,
+    pub(super) members: Vec<(MemberCall<'c>, u64, u64)>,
     /// From the last arrival to the last end, ns.
     pub(super) last_needed_ns: u64,
     /// Who came last.
-    pub(super) last: Option<CallId>,
+    pub(super) last: Option<MemberCall<'c>>,
     /// How much later than the median of the others, ns.
     pub(super) late_ns: u64,
     /// What that may be off by, ns.
@@ -33,48 +33,46 @@ pub(super) struct Split {
 
 /// All collectives.
 #[derive(Debug, Default)]
-pub(super) struct Collectives {
-    pub(super) split: Vec<Split>,
+pub(super) struct Collectives<'c> {
+    pub(super) split: Vec<Split<'c>>,
     /// Matched, but of operations that need not wait for all, or of one member: not split.
-    pub(super) whole: Vec<Vec<CallId>>,
+    pub(super) whole: Vec<Vec<MemberCall<'c>>>,
     /// Largest error of any, ns.
     pub(super) error_ns: Option<u64>,
 }
 
 /// A set, and what became of it.
-type Tried = (Vec<CallId>, Result<Split, Unmatched>);
+type Tried<'c> = (Vec<MemberCall<'c>>, Result<Split<'c>, Unmatched>);
 
 /// Splits what was matched. What turns out to be none is refused in `matching`.
-pub(super) fn split(
-    calls: &Calls,
-    matching: &mut Matching,
+pub(super) fn split<'c>(
+    matching: &mut Matching<'c>,
     wall_ahead_ns: &BTreeMap<usize, i64>,
-) -> Collectives {
-    let needs_all = |set: &[CallId]| {
-        let mut of_set = set.iter().map(|&id| calls.get(id).map(|call| call.operation));
-        set.len() > 1 && of_set.all(|operation| operation.is_some_and(|o| o.needs_all_members()))
+) -> Collectives<'c> {
+    let needs_all = |set: &[MemberCall<'_>]| {
+        set.len() > 1 && set.iter().all(|made| made.call.operation.needs_all_members())
     };
     let sets = std::mem::take(&mut matching.sets);
     let known = sets.iter().take(matching.unnamed_from);
     let known = known.filter(|set| needs_all(set));
-    let mut clock = CommonClock::new(calls, wall_ahead_ns, known);
+    let mut clock = CommonClock::new(wall_ahead_ns, known);
     let mut found = Collectives::default();
     // Unnamed ones wait until it is known whether their kind holds.
-    let mut unnamed: BTreeMap<_, Vec<Tried>> = BTreeMap::new();
+    let mut unnamed: BTreeMap<_, Vec<Tried<'_>>> = BTreeMap::new();
     for (at, set) in sets.into_iter().enumerate() {
         if !needs_all(&set) {
             found.whole.push(set);
             continue;
         }
-        let clock = clock.during(calls, &set);
-        let hosts = set.iter().map(|id| calls.host(id.process));
+        let clock = clock.during(&set);
+        let hosts = set.iter().map(|made| made.by.host);
         let Some(clock_error) = clock.error_ns(hosts) else {
             matching.refuse(set, Unmatched::NoClock);
             continue;
         };
-        let split = one(calls, clock, &set, clock_error);
+        let split = one(clock, &set, clock_error);
         if at >= matching.unnamed_from {
-            let kind = set.first().and_then(|&id| calls.get(id)).map(|c| (c.operation, c.bytes));
+            let kind = set.first().map(|made| (made.call.operation, made.call.bytes));
             unnamed.entry(kind).or_default().push((set, split));
             continue;
         }
@@ -84,7 +82,7 @@ pub(super) fn split(
         }
     }
     for sets in unnamed.into_values() {
-        let contradicts = |(_, split): &&Tried| matches!(split, Err(Unmatched::NoOverlap));
+        let contradicts = |(_, split): &&Tried<'_>| matches!(split, Err(Unmatched::NoOverlap));
         let contradicting = sets.iter().filter(contradicts).count();
         let is_group = contradicting * 100 <= sets.len() * CONTRADICTING_PERCENT;
         for (set, split) in sets {
@@ -98,8 +96,8 @@ pub(super) fn split(
     found
 }
 
-impl Collectives {
-    fn add(&mut self, split: Split) {
+impl<'c> Collectives<'c> {
+    fn add(&mut self, split: Split<'c>) {
         self.error_ns = self.error_ns.max(Some(split.error_ns));
         self.split.push(split);
     }
@@ -112,21 +110,16 @@ fn rounded_up(value: u64) -> u64 {
 }
 
 /// Splits one collective.
-fn one(
-    calls: &Calls,
+fn one<'c>(
     clock: &SliceClock,
-    set: &[CallId],
+    set: &[MemberCall<'c>],
     clock_error: u64,
-) -> Result<Split, Unmatched> {
-    let mut times: Vec<(i128, i128, CallId)> = Vec::with_capacity(set.len());
-    let mut errors: Vec<u64> = Vec::with_capacity(set.len());
-    for &id in set {
-        let process = calls.processes.get(id.process as usize);
-        let Some((call, process)) = calls.get(id).zip(process) else { continue };
-        let at = |mono_ns| clock.at(process.host, mono_ns);
-        times.push((at(call.start_ns), at(call.end_ns), id));
-        errors.push(process.error_ns);
-    }
+) -> Result<Split<'c>, Unmatched> {
+    let at = |made: &MemberCall<'_>, mono_ns| clock.at(made.by.host, mono_ns);
+    let time =
+        |made: &MemberCall<'c>| (at(made, made.call.start_ns), at(made, made.call.end_ns), *made);
+    let mut times: Vec<(i128, i128, MemberCall<'c>)> = set.iter().map(time).collect();
+    let mut errors: Vec<u64> = set.iter().map(|made| made.by.error_ns).collect();
     errors.sort_unstable_by(|a, b| b.cmp(a));
     let error_ns = errors.into_iter().take(2).fold(clock_error, u64::saturating_add);
     times.sort_by_key(|&(start, ..)| start);
@@ -147,11 +140,11 @@ fn one(
     let ns = |value: i128| u64::try_from(value.max(0)).unwrap_or(u64::MAX);
     let median = others.get(others.len().saturating_sub(1) / 2);
     let median = median.map_or(last_start, |&(start, ..)| start);
-    let members = times.iter().map(|&(start, end, id)| {
+    let members = times.iter().map(|&(start, end, made)| {
         // What the clocks cannot tell from arriving together is no waiting.
         let ahead = last_start - start;
         let waiting = if ahead > i128::from(error_ns) { ahead.min(end - start) } else { 0 };
-        (id, ns(waiting), ns(end - start - waiting))
+        (made, ns(waiting), ns(end - start - waiting))
     });
     Ok(Split {
         members: members.collect(),
@@ -166,11 +159,12 @@ fn one(
 mod tests {
     use super::*;
     use crate::load::collectives::Call;
-    use crate::ranks::calls::ProcessCalls;
+    use crate::ranks::calls::{Calls, ProcessCalls};
     use stage2_model::Operation;
 
-    /// Start and end of the call of each process, whose times may be off by 50 us.
-    fn splits(members: &[(u64, u64)]) -> (Vec<Split>, Vec<String>) {
+    /// How late the last of them was, of start and end of the call of each process, whose times may
+    /// be off by 50 us.
+    fn splits(members: &[(u64, u64)]) -> (Vec<u64>, Vec<String>) {
         let mut calls = Calls::default();
         for &(start_ns, end_ns) in members {
             let operation = Operation::AllReduce;
@@ -179,11 +173,15 @@ mod tests {
                 ProcessCalls { calls: vec![call], error_ns: 50_000, ..ProcessCalls::default() };
             calls.processes.push(process);
         }
-        let set = (0..members.len() as u32).map(|process| CallId { process, call: 0 }).collect();
+        let members: Vec<(u32, usize)> = (0..members.len() as u32).map(|at| (at, 0)).collect();
+        let set = calls.set(&members);
         let mut matching = Matching { sets: vec![set], unnamed_from: 1, ..Matching::default() };
-        let found = split(&calls, &mut matching, &BTreeMap::new());
+        let found = split(&mut matching, &BTreeMap::new());
         assert_eq!(matching.unmatched.is_empty(), !found.split.is_empty());
-        (found.split, matching.unmatched.iter().map(|(_, why)| why.to_string()).collect())
+        (
+            found.split.iter().map(|split| split.late_ns).collect(),
+            matching.unmatched.iter().map(|(_, why)| why.to_string()).collect(),
+        )
     }
 
     #[test]
@@ -195,7 +193,7 @@ mod tests {
         assert_eq!((split.len(), why.len()), (1, 0));
         // One comes 5 ms late to a transfer of 30 us: that is known well enough.
         let (split, why) = splits(&[(1_000_000, 6_030_000), (6_000_000, 6_030_000)]);
-        assert_eq!((split[0].late_ns, why.len()), (5_000_000, 0));
+        assert_eq!((split[0], why.len()), (5_000_000, 0));
     }
 
     #[test]
