@@ -115,9 +115,8 @@ impl Workload {
             Some(hugging_face::read_with_text(&folder).ok()?.1)
         });
         let texts = [(OWN_KEYS, keys), (MODEL_CONFIG, model)].into_iter();
-        let texts = texts.filter_map(|(name, text)| Some((name, text?)));
         let failed = texts.filter_map(|(name, text)| {
-            let error = write_whole(&run_dir.join(name), &text).err()?;
+            let error = write_whole(&run_dir.join(name), &text?).err()?;
             Some(Finding::warning(
                 format!("{name} is missing"),
                 format!("{error:#}"),

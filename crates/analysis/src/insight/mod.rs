@@ -20,7 +20,7 @@ use crate::operators::stage1::{self, Stage1Aggregates};
 use crate::operators::{OperatorSettings, Stage1Settings, operators};
 use crate::roofline::takeaways::takeaways;
 pub(crate) use settings::section;
-use stage2_model::{Finding, Report};
+use stage2_model::Report;
 
 /// Where a workload of the runner's kind writes its files, in the run's folder.
 const STAGE1: &str = "stage1";
@@ -49,7 +49,6 @@ pub struct Context<'a> {
     pub argv: &'a [String],
 }
 
-/// Adds to the report what follows from it.
 pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
     let config = context.config;
     let mut findings = Vec::new();
@@ -85,15 +84,10 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
     findings.extend(used.numbers.findings.iter().cloned());
     report.insight.takeaways = takeaways(&facts::facts(report, &used));
     report.insight.utilisation = Some(used);
-    add_findings(report, findings);
-    shown
-}
-
-/// A finding that stands there already is not said again.
-fn add_findings(report: &mut Report, findings: Vec<Finding>) {
     for finding in findings {
         if !report.findings.contains(&finding) {
             report.findings.push(finding);
         }
     }
+    shown
 }

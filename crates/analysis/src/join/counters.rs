@@ -78,7 +78,8 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, stage, why)) = one_launch.first() {
-        findings.push(Finding::note(format!(
+        findings.push(Finding::note(
+            format!(
                 "counters of {} of {joined} kernel rows are of the profiled launch only, e.g. {kernel} \
                  in {stage}",
                 one_launch.len()

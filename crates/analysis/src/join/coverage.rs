@@ -12,7 +12,6 @@ use stage2_model::{
 use stage2_text::numbers::count;
 use stage2_text::visible;
 
-/// The coverage of a capture.
 pub(crate) fn coverage(capture: &Capture) -> Coverage {
     let processes: Vec<ProcessCoverage> = capture.processes.iter().map(process).collect();
     let mut total = CoverageCounts::default();
@@ -94,10 +93,8 @@ fn verdict(coverage: &Coverage) -> Verdict {
     let part = part(coverage);
     if records == 0 {
         // `empty::explain` adds the cause.
-        let gaps = match gaps.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", gaps.join("; ")),
-        };
+        let gaps = gaps.join("; ");
+        let gaps = if gaps.is_empty() { gaps } else { format!(" ({gaps})") };
         let text = format!("{}{gaps}{part}", empty::EMPTY);
         return Verdict { status: Status::Empty, text };
     }

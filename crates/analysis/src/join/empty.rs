@@ -108,7 +108,6 @@ pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
     reasons
 }
 
-/// Distinct values, in order.
 fn distinct<'v>(values: impl Iterator<Item = &'v String>) -> Vec<String> {
     let values: BTreeSet<String> = values.map(|value| visible(value.as_bytes())).collect();
     values.into_iter().collect()
@@ -175,7 +174,6 @@ pub(crate) fn explain(report: &mut Report, collected: bool) {
     report.coverage.empty = Some(empty);
 }
 
-/// What only the launcher knows.
 fn of_run(report: &Report) -> Vec<EmptyReason> {
     let mut reasons = Vec::new();
     let collect = report.run.passes.iter().find(|p| p.name.as_deref() == Some("collect"));

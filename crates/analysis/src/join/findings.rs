@@ -279,29 +279,27 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
 
 /// What was left out of processes that were asked for some ranges only.
 fn filters(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
-    let asked = captures.iter().flat_map(|capture| capture.path_times.values());
-    let asked = asked.filter(|times| times.sampled.instances > 0).count() > 0;
-    let on = captures.iter().filter(|capture| capture.gpu_recorded());
-    on.filter_map(move |capture| {
-        let filter = capture.ranges()?;
-        let unseen =
-            capture.path_times.values().filter(|times| times.recorded == Some(0)).count() as u64;
-        let (severity, remedy) = match asked {
-            true => (Severity::Note, "leave STAGE2_RANGES unset to have all GPU work"),
-            false => (
-                Severity::Warning,
-                "correct STAGE2_RANGES: no range that was opened matches, so no GPU work is here",
-            ),
-        };
+    let mut times = captures.iter().flat_map(|capture| capture.path_times.values());
+    let opened = times.any(|times| times.sampled.instances > 0);
+    captures.iter().filter(|capture| capture.gpu_recorded()).filter_map(move |capture| {
+        let unseen = capture.path_times.values().filter(|times| times.recorded == Some(0));
         let what = format!(
-            "{}: GPU work was collected only in ranges that match {filter}; of {} range paths none \
-             was recorded",
+            "{}: GPU work was collected only in ranges that match {}; of {} range paths none was \
+             recorded",
             capture.file,
-            count(unseen),
+            capture.ranges()?,
+            count(unseen.count() as u64),
         );
         let why = "their GPU numbers are absent, and no sum holds them, nor GPU work outside of \
                    ranges; busy and idle time of the GPUs are not known";
-        Some(Finding::new(severity, what, why, remedy))
+        Some(match opened {
+            true => Finding::note(what, why, "leave STAGE2_RANGES unset to have all GPU work"),
+            false => Finding::warning(
+                what,
+                why,
+                "correct STAGE2_RANGES: no range that was opened matches, so no GPU work is here",
+            ),
+        })
     })
 }
 
@@ -310,10 +308,10 @@ fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
     captures.iter().filter_map(|capture| {
         let sample = capture.sample()?;
         let sampled = || capture.path_times.values().map(|times| times.sampled);
-        let asked = sampled().filter(|sampled| sampled.instances > 0);
-        let unseen = asked.clone().filter(|sampled| sampled.recorded == 0).count() as u64;
+        let unseen = sampled().filter(|sampled| sampled.instances > 0 && sampled.recorded == 0);
+        let unseen = unseen.count() as u64;
         let mut all = Sampled::default();
-        asked.for_each(|sampled| all.add(sampled));
+        sampled().for_each(|sampled| all.add(sampled));
         let what = format!(
             "{}: sampled {sample}: recorded {} of {} range instances (nested ones count each); {} \
              range paths have none that was recorded",
@@ -327,13 +325,14 @@ fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
                    of one path, busy time, windows and kernels per instance are of what was \
                    recorded; work outside of the sampled ranges, and of paths without a recorded \
                    instance, is in no number";
-        let remedy = if unseen > 0 || all.recorded == 0 {
-            "lower N of STAGE2_SAMPLE, or name the ranges that repeat in STAGE2_RANGES"
-        } else {
-            ""
-        };
-        let severity = if remedy.is_empty() { Severity::Note } else { Severity::Warning };
-        Some(Finding::new(severity, what, why, remedy))
+        Some(match unseen > 0 || all.recorded == 0 {
+            true => Finding::warning(
+                what,
+                why,
+                "lower N of STAGE2_SAMPLE, or name the ranges that repeat in STAGE2_RANGES",
+            ),
+            false => Finding::note(what, why, ""),
+        })
     })
 }
 
@@ -390,8 +389,8 @@ fn named(files: &[&str]) -> String {
 }
 
 /// GPUs that several processes used at the same time.
-pub(crate) fn of_devices(rows: &[DeviceRow]) -> Vec<Finding> {
-    let finding = |row: &DeviceRow| {
+pub(crate) fn of_devices(rows: &[DeviceRow]) -> impl Iterator<Item = Finding> {
+    rows.iter().filter(|row| row.shared_by_processes).map(|row| {
         Finding::note(
             format!("{} processes used {} at the same time", row.processes, row.device),
             "busy times are unions within a process, summed over processes: what ran side by side \
@@ -399,6 +398,5 @@ pub(crate) fn of_devices(rows: &[DeviceRow]) -> Vec<Finding> {
             "idle times and busy shares of this GPU are not given; nsys shows processes on one \
              timeline",
         )
-    };
-    rows.iter().filter(|row| row.shared_by_processes).map(finding).collect()
+    })
 }

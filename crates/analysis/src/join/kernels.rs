@@ -62,11 +62,8 @@ impl Join<'_> {
                 Work::Graph(graph) => rows.graphs.push(self.graph(key, stats, graph)),
             }
         }
-        let ranks = ranks(&rows.names);
-        rows.kernels.sort_by_cached_key(|r| {
-            let rank = ranks.get(r.name_index).copied();
-            (order(&r.times), rank, r.path_index, r.launch, r.device.clone())
-        });
+        let Rows { names, kernels, .. } = &mut rows;
+        kernels.sort_by(|a, b| kernel_order(a, names).cmp(&kernel_order(b, names)));
         for memory in [&mut rows.copies, &mut rows.fills] {
             memory.sort_by_cached_key(|r| {
                 (order(&r.times), r.direction.clone(), r.path_index, r.device.clone())
@@ -190,7 +187,6 @@ pub(super) fn stage_kernels<'k, S: Borrow<Stats>>(
     rows
 }
 
-/// The times of a row.
 fn times(stats: &Stats) -> Times {
     Times {
         calls: stats.calls,
@@ -218,17 +214,9 @@ fn order(times: &Times) -> (Reverse<u64>, Reverse<u64>) {
     (Reverse(times.total_ns), Reverse(times.calls))
 }
 
-/// The place of each name in the order of mangled names.
-fn ranks(names: &[KernelName]) -> Vec<usize> {
-    let mut sorted: Vec<usize> = (0..names.len()).collect();
-    sorted.sort_by_key(|&index| names.get(index).map(|name| &name.mangled));
-    let mut ranks = vec![0; names.len()];
-    for (rank, index) in sorted.into_iter().enumerate() {
-        if let Some(slot) = ranks.get_mut(index) {
-            *slot = rank;
-        }
-    }
-    ranks
+fn kernel_order<'r>(row: &'r KernelRow, names: &'r [KernelName]) -> impl Ord + 'r {
+    let name = names.get(row.name_index).map(|name| &name.mangled);
+    (order(&row.times), name, row.path_index, row.launch, &row.device)
 }
 
 /// Numbers the short names that stand for several kernels (`#1`, `#2`, ... by mangled name).

@@ -9,7 +9,6 @@ const PATH_DEPTH_LIMIT: u64 = 64;
 /// Characters of one range name within a path; the names themselves are kept in full.
 pub(crate) const ELEMENT_LIMIT: usize = 200;
 
-/// Labels by identifier.
 #[derive(Debug)]
 pub(crate) struct Labels<'t> {
     pub(crate) tables: &'t Tables,

@@ -45,7 +45,7 @@ type Groups = HashMap<GroupKey, Stats>;
 pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let coverage = coverage::coverage(&capture);
     let found = findings::of_processes(&capture.processes, &coverage);
-    let findings = findings::distinct([findings, capture.findings, found].concat());
+    let mut findings = findings::distinct([findings, capture.findings, found].concat());
 
     let mut tables = Tables::default();
     let mut groups = Groups::new();
@@ -86,7 +86,7 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let device_rows = devices.rows(&groups, &labels);
     let (processes, ranks, of_ranks) =
         together.finish(|path| labels.stage(path), &stage_rows, &device_rows);
-    let findings = [findings, findings::of_devices(&device_rows), of_ranks].concat();
+    findings.extend(findings::of_devices(&device_rows).chain(of_ranks));
     Report {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,

@@ -26,7 +26,6 @@ pub(crate) struct PathTotals {
 struct PathSum {
     /// Something refers to it, or it is a range.
     used: bool,
-    /// GPU work was recorded in it.
     recorded: bool,
     /// GPU work was recorded in it or in a range within it.
     recorded_within: bool,
@@ -56,7 +55,6 @@ pub(crate) fn add_times(sum: &mut PathTimes, times: &PathTimes, gpu_recorded: bo
 }
 
 impl PathTotals {
-    /// Takes what `process` measured.
     pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
         let gpu_recorded = process.gpu_recorded();
         self.some_recorded |= gpu_recorded;

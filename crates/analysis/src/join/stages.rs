@@ -42,7 +42,7 @@ struct Stage {
     warm_missing: bool,
 }
 
-/// What the groups of a stage add up to.
+/// What the groups of a stage on a device add up to.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     kernels: u64,
@@ -54,7 +54,6 @@ struct Totals {
 }
 
 impl Stages {
-    /// Takes what `process` measured.
     pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
         let some_recorded = process.gpu_recorded();
         self.some_recorded |= some_recorded;
@@ -219,17 +218,18 @@ impl Totals {
 fn totals(groups: &Groups, labels: &Labels<'_>) -> HashMap<(u32, u32), Totals> {
     let mut totals: HashMap<(u32, u32), Totals> = HashMap::new();
     for (key, stats) in groups {
-        let mut own = Totals::default();
-        match key.work {
-            Work::Kernel(_) => {
-                own.kernels = stats.calls;
-                own.kernels_timed = stats.timed();
-                own.kernel_sum_ns = stats.total_ns;
-            }
-            Work::Copy(_) => own.copies = stats.calls,
-            Work::Fill => own.fills = stats.calls,
-            Work::Graph(_) => own.graph_launches = stats.calls,
-        }
+        let (calls, none) = (stats.calls, Totals::default());
+        let own = match key.work {
+            Work::Kernel(_) => Totals {
+                kernels: calls,
+                kernels_timed: stats.timed(),
+                kernel_sum_ns: stats.total_ns,
+                ..none
+            },
+            Work::Copy(_) => Totals { copies: calls, ..none },
+            Work::Fill => Totals { fills: calls, ..none },
+            Work::Graph(_) => Totals { graph_launches: calls, ..none },
+        };
         totals.entry((labels.stage_of(key.path), key.device)).or_default().add(&own);
     }
     totals

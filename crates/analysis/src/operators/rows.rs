@@ -50,7 +50,6 @@ struct Range<'r> {
     host_self_ns: Option<u64>,
 }
 
-/// Adds a range to its operator.
 fn add(sum: &mut OperatorRow, range: &Range<'_>) {
     let instances = range.row.instances.unwrap_or(0);
     sum.host_self_ns = both(sum.host_self_ns, range.host_self_ns);
@@ -76,7 +75,6 @@ fn order(row: &OperatorRow) -> (Reverse<Option<u64>>, Reverse<Option<u64>>, Stri
     (Reverse(row.host_total_ns), Reverse(row.gpu_inclusive_ns), row.op_name.clone())
 }
 
-/// The sums so far.
 #[derive(Default)]
 struct Sums<'r> {
     all: HashMap<&'r str, OperatorRow>,

@@ -53,17 +53,14 @@ pub struct NoStage1Run {
 /// # Errors
 /// What is wrong with it and what to do.
 pub fn check(run_dir: &Path) -> Result<(), NoStage1Run> {
-    let refused = |why| Err(NoStage1Run { run_dir: run_dir.to_owned(), why });
-    match std::fs::metadata(run_dir) {
-        Err(error) => return refused(error.to_string()),
-        Ok(found) if !found.is_dir() => return refused("it is not a folder".to_owned()),
-        Ok(_) => {}
-    }
-    if is_there(run_dir, METRICS) || is_there(run_dir, OPERATORS) {
-        return Ok(());
-    }
-    let why = "neither the folder nor its torch_profiler/ contains metrics.json or operators.md";
-    refused(why.to_owned())
+    let why = match std::fs::metadata(run_dir) {
+        Err(error) => error.to_string(),
+        Ok(found) if !found.is_dir() => "it is not a folder".to_owned(),
+        Ok(_) if is_there(run_dir, METRICS) || is_there(run_dir, OPERATORS) => return Ok(()),
+        Ok(_) => "neither the folder nor its torch_profiler/ contains metrics.json or operators.md"
+            .to_owned(),
+    };
+    Err(NoStage1Run { run_dir: run_dir.to_owned(), why })
 }
 
 /// Whether the folder of a run has a file of this name in one of its places.

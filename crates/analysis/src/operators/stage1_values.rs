@@ -154,7 +154,6 @@ fn cells(line: &str) -> Vec<String> {
     inner.split('|').map(|cell| cell.trim().replace('\0', "|")).collect()
 }
 
-/// An operator from its columns.
 fn row(text: impl Fn(&str) -> Option<String>) -> Option<OperatorRow> {
     let name = text("op_name").filter(|name| !name.is_empty())?;
     // Absent is not zero, and what is there has to be a time.

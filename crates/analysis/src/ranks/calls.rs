@@ -15,7 +15,6 @@ const READING_NS: u64 = 1_000;
 /// A GPU of a process: what takes part in a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Member {
-    /// Index of the process.
     pub(super) process: u32,
     /// Index of the device in its file.
     pub(super) device: u32,
@@ -28,7 +27,6 @@ pub(super) struct ProcessCalls {
     pub(super) calls: Vec<Call>,
     pub(super) communicators: Vec<Communicator>,
     pub(super) communicators_made: u64,
-    /// Number of its host.
     pub(super) host: usize,
     /// What times of this process may be off by, ns.
     pub(super) error_ns: u64,

@@ -227,7 +227,6 @@ impl<'c> Matching<'c> {
         self.sets.extend((0..length).map(set));
     }
 
-    /// Notes that calls cannot be matched.
     pub(super) fn refuse(
         &mut self,
         made: impl IntoIterator<Item = MemberCall<'c>>,

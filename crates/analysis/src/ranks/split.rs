@@ -31,7 +31,6 @@ pub(super) struct Split<'c> {
     pub(super) error_ns: u64,
 }
 
-/// All collectives.
 #[derive(Debug, Default)]
 pub(super) struct Collectives<'c> {
     pub(super) split: Vec<Split<'c>>,
