@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::unseen_ranges;
-use super::without_collector::label;
+use super::without_collector::{file_names, label};
 use crate::nsys::load::{Range, Tables, Total};
 use crate::nsys::reconcile::{Bounds, Comparison, reconcile};
 use stage2_model::{NsysCapture, NsysRangeRow, NsysSection, Origin, Report};
-use stage2_text::visible;
 
 /// Compares each capture and notes the result; a capture that lost kernels becomes a finding, and
 /// none of its numbers goes anywhere else. Where the rows are those of nsys or ncu there is nothing
@@ -51,12 +50,6 @@ pub(crate) fn compare(
     section.ranges = captures.iter().take(1).flat_map(|one| &one.ranges).map(host_times).collect();
     section.tool_version = section.captures.iter().find_map(|one| one.tool_version.clone());
     report.nsys = Some(section);
-}
-
-/// Names of the files of a capture, without their folders.
-pub(super) fn file_names(tables: &Tables) -> Vec<String> {
-    let names = tables.files.iter().map(|path| path.file_name().unwrap_or_default());
-    names.map(|name| visible(name.as_encoded_bytes())).collect()
 }
 
 /// `of` says which capture it is, where there are several.

@@ -16,7 +16,6 @@ use indexmap::{IndexMap, IndexSet};
 use self::pieces::of_ncu;
 pub use self::pieces::{Piece, of_nsys};
 use super::kernels::{distinct, percent, stage_kernels};
-use super::timeline::file_names;
 use crate::load::libraries::LibraryDomains;
 use crate::load::stats::{Stats, mean};
 use crate::ncu::load::Tables as NcuTables;
@@ -272,6 +271,12 @@ fn told(report: &mut Report, origin: Origin, doubts: Option<String>) {
         why,
         "run the workload under the collector (the collect pass) to have every launch",
     ));
+}
+
+/// Names of the files of a capture, without their folders.
+pub(super) fn file_names(tables: &Tables) -> Vec<String> {
+    let names = tables.files.iter().map(|path| path.file_name().unwrap_or_default());
+    names.map(|name| visible(name.as_encoded_bytes())).collect()
 }
 
 /// Of several captures only one can give rows: together they may hold a run twice.
