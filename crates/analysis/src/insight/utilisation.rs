@@ -131,8 +131,8 @@ fn input(
     }
 }
 
-/// Joined windows of the stages over the sum of those that [`sample_basis`] uses: 1 where none overlap, less
-/// where threads have several open; nothing where that is not known.
+/// Joined windows of the stages over the sum of those that [`sample_basis`] uses: 1 where none overlap,
+/// less where threads have several open; nothing where that is not known.
 fn joined(report: &Report, rows: &[&StageRow]) -> Option<f64> {
     let windows = report.model_windows?;
     let sum = |ns: fn(&StageRow) -> Option<u64>| {

@@ -90,7 +90,8 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, share)) = impossible.first() {
-        findings.push(Finding::warning(format!(
+        findings.push(Finding::warning(
+            format!(
                 "rates of {} kernel rows are more than the GPU can do, e.g. {:.3e} times its peak for \
                  {kernel}",
                 impossible.len(),
@@ -104,7 +105,8 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, ratio)) = apart.first() {
-        findings.push(Finding::note(format!(
+        findings.push(Finding::note(
+            format!(
                 "ncu's own duration is far from the undisturbed one for {} kernel rows, e.g. {ratio:.2} \
                  times it for {kernel}",
                 apart.len()
