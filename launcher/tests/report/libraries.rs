@@ -198,10 +198,8 @@ fn a_configuration_adds_to_the_libraries() {
 #[test]
 fn a_range_that_is_open_at_a_normal_end_is_told_and_that_of_a_library_is_not() {
     let gap = "the workload's ranges open at its end: ";
-    let finding = |report: &Report| {
-        let what = "the workload's ranges still open at the normal end of their process";
-        report.findings.iter().any(|f| f.what.starts_with(what))
-    };
+    let finding =
+        |report: &Report| report.findings.iter().any(|finding| finding.what.starts_with(gap));
     // NCCL's range is never closed.
     let report = report_of([inside_nccl().end()]);
     assert!(report.coverage.verdict.text.starts_with("complete"), "{:?}", report.coverage.verdict);

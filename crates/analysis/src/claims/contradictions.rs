@@ -10,20 +10,7 @@ use super::manifest;
 use super::workload::{FOLDER, NEW_TOKENS, Workload};
 use crate::llm::preset::Model;
 use crate::llm::shape::Shape;
-use stage2_model::{Finding, Severity, TokenCounts};
-
-/// What the reports count with.
-#[derive(Clone, Copy, Debug)]
-pub struct Said<'a> {
-    /// The model that the user chose; none: no model, or the workload's own.
-    pub model: Option<&'a Model>,
-    /// Token counts that the user gave.
-    pub tokens: &'a TokenCounts,
-    /// Those that the workload wrote down after it ran.
-    pub written: &'a TokenCounts,
-    /// `inputs.manifest`.
-    pub manifest: Option<&'a str>,
-}
+use stage2_model::{Finding, TokenCounts};
 
 /// Switches; where both stand beside each other, the first decides.
 const SWITCHES: [&str; 2] = ["enable", "enabled"];
@@ -33,17 +20,24 @@ const PROFILERS: [&str; 7] =
 /// Findings about other profilers.
 const MAX_TOLD: usize = 4;
 
-/// Every contradiction.
-pub fn contradictions(workload: &Workload, said: &Said<'_>) -> Vec<Finding> {
+/// Every contradiction. The user chose `model` (none: no model, or the workload's own) and gave `tokens`
+/// and `manifest` (`inputs.manifest`); the workload wrote down `written` after it ran.
+pub fn contradictions(
+    workload: &Workload,
+    model: Option<&Model>,
+    tokens: &TokenCounts,
+    written: &TokenCounts,
+    manifest: Option<&str>,
+) -> Vec<Finding> {
     let Some(tree) = &workload.tree else { return Vec::new() };
     let mut findings = profilers(tree);
     findings.extend(static_analysis(tree));
-    if let Some(model) = said.model {
+    if let Some(model) = model {
         findings.extend(other_model(workload, model));
         findings.extend(other_dtype(workload, model));
     }
-    findings.extend(other_tokens(workload, said));
-    findings.extend(said.manifest.and_then(|manifest| manifest::other(workload, manifest)));
+    findings.extend(other_tokens(workload, tokens, written));
+    findings.extend(manifest.and_then(|manifest| manifest::other(workload, manifest)));
     findings
 }
 
@@ -75,8 +69,7 @@ fn profilers(tree: &Tree) -> Vec<Finding> {
     };
     let on = switched_on(tree, is_profiler).into_iter().filter(uses_cupti).take(MAX_TOLD);
     on.map(|key| {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!("another profiler was on in the workload: {key}=true"),
             "CUPTI has one subscriber: one of the two misses records, or all of them, and what is \
              measured has the cost of both",
@@ -93,8 +86,7 @@ fn static_analysis(tree: &Tree) -> Option<Finding> {
             || map.ends_with(".analysis.static")
     };
     let key = switched_on(tree, is_analysis).into_iter().next()?;
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         format!("static analysis was on in the workload: {key}=true"),
         "it runs the model on its own, and its kernels are measured with the others",
         format!("give the workload {key}=false after `--`"),
@@ -116,14 +108,11 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
             .filter(|(ours, theirs)| ours.1 != theirs.1)
             .map(|((size, ours), (_, theirs))| format!("{size} {ours} and {theirs}"))
             .collect::<Vec<_>>();
+        let differ = differs.join(", ");
         return (!differs.is_empty()).then(|| {
-            Finding::new(
-                Severity::Warning,
+            Finding::warning(
                 what,
-                format!(
-                    "model.llm and {from} differ: {}; MFU and MBU are wrong",
-                    differs.join(", ")
-                ),
+                format!("model.llm and {from} differ: {differ}; MFU and MBU are wrong"),
                 "choose the preset of the model that ran (model/llm=), or model/llm=none for the \
                  workload's own sizes, and write the reports again",
             )
@@ -131,8 +120,7 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
     }
     let alike = names.iter().any(|(_, name)| same_name(&model.name, name));
     (!alike).then(|| {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             what,
             "the names do not match; if the models differ, MFU and MBU are wrong",
             format!(
@@ -168,8 +156,7 @@ fn other_dtype(workload: &Workload, model: &Model) -> Option<Finding> {
     let dtype = workload.dtype()?;
     let ours = serde_json::to_value(model.dtype).ok()?;
     (dtype != model.dtype).then(|| {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!(
                 "the reports count with model.llm.dtype={}, and the workload ran with {key}={name}",
                 ours.as_str().unwrap_or_default()
@@ -180,40 +167,27 @@ fn other_dtype(workload: &Workload, model: &Model) -> Option<Finding> {
     })
 }
 
-fn other_tokens(workload: &Workload, said: &Said<'_>) -> Vec<Finding> {
-    let (tokens, configured) = (said.tokens, workload.tokens());
-    let written = said.written;
+fn other_tokens(workload: &Workload, tokens: &TokenCounts, written: &TokenCounts) -> Vec<Finding> {
+    let configured = workload.tokens();
     let steps_key = workload.first(&NEW_TOKENS).map_or("infer.max_new_tokens", |(key, _)| key);
     // A sequence may end before its last allowed step.
     let most = configured.decode_steps.filter(|most| tokens.decode_steps > Some(*most));
+    let counts = |pick: fn(&TokenCounts) -> Option<u64>| (pick(tokens), pick(written));
+    let (batch, prompt) = (configured.batch_size, configured.prompt_tokens);
     [
-        (
-            "batch_size",
-            tokens.batch_size,
-            written.batch_size,
-            configured.batch_size,
-            "its batch size",
-        ),
-        (
-            "prompt_tokens",
-            tokens.prompt_tokens,
-            written.prompt_tokens,
-            configured.prompt_tokens,
-            "its prompt tokens",
-        ),
-        ("decode_steps", tokens.decode_steps, written.decode_steps, most, steps_key),
+        ("batch_size", counts(|counts| counts.batch_size), batch, "its batch size"),
+        ("prompt_tokens", counts(|counts| counts.prompt_tokens), prompt, "its prompt tokens"),
+        ("decode_steps", counts(|counts| counts.decode_steps), most, steps_key),
     ]
     .into_iter()
-    .filter_map(|(name, ours, written, configured, key)| {
+    .filter_map(|(name, (ours, written), configured, key)| {
         let ours = ours?;
-        let (theirs, from) = match (written, configured) {
-            (Some(written), _) => (written, "stage1/metrics.json".to_owned()),
-            (None, Some(configured)) => (configured, format!("{key} of {FOLDER}/config.yaml")),
-            (None, None) => return None,
+        let (theirs, from) = match written {
+            Some(written) => (written, "stage1/metrics.json".to_owned()),
+            None => (configured?, format!("{key} of {FOLDER}/config.yaml")),
         };
         (ours != theirs).then(|| {
-            Finding::new(
-                Severity::Warning,
+            Finding::warning(
                 format!(
                     "model.tokens.{name} is {ours}, and the workload ran with {theirs} ({from})"
                 ),
@@ -245,8 +219,8 @@ mod tests {
         let (workload, findings) = left(&[("config.yaml", config.as_bytes())]);
         assert_eq!(findings, []);
         let written = TokenCounts::default();
-        let said = Said { model, tokens: &tokens, written: &written, manifest: None };
-        contradictions(&workload, &said).iter().map(Finding::to_string).collect()
+        let found = contradictions(&workload, model, &tokens, &written, None);
+        found.iter().map(Finding::to_string).collect()
     }
 
     #[test]
@@ -343,8 +317,7 @@ mod tests {
         let (workload, _) = left(&[("config.yaml", b"infer: {max_new_tokens: 64}\n")]);
         let steps = |n| TokenCounts { decode_steps: Some(n), ..TokenCounts::default() };
         let of = |tokens: &TokenCounts, written: &TokenCounts| {
-            let said = Said { model: None, tokens, written, manifest: None };
-            contradictions(&workload, &said).len()
+            contradictions(&workload, None, tokens, written, None).len()
         };
         assert_eq!((of(&steps(40), &steps(40)), of(&steps(40), &steps(41))), (0, 1));
     }

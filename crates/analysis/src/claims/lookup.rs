@@ -96,13 +96,14 @@ fn absolute(key: &str, reference: &str) -> Option<String> {
     Some(kept.iter().copied().chain([name]).collect::<Vec<_>>().join("."))
 }
 
-/// A value as it is shown in a finding.
-pub(crate) fn shown(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    stage2_text::shorten(&text, SHOWN)
+/// A value as text.
+pub(crate) fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A text as it is shown in a finding.
+pub(crate) fn shown(text: &str) -> String {
+    stage2_text::shorten(text, SHOWN)
 }
 
 #[cfg(test)]
@@ -138,6 +139,6 @@ mod tests {
         let deep = (0..200).fold(json!(1), |inner, _| json!({"k": inner}));
         let tree = Tree { values: deep, cwd: None };
         assert_eq!(tree.leaves(), [["k"; MAX_DEPTH].join(".")]);
-        assert!(shown(&json!("x".repeat(5000))).chars().count() <= SHOWN + 1);
+        assert!(shown(&"x".repeat(5000)).chars().count() <= SHOWN + 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::workload::{FOLDER, Workload};
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 /// What to say where the workload reads another list of inputs than `manifest`, the one that the user
 /// gave.
@@ -14,14 +14,14 @@ pub(super) fn other(workload: &Workload, manifest: &str) -> Option<Finding> {
     let Some((key, read)) = workload.manifest() else {
         let keys = workload.manifest_keys().join(" or ");
         let why = format!("{FOLDER}/config.yaml has no {keys}");
-        return Some(Finding::new(Severity::Warning, what, why, remedy));
+        return Some(Finding::warning(what, why, remedy));
     };
     // A relative path was given from where this program was started, not from where a report is made.
     let started_in = workload.started_in.as_deref().unwrap_or_else(|| workload.cwd());
     let (theirs, ours) = (normal(&read), normal(&started_in.join(manifest)));
     (theirs != ours && !theirs.ends_with(normal(Path::new(manifest)))).then(|| {
         let why = format!("its configuration says {key}={}", read.display());
-        Finding::new(Severity::Warning, what, why, remedy)
+        Finding::warning(what, why, remedy)
     })
 }
 

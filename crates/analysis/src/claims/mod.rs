@@ -11,6 +11,6 @@ mod overrides;
 mod sources;
 mod workload;
 
-pub use contradictions::{Said, contradictions};
+pub use contradictions::contradictions;
 pub use overrides::overrides;
 pub use workload::{FOLDER, Workload};

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use super::lookup::{Tree, shown};
+use super::lookup::{Tree, shown, text_of};
 use super::workload::{FOLDER, Workload};
 use stage2_hydra::{Action, Override, Value, hydra_key};
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 /// More overrides than this are not checked.
 const MAX_WORDS: usize = 500;
@@ -30,8 +30,7 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
         checked += 1;
         let reached = |words: &Vec<String>| words.iter().any(|known| known == word);
         if !workload.overrides.as_ref().is_none_or(reached) {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 format!("the override {word} did not reach the workload's configuration"),
                 format!("{FOLDER}/overrides.yaml does not list it"),
                 "check that the command passes its words on to the Hydra app",
@@ -49,22 +48,18 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
             findings.extend(made_up(&o, workload, &keys, &leaves));
         }
     }
-    findings.extend(not_checked(given.len() - checked));
-    findings
-}
-
-fn not_checked(count: usize) -> Option<Finding> {
-    (count > 0).then(|| {
-        let overrides = if count == 1 { "override was" } else { "overrides were" };
-        Finding::new(
-            Severity::Note,
-            format!("{count} more {overrides} not checked"),
+    let left = given.len() - checked;
+    if left > 0 {
+        let overrides = if left == 1 { "override was" } else { "overrides were" };
+        findings.push(Finding::note(
+            format!("{left} more {overrides} not checked"),
             format!(
                 "a report checks at most {MAX_WORDS} overrides, and stops after {MAX_TOLD} findings"
             ),
             "correct the overrides that are named, and run again",
-        )
-    })
+        ));
+    }
+    findings
 }
 
 /// The words at the end of a command that a Hydra app reads as overrides, but for Hydra's own.
@@ -88,17 +83,16 @@ fn without_effect(o: &Override, tree: &Tree) -> Option<Finding> {
     let found = tree.raw(&o.key);
     let (wanted, found) = match (&o.action, found) {
         (Action::Delete(_), None) => return None,
-        (Action::Delete(_), Some(found)) => ("nothing".to_owned(), shown(found)),
+        (Action::Delete(_), Some(found)) => ("nothing".to_owned(), shown(&text_of(found))),
         (_, None) => (o.word.clone(), "no such key".to_owned()),
         (Action::Set(value) | Action::Add(value) | Action::AddOrSet(value), Some(found)) => {
             if same(value, found) {
                 return None;
             }
-            (o.word.clone(), shown(found))
+            (o.word.clone(), shown(&text_of(found)))
         }
     };
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         format!("the override {} had no effect on the workload", o.word),
         format!("asked for: {wanted}; {FOLDER}/config.yaml has for {}: {found}", o.key),
         "check how the workload changes its configuration after Hydra composed it",
@@ -136,8 +130,7 @@ fn made_up(
         !leaf.starts_with(&inside) && parent.split('.').next_back() == last.split('.').next_back()
     };
     let near = leaves.iter().find(like);
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         format!(
             "the override {} created a key that is not in the workload's configuration",
             o.word
@@ -177,10 +170,7 @@ fn same(asked: &Value, found: &Json) -> bool {
                 Value::Text(asked) | Value::Literal(asked) => asked.clone(),
                 _ => return false,
             };
-            let other = match found {
-                Json::String(found) => found.clone(),
-                other => other.to_string(),
-            };
+            let other = text_of(found);
             let numbers = text.parse::<f64>().ok().zip(other.parse::<f64>().ok());
             // A schema turns 1 into true, "x" into an enumeration's X, 5 into 5.0.
             text.eq_ignore_ascii_case(&other)

@@ -9,7 +9,7 @@ use crate::files::write_whole;
 use crate::layout::INPUTS_YAML;
 use crate::llm::hugging_face::{self, HuggingFace};
 use serde_json::{Map, Value};
-use stage2_model::{Dtype, Finding, Severity, TokenCounts};
+use stage2_model::{Dtype, Finding, TokenCounts};
 use stage2_text::visible;
 
 use super::lookup::{Tree, shown};
@@ -76,8 +76,7 @@ impl Workload {
         let folder = run_dir.join(FOLDER);
         let mut read = |name: &str| {
             read_yaml(&folder.join(name)).unwrap_or_else(|problem| {
-                findings.push(Finding::new(
-                    Severity::Warning,
+                findings.push(Finding::warning(
                     format!("{FOLDER}/{name} cannot be used: {problem}"),
                     "what the workload was configured with is not known from it",
                     "",
@@ -90,15 +89,9 @@ impl Workload {
         let overrides = read("overrides.yaml");
         let cwd = hydra.pointer("/hydra/runtime/cwd").and_then(Value::as_str).map(str::to_owned);
         let choices = hydra.pointer("/hydra/runtime/choices").and_then(Value::as_object);
-        let words = |value: Value| match value {
-            Value::Array(words) => {
-                words.into_iter().map(|word| word.as_str().map(str::to_owned)).collect()
-            }
-            _ => None,
-        };
         Workload {
             tree: values.filter(Value::is_object).map(|values| Tree { values, cwd }),
-            overrides: overrides.and_then(words),
+            overrides: overrides.and_then(|words| serde_json::from_value(words).ok()),
             own_keys: copy(run_dir, OWN_KEYS).and_then(|text| serde_json::from_str(&text).ok()),
             groups: choices.into_iter().flat_map(Map::keys).cloned().collect(),
             model_config: copy(run_dir, MODEL_CONFIG)
@@ -122,11 +115,9 @@ impl Workload {
             Some(hugging_face::read_with_text(&folder).ok()?.1)
         });
         let texts = [(OWN_KEYS, keys), (MODEL_CONFIG, model)].into_iter();
-        let texts = texts.filter_map(|(name, text)| Some((name, text?)));
         let failed = texts.filter_map(|(name, text)| {
-            let error = write_whole(&run_dir.join(name), &text).err()?;
-            Some(Finding::new(
-                Severity::Warning,
+            let error = write_whole(&run_dir.join(name), &text?).err()?;
+            Some(Finding::warning(
                 format!("{name} is missing"),
                 format!("{error:#}"),
                 "make room, and run again: reports know less of the workload without it",
@@ -153,7 +144,7 @@ impl Workload {
 
     /// The model's name.
     pub fn model(&self) -> Option<String> {
-        self.first(&MODEL).map(|(_, name)| shown(&Value::String(name)))
+        self.first(&MODEL).map(|(_, name)| shown(&name))
     }
 
     /// The key of the type that it computes in and the type's name, where it has one.
@@ -205,17 +196,10 @@ impl Workload {
     /// The sizes of its model, and where they stand: those of the folder `model.path`, else those of
     /// `model.architecture` and `model.config`, which are those of a Hugging Face configuration.
     pub fn shape(&self) -> Option<(HuggingFace, String)> {
-        self.shape_of_folder().or_else(|| self.shape_of_config())
-    }
-
-    fn shape_of_folder(&self) -> Option<(HuggingFace, String)> {
-        let (folder, _) = self.model_folder()?;
-        let read = self.model_config.clone()?;
-        Some((read, format!("model.path={}", shown(&Value::String(folder)))))
-    }
-
-    fn shape_of_config(&self) -> Option<(HuggingFace, String)> {
         let tree = self.tree.as_ref()?;
+        if let (Some((folder, _)), Some(read)) = (self.model_folder(), self.model_config.clone()) {
+            return Some((read, format!("model.path={}", shown(&folder))));
+        }
         let mut config = tree.raw("model.config")?.as_object()?.clone();
         if let Some(kind) = tree.scalar("model.architecture") {
             config.entry("model_type").or_insert(Value::String(kind));
@@ -230,7 +214,7 @@ impl Workload {
         let keys: [&[&str]; 7] =
             [&MODEL, &DTYPE, &DEVICE, &BATCH_SIZE, &PROMPT_TOKENS, &NEW_TOKENS, &manifest];
         let found = keys.iter().filter_map(|keys| self.first(keys));
-        found.map(|(key, value)| (key.to_owned(), shown(&Value::String(value)))).collect()
+        found.map(|(key, value)| (key.to_owned(), shown(&value))).collect()
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::counted::Counted;
 use super::doubt::doubt;
-use super::role::role;
-use super::sample_basis::{is_warm, over, whole_window_ns};
+use super::sample_basis::{is_warm, sample_basis, whole_window_ns};
+use super::stages::role;
+use crate::join::kernels::percent;
 use crate::roofline::class::class_of;
 use crate::roofline::kernel_class::KernelClass;
 use crate::roofline::takeaways::{Facts, KernelFacts, StageFacts, WaitingFacts};
@@ -37,8 +38,7 @@ pub(crate) fn facts(report: &Report, used: &ModelUse) -> Facts {
         PathKind::Unattributed if report.source != Origin::Collector.label() => is_large(row),
         _ => false,
     };
-    let counted = Counted::new(report, |row| (row.stage.as_str(), row.name_index));
-    let rows = Rows::of(report, used);
+    let rows = Rows::of(report, used, &classes);
     Facts {
         simulated: report.simulated,
         replayed: report.source == Origin::Ncu.label(),
@@ -51,66 +51,68 @@ pub(crate) fn facts(report: &Report, used: &ModelUse) -> Facts {
             .stages
             .iter()
             .filter(looked_at)
-            .map(|row| stage((report, &rows), row, &classes, &counted, used))
+            .map(|row| stage(report, &rows, row))
             .collect(),
     }
 }
 
-/// How long a stage left the GPU idle, and what for.
-struct Idle {
-    warm_instances: Option<u64>,
-    percent: Option<f64>,
-    short_gaps_percent: Option<f64>,
-    interval_us: Option<f64>,
-    kernels: Option<u64>,
-}
-
-/// Over the warm instances where they are known: a cold one can be most of all windows.
-fn idle(report: &Report, row: &StageRow) -> Idle {
-    let over = over(report, row);
+/// How long a stage left the GPU idle, and what for: over the warm instances where they are known,
+/// because a cold one can be most of all windows.
+fn idle(report: &Report, row: &StageRow) -> StageFacts {
+    let over = sample_basis(report, row);
     let warm = row.warm.filter(|_| is_warm(report, row));
     let idle_ns = over.window_ns.zip(over.busy_ns).map(|(all, busy)| all.saturating_sub(busy));
-    let part = |part: u64, of: u64| (of > 0).then(|| part as f64 * 100.0 / of as f64);
     let of_row = row.gpu_busy_percent.map(|busy| (100.0 - busy).max(0.0));
-    let of_window = || part(idle_ns?, over.window_ns?);
+    let of_window = || percent(idle_ns?, over.window_ns?);
     let short_gaps_ns = warm.map(|warm| warm.gpu_short_gaps_ns).or(row.gpu_short_gaps_ns);
-    let kernels = over.kernels.or(row.kernels);
-    Idle {
+    StageFacts {
         warm_instances: warm.map(|warm| warm.instances),
         // Absent where the row does not know it: another process may have used the GPU.
-        percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
+        idle_percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
         short_gaps_percent: short_gaps_ns
             .zip(idle_ns)
-            .and_then(|(short, idle)| part(short.min(idle), idle)),
+            .and_then(|(short, idle)| percent(short.min(idle), idle)),
         interval_us: over
             .window_ns
             .zip(over.kernels.filter(|kernels| *kernels > 0))
             .map(|(window_ns, kernels)| window_ns as f64 / 1e3 / kernels as f64),
-        kernels,
+        kernels: over.kernels.or(row.kernels),
+        ..StageFacts::default()
     }
 }
 
 /// Rows by stage: of stages there may be as many as rows.
 struct Rows<'r> {
+    used: &'r ModelUse,
+    /// Classes of the kernels, by name.
+    classes: &'r [KernelClass],
+    counted: Counted<'r, (&'r str, usize)>,
     kernels: HashMap<&'r str, Vec<&'r KernelRow>>,
     longest: HashMap<&'r str, Vec<&'r StageKernelRow>>,
     numbers: HashMap<&'r str, &'r StageUtilisation>,
 }
 
 impl<'r> Rows<'r> {
-    fn of(report: &'r Report, used: &'r ModelUse) -> Self {
-        let mut rows =
-            Rows { kernels: HashMap::new(), longest: HashMap::new(), numbers: HashMap::new() };
+    fn of(report: &'r Report, used: &'r ModelUse, classes: &'r [KernelClass]) -> Self {
+        let mut rows = Rows {
+            used,
+            classes,
+            counted: Counted::new(report, |row| (row.stage.as_str(), row.name_index)),
+            kernels: HashMap::new(),
+            longest: HashMap::new(),
+            numbers: used.numbers.stages.iter().rev().map(|row| (&*row.stage, row)).collect(),
+        };
         for row in &report.kernels {
             rows.kernels.entry(&row.stage).or_default().push(row);
         }
         for row in &report.stage_kernels {
             rows.longest.entry(&row.stage).or_default().push(row);
         }
-        for row in &used.numbers.stages {
-            rows.numbers.entry(&row.stage).or_insert(row);
-        }
         rows
+    }
+
+    fn class(&self, name_index: usize) -> KernelClass {
+        self.classes.get(name_index).copied().unwrap_or(KernelClass::Other)
     }
 }
 
@@ -127,43 +129,29 @@ fn waiting(report: &Report, row: &StageRow, all_ns: u64) -> Option<WaitingFacts>
     })
 }
 
-fn stage(
-    (report, rows): (&Report, &Rows<'_>),
-    row: &StageRow,
-    classes: &[KernelClass],
-    counted: &Counted<'_, (&str, usize)>,
-    used: &ModelUse,
-) -> StageFacts {
-    let class = |index: usize| classes.get(index).copied().unwrap_or(KernelClass::Other);
+fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageFacts {
     let (mut calls, mut graph_calls, mut all_ns) = (0u64, 0u64, 0u64);
     let mut by_class: BTreeMap<KernelClass, u64> = BTreeMap::new();
     for kernel in rows.kernels.get(row.stage.as_str()).into_iter().flatten() {
         calls = calls.saturating_add(kernel.times.calls);
         graph_calls = graph_calls.saturating_add(kernel.times.graph_calls);
         all_ns = all_ns.saturating_add(kernel.times.total_ns);
-        let sum = by_class.entry(class(kernel.name_index)).or_default();
+        let sum = by_class.entry(rows.class(kernel.name_index)).or_default();
         *sum = sum.saturating_add(kernel.times.total_ns);
     }
-    let percent = |part: u64, all: u64| (all > 0).then(|| part as f64 * 100.0 / all as f64);
     let top = rows.longest.get(row.stage.as_str()).into_iter().flatten();
     let numbers = rows.numbers.get(row.stage.as_str());
     let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
-    let idle = idle(report, row);
     StageFacts {
         stage: row.stage.clone(),
         decode: role(row) == Role::Decode,
         doubt: doubt(report, row),
         window_ns: whole_window_ns(report, row),
-        warm_instances: idle.warm_instances,
-        idle_percent: idle.percent,
-        short_gaps_percent: idle.short_gaps_percent,
-        interval_us: idle.interval_us,
-        kernels: idle.kernels,
         kernel_mean_us: row.kernel_mean_ns.map(|ns| ns as f64 / 1e3),
         graph_percent: percent(graph_calls, calls),
         kernels_per_token: figure(|s| &s.kernels_per_token),
         tokens_per_s: figure(|s| &s.tokens_per_s),
-        batch_size: used.tokens.batch_size,
+        batch_size: rows.used.tokens.batch_size,
         mfu_wall: figure(|s| &s.mfu_wall),
         mfu_busy: figure(|s| &s.mfu_busy),
         mbu_wall: figure(|s| &s.mbu_wall),
@@ -173,25 +161,24 @@ fn stage(
             .into_iter()
             .filter_map(|(class, ns)| Some((class, percent(ns, all_ns)?)))
             .collect(),
-        top_kernels: top
-            .take(TOP_KERNELS)
-            .filter_map(|kernel| {
-                let counters = counted.get(&(row.stage.as_str(), kernel.name_index));
-                let roofline = counters.map(|counters| &counters.roofline);
-                Some(KernelFacts {
-                    kernel: kernel.kernel.clone(),
-                    class: class(kernel.name_index),
-                    percent: kernel.stage_kernel_sum_percent?,
-                    calls: kernel.times.calls,
-                    bound: roofline.and_then(|roofline| roofline.bound),
-                    one_launch: counters.is_some_and(|counters| counters.one_launch.is_some()),
-                    attainable_share: roofline.and_then(|roofline| roofline.attainable_share),
-                    achieved_occupancy_percent: counters
-                        .and_then(|counters| counters.achieved_occupancy_percent),
-                })
-            })
-            .collect(),
+        top_kernels: top.take(TOP_KERNELS).filter_map(|kernel| top_kernel(rows, kernel)).collect(),
+        ..idle(report, row)
     }
+}
+
+fn top_kernel(rows: &Rows<'_>, row: &StageKernelRow) -> Option<KernelFacts> {
+    let counters = rows.counted.get(&(row.stage.as_str(), row.name_index));
+    let roofline = counters.map(|counters| &counters.roofline);
+    Some(KernelFacts {
+        kernel: row.kernel.clone(),
+        class: rows.class(row.name_index),
+        percent: row.stage_kernel_sum_percent?,
+        calls: row.times.calls,
+        bound: roofline.and_then(|roofline| roofline.bound),
+        one_launch: counters.is_some_and(|counters| counters.one_launch.is_some()),
+        attainable_share: roofline.and_then(|roofline| roofline.attainable_share),
+        achieved_occupancy_percent: counters.and_then(|known| known.achieved_occupancy_percent),
+    })
 }
 
 #[cfg(test)]

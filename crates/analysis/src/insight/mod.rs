@@ -3,11 +3,9 @@
 pub mod counted;
 mod doubt;
 mod facts;
-mod non_model_ranges;
-mod role;
 mod sample_basis;
 mod settings;
-mod unmarked;
+mod stages;
 mod utilisation;
 pub mod vision;
 mod workload;
@@ -22,7 +20,10 @@ use crate::operators::stage1::{self, Stage1Aggregates};
 use crate::operators::{OperatorSettings, Stage1Settings, operators};
 use crate::roofline::takeaways::takeaways;
 pub(crate) use settings::section;
-use stage2_model::{Finding, Report};
+use stage2_model::Report;
+
+/// Where a workload of the runner's kind writes its files, in the run's folder.
+const STAGE1: &str = "stage1";
 
 /// What the pages need beyond the report.
 #[derive(Debug, Default)]
@@ -48,53 +49,45 @@ pub struct Context<'a> {
     pub argv: &'a [String],
 }
 
-/// Adds to the report what follows from it.
 pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
     let config = context.config;
     let mut findings = Vec::new();
     let settings: OperatorSettings = section(config, "operators", &mut findings);
     let stage1: Stage1Settings = section(config, "stage1", &mut findings);
     let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
-    let mut earlier_tokens = None;
     join::steps::explain(report, &settings);
-    non_model_ranges::mark(report, &settings);
-    findings.extend(unmarked::stages(report, &settings));
-    report.insight.operators = Some(match &stage1.run_dir {
+    stages::mark(report, &settings);
+    findings.extend(stages::unmarked(report, &settings));
+    let own = stage1::read_own(&context.run_dir.join(STAGE1));
+    findings.extend(own.findings);
+    let mut earlier_tokens = None;
+    report.insight.operators = Some(match stage1.run_dir {
         Some(folder) => {
-            let earlier = stage1::read(folder);
+            let earlier = stage1::read(&folder);
             shown.stage1 = earlier.aggregates;
-            earlier_tokens = Some((folder.as_path(), earlier.tokens));
+            earlier_tokens = Some((folder, earlier.tokens));
             findings.extend(earlier.findings);
             earlier.operators
         }
         None => {
-            let marked = operators(report, &settings);
-            let own = stage1::read_own(&context.run_dir.join(settings::STAGE1));
-            let own = own.unwrap_or_default();
-            findings.extend(own.findings);
             (shown.stage1, shown.stage1_is_own) = (own.aggregates, true);
             // Operators that the workload marked have their GPU times, undisturbed.
+            let marked = operators(report, &settings);
             let written = !own.operators.rows.is_empty() && marked.rows.is_empty();
             if written { own.operators } else { marked }
         }
     });
-    let earlier = earlier_tokens.as_ref().map(|(folder, tokens)| (*folder, tokens));
-    let tokens = workload::tokens(context, earlier, &mut findings);
+    let tokens = workload::tokens(context, own.tokens, earlier_tokens.as_ref(), &mut findings);
     let model = workload::model(context, &tokens, !report.devices.is_empty(), &mut findings);
     let used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
     findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
     findings.extend(used.numbers.findings.iter().cloned());
     report.insight.takeaways = takeaways(&facts::facts(report, &used));
     report.insight.utilisation = Some(used);
-    add_findings(report, findings);
-    shown
-}
-
-/// A finding that stands there already is not said again.
-fn add_findings(report: &mut Report, findings: Vec<Finding>) {
     for finding in findings {
         if !report.findings.contains(&finding) {
             report.findings.push(finding);
         }
     }
+    shown
 }

@@ -4,7 +4,7 @@ use stage2_model::{Origin, Report, StageRow};
 
 /// Instances of a stage, and their GPU times together.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Over {
+pub(crate) struct SampleBasis {
     pub(crate) instances: u64,
     pub(crate) window_ns: Option<u64>,
     pub(crate) busy_ns: Option<u64>,
@@ -14,16 +14,45 @@ pub(crate) struct Over {
 }
 
 /// The times that work can be set against.
-pub(crate) fn over(report: &Report, row: &StageRow) -> Over {
+pub(crate) fn sample_basis(report: &Report, row: &StageRow) -> SampleBasis {
     let all = row.instances.unwrap_or(0);
+    let of_row = |instances, basis| SampleBasis {
+        instances,
+        window_ns: row.gpu_window_ns,
+        busy_ns: row.gpu_busy_ns,
+        kernels: row.kernels,
+        basis,
+    };
+    let unknown = |basis| SampleBasis {
+        instances: all,
+        window_ns: None,
+        busy_ns: None,
+        kernels: None,
+        basis,
+    };
     if report.is_sampled() {
-        return recorded(report, row, all);
+        // Windows and busy times are those of the recorded instances; counts of kernels stand for
+        // all. Where instances were recorded in parts only (sampling chose among ranges within them),
+        // or in some processes only, no time is over a known number of instances.
+        let taken = row.recorded_instances.filter(|taken| (1..=all).contains(taken));
+        return match taken.filter(|_| report.is_sampled_throughout()) {
+            Some(taken) => SampleBasis {
+                kernels: row.kernels.and_then(|kernels| scaled(kernels, taken, all)),
+                ..of_row(taken, format!("mean of the {taken} recorded of {all} instances"))
+            },
+            None => {
+                unknown(format!("none of the {all} instances is known to be recorded as a whole"))
+            }
+        };
     }
-    if let Some(taken) = left_out(report, row, all) {
-        return filtered(row, taken, all);
-    }
-    match &row.warm {
-        Some(warm) => Over {
+    // Of some ranges, or in some processes, GPU work was not recorded: the numbers of the row,
+    // unscaled, are over the instances that were recorded.
+    match (left_out(report, row), &row.warm) {
+        (Some(0), _) => unknown(format!("GPU work of none of the {all} instances was recorded")),
+        (Some(taken), _) => {
+            of_row(taken, format!("mean of the {taken} recorded of {all} instances"))
+        }
+        (None, Some(warm)) => SampleBasis {
             instances: warm.instances,
             window_ns: Some(warm.gpu_window_ns),
             busy_ns: Some(warm.gpu_busy_ns),
@@ -33,83 +62,39 @@ pub(crate) fn over(report: &Report, row: &StageRow) -> Over {
                 warm.instances
             ),
         },
-        None => Over {
-            instances: all,
-            window_ns: row.gpu_window_ns,
-            busy_ns: row.gpu_busy_ns,
-            kernels: row.kernels,
-            basis: match all {
-                1 => "the only instance, a cold one".to_owned(),
-                _ => format!(
-                    "mean of all {all} instances, the first, cold one included: it could not be \
-                     told apart from the others"
-                ),
-            },
-        },
+        (None, None) if all == 1 => of_row(all, "the only instance, a cold one".to_owned()),
+        (None, None) => of_row(
+            all,
+            format!(
+                "mean of all {all} instances, the first, cold one included: it could not be told \
+                 apart from the others"
+            ),
+        ),
     }
 }
 
 /// The window as it would be, had all instances been recorded.
 pub(crate) fn whole_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
-    let Some(all) = row.instances else { return row.gpu_window_ns };
-    let Over { instances, window_ns, .. } = match left_out(report, row, all) {
-        _ if report.is_sampled() => recorded(report, row, all),
-        Some(taken) => filtered(row, taken, all),
-        None => return row.gpu_window_ns,
+    let Some(all) = row.instances.filter(|_| is_in_part(report, row)) else {
+        return row.gpu_window_ns;
     };
+    let SampleBasis { instances, window_ns, .. } = sample_basis(report, row);
     scaled(window_ns?, all, instances)
 }
 
-/// Whether [`over`] takes the warm instances.
+/// Whether [`sample_basis`] takes the warm instances.
 pub(crate) fn is_warm(report: &Report, row: &StageRow) -> bool {
-    let in_part =
-        report.is_sampled() || left_out(report, row, row.instances.unwrap_or(0)).is_some();
-    row.warm.is_some() && !in_part
+    row.warm.is_some() && !is_in_part(report, row)
+}
+
+fn is_in_part(report: &Report, row: &StageRow) -> bool {
+    report.is_sampled() || left_out(report, row).is_some()
 }
 
 /// The recorded instances, where the collector's rows are not of all.
-fn left_out(report: &Report, row: &StageRow, all: u64) -> Option<u64> {
+fn left_out(report: &Report, row: &StageRow) -> Option<u64> {
     let ours = report.source == Origin::Collector.label();
-    row.recorded_instances.filter(|&taken| ours && taken < all)
-}
-
-/// Of some ranges, or in some processes, GPU work was not recorded: the numbers of the row, unscaled,
-/// are over the instances that were recorded.
-fn filtered(row: &StageRow, taken: u64, all: u64) -> Over {
-    let known = |value: Option<u64>| value.filter(|_| taken > 0);
-    Over {
-        instances: if taken > 0 { taken } else { all },
-        window_ns: known(row.gpu_window_ns),
-        busy_ns: known(row.gpu_busy_ns),
-        kernels: known(row.kernels),
-        basis: match taken {
-            0 => format!("GPU work of none of the {all} instances was recorded"),
-            _ => format!("mean of the {taken} recorded of {all} instances"),
-        },
-    }
-}
-
-/// Of a sample, windows and busy times are those of the recorded instances; counts of kernels stand
-/// for all. Where instances were recorded in parts only (sampling chose among ranges within them), or
-/// in some processes only, no time is over a known number of instances.
-fn recorded(report: &Report, row: &StageRow, all: u64) -> Over {
-    let taken = row.recorded_instances.filter(|taken| (1..=all).contains(taken));
-    match taken.filter(|_| report.is_sampled_throughout()) {
-        Some(taken) => Over {
-            instances: taken,
-            window_ns: row.gpu_window_ns,
-            busy_ns: row.gpu_busy_ns,
-            kernels: row.kernels.and_then(|kernels| scaled(kernels, taken, all)),
-            basis: format!("mean of the {taken} recorded of {all} instances"),
-        },
-        None => Over {
-            instances: all,
-            window_ns: None,
-            busy_ns: None,
-            kernels: None,
-            basis: format!("none of the {all} instances is known to be recorded as a whole"),
-        },
-    }
+    row.recorded_instances.filter(|&taken| ours && taken < row.instances.unwrap_or(0))
 }
 
 /// `value * by / of`, rounded.
@@ -153,9 +138,12 @@ mod tests {
     #[test]
     fn times_of_a_sample_are_over_its_recorded_instances() {
         let report = report(&[Some("1/16")]);
-        let over = over(&report, &row(Some(4)));
-        assert_eq!((over.instances, over.window_ns, over.busy_ns), (4, Some(4_000), Some(1_000)));
-        assert_eq!(over.kernels, Some(40), "kernels of the row stand for all 64");
+        let basis = sample_basis(&report, &row(Some(4)));
+        assert_eq!(
+            (basis.instances, basis.window_ns, basis.busy_ns),
+            (4, Some(4_000), Some(1_000))
+        );
+        assert_eq!(basis.kernels, Some(40), "kernels of the row stand for all 64");
         assert_eq!(whole_window_ns(&report, &row(Some(4))), Some(64_000));
     }
 
@@ -168,8 +156,8 @@ mod tests {
             (&[Some("1/16"), None], Some(4)),
         ] {
             let report = report(samples);
-            let over = over(&report, &row(recorded));
-            assert_eq!((over.window_ns, over.busy_ns, over.kernels), (None, None, None));
+            let basis = sample_basis(&report, &row(recorded));
+            assert_eq!((basis.window_ns, basis.busy_ns, basis.kernels), (None, None, None));
             assert_eq!(whole_window_ns(&report, &row(recorded)), None);
         }
     }
@@ -177,23 +165,23 @@ mod tests {
     #[test]
     fn what_a_filter_left_out_is_in_no_mean() {
         let report = report(&[None]);
-        let some = over(&report, &row(Some(4)));
+        let some = sample_basis(&report, &row(Some(4)));
         assert_eq!((some.instances, some.window_ns, some.kernels), (4, Some(4_000), Some(640)));
         assert_eq!(whole_window_ns(&report, &row(Some(4))), Some(64_000));
-        let none = over(&report, &row(Some(0)));
+        let none = sample_basis(&report, &row(Some(0)));
         assert_eq!((none.window_ns, none.busy_ns, none.kernels), (None, None, None));
         assert_eq!(none.basis, "GPU work of none of the 64 instances was recorded");
         assert_eq!(whole_window_ns(&report, &row(Some(0))), None);
-        assert_eq!(over(&report, &row(Some(64))), over(&report, &row(None)));
+        assert_eq!(sample_basis(&report, &row(Some(64))), sample_basis(&report, &row(None)));
         // The rows of another tool are of all instances.
         let report = Report { source: Origin::Nsys.label().to_owned(), ..report };
-        assert_eq!(over(&report, &row(Some(0))), over(&report, &row(None)));
+        assert_eq!(sample_basis(&report, &row(Some(0))), sample_basis(&report, &row(None)));
     }
 
     #[test]
     fn without_a_sample_all_instances_count() {
         let report = report(&[None]);
-        assert_eq!(over(&report, &row(None)).instances, 64);
+        assert_eq!(sample_basis(&report, &row(None)).instances, 64);
         assert_eq!(whole_window_ns(&report, &row(None)), Some(4_000));
     }
 }

@@ -5,17 +5,15 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::counted::stage_flops;
-use super::role::role;
-use super::sample_basis::{Over, is_warm, over};
+use super::sample_basis::{SampleBasis, is_warm, sample_basis};
 use super::settings::section;
+use super::stages::role;
 use super::vision;
 use crate::llm::mfu::{per_generation, utilisation};
 use crate::llm::mfu_inputs::{Inputs, StageInput};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
-use stage2_model::{
-    Absent, Finding, ModelUse, Peaks, Report, Role, Severity, StageRow, TokenCounts,
-};
+use stage2_model::{Absent, Finding, ModelUse, Peaks, Report, Role, StageRow, TokenCounts};
 
 /// Computes what can be computed for the model that was `read`; what cannot says why.
 pub(crate) fn model_use(
@@ -63,9 +61,7 @@ fn stages(report: &Report) -> Vec<&StageRow> {
 /// A model that is split over GPUs does a part of its work on each; how it is split is not known, and
 /// a wrong guess would be wrong by the number of GPUs.
 fn on_one_gpu(rows: &[&StageRow]) -> Result<(), Absent> {
-    let gpus: BTreeSet<&str> =
-        rows.iter().flat_map(|row| &row.devices).map(|on| on.device.as_str()).collect();
-    match gpus.len() {
+    match gpus(rows).len() {
         0 | 1 => Ok(()),
         many => Err(Absent::BadModel {
             why: format!(
@@ -76,6 +72,10 @@ fn on_one_gpu(rows: &[&StageRow]) -> Result<(), Absent> {
     }
 }
 
+fn gpus<'r>(rows: &[&'r StageRow]) -> BTreeSet<&'r str> {
+    rows.iter().flat_map(|row| &row.devices).map(|on| on.device.as_str()).collect()
+}
+
 fn peaks(
     report: &Report,
     rows: &[&StageRow],
@@ -83,8 +83,7 @@ fn peaks(
     findings: &mut Vec<Finding>,
 ) -> Option<Peaks> {
     let hardware: Hardware = section(config, "hardware", findings);
-    let used: BTreeSet<&str> =
-        rows.iter().flat_map(|row| &row.devices).map(|on| on.device.as_str()).collect();
+    let used = gpus(rows);
     let names: BTreeSet<&str> = report
         .devices
         .iter()
@@ -105,7 +104,7 @@ fn input(
     rows: &[&StageRow],
     findings: &mut Vec<Finding>,
 ) -> StageInput {
-    let Over { instances, window_ns, busy_ns, kernels, basis } = over(report, row);
+    let SampleBasis { instances, window_ns, busy_ns, kernels, basis } = sample_basis(report, row);
     let counted = stage_flops(report, |kernel| kernel.stage == row.stage);
     // Calls of a row whose counters stand for them do the same work, cold or warm.
     let scale = instances as f64 / row.instances.unwrap_or(0) as f64;
@@ -126,8 +125,8 @@ fn input(
     }
 }
 
-/// Joined windows of the stages over the sum of those that [`over`] uses: 1 where none overlap, less
-/// where threads have several open; nothing where that is not known.
+/// Joined windows of the stages over the sum of those that [`sample_basis`] uses: 1 where none overlap,
+/// less where threads have several open; nothing where that is not known.
 fn joined(report: &Report, rows: &[&StageRow]) -> Option<f64> {
     let windows = report.model_windows?;
     let sum = |ns: fn(&StageRow) -> Option<u64>| {
@@ -162,8 +161,7 @@ fn generation_share(
     let instances = row.instances?;
     let share = per_generation(instances, generations);
     if share.is_none() {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             format!(
                 "the {instances} instances of {} do not divide evenly among {generations} prefills",
                 row.stage

@@ -5,7 +5,7 @@
 //! they overlap, the GPU was busy for less, and MFU is a lower bound.
 
 use super::counted::stage_flops;
-use super::role::role;
+use super::stages::role;
 use crate::llm::mfu_inputs::StageInput;
 use crate::llm::vision::Part;
 use stage2_model::{Origin, PathKind, PathRow, Report, Role, StageRow};
@@ -26,7 +26,7 @@ pub fn nested(report: &Report) -> Vec<Nested<'_>> {
     let found = report.paths.iter().enumerate().filter_map(|(index, path)| {
         Part::of_range(&path.name).filter(|_| path.kind == PathKind::Range)?;
         let within = report.paths.get(path.parent?)?;
-        let outermost = report.paths.get(outermost(report, index))?;
+        let outermost = report.paths.get(around(report, index).last()?)?;
         let is_stage = |row: &&StageRow| row.stage == outermost.path && row.apart.is_none();
         let stage =
             report.stages.iter().filter(|row| row.kind == PathKind::Range).find(is_stage)?;
@@ -35,15 +35,11 @@ pub fn nested(report: &Report) -> Vec<Nested<'_>> {
     found.collect()
 }
 
-/// The outermost range around a path. Parents stand in front of their children.
-fn outermost(report: &Report, index: usize) -> usize {
-    let mut at = index;
-    while let Some(parent) =
-        report.paths.get(at).and_then(|path| path.parent).filter(|parent| *parent < at)
-    {
-        at = parent;
-    }
-    at
+/// A path and those around it, the innermost first. Parents stand in front of their children.
+fn around(report: &Report, index: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(index), |&at| {
+        report.paths.get(at)?.parent.filter(|parent| *parent < at)
+    })
 }
 
 /// What MFU of those within a prefill follows from.
@@ -60,7 +56,7 @@ fn input(report: &Report, nested: &Nested<'_>) -> StageInput {
     // Sums of a sample stand for all instances; where ranges were chosen by name, for the chosen.
     let taken = path.recorded_instances.filter(|_| ours && !sampled).unwrap_or(all);
     let known = taken > 0 && (!sampled || report.is_sampled_throughout());
-    let counted = stage_flops(report, |row| lies_in(report, row.path_index, *index));
+    let counted = stage_flops(report, |row| around(report, row.path_index).any(|at| at == *index));
     let counted = counted.filter(|_| known);
     StageInput {
         stage: path.name.clone(),
@@ -87,19 +83,5 @@ fn input(report: &Report, nested: &Nested<'_>) -> StageInput {
                 format!("all {all}")
             }
         ),
-    }
-}
-
-/// Whether a path is another one or lies within it.
-fn lies_in(report: &Report, path: usize, around: usize) -> bool {
-    let mut at = path;
-    loop {
-        if at == around {
-            return true;
-        }
-        match report.paths.get(at).and_then(|row| row.parent) {
-            Some(parent) if parent < at => at = parent,
-            _ => return false,
-        }
     }
 }

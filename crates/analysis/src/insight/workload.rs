@@ -1,16 +1,16 @@
 //! What the user said and what the workload was configured with -> the model and the token counts that
 //! the reports count with, and findings where the two contradict each other.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::claims::{self, FOLDER, Said};
+use crate::claims::{self, FOLDER};
 use crate::llm::preset::{Model, ModelPreset};
 use serde_json::Value;
-use stage2_model::{Absent, Finding, Severity, TokenCounts};
+use stage2_model::{Absent, Finding, TokenCounts};
 use stage2_text::visible_path;
 
 use super::Context;
-use super::settings::{part, section, written_tokens};
+use super::settings::{part, section};
 
 /// Tokens of one generation.
 pub(crate) struct Tokens {
@@ -25,19 +25,19 @@ pub(crate) struct Tokens {
     pub(crate) at_most: Option<Finding>,
 }
 
-/// The token counts that the reports count with. `earlier`: a Stage 1 run, and its counts.
+/// The token counts that the reports count with. `written`: those that the workload wrote down;
+/// `earlier`: a Stage 1 run, and its counts.
 pub(crate) fn tokens(
     context: &Context<'_>,
-    earlier: Option<(&Path, &TokenCounts)>,
+    written: TokenCounts,
+    earlier: Option<&(PathBuf, TokenCounts)>,
     findings: &mut Vec<Finding>,
 ) -> Tokens {
     let said: TokenCounts = section(context.config, "model.tokens", findings);
-    let written = written_tokens(context.run_dir, findings);
     let known = said.or(&written);
     let mut all = known.or(&context.workload.tokens());
     let at_most = all.decode_steps.filter(|_| known.decode_steps.is_none()).map(|steps| {
-        Finding::new(
-            Severity::Note,
+        Finding::note(
             format!("{steps} decode steps per generation is an upper limit, not a count"),
             format!(
                 "it is infer.max_new_tokens of {FOLDER}/config.yaml: where sequences ended \
@@ -57,21 +57,19 @@ pub(crate) fn tokens(
 /// Says which counts of `with` are those of the Stage 1 run in `folder`: nothing shows that this run
 /// had as many.
 fn borrowed(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Finding> {
-    let counts = |counts: &TokenCounts| {
-        [
-            ("batch_size", counts.batch_size),
-            ("prompt_tokens", counts.prompt_tokens),
-            ("decode_steps", counts.decode_steps),
-            ("images_per_prompt", counts.images_per_prompt),
-            ("crops_per_image", counts.crops_per_image),
-        ]
-    };
-    let new = counts(own).into_iter().zip(counts(with)).filter(|(own, with)| own != with);
-    let new: Vec<String> =
-        new.filter_map(|(_, (name, count))| Some(format!("{name} {}", count?))).collect();
+    let new: Vec<String> = [
+        ("batch_size", own.batch_size, with.batch_size),
+        ("prompt_tokens", own.prompt_tokens, with.prompt_tokens),
+        ("decode_steps", own.decode_steps, with.decode_steps),
+        ("images_per_prompt", own.images_per_prompt, with.images_per_prompt),
+        ("crops_per_image", own.crops_per_image, with.crops_per_image),
+    ]
+    .into_iter()
+    .filter(|(_, own, with)| own != with)
+    .filter_map(|(name, _, count)| Some(format!("{name} {}", count?)))
+    .collect();
     (!new.is_empty()).then(|| {
-        Finding::new(
-            Severity::Note,
+        Finding::note(
             format!(
                 "token counts of the Stage 1 run {} are used: {}",
                 visible_path(folder),
@@ -101,8 +99,8 @@ pub(crate) fn model(
     });
     let model = chosen.as_ref().ok().and_then(|(_, model)| model.as_ref());
     let manifest = config.pointer("/inputs/manifest").and_then(Value::as_str);
-    let said = Said { model, tokens: &tokens.said, written: &tokens.written, manifest };
-    findings.extend(claims::contradictions(workload, &said));
+    let Tokens { said, written, .. } = tokens;
+    findings.extend(claims::contradictions(workload, model, said, written, manifest));
     let appended = config.pointer("/workload/append").and_then(Value::as_array);
     let words = appended.into_iter().flatten().filter_map(Value::as_str);
     let appended: Vec<String> = words.map(str::to_owned).collect();
@@ -115,8 +113,7 @@ pub(crate) fn model(
             .and_then(|preset| of_workload(context, preset))
             .ok_or(Absent::NoModel),
         Err(problem) => {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 problem.clone(),
                 "MFU and MBU are absent",
                 "correct model.llm and write the reports again",
@@ -151,8 +148,7 @@ fn nothing_left(context: &Context<'_>, appended: &[String]) -> Option<Finding> {
     }
     let manifest = context.config.pointer("/inputs/manifest").and_then(Value::as_str);
     let manifest = manifest.map(|path| format!(", nor whether it read inputs.manifest={path}"));
-    Some(Finding::new(
-        Severity::Note,
+    Some(Finding::note(
         format!("the workload left no configuration in {FOLDER}"),
         format!(
             "what it was configured with is not known{}: it is no Hydra app, it ended before, or \

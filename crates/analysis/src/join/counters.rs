@@ -8,8 +8,7 @@ use crate::ncu::nvtx::{self, Label};
 use crate::roofline::bound::{DURATION_RATIO_MOST, roofline};
 use crate::roofline::representativeness::{Evidence, one_launch};
 use stage2_model::{
-    CounterRow, Finding, KernelRow, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline, Severity,
-    StageRow,
+    CounterRow, Finding, KernelRow, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline, StageRow,
 };
 use stage2_text::{shorten, visible};
 
@@ -64,8 +63,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
     }
     findings.extend(tables.findings.iter().cloned());
     if joined == 0 && !tables.kernels.is_empty() {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             format!(
                 "none of the {} kernels that ncu profiled is in the capture",
                 tables.kernels.len()
@@ -79,8 +77,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, stage, why)) = one_launch.first() {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             format!(
                 "counters of {} of {joined} kernel rows are of the profiled launch only, e.g. {kernel} \
                  in {stage}",
@@ -92,8 +89,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, share)) = impossible.first() {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             format!(
                 "rates of {} kernel rows are more than the GPU can do, e.g. {:.3e} times its peak for \
                  {kernel}",
@@ -108,8 +104,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, ratio)) = apart.first() {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             format!(
                 "ncu's own duration is far from the undisturbed one for {} kernel rows, e.g. {ratio:.2} \
                  times it for {kernel}",

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use super::findings::CHECKS;
 use super::{META_INCOMPLETE, empty, is_simulated};
 use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
 use stage2_model::{
-    Coverage, CoverageCounts, Empty, FileEnding, META_SAMPLE, ProcessCoverage, Status, Verdict,
+    Coverage, CoverageCounts, Empty, FileEnding, META_SAMPLE, ProcessCoverage, Severity, Status,
+    Verdict,
 };
 use stage2_text::numbers::count;
 use stage2_text::visible;
 
-/// The coverage of a capture.
 pub(crate) fn coverage(capture: &Capture) -> Coverage {
     let processes: Vec<ProcessCoverage> = capture.processes.iter().map(process).collect();
     let mut total = CoverageCounts::default();
@@ -92,10 +93,8 @@ fn verdict(coverage: &Coverage) -> Verdict {
     let part = part(coverage);
     if records == 0 {
         // `empty::explain` adds the cause.
-        let gaps = match gaps.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", gaps.join("; ")),
-        };
+        let gaps = gaps.join("; ");
+        let gaps = if gaps.is_empty() { gaps } else { format!(" ({gaps})") };
         let text = format!("{}{gaps}{part}", empty::EMPTY);
         return Verdict { status: Status::Empty, text };
     }
@@ -126,57 +125,48 @@ fn part(coverage: &Coverage) -> String {
     let ranges = coverage.ranges().map_or_else(String::new, |ranges| {
         format!("; COLLECTED ONLY in {ranges}: GPU work elsewhere is in no number")
     });
-    format!("{ranges}{}", sampled(coverage))
-}
-
-fn sampled(coverage: &Coverage) -> String {
     let samples: BTreeSet<&str> = coverage
         .processes
         .iter()
         .filter_map(|p| p.meta.get(META_SAMPLE))
         .map(String::as_str)
         .collect();
-    if samples.is_empty() {
-        return String::new();
-    }
     let samples = samples.into_iter().collect::<Vec<_>>().join(", ");
-    format!(
-        "; SAMPLED {samples}: calls and totals are scaled from the recorded instances of each range"
-    )
+    let sampled = match samples.as_str() {
+        "" => String::new(),
+        _ => format!(
+            "; SAMPLED {samples}: calls and totals are scaled from the recorded instances of each \
+             range"
+        ),
+    };
+    format!("{ranges}{sampled}")
 }
 
 /// What keeps the capture from being complete.
 fn gaps(coverage: &Coverage) -> Vec<String> {
-    let total = &coverage.total;
-    let ended = |ending| coverage.processes.iter().filter(|p| p.ending == ending).count() as u64;
-    let off = coverage.processes.iter().filter(|p| p.gpu_off.is_some()).count() as u64;
-    let incomplete =
-        coverage.processes.iter().filter(|p| p.meta.contains_key(META_INCOMPLETE)).count() as u64;
-    let off = if coverage.gpu_records() > 0 { off } else { 0 };
-    [
-        ("GPU records that could not be attributed", total.unattributed),
-        ("GPU records without valid timestamps (counted, not timed)", total.invalid_timestamps),
-        ("activity records dropped by CUPTI", total.dropped_by_cupti),
-        ("activity buffers refused", total.buffers_refused),
-        ("range events lost", total.range_events_lost),
-        ("ranges opened before collection was on", total.late_switches),
-        ("ranges or names beyond what is kept", total.beyond_limits),
-        ("NVTX calls not taken in", total.calls_turned_away),
-        ("activity records incomplete or unreadable (about)", total.unreadable_records),
-        ("bytes not written to the spool", total.spool_bytes_unwritten),
-        ("damaged frames in spool files", total.corrupt_frames),
-        ("uses of identifiers that no record defines", total.undefined_identifiers),
-        ("GPU records too late to enter busy time exactly", total.late_intervals),
-        ("processes killed or still running", ended(FileEnding::Open)),
-        ("spool files cut short", ended(FileEnding::Torn)),
-        ("spool files not readable to the end", ended(FileEnding::Unreadable)),
-        ("spool files not readable at all", coverage.files_refused),
-        ("the workload's ranges open at its end", total.open_at_end),
-        ("processes whose GPU work was not recorded", off),
-        ("processes whose GPU work is incomplete", incomplete),
-    ]
-    .into_iter()
-    .filter(|&(_, number)| number > 0)
-    .map(|(what, number)| format!("{what}: {}", count(number)))
-    .collect()
+    let processes = |has: &dyn Fn(&ProcessCoverage) -> bool| {
+        coverage.processes.iter().filter(|process| has(process)).count() as u64
+    };
+    // Without any GPU work that is the cause, not a gap.
+    let off = |p: &ProcessCoverage| p.gpu_off.is_some() && coverage.gpu_records() > 0;
+    let counted = CHECKS.iter().filter(|check| check.severity != Severity::Note);
+    counted
+        .map(|check| (check.what, (check.count)(&coverage.total)))
+        .chain([
+            ("processes killed or still running", processes(&|p| p.ending == FileEnding::Open)),
+            ("spool files cut short", processes(&|p| p.ending == FileEnding::Torn)),
+            (
+                "spool files not readable to the end",
+                processes(&|p| p.ending == FileEnding::Unreadable),
+            ),
+            ("spool files not readable at all", coverage.files_refused),
+            ("processes whose GPU work was not recorded", processes(&off)),
+            (
+                "processes whose GPU work is incomplete",
+                processes(&|p| p.meta.contains_key(META_INCOMPLETE)),
+            ),
+        ])
+        .filter(|&(_, number)| number > 0)
+        .map(|(what, number)| format!("{what}: {}", count(number)))
+        .collect()
 }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Groups;
-use super::intern::{GlobalDevice, Mapping, Tables};
+use super::intern::{GlobalDevice, Mapping};
+use super::kernels::percent;
 use super::labels::{Labels, uuid_text};
-use super::times::percent;
 use crate::load::ProcessCapture;
 use crate::load::stats::Work;
 use stage2_model::DeviceRow;
+use stage2_spool::Device;
 use stage2_stats::union_ns;
 use stage2_text as text;
 
@@ -18,7 +19,7 @@ pub(crate) struct DeviceTotals {
     devices: BTreeMap<u32, Total>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Total {
     processes: u64,
     busy_ns: u64,
@@ -29,7 +30,6 @@ struct Total {
 }
 
 impl DeviceTotals {
-    /// Takes what `process` measured.
     pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
         let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for (key, stats) in &process.groups {
@@ -46,8 +46,7 @@ impl DeviceTotals {
             let total = self.devices.entry(mapping.device(device)).or_default();
             total.processes += 1;
             total.busy_ns = total.busy_ns.saturating_add(busy.busy_ns);
-            let (first, last) = spans.get(&device).copied().unwrap_or_default();
-            total.spans.push((first, last));
+            total.spans.push(spans.get(&device).copied().unwrap_or_default());
         }
     }
 
@@ -58,16 +57,11 @@ impl DeviceTotals {
     }
 
     /// The rows, in the order in which the devices were met.
-    pub(crate) fn rows(self, groups: &Groups, tables: &Tables, labels: &Labels) -> Vec<DeviceRow> {
-        let mut rows: Vec<DeviceRow> = tables
-            .devices
-            .iter()
-            .zip(0u32..)
-            .map(|(device, index)| {
-                let total = self.devices.get(&index).cloned().unwrap_or_default();
-                row(device, labels.device(index).to_owned(), total)
-            })
-            .collect();
+    pub(crate) fn rows(mut self, groups: &Groups, labels: &Labels<'_>) -> Vec<DeviceRow> {
+        let row = |(index, device): (u32, &GlobalDevice)| {
+            row(device, labels.device(index), self.devices.remove(&index).unwrap_or_default())
+        };
+        let mut rows: Vec<DeviceRow> = (0..).zip(labels.tables.devices.values()).map(row).collect();
         for (key, stats) in groups {
             if let (Work::Kernel(_), Some(row)) = (key.work, rows.get_mut(key.device as usize)) {
                 row.kernels = row.kernels.saturating_add(stats.calls);
@@ -91,14 +85,14 @@ impl Total {
     }
 }
 
-fn row(device: &GlobalDevice, label: String, total: Total) -> DeviceRow {
+fn row(device: &GlobalDevice, label: &str, total: Total) -> DeviceRow {
     let described = device.device.as_ref();
     let (span_ns, shared) = (total.span_ns(), total.shared());
     // Zero or empty in the record: not known.
-    let some32 = |value: fn(&stage2_spool::Device) -> u32| described.map(value).filter(|&v| v != 0);
-    let some64 = |value: fn(&stage2_spool::Device) -> u64| described.map(value).filter(|&v| v != 0);
+    let some32 = |value: fn(&Device) -> u32| described.map(value).filter(|&v| v != 0);
+    let some64 = |value: fn(&Device) -> u64| described.map(value).filter(|&v| v != 0);
     DeviceRow {
-        device: label,
+        device: label.to_owned(),
         index: device.index,
         name: described.map(|d| text::visible(&d.name)).filter(|name| !name.is_empty()),
         host: device.host.clone(),

@@ -3,15 +3,17 @@
 //! The trace files say what the collector knows ([`of_capture`]); the run record and `env.json` add
 //! what only the launcher knows ([`explain`]).
 
+use std::collections::BTreeSet;
+
 use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
 use stage2_model::{
-    COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, PassInfo, Report,
-    Severity, Status,
+    COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, META_RANGES,
+    PassInfo, Report, Status,
 };
 use stage2_text::numbers::count;
 use stage2_text::visible;
 
-use super::children::{self, META_UNRECORDED};
+use super::findings::{META_AFTER_CUDA, META_UNRECORDED, sum};
 
 /// How the verdict on a capture without GPU work begins.
 pub(crate) const EMPTY: &str = "EMPTY: no GPU work was recorded";
@@ -31,7 +33,14 @@ pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
     let mut reasons = Vec::new();
     if processes.is_empty() {
         reasons.push(match capture.files_refused {
-            0 => nothing_used(),
+            0 => reason(
+                EmptyCause::NothingUsed,
+                "there is no trace file: no process of the workload used CUDA or NVTX, or none \
+                 loaded the collector",
+                "check that it uses the GPU; if it does, it dropped LD_PRELOAD and the injection \
+                 variables (sudo, a container, a clean environment), or another tool owns them: run \
+                 it again with STAGE2_LOG=info and look for lines that begin with `stage2:`",
+            ),
             files => reason(
                 EmptyCause::FilesUnreadable,
                 format!("none of the {} trace files can be read", count(files)),
@@ -40,7 +49,7 @@ pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
         });
         return reasons;
     }
-    let off = distinct(processes, &[META_GPU_OFF]);
+    let off = distinct(processes.iter().filter_map(|p| p.meta.get(META_GPU_OFF)));
     if !off.is_empty() {
         reasons.push(reason(
             EmptyCause::CuptiOff,
@@ -48,8 +57,8 @@ pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
             "do what it says and run again; docs/limits.md has what CUPTI needs",
         ));
     }
-    let mut children = distinct(processes, &[META_UNRECORDED]);
-    let after_cuda = children::after_cuda(processes);
+    let mut children = distinct(processes.iter().filter_map(|p| p.meta.get(META_UNRECORDED)));
+    let after_cuda = sum(processes, META_AFTER_CUDA);
     if after_cuda > 0 {
         children.push(format!(
             "{} were forked after their parent had initialised CUDA, which does not work in them",
@@ -64,8 +73,9 @@ pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
              multiprocessing: the start method `spawn`)",
         ));
     }
-    let started = |process: &&ProcessCapture| process.meta.contains_key(META_CUPTI);
-    reasons.extend(ranges_never_opened(processes.iter().filter(started)));
+    let started: Vec<&ProcessCapture> =
+        processes.iter().filter(|process| process.meta.contains_key(META_CUPTI)).collect();
+    reasons.extend(ranges_never_opened(&started));
     let cut = |process: &&ProcessCapture| {
         matches!(process.state.ending, FileEnding::Open | FileEnding::Torn)
     };
@@ -82,7 +92,7 @@ pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
             "let the workload end by itself, or flush more often (STAGE2_FLUSH_MS)",
         ));
     }
-    if processes.iter().any(|process| started(&process)) {
+    if !started.is_empty() {
         reasons.push(reason(
             EmptyCause::NothingLaunched,
             "CUDA was initialised and recorded, but no kernel, copy or fill ran",
@@ -98,24 +108,9 @@ pub(crate) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
     reasons
 }
 
-fn nothing_used() -> EmptyReason {
-    reason(
-        EmptyCause::NothingUsed,
-        "there is no trace file: no process of the workload used CUDA or NVTX, or none loaded the \
-         collector",
-        "check that it uses the GPU; if it does, it dropped LD_PRELOAD and the injection variables \
-         (sudo, a container, a clean environment), or another tool owns them: run it again with \
-         STAGE2_LOG=info and look for lines that begin with `stage2:`",
-    )
-}
-
-/// Distinct values under some keys, in order.
-fn distinct(processes: &[ProcessCapture], keys: &[&str]) -> Vec<String> {
-    let values = processes.iter().flat_map(|p| keys.iter().filter_map(|key| p.meta.get(*key)));
-    let mut values: Vec<String> = values.map(|value| visible(value.as_bytes())).collect();
-    values.sort();
-    values.dedup();
-    values
+fn distinct<'v>(values: impl Iterator<Item = &'v String>) -> Vec<String> {
+    let values: BTreeSet<String> = values.map(|value| visible(value.as_bytes())).collect();
+    values.into_iter().collect()
 }
 
 fn quoted(values: &[String]) -> String {
@@ -126,24 +121,16 @@ fn quoted(values: &[String]) -> String {
     }
 }
 
-fn ranges_never_opened<'c>(
-    recording: impl Iterator<Item = &'c ProcessCapture>,
-) -> Option<EmptyReason> {
-    let (mut filters, mut opened) = (Vec::new(), false);
-    for process in recording {
-        let filter = process.ranges()?;
-        filters.push(visible(filter.as_bytes()));
-        opened |= process.path_times.values().any(|times| times.sampled.instances > 0);
-    }
-    filters.sort();
-    filters.dedup();
-    (!filters.is_empty() && !opened).then(|| {
+/// Nothing where some process was asked for everything.
+fn ranges_never_opened(recording: &[&ProcessCapture]) -> Option<EmptyReason> {
+    let filters = || recording.iter().filter_map(|process| process.meta.get(META_RANGES));
+    let mut times = recording.iter().flat_map(|process| process.path_times.values());
+    let opened = times.any(|times| times.sampled.instances > 0);
+    (!recording.is_empty() && filters().count() == recording.len() && !opened).then(|| {
+        let filters = quoted(&distinct(filters()));
         reason(
             EmptyCause::RangesNeverOpened,
-            format!(
-                "GPU work was asked for in ranges that match {}; none opened",
-                quoted(&filters)
-            ),
+            format!("GPU work was asked for in ranges that match {filters}; none opened"),
             "correct STAGE2_RANGES (profiling.collector.ranges), or leave it unset: the table of \
              ranges in report.md has the names that were opened",
         )
@@ -183,11 +170,10 @@ pub(crate) fn explain(report: &mut Report, collected: bool) {
     let tail = verdict.strip_prefix(EMPTY).unwrap_or_default().to_owned();
     *verdict = format!("{}: {why}{also}{tail}", EMPTY);
     let what = format!("no GPU work was recorded: {why}{also}");
-    report.findings.insert(0, Finding::new(Severity::Error, what, "", remedy));
+    report.findings.insert(0, Finding::error(what, "", remedy));
     report.coverage.empty = Some(empty);
 }
 
-/// What only the launcher knows.
 fn of_run(report: &Report) -> Vec<EmptyReason> {
     let mut reasons = Vec::new();
     let collect = report.run.passes.iter().find(|p| p.name.as_deref() == Some("collect"));

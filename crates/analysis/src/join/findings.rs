@@ -1,29 +1,33 @@
 //! Coverage of all processes -> findings: what is missing, why, and what to do about it.
 
-use super::{META_INCOMPLETE, children};
+use super::META_INCOMPLETE;
 use crate::load::ProcessCapture;
 use crate::load::sampling::Sampled;
 use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, FileEnding, Finding, ProcessCoverage, Severity,
 };
-use stage2_text as text;
 use stage2_text::numbers::count;
 
 /// Files that a finding names.
 const FILES_NAMED: usize = 3;
+/// Meta key of a forked child: why it could not be recorded.
+pub(super) const META_UNRECORDED: &str = "fork.unrecorded";
+/// Meta key of a parent: how many processes it forked after it had initialised CUDA.
+pub(super) const META_AFTER_CUDA: &str = "forks.after_cuda";
 /// Meta key: fields of NVTX payloads that were left out.
 const META_FIELDS_LEFT_OUT: &str = "ranges.fields_left_out";
 
-/// A count that, where it is not zero, is a finding.
-struct Check {
-    severity: Severity,
-    count: fn(&CoverageCounts) -> u64,
-    what: &'static str,
+/// A count that, where it is not zero, is a finding; as a warning or an error, it also keeps the
+/// capture from being complete.
+pub(super) struct Check {
+    pub(super) severity: Severity,
+    pub(super) count: fn(&CoverageCounts) -> u64,
+    pub(super) what: &'static str,
     why: &'static str,
     remedy: &'static str,
 }
 
-const CHECKS: [Check; 17] = [
+pub(super) const CHECKS: [Check; 17] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.dropped_by_cupti,
@@ -34,7 +38,7 @@ const CHECKS: [Check; 17] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.buffers_refused,
-        what: "requests for an activity buffer refused",
+        what: "activity buffers refused",
         why: "all buffers were full; what CUPTI dropped then, it counts itself",
         remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
     },
@@ -93,7 +97,7 @@ const CHECKS: [Check; 17] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.late_intervals,
-        what: "intervals of GPU work that came very late",
+        what: "GPU records too late to enter busy time exactly",
         why: "busy time may be larger than shown, by at most gpu_busy_uncertain_ns",
         remedy: "flush more often (STAGE2_FLUSH_MS)",
     },
@@ -107,7 +111,7 @@ const CHECKS: [Check; 17] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.beyond_limits,
-        what: "ranges or names beyond what the collector keeps",
+        what: "ranges or names beyond what is kept",
         why: "domains, registered strings, graph nodes or nested ranges past its bounded tables are \
               shown under names that say so, or under the range around them",
         remedy: "register fewer strings, and close every range that is opened",
@@ -130,7 +134,7 @@ const CHECKS: [Check; 17] = [
     Check {
         severity: Severity::Warning,
         count: |c| c.open_at_end,
-        what: "the workload's ranges still open at the normal end of their process",
+        what: "the workload's ranges open at its end",
         why: "what they enclose is larger than what the workload meant, other ranges may lie in them \
               by mistake, and their time on the host is not known",
         remedy: "close every range; look for a push without its pop, or an early return between them",
@@ -155,33 +159,52 @@ const CHECKS: [Check; 17] = [
 /// Everything worth knowing about the processes, each kind once.
 pub(crate) fn of_processes(captures: &[ProcessCapture], coverage: &Coverage) -> Vec<Finding> {
     let processes = &coverage.processes;
-    let counted = CHECKS.iter().filter_map(|check| {
+    let mut findings = Vec::new();
+    for check in &CHECKS {
         let total = (check.count)(&coverage.total);
-        let files = files(processes, |p| (check.count)(&p.counts) > 0);
-        (total > 0).then(|| Finding {
-            severity: check.severity,
-            what: format!("{}: {}{files}", check.what, count(total)),
-            why: check.why.to_owned(),
-            remedy: check.remedy.to_owned(),
-        })
-    });
-    let mut findings: Vec<Finding> = counted.collect();
+        if total > 0 {
+            let concerned = processes.iter().filter(|p| (check.count)(&p.counts) > 0);
+            let files = named(&concerned.map(|p| p.file.as_str()).collect::<Vec<_>>());
+            let what = format!("{}: {}{files}", check.what, count(total));
+            findings.push(Finding::new(check.severity, what, check.why, check.remedy));
+        }
+    }
     findings.extend(endings(processes));
-    findings.extend(processes.iter().filter_map(gpu_off));
-    findings.extend(processes.iter().filter_map(incomplete));
+    findings.extend(processes.iter().filter_map(|process| {
+        Some(Finding::warning(
+            format!("{}: GPU work was not recorded: {}", process.file, process.gpu_off.as_ref()?),
+            "only its ranges are here",
+            "do what it says and run again; README.md and docs/limits.md have what CUPTI needs",
+        ))
+    }));
+    findings.extend(processes.iter().filter_map(|process| {
+        let reason = process.meta.get(META_INCOMPLETE)?;
+        Some(Finding::warning(
+            format!("{}: GPU work is missing: {reason}", process.file),
+            "how much is not known",
+            "remove the cause and run again",
+        ))
+    }));
     findings.extend(clocks(captures));
     findings.extend(filters(captures));
     findings.extend(samples(captures));
-    findings.extend(children::findings(captures));
-    findings.extend(payloads(captures));
-    findings.extend(when(
+    findings.extend(children(captures));
+    let fields = sum(captures, META_FIELDS_LEFT_OUT);
+    findings.extend((fields > 0).then(|| {
+        Finding::note(
+            format!("fields of NVTX payloads left out: {}", count(fields)),
+            "they lie behind pointers, in arrays or unions, or beyond what is kept of a payload",
+            "nothing, unless bytes of collectives are missing; then report it",
+        )
+    }));
+    findings.extend(of_files(
         Severity::Warning,
         captures.iter().filter(|c| c.process.is_none()).map(|c| c.file.as_str()),
         "spool files that do not say which process wrote them",
         "the beginning of the file is missing or damaged",
         "look for damaged frames above; run again",
     ));
-    findings.extend(when(
+    findings.extend(of_files(
         Severity::Note,
         captures.iter().filter(|c| c.state.unknown_records > 0).map(|c| c.file.as_str()),
         "spool files with records of a kind that this version does not know",
@@ -207,14 +230,14 @@ pub(crate) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
 fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
     let ended =
         |ending| processes.iter().filter(move |p| p.ending == ending).map(|p| p.file.as_str());
-    let open = when(
+    let open = of_files(
         Severity::Warning,
         ended(FileEnding::Open),
         "spool files without the collector's last record",
         "the process was killed, or still runs; at most the last flush period is missing",
         "let the workload end by itself, or shorten the period (STAGE2_FLUSH_MS)",
     );
-    let torn = when(
+    let torn = of_files(
         Severity::Warning,
         ended(FileEnding::Torn),
         "spool files cut short",
@@ -236,14 +259,14 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
         let mut times = ranges.filter_map(|(_, stage)| stage.times.as_ref());
         times.any(|times| times.window_ns.is_none()) && capture.counts.attributed > 0
     });
-    let untied = when(
+    let untied = of_files(
         Severity::Warning,
         untied.map(|c| c.file.as_str()),
         "spool files without a reading that ties the GPU's clock to that of the ranges",
         "the window, idle time and busy share of stages are absent; busy time is not affected",
         "run again; the collector takes such readings from the first GPU record on",
     );
-    let contradicting = when(
+    let contradicting = of_files(
         Severity::Note,
         captures.iter().filter(|c| c.anchors_ignored > 0).map(|c| c.file.as_str()),
         "spool files with clock readings that contradict each other",
@@ -256,41 +279,39 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
 
 /// What was left out of processes that were asked for some ranges only.
 fn filters(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
-    let asked = captures.iter().flat_map(|capture| capture.path_times.values());
-    let asked = asked.filter(|times| times.sampled.instances > 0).count() > 0;
-    let on = captures.iter().filter(|capture| capture.gpu_recorded());
-    on.filter_map(move |capture| {
-        let filter = text::visible(capture.ranges()?.as_bytes());
-        let unseen =
-            capture.path_times.values().filter(|times| times.recorded == Some(0)).count() as u64;
-        let (severity, remedy) = match asked {
-            true => (Severity::Note, "leave STAGE2_RANGES unset to have all GPU work"),
-            false => (
-                Severity::Warning,
-                "correct STAGE2_RANGES: no range that was opened matches, so no GPU work is here",
-            ),
-        };
+    let mut times = captures.iter().flat_map(|capture| capture.path_times.values());
+    let opened = times.any(|times| times.sampled.instances > 0);
+    captures.iter().filter(|capture| capture.gpu_recorded()).filter_map(move |capture| {
+        let unseen = capture.path_times.values().filter(|times| times.recorded == Some(0));
         let what = format!(
-            "{}: GPU work was collected only in ranges that match {filter}; of {} range paths none \
-             was recorded",
+            "{}: GPU work was collected only in ranges that match {}; of {} range paths none was \
+             recorded",
             capture.file,
-            count(unseen),
+            capture.ranges()?,
+            count(unseen.count() as u64),
         );
         let why = "their GPU numbers are absent, and no sum holds them, nor GPU work outside of \
                    ranges; busy and idle time of the GPUs are not known";
-        Some(Finding::new(severity, what, why, remedy))
+        Some(match opened {
+            true => Finding::note(what, why, "leave STAGE2_RANGES unset to have all GPU work"),
+            false => Finding::warning(
+                what,
+                why,
+                "correct STAGE2_RANGES: no range that was opened matches, so no GPU work is here",
+            ),
+        })
     })
 }
 
 /// What was recorded of each sampled process.
 fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
     captures.iter().filter_map(|capture| {
-        let sample = text::visible(capture.sample()?.as_bytes());
+        let sample = capture.sample()?;
         let sampled = || capture.path_times.values().map(|times| times.sampled);
-        let asked = sampled().filter(|sampled| sampled.instances > 0);
-        let unseen = asked.clone().filter(|sampled| sampled.recorded == 0).count() as u64;
+        let unseen = sampled().filter(|sampled| sampled.instances > 0 && sampled.recorded == 0);
+        let unseen = unseen.count() as u64;
         let mut all = Sampled::default();
-        asked.for_each(|sampled| all.add(sampled));
+        sampled().for_each(|sampled| all.add(sampled));
         let what = format!(
             "{}: sampled {sample}: recorded {} of {} range instances (nested ones count each); {} \
              range paths have none that was recorded",
@@ -304,52 +325,49 @@ fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
                    of one path, busy time, windows and kernels per instance are of what was \
                    recorded; work outside of the sampled ranges, and of paths without a recorded \
                    instance, is in no number";
-        let remedy = if unseen > 0 || all.recorded == 0 {
-            "lower N of STAGE2_SAMPLE, or name the ranges that repeat in STAGE2_RANGES"
-        } else {
-            ""
-        };
-        let severity = if remedy.is_empty() { Severity::Note } else { Severity::Warning };
-        Some(Finding::new(severity, what, why, remedy))
+        Some(match unseen > 0 || all.recorded == 0 {
+            true => Finding::warning(
+                what,
+                why,
+                "lower N of STAGE2_SAMPLE, or name the ranges that repeat in STAGE2_RANGES",
+            ),
+            false => Finding::note(what, why, ""),
+        })
     })
 }
 
-fn payloads(captures: &[ProcessCapture]) -> Option<Finding> {
-    let fields = children::sum(captures, META_FIELDS_LEFT_OUT);
-    (fields > 0).then(|| {
-        Finding::new(
-            Severity::Note,
-            format!("fields of NVTX payloads left out: {}", count(fields)),
-            "they lie behind pointers, in arrays or unions, or beyond what is kept of a payload",
-            "nothing, unless bytes of collectives are missing; then report it",
-        )
-    })
+/// What the trace files say of forked children.
+fn children(captures: &[ProcessCapture]) -> Vec<Finding> {
+    let unrecorded = |capture: &ProcessCapture| {
+        Some(Finding::note(
+            format!("{}: this forked child was recorded only in part", capture.file),
+            capture.meta.get(META_UNRECORDED)?,
+            "fork it before the parent uses CUDA, or start it with the method `spawn`",
+        ))
+    };
+    let mut notes: Vec<Finding> = captures.iter().filter_map(unrecorded).collect();
+    let children = sum(captures, META_AFTER_CUDA);
+    if children > 0 {
+        notes.push(Finding::note(
+            format!(
+                "processes forked after their parent had initialised CUDA: {}",
+                count(children)
+            ),
+            "CUDA does not work in such a child before it calls exec, so its GPU work is missing",
+            "if they should use the GPU, fork them before the parent uses CUDA, or start them with \
+             the method `spawn`",
+        ));
+    }
+    notes
 }
 
-fn gpu_off(process: &ProcessCoverage) -> Option<Finding> {
-    process.gpu_off.as_ref().map(|reason| Finding {
-        severity: Severity::Warning,
-        what: format!("{}: GPU work was not recorded: {reason}", process.file),
-        why: "only its ranges are here".to_owned(),
-        remedy: "do what it says and run again; README.md and docs/limits.md have what CUPTI needs"
-            .to_owned(),
-    })
+/// The sum of a count over all files; what is no number counts as nothing.
+pub(super) fn sum(captures: &[ProcessCapture], key: &str) -> u64 {
+    let counts = captures.iter().filter_map(|capture| capture.meta.get(key)?.parse::<u64>().ok());
+    counts.fold(0, u64::saturating_add)
 }
 
-fn incomplete(process: &ProcessCoverage) -> Option<Finding> {
-    process.meta.get(META_INCOMPLETE).map(|reason| Finding {
-        severity: Severity::Warning,
-        what: format!(
-            "{}: GPU work is missing: {}",
-            process.file,
-            text::visible(reason.as_bytes())
-        ),
-        why: "how much is not known".to_owned(),
-        remedy: "remove the cause and run again".to_owned(),
-    })
-}
-
-fn when<'f>(
+fn of_files<'f>(
     severity: Severity,
     files: impl Iterator<Item = &'f str>,
     what: &str,
@@ -357,18 +375,8 @@ fn when<'f>(
     remedy: &str,
 ) -> Option<Finding> {
     let files: Vec<&str> = files.collect();
-    (!files.is_empty()).then(|| Finding {
-        severity,
-        what: format!("{what}: {}{}", count(files.len() as u64), named(&files)),
-        why: why.to_owned(),
-        remedy: remedy.to_owned(),
-    })
-}
-
-fn files(processes: &[ProcessCoverage], concerned: impl Fn(&ProcessCoverage) -> bool) -> String {
-    let files: Vec<&str> =
-        processes.iter().filter(|p| concerned(p)).map(|p| p.file.as_str()).collect();
-    named(&files)
+    let what = || format!("{what}: {}{}", count(files.len() as u64), named(&files));
+    (!files.is_empty()).then(|| Finding::new(severity, what(), why, remedy))
 }
 
 fn named(files: &[&str]) -> String {
@@ -379,17 +387,16 @@ fn named(files: &[&str]) -> String {
         more => format!(" ({shown} and {more} more)"),
     }
 }
+
 /// GPUs that several processes used at the same time.
-pub(crate) fn of_devices(rows: &[DeviceRow]) -> Vec<Finding> {
-    let finding = |row: &DeviceRow| {
-        Finding::new(
-            Severity::Note,
+pub(crate) fn of_devices(rows: &[DeviceRow]) -> impl Iterator<Item = Finding> {
+    rows.iter().filter(|row| row.shared_by_processes).map(|row| {
+        Finding::note(
             format!("{} processes used {} at the same time", row.processes, row.device),
             "busy times are unions within a process, summed over processes: what ran side by side \
              counts for each, and what one leaves idle another may fill",
             "idle times and busy shares of this GPU are not given; nsys shows processes on one \
              timeline",
         )
-    };
-    rows.iter().filter(|row| row.shared_by_processes).map(finding).collect()
+    })
 }

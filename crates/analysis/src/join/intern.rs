@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use indexmap::{IndexMap, IndexSet};
 use stage2_spool::{Device, Shape};
 
 use crate::load::ProcessCapture;
 use crate::load::paths::{OUTSIDE, PathIndex, UNATTRIBUTED, UNDEFINED};
+use crate::load::stats::{GroupKey, Work};
 use stage2_model::PathKind;
 use stage2_text as text;
 
@@ -35,15 +37,9 @@ pub(crate) struct GlobalShape {
 
 /// A GPU: by its UUID on its host, else by its number in its file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct DeviceKey {
-    simulated: bool,
-    identity: Identity,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Identity {
-    Uuid(Option<String>, [u8; 16]),
-    InFile(usize, Option<u32>),
+pub(crate) enum DeviceKey {
+    Uuid { simulated: bool, host: Option<String>, uuid: [u8; 16] },
+    InFile { file: usize, id: Option<u32> },
 }
 
 /// A GPU as the run saw it first.
@@ -56,22 +52,22 @@ pub(crate) struct GlobalDevice {
     pub(crate) simulated: bool,
 }
 
-/// Everything that rows refer to.
+/// Everything that rows refer to, by identifiers of the run.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) nodes: Vec<Node>,
     node_index: HashMap<NodeKey, u32>,
-    pub(crate) kernel_names: Vec<Vec<u8>>,
-    name_index: HashMap<Vec<u8>, u32>,
-    pub(crate) shapes: Vec<GlobalShape>,
-    shape_index: HashMap<GlobalShape, u32>,
-    pub(crate) devices: Vec<GlobalDevice>,
-    device_index: HashMap<DeviceKey, u32>,
+    pub(crate) kernel_names: IndexSet<Vec<u8>>,
+    pub(crate) shapes: IndexSet<GlobalShape>,
+    pub(crate) devices: IndexMap<DeviceKey, GlobalDevice>,
+    /// CUDA graphs: the index of the file, and CUPTI's id in it.
+    pub(crate) graphs: IndexSet<(usize, u32)>,
 }
 
 /// From the indices of one file to those of the run.
 #[derive(Debug, Default)]
 pub(crate) struct Mapping {
+    file: usize,
     paths: Vec<u32>,
     shapes: Vec<u32>,
     devices: Vec<u32>,
@@ -112,12 +108,10 @@ impl Default for Tables {
         Self {
             nodes: special.map(node).to_vec(),
             node_index: HashMap::new(),
-            kernel_names: Vec::new(),
-            name_index: HashMap::new(),
-            shapes: Vec::new(),
-            shape_index: HashMap::new(),
-            devices: Vec::new(),
-            device_index: HashMap::new(),
+            kernel_names: IndexSet::new(),
+            shapes: IndexSet::new(),
+            devices: IndexMap::new(),
+            graphs: IndexSet::new(),
         }
     }
 }
@@ -126,10 +120,21 @@ impl Tables {
     /// Takes what `process`, the `file`th, defines.
     pub(crate) fn take(&mut self, file: usize, process: &ProcessCapture) -> Mapping {
         Mapping {
+            file,
             paths: self.take_paths(process),
             shapes: self.take_shapes(process),
             devices: self.take_devices(file, process),
         }
+    }
+
+    /// The group of the run that a group of a file belongs to.
+    pub(crate) fn group(&mut self, key: GroupKey, mapping: &Mapping) -> GroupKey {
+        let work = match key.work {
+            Work::Kernel(shape) => Work::Kernel(mapping.shape(shape)),
+            Work::Graph(id) => Work::Graph(self.graphs.insert_full((mapping.file, id)).0 as u32),
+            other => other,
+        };
+        GroupKey { path: mapping.path(key.path), work, device: mapping.device(key.device) }
     }
 
     fn take_paths(&mut self, process: &ProcessCapture) -> Vec<u32> {
@@ -180,19 +185,9 @@ impl Tables {
             }
             let bytes = entry.name.and_then(|name| process.names.get(name as usize));
             let bytes = bytes.cloned().unwrap_or_else(|| b"(undefined kernel)".to_vec());
-            let fresh = self.name_index.len() as u32;
-            let name = *self.name_index.entry(bytes.clone()).or_insert(fresh);
-            if name == fresh {
-                self.kernel_names.push(bytes);
-            }
+            let name = self.kernel_names.insert_full(bytes).0 as u32;
             let launch = entry.defined.then_some(Shape { id: 0, name: 0, ..entry.shape });
-            let shape = GlobalShape { name, launch };
-            let fresh = self.shapes.len() as u32;
-            let index = *self.shape_index.entry(shape).or_insert(fresh);
-            if index == fresh {
-                self.shapes.push(shape);
-            }
-            mapped.push(index);
+            mapped.push(self.shapes.insert_full(GlobalShape { name, launch }).0 as u32);
         }
         mapped
     }
@@ -204,18 +199,14 @@ impl Tables {
         let mut mapped = Vec::with_capacity(process.devices.len());
         for entry in &process.devices {
             let uuid = entry.device.as_ref().map(|d| d.uuid).filter(|uuid| *uuid != [0; 16]);
-            let identity = match uuid {
-                Some(uuid) => Identity::Uuid(host.clone(), uuid),
-                None => Identity::InFile(file, entry.id),
+            let key = match uuid {
+                Some(uuid) => DeviceKey::Uuid { simulated, host: host.clone(), uuid },
+                None => DeviceKey::InFile { file, id: entry.id },
             };
-            let fresh = self.devices.len() as u32;
-            let key = DeviceKey { simulated, identity };
-            let index = *self.device_index.entry(key).or_insert(fresh);
-            if index == fresh {
-                let (device, host) = (entry.device.clone(), host.clone());
-                self.devices.push(GlobalDevice { index: entry.id, device, host, pid, simulated });
-            }
-            mapped.push(index);
+            let known = self.devices.entry(key);
+            mapped.push(known.index() as u32);
+            let (device, host) = (entry.device.clone(), host.clone());
+            known.or_insert(GlobalDevice { index: entry.id, device, host, pid, simulated });
         }
         mapped
     }

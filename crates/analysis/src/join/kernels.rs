@@ -1,22 +1,29 @@
-//! Groups of GPU work -> the rows of kernels, copies, fills and graphs, longest total first.
+//! Groups of GPU work -> the rows of kernels, copies, fills and graphs, longest total first, and the
+//! longest kernels of each stage.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::intern::{GlobalShape, Tables};
+use super::Groups;
+use super::intern::GlobalShape;
 use super::labels::Labels;
-use super::times::{percent, times};
-use super::{Graphs, Groups};
 use crate::load::stats::{GroupKey, Stats, Work};
 use crate::roofline::class::class_of;
-use stage2_model::{GraphRow, KernelRow, Launch, MemoryRow, Sources, Times};
+use stage2_model::{
+    GraphRow, KernelRow, Launch, MemoryRow, Sources, StageKernelRow, StageRow, Times,
+};
 use stage2_text::{KernelName, kernel_name};
+
+/// Kernels of each stage that are listed.
+const TOP_PER_STAGE: usize = 10;
 
 /// What rows of GPU work refer to.
 pub(crate) struct Join<'m> {
-    pub(crate) tables: &'m Tables,
-    pub(crate) labels: &'m Labels,
+    pub(crate) labels: &'m Labels<'m>,
     pub(crate) row_of_path: &'m [usize],
+    /// Names of the files.
+    pub(crate) files: &'m [&'m str],
 }
 
 /// All rows of GPU work.
@@ -30,8 +37,9 @@ pub(crate) struct Rows {
 }
 
 impl Join<'_> {
-    pub(crate) fn rows(&self, groups: &Groups, graphs: &Graphs, files: &[&str]) -> Rows {
-        let names = distinct(self.tables.kernel_names.iter().map(|name| kernel_name(name)));
+    pub(crate) fn rows(&self, groups: &Groups) -> Rows {
+        let tables = self.labels.tables;
+        let names = distinct(tables.kernel_names.iter().map(|name| kernel_name(name)));
         let mut rows = Rows { names, ..Rows::default() };
         // A name has many rows, and telling its class takes longer than making a row.
         let classes: Vec<&str> = rows.names.iter().map(|name| class_of(name).label()).collect();
@@ -42,7 +50,7 @@ impl Join<'_> {
         for (key, stats) in groups {
             match key.work {
                 Work::Kernel(shape) => {
-                    let shape = self.tables.shapes.get(shape as usize);
+                    let shape = tables.shapes.get_index(shape as usize);
                     rows.kernels.extend(
                         shape.map(|s| self.kernel(key, stats, s, (&rows.names, &classes), all_ns)),
                     );
@@ -51,16 +59,11 @@ impl Join<'_> {
                     rows.copies.push(self.memory(key, stats, Some(direction(kind))))
                 }
                 Work::Fill => rows.fills.push(self.memory(key, stats, None)),
-                Work::Graph(graph) => {
-                    rows.graphs.push(self.graph(key, stats, graph, graphs, files))
-                }
+                Work::Graph(graph) => rows.graphs.push(self.graph(key, stats, graph)),
             }
         }
-        let ranks = ranks(&rows.names);
-        rows.kernels.sort_by_cached_key(|r| {
-            let rank = ranks.get(r.name_index).copied();
-            (order(&r.times), rank, r.path_index, r.launch, r.device.clone())
-        });
+        let Rows { names, kernels, .. } = &mut rows;
+        kernels.sort_by(|a, b| kernel_order(a, names).cmp(&kernel_order(b, names)));
         for memory in [&mut rows.copies, &mut rows.fills] {
             memory.sort_by_cached_key(|r| {
                 (order(&r.times), r.direction.clone(), r.path_index, r.device.clone())
@@ -77,7 +80,8 @@ impl Join<'_> {
     }
 
     fn simulated(&self, key: &GroupKey) -> bool {
-        self.tables.devices.get(key.device as usize).is_some_and(|device| device.simulated)
+        let device = self.labels.tables.devices.get_index(key.device as usize);
+        device.is_some_and(|(_, device)| device.simulated)
     }
 
     fn kernel(
@@ -125,18 +129,12 @@ impl Join<'_> {
         }
     }
 
-    fn graph(
-        &self,
-        key: &GroupKey,
-        stats: &Stats,
-        graph: u32,
-        graphs: &Graphs,
-        files: &[&str],
-    ) -> GraphRow {
-        let (file, graph_id) = graphs.list.get(graph as usize).copied().unwrap_or_default();
+    fn graph(&self, key: &GroupKey, stats: &Stats, graph: u32) -> GraphRow {
+        let known = self.labels.tables.graphs.get_index(graph as usize);
+        let (file, graph_id) = known.copied().unwrap_or_default();
         GraphRow {
             graph_id,
-            file: files.get(file).map_or_else(String::new, |&file| file.to_owned()),
+            file: self.files.get(file).map_or_else(String::new, |&file| file.to_owned()),
             device: self.labels.device(key.device).to_owned(),
             simulated: self.simulated(key),
             stage: self.labels.stage(key.path).to_owned(),
@@ -145,6 +143,70 @@ impl Join<'_> {
             times: times(stats),
         }
     }
+
+    /// The kernels of all groups, each with its stage and the index of its name.
+    pub(crate) fn named<'g>(
+        &'g self,
+        groups: &'g Groups,
+    ) -> impl Iterator<Item = (&'g str, usize, &'g Stats)> {
+        groups.iter().filter_map(|(key, stats)| {
+            let Work::Kernel(shape) = key.work else { return None };
+            let shape = self.labels.tables.shapes.get_index(shape as usize)?;
+            Some((self.labels.stage(key.path), shape.name as usize, stats))
+        })
+    }
+}
+
+/// The longest kernels of `stages`, in their order, of `kernels` with their stages and names.
+pub(super) fn stage_kernels<'k, S: Borrow<Stats>>(
+    kernels: impl Iterator<Item = (&'k str, usize, S)>,
+    names: &[KernelName],
+    stages: &[StageRow],
+) -> Vec<StageKernelRow> {
+    let mut sums: HashMap<&str, HashMap<usize, Stats>> = HashMap::new();
+    for (stage, name, stats) in kernels {
+        sums.entry(stage).or_default().entry(name).or_default().merge(stats.borrow());
+    }
+    let mut rows = Vec::new();
+    for stage in stages {
+        let of_stage = sums.remove(stage.stage.as_str()).unwrap_or_default();
+        let all_ns = of_stage.values().fold(0u64, |sum, stats| sum.saturating_add(stats.total_ns));
+        let mut longest: Vec<(usize, Stats)> = of_stage.into_iter().collect();
+        longest.sort_by_cached_key(|&(name, ref stats)| {
+            let mangled = names.get(name).map(|name| name.mangled.clone());
+            (Reverse(stats.total_ns), Reverse(stats.calls), mangled)
+        });
+        rows.extend(longest.into_iter().take(TOP_PER_STAGE).map(|(name, stats)| StageKernelRow {
+            stage: stage.stage.clone(),
+            kernel: names.get(name).map_or_else(String::new, |name| name.short.clone()),
+            name_index: name,
+            times: times(&stats),
+            stage_kernel_sum_percent: percent(stats.total_ns, all_ns),
+        }));
+    }
+    rows
+}
+
+fn times(stats: &Stats) -> Times {
+    Times {
+        calls: stats.calls,
+        recorded_calls: stats.recorded.map(|recorded| recorded.calls),
+        invalid_timestamp_calls: stats.untimed,
+        graph_calls: stats.graph_calls,
+        total_ns: stats.total_ns,
+        mean_ns: stats.mean_ns(),
+        min_ns: stats.min_ns,
+        p50_ns: stats.percentile_ns(50),
+        p99_ns: stats.percentile_ns(99),
+        max_ns: stats.max_ns,
+        first_start_gpu_ns: stats.first_start_ns,
+        last_end_gpu_ns: stats.last_end_ns,
+    }
+}
+
+/// `part` of `whole` in percent; nothing of nothing.
+pub(crate) fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
 
 /// Longest total first, then most calls.
@@ -152,17 +214,9 @@ fn order(times: &Times) -> (Reverse<u64>, Reverse<u64>) {
     (Reverse(times.total_ns), Reverse(times.calls))
 }
 
-/// The place of each name in the order of mangled names.
-fn ranks(names: &[KernelName]) -> Vec<usize> {
-    let mut sorted: Vec<usize> = (0..names.len()).collect();
-    sorted.sort_by_key(|&index| names.get(index).map(|name| &name.mangled));
-    let mut ranks = vec![0; names.len()];
-    for (rank, index) in sorted.into_iter().enumerate() {
-        if let Some(slot) = ranks.get_mut(index) {
-            *slot = rank;
-        }
-    }
-    ranks
+fn kernel_order<'r>(row: &'r KernelRow, names: &'r [KernelName]) -> impl Ord + 'r {
+    let name = names.get(row.name_index).map(|name| &name.mangled);
+    (order(&row.times), name, row.path_index, row.launch, &row.device)
 }
 
 /// Numbers the short names that stand for several kernels (`#1`, `#2`, ... by mangled name).
@@ -222,5 +276,11 @@ mod tests {
     fn directions_of_later_cupti_versions_are_numbers() {
         assert_eq!(direction(1), "host to device");
         assert_eq!(direction(200), "kind 200");
+    }
+
+    #[test]
+    fn shares_of_nothing_are_absent() {
+        assert_eq!(percent(1, 0), None);
+        assert_eq!(percent(1, 4), Some(25.0));
     }
 }

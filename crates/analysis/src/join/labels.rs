@@ -1,7 +1,5 @@
 //! Identifiers of the run -> what people read: unique device labels, joined range paths.
 
-use std::collections::HashMap;
-
 use super::intern::{GlobalDevice, Node, Tables};
 use crate::load::paths::UNDEFINED;
 use stage2_text as text;
@@ -11,21 +9,20 @@ const PATH_DEPTH_LIMIT: u64 = 64;
 /// Characters of one range name within a path; the names themselves are kept in full.
 pub(crate) const ELEMENT_LIMIT: usize = 200;
 
-/// Labels by identifier.
 #[derive(Debug)]
-pub(crate) struct Labels {
+pub(crate) struct Labels<'t> {
+    pub(crate) tables: &'t Tables,
     paths: Vec<String>,
-    stages: Vec<u32>,
     devices: Vec<String>,
 }
 
-impl Labels {
-    pub(crate) fn new(tables: &Tables) -> Self {
+impl<'t> Labels<'t> {
+    pub(crate) fn new(tables: &'t Tables) -> Self {
         let nodes = &tables.nodes;
         Self {
+            tables,
             paths: nodes.iter().map(|node| path_label(nodes, node)).collect(),
-            stages: nodes.iter().map(|node| node.top).collect(),
-            devices: device_labels(&tables.devices),
+            devices: device_labels(&tables.devices.values().collect::<Vec<_>>()),
         }
     }
 
@@ -36,7 +33,7 @@ impl Labels {
 
     /// The stage of a path; it is a path itself.
     pub(crate) fn stage_of(&self, path: u32) -> u32 {
-        self.stages.get(path as usize).copied().unwrap_or(UNDEFINED)
+        self.tables.nodes.get(path as usize).map_or(UNDEFINED, |node| node.top)
     }
 
     pub(crate) fn stage(&self, path: u32) -> &str {
@@ -75,13 +72,15 @@ fn path_label(nodes: &[Node], node: &Node) -> String {
 /// What the name of a simulated GPU ends in.
 const SIMULATED: &str = " (simulated)";
 
-fn device_labels(devices: &[GlobalDevice]) -> Vec<String> {
-    let short: Vec<String> = devices.iter().map(short_label).collect();
-    let mut seen: HashMap<&str, u32> = HashMap::new();
-    short.iter().for_each(|label| *seen.entry(label).or_default() += 1);
-    let unique = |(label, device): (&String, &GlobalDevice)| match seen.get(label.as_str()) {
-        Some(1) | None => label.clone(),
-        Some(_) => format!("{label} ({})", distinction(device)),
+fn device_labels(devices: &[&GlobalDevice]) -> Vec<String> {
+    let short: Vec<String> = devices.iter().map(|device| short_label(device)).collect();
+    let unique = |(label, device): (&String, &&GlobalDevice)| match short
+        .iter()
+        .filter(|other| *other == label)
+        .count()
+    {
+        0 | 1 => label.clone(),
+        _ => format!("{label} ({})", distinction(device)),
     };
     short.iter().zip(devices).map(unique).collect()
 }
@@ -108,12 +107,7 @@ fn distinction(device: &GlobalDevice) -> String {
 
 /// A UUID in the form that NVIDIA's tools print, without their `GPU-`.
 pub(crate) fn uuid_text(uuid: [u8; 16]) -> String {
-    let mut out = String::with_capacity(36);
-    for (i, byte) in uuid.iter().enumerate() {
-        if matches!(i, 4 | 6 | 8 | 10) {
-            out.push('-');
-        }
-        out.push_str(&format!("{byte:02x}"));
-    }
-    out
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]);
+    parts.join("-")
 }

@@ -1,6 +1,5 @@
 //! The captures of all processes of a run -> one [`Report`]: a pure join, by content.
 
-mod children;
 pub mod counters;
 mod coverage;
 mod definitions;
@@ -8,26 +7,25 @@ mod devices;
 pub mod empty;
 mod findings;
 mod intern;
-mod kernels;
+pub(crate) mod kernels;
 mod labels;
 pub mod overhead;
 pub mod passes;
 mod paths;
 pub mod same_name;
-mod stage_kernels;
 mod stages;
 pub mod steps;
 pub mod timeline;
-mod times;
 mod unseen_ranges;
 pub mod without_collector;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::load::stats::{GroupKey, Stats, Work};
+use crate::load::stats::{GroupKey, Stats};
 use crate::load::{Capture, Captured, ProcessCapture};
-use crate::ranks::{self, Together};
-use intern::{Mapping, Tables};
+use crate::ranks::Together;
+use intern::Tables;
 use labels::Labels;
 use stage2_model::{
     CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, Report, RunInfo, SCHEMA,
@@ -43,21 +41,13 @@ const META_INCOMPLETE: &str = "gpu.incomplete";
 /// GPU work of the whole run, by identifiers of the whole run.
 type Groups = HashMap<GroupKey, Stats>;
 
-/// CUDA graphs of the whole run: the index of the file, and CUPTI's id in it.
-#[derive(Debug, Default)]
-struct Graphs {
-    list: Vec<(usize, u32)>,
-    index: HashMap<(usize, u32), u32>,
-}
-
 /// Joins the captures of all processes. `findings` are those of the run itself.
 pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let coverage = coverage::coverage(&capture);
     let found = findings::of_processes(&capture.processes, &coverage);
-    let findings = findings::distinct([findings, capture.findings, found].concat());
+    let mut findings = findings::distinct([findings, capture.findings, found].concat());
 
     let mut tables = Tables::default();
-    let mut graphs = Graphs::default();
     let mut groups = Groups::new();
     let mut captured: HashMap<(u32, u32), Captured> = HashMap::new();
     let mut stages = stages::Stages::default();
@@ -82,33 +72,21 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
             sum.total_ns = sum.total_ns.saturating_add(kernels.total_ns);
         }
         for (key, stats) in &process.groups {
-            let key = globalise(*key, file, &mapping, &mut graphs);
-            groups.entry(key).or_default().merge(stats);
+            groups.entry(tables.group(*key, &mapping)).or_default().merge(stats);
         }
     }
 
     let labels = Labels::new(&tables);
     let files: Vec<&str> = coverage.processes.iter().map(|p| p.file.as_str()).collect();
-    let (path_rows, row_of_path) = paths.rows(&groups, &tables, &labels);
-    let join = kernels::Join { tables: &tables, labels: &labels, row_of_path: &row_of_path };
-    let rows = join.rows(&groups, &graphs, &files);
+    let (path_rows, row_of_path) = paths.rows(&groups, &labels);
+    let join = kernels::Join { labels: &labels, row_of_path: &row_of_path, files: &files };
+    let rows = join.rows(&groups);
     let shared = devices.shared();
-    let stage_rows = stages.rows(&groups, &tables, &labels, &shared);
-    let device_rows = devices.rows(&groups, &tables, &labels);
-    let places: HashMap<&str, usize> =
-        stage_rows.iter().enumerate().map(|(at, row)| (row.stage.as_str(), at)).collect();
-    let (processes, ranks, of_ranks) = together.finish(&ranks::Labels {
-        stage: &|path| {
-            let stage = labels.stage(path);
-            (stage.to_owned(), places.get(stage).copied().unwrap_or(usize::MAX))
-        },
-        device: &|device| {
-            let uuid = device_rows.get(device as usize).and_then(|row| row.uuid.clone());
-            (labels.device(device).to_owned(), uuid)
-        },
-        is_shared: &|device| shared.contains(&device),
-    });
-    let findings = [findings, findings::of_devices(&device_rows), of_ranks].concat();
+    let stage_rows = stages.rows(&groups, &labels, &shared);
+    let device_rows = devices.rows(&groups, &labels);
+    let (processes, ranks, of_ranks) =
+        together.finish(|path| labels.stage(path), &stage_rows, &device_rows);
+    findings.extend(findings::of_devices(&device_rows).chain(of_ranks));
     Report {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
@@ -119,7 +97,7 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         devices: device_rows,
         processes,
         ranks,
-        stage_kernels: join.stage_kernels(&groups, &rows.names, &stage_rows),
+        stage_kernels: kernels::stage_kernels(join.named(&groups), &rows.names, &stage_rows),
         stages: stage_rows,
         inferred_steps,
         model_windows,
@@ -142,27 +120,7 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     }
 }
 
-fn globalise(key: GroupKey, file: usize, mapping: &Mapping, graphs: &mut Graphs) -> GroupKey {
-    let work = match key.work {
-        Work::Kernel(shape) => Work::Kernel(mapping.shape(shape)),
-        Work::Graph(id) => Work::Graph(graphs.take(file, id)),
-        other => other,
-    };
-    GroupKey { path: mapping.path(key.path), work, device: mapping.device(key.device) }
-}
-
-impl Graphs {
-    fn take(&mut self, file: usize, id: u32) -> u32 {
-        let fresh = self.list.len() as u32;
-        let index = *self.index.entry((file, id)).or_insert(fresh);
-        if index == fresh {
-            self.list.push((file, id));
-        }
-        index
-    }
-}
-
-fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels) -> Vec<CaptureRow> {
+fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels<'_>) -> Vec<CaptureRow> {
     let mut rows: Vec<CaptureRow> = captured
         .iter()
         .map(|(&(replay, place), captured)| CaptureRow {
@@ -172,9 +130,8 @@ fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels) -> Ve
             kernel_sum_ns: captured.total_ns,
         })
         .collect();
-    rows.sort_by(|a, b| {
-        let key = |row: &CaptureRow| (row.replay_path.clone(), row.capture_path.clone());
-        b.kernel_sum_ns.cmp(&a.kernel_sum_ns).then_with(|| key(a).cmp(&key(b)))
+    rows.sort_by_cached_key(|row| {
+        (Reverse(row.kernel_sum_ns), row.replay_path.clone(), row.capture_path.clone())
     });
     rows
 }

@@ -44,25 +44,14 @@ pub struct InForce {
 impl InForce {
     /// As the composed configuration has them.
     pub fn of(config: &Value) -> Self {
-        let text = |key: &str| config.pointer(key).and_then(Value::as_str);
-        let collector = |key: &str| config.pointer("/profiling/collector")?.get(key);
-        let word = |key: &str| collector(key).and_then(Value::as_str);
+        let text = |key: &str| config.pointer(key).and_then(Value::as_str).unwrap_or_default();
+        let ranges = config.pointer("/profiling/collector/ranges").and_then(Value::as_array);
         Self {
-            sampled: word("sample").is_some_and(|sample| sample != "1/1"),
-            selected: collector("ranges").and_then(Value::as_array).is_some_and(|r| !r.is_empty()),
-            whole_graphs: word("graph") == Some("graph"),
-            nsys_gated: text("/pipeline/nsys/capture_range").is_some_and(|range| range != "none"),
-            nsys_whole_graphs: text("/pipeline/nsys/cuda_graph_trace")
-                .is_some_and(|trace| trace.starts_with("graph")),
-        }
-    }
-
-    /// With what the trace files say: variables of the environment come before the configuration.
-    fn seen_in(self, report: &Report) -> Self {
-        Self {
-            sampled: self.sampled || report.is_sampled(),
-            selected: self.selected || report.coverage.ranges().is_some(),
-            ..self
+            sampled: !matches!(text("/profiling/collector/sample"), "" | "1/1"),
+            selected: ranges.is_some_and(|ranges| !ranges.is_empty()),
+            whole_graphs: text("/profiling/collector/graph") == "graph",
+            nsys_gated: !matches!(text("/pipeline/nsys/capture_range"), "" | "none"),
+            nsys_whole_graphs: text("/pipeline/nsys/cuda_graph_trace").starts_with("graph"),
         }
     }
 }
@@ -70,7 +59,10 @@ impl InForce {
 /// Adds the findings; to be called once it is known which ranges are no stages of the model. `config`
 /// is the composed configuration.
 pub(crate) fn explain(report: &mut Report, config: &Value) {
-    let in_force = InForce::of(config).seen_in(report);
+    let mut in_force = InForce::of(config);
+    // The trace files say more: variables of the environment come before the configuration.
+    in_force.sampled |= report.is_sampled();
+    in_force.selected |= report.coverage.ranges().is_some();
     let found: Vec<Finding> =
         [COLLECT, NSYS].iter().filter_map(|pass| of_pass(report, pass, in_force)).collect();
     report.findings.extend(found);
@@ -91,10 +83,16 @@ fn of_pass(report: &Report, pass: &str, in_force: InForce) -> Option<Finding> {
     let mut slow: Vec<Slow<'_>> = slow.collect();
     slow.sort_by(|a, b| b.lost_ns.total_cmp(&a.lost_ns));
     let worst = slow.first()?;
+    // Kernels of graph replays were recorded one by one in it.
+    let replays_graphs = report
+        .kernels
+        .iter()
+        .any(|row| row.stage == worst.traced.stage && row.times.graph_calls > 0);
     // The rows of the report are of this pass.
     let shown = pass == COLLECT || report.source == Origin::Nsys.label();
     let certain = slow.iter().any(Slow::is_certain);
     let names: Vec<String> = slow.iter().take(NAMED).map(Slow::in_short).collect();
+    let numbers: Vec<String> = slow.iter().take(NAMED).map(Slow::numbers).collect();
     let more = match slow.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {} more", count(more as u64)),
@@ -111,11 +109,8 @@ fn of_pass(report: &Report, pass: &str, in_force: InForce) -> Option<Finding> {
             "stages that took more than {LIMIT}x their baseline under {who}: {}{more}",
             names.join(", ")
         ),
-        format!(
-            "{}{disturbed}",
-            slow.iter().take(NAMED).map(Slow::numbers).collect::<Vec<_>>().join("; ")
-        ),
-        lighter(pass, replays_graphs(report, &worst.traced.stage), in_force),
+        numbers.join("; ") + disturbed,
+        lighter(pass, replays_graphs, in_force),
     ))
 }
 
@@ -150,11 +145,6 @@ pub fn lighter(pass: &str, replays_graphs: bool, in_force: InForce) -> String {
         graphs.into_iter().chain([sample]).chain(ranges).collect()
     };
     settings.join("; ")
-}
-
-/// Whether kernels of graph replays were recorded one by one in a stage.
-fn replays_graphs(report: &Report, stage: &str) -> bool {
-    report.kernels.iter().any(|row| row.stage == stage && row.times.graph_calls > 0)
 }
 
 impl Slow<'_> {

@@ -1,6 +1,6 @@
 //! The stages of a run with and without profilers -> what each pass cost.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use crate::load::Capture;
 use stage2_model::{
@@ -17,19 +17,16 @@ const NCU: &str = "ncu";
 /// Adds the costs. `baseline` is the capture of the untraced pass, none where it left no folder;
 /// `wanted` is what the configuration says of it.
 pub(crate) fn add(report: &mut Report, baseline: Option<Capture>, wanted: Option<bool>) {
-    let mut costs = PassCosts { passes: durations(&report.run.passes), ..PassCosts::default() };
     let untraced = baseline.map(|capture| super::join(capture, RunInfo::default(), Vec::new()));
     let rows: &[StageRow] = match untraced.as_ref().filter(|_| is_comparable(report)) {
         Some(untraced) => &untraced.stages,
         None => &[],
     };
-    costs.stages = stages(report, rows);
-    if costs.stages.is_empty() {
-        let recorded = !rows.is_empty();
-        costs.absent = Some(absence(&report.run.passes, wanted, recorded));
-    }
-    costs.notes = notes(report, &costs);
-    report.costs = costs;
+    let passes = &report.run.passes;
+    let stages = stages(report, rows);
+    let absent = stages.is_empty().then(|| absence(passes, wanted, !rows.is_empty()));
+    let costs = PassCosts { passes: durations(passes), stages, absent, ..PassCosts::default() };
+    report.costs = PassCosts { notes: notes(report, &costs), ..costs };
     for mut finding in untraced.map(|untraced| untraced.findings).unwrap_or_default() {
         // The pass collects no GPU work by design, so what is said of that is no news.
         if finding.severity != Severity::Error && !finding.what.starts_with("range") {
@@ -45,8 +42,11 @@ pub(crate) fn add(report: &mut Report, baseline: Option<Capture>, wanted: Option
 /// Whether the baseline pass ran through, as far as is on record: where its workload failed or was
 /// ended, its stages are of other work.
 fn is_comparable(report: &Report) -> bool {
-    let baseline = report.run.passes.iter().find(|pass| pass.name.as_deref() == Some(BASELINE));
-    baseline.is_none_or(ran_through)
+    named(&report.run.passes, BASELINE).is_none_or(ran_through)
+}
+
+fn named<'p>(passes: &'p [PassInfo], name: &str) -> Option<&'p PassInfo> {
+    passes.iter().find(|pass| pass.name.as_deref() == Some(name))
 }
 
 fn ran_through(pass: &PassInfo) -> bool {
@@ -54,8 +54,8 @@ fn ran_through(pass: &PassInfo) -> bool {
 }
 
 fn durations(passes: &[PassInfo]) -> Vec<PassDuration> {
-    let of = |name: &str| passes.iter().find(|pass| pass.name.as_deref() == Some(name));
-    let untraced_ms = of(BASELINE).and_then(|pass| pass.duration_ms).filter(|&ms| ms > 0);
+    let untraced_ms = named(passes, BASELINE).and_then(|pass| pass.duration_ms);
+    let untraced_ms = untraced_ms.filter(|&ms| ms > 0);
     let duration = |pass: &PassInfo| {
         let name = pass.name.clone()?;
         let ratio = pass.duration_ms.zip(untraced_ms).filter(|_| name != BASELINE);
@@ -68,12 +68,8 @@ fn durations(passes: &[PassInfo]) -> Vec<PassDuration> {
 fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
     let untraced: HashMap<&str, &StageRow> =
         untraced.iter().map(|row| (row.stage.as_str(), row)).collect();
-    let nsys = report.nsys.as_ref().filter(|nsys| nsys.believed());
-    let nsys: HashMap<&str, &NsysRangeRow> = nsys
-        .into_iter()
-        .flat_map(|nsys| &nsys.ranges)
-        .map(|row| (row.range.as_str(), row))
-        .collect();
+    let nsys = report.nsys.iter().filter(|nsys| nsys.believed()).flat_map(|nsys| &nsys.ranges);
+    let nsys: HashMap<&str, &NsysRangeRow> = nsys.map(|row| (row.range.as_str(), row)).collect();
     let measured_in = measured_in(report);
     let mut costs = Vec::new();
     for row in report.stages.iter().filter(|row| row.kind == PathKind::Range) {
@@ -107,14 +103,11 @@ fn stages(report: &Report, untraced: &[StageRow]) -> Vec<StageCost> {
 /// The pass that the stages of the report are of; none: of one that gives them no times. Where the
 /// collector recorded no GPU work at all, they are those of the tool that stands in for it.
 fn measured_in(report: &Report) -> Option<&'static str> {
-    let stands_in =
-        |origin: Origin| report.source == origin.label() && report.coverage.gpu_records() == 0;
-    if stands_in(Origin::Nsys) {
-        Some(NSYS)
-    } else if stands_in(Origin::Ncu) {
-        None
-    } else {
-        Some(COLLECT)
+    match report.source.as_str() {
+        _ if report.coverage.gpu_records() > 0 => Some(COLLECT),
+        source if source == Origin::Nsys.label() => Some(NSYS),
+        source if source == Origin::Ncu.label() => None,
+        _ => Some(COLLECT),
     }
 }
 
@@ -133,8 +126,7 @@ fn cost(pass: &str, row: &StageRow) -> StageCost {
 
 /// Why there are no rows, to be read after "none, because".
 fn absence(passes: &[PassInfo], wanted: Option<bool>, recorded: bool) -> String {
-    let pass = passes.iter().find(|pass| pass.name.as_deref() == Some(BASELINE));
-    match (pass, wanted) {
+    match (named(passes, BASELINE), wanted) {
         _ if recorded => "no stage of this run was seen in the baseline pass".to_owned(),
         (Some(pass), _) if !ran_through(pass) => {
             let status = pass.status.as_deref().unwrap_or("no status");
@@ -149,12 +141,8 @@ fn absence(passes: &[PassInfo], wanted: Option<bool>, recorded: bool) -> String 
 
 fn notes(report: &Report, costs: &PassCosts) -> Vec<String> {
     let mut notes = Vec::new();
-    let ran: BTreeSet<&str> = costs
-        .passes
-        .iter()
-        .filter(|pass| pass.duration_ms.is_some())
-        .map(|pass| pass.pass.as_str())
-        .collect();
+    let ran =
+        |name: &str| costs.passes.iter().any(|row| row.pass == name && row.duration_ms.is_some());
     let left_out = costs.stages.iter().all(|cost| cost.pass != NSYS);
     if let Some(nsys) = report.nsys.as_ref().filter(|nsys| left_out && !nsys.believed()) {
         let why = match nsys.reconciliations.is_empty() {
@@ -165,7 +153,7 @@ fn notes(report: &Report, costs: &PassCosts) -> Vec<String> {
             "Stage times of nsys are left out here: {why} (see Nsight Systems against the collector)."
         ));
     }
-    if ran.contains(BASELINE) {
+    if ran(BASELINE) {
         notes.push(
             "The baseline pass runs first, while caches of files and kernels are cold: ratios of whole \
              passes understate what a profiler costs. Medians of stages leave the first instance out. \
@@ -173,7 +161,7 @@ fn notes(report: &Report, costs: &PassCosts) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if ran.contains(NCU) {
+    if ran(NCU) {
         notes.push(
             "ncu has a duration as a whole only: it runs kernels several times and one by one, so \
              that a stage under it has no time of its own."

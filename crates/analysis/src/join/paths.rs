@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use super::Groups;
-use super::intern::{Mapping, Tables};
+use super::intern::{Mapping, Node, Tables};
 use super::labels::Labels;
 use crate::load::ProcessCapture;
 use crate::load::ranges::PathTimes;
@@ -21,11 +21,16 @@ pub(crate) struct PathTotals {
     some_recorded: bool,
 }
 
-/// Kernels under a path, within deeper ranges or not.
+/// What the groups say of a path.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kernels {
-    inclusive: u64,
-    exclusive: u64,
+struct PathSum {
+    /// Something refers to it, or it is a range.
+    used: bool,
+    recorded: bool,
+    /// GPU work was recorded in it or in a range within it.
+    recorded_within: bool,
+    kernels_inclusive: u64,
+    kernels_exclusive: u64,
     inclusive_ns: u64,
     exclusive_ns: u64,
 }
@@ -50,7 +55,6 @@ pub(crate) fn add_times(sum: &mut PathTimes, times: &PathTimes, gpu_recorded: bo
 }
 
 impl PathTotals {
-    /// Takes what `process` measured.
     pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
         let gpu_recorded = process.gpu_recorded();
         self.some_recorded |= gpu_recorded;
@@ -71,27 +75,25 @@ impl PathTotals {
     pub(crate) fn rows(
         mut self,
         groups: &Groups,
-        tables: &Tables,
-        labels: &Labels,
+        labels: &Labels<'_>,
     ) -> (Vec<PathRow>, Vec<usize>) {
-        let kernels = kernels_by_path(groups, tables);
-        let used: Vec<bool> = self.used(groups, tables);
-        let order = tree_order(tables, &kernels, &used);
+        let tables = labels.tables;
+        let sums = self.sums(groups, tables);
+        let order = tree_order(tables, &sums);
         let mut row_of_path = vec![0; tables.nodes.len()];
         for (row, &path) in order.iter().enumerate() {
             if let Some(slot) = row_of_path.get_mut(path as usize) {
                 *slot = row;
             }
         }
-        let recorded_within = self.recorded_within(tables);
         let mut rows = Vec::with_capacity(order.len());
         for path in order {
             let Some(node) = tables.nodes.get(path as usize) else { continue };
-            let counted = kernels.get(path as usize).copied().unwrap_or_default();
-            let exclusive = self.recorded.contains(&path).then_some(counted);
-            let within = recorded_within.get(path as usize) == Some(&true);
-            let inclusive = within.then_some(counted);
+            let sum = sums.get(path as usize).copied().unwrap_or_default();
+            let exclusive = Some(sum).filter(|sum| sum.recorded);
+            let inclusive = Some(sum).filter(|sum| sum.recorded_within);
             let times = self.times.remove(&path);
+            let times = times.as_ref();
             rows.push(PathRow {
                 path: labels.path(path).to_owned(),
                 name: node.name.clone(),
@@ -99,92 +101,68 @@ impl PathTotals {
                 kind: node.kind,
                 parent: node.parent.and_then(|p| row_of_path.get(p as usize)).copied(),
                 depth: node.depth,
-                instances: times.as_ref().map(|times| times.instances),
+                instances: times.map(|times| times.instances),
                 recorded_instances: times
-                    .as_ref()
                     .and_then(|times| times.recorded.filter(|_| self.some_recorded)),
-                unclosed: times.as_ref().map(|times| times.unclosed),
-                host_total_ns: times.as_ref().and_then(|times| times.host_total_ns),
-                host_first_ns: times.as_ref().and_then(|times| times.host_first_ns),
-                host_warm_median_ns: times.as_ref().and_then(|times| times.host_warm_ns.median()),
-                kernels_inclusive: inclusive.map(|k| k.inclusive),
-                kernels_exclusive: exclusive.map(|k| k.exclusive),
-                kernel_sum_inclusive_ns: inclusive.map(|k| k.inclusive_ns),
-                kernel_sum_exclusive_ns: exclusive.map(|k| k.exclusive_ns),
+                unclosed: times.map(|times| times.unclosed),
+                host_total_ns: times.and_then(|times| times.host_total_ns),
+                host_first_ns: times.and_then(|times| times.host_first_ns),
+                host_warm_median_ns: times.and_then(|times| times.host_warm_ns.median()),
+                kernels_inclusive: inclusive.map(|sum| sum.kernels_inclusive),
+                kernels_exclusive: exclusive.map(|sum| sum.kernels_exclusive),
+                kernel_sum_inclusive_ns: inclusive.map(|sum| sum.inclusive_ns),
+                kernel_sum_exclusive_ns: exclusive.map(|sum| sum.exclusive_ns),
             });
         }
         (rows, row_of_path)
     }
 
-    /// For each path, whether GPU work was recorded in it or in a range within it.
-    fn recorded_within(&self, tables: &Tables) -> Vec<bool> {
-        let mut within: Vec<bool> =
-            (0..).zip(&tables.nodes).map(|(path, _)| self.recorded.contains(&path)).collect();
-        for (index, node) in tables.nodes.iter().enumerate().rev() {
-            if within.get(index) == Some(&true)
-                && let Some(around) = node.parent.and_then(|p| within.get_mut(p as usize))
-            {
-                *around = true;
-            }
-        }
-        within
-    }
-
-    /// Every range, and of the stand-ins those that something refers to.
-    fn used(&self, groups: &Groups, tables: &Tables) -> Vec<bool> {
-        let mut used: Vec<bool> =
-            tables.nodes.iter().map(|node| node.kind == PathKind::Range).collect();
-        let mut mark = |path: u32| {
-            if let Some(slot) = used.get_mut(path as usize) {
-                *slot = true;
-            }
+    fn sums(&self, groups: &Groups, tables: &Tables) -> Vec<PathSum> {
+        let known = |(path, node): (u32, &Node)| {
+            let recorded = self.recorded.contains(&path);
+            let is_range = node.kind == PathKind::Range || node.parent.is_some();
+            let used = is_range || self.times.contains_key(&path);
+            PathSum { used, recorded, recorded_within: recorded, ..PathSum::default() }
         };
-        groups.keys().for_each(|key| mark(key.path));
-        self.times.keys().for_each(|&path| mark(path));
-        tables.nodes.iter().filter_map(|node| node.parent).for_each(mark);
-        // Children of the stand-in for undefined ranges come with their parent.
-        for (slot, node) in used.iter_mut().zip(&tables.nodes) {
-            *slot |= node.parent.is_some();
+        let mut sums: Vec<PathSum> = (0..).zip(&tables.nodes).map(known).collect();
+        for (key, stats) in groups {
+            let Some(own) = sums.get_mut(key.path as usize) else { continue };
+            own.used = true;
+            if matches!(key.work, Work::Kernel(_)) {
+                own.kernels_exclusive = own.kernels_exclusive.saturating_add(stats.calls);
+                own.exclusive_ns = own.exclusive_ns.saturating_add(stats.total_ns);
+            }
         }
-        used
-    }
-}
-
-fn kernels_by_path(groups: &Groups, tables: &Tables) -> Vec<Kernels> {
-    let mut kernels = vec![Kernels::default(); tables.nodes.len()];
-    for (key, stats) in groups {
-        if let (Work::Kernel(_), Some(own)) = (key.work, kernels.get_mut(key.path as usize)) {
-            own.exclusive = own.exclusive.saturating_add(stats.calls);
-            own.exclusive_ns = own.exclusive_ns.saturating_add(stats.total_ns);
+        // Children stand behind their parents, so that going backwards meets every child complete.
+        for (index, node) in tables.nodes.iter().enumerate().rev() {
+            let Some(own) = sums.get_mut(index) else { continue };
+            own.kernels_inclusive = own.kernels_inclusive.saturating_add(own.kernels_exclusive);
+            own.inclusive_ns = own.inclusive_ns.saturating_add(own.exclusive_ns);
+            let own = *own;
+            if let Some(around) = node.parent.and_then(|parent| sums.get_mut(parent as usize)) {
+                around.used = true;
+                around.recorded_within |= own.recorded_within;
+                around.kernels_inclusive =
+                    around.kernels_inclusive.saturating_add(own.kernels_inclusive);
+                around.inclusive_ns = around.inclusive_ns.saturating_add(own.inclusive_ns);
+            }
         }
+        sums
     }
-    // Children stand behind their parents, so that going backwards meets every child complete.
-    for (index, node) in tables.nodes.iter().enumerate().rev() {
-        let Some(own) = kernels.get_mut(index) else { continue };
-        own.inclusive = own.inclusive.saturating_add(own.exclusive);
-        own.inclusive_ns = own.inclusive_ns.saturating_add(own.exclusive_ns);
-        let done = *own;
-        let around = node.parent.and_then(|parent| kernels.get_mut(parent as usize));
-        if let Some(around) = around {
-            around.inclusive = around.inclusive.saturating_add(done.inclusive);
-            around.inclusive_ns = around.inclusive_ns.saturating_add(done.inclusive_ns);
-        }
-    }
-    kernels
 }
 
 /// Depth first; of siblings, ranges before stand-ins, then the longest kernels, then by name.
-fn tree_order(tables: &Tables, kernels: &[Kernels], used: &[bool]) -> Vec<u32> {
+fn tree_order(tables: &Tables, sums: &[PathSum]) -> Vec<u32> {
     let mut children: HashMap<Option<u32>, Vec<u32>> = HashMap::new();
     for (index, node) in tables.nodes.iter().enumerate() {
-        if used.get(index) == Some(&true) {
+        if sums.get(index).is_some_and(|sum| sum.used) {
             children.entry(node.parent).or_default().push(index as u32);
         }
     }
     for siblings in children.values_mut() {
         siblings.sort_by_cached_key(|&path| {
             let node = tables.nodes.get(path as usize);
-            let ns = kernels.get(path as usize).map_or(0, |k| k.inclusive_ns);
+            let ns = sums.get(path as usize).map_or(0, |sum| sum.inclusive_ns);
             (node.map(|n| n.kind), Reverse(ns), node.map(|n| (n.name.clone(), n.domain.clone())))
         });
         // The stack gives back the last one first.

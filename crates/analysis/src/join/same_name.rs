@@ -7,9 +7,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ncu::load::Tables as NcuTables;
-use crate::nsys::load::{Naming, Tables as NsysTables};
-use stage2_model::{Finding, Report, Severity};
+use crate::ncu::load::{Key, Tables as NcuTables};
+use crate::nsys::load::{Kernel, Naming, Tables as NsysTables};
+use stage2_model::{Finding, Report};
 use stage2_text::comparable;
 use stage2_text::numbers::count;
 
@@ -44,6 +44,12 @@ impl<'r> Rows<'r> {
             }
         }
         rows
+    }
+
+    /// The mangled names of the kernels of a capture.
+    fn find_all(&self, kernels: &[(&str, Option<Shape>)]) -> Vec<Option<&'r str>> {
+        let alone = alone(kernels.iter().copied());
+        kernels.iter().map(|&(name, shape)| self.find(name, shape, &alone)).collect()
     }
 
     /// The mangled name of a kernel of a capture, whose other names are not like it if it is `alone`.
@@ -85,83 +91,64 @@ fn add<'r, K: std::hash::Hash + Eq>(map: &mut HashMap<K, Found<'r>>, key: K, man
     }
 }
 
-/// How many names of a tool were found.
-#[derive(Default)]
-struct Joined {
-    found: u64,
-    lost: u64,
-}
-
-impl Joined {
-    fn finding(&self, tool: &str, by: &str, remedy: &str) -> Option<Finding> {
-        let Joined { found, lost } = *self;
-        (found > 0).then(|| {
-            let left = match lost {
-                0 => String::new(),
-                lost => format!("; {} more matched no kernel, or more than one", count(lost)),
-            };
-            Finding::new(
-                Severity::Note,
-                format!("{} demangled names of {tool} were matched by normalised name, {by}{left}", count(found)),
-                "demanglers differ: return types, parameters, namespaces and types of literals were \
-                 left out of the comparison",
-                remedy,
-            )
-        })
-    }
+/// Says how many names of a tool were found, and how many were not.
+fn finding(found: u64, lost: u64, tool: &str, by: &str, remedy: &str) -> Option<Finding> {
+    let left = match lost {
+        0 => String::new(),
+        lost => format!("; {} more matched no kernel, or more than one", count(lost)),
+    };
+    let found = Some(found).filter(|found| *found > 0).map(count)?;
+    Some(Finding::note(
+        format!("{found} demangled names of {tool} were matched by normalised name, {by}{left}"),
+        "demanglers differ: return types, parameters, namespaces and types of literals were left \
+         out of the comparison",
+        remedy,
+    ))
 }
 
 /// Gives the kernels of ncu the names of the rows.
 pub(crate) fn of_ncu(report: &mut Report, tables: &mut NcuTables) {
-    let mut joined = Joined::default();
     let rows = Rows::of(report);
     let exact: HashSet<&str> =
         report.kernel_names.iter().map(|known| known.mangled.as_str()).collect();
-    let names = tables.kernels.iter().map(|kernel| {
-        let key = &kernel.key;
-        (key.kernel.as_str(), Some((key.grid, key.block)))
-    });
-    let demangled = |name: &str| !exact.contains(name) && is_demangled(name);
-    let alone = alone(names.filter(|(name, _)| demangled(name)));
-    for kernel in &mut tables.kernels {
-        let key = &mut kernel.key;
-        if !demangled(&key.kernel) {
-            continue;
-        }
-        match rows.find(&key.kernel, Some((key.grid, key.block)), &alone) {
-            Some(mangled) => {
-                key.kernel = mangled.to_owned();
-                joined.found += 1;
-            }
-            None => joined.lost += 1,
+    let mut keys: Vec<&mut Key> = tables.kernels.iter_mut().map(|kernel| &mut kernel.key).collect();
+    keys.retain(|key| !exact.contains(key.kernel.as_str()) && is_demangled(&key.kernel));
+    let names = keys.iter().map(|key| (key.kernel.as_str(), Some((key.grid, key.block))));
+    let mangled = rows.find_all(&names.collect::<Vec<_>>());
+    let (mut found, mut lost) = (0, 0);
+    for (key, mangled) in keys.into_iter().zip(mangled) {
+        match mangled {
+            Some(mangled) => (key.kernel, found) = (mangled.to_owned(), found + 1),
+            None => lost += 1,
         }
     }
     let remedy = "import with --print-kernel-base mangled to have them exactly";
-    report.findings.extend(joined.finding("ncu", "grid and block", remedy));
+    report.findings.extend(finding(found, lost, "ncu", "grid and block", remedy));
 }
 
 /// Gives the kernels of captures of nsys the names of the rows.
 pub(crate) fn of_nsys(report: &mut Report, captures: &mut [NsysTables]) {
-    let mut joined = Joined::default();
     let rows = Rows::of(report);
+    let (mut found, mut lost) = (0, 0);
     for tables in captures {
-        let demangled = tables.kernels.iter().filter(|k| k.naming == Naming::Demangled);
-        let names = demangled.map(|k| (k.name.as_str(), k.grid.zip(k.block)));
-        let alone = alone(names);
-        for kernel in tables.kernels.iter_mut().filter(|k| k.naming == Naming::Demangled) {
-            match rows.find(&kernel.name, kernel.grid.zip(kernel.block), &alone) {
+        let kernels: Vec<&mut Kernel> =
+            tables.kernels.iter_mut().filter(|k| k.naming == Naming::Demangled).collect();
+        let names = kernels.iter().map(|k| (k.name.as_str(), k.grid.zip(k.block)));
+        let mangled = rows.find_all(&names.collect::<Vec<_>>());
+        for (kernel, mangled) in kernels.into_iter().zip(mangled) {
+            match mangled {
                 Some(mangled) => {
-                    kernel.name = mangled.to_owned();
-                    kernel.naming = Naming::Mangled;
-                    joined.found += 1;
+                    (kernel.name, kernel.naming) = (mangled.to_owned(), Naming::Mangled);
+                    found += 1;
                 }
-                None => joined.lost += 1,
+                None => lost += 1,
             }
         }
     }
     let remedy =
         "write the table with mangled names: nsys stats --report cuda_gpu_kern_sum:mangled";
-    report.findings.extend(joined.finding("nsys", "grid and block where it has them", remedy));
+    let by = "grid and block where it has them";
+    report.findings.extend(finding(found, lost, "nsys", by, remedy));
 }
 
 /// Whether a name has arguments, which no mangled name and no name of a C function has.
@@ -172,8 +159,7 @@ fn is_demangled(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ncu::load::{KernelCounters, Key};
-    use crate::nsys::load::Kernel;
+    use crate::ncu::load::KernelCounters;
     use stage2_model::{KernelRow, Launch};
     use stage2_text::kernel_name;
 

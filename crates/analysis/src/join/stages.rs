@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Groups;
-use super::intern::{Mapping, Tables};
+use super::intern::Mapping;
+use super::kernels::percent;
 use super::labels::Labels;
 use super::paths::add_times;
-use super::times::percent;
 use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
 use crate::load::series::Series;
 use crate::load::stats::{Work, mean};
@@ -36,20 +36,13 @@ struct Stage {
     short_gaps_ns: u64,
     late_ns: u64,
     busy_by_device: BTreeMap<u32, u64>,
-    warm: Warm,
-}
-
-/// The instances without the first of each process.
-#[derive(Debug, Default)]
-struct Warm {
-    times: WarmTimes,
-    busy_ns: u64,
-    short_gaps_ns: u64,
+    /// The instances without the first of each process.
+    warm: WarmRow,
     /// A process could not tell its first instance apart.
-    missing: bool,
+    warm_missing: bool,
 }
 
-/// What the groups of a stage add up to.
+/// What the groups of a stage on a device add up to.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     kernels: u64,
@@ -61,7 +54,6 @@ struct Totals {
 }
 
 impl Stages {
-    /// Takes what `process` measured.
     pub(crate) fn take(&mut self, process: &ProcessCapture, mapping: &Mapping) {
         let some_recorded = process.gpu_recorded();
         self.some_recorded |= some_recorded;
@@ -82,8 +74,7 @@ impl Stages {
             if let Some(times) = &captured.times {
                 stage.has_ranges = true;
                 if gpu_recorded {
-                    stage.take_windows(times);
-                    stage.warm.take(times.warm, captured);
+                    stage.take_windows(times, captured);
                 }
             }
             if let Some(times) = process.path_times.get(&path) {
@@ -97,29 +88,21 @@ impl Stages {
     pub(crate) fn rows(
         self,
         groups: &Groups,
-        tables: &Tables,
-        labels: &Labels,
+        labels: &Labels<'_>,
         shared: &BTreeSet<u32>,
     ) -> Vec<StageRow> {
         let totals = totals(groups, labels);
-        let some_recorded = self.some_recorded;
-        let mut rows: Vec<StageRow> = self
-            .stages
-            .into_iter()
-            .map(|(path, stage)| {
-                let kind = tables.nodes.get(path as usize).map_or(PathKind::Undefined, |n| n.kind);
-                let on_shared = stage.ran_on(shared);
-                let mut row = stage.row(labels.path(path).to_owned(), kind, labels, |device| {
-                    totals.get(&(path, device)).copied().unwrap_or_default()
-                });
-                row.recorded_instances = row.recorded_instances.filter(|_| some_recorded);
-                if on_shared {
-                    (row.gpu_idle_ns, row.gpu_busy_percent) = (None, None);
-                    row.gpu_short_gaps_ns = None;
-                }
-                row
-            })
-            .collect();
+        let row = |(path, stage): (u32, Stage)| {
+            let on_shared = stage.ran_on(shared);
+            let mut row = stage.row(path, labels, &totals);
+            row.recorded_instances = row.recorded_instances.filter(|_| self.some_recorded);
+            if on_shared {
+                (row.gpu_idle_ns, row.gpu_busy_percent) = (None, None);
+                row.gpu_short_gaps_ns = None;
+            }
+            row
+        };
+        let mut rows: Vec<StageRow> = self.stages.into_iter().map(row).collect();
         rows.sort_by_cached_key(|row| {
             (row.kind, Reverse(row.kernel_sum_ns), Reverse(row.host_total_ns), row.stage.clone())
         });
@@ -134,40 +117,23 @@ fn short_gaps_ns(stage: &StageCapture) -> u64 {
     stage.busy.short_gaps_ns.saturating_sub(between_ns)
 }
 
-impl Warm {
-    fn take(&mut self, times: Option<WarmTimes>, stage: &StageCapture) {
-        let Some(times) = times else {
-            self.missing = true;
-            return;
-        };
-        let sum = &mut self.times;
-        sum.instances = sum.instances.saturating_add(times.instances);
-        sum.window_ns = sum.window_ns.saturating_add(times.window_ns);
-        sum.kernels = sum.kernels.saturating_add(times.kernels);
-        // The work of the first instance overlaps no other's: that was looked at.
-        let busy_ns = stage.busy.busy_ns.saturating_sub(stage.cold_busy.busy_ns);
-        self.busy_ns = self.busy_ns.saturating_add(busy_ns);
-        let (all, cold) = (short_gaps_ns(stage), stage.cold_busy.short_gaps_ns);
-        self.short_gaps_ns = self.short_gaps_ns.saturating_add(all.saturating_sub(cold));
-    }
-
-    fn row(&self) -> Option<WarmRow> {
-        let WarmTimes { instances, window_ns, kernels } = self.times;
-        let known = !self.missing && instances > 0;
-        known.then_some(WarmRow {
-            instances,
-            gpu_window_ns: window_ns,
-            gpu_busy_ns: self.busy_ns,
-            gpu_short_gaps_ns: self.short_gaps_ns,
-            kernels,
-        })
-    }
-}
-
 impl Stage {
-    fn take_windows(&mut self, times: &StageTimes) {
+    fn take_windows(&mut self, times: &StageTimes, captured: &StageCapture) {
         self.kernels_per_instance.merge(&times.kernels_per_instance);
         self.add_window(times.window_ns);
+        let Some(WarmTimes { instances, window_ns, kernels }) = times.warm else {
+            self.warm_missing = true;
+            return;
+        };
+        // The work of the first instance overlaps no other's: that was looked at.
+        let (all, cold) = (captured.busy, captured.cold_busy);
+        let short_gaps_ns = short_gaps_ns(captured).saturating_sub(cold.short_gaps_ns);
+        let sum = &mut self.warm;
+        sum.instances = sum.instances.saturating_add(instances);
+        sum.gpu_window_ns = sum.gpu_window_ns.saturating_add(window_ns);
+        sum.kernels = sum.kernels.saturating_add(kernels);
+        sum.gpu_busy_ns = sum.gpu_busy_ns.saturating_add(all.busy_ns.saturating_sub(cold.busy_ns));
+        sum.gpu_short_gaps_ns = sum.gpu_short_gaps_ns.saturating_add(short_gaps_ns);
     }
 
     fn add_window(&mut self, window_ns: Option<u64>) {
@@ -184,17 +150,11 @@ impl Stage {
         none || own.any(|device| devices.contains(device))
     }
 
-    fn row(
-        self,
-        stage: String,
-        kind: PathKind,
-        labels: &Labels,
-        totals_on: impl Fn(u32) -> Totals,
-    ) -> StageRow {
+    fn row(self, path: u32, labels: &Labels<'_>, totals: &HashMap<(u32, u32), Totals>) -> StageRow {
         let mut all = Totals::default();
         let mut devices = Vec::with_capacity(self.busy_by_device.len());
         for (&device, &gpu_busy_ns) in &self.busy_by_device {
-            let on_device = totals_on(device);
+            let on_device = totals.get(&(path, device)).copied().unwrap_or_default();
             all.add(&on_device);
             devices.push(StageDeviceRow {
                 device: labels.device(device).to_owned(),
@@ -208,9 +168,10 @@ impl Stage {
         let per_instance = &self.kernels_per_instance;
         let warm = &self.times.host_warm_ns;
         let ranges = self.has_ranges.then_some(&self.times);
+        let node = labels.tables.nodes.get(path as usize);
         StageRow {
-            stage,
-            kind,
+            stage: labels.path(path).to_owned(),
+            kind: node.map_or(PathKind::Undefined, |node| node.kind),
             instances: ranges.map(|times| times.instances),
             recorded_instances: ranges.and_then(|times| times.recorded),
             unclosed: ranges.map(|times| times.unclosed),
@@ -236,7 +197,7 @@ impl Stage {
             copies: known(all.copies),
             fills: known(all.fills),
             graph_launches: known(all.graph_launches),
-            warm: self.warm.row(),
+            warm: Some(self.warm).filter(|warm| !self.warm_missing && warm.instances > 0),
             apart: None,
             devices,
         }
@@ -254,20 +215,21 @@ impl Totals {
     }
 }
 
-fn totals(groups: &Groups, labels: &Labels) -> HashMap<(u32, u32), Totals> {
+fn totals(groups: &Groups, labels: &Labels<'_>) -> HashMap<(u32, u32), Totals> {
     let mut totals: HashMap<(u32, u32), Totals> = HashMap::new();
     for (key, stats) in groups {
-        let mut own = Totals::default();
-        match key.work {
-            Work::Kernel(_) => {
-                own.kernels = stats.calls;
-                own.kernels_timed = stats.timed();
-                own.kernel_sum_ns = stats.total_ns;
-            }
-            Work::Copy(_) => own.copies = stats.calls,
-            Work::Fill => own.fills = stats.calls,
-            Work::Graph(_) => own.graph_launches = stats.calls,
-        }
+        let (calls, none) = (stats.calls, Totals::default());
+        let own = match key.work {
+            Work::Kernel(_) => Totals {
+                kernels: calls,
+                kernels_timed: stats.timed(),
+                kernel_sum_ns: stats.total_ns,
+                ..none
+            },
+            Work::Copy(_) => Totals { copies: calls, ..none },
+            Work::Fill => Totals { fills: calls, ..none },
+            Work::Graph(_) => Totals { graph_launches: calls, ..none },
+        };
         totals.entry((labels.stage_of(key.path), key.device)).or_default().add(&own);
     }
     totals

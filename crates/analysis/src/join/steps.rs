@@ -7,23 +7,19 @@ use crate::load::whole::WholeProcess;
 use crate::operators::{Annotation, OperatorSettings};
 use stage2_model::{
     Before, Finding, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance,
-    Severity,
 };
 
-use super::times::percent;
+use super::kernels::percent;
 
 /// The steps of all processes that have some.
 pub(crate) fn inferred(processes: &[ProcessCapture]) -> Option<InferredSteps> {
-    let rows: Vec<InferredStepRow> = processes
-        .iter()
-        .filter_map(|process| Some((process, process.whole.as_ref()?)))
-        .flat_map(|(process, whole)| {
-            let phases = |of: &'_ Repeats| -> Vec<InferredStepRow> {
-                of.phases.iter().map(|phase| row(process, whole, of, phase)).collect()
-            };
-            whole.repeats.iter().flat_map(phases).collect::<Vec<_>>()
-        })
-        .collect();
+    let mut rows: Vec<InferredStepRow> = Vec::new();
+    for process in processes {
+        let Some(whole) = &process.whole else { continue };
+        for of in &whole.repeats {
+            rows.extend(of.phases.iter().map(|phase| row(process, whole, of, phase)));
+        }
+    }
     (!rows.is_empty()).then(|| InferredSteps::of(rows))
 }
 
@@ -65,29 +61,28 @@ fn row(
 }
 
 fn before(phase: &Phase) -> Option<Before> {
-    let prefill_like = phase.follows_longer_work();
     let leads = &phase.leads;
-    if leads.launches.count() > 0 {
+    let prefill_like = phase.follows_longer_work();
+    if leads.launches.count() == 0 {
+        let first = phase.first_lead.filter(|lead| lead.launches > 0)?;
         return Some(Before {
             prefill_like,
-            from_program_start: false,
-            times: leads.launches.count(),
-            kernels_min: leads.launches.min(),
-            kernels_median: leads.launches.median(),
-            kernels_max: leads.launches.max(),
-            kernel_sum_median_ns: leads.kernel_sum_ns.median(),
+            from_program_start: true,
+            times: 1,
+            kernels_min: Some(first.launches),
+            kernels_median: Some(first.launches),
+            kernels_max: Some(first.launches),
+            kernel_sum_median_ns: Some(first.kernel_sum_ns),
         });
     }
-    let first = phase.first_lead.filter(|lead| lead.launches > 0)?;
-    let kernels = Some(first.launches);
     Some(Before {
         prefill_like,
-        from_program_start: true,
-        times: 1,
-        kernels_min: kernels,
-        kernels_median: kernels,
-        kernels_max: kernels,
-        kernel_sum_median_ns: Some(first.kernel_sum_ns),
+        from_program_start: false,
+        times: leads.launches.count(),
+        kernels_min: leads.launches.min(),
+        kernels_median: leads.launches.median(),
+        kernels_max: leads.launches.max(),
+        kernel_sum_median_ns: leads.kernel_sum_ns.median(),
     })
 }
 
@@ -118,20 +113,14 @@ pub(crate) fn explain(report: &mut Report, settings: &OperatorSettings) {
             .any(|process| process.exe.as_deref().is_some_and(is_python)),
     };
     // Where it was on, to say that it should be is no help.
-    let may_mark = python && !settings.annotate.contains(&Annotation::PrefillDecode);
-    let remedy = match may_mark {
+    let remedy = match python && !settings.annotate.contains(&Annotation::PrefillDecode) {
         true => {
             "run again with --annotate prefill-decode (a Hugging Face model), or open NVTX ranges \
              such as prefill and decode in the program"
         }
         false => "open NVTX ranges such as prefill and decode in the program",
     };
-    report.findings.push(Finding::new(
-        Severity::Note,
-        "none of the workload's ranges was recorded",
-        why,
-        remedy,
-    ));
+    report.findings.push(Finding::note("none of the workload's ranges was recorded", why, remedy));
 }
 
 /// Whether the rows come from records that stand in the order of their launches.

@@ -1,13 +1,12 @@
 //! The counts of nsys -> against the collector's, for the run and for each stage that both saw.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::unseen_ranges;
+use super::without_collector::{file_names, label};
 use crate::nsys::load::{Range, Tables, Total};
 use crate::nsys::reconcile::{Comparison, reconcile};
 use stage2_model::{NsysCapture, NsysRangeRow, NsysSection, Origin, Report};
-use stage2_text::visible;
 
 /// Compares each capture and notes the result; a capture that lost kernels becomes a finding, and
 /// none of its numbers goes anywhere else. Where the rows are those of nsys or ncu there is nothing
@@ -25,7 +24,7 @@ pub(crate) fn compare(
     let comparable = report.source == Origin::Collector.label();
     let used = captures.iter().position(|tables| !tables.kernels.is_empty());
     for (at, tables) in captures.iter().enumerate() {
-        let files: Vec<String> = tables.files.iter().map(|path| file_name(path)).collect();
+        let files = file_names(tables);
         if comparable {
             let of = match captures.len() {
                 1 => String::new(),
@@ -51,10 +50,6 @@ pub(crate) fn compare(
     section.ranges = captures.iter().take(1).flat_map(|one| &one.ranges).map(host_times).collect();
     section.tool_version = section.captures.iter().find_map(|one| one.tool_version.clone());
     report.nsys = Some(section);
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().map_or_else(String::new, |name| visible(name.as_encoded_bytes()))
 }
 
 /// `of` says which capture it is, where there are several.
@@ -100,10 +95,8 @@ fn reconcile_one(report: &mut Report, tables: &Tables, of: &str, section: &mut N
 }
 
 fn host_times(range: &Range) -> NsysRangeRow {
-    let name = visible(range.name.as_bytes());
-    let domain = range.domain.as_ref().map(|domain| visible(domain.as_bytes()));
     NsysRangeRow {
-        range: domain.map_or_else(|| name.clone(), |domain| format!("{name}@{domain}")),
+        range: label(range),
         instances: range.instances,
         host_total_ns: range.host_total_ns,
         host_warm_instances: range.host_warm_instances,

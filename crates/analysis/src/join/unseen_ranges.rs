@@ -1,7 +1,7 @@
 //! Ranges of the collector, and an nsys capture without any -> which versions do not fit.
 
 use crate::nsys::load::Tables;
-use stage2_model::{Finding, PathKind, Report, Severity};
+use stage2_model::{Finding, PathKind, Report};
 
 /// Ranges that are named.
 const SHOWN: usize = 4;
@@ -31,16 +31,15 @@ pub(super) fn finding(
         .filter(|row| outermost(row.kind, row.depth) && row.instances.is_some_and(|n| n > 0))
         .map(|row| row.path.as_str())
         .collect();
-    if seen.is_empty() {
-        return None;
-    }
-    let more = seen.len().saturating_sub(SHOWN);
     let names = seen.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = match seen.len() {
+        0 => return None,
+        all if all > SHOWN => format!(" and {} more", all - SHOWN),
+        _ => String::new(),
+    };
     let nsys = tables.tool_version.as_deref();
     let (why, remedy) = reason(nsys, nvtx_package, driver(report).as_deref());
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         format!("nsys recorded no NVTX range, and the collector saw some: {names}{more}"),
         why,
         remedy,
@@ -61,22 +60,19 @@ fn reason(nsys: Option<&str>, nvtx: Option<&str>, driver: Option<&str>) -> (Stri
                 .to_owned(),
         ),
         _ => {
-            let others: Vec<String> = [
-                driver.map(|driver| format!("the driver {driver}")),
-                nvtx.map(|package| format!("the Python package nvtx {package}")),
-            ]
-            .into_iter()
-            .flatten()
-            .collect();
-            let others = if others.is_empty() {
-                "the workload's NVTX".to_owned()
-            } else {
-                others.join(" and ")
+            let others: Vec<String> = driver
+                .map(|driver| format!("the driver {driver}"))
+                .into_iter()
+                .chain(nvtx.map(|package| format!("the Python package nvtx {package}")))
+                .collect();
+            let others = match others.join(" and ") {
+                none if none.is_empty() => "the workload's NVTX".to_owned(),
+                others => others,
             };
             (
                 format!(
                     "{shown} may be older than it has to be for {others}, or something else has \
-                         the place of its NVTX library (NVTX_INJECTION64_PATH)"
+                     the place of its NVTX library (NVTX_INJECTION64_PATH)"
                 ),
                 "use an nsys at least as new as the driver and the workload's CUDA libraries \
                  (pipeline.nsys.executable); nsys/log.txt may say more"
@@ -199,8 +195,7 @@ mod tests {
 
     #[test]
     fn lost_records_name_both_versions() {
-        let lost =
-            Finding::new(Severity::Warning, "lost", "why", "use an nsys as new as the driver");
+        let lost = Finding::warning("lost", "why", "use an nsys as new as the driver");
         let found = with_versions(lost.clone(), &report(), &empty("2023.4.4"));
         assert!(found.why.contains("nsys 2023.4.4, and the driver is 580.159.03"), "{found}");
         assert_eq!(with_versions(lost.clone(), &report(), &Tables::default()), lost);

@@ -11,25 +11,23 @@ mod pieces;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use indexmap::{IndexMap, IndexSet};
+
 use self::pieces::of_ncu;
 pub use self::pieces::{Piece, of_nsys};
-use super::kernels::distinct;
-use super::times::percent;
+use super::kernels::{distinct, percent, stage_kernels};
 use crate::load::libraries::LibraryDomains;
-use crate::load::stats::mean;
+use crate::load::stats::{Stats, mean};
 use crate::ncu::load::Tables as NcuTables;
 use crate::nsys::load::{Range, Tables, capture};
 use crate::roofline::class::class_of;
 use stage2_model::nsys::Source;
 use stage2_model::{
-    DeviceRow, Finding, KernelRow, Launch, Origin, PathRow, Report, Severity, Sources,
-    StageKernelRow, StageRow, Status,
+    DeviceRow, Finding, KernelRow, Launch, Origin, PathRow, Report, Severity, Sources, StageRow,
+    Status, Times,
 };
 use stage2_text::numbers::count;
 use stage2_text::{kernel_name, visible};
-
-/// Kernels of each stage that are listed.
-const TOP_PER_STAGE: usize = 10;
 
 /// Adds the rows, where the collector has none and another tool has some. Of several captures of
 /// nsys, `nsys` has the one to prefer first.
@@ -50,7 +48,7 @@ pub(crate) fn rows(
     } else if let Some(tables) = ncu {
         let pieces = of_ncu(tables);
         if !pieces.is_empty() {
-            Fill::new(report, Origin::Ncu, tables.devices.clone(), HashMap::new()).all(pieces);
+            fill(report, Origin::Ncu, &tables.devices, &HashMap::new(), pieces);
             told(report, Origin::Ncu, None);
         }
     }
@@ -69,9 +67,8 @@ fn of_capture(report: &mut Report, tables: &Tables, whole: bool, libraries: &Lib
             Err(finding) => report.findings.push(finding),
         }
     }
-    let names = tables.devices.iter().map(|(id, name)| (*id, text(name))).collect();
     let ranges = tables.ranges.iter().map(|range| (label(range), range)).collect();
-    Fill::new(report, Origin::Nsys, names, ranges).all(of_nsys(tables));
+    fill(report, Origin::Nsys, &tables.devices, &ranges, of_nsys(tables));
 }
 
 /// Ranges of the collector without any GPU work give way: their times are of another run. Those
@@ -104,175 +101,125 @@ pub fn label(range: &Range) -> String {
     }
 }
 
-/// What makes rows of pieces.
-struct Fill<'r> {
-    report: &'r mut Report,
+/// Makes rows of pieces. `ranges` are those of nsys, by stage.
+fn fill(
+    report: &mut Report,
     origin: Origin,
-    /// Names of the devices, by number.
-    devices: BTreeMap<u32, String>,
-    /// Ranges by stage.
-    ranges: HashMap<String, &'r Range>,
-    /// Follows the name of every stage.
-    mark: &'static str,
-}
-
-impl<'r> Fill<'r> {
-    fn new(
-        report: &'r mut Report,
-        origin: Origin,
-        devices: BTreeMap<u32, String>,
-        ranges: HashMap<String, &'r Range>,
-    ) -> Self {
-        let mark = make_room(report, origin);
-        Fill { report, origin, devices, ranges, mark }
-    }
-
-    fn all(mut self, mut pieces: Vec<Piece>) {
-        pieces.sort_by(|a, b| {
-            let longest = |p: &Piece| (Reverse(p.times.total_ns), Reverse(p.times.calls));
-            let rest = |p: &Piece| (p.shape, p.device);
-            (longest(a), &a.name, rest(a), &a.stage).cmp(&(longest(b), &b.name, rest(b), &b.stage))
-        });
-        let all_ns =
-            pieces.iter().fold(0u64, |sum, piece| sum.saturating_add(piece.times.total_ns));
-        let mut name_of: HashMap<String, usize> = HashMap::new();
-        let mut names = Vec::new();
-        for piece in pieces {
-            let name_index = *name_of.entry(piece.name.clone()).or_insert_with(|| {
-                names.push(kernel_name(piece.name.as_bytes()));
-                names.len() - 1
-            });
-            let row = self.row(piece, name_index, all_ns);
-            self.report.kernels.push(row);
-        }
-        let Report { kernel_names, kernels, .. } = self.report;
-        *kernel_names = distinct(names.into_iter());
-        for row in kernels {
-            if let Some(name) = kernel_names.get(row.name_index) {
-                row.kernel.clone_from(&name.short);
-                class_of(name).label().clone_into(&mut row.class);
-            }
-        }
-        stage_kernels(self.report);
-    }
-
-    fn row(&mut self, piece: Piece, name_index: usize, all_ns: u64) -> KernelRow {
-        let device = self.device(&piece);
-        let stage = format!("{}{}", piece.stage, self.mark);
-        let path_index = self.path(&piece, &stage);
-        KernelRow {
-            name_index,
-            device,
-            simulated: self.report.simulated,
-            stage: stage.clone(),
-            path: stage,
-            path_index,
-            launch: piece.shape.map(|(grid, block)| Launch { grid, block, ..Launch::default() }),
-            kernel_sum_percent: percent(piece.times.total_ns, all_ns),
-            times: piece.times,
-            sources: Sources { times: self.origin, counters: None },
-            ..KernelRow::default()
-        }
-    }
-
-    fn device(&mut self, piece: &Piece) -> String {
-        let Report { devices, simulated, .. } = &mut *self.report;
-        let at = devices.iter().position(|row| row.index == piece.device).unwrap_or_else(|| {
-            let name = piece.device.and_then(|index| self.devices.get(&index)).cloned();
-            let shown = name.as_deref().unwrap_or("(name not known)");
-            let device = match piece.device {
-                Some(index) => format!("{index} {shown}"),
-                None => "(device not known)".to_owned(),
-            };
-            devices.push(DeviceRow {
-                device,
-                index: piece.device,
-                name,
-                simulated: *simulated,
-                ..DeviceRow::default()
-            });
-            devices.len() - 1
-        });
-        let Some(row) = devices.get_mut(at) else { return String::new() };
-        row.kernels = row.kernels.saturating_add(piece.times.calls);
-        row.kernel_sum_ns = row.kernel_sum_ns.saturating_add(piece.times.total_ns);
-        row.device.clone()
-    }
-
-    /// Index of the path of a piece; its stage is made with it.
-    fn path(&mut self, piece: &Piece, label: &str) -> usize {
-        let Report { paths, stages, .. } = &mut *self.report;
-        let range = self.ranges.get(&piece.stage).copied();
-        let at = paths.iter().position(|row| row.path == label).unwrap_or_else(|| {
-            let instances = range.and_then(|range| range.instances);
-            let unclosed = range.map(|range| range.unclosed);
-            let host_total_ns = range.and_then(|range| range.host_total_ns);
-            paths.push(PathRow {
-                path: label.to_owned(),
-                name: range.map_or_else(|| label.to_owned(), |range| text(&range.name)),
-                domain: range.and_then(|range| range.domain.as_deref().map(text)),
-                kind: piece.kind,
-                instances,
-                unclosed,
-                host_total_ns,
-                ..PathRow::default()
-            });
-            stages.push(StageRow {
-                stage: label.to_owned(),
-                kind: piece.kind,
-                instances,
-                unclosed,
-                host_total_ns,
+    device_names: &BTreeMap<u32, String>,
+    ranges: &HashMap<String, &Range>,
+    mut pieces: Vec<Piece>,
+) {
+    let mark = make_room(report, origin);
+    pieces.sort_by(|a, b| {
+        let longest = |p: &Piece| (Reverse(p.times.total_ns), Reverse(p.times.calls));
+        let rest = |p: &Piece| (p.shape, p.device);
+        (longest(a), &a.name, rest(a), &a.stage).cmp(&(longest(b), &b.name, rest(b), &b.stage))
+    });
+    let all_ns = pieces.iter().fold(0u64, |sum, piece| sum.saturating_add(piece.times.total_ns));
+    let first_path = report.paths.len();
+    let mut stages: IndexMap<String, StageRow> = IndexMap::new();
+    let mut names: IndexSet<String> = IndexSet::new();
+    for Piece { name, shape, device, stage, kind, times, .. } in pieces {
+        let device = on_device(report, device, device_names, &times);
+        let at = stages.entry(stage.clone());
+        let path_index = first_path + at.index();
+        let marked = format!("{stage}{mark}");
+        let row = at.or_insert_with(|| {
+            let range = ranges.get(&stage);
+            StageRow {
+                stage: marked.clone(),
+                kind,
+                instances: range.and_then(|range| range.instances),
+                unclosed: range.map(|range| range.unclosed),
+                host_total_ns: range.and_then(|range| range.host_total_ns),
                 ..StageRow::default()
-            });
-            paths.len() - 1
+            }
         });
-        let (calls, ns) = (piece.times.calls, piece.times.total_ns);
-        let add =
-            |slot: &mut Option<u64>, more| *slot = Some(slot.unwrap_or(0).saturating_add(more));
-        if let Some(row) = paths.get_mut(at) {
-            add(&mut row.kernels_inclusive, calls);
-            add(&mut row.kernels_exclusive, calls);
-            add(&mut row.kernel_sum_inclusive_ns, ns);
-            add(&mut row.kernel_sum_exclusive_ns, ns);
-        }
-        if let Some(row) = stages.iter_mut().find(|row| row.stage == label) {
-            add(&mut row.kernels, calls);
-            add(&mut row.kernel_sum_ns, ns);
-            row.kernel_mean_ns = mean(row.kernel_sum_ns.unwrap_or(0), row.kernels.unwrap_or(0));
-        }
-        at
+        let sum_ns = row.kernel_sum_ns.unwrap_or(0).saturating_add(times.total_ns);
+        let calls = row.kernels.unwrap_or(0).saturating_add(times.calls);
+        (row.kernels, row.kernel_sum_ns) = (Some(calls), Some(sum_ns));
+        row.kernel_mean_ns = mean(sum_ns, calls);
+        report.kernels.push(KernelRow {
+            name_index: names.insert_full(name).0,
+            device,
+            simulated: report.simulated,
+            stage: marked.clone(),
+            path: marked,
+            path_index,
+            launch: shape.map(|(grid, block)| Launch { grid, block, ..Launch::default() }),
+            kernel_sum_percent: percent(times.total_ns, all_ns),
+            times,
+            sources: Sources { times: origin, counters: None },
+            ..KernelRow::default()
+        });
     }
+    report.kernel_names = distinct(names.iter().map(|name| kernel_name(name.as_bytes())));
+    for row in &mut report.kernels {
+        if let Some(name) = report.kernel_names.get(row.name_index) {
+            row.kernel.clone_from(&name.short);
+            class_of(name).label().clone_into(&mut row.class);
+        }
+    }
+    for (stage, row) in stages {
+        let range = ranges.get(&stage);
+        report.paths.push(PathRow {
+            path: row.stage.clone(),
+            name: range.map_or_else(|| row.stage.clone(), |range| text(&range.name)),
+            domain: range.and_then(|range| range.domain.as_deref().map(text)),
+            kind: row.kind,
+            instances: row.instances,
+            unclosed: row.unclosed,
+            host_total_ns: row.host_total_ns,
+            kernels_inclusive: row.kernels,
+            kernels_exclusive: row.kernels,
+            kernel_sum_inclusive_ns: row.kernel_sum_ns,
+            kernel_sum_exclusive_ns: row.kernel_sum_ns,
+            ..PathRow::default()
+        });
+        report.stages.push(row);
+    }
+    let kernels = report.kernels.iter().map(|row| {
+        let Times { calls, invalid_timestamp_calls: untimed, total_ns, .. } = row.times;
+        let stats = Stats { calls, untimed, total_ns, ..Stats::default() };
+        (row.stage.as_str(), row.name_index, stats)
+    });
+    let mut rows = stage_kernels(kernels, &report.kernel_names, &report.stages);
+    for Times { calls, invalid_timestamp_calls, total_ns, mean_ns, .. } in
+        rows.iter_mut().map(|row| &mut row.times)
+    {
+        *mean_ns = mean(*total_ns, calls.saturating_sub(*invalid_timestamp_calls));
+    }
+    report.stage_kernels.extend(rows);
 }
 
-/// The longest kernels of each stage.
-fn stage_kernels(report: &mut Report) {
-    for stage in &report.stages {
-        let mut sums: BTreeMap<usize, StageKernelRow> = BTreeMap::new();
-        let mut all_ns = 0u64;
-        for row in report.kernels.iter().filter(|row| row.stage == stage.stage) {
-            let sum = sums.entry(row.name_index).or_insert_with(|| StageKernelRow {
-                stage: row.stage.clone(),
-                kernel: row.kernel.clone(),
-                name_index: row.name_index,
-                ..StageKernelRow::default()
-            });
-            let plus = |slot: &mut u64, more: u64| *slot = slot.saturating_add(more);
-            plus(&mut sum.times.calls, row.times.calls);
-            plus(&mut sum.times.invalid_timestamp_calls, row.times.invalid_timestamp_calls);
-            plus(&mut sum.times.total_ns, row.times.total_ns);
-            plus(&mut all_ns, row.times.total_ns);
-        }
-        let mut rows: Vec<StageKernelRow> = sums.into_values().collect();
-        rows.sort_by_key(|row| (Reverse(row.times.total_ns), row.name_index));
-        rows.truncate(TOP_PER_STAGE);
-        for row in &mut rows {
-            let timed = row.times.calls.saturating_sub(row.times.invalid_timestamp_calls);
-            row.times.mean_ns = mean(row.times.total_ns, timed);
-            row.stage_kernel_sum_percent = percent(row.times.total_ns, all_ns);
-        }
-        report.stage_kernels.extend(rows);
-    }
+/// Counts kernels on a device; gives its label.
+fn on_device(
+    report: &mut Report,
+    index: Option<u32>,
+    names: &BTreeMap<u32, String>,
+    times: &Times,
+) -> String {
+    let Report { devices, simulated, .. } = report;
+    let at = devices.iter().position(|row| row.index == index).unwrap_or_else(|| {
+        let name = index.and_then(|index| names.get(&index)).map(|name| text(name));
+        let shown = name.as_deref().unwrap_or("(name not known)");
+        let device = match index {
+            Some(index) => format!("{index} {shown}"),
+            None => "(device not known)".to_owned(),
+        };
+        devices.push(DeviceRow {
+            device,
+            index,
+            name,
+            simulated: *simulated,
+            ..DeviceRow::default()
+        });
+        devices.len() - 1
+    });
+    let Some(row) = devices.get_mut(at) else { return String::new() };
+    row.kernels = row.kernels.saturating_add(times.calls);
+    row.kernel_sum_ns = row.kernel_sum_ns.saturating_add(times.total_ns);
+    row.device.clone()
 }
 
 /// Why a capture of nsys that nothing can be compared with is doubted.
@@ -327,22 +274,22 @@ fn told(report: &mut Report, origin: Origin, doubts: Option<String>) {
     ));
 }
 
+/// Names of the files of a capture, without their folders.
+pub(super) fn file_names(tables: &Tables) -> Vec<String> {
+    let names = tables.files.iter().map(|path| path.file_name().unwrap_or_default());
+    names.map(|name| visible(name.as_encoded_bytes())).collect()
+}
+
 /// Of several captures only one can give rows: together they may hold a run twice.
 fn several(nsys: &[Tables], used: &Tables) -> Option<Finding> {
-    let names = |tables: &Tables| {
-        let name = |path: &std::path::PathBuf| {
-            path.file_name().map_or_else(String::new, |name| visible(name.as_encoded_bytes()))
-        };
-        tables.files.iter().map(name).collect::<Vec<_>>().join(", ")
-    };
+    let names = |tables: &Tables| file_names(tables).join(", ");
     let others: Vec<String> = nsys
         .iter()
         .filter(|tables| tables.files != used.files)
         .map(|tables| format!("{} ({} kernels)", names(tables), count(tables.counts.kernels)))
         .collect();
     (!others.is_empty()).then(|| {
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!("of {} captures of nsys, the rows are those of {}", nsys.len(), names(used)),
             format!(
                 "captures may be of one run, and are not added up; left out: {}",

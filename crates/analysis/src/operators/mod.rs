@@ -9,12 +9,6 @@ mod settings;
 pub mod stage1;
 mod stage1_values;
 
-use stage2_model::PathRow;
-
+pub use name::is_operator;
 pub use rows::operators;
 pub use settings::{Annotation, OperatorSettings, Pattern, Stage1Settings};
-
-/// Whether the range `row` is an operator: by the pattern of `settings`, or by its name.
-pub fn is_operator(row: &PathRow, settings: &OperatorSettings) -> bool {
-    name::operator(row, settings.pattern.as_ref()).is_some()
-}

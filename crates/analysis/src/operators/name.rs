@@ -3,7 +3,12 @@
 use stage2_model::{PathKind, PathRow};
 use stage2_text::without_instance_str;
 
-use super::Pattern;
+use super::{OperatorSettings, Pattern};
+
+/// Whether the range `row` is an operator: by the pattern of `settings`, or by its name.
+pub fn is_operator(row: &PathRow, settings: &OperatorSettings) -> bool {
+    operator(row, settings.pattern.as_ref()).is_some()
+}
 
 /// The operator that the range `row` stands for. Without a pattern it has to be in NVTX's default
 /// domain, where PyTorch's are, and to look like one.

@@ -21,18 +21,18 @@ pub fn operators(report: &Report, settings: &OperatorSettings) -> Operators {
     let mut around = Around::default();
     for (index, row) in paths.iter().enumerate() {
         around.enter(index, row.parent, &names);
-        let (exclusive, inclusive) = gpu.get(index).copied().unwrap_or_default();
-        sums.coverage.gpu_total_ns = plus(sums.coverage.gpu_total_ns, exclusive.unwrap_or(0));
-        if around.in_operator() {
-            let inside = &mut sums.coverage.gpu_in_operators_ns;
-            *inside = plus(*inside, exclusive.unwrap_or(0));
+        let gpu = gpu.get(index).copied().unwrap_or_default();
+        let exclusive_ns = gpu.exclusive_ns.unwrap_or(0);
+        let OperatorCoverage { gpu_total_ns, gpu_in_operators_ns, .. } = &mut sums.coverage;
+        *gpu_total_ns = gpu_total_ns.saturating_add(exclusive_ns);
+        if around.operators_open > 0 {
+            *gpu_in_operators_ns = gpu_in_operators_ns.saturating_add(exclusive_ns);
         }
         let Some(name) = names.get(index).copied().flatten() else { continue };
         let range = Range {
             row,
-            outermost: around.times_open(name) == 1,
-            gpu_exclusive_ns: exclusive,
-            gpu_inclusive_ns: inclusive,
+            outermost: around.operators.get(name) == Some(&1),
+            gpu,
             host_self_ns: host_self.get(index).copied().flatten(),
         };
         let stage = around.stage(&names).and_then(|root| paths.get(root));
@@ -46,47 +46,35 @@ struct Range<'r> {
     row: &'r PathRow,
     /// No range around it is the same operator.
     outermost: bool,
-    gpu_exclusive_ns: Option<u64>,
-    gpu_inclusive_ns: Option<u64>,
+    gpu: GpuTimes,
     host_self_ns: Option<u64>,
 }
 
-/// Sums of an operator.
-trait Sum {
-    fn add(&mut self, range: &Range<'_>);
-    fn finish(self, name: &str) -> Self;
-    fn order(&self) -> (Reverse<Option<u64>>, Reverse<Option<u64>>, String);
+fn add(sum: &mut OperatorRow, range: &Range<'_>) {
+    let instances = range.row.instances.unwrap_or(0);
+    sum.host_self_ns = both(sum.host_self_ns, range.host_self_ns);
+    sum.gpu_exclusive_ns = both(sum.gpu_exclusive_ns, range.gpu.exclusive_ns);
+    if !range.outermost {
+        sum.nested_calls = sum.nested_calls.saturating_add(instances);
+        return;
+    }
+    sum.calls = sum.calls.saturating_add(instances);
+    sum.unclosed_calls = sum.unclosed_calls.saturating_add(range.row.unclosed.unwrap_or(0));
+    sum.host_total_ns = both(sum.host_total_ns, range.row.host_total_ns);
+    sum.gpu_inclusive_ns = both(sum.gpu_inclusive_ns, range.gpu.inclusive_ns);
+    sum.kernels_inclusive = both(sum.kernels_inclusive, range.row.kernels_inclusive);
 }
 
-impl Sum for OperatorRow {
-    fn add(&mut self, range: &Range<'_>) {
-        let instances = range.row.instances.unwrap_or(0);
-        self.host_self_ns = both(self.host_self_ns, range.host_self_ns);
-        self.gpu_exclusive_ns = both(self.gpu_exclusive_ns, range.gpu_exclusive_ns);
-        if !range.outermost {
-            self.nested_calls = plus(self.nested_calls, instances);
-            return;
-        }
-        self.calls = plus(self.calls, instances);
-        self.unclosed_calls = plus(self.unclosed_calls, range.row.unclosed.unwrap_or(0));
-        self.host_total_ns = both(self.host_total_ns, range.row.host_total_ns);
-        self.gpu_inclusive_ns = both(self.gpu_inclusive_ns, range.gpu_inclusive_ns);
-        self.kernels_inclusive = both(self.kernels_inclusive, range.row.kernels_inclusive);
-    }
-
-    fn finish(mut self, name: &str) -> Self {
-        let returned = self.calls.saturating_sub(self.unclosed_calls);
-        self.op_name = name.to_owned();
-        self.host_mean_ns = self.host_total_ns.and_then(|total| mean(total, returned));
-        self
-    }
-
-    fn order(&self) -> (Reverse<Option<u64>>, Reverse<Option<u64>>, String) {
-        (Reverse(self.host_total_ns), Reverse(self.gpu_inclusive_ns), self.op_name.clone())
-    }
+fn finish(name: &str, sum: OperatorRow) -> OperatorRow {
+    let returned = sum.calls.saturating_sub(sum.unclosed_calls);
+    let host_mean_ns = sum.host_total_ns.and_then(|total| mean(total, returned));
+    OperatorRow { op_name: name.to_owned(), host_mean_ns, ..sum }
 }
 
-/// The sums so far.
+fn order(row: &OperatorRow) -> (Reverse<Option<u64>>, Reverse<Option<u64>>, String) {
+    (Reverse(row.host_total_ns), Reverse(row.gpu_inclusive_ns), row.op_name.clone())
+}
+
 #[derive(Default)]
 struct Sums<'r> {
     all: HashMap<&'r str, OperatorRow>,
@@ -96,27 +84,27 @@ struct Sums<'r> {
 
 impl<'r> Sums<'r> {
     fn add(&mut self, stage: Option<&'r str>, name: &'r str, range: &Range<'_>) {
-        self.all.entry(name).or_default().add(range);
-        self.stages.entry((stage, name)).or_default().add(range);
+        add(self.all.entry(name).or_default(), range);
+        add(self.stages.entry((stage, name)).or_default(), range);
     }
 
     fn finish(self, report: &Report, settings: &OperatorSettings) -> Operators {
-        let finish = |(name, row): (&str, OperatorRow)| row.finish(name);
-        let mut rows: Vec<OperatorRow> = self.all.into_iter().map(finish).collect();
-        rows.sort_by_cached_key(OperatorRow::order);
-        let order: HashMap<&str, usize> =
+        let mut rows: Vec<OperatorRow> =
+            self.all.into_iter().map(|(name, sum)| finish(name, sum)).collect();
+        rows.sort_by_cached_key(order);
+        let places: HashMap<&str, usize> =
             report.stages.iter().enumerate().map(|(at, row)| (row.stage.as_str(), at)).collect();
         let mut stages: Vec<StageOperatorRow> = self
             .stages
             .into_iter()
             .map(|((stage, name), row)| StageOperatorRow {
                 stage: stage.map(str::to_owned),
-                operator: row.finish(name),
+                operator: finish(name, row),
             })
             .collect();
         stages.sort_by_cached_key(|row| {
-            let at = row.stage.as_deref().and_then(|stage| order.get(stage)).copied();
-            (row.stage.is_none(), at.unwrap_or(usize::MAX), row.stage.clone(), row.operator.order())
+            let at = row.stage.as_deref().and_then(|stage| places.get(stage)).copied();
+            (row.stage.is_none(), at.unwrap_or(usize::MAX), row.stage.clone(), order(&row.operator))
         });
         Operators {
             source: format!(
@@ -180,14 +168,6 @@ impl<'r> Around<'r> {
         }
     }
 
-    fn in_operator(&self) -> bool {
-        self.operators_open > 0
-    }
-
-    fn times_open(&self, name: &str) -> u64 {
-        self.operators.get(name).copied().unwrap_or(0)
-    }
-
     /// The outermost range; none where that is an operator itself, which is no stage.
     fn stage(&self, names: &[Option<&str>]) -> Option<usize> {
         let root = self.open.first().copied()?;
@@ -195,28 +175,35 @@ impl<'r> Around<'r> {
     }
 }
 
-/// GPU time of each path, without and with the ranges within it, ns; nothing where GPU work was not
-/// recorded.
-fn gpu_times(report: &Report) -> Vec<(Option<u64>, Option<u64>)> {
-    let mut other = vec![0u64; report.paths.len()];
+/// GPU time of a path, without and with the ranges within it; nothing where GPU work was not recorded.
+#[derive(Clone, Copy, Default)]
+struct GpuTimes {
+    exclusive_ns: Option<u64>,
+    inclusive_ns: Option<u64>,
+}
+
+fn gpu_times(report: &Report) -> Vec<GpuTimes> {
+    let time = |row: &PathRow| GpuTimes {
+        exclusive_ns: row.kernel_sum_exclusive_ns,
+        inclusive_ns: row.kernel_sum_exclusive_ns,
+    };
+    let mut times: Vec<GpuTimes> = report.paths.iter().map(time).collect();
     let memory = report.copies.iter().chain(&report.fills).map(|row| (row.path_index, &row.times));
     let graphs = report.graph_launches.iter().map(|row| (row.path_index, &row.times));
-    for (path, times) in memory.chain(graphs) {
-        if let Some(sum) = other.get_mut(path) {
-            *sum = plus(*sum, times.total_ns);
+    for (path, more) in memory.chain(graphs) {
+        if let Some(GpuTimes { exclusive_ns: Some(exclusive_ns), inclusive_ns }) =
+            times.get_mut(path)
+        {
+            *exclusive_ns = exclusive_ns.saturating_add(more.total_ns);
+            *inclusive_ns = Some(*exclusive_ns);
         }
     }
-    let exclusive = |(row, other): (&PathRow, u64)| {
-        row.kernel_sum_exclusive_ns.map(|kernels| plus(kernels, other))
-    };
-    let mut times: Vec<(Option<u64>, Option<u64>)> =
-        report.paths.iter().zip(other).map(exclusive).map(|ns| (ns, ns)).collect();
     // Children stand behind their parents, so that going backwards meets every child complete.
     for (index, row) in report.paths.iter().enumerate().rev() {
-        let inclusive = times.get(index).and_then(|&(_, inclusive)| inclusive);
+        let within = times.get(index).and_then(|times| times.inclusive_ns);
         let above = row.parent.filter(|&parent| parent < index);
-        if let Some((_, around)) = above.and_then(|parent| times.get_mut(parent)) {
-            *around = both(*around, inclusive);
+        if let Some(around) = above.and_then(|parent| times.get_mut(parent)) {
+            around.inclusive_ns = both(around.inclusive_ns, within);
         }
     }
     times
@@ -235,16 +222,9 @@ fn host_self_times(paths: &[PathRow]) -> Vec<Option<u64>> {
     times
 }
 
-fn plus(a: u64, b: u64) -> u64 {
-    a.saturating_add(b)
-}
-
 /// The sum of what is known; nothing where neither is.
 fn both(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(plus(a, b)),
-        (a, b) => a.or(b),
-    }
+    a.into_iter().chain(b).reduce(u64::saturating_add)
 }
 
 #[cfg(test)]

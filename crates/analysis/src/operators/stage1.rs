@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 use serde_json::Value;
-use stage2_model::{Absence, Finding, Operators, Severity, TokenCounts};
-use stage2_text::{visible, visible_path};
+use stage2_model::{Absence, Finding, Operators, TokenCounts};
+use stage2_text::visible_path;
 
 pub use super::stage1_values::{MeanStd, Stage1Aggregates};
 use super::stage1_values::{Table, aggregates, operators_of_json, operators_of_markdown};
@@ -17,9 +17,9 @@ use super::stage1_values::{Table, aggregates, operators_of_json, operators_of_ma
 /// Larger files are no files of Stage 1.
 const LIMIT_BYTES: u64 = 64 << 20;
 /// Where the files lie in the run's folder.
-pub(crate) const FOLDERS: [&str; 2] = ["", "torch_profiler"];
+const FOLDERS: [&str; 2] = ["", "torch_profiler"];
 /// File of the aggregates.
-pub(crate) const METRICS: &str = "metrics.json";
+const METRICS: &str = "metrics.json";
 /// File of the operators.
 const OPERATORS: &str = "operators.md";
 
@@ -34,13 +34,6 @@ pub struct Stage1Run {
     pub tokens: TokenCounts,
     /// What could not be used.
     pub findings: Vec<Finding>,
-}
-
-impl Stage1Run {
-    /// Whether it has an operator or a mean.
-    fn is_usable(&self) -> bool {
-        self.aggregates.is_some() || !self.operators.rows.is_empty()
-    }
 }
 
 /// A folder that is not that of a Stage 1 run.
@@ -60,17 +53,14 @@ pub struct NoStage1Run {
 /// # Errors
 /// What is wrong with it and what to do.
 pub fn check(run_dir: &Path) -> Result<(), NoStage1Run> {
-    let refused = |why| Err(NoStage1Run { run_dir: run_dir.to_owned(), why });
-    match std::fs::metadata(run_dir) {
-        Err(error) => return refused(error.to_string()),
-        Ok(found) if !found.is_dir() => return refused("it is not a folder".to_owned()),
-        Ok(_) => {}
-    }
-    if is_there(run_dir, METRICS) || is_there(run_dir, OPERATORS) {
-        return Ok(());
-    }
-    let why = "neither the folder nor its torch_profiler/ contains metrics.json or operators.md";
-    refused(why.to_owned())
+    let why = match std::fs::metadata(run_dir) {
+        Err(error) => error.to_string(),
+        Ok(found) if !found.is_dir() => "it is not a folder".to_owned(),
+        Ok(_) if is_there(run_dir, METRICS) || is_there(run_dir, OPERATORS) => return Ok(()),
+        Ok(_) => "neither the folder nor its torch_profiler/ contains metrics.json or operators.md"
+            .to_owned(),
+    };
+    Err(NoStage1Run { run_dir: run_dir.to_owned(), why })
 }
 
 /// Whether the folder of a run has a file of this name in one of its places.
@@ -92,57 +82,41 @@ pub fn read(run_dir: &Path) -> Stage1Run {
     read_from(run_dir, Whose::Earlier)
 }
 
-fn read_from(run_dir: &Path, whose: Whose) -> Stage1Run {
-    let is_read = |name: &str| whose == Whose::Earlier || is_there(run_dir, name);
-    let (mut of_metrics, mut of_operators) = (Vec::new(), Vec::new());
-    let metrics = is_read(METRICS).then(|| read_metrics(run_dir, &mut of_metrics)).flatten();
-    let (aggregates, table) = match &metrics {
-        Some((path, value)) => {
-            let table = operators_of_json(value).map(|table| (path.clone(), table));
-            (Some(aggregates(value)), table)
-        }
-        None => (None, None),
-    };
-    let findings = if table.is_some() { &mut of_metrics } else { &mut of_operators };
-    let table =
-        table.or_else(|| is_read(OPERATORS).then(|| read_operators(run_dir, findings)).flatten());
-    if let Some((path, Table { refused, first_refused: Some(first), .. })) = &table {
-        findings.push(unusable(
-            path,
-            &format!("{refused} rows are no operator with numbers, first: {first}"),
-            "these operators are missing",
-        ));
-    }
-    if let Some(aggregates) = aggregates.as_ref().filter(|a| !a.refused.is_empty())
-        && let Some((path, _)) = &metrics
-    {
-        let keys = aggregates.refused.join(", ");
-        of_metrics.push(unusable(
-            path,
-            &format!("no number from 0 up: {keys}"),
-            "they are left out",
-        ));
-    }
-    let tokens = metrics.as_ref().map(|(_, value)| TokenCounts::from_metrics(value));
-    let tokens = tokens.unwrap_or_default();
-    let operators = operators(run_dir, table, whose);
-    let mut run = Stage1Run { operators, aggregates, tokens, findings: Vec::new() };
-    if whose == Whose::ThisRun {
-        run.aggregates = run.aggregates.filter(|means| *means != Stage1Aggregates::default());
-        // What is wrong with metrics.json as a whole is said where its token counts are read.
-        if !run.is_usable() {
-            of_metrics.clear();
-        }
-    }
-    run.findings = [of_metrics, of_operators].concat();
-    run
+/// Reads what a workload of Stage 1's kind wrote into `folder` of the run itself. That most workloads
+/// write none of it is no finding.
+pub fn read_own(folder: &Path) -> Stage1Run {
+    read_from(folder, Whose::ThisRun)
 }
 
-/// Reads what a Stage 1 workload wrote into `folder` of the run itself; nothing where there is neither
-/// an operator nor a mean. That most workloads write none of it is no finding.
-pub fn read_own(folder: &Path) -> Option<Stage1Run> {
-    let found = read_from(folder, Whose::ThisRun);
-    (found.is_usable() || !found.findings.is_empty()).then_some(found)
+fn read_from(run_dir: &Path, whose: Whose) -> Stage1Run {
+    let is_read = |name: &str| whose == Whose::Earlier || is_there(run_dir, name);
+    let mut findings = Vec::new();
+    let metrics = is_read(METRICS).then(|| read_metrics(run_dir, &mut findings)).flatten();
+    let mut aggregates = metrics.as_ref().map(|(_, value)| aggregates(value));
+    if whose == Whose::ThisRun {
+        aggregates = aggregates.filter(|means| *means != Stage1Aggregates::default());
+    }
+    let in_metrics = metrics.as_ref().and_then(|(path, value)| {
+        let table = operators_of_json(value)?;
+        // Another kind of workload may mean something else by the word.
+        let is_meant = whose == Whose::Earlier || aggregates.is_some() || !table.rows.is_empty();
+        is_meant.then(|| (path.clone(), table))
+    });
+    let table = in_metrics
+        .or_else(|| is_read(OPERATORS).then(|| read_operators(run_dir, &mut findings)).flatten());
+    if let Some((path, Table { refused, first_refused: Some(first), .. })) = &table {
+        let problem = format!("{refused} rows are no operator with numbers, first: {first}");
+        findings.push(unusable(path, &problem, "these operators are missing"));
+    }
+    if let Some(means) = aggregates.as_ref().filter(|means| !means.refused.is_empty())
+        && let Some((path, _)) = &metrics
+    {
+        let problem = format!("no number from 0 up: {}", means.refused.join(", "));
+        findings.push(unusable(path, &problem, "they are left out"));
+    }
+    let tokens = metrics.map(|(_, value)| TokenCounts::from_metrics(&value)).unwrap_or_default();
+    let operators = operators(run_dir, table, whose);
+    Stage1Run { operators, aggregates, tokens, findings }
 }
 
 fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>, whose: Whose) -> Operators {
@@ -179,55 +153,48 @@ fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>, whose: Whose) -> O
 }
 
 fn read_metrics(run_dir: &Path, findings: &mut Vec<Finding>) -> Option<(PathBuf, Value)> {
-    let lost = "its means, and operators that it holds, are missing";
     let (path, read) = first_that_is_there(run_dir, METRICS);
-    let parsed = read.and_then(|bytes| {
+    let parsed = read.map_err(|error| error.to_string()).and_then(|bytes| {
         serde_json::from_slice::<Value>(&bytes).map_err(|error| error.to_string())
     });
-    match parsed {
-        Ok(value) if value.is_object() => Some((path, value)),
-        Ok(_) => {
-            findings.push(unusable(&path, "it holds no JSON object", lost));
-            None
-        }
-        Err(problem) => {
-            findings.push(unusable(&path, &problem, lost));
-            None
-        }
-    }
+    let problem = match parsed {
+        Ok(value) if value.is_object() => return Some((path, value)),
+        Ok(_) => "it holds no JSON object".to_owned(),
+        Err(problem) => problem,
+    };
+    let lost = "its means, token counts and operators are missing";
+    findings.push(unusable(&path, &problem, lost));
+    None
 }
 
 fn read_operators(run_dir: &Path, findings: &mut Vec<Finding>) -> Option<(PathBuf, Table)> {
     let (path, read) = first_that_is_there(run_dir, OPERATORS);
-    let table = read.and_then(|bytes| {
-        operators_of_markdown(&String::from_utf8_lossy(&bytes))
-            .ok_or_else(|| "it has no table with op_name and total_time_ms".to_owned())
-    });
-    match table {
-        Ok(table) => Some((path, table)),
-        Err(problem) => {
-            findings.push(unusable(&path, &problem, "there are no operators"));
-            None
-        }
-    }
+    let problem = match read {
+        Err(error) => error.to_string(),
+        Ok(bytes) => match operators_of_markdown(&String::from_utf8_lossy(&bytes)) {
+            Some(table) => return Some((path, table)),
+            None => "it has no table with op_name and total_time_ms".to_owned(),
+        },
+    };
+    findings.push(unusable(&path, &problem, "there are no operators"));
+    None
 }
 
 /// The first of the folders that has the file decides, also where it cannot be read.
-fn first_that_is_there(run_dir: &Path, name: &str) -> (PathBuf, Result<Vec<u8>, String>) {
+fn first_that_is_there(run_dir: &Path, name: &str) -> (PathBuf, std::io::Result<Vec<u8>>) {
     let places = FOLDERS.map(|folder| run_dir.join(folder).join(name));
     let [fallback, _] = &places;
     let path = places.iter().find(|path| path.exists()).unwrap_or(fallback).clone();
-    let bytes = files::read(&path, LIMIT_BYTES).map_err(|error| error.to_string());
+    let bytes = files::read(&path, LIMIT_BYTES);
     (path, bytes)
 }
 
 fn unusable(path: &Path, problem: &str, lost: &str) -> Finding {
-    let problem = visible(problem.as_bytes());
-    Finding::new(
-        Severity::Warning,
+    Finding::warning(
         format!("Stage 1 run: {} cannot be used: {problem}", visible_path(path)),
         lost,
-        "name the folder of a Stage 1 run that ended by itself with stage1.run_dir",
+        "name the folder of a Stage 1 run that ended by itself with stage1.run_dir, and set token \
+         counts with model.tokens",
     )
 }
 

@@ -148,25 +148,12 @@ pub(super) fn operators_of_markdown(text: &str) -> Option<Table> {
 
 /// The cells of a line of a Markdown table, with `\|` resolved.
 fn cells(line: &str) -> Vec<String> {
-    let inner = line.strip_prefix('|').unwrap_or(line);
-    let mut cells = vec![String::new()];
-    let mut characters = inner.chars().peekable();
-    while let Some(c) = characters.next() {
-        match (c, cells.last_mut()) {
-            ('\\', Some(cell)) if characters.peek() == Some(&'|') => {
-                characters.next();
-                cell.push('|');
-            }
-            ('|', _) if characters.peek().is_none() => {}
-            ('|', _) => cells.push(String::new()),
-            (c, Some(cell)) => cell.push(c),
-            (_, None) => {}
-        }
-    }
-    cells.iter().map(|cell| cell.trim().to_owned()).collect()
+    let line = line.replace("\\|", "\0");
+    let line = line.strip_prefix('|').unwrap_or(&line);
+    let inner = line.strip_suffix('|').unwrap_or(line);
+    inner.split('|').map(|cell| cell.trim().replace('\0', "|")).collect()
 }
 
-/// An operator from its columns.
 fn row(text: impl Fn(&str) -> Option<String>) -> Option<OperatorRow> {
     let name = text("op_name").filter(|name| !name.is_empty())?;
     // Absent is not zero, and what is there has to be a time.

@@ -15,7 +15,6 @@ const READING_NS: u64 = 1_000;
 /// A GPU of a process: what takes part in a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Member {
-    /// Index of the process.
     pub(super) process: u32,
     /// Index of the device in its file.
     pub(super) device: u32,
@@ -28,7 +27,6 @@ pub(super) struct ProcessCalls {
     pub(super) calls: Vec<Call>,
     pub(super) communicators: Vec<Communicator>,
     pub(super) communicators_made: u64,
-    /// Number of its host.
     pub(super) host: usize,
     /// What times of this process may be off by, ns.
     pub(super) error_ns: u64,
@@ -38,11 +36,19 @@ pub(super) struct ProcessCalls {
     pub(super) cut_from_ns: Option<u64>,
 }
 
-/// A call: index of its process, and its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CallId {
+/// A call, and who made it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MemberCall<'c> {
+    /// Index of the process.
     pub(super) process: u32,
-    pub(super) call: u32,
+    pub(super) by: &'c ProcessCalls,
+    pub(super) call: &'c Call,
+}
+
+impl MemberCall<'_> {
+    pub(super) fn member(self) -> Member {
+        Member { process: self.process, device: self.call.device }
+    }
 }
 
 /// All calls of the run.
@@ -91,25 +97,21 @@ impl Calls {
         left_out
     }
 
-    /// A call.
-    pub(super) fn get(&self, id: CallId) -> Option<&Call> {
-        self.processes.get(id.process as usize)?.calls.get(id.call as usize)
-    }
-
-    /// Number of the host of a process.
-    pub(super) fn host(&self, process: u32) -> usize {
-        self.processes.get(process as usize).map_or(0, |process| process.host)
-    }
-
-    /// Who made a call.
-    pub(super) fn member(&self, id: CallId) -> Option<Member> {
-        Some(Member { process: id.process, device: self.get(id)?.device })
-    }
-
-    /// All calls.
-    pub(super) fn ids(&self) -> impl Iterator<Item = (CallId, &Call)> {
-        (0..).zip(&self.processes).flat_map(|(process, of)| {
-            (0..).zip(&of.calls).map(move |(call, it)| (CallId { process, call }, it))
+    pub(super) fn all(&self) -> impl Iterator<Item = MemberCall<'_>> {
+        (0..).zip(&self.processes).flat_map(|(process, by)| {
+            by.calls.iter().map(move |call| MemberCall { process, by, call })
         })
+    }
+}
+
+#[cfg(test)]
+impl Calls {
+    /// The call of that index of each of these processes.
+    pub(super) fn set(&self, members: &[(u32, usize)]) -> Vec<MemberCall<'_>> {
+        let call = |&(process, at): &(u32, usize)| {
+            let by = &self.processes[process as usize];
+            MemberCall { process, by, call: &by.calls[at] }
+        };
+        members.iter().map(call).collect()
     }
 }

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use super::calls::{CallId, Calls};
+use super::calls::MemberCall;
 
 /// The shortest and the longest slice, ns. Within the shortest, clocks that drift by 50 ppm move
 /// half a microsecond.
@@ -65,31 +65,20 @@ impl Pair {
             let drifts = [before, after].into_iter().flatten().map(|other| drift(own, other));
             return Some((own.1.middle(), own.1.half() + (drifts.max().unwrap_or(0) + 1) / 2));
         }
-        match (before, after) {
+        let (nearest, other) = match (before, after) {
             (Some((_, a)), Some((_, b))) => {
                 let apart = (a.middle() - b.middle()).abs();
                 let error = a.half().max(b.half()) + (apart + 1) / 2;
-                Some(((a.middle() + b.middle()) / 2, error))
+                return Some(((a.middle() + b.middle()) / 2, error));
             }
-            (Some(nearest), None) => {
-                let other = self.0.range(..nearest.0).next_back();
-                let per_slice = other.map_or(0, |other| drift(nearest, other));
-                Some(beyond(nearest, slice, per_slice))
-            }
-            (None, Some(nearest)) => {
-                let other = self.0.range(nearest.0 + 1..).next();
-                let per_slice = other.map_or(0, |other| drift(nearest, other));
-                Some(beyond(nearest, slice, per_slice))
-            }
-            (None, None) => None,
-        }
+            (Some(last), None) => (last, self.0.range(..last.0).next_back()),
+            (None, first) => (first?, self.0.range(first?.0 + 1..).next()),
+        };
+        // Before the first slice with bounds, or after the last, the clocks went on drifting.
+        let ((at, bound), per_slice) = (nearest, other.map_or(0, |other| drift(nearest, other)));
+        let slices = (slice - at).abs() + 1;
+        Some((bound.middle(), bound.half().saturating_add(per_slice.saturating_mul(slices))))
     }
-}
-
-/// Before the first slice with bounds, or after the last: the clocks went on drifting.
-fn beyond((at, bound): (&i128, &Bound), slice: i128, per_slice: i128) -> (i128, i128) {
-    let slices = (slice - at).abs() + 1;
-    (bound.middle(), bound.half().saturating_add(per_slice.saturating_mul(slices)))
 }
 
 /// The clock of the run.
@@ -116,26 +105,25 @@ impl CommonClock {
     /// Ties the hosts of the members of `sets`, in which all members are needed. Before that, the
     /// clocks of hosts differ by their `wall_ahead_ns`. Hosts that communicate over others are tied
     /// over these; those that do not communicate at all are not.
-    pub(super) fn new<'s>(
-        calls: &Calls,
+    pub(super) fn new<'s, 'c: 's>(
         wall_ahead_ns: &BTreeMap<usize, i64>,
-        sets: impl Iterator<Item = &'s Vec<CallId>> + Clone,
+        sets: impl Iterator<Item = &'s Vec<MemberCall<'c>>> + Clone,
     ) -> Self {
         let mut clock = Self { wall_ahead_ns: wall_ahead_ns.clone(), ..Self::default() };
         for set in sets.clone() {
-            let hosts: BTreeSet<usize> = set.iter().map(|id| calls.host(id.process)).collect();
+            let hosts: BTreeSet<usize> = set.iter().map(|made| made.by.host).collect();
             for host in hosts {
                 *clock.weights.entry(host).or_default() += 1;
             }
         }
-        let times = || sets.clone().filter_map(|set| clock.begin(calls, set));
+        let times = || sets.clone().filter_map(|set| clock.begin(set));
         let first = times().min().unwrap_or(0);
         let length = times().max().unwrap_or(0) - first;
         let slice_ns = (length / SLICES.0).clamp(SLICE_NS.0, SLICE_NS.1);
         clock.slice_ns = slice_ns.max(length / SLICES.1);
         clock.first_ns = first;
         for set in sets {
-            clock.bound(calls, set);
+            clock.bound(set);
         }
         clock
     }
@@ -151,10 +139,10 @@ impl CommonClock {
     }
 
     /// When a set began, on the wall clock of its centre.
-    fn begin(&self, calls: &Calls, set: &[CallId]) -> Option<i128> {
-        let centre = self.centre(set.iter().map(|id| calls.host(id.process)))?;
-        let of_centre = set.iter().filter(|id| calls.host(id.process) == centre);
-        let start = of_centre.filter_map(|&id| calls.get(id)).map(|call| call.start_ns).min()?;
+    fn begin(&self, set: &[MemberCall<'_>]) -> Option<i128> {
+        let centre = self.centre(set.iter().map(|made| made.by.host))?;
+        let of_centre = set.iter().filter(|made| made.by.host == centre);
+        let start = of_centre.map(|made| made.call.start_ns).min()?;
         Some(i128::from(start) + self.base(centre))
     }
 
@@ -163,12 +151,11 @@ impl CommonClock {
     }
 
     /// Narrows the bounds of the hosts of `set` in its slice.
-    fn bound(&mut self, calls: &Calls, set: &[CallId]) {
+    fn bound(&mut self, set: &[MemberCall<'_>]) {
         // Latest start and earliest end on each host, on wall clocks.
         let mut spans: BTreeMap<usize, (i128, i128)> = BTreeMap::new();
-        for &id in set {
-            let Some(call) = calls.get(id) else { continue };
-            let host = calls.host(id.process);
+        for &MemberCall { by, call, .. } in set {
+            let host = by.host;
             let (start, end) = (i128::from(call.start_ns), i128::from(call.end_ns));
             let (start, end) = (start + self.base(host), end + self.base(host));
             let span = spans.entry(host).or_insert((start, end));
@@ -176,7 +163,7 @@ impl CommonClock {
         }
         let Some(centre) = self.centre(spans.keys().copied()) else { return };
         let Some((start, end)) = spans.remove(&centre) else { return };
-        let Some(slice) = self.begin(calls, set).map(|begin| self.slice(begin)) else { return };
+        let Some(slice) = self.begin(set).map(|begin| self.slice(begin)) else { return };
         for (host, (its_start, its_end)) in spans {
             let (least, most) = (start - its_end, end - its_start);
             let of_pair = &mut self.pairs.entry((centre, host)).or_default().0;
@@ -186,8 +173,8 @@ impl CommonClock {
     }
 
     /// The clock in the slice of `set`.
-    pub(super) fn during(&mut self, calls: &Calls, set: &[CallId]) -> &SliceClock {
-        let slice = self.begin(calls, set).map_or(0, |begin| self.slice(begin));
+    pub(super) fn during(&mut self, set: &[MemberCall<'_>]) -> &SliceClock {
+        let slice = self.begin(set).map_or(0, |begin| self.slice(begin));
         let latest = self.latest.take().filter(|&(known, _)| known == slice);
         let latest = latest.unwrap_or_else(|| (slice, self.tied(slice)));
         &self.latest.insert(latest).1
@@ -251,7 +238,7 @@ impl SliceClock {
 mod tests {
     use super::*;
     use crate::load::collectives::Call;
-    use crate::ranks::calls::ProcessCalls;
+    use crate::ranks::calls::{Calls, ProcessCalls};
 
     /// One process on each of five hosts, whose clocks are ahead by so much, ns.
     const AHEAD: [u64; 5] = [70, 0, 1_000, 5_000, 300];
@@ -259,7 +246,7 @@ mod tests {
     /// Members, when it began, how long it took and how far the clock of each host was ahead, ns.
     type Collective<'m> = (&'m [u32], u64, u64, [u64; 5]);
 
-    fn recorded(collectives: &[Collective<'_>]) -> (Calls, Vec<Vec<CallId>>) {
+    fn recorded(collectives: &[Collective<'_>]) -> (Calls, Vec<Vec<(u32, usize)>>) {
         let mut calls = Calls::default();
         let mut sets = Vec::new();
         for host in 0..AHEAD.len() {
@@ -270,7 +257,7 @@ mod tests {
             for &process in members {
                 let start_ns = at + ahead[process as usize];
                 let all = &mut calls.processes[process as usize].calls;
-                set.push(CallId { process, call: all.len() as u32 });
+                set.push((process, all.len()));
                 all.push(Call { start_ns, end_ns: start_ns + takes, ..Call::default() });
             }
             sets.push(set);
@@ -286,7 +273,8 @@ mod tests {
             .collect();
         let (calls, sets) = recorded(&all);
         let wall = (0..AHEAD.len()).map(|host| (host, 0)).collect();
-        CommonClock::new(&calls, &wall, sets.iter()).tied(0)
+        let sets: Vec<_> = sets.iter().map(|set| calls.set(set)).collect();
+        CommonClock::new(&wall, sets.iter()).tied(0)
     }
 
     #[test]
@@ -323,10 +311,11 @@ mod tests {
             };
             let all: Vec<Collective<'_>> = (0..=400).map(of).collect();
             let (calls, sets) = recorded(&all);
-            let mut clock = CommonClock::new(&calls, &BTreeMap::new(), sets.iter());
+            let sets: Vec<_> = sets.iter().map(|set| calls.set(set)).collect();
+            let mut clock = CommonClock::new(&BTreeMap::new(), sets.iter());
             for (at, set) in (0..=400).zip(&sets) {
                 let (ns, gained) = moment(at);
-                let clock = clock.during(&calls, set);
+                let clock = clock.during(set);
                 let apart = clock.at(2, ns + 1_000_000 + gained) - clock.at(1, ns);
                 let error = clock.error_ns([1, 2].into_iter()).expect("tied");
                 let truth = apart.unsigned_abs();

@@ -3,17 +3,17 @@
 use super::*;
 use crate::load::collectives::{Call, Communicator};
 
-fn process(file: &str, facts: &[(&str, &str)], kernels: u64) -> Identity {
+fn process(file: &str, facts: &[(&str, &str)], kernels: u64) -> Process {
     let mut capture = crate::load::Tally::default().finish();
     capture.file = file.to_owned();
     capture.counts.kernels = kernels;
     let facts = facts.iter().map(|&(name, value)| (format!("env.{name}"), value.to_owned()));
     capture.meta.extend(facts);
-    Identity::of(&capture)
+    Process::of(&capture)
 }
 
-fn ranks(identities: &[Identity]) -> Vec<(Option<u64>, Option<u64>, bool)> {
-    identities.iter().map(|i| (i.rank, i.local_rank, i.inherited)).collect()
+fn ranks(processes: &[Process]) -> Vec<(Option<u64>, Option<u64>, bool)> {
+    processes.iter().map(|p| (p.row.rank, p.row.local_rank, p.row.inherited_rank)).collect()
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn workers_that_inherit_the_variables_are_not_the_rank() {
     let mut all =
         [process("worker", &facts, 0), process("trainer", &facts, 90), process("w", &facts, 2)];
     let job = settle(&mut all);
-    assert_eq!(all.each_ref().map(|i| i.inherited), [true, false, true]);
+    assert_eq!(all.each_ref().map(|p| p.row.inherited_rank), [true, false, true]);
     assert_eq!((job.seen, job.expected, job.findings.len()), (1, Some(1), 0));
 }
 
@@ -57,14 +57,14 @@ fn workers_that_inherit_the_variables_are_not_the_rank() {
 fn two_that_communicate_as_one_rank_are_said() {
     let facts = [("RANK", "0"), ("WORLD_SIZE", "2")];
     let mut all = [process("a", &facts, 1), process("b", &facts, 1)];
-    all.iter_mut().for_each(|identity| identity.communicates = true);
+    all.iter_mut().for_each(|process| process.communicates = true);
     let job = settle(&mut all);
-    assert_eq!(all.each_ref().map(|i| i.inherited), [false, false]);
+    assert_eq!(all.each_ref().map(|p| p.row.inherited_rank), [false, false]);
     assert_eq!(job.findings[0].what, "2 processes claim rank 0");
 }
 
 /// A worker that communicates: (hash, rank, members, GPUs of it) of each communicator.
-fn worker(file: &str, facts: &[(&str, &str)], of: &[(u64, u64, u64, u32)]) -> Identity {
+fn worker(file: &str, facts: &[(&str, &str)], of: &[(u64, u64, u64, u32)]) -> Process {
     let mut capture = crate::load::Tally::default().finish();
     capture.file = file.to_owned();
     let facts = facts.iter().map(|&(name, value)| (format!("env.{name}"), value.to_owned()));
@@ -75,7 +75,7 @@ fn worker(file: &str, facts: &[(&str, &str)], of: &[(u64, u64, u64, u32)]) -> Id
         Communicator { hash, members, rank, local }
     };
     capture.collectives.communicators.extend(of.iter().map(communicator));
-    Identity::of(&capture)
+    Process::of(&capture)
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn spawned_workers_have_the_ranks_of_their_communicator_and_not_the_task_s() {
     let job = settle(&mut all);
     let told = [(Some(0), None, true), (Some(0), None, false), (Some(1), None, false)];
     assert_eq!(ranks(&all), told);
-    assert_eq!(all[1].source, Some(NCCL));
+    assert_eq!(all[1].row.rank_source.as_deref(), Some(NCCL));
     assert_eq!((job.seen, job.expected, job.findings.len()), (2, Some(2), 0));
 }
 
@@ -137,7 +137,7 @@ fn ranks_of_different_communicators_are_no_double_claims() {
 fn a_process_that_is_all_members_of_a_communicator_is_no_rank() {
     let mut all = [worker("a", &[], &[(7, 0, 8, 8)])];
     let job = settle(&mut all);
-    assert_eq!((all[0].rank, job.seen, job.expected, job.findings.len()), (None, 0, None, 0));
+    assert_eq!((all[0].row.rank, job.seen, job.expected, job.findings.len()), (None, 0, None, 0));
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn impossible_ranks_are_none_and_said() {
         process("d", &[("RANK", "x"), ("WORLD_SIZE", "0")], 1),
     ];
     let job = settle(&mut all);
-    assert_eq!(all.each_ref().map(|i| i.rank), [None, None, Some(1), None]);
-    assert_eq!(all.each_ref().map(|i| i.local_rank), [None; 4]);
-    let source = all.each_ref().map(|i| i.source);
+    assert_eq!(all.each_ref().map(|p| p.row.rank), [None, None, Some(1), None]);
+    assert_eq!(all.each_ref().map(|p| p.row.local_rank), [None; 4]);
+    let source = all.each_ref().map(|p| p.row.rank_source.as_deref());
     assert_eq!(source, [None, None, Some("RANK"), None], "nobody told a rank that is none");
     let what: Vec<&str> = job.findings.iter().map(|f| f.what.as_str()).collect();
     assert_eq!(
@@ -174,7 +174,7 @@ fn two_jobs_whose_numbers_nccl_confirms_are_said() {
         worker("d", &facts("1"), &[(8, 1, 2, 1)]),
     ];
     let job = settle(&mut all);
-    assert_eq!(all.each_ref().map(|i| i.source), [Some("RANK"); 4]);
+    assert_eq!(all.each_ref().map(|p| p.row.rank_source.as_deref()), [Some("RANK"); 4]);
     let what: Vec<&str> = job.findings.iter().map(|finding| finding.what.as_str()).collect();
     assert_eq!(what, ["2 processes claim rank 0", "2 processes claim rank 1"]);
 }
@@ -196,7 +196,10 @@ fn a_task_of_srun_is_a_rank_though_it_is_seen_alone() {
         worker("b", &facts, &[(7, 1, 2, 1)]),
     ];
     let job = settle(&mut all);
-    assert_eq!(all.each_ref().map(|i| i.source), [Some(SLURM), Some(NCCL), Some(NCCL)]);
+    assert_eq!(
+        all.each_ref().map(|p| p.row.rank_source.as_deref()),
+        [Some(SLURM), Some(NCCL), Some(NCCL)]
+    );
     assert_eq!((job.seen, job.expected, job.findings.len()), (2, Some(2), 0));
 }
 
@@ -204,5 +207,5 @@ fn a_task_of_srun_is_a_rank_though_it_is_seen_alone() {
 fn a_batch_script_of_slurm_is_no_job_of_ranks() {
     let mut all = [process("a", &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")], 1)];
     let job = settle(&mut all);
-    assert_eq!((all[0].rank, job.seen, job.findings.len()), (None, 0, 0));
+    assert_eq!((all[0].row.rank, job.seen, job.findings.len()), (None, 0, 0));
 }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::calls::{CallId, Calls, Member, ProcessCalls};
+use super::calls::{Calls, Member, MemberCall};
 use stage2_model::Operation;
 use stage2_text::numbers::count;
 
@@ -20,22 +20,65 @@ enum Key {
 }
 
 /// Calls of each member, in the order of their start.
-type Sequences = BTreeMap<Member, Vec<CallId>>;
+type Sequences<'c> = BTreeMap<Member, Vec<MemberCall<'c>>>;
 
-/// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct Matching {
+pub(super) struct Matching<'c> {
     /// Calls of one collective each, one of every member, in the order of members.
-    pub(super) sets: Vec<Vec<CallId>>,
+    pub(super) sets: Vec<Vec<MemberCall<'c>>>,
     /// Sets from this index on were matched without a communicator hash.
     pub(super) unnamed_from: usize,
-    /// Calls that were not matched, and an index into `reasons`.
-    pub(super) unmatched: Vec<(CallId, usize)>,
-    pub(super) reasons: Vec<String>,
+    /// Calls that were not matched, and why.
+    pub(super) unmatched: Vec<(MemberCall<'c>, Unmatched)>,
 }
 
-const NOT_PAIRED: &str = "point-to-point calls are not paired across ranks";
-const CUT: &str = "they exceed the number of calls kept per process";
+/// Why a call is in no collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub(super) enum Unmatched {
+    #[error("they exceed the number of calls kept per process")]
+    Cut,
+    #[error("point-to-point calls are not paired across ranks")]
+    PointToPoint,
+    #[error("only {} of {} members of the communicator were recorded", count(*.seen), count(*.expected))]
+    MembersMissing { seen: u64, expected: u64 },
+    #[error("{} GPUs were seen in a communicator of {}", count(*.seen), count(*.expected))]
+    TooManyMembers { seen: u64, expected: u64 },
+    #[error("only one member of the communicator was recorded")]
+    OneMember,
+    #[error("only {} of {} ranks were recorded with communication", count(*.seen), count(*.ranks))]
+    RanksMissing { seen: u64, ranks: u64 },
+    #[error("{} GPUs communicate in a job of {} ranks", count(*.seen), count(*.ranks))]
+    TooManyRanks { seen: u64, ranks: u64 },
+    #[error("only one rank was recorded")]
+    OneRank,
+    #[error(
+        "the job has several communicators, and these calls name none (NCCL names its own from 2.26 \
+         on; kernels of other libraries never do)"
+    )]
+    SeveralCommunicators,
+    #[error(
+        "only {} of {} members made this call in the same stage instance",
+        count(*.seen),
+        count(*.members)
+    )]
+    MissingInInstance { seen: u64, members: u64 },
+    #[error("members made different numbers of calls, so calls cannot be paired by position")]
+    UnequalCounts,
+    #[error("the hosts' clocks could not be aligned")]
+    NoClock,
+    #[error(
+        "the members' kernels do not overlap in time: these calls are not one collective, or the \
+         clocks are wrong"
+    )]
+    NoOverlap,
+    #[error("the clocks are known only within {} us, longer than the call", count(*.error_us))]
+    ClocksTooCoarse { error_us: u64 },
+    #[error(
+        "more than 1 % of these calls do not overlap across ranks, so they belong to several groups; \
+         the capture does not say which"
+    )]
+    SeveralGroups,
+}
 
 /// What a communicator is known to be.
 #[derive(Debug, Default)]
@@ -45,51 +88,46 @@ struct Known {
 }
 
 /// Matches all calls. `ranks` is the number of ranks of the job, where it is known.
-pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching {
+pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching<'_> {
     let known = communicators(calls);
-    let mut by_key: BTreeMap<Key, Sequences> = BTreeMap::new();
-    let mut cut: Vec<CallId> = Vec::new();
-    for (id, call) in calls.ids() {
+    let mut by_key: BTreeMap<Key, Sequences<'_>> = BTreeMap::new();
+    let mut matching = Matching::default();
+    for made in calls.all() {
+        let call = made.call;
         let key = match call.communicator {
             Some(hash) => Key::Communicator(hash, call.operation),
             None => Key::Unnamed(call.operation, call.bytes),
         };
-        let Some(member) = calls.member(id) else { continue };
         // Calls are dropped in the order of the file: from the first of them on, nobody knows which
         // of several threads' calls are missing.
-        let process = calls.processes.get(id.process as usize);
-        if process.and_then(|p| p.cut_from_ns).is_some_and(|from| call.start_ns >= from) {
-            cut.push(id);
+        if made.by.cut_from_ns.is_some_and(|from| call.start_ns >= from) {
+            matching.refuse([made], Unmatched::Cut);
             continue;
         }
-        by_key.entry(key).or_default().entry(member).or_default().push(id);
+        by_key.entry(key).or_default().entry(made.member()).or_default().push(made);
     }
-    let everyone: BTreeSet<Member> = calls.ids().filter_map(|(id, _)| calls.member(id)).collect();
+    let everyone: BTreeSet<Member> = calls.all().map(MemberCall::member).collect();
     let unnamed = unnamed_group(calls, &known, &everyone, ranks);
-    let mut matching = Matching::default();
-    if !cut.is_empty() {
-        matching.refuse(cut.into_iter(), CUT);
-    }
     // Keys with a communicator come first.
     for (key, mut sequences) in by_key {
-        for ids in sequences.values_mut() {
-            ids.sort_by_key(|&id| calls.get(id).map(|call| (call.start_ns, call.end_ns)));
+        for made in sequences.values_mut() {
+            made.sort_by_key(|made| (made.call.start_ns, made.call.end_ns));
         }
         match key {
             Key::Communicator(_, Operation::Send | Operation::Recv)
             | Key::Unnamed(Operation::Send | Operation::Recv, _) => {
-                matching.refuse(sequences.into_values().flatten(), NOT_PAIRED);
+                matching.refuse(sequences.into_values().flatten(), Unmatched::PointToPoint);
             }
             Key::Communicator(hash, _) => {
                 match known.get(&hash).map_or(Ok(0), |known| known.members()) {
-                    Ok(members) => matching.take(calls, sequences, members),
-                    Err(why) => matching.refuse(sequences.into_values().flatten(), &why),
+                    Ok(members) => matching.take(sequences, members),
+                    Err(why) => matching.refuse(sequences.into_values().flatten(), why),
                 }
                 matching.unnamed_from = matching.sets.len();
             }
             Key::Unnamed(..) => match &unnamed {
-                Ok(members) => matching.by_instance(calls, sequences, *members),
-                Err(why) => matching.refuse(sequences.into_values().flatten(), why),
+                Ok(members) => matching.by_instance(sequences, *members),
+                Err(why) => matching.refuse(sequences.into_values().flatten(), *why),
             },
         }
     }
@@ -98,9 +136,9 @@ pub(super) fn matching(calls: &Calls, ranks: Option<u64>) -> Matching {
 
 fn communicators(calls: &Calls) -> HashMap<u64, Known> {
     let mut known: HashMap<u64, Known> = HashMap::new();
-    for (id, call) in calls.ids() {
-        if let (Some(hash), Some(member)) = (call.communicator, calls.member(id)) {
-            known.entry(hash).or_default().seen.insert(member);
+    for made in calls.all() {
+        if let Some(hash) = made.call.communicator {
+            known.entry(hash).or_default().seen.insert(made.member());
         }
     }
     for communicator in calls.processes.iter().flat_map(|process| &process.communicators) {
@@ -112,22 +150,14 @@ fn communicators(calls: &Calls) -> HashMap<u64, Known> {
 
 impl Known {
     /// Its members, if all of them were recorded.
-    fn members(&self) -> Result<u64, String> {
+    fn members(&self) -> Result<u64, Unmatched> {
         let seen = self.seen.len() as u64;
         match self.expected {
             Some(expected) if expected == seen => Ok(seen),
-            Some(expected) if expected > seen => Err(format!(
-                "only {} of {} members of the communicator were recorded",
-                count(seen),
-                count(expected)
-            )),
-            Some(expected) => Err(format!(
-                "{} GPUs were seen in a communicator of {}",
-                count(seen),
-                count(expected)
-            )),
+            Some(expected) if expected > seen => Err(Unmatched::MembersMissing { seen, expected }),
+            Some(expected) => Err(Unmatched::TooManyMembers { seen, expected }),
             None if seen > 1 => Ok(seen),
-            None => Err("only one member of the communicator was recorded".to_owned()),
+            None => Err(Unmatched::OneMember),
         }
     }
 }
@@ -138,7 +168,7 @@ fn unnamed_group(
     known: &HashMap<u64, Known>,
     everyone: &BTreeSet<Member>,
     ranks: Option<u64>,
-) -> Result<u64, String> {
+) -> Result<u64, Unmatched> {
     let seen = everyone.len() as u64;
     // Of which only the set-up was seen, it is enough that it has no room for everyone.
     let is_part = |known: &&Known| {
@@ -147,102 +177,82 @@ fn unnamed_group(
     };
     let several = calls.processes.iter().any(|p| p.communicators_made > 1);
     match ranks.filter(|&ranks| ranks != seen) {
-        Some(ranks) if ranks > seen => Err(format!(
-            "only {} of {} ranks were recorded with communication",
-            count(seen),
-            count(ranks)
-        )),
-        Some(ranks) => {
-            Err(format!("{} GPUs communicate in a job of {} ranks", count(seen), count(ranks)))
+        Some(ranks) if ranks > seen => Err(Unmatched::RanksMissing { seen, ranks }),
+        Some(ranks) => Err(Unmatched::TooManyRanks { seen, ranks }),
+        None if seen < 2 => Err(Unmatched::OneRank),
+        None if several || known.values().any(|known| is_part(&known)) => {
+            Err(Unmatched::SeveralCommunicators)
         }
-        None if seen < 2 => Err("only one rank was recorded".to_owned()),
-        None if several || known.values().any(|known| is_part(&known)) => Err(
-            "the job has several communicators, and these calls name none (NCCL names its own from \
-             2.26 on; kernels of other libraries never do)"
-                .to_owned(),
-        ),
         None => Ok(seen),
     }
 }
 
-impl Matching {
+impl<'c> Matching<'c> {
     /// Matches over the whole run, or, where the counts differ, in each instance of a stage.
-    fn take(&mut self, calls: &Calls, sequences: Sequences, members: u64) {
-        let of = |member: &Member| calls.processes.get(member.process as usize);
+    fn take(&mut self, sequences: Sequences<'c>, members: u64) {
         // Of a sample, the same instances need not have been recorded everywhere.
-        let gated = sequences.keys().filter_map(of).any(|process| process.gated);
+        let gated = sequences.values().flatten().any(|made| made.by.gated);
         if !gated && agree(&sequences, members).is_ok() {
-            self.zip(sequences);
-        } else if !gated && sequences.len() as u64 == members && only_cut(&sequences, of) {
+            self.zip(&sequences);
+        } else if !gated && sequences.len() as u64 == members && only_cut(&sequences) {
             let common = sequences.values().map(Vec::len).min().unwrap_or(0);
-            let rest = sequences.values().flat_map(|ids| ids.iter().skip(common).copied());
-            self.refuse(rest, CUT);
-            self.zip(sequences);
+            let rest = sequences.values().flat_map(|made| made.iter().skip(common).copied());
+            self.refuse(rest, Unmatched::Cut);
+            self.zip(&sequences);
         } else {
-            self.by_instance(calls, sequences, members);
+            self.by_instance(sequences, members);
         }
     }
 
-    fn by_instance(&mut self, calls: &Calls, sequences: Sequences, members: u64) {
-        let mut instances: BTreeMap<(u32, u32), Sequences> = BTreeMap::new();
-        for (member, ids) in sequences {
-            for id in ids {
-                let Some(call) = calls.get(id) else { continue };
-                let instance = instances.entry((call.stage, call.instance)).or_default();
-                instance.entry(member).or_default().push(id);
+    fn by_instance(&mut self, sequences: Sequences<'c>, members: u64) {
+        let mut instances: BTreeMap<(u32, u32), Sequences<'c>> = BTreeMap::new();
+        for (member, made) in sequences {
+            for made in made {
+                let instance = instances.entry((made.call.stage, made.call.instance)).or_default();
+                instance.entry(member).or_default().push(made);
             }
         }
         for sequences in instances.into_values() {
             match agree(&sequences, members) {
-                Ok(()) => self.zip(sequences),
-                Err(why) => self.refuse(sequences.into_values().flatten(), &why),
+                Ok(()) => self.zip(&sequences),
+                Err(why) => self.refuse(sequences.into_values().flatten(), why),
             }
         }
     }
 
     /// Takes the first calls of all members for one collective, then the second, and so on.
-    fn zip(&mut self, sequences: Sequences) {
+    fn zip(&mut self, sequences: &Sequences<'c>) {
         let length = sequences.values().map(Vec::len).min().unwrap_or(0);
-        let set = |at: usize| sequences.values().filter_map(|ids| ids.get(at).copied()).collect();
+        let set = |at: usize| sequences.values().filter_map(|made| made.get(at).copied()).collect();
         self.sets.extend((0..length).map(set));
     }
 
-    /// Notes that calls cannot be matched.
-    pub(super) fn refuse(&mut self, ids: impl Iterator<Item = CallId>, why: &str) {
-        let known = self.reasons.iter().position(|reason| reason == why);
-        let reason = known.unwrap_or_else(|| {
-            self.reasons.push(why.to_owned());
-            self.reasons.len() - 1
-        });
-        self.unmatched.extend(ids.map(|id| (id, reason)));
+    pub(super) fn refuse(
+        &mut self,
+        made: impl IntoIterator<Item = MemberCall<'c>>,
+        why: Unmatched,
+    ) {
+        self.unmatched.extend(made.into_iter().map(|made| (made, why)));
     }
 }
 
 /// Whether the counts differ only because the later calls of some members were not kept, so that the
 /// first ones of everyone are there: the others agree, and no member has more than they have.
-fn only_cut<'c>(sequences: &Sequences, of: impl Fn(&Member) -> Option<&'c ProcessCalls>) -> bool {
-    let is_cut = |member| of(member).is_some_and(|process| process.cut_from_ns.is_some());
-    let lengths =
-        |cut| sequences.iter().filter(move |(m, _)| is_cut(m) == cut).map(|(_, c)| c.len());
+fn only_cut(sequences: &Sequences<'_>) -> bool {
+    let is_cut = |made: &[MemberCall<'_>]| made.iter().any(|made| made.by.cut_from_ns.is_some());
+    let lengths = |cut| sequences.values().filter(move |m| is_cut(m) == cut).map(Vec::len);
     let Some(whole) = lengths(false).max() else { return true };
     lengths(false).min() == Some(whole) && lengths(true).max().is_some_and(|cut| cut <= whole)
 }
 
 /// Whether every member made as many calls as the others.
-fn agree(sequences: &Sequences, members: u64) -> Result<(), String> {
+fn agree(sequences: &Sequences<'_>, members: u64) -> Result<(), Unmatched> {
     let lengths = || sequences.values().map(Vec::len);
     let (least, most) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
     let seen = sequences.len() as u64;
     match (seen < members, least == most) {
-        (true, _) => Err(format!(
-            "only {} of {} members made this call in the same stage instance",
-            count(seen),
-            count(members)
-        )),
-        (false, false) => {
-            Err("members made different numbers of calls, so calls cannot be paired by position"
-                .to_owned())
-        }
+        (true, _) => Err(Unmatched::MissingInInstance { seen, members }),
+        (false, false) => Err(Unmatched::UnequalCounts),
         (false, true) => Ok(()),
     }
 }
@@ -251,12 +261,13 @@ fn agree(sequences: &Sequences, members: u64) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::load::collectives::{Call, Communicator};
+    use crate::ranks::calls::ProcessCalls;
 
     const FAR: Option<u64> = Some(1_000);
 
     /// Calls one after the other of as many processes; those of some were not kept from a time on.
     /// Sets that are matched, and the process of each call that is not, with the reason.
-    fn of<const N: usize>(processes: [(u64, Option<u64>); N]) -> (usize, Vec<(u32, String)>) {
+    fn of<const N: usize>(processes: [(u64, Option<u64>); N]) -> (usize, Vec<(u32, Unmatched)>) {
         let call = |at: u64| Call {
             operation: Operation::AllReduce,
             communicator: Some(7),
@@ -271,13 +282,13 @@ mod tests {
             calls.processes.push(process);
         }
         let matching = matching(&calls, None);
-        let why = |&(id, why): &(CallId, usize)| (id.process, matching.reasons[why].clone());
-        (matching.sets.len(), matching.unmatched.iter().map(why).collect())
+        let unmatched = matching.unmatched.iter().map(|&(made, why)| (made.process, why)).collect();
+        (matching.sets.len(), unmatched)
     }
 
     #[test]
     fn what_was_cut_of_one_process_costs_no_match_of_what_was_kept() {
-        let beyond = |process, calls| vec![(process, CUT.to_owned()); calls];
+        let beyond = |process, calls| vec![(process, Unmatched::Cut); calls];
         assert_eq!(of([(5, FAR), (8, None)]), (5, beyond(1, 3)));
         assert_eq!(of([(5, FAR), (8, None), (8, None), (7, FAR)]).0, 5);
         assert_eq!(of([(5, FAR), (8, FAR)]), (5, beyond(1, 3)));
@@ -307,7 +318,7 @@ mod tests {
         }
         let found = matching(&calls, Some(4));
         assert_eq!((found.sets.len(), found.unmatched.len()), (0, 4));
-        assert!(found.reasons[0].starts_with("the job has several communicators"));
+        assert!(found.unmatched.iter().all(|(_, why)| *why == Unmatched::SeveralCommunicators));
     }
 
     #[test]
@@ -317,6 +328,6 @@ mod tests {
         let mut by_process = [0; 2];
         refused.iter().for_each(|(process, _)| by_process[*process as usize] += 1);
         assert_eq!((sets, by_process), (5, [3, 3]));
-        assert!(refused.iter().all(|(_, why)| why == CUT), "{refused:?}");
+        assert!(refused.iter().all(|(_, why)| *why == Unmatched::Cut), "{refused:?}");
     }
 }

@@ -8,55 +8,27 @@ mod matching;
 mod rows;
 mod split;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::load::ProcessCapture;
 use crate::load::operation::is_communication;
 use crate::load::paths::PathIndex;
 use crate::load::stats::Work;
+use crate::load::{ProcessCapture, StageCapture};
 use calls::{Calls, Member};
-use identity::{Identity, Job};
-use rows::Who;
-use stage2_model::{Finding, ProcessRow, RankStageRow, Ranks, Severity};
+use identity::{Job, Process};
+use stage2_model::{DeviceRow, Finding, LateRow, ProcessRow, RankStageRow, Ranks, StageRow};
 use stage2_text::numbers::count;
-use stage2_text::visible;
-
-/// Fact that names the parent of a forked child.
-const META_FORK_OF: &str = "fork.of";
-/// Fact that lists the GPUs that a process may see.
-const META_VISIBLE: &str = "env.CUDA_VISIBLE_DEVICES";
 
 /// What of a process is looked at together with the others.
 #[derive(Debug, Default)]
 pub(crate) struct Together {
-    identities: Vec<Identity>,
     processes: Vec<Process>,
     calls: Calls,
     wall_ahead_ns: BTreeMap<usize, i64>,
     kernels_left_out: u64,
     /// Calls that are kept of a process.
     calls_limit: u64,
-}
-
-/// What is kept of a process.
-#[derive(Debug)]
-struct Process {
-    row: ProcessRow,
-    /// Devices of the whole run, by index in its file.
-    devices: Vec<u32>,
-    /// Those that it has work on.
-    used: Vec<u32>,
-    stages: Vec<(u32, RankStageRow)>,
-}
-
-/// Names of the whole run.
-pub(crate) struct Labels<'l> {
-    /// Label of a stage, and its place in the report.
-    pub(crate) stage: &'l dyn Fn(u32) -> (String, usize),
-    /// Label of a device, and its UUID.
-    pub(crate) device: &'l dyn Fn(u32) -> (String, Option<String>),
-    /// Whether several processes used a device at the same time.
-    pub(crate) is_shared: &'l dyn Fn(u32) -> bool,
 }
 
 impl Together {
@@ -68,23 +40,11 @@ impl Together {
         stage: impl Fn(PathIndex) -> u32,
         device: impl Fn(u32) -> u32,
     ) {
-        self.identities.push(Identity::of(process));
-        let devices: Vec<u32> =
-            (0..).zip(&process.devices).map(|(index, _)| device(index)).collect();
-        let used = process.device_busy.keys().map(|&index| device(index)).collect();
-        let who = process.process.as_ref();
-        let fact = |key: &str| process.meta.get(key).map(|value| visible(value.as_bytes()));
-        let row = ProcessRow {
-            file: process.file.clone(),
-            pid: who.map(|who| who.pid),
-            host: who.map(|who| visible(who.host.as_bytes())),
-            visible_devices: fact(META_VISIBLE),
-            kernels: process.counts.kernels,
-            forked_from: fact(META_FORK_OF),
-            ..ProcessRow::default()
-        };
-        let stages = stage_rows(process, &stage);
-        self.processes.push(Process { row, devices, used, stages });
+        let mut found = Process::of(process);
+        found.devices = (0..).zip(&process.devices).map(|(index, _)| device(index)).collect();
+        found.used = process.device_busy.keys().map(|&index| device(index)).collect();
+        found.stages = stage_rows(process, &stage);
+        self.processes.push(found);
         let lost = process.collectives.beyond.saturating_add(process.collectives.untimed);
         self.calls_limit = self.calls_limit.max(process.collectives.limit);
         let left_out = self.calls.take(process, stage);
@@ -95,25 +55,31 @@ impl Together {
         }
     }
 
-    /// Everything that follows.
-    pub(crate) fn finish(mut self, labels: &Labels<'_>) -> (Vec<ProcessRow>, Ranks, Vec<Finding>) {
-        let Job { seen, expected, mut findings } = identity::settle(&mut self.identities);
+    /// Everything that follows. `label` names a stage; `stages` and `devices` are the rows of the
+    /// report, the devices by their identifier in the run.
+    pub(crate) fn finish<'l>(
+        mut self,
+        label: impl Fn(u32) -> &'l str,
+        stages: &[StageRow],
+        devices: &[DeviceRow],
+    ) -> (Vec<ProcessRow>, Ranks, Vec<Finding>) {
+        let Job { seen, expected, mut findings } = identity::settle(&mut self.processes);
         // Clocks of one host need not be tied.
         if self.wall_ahead_ns.len() < 2 {
             self.wall_ahead_ns.clear();
         }
         let mut matching = matching::matching(&self.calls, expected);
-        let found = split::split(&self.calls, &mut matching, &self.wall_ahead_ns);
-        let label = |path: u32| (labels.stage)(path).0;
-        let who = |member: Member| self.who(member, labels);
-        let mut collectives = rows::collective_rows(&self.calls, &matching, &found, label);
-        let mut late = rows::late_rows(&self.calls, &found, label, who);
-        let place = |path: u32| (labels.stage)(path).1;
-        collectives.sort_by_key(|&(path, _)| place(path));
-        late.sort_by_key(|&(path, _)| place(path));
+        let found = split::split(&mut matching, &self.wall_ahead_ns);
+        let places: HashMap<&str, usize> =
+            stages.iter().enumerate().map(|(at, row)| (row.stage.as_str(), at)).collect();
+        let place = |stage: &str| places.get(stage).copied().unwrap_or(usize::MAX);
+        let mut collectives = rows::collective_rows(&self.calls, &matching, &found, &label);
+        collectives.sort_by_key(|row| place(&row.stage));
+        let who = |member| self.who(member, devices);
+        let mut late = rows::late_rows(&found, &label, who);
+        late.sort_by_key(|row| place(&row.stage));
         if self.kernels_left_out > 0 {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 format!(
                     "{} communication kernels belong to no collective in this report",
                     count(self.kernels_left_out)
@@ -127,15 +93,15 @@ impl Together {
                  or name ranges (STAGE2_RANGES)",
             ));
         }
-        let shares = rows::shares(&self.calls, &found);
-        let stages = self.stages(labels, &shares);
-        let mut hosts: Vec<&str> = self
-            .processes
-            .iter()
-            .zip(&self.identities)
-            .filter(|(_, identity)| identity.is_rank())
-            .filter_map(|(process, _)| process.row.host.as_deref())
-            .collect();
+        let shares = rows::shares(&found);
+        let mut rank_stages = self.stages(label, devices, &shares);
+        rank_stages.sort_by_cached_key(|row| {
+            let waiting = (row.waiting_ns.is_none(), row.waiting_ns);
+            let host = Reverse(row.host_total_ns);
+            (place(&row.stage), row.stage.clone(), waiting, host, row.rank)
+        });
+        let ranks = self.processes.iter().filter(|process| process.rank().is_some());
+        let mut hosts: Vec<&str> = ranks.filter_map(|rank| rank.row.host.as_deref()).collect();
         hosts.sort_unstable();
         hosts.dedup();
         let ranks = Ranks {
@@ -143,52 +109,46 @@ impl Together {
             expected,
             hosts: hosts.len() as u64,
             clock_error_ns: found.error_ns,
-            stages,
-            collectives: collectives.into_iter().map(|(_, row)| row).collect(),
-            late: late.into_iter().map(|(_, row)| row).collect(),
+            stages: rank_stages,
+            collectives,
+            late,
             kernels_left_out: self.kernels_left_out,
         };
-        let rows = (0..self.processes.len()).filter_map(|at| self.row(at, labels)).collect();
-        (rows, ranks, findings)
-    }
-
-    fn row(&self, at: usize, labels: &Labels<'_>) -> Option<ProcessRow> {
-        let (process, identity) = (self.processes.get(at)?, self.identities.get(at)?);
-        let devices = process.used.iter().map(|&device| (labels.device)(device));
-        let (names, uuids): (Vec<String>, Vec<Option<String>>) = devices.unzip();
-        Some(ProcessRow {
-            rank: identity.rank,
-            local_rank: identity.local_rank,
-            world_size: identity.world_size,
-            rank_source: identity.source.map(str::to_owned),
-            inherited_rank: identity.inherited,
-            devices: names,
-            device_uuids: uuids.into_iter().flatten().collect(),
-            ..process.row.clone()
-        })
+        let row = |process: Process| {
+            let used = || process.used.iter().filter_map(|&at| devices.get(at as usize));
+            ProcessRow {
+                devices: used().map(|row| row.device.clone()).collect(),
+                device_uuids: used().filter_map(|row| row.uuid.clone()).collect(),
+                ..process.row
+            }
+        };
+        (self.processes.into_iter().map(row).collect(), ranks, findings)
     }
 
     /// Who a process is, and which GPU of it where it has several.
-    fn who(&self, member: Member, labels: &Labels<'_>) -> Who {
-        let at = member.process as usize;
-        let mut who = self.name(at);
-        let process = self.processes.get(at);
-        if let Some(process) = process.filter(|process| process.used.len() > 1)
+    fn who(&self, member: Member, devices: &[DeviceRow]) -> LateRow {
+        let Some(process) = self.processes.get(member.process as usize) else {
+            return LateRow::default();
+        };
+        let mut who = self.name(process);
+        if process.used.len() > 1
             && let Some(&device) = process.devices.get(member.device as usize)
+            && let Some(device) = devices.get(device as usize)
         {
-            who = format!("{who}, GPU {}", (labels.device)(device).0);
+            who = format!("{who}, GPU {}", device.device);
         }
-        let file = process.map_or_else(String::new, |process| process.row.file.clone());
-        Who { who, file, rank: self.identities.get(at).and_then(|identity| identity.rank) }
+        LateRow {
+            who,
+            file: process.row.file.clone(),
+            rank: process.row.rank,
+            ..LateRow::default()
+        }
     }
 
-    fn name(&self, at: usize) -> String {
-        let pid = self.processes.get(at).and_then(|process| process.row.pid);
-        let pid = pid.map_or_else(|| "a process".to_owned(), |pid| format!("pid {pid}"));
-        let identity = self.identities.get(at);
-        let Some(rank) = identity.filter(|i| i.is_rank()).and_then(|i| i.rank) else { return pid };
-        let same = |other: &&Identity| other.is_rank() && other.rank == Some(rank);
-        match self.identities.iter().filter(same).count() {
+    fn name(&self, process: &Process) -> String {
+        let pid = process.row.pid.map_or_else(|| "a process".into(), |pid| format!("pid {pid}"));
+        let Some(rank) = process.rank() else { return pid };
+        match self.processes.iter().filter(|other| other.rank() == Some(rank)).count() {
             0 | 1 => format!("rank {rank}"),
             _ => format!("rank {rank} ({pid})"),
         }
@@ -196,39 +156,34 @@ impl Together {
 
     /// Each process in each stage, where there are several: the slowest first, which is the one that
     /// waited least for the others, or else the one with the longest host time.
-    fn stages(
+    fn stages<'l>(
         &self,
-        labels: &Labels<'_>,
+        label: impl Fn(u32) -> &'l str,
+        devices: &[DeviceRow],
         shares: &BTreeMap<(u32, u32), (u64, u64)>,
     ) -> Vec<RankStageRow> {
         if self.processes.iter().filter(|process| !process.stages.is_empty()).count() < 2 {
             return Vec::new();
         }
-        let mut rows: Vec<(usize, RankStageRow)> = Vec::new();
-        for (at, process) in self.processes.iter().enumerate() {
-            let on_shared = process.used.iter().any(|&device| (labels.is_shared)(device));
-            for (path, row) in &process.stages {
-                let (stage, place) = (labels.stage)(*path);
-                let share = shares.get(&(*path, at as u32));
-                rows.push((
-                    place,
-                    RankStageRow {
-                        stage,
-                        who: self.name(at),
-                        rank: self.identities.get(at).and_then(|identity| identity.rank),
-                        waiting_ns: share.map(|&(waiting, _)| waiting),
-                        transfer_ns: share.map(|&(_, transfer)| transfer),
-                        gpu_idle_ns: row.gpu_idle_ns.filter(|_| !on_shared),
-                        ..row.clone()
-                    },
-                ));
-            }
+        let mut rows: Vec<RankStageRow> = Vec::new();
+        for (at, process) in (0..).zip(&self.processes) {
+            let mut used = process.used.iter().filter_map(|&at| devices.get(at as usize));
+            let on_shared = used.any(|row| row.shared_by_processes);
+            let who = self.name(process);
+            rows.extend(process.stages.iter().map(|(path, row)| {
+                let share = shares.get(&(*path, at));
+                RankStageRow {
+                    stage: label(*path).to_owned(),
+                    who: who.clone(),
+                    rank: process.row.rank,
+                    waiting_ns: share.map(|&(waiting, _)| waiting),
+                    transfer_ns: share.map(|&(_, transfer)| transfer),
+                    gpu_idle_ns: row.gpu_idle_ns.filter(|_| !on_shared),
+                    ..row.clone()
+                }
+            }));
         }
-        rows.sort_by_cached_key(|(place, row)| {
-            let host = std::cmp::Reverse(row.host_total_ns);
-            (*place, row.stage.clone(), row.waiting_ns.is_none(), row.waiting_ns, host, row.rank)
-        });
-        rows.into_iter().map(|(_, row)| row).collect()
+        rows
     }
 }
 
@@ -252,9 +207,8 @@ fn stage_rows(
         sum.0 = sum.0.saturating_add(stats.calls);
         sum.1 = sum.1.saturating_add(if communicates { stats.total_ns } else { 0 });
     }
-    let of_range = process.stages.iter().filter_map(|(path, s)| Some((path, s, s.times.as_ref()?)));
-    let row = |(&path, captured, times): (&PathIndex, &crate::load::StageCapture, _)| {
-        let times: &crate::load::ranges::StageTimes = times;
+    let row = |(&path, captured): (&PathIndex, &StageCapture)| {
+        let window_ns = captured.times.as_ref()?.window_ns.filter(|_| some_recorded);
         let host = process.path_times.get(&path);
         let on_gpu = |value: u64| (some_recorded && captured.recorded).then_some(value);
         let (calls, communication_ns) = kernels.get(&path).copied().unwrap_or_default();
@@ -265,15 +219,12 @@ fn stage_rows(
             host_total_ns: host.and_then(|host| host.host_total_ns),
             host_warm_median_ns: host.and_then(|host| host.host_warm_ns.median()),
             gpu_busy_ns: on_gpu(busy_ns),
-            gpu_idle_ns: times
-                .window_ns
-                .filter(|_| some_recorded)
-                .map(|window| window.saturating_sub(busy_ns)),
+            gpu_idle_ns: window_ns.map(|window| window.saturating_sub(busy_ns)),
             kernels: on_gpu(calls),
             communication_ns: on_gpu(communication_ns),
             ..RankStageRow::default()
         };
-        (stage(path), row)
+        Some((stage(path), row))
     };
-    of_range.map(row).collect()
+    process.stages.iter().filter_map(row).collect()
 }

@@ -3,18 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::calls::{CallId, Calls, Member};
-use super::matching::Matching;
-use super::split::Collectives;
+use super::calls::{Calls, Member, MemberCall};
+use super::matching::{Matching, Unmatched};
+use super::split::{Collectives, Split};
 use crate::load::sampling::{Estimate, Sampled};
 use stage2_model::{CollectiveRow, LateRow, Operation, UnmatchedRow};
-
-/// Who a member is, in words and by its rank.
-pub(super) struct Who {
-    pub(super) who: String,
-    pub(super) file: String,
-    pub(super) rank: Option<u64>,
-}
 
 type RowKey = (u32, Operation, Option<u64>);
 
@@ -35,23 +28,22 @@ struct Sums {
     bus_bytes: f64,
     bus_ns: u64,
     bus_unknown: bool,
-    unmatched: BTreeMap<usize, Estimate>,
+    unmatched: BTreeMap<Unmatched, Estimate>,
 }
 
 /// Collectives of each stage, longest time first within a stage.
-pub(super) fn collective_rows(
+pub(super) fn collective_rows<'l>(
     calls: &Calls,
-    matching: &Matching,
-    found: &Collectives,
-    stage: impl Fn(u32) -> String,
-) -> Vec<(u32, CollectiveRow)> {
-    let key = |id: CallId| calls.get(id).map(|c| (c.stage, c.operation, c.communicator));
-    let weight = |id: CallId| calls.get(id).map(|call| call.weight).unwrap_or_default();
+    matching: &Matching<'_>,
+    found: &Collectives<'_>,
+    label: impl Fn(u32) -> &'l str,
+) -> Vec<CollectiveRow> {
+    let key = |made: MemberCall<'_>| (made.call.stage, made.call.operation, made.call.communicator);
     let mut sums: BTreeMap<RowKey, Sums> = BTreeMap::new();
-    for (id, call) in calls.ids() {
-        let Some(key) = key(id) else { continue };
-        let sum = sums.entry(key).or_default();
-        sum.members.extend(calls.member(id));
+    for made in calls.all() {
+        let MemberCall { call, .. } = made;
+        let sum = sums.entry(key(made)).or_default();
+        sum.members.insert(made.member());
         let weight = call.weight;
         sum.calls.add(1, weight);
         sum.replayed_calls.add(call.replayed.into(), weight);
@@ -66,18 +58,16 @@ pub(super) fn collective_rows(
         }
     }
     for split in &found.split {
-        let ids = || split.members.iter().map(|&(id, ..)| id);
-        for &(id, waiting_ns, transfer_ns) in &split.members {
-            let Some(sum) = key(id).and_then(|key| sums.get_mut(&key)) else { continue };
-            let weight = weight(id);
+        for &(made, waiting_ns, transfer_ns) in &split.members {
+            let sum = sums.entry(key(made)).or_default();
+            let weight = made.call.weight;
             sum.matched_calls.add(1, weight);
             sum.waiting_ns.get_or_insert_default().add(waiting_ns, weight);
             sum.transfer_ns.get_or_insert_default().add(transfer_ns, weight);
         }
-        let Some(sum) = ids().next().and_then(key).and_then(|key| sums.get_mut(&key)) else {
-            continue;
-        };
-        match bus_bytes(calls, ids()) {
+        let Some(&(first, ..)) = split.members.first() else { continue };
+        let sum = sums.entry(key(first)).or_default();
+        match bus_bytes(split) {
             Some(bytes) => {
                 sum.bus_bytes += bytes;
                 sum.bus_ns = sum.bus_ns.saturating_add(split.last_needed_ns);
@@ -85,22 +75,21 @@ pub(super) fn collective_rows(
             None => sum.bus_unknown = true,
         }
     }
-    for id in found.whole.iter().flatten() {
-        if let Some(sum) = key(*id).and_then(|key| sums.get_mut(&key)) {
-            sum.matched_calls.add(1, weight(*id));
-        }
+    for &made in found.whole.iter().flatten() {
+        sums.entry(key(made)).or_default().matched_calls.add(1, made.call.weight);
     }
-    for &(id, reason) in &matching.unmatched {
-        if let Some(sum) = key(id).and_then(|key| sums.get_mut(&key)) {
-            sum.unmatched.entry(reason).or_default().add(1, weight(id));
-        }
+    for &(made, why) in &matching.unmatched {
+        let unmatched = &mut sums.entry(key(made)).or_default().unmatched;
+        unmatched.entry(why).or_default().add(1, made.call.weight);
     }
     let finish = |((path, operation, communicator), sum): (RowKey, Sums)| {
         let bus_known = !sum.bus_unknown && sum.bus_ns > 0 && sum.bus_bytes > 0.0;
-        let why = |reason: usize| matching.reasons.get(reason).cloned().unwrap_or_default();
-        let unmatched = sum.unmatched.into_iter();
-        let row = CollectiveRow {
-            stage: stage(path),
+        let unmatched = |(why, calls): (Unmatched, Estimate)| UnmatchedRow {
+            calls: calls.get(),
+            why: why.to_string(),
+        };
+        CollectiveRow {
+            stage: label(path).to_owned(),
             operation,
             communicator: communicator.map(|hash| format!("{hash:016x}")),
             members: sum.members.len() as u64,
@@ -115,53 +104,43 @@ pub(super) fn collective_rows(
             transfer_ns: sum.transfer_ns.map(Estimate::get),
             waiting_ns: sum.waiting_ns.map(Estimate::get),
             bus_gb_per_s: bus_known.then(|| sum.bus_bytes / sum.bus_ns as f64),
-            unmatched: unmatched
-                .map(|(reason, calls)| UnmatchedRow { calls: calls.get(), why: why(reason) })
-                .collect(),
-        };
-        (path, row)
+            unmatched: sum.unmatched.into_iter().map(unmatched).collect(),
+        }
     };
-    let mut rows: Vec<(u32, CollectiveRow)> = sums.into_iter().map(finish).collect();
-    rows.sort_by_key(|(_, row)| Reverse(row.time_ns));
+    let mut rows: Vec<CollectiveRow> = sums.into_iter().map(finish).collect();
+    rows.sort_by_key(|row| Reverse(row.time_ns));
     rows
 }
 
 /// Bytes that a collective moves over the links of each member; nothing where members differ in
 /// what they say of its size.
-fn bus_bytes(calls: &Calls, ids: impl Iterator<Item = CallId> + Clone) -> Option<f64> {
-    let members = ids.clone().count() as u64;
-    let mut of_set = ids.filter_map(|id| calls.get(id));
-    let first = of_set.next()?;
-    let bytes = first.bytes?;
-    if of_set.any(|call| call.bytes != Some(bytes)) {
-        return None;
-    }
-    Some(bytes as f64 * first.operation.bus_factor(members)?)
+fn bus_bytes(split: &Split<'_>) -> Option<f64> {
+    let (first, ..) = split.members.first()?;
+    let bytes = first.call.bytes?;
+    let same = split.members.iter().all(|(made, ..)| made.call.bytes == Some(bytes));
+    let factor = first.call.operation.bus_factor(split.members.len() as u64)?;
+    same.then_some(bytes as f64 * factor)
 }
 
 /// Who came late, by stage: the latest first within a stage. Of a sample, counts and sums are estimates
 /// for all instances, as in the other rows; the typical and the longest time are as measured.
-pub(super) fn late_rows(
-    calls: &Calls,
-    found: &Collectives,
-    stage: impl Fn(u32) -> String,
-    who: impl Fn(Member) -> Who,
-) -> Vec<(u32, LateRow)> {
-    let place = |id: CallId| calls.get(id).map(|call| call.stage).zip(calls.member(id));
-    let weight = |id: CallId| calls.get(id).map(|call| call.weight).unwrap_or_default();
+/// `who` says who a member is, in words and by its rank.
+pub(super) fn late_rows<'l>(
+    found: &Collectives<'_>,
+    label: impl Fn(u32) -> &'l str,
+    who: impl Fn(Member) -> LateRow,
+) -> Vec<LateRow> {
+    let place = |made: MemberCall<'_>| (made.call.stage, made.member());
     let mut took_part: BTreeMap<(u32, Member), Estimate> = BTreeMap::new();
     let mut late: BTreeMap<(u32, Member), Vec<(u64, Sampled)>> = BTreeMap::new();
     for split in &found.split {
-        for &(id, ..) in &split.members {
-            if let Some(place) = place(id) {
-                took_part.entry(place).or_default().add(1, weight(id));
-            }
+        for &(made, ..) in &split.members {
+            took_part.entry(place(made)).or_default().add(1, made.call.weight);
         }
         if split.late_ns > split.error_ns
             && let Some(last) = split.last
-            && let Some(place) = place(last)
         {
-            late.entry(place).or_default().push((split.late_ns, weight(last)));
+            late.entry(place(last)).or_default().push((split.late_ns, last.call.weight));
         }
     }
     let row = |((path, member), mut late): ((u32, Member), Vec<(u64, Sampled)>)| {
@@ -180,34 +159,29 @@ pub(super) fn late_rows(
             total.add(ns, weight);
             alike.add(u64::from(ns >= typical / 2), weight);
         }
-        let Who { who, file, rank } = who(member);
-        let row = LateRow {
-            stage: stage(path),
-            who,
-            file,
-            rank,
+        LateRow {
+            stage: label(path).to_owned(),
             collectives: took_part.get(&(path, member)).map_or(0, |sum| sum.get()),
             late_collectives: all.get(),
             late_total_ns: total.get(),
             late_typical_ns: typical,
             late_typical_collectives: alike.get(),
             late_max_ns: late.first().map_or(0, |&(ns, _)| ns),
-        };
-        (path, row)
+            ..who(member)
+        }
     };
-    let mut rows: Vec<(u32, LateRow)> = late.into_iter().map(row).collect();
-    rows.sort_by_key(|(_, row)| Reverse(row.late_total_ns));
+    let mut rows: Vec<LateRow> = late.into_iter().map(row).collect();
+    rows.sort_by_key(|row| Reverse(row.late_total_ns));
     rows
 }
 
 /// Time that each member waited and transferred in each stage, of all its instances, ns.
-pub(super) fn shares(calls: &Calls, found: &Collectives) -> BTreeMap<(u32, u32), (u64, u64)> {
+pub(super) fn shares(found: &Collectives<'_>) -> BTreeMap<(u32, u32), (u64, u64)> {
     let mut shares: BTreeMap<(u32, u32), (Estimate, Estimate)> = BTreeMap::new();
-    for &(id, waiting_ns, transfer_ns) in found.split.iter().flat_map(|split| &split.members) {
-        let Some(call) = calls.get(id) else { continue };
-        let sum = shares.entry((call.stage, id.process)).or_default();
-        sum.0.add(waiting_ns, call.weight);
-        sum.1.add(transfer_ns, call.weight);
+    for &(made, waiting_ns, transfer_ns) in found.split.iter().flat_map(|split| &split.members) {
+        let sum = shares.entry((made.call.stage, made.process)).or_default();
+        sum.0.add(waiting_ns, made.call.weight);
+        sum.1.add(transfer_ns, made.call.weight);
     }
     let total = |(place, (waiting, transfer)): (_, (Estimate, Estimate))| {
         (place, (waiting.get(), transfer.get()))
@@ -220,7 +194,6 @@ mod tests {
     use super::*;
     use crate::load::collectives::Call;
     use crate::ranks::calls::ProcessCalls;
-    use crate::ranks::split::Split;
 
     #[test]
     fn who_is_late_counts_all_instances_of_a_sample() {
@@ -230,15 +203,14 @@ mod tests {
             let all = vec![Call { weight, ..Call::default() }; 2];
             calls.processes.push(ProcessCalls { calls: all, ..ProcessCalls::default() });
         }
-        let split = |call: u32, late_ns: u64| {
-            let of = |process| CallId { process, call };
-            let members = vec![(of(0), late_ns, 5), (of(1), 0, 5)];
-            Split { members, last: Some(of(1)), late_ns, ..Split::default() }
+        let split = |call: usize, late_ns: u64| {
+            let made = calls.set(&[(0, call), (1, call)]);
+            let members = vec![(made[0], late_ns, 5), (made[1], 0, 5)];
+            Split { members, last: Some(made[1]), late_ns, ..Split::default() }
         };
         let found = Collectives { split: vec![split(0, 100), split(1, 10)], ..Default::default() };
-        let who = |_| Who { who: String::new(), file: String::new(), rank: None };
-        let rows = late_rows(&calls, &found, |_| String::new(), who);
-        let [(_, row)] = &rows[..] else { panic!("{rows:?}") };
+        let rows = late_rows(&found, |_| "", |_| LateRow::default());
+        let [row] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!((row.collectives, row.late_collectives, row.late_total_ns), (16, 16, 880));
         let typical = (row.late_typical_collectives, row.late_typical_ns);
         assert_eq!((typical, row.late_max_ns), ((8, 100), 100), "times are as measured");

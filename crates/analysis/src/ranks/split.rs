@@ -8,10 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::calls::{CallId, Calls};
+use super::calls::MemberCall;
 use super::clock::{CommonClock, SliceClock};
-use super::matching::Matching;
-use stage2_text::numbers::count;
+use super::matching::{Matching, Unmatched};
 
 /// Tolerated share of unnamed sets whose calls do not overlap, percent. Above it, the members are
 /// not treated as one group.
@@ -19,117 +18,87 @@ const CONTRADICTING_PERCENT: usize = 1;
 
 /// A collective of which the time was split.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Split {
+pub(super) struct Split<'c> {
     /// The calls of its members, each with (waiting, transfer), ns.
-    pub(super) members: Vec<(CallId, u64, u64)>,
+    pub(super) members: Vec<(MemberCall<'c>, u64, u64)>,
     /// From the last arrival to the last end, ns.
     pub(super) last_needed_ns: u64,
     /// Who came last.
-    pub(super) last: Option<CallId>,
+    pub(super) last: Option<MemberCall<'c>>,
     /// How much later than the median of the others, ns.
     pub(super) late_ns: u64,
     /// What that may be off by, ns.
     pub(super) error_ns: u64,
 }
 
-/// All collectives.
 #[derive(Debug, Default)]
-pub(super) struct Collectives {
-    pub(super) split: Vec<Split>,
+pub(super) struct Collectives<'c> {
+    pub(super) split: Vec<Split<'c>>,
     /// Matched, but of operations that need not wait for all, or of one member: not split.
-    pub(super) whole: Vec<Vec<CallId>>,
+    pub(super) whole: Vec<Vec<MemberCall<'c>>>,
     /// Largest error of any, ns.
     pub(super) error_ns: Option<u64>,
 }
 
-/// Why a set is not split.
-#[derive(Debug, PartialEq, Eq)]
-enum Refused {
-    /// A member ended before another one started.
-    NoOverlap,
-    /// The clocks may be off by as much as the longest call took, ns.
-    NotKnown(u64),
-}
-
 /// A set, and what became of it.
-type Tried = (Vec<CallId>, Result<Split, Refused>);
-
-const NO_OVERLAP: &str = "the members' kernels do not overlap in time: these calls are not one \
-                          collective, or the clocks are wrong";
-const NO_GROUP: &str = "more than 1 % of these calls do not overlap across ranks, so they belong to \
-                        several groups; the capture does not say which";
-const NO_CLOCK: &str = "the hosts' clocks could not be aligned";
+type Tried<'c> = (Vec<MemberCall<'c>>, Result<Split<'c>, Unmatched>);
 
 /// Splits what was matched. What turns out to be none is refused in `matching`.
-pub(super) fn split(
-    calls: &Calls,
-    matching: &mut Matching,
+pub(super) fn split<'c>(
+    matching: &mut Matching<'c>,
     wall_ahead_ns: &BTreeMap<usize, i64>,
-) -> Collectives {
-    let needs_all = |set: &[CallId]| {
-        let mut of_set = set.iter().map(|&id| calls.get(id).map(|call| call.operation));
-        set.len() > 1 && of_set.all(|operation| operation.is_some_and(|o| o.needs_all_members()))
+) -> Collectives<'c> {
+    let needs_all = |set: &[MemberCall<'_>]| {
+        set.len() > 1 && set.iter().all(|made| made.call.operation.needs_all_members())
     };
     let sets = std::mem::take(&mut matching.sets);
     let known = sets.iter().take(matching.unnamed_from);
     let known = known.filter(|set| needs_all(set));
-    let mut clock = CommonClock::new(calls, wall_ahead_ns, known);
+    let mut clock = CommonClock::new(wall_ahead_ns, known);
     let mut found = Collectives::default();
     // Unnamed ones wait until it is known whether their kind holds.
-    let mut unnamed: BTreeMap<_, Vec<Tried>> = BTreeMap::new();
+    let mut unnamed: BTreeMap<_, Vec<Tried<'_>>> = BTreeMap::new();
     for (at, set) in sets.into_iter().enumerate() {
         if !needs_all(&set) {
             found.whole.push(set);
             continue;
         }
-        let clock = clock.during(calls, &set);
-        let hosts = set.iter().map(|id| calls.host(id.process));
+        let clock = clock.during(&set);
+        let hosts = set.iter().map(|made| made.by.host);
         let Some(clock_error) = clock.error_ns(hosts) else {
-            matching.refuse(set.into_iter(), NO_CLOCK);
+            matching.refuse(set, Unmatched::NoClock);
             continue;
         };
-        let split = one(calls, clock, &set, clock_error);
+        let split = one(clock, &set, clock_error);
         if at >= matching.unnamed_from {
-            let kind = set.first().and_then(|&id| calls.get(id)).map(|c| (c.operation, c.bytes));
+            let kind = set.first().map(|made| (made.call.operation, made.call.bytes));
             unnamed.entry(kind).or_default().push((set, split));
             continue;
         }
         match split {
             Ok(split) => found.add(split),
-            Err(refused) => matching.refuse(set.into_iter(), &refused.why()),
+            Err(why) => matching.refuse(set, why),
         }
     }
     for sets in unnamed.into_values() {
-        let is_contradiction = |split: &Result<_, _>| matches!(split, Err(Refused::NoOverlap));
-        let contradicting = sets.iter().filter(|(_, split)| is_contradiction(split)).count();
+        let contradicts = |(_, split): &&Tried<'_>| matches!(split, Err(Unmatched::NoOverlap));
+        let contradicting = sets.iter().filter(contradicts).count();
         let is_group = contradicting * 100 <= sets.len() * CONTRADICTING_PERCENT;
         for (set, split) in sets {
             match split {
-                _ if !is_group => matching.refuse(set.into_iter(), NO_GROUP),
+                _ if !is_group => matching.refuse(set, Unmatched::SeveralGroups),
                 Ok(split) => found.add(split),
-                Err(refused) => matching.refuse(set.into_iter(), &refused.why()),
+                Err(why) => matching.refuse(set, why),
             }
         }
     }
     found
 }
 
-impl Collectives {
-    fn add(&mut self, split: Split) {
+impl<'c> Collectives<'c> {
+    fn add(&mut self, split: Split<'c>) {
         self.error_ns = self.error_ns.max(Some(split.error_ns));
         self.split.push(split);
-    }
-}
-
-impl Refused {
-    fn why(&self) -> String {
-        match self {
-            Refused::NoOverlap => NO_OVERLAP.to_owned(),
-            Refused::NotKnown(error_ns) => {
-                let us = count(rounded_up(error_ns.div_ceil(1_000)));
-                format!("the clocks are known only within {us} us, longer than the call")
-            }
-        }
     }
 }
 
@@ -140,45 +109,41 @@ fn rounded_up(value: u64) -> u64 {
 }
 
 /// Splits one collective.
-fn one(
-    calls: &Calls,
+fn one<'c>(
     clock: &SliceClock,
-    set: &[CallId],
+    set: &[MemberCall<'c>],
     clock_error: u64,
-) -> Result<Split, Refused> {
-    let mut times: Vec<(i128, i128, CallId)> = Vec::with_capacity(set.len());
-    let mut errors: Vec<u64> = Vec::with_capacity(set.len());
-    for &id in set {
-        let process = calls.processes.get(id.process as usize);
-        let Some((call, process)) = calls.get(id).zip(process) else { continue };
-        let at = |mono_ns| clock.at(process.host, mono_ns);
-        times.push((at(call.start_ns), at(call.end_ns), id));
-        errors.push(process.error_ns);
-    }
+) -> Result<Split<'c>, Unmatched> {
+    let at = |made: &MemberCall<'_>, mono_ns| clock.at(made.by.host, mono_ns);
+    let time =
+        |made: &MemberCall<'c>| (at(made, made.call.start_ns), at(made, made.call.end_ns), *made);
+    let mut times: Vec<(i128, i128, MemberCall<'c>)> = set.iter().map(time).collect();
+    let mut errors: Vec<u64> = set.iter().map(|made| made.by.error_ns).collect();
     errors.sort_unstable_by(|a, b| b.cmp(a));
     let error_ns = errors.into_iter().take(2).fold(clock_error, u64::saturating_add);
     times.sort_by_key(|&(start, ..)| start);
     let Some((&(last_start, _, last), others)) = times.split_last() else {
-        return Err(Refused::NoOverlap);
+        return Err(Unmatched::NoOverlap);
     };
     let first_end = times.iter().map(|&(_, end, _)| end).min().unwrap_or(last_start);
     let last_end = times.iter().map(|&(_, end, _)| end).max().unwrap_or(last_start);
     if first_end < last_start - i128::from(error_ns) {
-        return Err(Refused::NoOverlap);
+        return Err(Unmatched::NoOverlap);
     }
     // All of it would be called transfer. Where one call is longer, a late member shows all the same.
     let longest = times.iter().map(|&(start, end, _)| end - start).max().unwrap_or(0);
     if i128::from(error_ns) >= longest {
-        return Err(Refused::NotKnown(error_ns));
+        let error_us = rounded_up(error_ns.div_ceil(1_000));
+        return Err(Unmatched::ClocksTooCoarse { error_us });
     }
     let ns = |value: i128| u64::try_from(value.max(0)).unwrap_or(u64::MAX);
     let median = others.get(others.len().saturating_sub(1) / 2);
     let median = median.map_or(last_start, |&(start, ..)| start);
-    let members = times.iter().map(|&(start, end, id)| {
+    let members = times.iter().map(|&(start, end, made)| {
         // What the clocks cannot tell from arriving together is no waiting.
         let ahead = last_start - start;
         let waiting = if ahead > i128::from(error_ns) { ahead.min(end - start) } else { 0 };
-        (id, ns(waiting), ns(end - start - waiting))
+        (made, ns(waiting), ns(end - start - waiting))
     });
     Ok(Split {
         members: members.collect(),
@@ -193,11 +158,12 @@ fn one(
 mod tests {
     use super::*;
     use crate::load::collectives::Call;
-    use crate::ranks::calls::ProcessCalls;
+    use crate::ranks::calls::{Calls, ProcessCalls};
     use stage2_model::Operation;
 
-    /// Start and end of the call of each process, whose times may be off by 50 us.
-    fn splits(members: &[(u64, u64)]) -> (Vec<Split>, Vec<String>) {
+    /// How late the last of them was, of start and end of the call of each process, whose times may
+    /// be off by 50 us.
+    fn splits(members: &[(u64, u64)]) -> (Vec<u64>, Vec<String>) {
         let mut calls = Calls::default();
         for &(start_ns, end_ns) in members {
             let operation = Operation::AllReduce;
@@ -206,23 +172,27 @@ mod tests {
                 ProcessCalls { calls: vec![call], error_ns: 50_000, ..ProcessCalls::default() };
             calls.processes.push(process);
         }
-        let set = (0..members.len() as u32).map(|process| CallId { process, call: 0 }).collect();
+        let members: Vec<(u32, usize)> = (0..members.len() as u32).map(|at| (at, 0)).collect();
+        let set = calls.set(&members);
         let mut matching = Matching { sets: vec![set], unnamed_from: 1, ..Matching::default() };
-        let found = split(&calls, &mut matching, &BTreeMap::new());
+        let found = split(&mut matching, &BTreeMap::new());
         assert_eq!(matching.unmatched.is_empty(), !found.split.is_empty());
-        (found.split, matching.reasons)
+        (
+            found.split.iter().map(|split| split.late_ns).collect(),
+            matching.unmatched.iter().map(|(_, why)| why.to_string()).collect(),
+        )
     }
 
     #[test]
     fn calls_shorter_than_the_error_of_the_clocks_are_not_split() {
         let (split, why) = splits(&[(1_000_000, 1_080_000), (1_000_000, 1_100_000)]);
         assert!(split.is_empty(), "waiting of 100 us is not told from transfer");
-        assert_eq!(why, ["the clocks are known only within 100 us, longer than the call"]);
+        assert_eq!(why, ["the clocks are known only within 100 us, longer than the call"; 2]);
         let (split, why) = splits(&[(1_000_000, 1_100_001), (1_000_000, 1_080_000)]);
         assert_eq!((split.len(), why.len()), (1, 0));
         // One comes 5 ms late to a transfer of 30 us: that is known well enough.
         let (split, why) = splits(&[(1_000_000, 6_030_000), (6_000_000, 6_030_000)]);
-        assert_eq!((split[0].late_ns, why.len()), (5_000_000, 0));
+        assert_eq!((split[0], why.len()), (5_000_000, 0));
     }
 
     #[test]

@@ -124,7 +124,6 @@ fn device(report: &mut Report, made: DeviceRow) -> String {
     }
 }
 
-/// The times of all rows.
 fn times(report: &mut Report) -> impl Iterator<Item = &mut Times> {
     let Report { kernels, stage_kernels, copies, fills, graph_launches, .. } = report;
     let kernels = kernels.iter_mut().map(|row| &mut row.times);

@@ -73,13 +73,8 @@ pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
             for row in &range.kernels {
                 let Some(rest) = left.get_mut(row.kernel) else { continue };
                 *rest = (rest.0.saturating_sub(row.calls), rest.1.saturating_sub(row.total_ns));
-                pieces.extend(piece(
-                    row.kernel,
-                    label(range),
-                    PathKind::Range,
-                    row.calls,
-                    row.total_ns,
-                ));
+                let (kind, calls) = (PathKind::Range, row.calls);
+                pieces.extend(piece(row.kernel, label(range), kind, calls, row.total_ns));
             }
         }
     }
