@@ -46,6 +46,33 @@ impl Finding {
         }
     }
 
+    /// Something good to know.
+    pub fn note(
+        what: impl Into<String>,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding::new(Severity::Note, what, why, remedy)
+    }
+
+    /// Something that is missing or has to be read with care.
+    pub fn warning(
+        what: impl Into<String>,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding::new(Severity::Warning, what, why, remedy)
+    }
+
+    /// A result that is missing altogether.
+    pub fn error(
+        what: impl Into<String>,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding::new(Severity::Error, what, why, remedy)
+    }
+
     /// As an item of a list in Markdown.
     pub fn item(&self) -> String {
         let severity = match self.severity {

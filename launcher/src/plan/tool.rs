@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
+use crate::tools::step::Step;
 
 /// Another profiler, with everything that its pass is made from once the passes before are over.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,31 +73,4 @@ pub(crate) struct GivenCaptures {
     pub(crate) files: Vec<PathBuf>,
     /// How those are exported that are reports.
     pub(crate) nsys: Nsys,
-}
-
-/// A command of a profiler that does not run the workload.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Step {
-    /// Program and arguments.
-    pub(crate) argv: Vec<OsString>,
-    /// Where it has to run; none: anywhere.
-    pub(crate) cwd: Option<PathBuf>,
-    /// File that gets its standard output; none: the log.
-    pub(crate) stdout: Option<PathBuf>,
-    /// When it is ended.
-    pub(crate) timeout: Option<Duration>,
-}
-
-impl From<crate::tools::ncu::command::Invocation> for Step {
-    fn from(invocation: crate::tools::ncu::command::Invocation) -> Step {
-        let crate::tools::ncu::command::Invocation { argv, stdout, timeout, .. } = invocation;
-        Step { argv, cwd: None, stdout, timeout }
-    }
-}
-
-impl From<(crate::tools::nsys::command::Invocation, Duration)> for Step {
-    fn from((invocation, limit): (crate::tools::nsys::command::Invocation, Duration)) -> Step {
-        let crate::tools::nsys::command::Invocation { argv, cwd, .. } = invocation;
-        Step { argv, cwd, stdout: None, timeout: Some(limit) }
-    }
 }

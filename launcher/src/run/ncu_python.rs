@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::SignalSource;
-use super::child::Spawner;
+use super::ncu_steps::PRINT_RAW;
 use super::tool::{Tool, tables_cut_off};
 use crate::env::{NoAnswer, ask, on_path};
-use crate::plan::Step;
-use stage2_model::{Finding, Severity, WorkloadExit};
+use crate::tools::step::Step;
+use stage2_model::Finding;
 use stage2_text::visible_path;
 
 /// Prints the page; its first lines say which one.
@@ -47,8 +46,8 @@ pub(super) fn interpreter() -> Result<PathBuf, NoPython> {
 }
 
 /// Writes the raw page of `report` to `raw`.
-pub(super) fn print<S: Spawner, G: SignalSource>(
-    tool: &Tool<'_, S, G>,
+pub(super) fn print(
+    tool: &Tool<'_>,
     python: &Path,
     (report, raw): (&Path, &Path),
     findings: &mut Vec<Finding>,
@@ -59,11 +58,10 @@ pub(super) fn print<S: Spawner, G: SignalSource>(
         timeout: Some(PRINT_LIMIT),
         ..Step::default()
     };
-    let ended = tool.step(&step);
+    let ended = tool.step(step);
     let shown = visible_path(report);
-    if ended.exit == Some(WorkloadExit::Code(0)) {
-        findings.push(Finding::new(
-            Severity::Note,
+    if ended.succeeded() {
+        findings.push(Finding::note(
             format!("{shown} was read by the Python package ncu-report"),
             "ncu cannot be run here; the package does not tell processes apart, and the advice of \
              ncu's rules (the details page) is missing",
@@ -76,9 +74,7 @@ pub(super) fn print<S: Spawner, G: SignalSource>(
         let _ = std::fs::remove_file(raw);
     }
     if let Some(signal) = tool.interrupted.get() {
-        let remedy = "ncu --import FILE --page raw --csv --print-units base --print-kernel-base \
-                      mangled > raw.csv";
-        findings.push(tables_cut_off(report, signal, remedy));
+        findings.push(tables_cut_off(report, signal, PRINT_RAW));
         return;
     }
     let why = match (&ended.refused, ended.timed_out_after) {
@@ -89,8 +85,7 @@ pub(super) fn print<S: Spawner, G: SignalSource>(
             last.unwrap_or("it does not say why").trim().to_owned()
         }
     };
-    findings.push(Finding::new(
-        Severity::Warning,
+    findings.push(Finding::warning(
         format!("the Python package ncu-report could not read {shown}"),
         why,
         "the package has to be at least as new as the ncu that wrote the file: `pip install --upgrade \

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use strsim::jaro_winkler;
 
-use stage2_model::{Finding, Severity};
+use crate::tools::listed;
+use stage2_model::Finding;
+
+/// Names that a finding lists.
+const LISTED: usize = 6;
 
 /// Names that the tool and the GPU know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,10 +95,12 @@ pub fn known_metrics(
     let (differ, left): (Vec<&String>, Vec<&String>) =
         left.into_iter().partition(|name| DIFFER.iter().any(|part| name.contains(part)));
     if !differ.is_empty() {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             format!("ncu: left out {} metrics that are for other GPUs", differ.len()),
-            format!("each generation has its own names for the same work: {}", list(&differ)),
+            format!(
+                "each generation has its own names for the same work: {}",
+                listed(&differ, LISTED)
+            ),
             "",
         ));
     }
@@ -142,19 +148,11 @@ fn tell(
     let Some(first) = left.first() else { return };
     let near = nearest(base(first), known);
     let near = near.map(|near| format!("; the nearest name to {first} is {near}"));
-    findings.push(Finding::new(
-        Severity::Warning,
-        format!("ncu: left out {} {kind}s: {}", left.len(), list(left)),
+    findings.push(Finding::warning(
+        format!("ncu: left out {} {kind}s: {}", left.len(), listed(left, LISTED)),
         format!("this ncu does not have them for this GPU{}", near.unwrap_or_default()),
         remedy,
     ));
-}
-
-fn list(names: &[&String]) -> String {
-    const SHOWN: usize = 6;
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(|name| name.as_str()).collect();
-    let more = if names.len() > SHOWN { ", ..." } else { "" };
-    shown.join(", ") + more
 }
 
 fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
@@ -170,6 +168,7 @@ fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stage2_model::Severity;
 
     const SECTIONS: &str = "\
 ----------------- -------------- ------- --------

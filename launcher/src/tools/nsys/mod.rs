@@ -14,4 +14,3 @@ pub mod outcome;
 pub mod scrub;
 pub mod unopened;
 pub mod version;
-pub mod words;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::tools::seen::saw;
+use crate::tools::saw;
 use stage2_model::{Finding, PathKind, PathRow};
 use stage2_text::{shorten, visible};
 
@@ -33,11 +33,11 @@ pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Findin
 /// `NAME@DOMAIN` for what was given as ncu writes it, the domain first: nothing where no range of
 /// such a domain was seen.
 fn swapped(capture: &CaptureExpression, seen: &[&PathRow]) -> Option<String> {
-    let DomainChoice::Named(second) = capture.domain() else { return None };
-    let is_domain = |row: &&&PathRow| row.domain.as_deref() == Some(capture.range());
+    let DomainChoice::Named(second) = &capture.domain else { return None };
+    let is_domain = |row: &&&PathRow| row.domain.as_deref() == Some(&*capture.range);
     seen.iter().find(is_domain)?;
     let escaped = |text: &str| text.replace('@', "\\@");
-    Some(format!("{}@{}", escaped(second), escaped(capture.range())))
+    Some(format!("{}@{}", escaped(second), escaped(&capture.range)))
 }
 
 /// The range as nsys takes it.
@@ -53,7 +53,6 @@ fn label(row: &PathRow) -> String {
 mod tests {
     use super::super::config::tests::{default, gated};
     use super::*;
-    use stage2_model::Severity;
 
     fn range(name: &str, domain: Option<&str>, depth: u64) -> PathRow {
         let (name, domain) = (name.to_owned(), domain.map(str::to_owned));
@@ -61,7 +60,7 @@ mod tests {
     }
 
     fn told(nsys: &Nsys, paths: &[PathRow]) -> String {
-        let finding = Finding::new(Severity::Warning, "it never came", "none was opened", "look");
+        let finding = Finding::warning("it never came", "none was opened", "look");
         with_seen(finding, nsys, paths).why
     }
 

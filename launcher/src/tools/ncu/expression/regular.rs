@@ -1,28 +1,60 @@
-//! Expressions that ncu gets, or regular expressions of the user -> their parts.
+//! Regular expressions for ncu: their parts, those of the user in the form that ncu takes, and
+//! expressions that it can match beside each other.
 
-use super::{Expression, Frame, Piece, QUANTIFIERS, REGEX, tokens};
+use regex::Regex;
 
-/// A name in an expression that ncu gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// The name itself.
-    Literal(String),
-    /// A regular expression that is searched for in the name.
-    Regex(String),
+use super::{Expression, Frame, QUANTIFIERS, REGEX, Refused, refused, tokens};
+
+/// Reads an expression of `--nvtx-include` as regular expressions for its names; nothing where ncu
+/// would refuse it.
+pub fn read(text: &str, start_end: bool) -> Option<Expression<Regex>> {
+    let text = match text.starts_with(REGEX) {
+        true => text.to_owned(),
+        false => {
+            Expression::parse(&tokens(text, QUANTIFIERS), start_end).ok()?.text(start_end, true)
+        }
+    };
+    let Expression { domain, bottom, frames, top } = parts(text.strip_prefix(REGEX)?, start_end);
+    let frames = frames.into_iter().map(|frame| match frame {
+        Frame::Name(name) => Regex::new(name).ok().map(Frame::Name),
+        Frame::Between(c) => Some(Frame::Between(c)),
+    });
+    let frames = frames.collect::<Option<_>>()?;
+    Some(Expression { domain: domain.map(Regex::new).transpose().ok()?, bottom, frames, top })
 }
 
-/// Reads an expression of `--nvtx-include`; nothing where ncu would refuse it.
-pub fn read(text: &str, start_end: bool) -> Option<Expression<Written>> {
-    if let Some(regex) = text.strip_prefix(REGEX) {
-        return parts(regex, start_end).try_map(|name| Some(Written::Regex(name.to_owned())));
+/// Makes regular expressions of all expressions of a run where one of them is, the nested ones last:
+/// what stands behind a nested regular expression ncu matches with nothing (seen with 2025.3).
+pub fn alike(lists: [&mut Vec<String>; 2], start_end: bool) {
+    if !has_regex(&lists) {
+        return;
     }
-    let parsed = Expression::parse(&tokens(text, QUANTIFIERS), start_end).ok()?;
-    let char = |piece: Piece| match piece {
-        Piece::Char(c) => Some(c),
-        // A glob, which ncu does not have.
-        Piece::One | Piece::Any => None,
+    for list in lists {
+        for text in list.iter_mut().filter(|text| !text.starts_with(REGEX)) {
+            // Here nothing is a glob any more: what is not escaped is ncu's.
+            if let Ok(expression) = Expression::parse(&tokens(text, QUANTIFIERS), start_end) {
+                *text = expression.text(start_end, true);
+            }
+        }
+        list.sort_by_key(|text| is_nested(text));
+    }
+}
+
+/// The expressions of a run, to include and to exclude, that ncu matches with nothing: one of them is
+/// a regular expression, which makes all of them regular expressions (see [`alike`]), and these stand
+/// behind a nested one of their list.
+pub fn lost(lists: [&Vec<String>; 2]) -> Vec<String> {
+    if !has_regex(&lists) {
+        return Vec::new();
+    }
+    let behind = |list: &'_ Vec<String>| {
+        list.iter().filter(|text| is_nested(text)).skip(1).cloned().collect::<Vec<_>>()
     };
-    parsed.try_map(|name| name.into_iter().map(char).collect::<Option<_>>().map(Written::Literal))
+    lists.into_iter().flat_map(behind).collect()
+}
+
+fn has_regex<L: AsRef<Vec<String>>>(lists: &[L]) -> bool {
+    lists.iter().any(|list| list.as_ref().iter().any(|text| text.starts_with(REGEX)))
 }
 
 /// The parts of what stands behind `regex:`.
@@ -55,17 +87,17 @@ fn parts(regex: &str, start_end: bool) -> Expression<&str> {
 }
 
 /// Whether an expression of push/pop ranges names more than one.
-pub(super) fn is_nested(text: &str) -> bool {
+fn is_nested(text: &str) -> bool {
     parts(text.strip_prefix(REGEX).unwrap_or(text), false).frames.len() > 1
 }
 
 /// A regular expression of the user: as it is, but for the slash of a push/pop range.
-pub(super) fn of_regex(regex: &str, start_end: bool) -> Result<String, String> {
+pub(super) fn of_regex(regex: &str, start_end: bool) -> Result<String, Refused> {
     if regex.trim_matches('/').is_empty() {
-        return Err("nothing stands behind regex:; write for instance regex:^decode/".to_owned());
+        return refused("nothing stands behind regex:; write for instance regex:^decode/");
     }
     if let Some((first, second)) = regex.split_once(";regex:") {
-        return Err(format!(
+        return refused(format!(
             "ncu takes one expression for each flag: write [regex:{first}, regex:{second}]"
         ));
     }
@@ -80,12 +112,12 @@ pub(super) fn of_regex(regex: &str, start_end: bool) -> Result<String, String> {
     if parts.bottom && brackets(parts.frames.first()) == Brackets::Stray {
         let range = parts.domain.map_or(regex, |domain| &regex[domain.len() + 1..]);
         let domain = &regex[..regex.len() - range.len()];
-        return Err(format!(
+        return refused(format!(
             "ncu takes a [ at the start for \"nothing around it\": write regex:{domain}^{range}"
         ));
     }
     if parts.top && brackets(parts.frames.last()) == Brackets::Open {
-        return Err(format!(
+        return refused(format!(
             "ncu takes a ] at the end for \"nothing within it\": write regex:{regex}/"
         ));
     }
