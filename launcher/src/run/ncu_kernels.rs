@@ -83,9 +83,9 @@ fn known(
         findings.extend(not_needed(given, "the collect pass"));
         return known;
     }
-    let libraries = collected.libraries();
+    let libraries = &collected.libraries;
     // The reports list what is wrong with the nsys pass.
-    let of_run = captures(&collected.run_dir().join(NSYS_DIR), libraries, &mut Vec::new());
+    let of_run = captures(&collected.run_dir.join(NSYS_DIR), libraries, &mut Vec::new());
     let known = Known::of_captures(&of_run, ncu, "the nsys pass of this run", findings);
     if !known.rows.is_empty() {
         findings.extend(not_needed(given, "the nsys pass"));

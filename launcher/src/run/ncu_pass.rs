@@ -5,9 +5,8 @@ use super::collected::Collected;
 use super::ncu_kernels::kernels_of;
 use super::ncu_regions;
 use super::ncu_steps::{import, profiled};
-use super::tool::{Tool, ToolPass, read_from, version_of, without_version};
+use super::tool::{Tool, ToolPass, read_from, version_for};
 use crate::plan::{KernelChoice, Profiler, ncu_files};
-use crate::tools::missing;
 use crate::tools::ncu::available::Available;
 use crate::tools::ncu::command::{self, Filter, Request};
 use crate::tools::ncu::config::Ncu;
@@ -15,7 +14,6 @@ use crate::tools::ncu::missed;
 use crate::tools::ncu::outcome::judge_version;
 use crate::tools::ncu::select::pattern;
 use crate::tools::step::Step;
-use crate::tools::version::Version;
 use stage2_model::{Finding, PassStatus};
 
 /// Runs the pass. `collected` is what the collect pass recorded.
@@ -26,14 +24,9 @@ pub(super) fn run(
     profiler: &Profiler,
     collected: &Collected,
 ) -> ToolPass {
-    let version = match version_of(&ncu.executable) {
-        Ok(said) => Version::parse(&said),
-        Err(why) => {
-            let status = without_version(&why);
-            let why = why.to_string();
-            let finding = missing("ncu", "Nsight Compute", &ncu.executable, &why);
-            return ToolPass::without(status, finding);
-        }
+    let version = match version_for("ncu", "Nsight Compute", &ncu.executable) {
+        Ok(version) => version,
+        Err(pass) => return pass,
     };
     let mut findings = Vec::new();
     if let Some(finding) = judge_version(version) {

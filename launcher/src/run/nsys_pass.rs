@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::collected::Collected;
-use super::tool::{Tool, ToolPass, other_end, tables_cut_off, version_of, without_version};
+use super::tool::{Tool, ToolPass, other_end, tables_cut_off, version_for};
 use crate::bundle::NSYS_DIR;
 use crate::plan::{NSYS_BASE, Profiler};
 use crate::tools::missing;
@@ -18,6 +18,8 @@ use crate::tools::version::Version;
 use stage2_analysis::files::write_whole;
 use stage2_model::{Finding, PassStatus};
 
+const PRODUCT: &str = "Nsight Systems";
+
 /// Runs the pass. `collected` is what the collect pass recorded, where one went before.
 pub(super) fn run(
     tool: &Tool<'_>,
@@ -25,13 +27,9 @@ pub(super) fn run(
     profiler: &Profiler,
     collected: Option<&Collected>,
 ) -> ToolPass {
-    let missing = |why: &str| missing("nsys", "Nsight Systems", &nsys.executable, why);
-    let version = match version_of(&nsys.executable) {
-        Ok(said) => Version::parse(&said),
-        Err(why) => {
-            let status = without_version(&why);
-            return ToolPass::without(status, missing(&why.to_string()));
-        }
+    let version = match version_for("nsys", PRODUCT, &nsys.executable) {
+        Ok(version) => version,
+        Err(pass) => return pass,
     };
     if let Some(finding) = version.and_then(too_old) {
         return ToolPass::without(PassStatus::Skipped, finding);
@@ -57,7 +55,8 @@ pub(super) fn run(
         findings.extend(profile.findings);
         let ended = tool.profile(&profile.argv);
         if let Some(why) = &ended.refused {
-            let mut pass = ToolPass::without(PassStatus::Failed, missing(why));
+            let finding = missing("nsys", PRODUCT, &nsys.executable, why);
+            let mut pass = ToolPass::without(PassStatus::Failed, finding);
             pass.findings.extend(first.and_then(First::kept));
             return pass;
         }

@@ -15,7 +15,9 @@ use super::Host;
 use super::child::Cause;
 use crate::env::{NoAnswer, ask};
 use crate::plan::{Capture, Limits, Pass, Profiler, quote};
+use crate::tools::missing;
 use crate::tools::step::{Ended, Step};
+use crate::tools::version::Version;
 use stage2_analysis::out_of_memory;
 use stage2_model::{Finding, PassStatus, WorkloadExit};
 
@@ -198,13 +200,24 @@ pub(super) fn version_of(executable: &Path) -> Result<String, NoAnswer> {
     ask(Command::new(executable).arg("--version"), VERSION_LIMIT)
 }
 
-/// What becomes of the pass of a tool that does not tell its version: one that cannot be started is
-/// not installed.
-pub(super) fn without_version(why: &NoAnswer) -> PassStatus {
-    match why {
-        NoAnswer::NotStarted(_) => PassStatus::Skipped,
-        NoAnswer::TooLate(_) | NoAnswer::Lost(_) | NoAnswer::Failed { .. } => PassStatus::Failed,
-    }
+/// The version of the tool of the pass `key`, where it prints one.
+///
+/// # Errors
+/// The pass without it: a tool that cannot be started is not installed.
+pub(super) fn version_for(
+    key: &str,
+    product: &str,
+    executable: &Path,
+) -> Result<Option<Version>, ToolPass> {
+    version_of(executable).map(|said| Version::parse(&said)).map_err(|why| {
+        let status = match why {
+            NoAnswer::NotStarted(_) => PassStatus::Skipped,
+            NoAnswer::TooLate(_) | NoAnswer::Lost(_) | NoAnswer::Failed { .. } => {
+                PassStatus::Failed
+            }
+        };
+        ToolPass::without(status, missing(key, product, executable, &why.to_string()))
+    })
 }
 
 /// The part of a log from `start` on; its middle is left out where it is long.

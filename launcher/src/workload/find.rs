@@ -145,23 +145,17 @@ fn not_found(program: &Path) -> NotRunnable {
 fn similar(name: &str) -> Option<String> {
     let length = name.chars().count();
     let limit = if length <= 4 { 1 } else { 2 };
-    let entries = path_folders().into_iter().filter_map(|folder| folder.read_dir().ok());
-    let mut best: Option<(usize, String)> = None;
-    for entry in entries.flatten().flatten().take(MOST_COMPARED) {
-        let Ok(other) = entry.file_name().into_string() else { continue };
-        if other.chars().count().abs_diff(length) > limit || length < 2 {
-            continue;
-        }
-        let distance = strsim::damerau_levenshtein(name, &other);
-        let candidate = (distance, other);
-        if distance <= limit
-            && best.as_ref().is_none_or(|best| candidate < *best)
-            && is_executable(&entry.path())
-        {
-            best = Some(candidate);
-        }
+    if length < 2 {
+        return None;
     }
-    best.map(|(_, name)| name)
+    let entries = path_folders().into_iter().filter_map(|folder| folder.read_dir().ok());
+    let near = entries.flatten().flatten().take(MOST_COMPARED).filter_map(|entry| {
+        let other = entry.file_name().into_string().ok()?;
+        let may_be = other.chars().count().abs_diff(length) <= limit;
+        let distance = may_be.then(|| strsim::damerau_levenshtein(name, &other))?;
+        (distance <= limit && is_executable(&entry.path())).then_some((distance, other))
+    });
+    near.min().map(|(_, name)| name)
 }
 
 impl From<NotRunnable> for Failure {

@@ -210,40 +210,26 @@ pub struct Fault {
     pub what: String,
 }
 
-/// Flags that this program sets itself: given twice, ncu takes the last one or refuses.
+/// Flags that this program sets itself, besides those that are called like a key: given twice, ncu takes
+/// the last one or refuses.
 const OWN_FLAGS: &[&str] = &[
     "-o",
-    "--export",
     "-i",
     "--import",
     "--csv",
     "--page",
     "--log-file",
     "-f",
-    "--force-overwrite",
     "--print-units",
     "--print-kernel-base",
-    "--kernel-name-base",
     "-k",
-    "--kernel-name",
-    "--filter-mode",
     "-c",
-    "--launch-count",
     "-s",
-    "--launch-skip",
     "--launch-skip-before-match",
-    "--nvtx",
     "--nvtx-include",
     "--nvtx-exclude",
-    "--set",
     "--section",
-    "--metrics",
     "--mode",
-    "--replay-mode",
-    "--target-processes",
-    "--clock-control",
-    "--cache-control",
-    "--graph-profiling",
     "--config-file",
     "--",
 ];
@@ -290,9 +276,11 @@ impl Ncu {
             );
             fault("ncu_cli.replay_mode", what);
         }
+        let keys = serde_json::to_value(cli).unwrap_or_default();
         for arg in &cli.extra_args {
             let name = arg.split('=').next().unwrap_or(arg);
-            if OWN_FLAGS.contains(&name) {
+            let key = name.strip_prefix("--").unwrap_or_default().replace('-', "_");
+            if OWN_FLAGS.contains(&name) || keys.get(key).is_some() {
                 fault("ncu_cli.extra_args", format!("{name} has a setting of its own: use that"));
             }
         }
@@ -350,4 +338,4 @@ fn is_identifier(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

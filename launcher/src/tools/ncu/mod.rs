@@ -25,6 +25,3 @@ pub struct RangeTime {
     /// Their durations together, nanoseconds.
     pub total_ns: u64,
 }
-
-#[cfg(test)]
-mod testing;

@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn ncu(include: &[&str], exclude: &[&str], stage: Option<&str>, most: u64) -> Ncu {
-        let mut ncu = crate::tools::ncu::testing::settings("");
+        let mut ncu = crate::tools::ncu::config::tests::settings("");
         ncu.stage = stage.map(str::to_owned);
         ncu.regions.include = include.iter().map(|glob| (*glob).to_owned()).collect();
         ncu.regions.exclude = exclude.iter().map(|glob| (*glob).to_owned()).collect();

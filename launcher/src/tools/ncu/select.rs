@@ -78,11 +78,9 @@ pub fn select(rows: &[KernelTime], settings: &Ncu) -> Selection {
     let staged = in_stage(rows, settings, &mut selection);
     let (talk, compute): (Vec<_>, Vec<_>) =
         rank(&staged).into_iter().partition(|name| is_communication(name));
-    let top = settings.top_n.map_or(usize::MAX, |n| usize::try_from(n.get()).unwrap_or(usize::MAX));
-    let allowed = Allowed::new(settings);
-    selection.kernels = choose(compute, top, &allowed, &mut selection.findings);
+    selection.kernels = choose(compute, settings, &mut selection.findings);
     if settings.communication_kernels {
-        selection.communication = choose(talk, top, &allowed, &mut selection.findings);
+        selection.communication = choose(talk, settings, &mut selection.findings);
     } else if !talk.is_empty() {
         selection.findings.push(Finding::note(
             format!("ncu: {} kernels that talk to other GPUs are not profiled", talk.len()),
@@ -143,44 +141,26 @@ fn rank<'a>(rows: &[&'a KernelTime]) -> Vec<&'a [u8]> {
     ranked.into_iter().map(|(name, _)| name).collect()
 }
 
-/// The globs of the settings.
-struct Allowed {
-    include: Vec<WildMatch>,
-    exclude: Vec<WildMatch>,
+/// Whether the globs of the settings allow a kernel, by either of its names.
+fn is_allowed(name: &[u8], settings: &Ncu) -> bool {
+    let Ncu { kernel_include: include, kernel_exclude: exclude, .. } = settings;
+    if include.is_empty() && exclude.is_empty() {
+        return true;
+    }
+    let name = kernel_name(name);
+    let matches = |glob: WildMatch| glob.matches(&name.mangled) || glob.matches(&name.demangled);
+    let any = |globs: &[String]| globs.iter().any(|glob| matches(WildMatch::new(glob)));
+    (include.is_empty() || any(include)) && !any(exclude)
 }
 
-impl Allowed {
-    fn new(settings: &Ncu) -> Allowed {
-        let globs = |list: &[String]| list.iter().map(|glob| WildMatch::new(glob)).collect();
-        Allowed {
-            include: globs(&settings.kernel_include),
-            exclude: globs(&settings.kernel_exclude),
-        }
-    }
-
-    fn allows(&self, name: &[u8]) -> bool {
-        if self.include.is_empty() && self.exclude.is_empty() {
-            return true;
-        }
-        let name = kernel_name(name);
-        let any = |globs: &[WildMatch]| {
-            globs.iter().any(|glob| glob.matches(&name.mangled) || glob.matches(&name.demangled))
-        };
-        (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
-    }
-}
-
-/// The first `top` of `ranked` that can be named, as far as the expression may grow.
-fn choose(
-    ranked: Vec<&[u8]>,
-    top: usize,
-    allowed: &Allowed,
-    findings: &mut Vec<Finding>,
-) -> Vec<String> {
+/// The first of `ranked` that can be named, as many as the settings ask for, as far as the expression
+/// may grow.
+fn choose(ranked: Vec<&[u8]>, settings: &Ncu, findings: &mut Vec<Finding>) -> Vec<String> {
+    let top = settings.top_n.map_or(usize::MAX, |n| usize::try_from(n.get()).unwrap_or(usize::MAX));
     let mut chosen = Vec::new();
     let mut bytes = "regex:^()$".len();
     let mut unnameable = Vec::new();
-    let wanted = ranked.into_iter().filter(|name| allowed.allows(name)).take(top);
+    let wanted = ranked.into_iter().filter(|name| is_allowed(name, settings)).take(top);
     let mut wanted = wanted.peekable();
     while let Some(name) = wanted.next() {
         let Some(nameable) = nameable(name) else {

@@ -1,5 +1,5 @@
+use super::super::config::tests::{settings, text};
 use super::super::select::{KernelTime, select};
-use super::super::testing::{settings, text};
 use super::*;
 use stage2_model::Severity;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

@@ -105,59 +105,27 @@ pub(super) fn of_regex(regex: &str, start_end: bool) -> Result<String, Refused> 
         return Ok(format!("{REGEX}{regex}"));
     }
     let parts = parts(regex, start_end);
-    let brackets = |frame: Option<&Frame<&str>>| match frame {
-        Some(Frame::Name(name)) => Brackets::of(name),
-        Some(Frame::Between(_)) | None => Brackets::Closed,
-    };
-    if parts.bottom && brackets(parts.frames.first()) == Brackets::Stray {
+    // A bracket that makes a class of characters whole was not meant for ncu.
+    let is_whole = |regex: &str| Regex::new(regex).is_ok();
+    if let Some(Frame::Name(first)) = parts.frames.first().filter(|_| parts.bottom)
+        && is_whole(&format!("[{first}"))
+    {
         let range = parts.domain.map_or(regex, |domain| &regex[domain.len() + 1..]);
         let domain = &regex[..regex.len() - range.len()];
         return refused(format!(
             "ncu takes a [ at the start for \"nothing around it\": write regex:{domain}^{range}"
         ));
     }
-    if parts.top && brackets(parts.frames.last()) == Brackets::Open {
+    if let Some(Frame::Name(last)) = parts.frames.last().filter(|_| parts.top)
+        && !is_whole(last)
+        && is_whole(&format!("{last}]"))
+    {
         return refused(format!(
             "ncu takes a ] at the end for \"nothing within it\": write regex:{regex}/"
         ));
     }
     let has_slash = parts.frames.len() > 1 || ends_unescaped(regex, '/');
     Ok(format!("{REGEX}{regex}{}", if has_slash || parts.top { "" } else { "/" }))
-}
-
-/// How the character classes (`[0-9]`) of a regular expression end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Brackets {
-    Closed,
-    /// The last class is open at the end.
-    Open,
-    /// A `]` closes no class.
-    Stray,
-}
-
-impl Brackets {
-    fn of(regex: &str) -> Brackets {
-        let mut found = Brackets::Closed;
-        let mut rest = regex;
-        while let Some(c) = rest.chars().next() {
-            let open = found == Brackets::Open;
-            // A named class: `[[:digit:]]`.
-            let named = rest.strip_prefix("[:").filter(|_| open).and_then(|name| name.find(":]"));
-            let taken = match (c, named) {
-                (_, Some(end)) => "[:".len() + end + ":]".len(),
-                ('\\', _) => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
-                _ => c.len_utf8(),
-            };
-            match c {
-                '[' if !open => found = Brackets::Open,
-                ']' if open => found = Brackets::Closed,
-                ']' => return Brackets::Stray,
-                _ => {}
-            }
-            rest = &rest[taken..];
-        }
-        found
-    }
 }
 
 /// The parts between marks that no `\` stands before.

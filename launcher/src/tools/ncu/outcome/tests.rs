@@ -1,4 +1,4 @@
-use super::super::testing::text;
+use super::super::config::tests::text;
 use super::*;
 
 const fn exit(status: i32) -> Ended {

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::testing::settings;
+use super::super::config::tests::settings;
 use super::*;
 
 fn row(name: &str, total_ns: u64, stage: &str) -> KernelTime {
