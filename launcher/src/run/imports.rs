@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::tool::{Tool, version_of};
-use super::{Host, Signals, System, ncu_python, ncu_steps, nsys_pass};
+use super::{Host, Signals, System, ncu_steps, nsys_pass};
 use crate::config::Config;
 use crate::plan::Limits;
 use crate::terminal::Terminal;
@@ -63,7 +63,7 @@ impl<'a> Imports<'a> {
         // Where ncu is missing a Python package can read its reports.
         let python = match version_of(&ncu.executable) {
             Ok(_) => None,
-            Err(why) => match ncu_python::interpreter() {
+            Err(why) => match ncu_steps::interpreter() {
                 Ok(python) => Some(python),
                 Err(no_python) => {
                     let remedy = "install Nsight Compute, or `pip install ncu-report` for the python3 \
@@ -90,7 +90,9 @@ impl<'a> Imports<'a> {
             };
             let tool = self.tool(folder);
             match &python {
-                Some(python) => ncu_python::print(&tool, python, (report, &files.raw), findings),
+                Some(python) => {
+                    ncu_steps::print_by_python(&tool, python, (report, &files.raw), findings)
+                }
                 None => ncu_steps::import(&tool, ncu, &files, findings),
             }
         }

@@ -8,7 +8,6 @@ mod imports;
 mod library;
 mod ncu_kernels;
 mod ncu_pass;
-mod ncu_python;
 mod ncu_regions;
 mod ncu_steps;
 mod nsys_pass;
@@ -366,7 +365,7 @@ fn run_under(
 }
 
 /// What became of a pass that was run by itself.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PassOutcome {
     /// How its process ended; none: it was not started.
     pub(crate) exit: Option<WorkloadExit>,
@@ -407,13 +406,10 @@ pub(crate) fn run_one(
                 }
             }
             Err(error) => PassOutcome {
-                exit: None,
-                workload: None,
                 status: error.exit,
-                duration: None,
                 failed: Some(error.to_string()),
-                ended: false,
                 findings: vec![error.finding],
+                ..PassOutcome::default()
             },
         };
     };

@@ -11,10 +11,9 @@ use crate::tools::ncu::available::Available;
 use crate::tools::ncu::command::{self, Filter, Request};
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::missed;
-use crate::tools::ncu::outcome::judge_version;
 use crate::tools::ncu::select::pattern;
 use crate::tools::step::Step;
-use stage2_model::{Finding, PassStatus};
+use stage2_model::{Finding, PassStatus, Severity};
 
 /// Runs the pass. `collected` is what the collect pass recorded.
 pub(super) fn run(
@@ -24,17 +23,12 @@ pub(super) fn run(
     profiler: &Profiler,
     collected: &Collected,
 ) -> ToolPass {
-    let version = match version_for("ncu", "Nsight Compute", &ncu.executable) {
+    let mut findings = Vec::new();
+    let (tool_name, oldest) = (("ncu", "Nsight Compute"), (command::OLDEST, Severity::Error));
+    let version = match version_for(tool_name, &ncu.executable, oldest, &mut findings) {
         Ok(version) => version,
         Err(pass) => return pass,
     };
-    let mut findings = Vec::new();
-    if let Some(finding) = judge_version(version) {
-        if version.is_some() {
-            return ToolPass::without(PassStatus::Skipped, finding);
-        }
-        findings.push(finding);
-    }
     let mut ncu = ncu.clone();
     let selection = kernels_of(tool, collected, &mut ncu, choice, &mut findings);
     let named = ncu.ncu_cli.kernel_name.is_some() || ncu.ncu_cli.replay_mode.is_range();

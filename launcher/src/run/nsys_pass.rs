@@ -10,13 +10,12 @@ use crate::plan::{NSYS_BASE, Profiler};
 use crate::tools::missing;
 use crate::tools::nsys::command;
 use crate::tools::nsys::config::Nsys;
-use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables};
+use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables, with_seen};
 use crate::tools::nsys::scrub::scrub;
-use crate::tools::nsys::unopened::with_seen;
-use crate::tools::nsys::version::too_old;
+use crate::tools::nsys::version::OLDEST;
 use crate::tools::version::Version;
 use stage2_analysis::files::write_whole;
-use stage2_model::{Finding, PassStatus};
+use stage2_model::{Finding, PassStatus, Severity};
 
 const PRODUCT: &str = "Nsight Systems";
 
@@ -27,19 +26,13 @@ pub(super) fn run(
     profiler: &Profiler,
     collected: Option<&Collected>,
 ) -> ToolPass {
-    let version = match version_for("nsys", PRODUCT, &nsys.executable) {
+    let mut findings = Vec::new();
+    let oldest = (OLDEST, Severity::Warning);
+    let version = version_for(("nsys", PRODUCT), &nsys.executable, oldest, &mut findings);
+    let version = match version {
         Ok(version) => version,
         Err(pass) => return pass,
     };
-    if let Some(finding) = version.and_then(too_old) {
-        return ToolPass::without(PassStatus::Skipped, finding);
-    }
-    let mut findings = Vec::new();
-    if version.is_none() {
-        let what = "the version of nsys is not known";
-        let why = "`nsys --version` prints none; the arguments of new versions are used";
-        findings.push(Finding::note(what, why, ""));
-    }
     let base = tool.folder.join(NSYS_BASE);
     let mut settings = nsys.clone();
     let mut gate_gone = false;

@@ -17,9 +17,9 @@ use crate::env::{NoAnswer, ask};
 use crate::plan::{Capture, Limits, Pass, Profiler, quote};
 use crate::tools::missing;
 use crate::tools::step::{Ended, Step};
-use crate::tools::version::Version;
+use crate::tools::version::{Version, judge as judge_version};
 use stage2_analysis::out_of_memory;
-use stage2_model::{Finding, PassStatus, WorkloadExit};
+use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
 /// At most this much of the start and of the end of a log is read back.
 const LOG_PART_BYTES: u64 = 1 << 20;
@@ -200,16 +200,18 @@ pub(super) fn version_of(executable: &Path) -> Result<String, NoAnswer> {
     ask(Command::new(executable).arg("--version"), VERSION_LIMIT)
 }
 
-/// The version of the tool of the pass `key`, where it prints one.
+/// The version of the tool of the pass `key`, where it prints one; a finding says where not.
 ///
 /// # Errors
-/// The pass without it: a tool that cannot be started is not installed.
+/// The pass without it: a tool that cannot be started is not installed, or the version is older than
+/// `oldest`, which is as bad as `too_old` says.
 pub(super) fn version_for(
-    key: &str,
-    product: &str,
+    (key, product): (&str, &str),
     executable: &Path,
+    (oldest, too_old): (Version, Severity),
+    findings: &mut Vec<Finding>,
 ) -> Result<Option<Version>, ToolPass> {
-    version_of(executable).map(|said| Version::parse(&said)).map_err(|why| {
+    let version = version_of(executable).map_err(|why| {
         let status = match why {
             NoAnswer::NotStarted(_) => PassStatus::Skipped,
             NoAnswer::TooLate(_) | NoAnswer::Lost(_) | NoAnswer::Failed { .. } => {
@@ -217,7 +219,15 @@ pub(super) fn version_for(
             }
         };
         ToolPass::without(status, missing(key, product, executable, &why.to_string()))
-    })
+    })?;
+    let version = Version::parse(&version);
+    match judge_version(key, version, oldest, too_old) {
+        Some(finding) if version.is_some() => {
+            return Err(ToolPass::without(PassStatus::Skipped, finding));
+        }
+        finding => findings.extend(finding),
+    }
+    Ok(version)
 }
 
 /// The part of a log from `start` on; its middle is left out where it is long.

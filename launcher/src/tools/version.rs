@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use stage2_model::{Finding, Severity};
+
 /// A version of Nsight Systems or Nsight Compute; ordered by age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
@@ -43,6 +45,31 @@ impl fmt::Display for Version {
         let Version { year, release, update } = self;
         write!(f, "{year}.{release}.{update}")
     }
+}
+
+/// What to tell of a version of the tool of the pass `key`; nothing: it will do. One that is older than
+/// `oldest` is as bad as `too_old` says.
+pub(crate) fn judge(
+    key: &str,
+    version: Option<Version>,
+    oldest: Version,
+    too_old: Severity,
+) -> Option<Finding> {
+    let (severity, what, why) = match version {
+        Some(version) if version >= oldest => return None,
+        Some(version) => (
+            too_old,
+            format!("{key} {version} is too old"),
+            format!("{oldest} is the oldest that understands the arguments"),
+        ),
+        None => (
+            Severity::Warning,
+            format!("the version of {key} is not known"),
+            format!("`{key} --version` prints none; the arguments of new versions are used"),
+        ),
+    };
+    let remedy = format!("install a newer one, or set pipeline.{key}.executable to its path");
+    Some(Finding::new(severity, what, why, remedy))
 }
 
 #[cfg(test)]
@@ -90,5 +117,17 @@ mod tests {
     fn versions_are_compared_as_numbers() {
         assert!(Version::new(2022, 10, 0) > Version::new(2022, 9, 9));
         assert!(Version::new(2025, 10, 0) > Version::new(2025, 9, 1));
+    }
+
+    #[test]
+    fn a_version_is_judged() {
+        let oldest = Version::new(2022, 4, 0);
+        let judge = |version| judge("ncu", version, oldest, Severity::Error);
+        assert_eq!(judge(Version::parse("Version 2025.3.1.0")), None);
+        assert_eq!(judge(Some(oldest)), None);
+        let old = judge(Version::parse("Version 2021.1.0.0")).expect("finding");
+        assert!(old.what.contains("2021.1.0 is too old") && old.severity == Severity::Error);
+        assert!(old.why.contains("2022.4.0"), "{old}");
+        assert_eq!(judge(None).map(|f| f.severity), Some(Severity::Warning));
     }
 }

@@ -18,6 +18,8 @@ use crate::tools::{without_patterns, word};
 use stage2_analysis::ncu::nvtx::Label;
 use stage2_model::Finding;
 
+/// The oldest version that the forms of arguments below hold for.
+pub const OLDEST: Version = Version::new(2022, 4, 0);
 /// The first version with `--config-file off`, which keeps a file of the user from changing the run.
 const CONFIG_FILE: Version = Version::new(2023, 1, 0);
 

@@ -7,10 +7,6 @@ use stage2_model::{Finding, Severity, WorkloadExit};
 use stage2_text as text;
 
 use crate::tools::step::Ended;
-use crate::tools::version::Version;
-
-/// The oldest version that the argument forms of [`super::command`] hold for.
-const OLDEST: Version = Version::new(2022, 4, 0);
 
 /// A run of ncu over the workload that is over.
 #[derive(Clone, Copy, Debug)]
@@ -322,25 +318,6 @@ pub fn judge_import(
     };
     let what = format!("the tables of {file} could not be printed");
     Some(Finding::error(what, why, "the report may be cut short: run ncu again"))
-}
-
-/// Judges the version of the tool; nothing: it will do.
-pub fn judge_version(version: Option<Version>) -> Option<Finding> {
-    let (severity, what, why) = match version {
-        Some(version) if version >= OLDEST => return None,
-        Some(version) => (
-            Severity::Error,
-            format!("ncu {version} is too old"),
-            format!("{OLDEST} is the oldest that understands the arguments"),
-        ),
-        None => (
-            Severity::Warning,
-            "the version of ncu is not known".to_owned(),
-            "`ncu --version` prints none; the arguments of new versions are used".to_owned(),
-        ),
-    };
-    let remedy = "install Nsight Compute of this year, or set pipeline.ncu.executable to its path";
-    Some(Finding::new(severity, what, why, remedy))
 }
 
 /// The line that holds one of `parts`, for people.

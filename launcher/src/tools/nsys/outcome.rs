@@ -4,13 +4,17 @@
 //! status. Only lines that nsys itself writes are looked for; the output of the workload stands
 //! between them.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::config::Nsys;
+use super::expression::{CaptureExpression, DomainChoice};
 use super::messages::{self, Said};
+use crate::tools::saw;
 use crate::tools::step::Ended;
-use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_model::{Finding, PathKind, PathRow, Severity, WorkloadExit};
+use stage2_text::{shorten, visible};
 
 /// The files that a run left, with their sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -299,6 +303,46 @@ pub fn judge_tables(command: &str, ended: &Ended, wanted: &Path) -> Result<(), F
             fail(format!("{command} did not write {file}"), why())
         }
         (exit, _) => fail(format!("{command} failed ({})", exit_text(exit)), why()),
+    }
+}
+
+/// Characters of a name.
+const NAME_LIMIT: usize = 80;
+
+/// Adds to the finding on a range that never came what the collector saw in `paths`.
+pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Finding {
+    let Ok(Some(capture)) = nsys.capture() else { return finding };
+    let mut ranges: Vec<&PathRow> =
+        paths.iter().filter(|row| row.kind == PathKind::Range).collect();
+    // The outer ones are the stages that a capture is usually started by.
+    ranges.sort_by_key(|row| row.depth);
+    let mut known = BTreeSet::new();
+    let all = ranges.into_iter().filter(|row| known.insert((&row.name, &row.domain)));
+    let all: Vec<&PathRow> = all.collect();
+    let labels: Vec<String> = all.iter().map(|row| label(row)).collect();
+    finding.why = format!("{}; {}", finding.why, saw(&labels));
+    if let Some(swapped) = swapped(&capture, &all) {
+        finding.why = format!("{}; nsys writes NAME@DOMAIN: {swapped}", finding.why);
+    }
+    finding
+}
+
+/// `NAME@DOMAIN` for what was given as ncu writes it, the domain first: nothing where no range of
+/// such a domain was seen.
+fn swapped(capture: &CaptureExpression, seen: &[&PathRow]) -> Option<String> {
+    let DomainChoice::Named(second) = &capture.domain else { return None };
+    let is_domain = |row: &&&PathRow| row.domain.as_deref() == Some(&*capture.range);
+    seen.iter().find(is_domain)?;
+    let escaped = |text: &str| text.replace('@', "\\@");
+    Some(format!("{}@{}", escaped(second), escaped(&capture.range)))
+}
+
+/// The range as nsys takes it.
+fn label(row: &PathRow) -> String {
+    let shown = |text: &str| shorten(&visible(text.as_bytes()), NAME_LIMIT).replace('@', "\\@");
+    match &row.domain {
+        Some(domain) => format!("{}@{}", shown(&row.name), shown(domain)),
+        None => shown(&row.name),
     }
 }
 

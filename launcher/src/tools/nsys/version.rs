@@ -1,21 +1,9 @@
 //! A version of nsys -> the forms of arguments that it takes.
 
 use crate::tools::version::Version;
-use stage2_model::Finding;
 
 /// The oldest version whose arguments are known to be understood.
-const OLDEST: Version = Version::new(2022, 4, 0);
-
-/// What to tell of a tool that is too old to be run.
-pub fn too_old(version: Version) -> Option<Finding> {
-    (version < OLDEST).then(|| {
-        Finding::warning(
-            format!("nsys {version} was not run"),
-            format!("it is older than {OLDEST}, and does not take the same arguments"),
-            "install a newer Nsight Systems, or name one in pipeline.nsys.executable",
-        )
-    })
-}
+pub const OLDEST: Version = Version::new(2022, 4, 0);
 
 /// Whether `--cuda-graph-trace` takes `graph:host-only` and `graph:host-and-device`. As below, an
 /// unknown version is taken for a new one.
@@ -74,13 +62,5 @@ mod tests {
         assert!(takes_graph_launch_origin(version(2024, 1)) && takes_graph_launch_origin(None));
         assert_eq!(report_extension(version(2021, 3)), "qdrep");
         assert_eq!(report_extension(version(2022, 4)), "nsys-rep");
-    }
-
-    #[test]
-    fn age_decides_whether_it_is_run() {
-        assert!(
-            too_old(Version::new(2022, 3, 9)).is_some_and(|f| f.to_string().contains("2022.4"))
-        );
-        assert_eq!(too_old(Version::new(2022, 4, 0)), None);
     }
 }

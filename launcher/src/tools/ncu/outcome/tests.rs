@@ -159,15 +159,6 @@ fn an_import_is_judged() {
 }
 
 #[test]
-fn a_version_is_judged() {
-    let version = |text| Version::parse(text);
-    assert_eq!(judge_version(version("Version 2025.3.1.0")), None);
-    let old = judge_version(version("Version 2021.1.0.0")).expect("finding");
-    assert!(old.what.contains("2021.1.0 is too old") && old.severity == Severity::Error);
-    assert_eq!(judge_version(None).map(|f| f.severity), Some(Severity::Warning));
-}
-
-#[test]
 fn hostile_logs_are_shown_as_text() {
     let log = format!("==ERROR== \x1b[31m{}\n", "é".repeat(100_000));
     let outcome = judge(&Finished { ended: &exit(1), report_bytes: None, ..run(&log) });

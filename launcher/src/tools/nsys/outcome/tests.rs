@@ -249,3 +249,47 @@ fn a_missing_tool_has_a_remedy() {
     let finding = crate::tools::missing("nsys", "Nsight Systems", nsys, "command not found");
     assert!(finding.remedy.contains("pipeline.nsys.executable"), "{finding}");
 }
+
+fn range(name: &str, domain: Option<&str>, depth: u64) -> PathRow {
+    let (name, domain) = (name.to_owned(), domain.map(str::to_owned));
+    PathRow { name, domain, depth, ..PathRow::default() }
+}
+
+fn told(nsys: &Nsys, paths: &[PathRow]) -> String {
+    let finding = Finding::warning("it never came", "none was opened", "look");
+    with_seen(finding, nsys, paths).why
+}
+
+fn waiting_for(capture: &str) -> Nsys {
+    Nsys { nvtx_capture: Some(capture.into()), ..gated() }
+}
+
+#[test]
+fn the_ranges_that_the_collector_saw_are_named_once_and_the_outer_ones_first() {
+    let outside = PathRow { kind: PathKind::OutsideRanges, ..range("(outside)", None, 0) };
+    let paths = [
+        range("decode", None, 0),
+        range("layer", None, 1),
+        range("prefill", None, 0),
+        range("layer", None, 1),
+        range("decode_all", Some("LLM"), 0),
+        outside,
+    ];
+    let why = told(&waiting_for("decoding@*"), &paths);
+    let expected = "none was opened; the collector saw decode, prefill, decode_all@LLM, layer";
+    assert_eq!(why, expected);
+    let many: Vec<PathRow> = (0..11).map(|n| range(&format!("r{n}"), None, 0)).collect();
+    let why = told(&waiting_for("decoding@*"), &many);
+    assert!(why.ends_with("r6, r7 and 3 more"), "{why}");
+    assert!(told(&waiting_for("x"), &[]).ends_with("the collector saw no range"));
+    assert_eq!(told(&default(), &paths), "none was opened", "it waited for no range");
+}
+
+#[test]
+fn a_domain_before_the_name_is_turned_round() {
+    let paths = [range("x", Some("LLM"), 0), range("y", None, 0)];
+    let why = told(&waiting_for("LLM@x"), &paths);
+    assert!(why.ends_with("saw x@LLM, y; nsys writes NAME@DOMAIN: x@LLM"), "{why}");
+    assert!(!told(&waiting_for("y@x"), &paths).contains("nsys writes"));
+    assert!(!told(&waiting_for("LLM@*"), &paths).contains("nsys writes"));
+}
