@@ -60,7 +60,7 @@ pub(crate) fn judge(
         Some(version) => (
             too_old,
             format!("{key} {version} is too old"),
-            format!("{oldest} is the oldest that understands the arguments"),
+            format!("it is older than {oldest}, and does not take the same arguments"),
         ),
         None => (
             Severity::Warning,
