@@ -58,7 +58,9 @@ impl Acceptance {
                 None => ("the plan has no such pass".to_owned(), how_to_plan(*required)),
                 Some(pass) => match (&pass.skip, pass.profiler.as_ref()?.executable()) {
                     (Some(why), _) => (format!("it is left out: {why}"), ""),
-                    (None, program) => (workload::find(program.as_os_str()).err()?.what, ""),
+                    (None, program) => {
+                        (workload::find(program.as_os_str()).err()?.finding.what, "")
+                    }
                 },
             };
             let what = format!("a run would exit with status {EXIT_NO_RESULT}: --require {name}");

@@ -24,7 +24,7 @@ ANNOTATIONS: dict[str, dict[str, Callable[[ModuleType, Notices], None]]] = {
 
 def start(environment: Mapping[str, str]) -> None:
     """Arrange for the annotations that `environment` asks for."""
-    notices = Notices.from_environment(environment)
+    notices = Notices(environment)
     words = [word.strip() for word in environment.get("STAGE2_ANNOTATE", "").split(",")]
     actions: dict[str, list[imports.Action]] = {}
     for word in dict.fromkeys(filter(None, words)):

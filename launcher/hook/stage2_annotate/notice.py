@@ -10,16 +10,12 @@ from collections.abc import Mapping
 class Notices:
     """Says each thing once, on the file descriptor: `sys.stderr` is the workload's."""
 
-    def __init__(self, level: str = "warn") -> None:
-        """Say what `level` (a value of STAGE2_LOG) lets through."""
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """Obey STAGE2_LOG, as the collector does."""
+        level = environment.get("STAGE2_LOG", "warn").strip().lower()
         self._warns = level != "off"
         self._informs = level in ("info", "debug")
         self._said: set[str] = set()
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Notices:
-        """Obey STAGE2_LOG, as the collector does."""
-        return cls(environment.get("STAGE2_LOG", "warn").strip().lower())
 
     def warn(self, text: str) -> None:
         """Say that something does not work."""

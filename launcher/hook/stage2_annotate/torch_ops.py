@@ -47,14 +47,6 @@ class _Switch:
         # Lets compiled code name the kernels that it launches past the operators.
         getattr(self._profiler, "_run_on_profiler_start", lambda: None)()
 
-    def off(self) -> bool:
-        """Switch off; says whether it was on."""
-        was_on = getattr(self._state, "on", False)
-        if was_on:
-            self._state.on = False
-            self._disable()
-        return was_on
-
     def try_on(self) -> None:
         """Switch on, or say why not."""
         try:
@@ -63,12 +55,16 @@ class _Switch:
             self._notices.warn(f"{OPERATORS}: a thread runs without ranges: {error!r}")
 
     def try_off(self) -> bool:
-        """Switch off, or say why not; says whether it was on."""
+        """Switch off, or say why not; says whether it was on and is off."""
+        if not getattr(self._state, "on", False):
+            return False
+        self._state.on = False
         try:
-            return self.off()
+            self._disable()
         except Exception as error:
             self._notices.warn(f"{OPERATORS}: the ranges could not be switched off: {error!r}")
             return False
+        return True
 
     def make_way(self) -> None:
         """Let the workload's own profiler have each thread for as long as it wants it.

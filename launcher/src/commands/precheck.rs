@@ -80,9 +80,9 @@ pub(crate) fn foreseen(plan: &Plan, command: &[OsString], folder: &RunFolder) ->
     if let Err(problem) = workload::find(&program) {
         findings.push(Finding::new(
             Severity::Warning,
-            format!("a run would exit with status {}: {}", problem.exit, problem.what),
-            problem.why,
-            problem.remedy,
+            format!("a run would exit with status {}: {}", problem.exit, problem.finding.what),
+            problem.finding.why,
+            problem.finding.remedy,
         ));
     }
     if let Some(error) = folder.refused() {
@@ -110,8 +110,8 @@ fn without_its_tool(pass: &Pass) -> Option<Finding> {
     };
     Some(Finding::new(
         Severity::Warning,
-        format!("a run would leave the {} pass out: {}", pass.name, problem.what),
-        problem.why,
+        format!("a run would leave the {} pass out: {}", pass.name, problem.finding.what),
+        problem.finding.why,
         format!(
             "install {tool} and put its folder into PATH, name it in pipeline.{}.executable, or {other}",
             pass.name

@@ -17,7 +17,7 @@ pub(crate) use collect::LIBRARY;
 pub(crate) use ncu::files as ncu_files;
 pub(crate) use nsys::BASE as NSYS_BASE;
 pub(crate) use show::{quote, show};
-pub(crate) use tool::{GivenCaptures, KernelChoice, Kind, Profiler, Step};
+pub(crate) use tool::{GivenCaptures, KernelChoice, Kind, Profiler};
 
 use crate::config::{Config, Mode};
 use crate::hook::{self, HOOK_DIR, Hook};

@@ -58,22 +58,20 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
         workload: &workload,
         available: &Available::default(),
     };
-    let profile = command::profile(&tool, &filter, &files, &mut Vec::new());
+    let argv = command::profile(&tool, &filter, &files, &mut Vec::new());
     let before = vec![
-        command::list_sections(&ncu.executable, &folder.join("sections.txt")).into(),
-        command::query_metrics(&ncu.executable, &folder.join("metrics.txt")).into(),
+        command::list_sections(&ncu.executable, &folder.join("sections.txt")),
+        command::query_metrics(&ncu.executable, &folder.join("metrics.txt")),
     ];
     let after = if ncu.ncu_cli.export.csv {
-        command::imports(&ncu.executable, &files.report, &files.raw, &files.details)
-            .map(Into::into)
-            .to_vec()
+        command::imports(&ncu.executable, &files).to_vec()
     } else {
         Vec::new()
     };
     Some(Pass {
         name: "ncu",
-        argv: profile.argv,
-        outputs: profile.outputs,
+        argv,
+        outputs: vec![files.report.clone()],
         capture: Some(Capture { stdout: None, log: folder.join("log.txt") }),
         limits: limit_of(request, ncu.time_budget_s.map(|s| Duration::from_secs(s.get()))),
         skip: request.simulator.is_some().then(|| "ncu sees no simulated GPU".to_owned()),

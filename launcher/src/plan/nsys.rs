@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::collect::{limits, workload_of_pass};
-use super::tool::{Kind, Profiler, Step};
+use super::tool::{Kind, Profiler};
 use super::{Capture, Limits, Pass, Request};
 use crate::bundle::NSYS_DIR;
 use crate::tools::nsys::command;
 use crate::tools::nsys::config::{CaptureRange, Nsys};
-use crate::tools::nsys::version::Version;
+use crate::tools::step::Step;
 use stage2_model::{Finding, Severity};
 
 /// Name of every file of the pass, without extension.
@@ -27,8 +27,7 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
     let profile = command::profile(nsys, None, &workload, &folder.join(BASE)).ok()?;
     nsys.enable.then(|| Pass {
         name: "nsys",
-        argv: profile.invocation.argv,
-        environment: profile.invocation.env,
+        argv: profile.argv,
         outputs: vec![profile.report.clone()],
         capture: Some(Capture { stdout: None, log: folder.join("log.txt") }),
         limits: limit_of(request, nsys.time_limit_s.map(|s| Duration::from_secs(s.get()))),
@@ -37,7 +36,7 @@ pub(super) fn pass(request: &Request<'_>) -> Option<Pass> {
         profiler: Some(Profiler {
             kind: Kind::Nsys(Box::new(nsys.clone())),
             workload,
-            around: (Vec::new(), tables(nsys, None, &profile.report, &folder)),
+            around: (Vec::new(), tables(nsys, &profile.report, &folder)),
             notes: [
                 Some("its arguments fit the newest nsys; a run asks the installed one for its version"),
                 request.simulator.as_ref().map(|_| SEES_RANGES),
@@ -92,16 +91,15 @@ pub(super) fn limit_of(request: &Request<'_>, own: Option<Duration>) -> Limits {
 }
 
 /// The commands that turn a report into tables.
-fn tables(nsys: &Nsys, version: Option<Version>, report: &Path, folder: &Path) -> Vec<Step> {
-    let limit = Duration::from_secs(nsys.export_time_limit_s.get());
+fn tables(nsys: &Nsys, report: &Path, folder: &Path) -> Vec<Step> {
     let sqlite: PathBuf = folder.join(format!("{BASE}.sqlite"));
     let mut steps = Vec::new();
     if nsys.export.sqlite {
-        steps.push((command::export(nsys, report, &sqlite), limit).into());
+        steps.push(command::export(nsys, report, &sqlite));
     }
     if nsys.export.stats_csv {
         let input = if nsys.export.sqlite { &sqlite } else { report };
-        steps.push((command::stats(nsys, version, input, BASE).invocation, limit).into());
+        steps.push(command::stats(nsys, None, input, BASE).step);
     }
     steps
 }

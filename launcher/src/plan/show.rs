@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::{FLUSH_PAGE, Pass, Plan, Step};
+use super::{FLUSH_PAGE, Pass, Plan};
 use crate::terminal::printable;
+use crate::tools::step::Step;
 
 /// The whole plan: comments, and one command line a pass.
 pub(crate) fn show(plan: &Plan) -> String {

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use crate::tools::ncu::{self, config::Ncu};
-use crate::tools::nsys::{self, config::Nsys};
+use crate::tools::ncu::config::Ncu;
+use crate::tools::nsys::config::Nsys;
+use crate::tools::step::Step;
 
 /// Another profiler, with everything that its pass is made from once the passes before are over.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,27 +65,4 @@ pub(crate) struct GivenCaptures {
     pub(crate) files: Vec<PathBuf>,
     /// How those are exported that are reports.
     pub(crate) nsys: Nsys,
-}
-
-/// A command of a profiler that does not run the workload.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) argv: Vec<OsString>,
-    /// Where it has to run; none: anywhere.
-    pub(crate) cwd: Option<PathBuf>,
-    /// File that gets its standard output; none: the log.
-    pub(crate) stdout: Option<PathBuf>,
-    pub(crate) timeout: Option<Duration>,
-}
-
-impl From<ncu::command::Invocation> for Step {
-    fn from(of: ncu::command::Invocation) -> Step {
-        Step { argv: of.argv, cwd: None, stdout: of.stdout, timeout: of.timeout }
-    }
-}
-
-impl From<(nsys::command::Invocation, Duration)> for Step {
-    fn from((of, limit): (nsys::command::Invocation, Duration)) -> Step {
-        Step { argv: of.argv, cwd: of.cwd, stdout: None, timeout: Some(limit) }
-    }
 }

@@ -1,4 +1,4 @@
-//! The life of one process: spawned -> running -> finished, each a type with what can be done then.
+//! The life of one process: running -> finished, each a type with what can be done then.
 //!
 //! Knows neither what is run nor the operating system: both are behind [`Spawner`] and [`Process`],
 //! so that time limits and signals are tested without real processes.
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::plan::{Limits, Pass};
+use crate::plan::Pass;
 use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
-use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_model::{Finding, WorkloadExit};
 
 /// What can happen while a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +30,8 @@ pub(crate) enum Event {
 
 /// Starts processes.
 pub(crate) trait Spawner {
-    /// What it starts.
-    type Process: Process;
     /// Starts the process of a pass. [`Event::Exited`] is sent to `events` when it is over.
-    fn spawn(&self, pass: &Pass, events: Sender<Event>) -> Result<Self::Process, SpawnError>;
+    fn spawn(&self, pass: &Pass, events: Sender<Event>) -> Result<Box<dyn Process>, NotRunnable>;
 }
 
 /// A process that was started and not reaped.
@@ -47,48 +45,12 @@ pub(crate) trait Process {
     /// Whether a Ctrl-C of the terminal reaches it.
     fn in_our_group(&self) -> bool;
     /// Takes its exit status, after [`Event::Exited`], and what there is to say about its output.
-    fn reap(self) -> std::io::Result<(WorkloadExit, Vec<Finding>)>;
-}
-
-/// Why a process could not be started, and the exit status that a shell would give.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}: {why}")]
-pub(crate) struct SpawnError {
-    /// 127: not found; 126: found, and cannot be run.
-    pub(crate) exit: u8,
-    what: String,
-    why: String,
-    remedy: String,
-}
-
-impl SpawnError {
-    /// An error without a remedy.
-    pub(crate) fn new(exit: u8, what: impl Into<String>, why: impl Into<String>) -> SpawnError {
-        SpawnError { exit, what: what.into(), why: why.into(), remedy: String::new() }
-    }
-
-    /// As the bundle shows it.
-    pub(crate) fn finding(&self) -> Finding {
-        Finding::new(Severity::Error, &*self.what, &*self.why, &*self.remedy)
-    }
-}
-
-impl From<NotRunnable> for SpawnError {
-    fn from(problem: NotRunnable) -> SpawnError {
-        let NotRunnable { exit, what, why, remedy } = problem;
-        SpawnError { exit, what, why, remedy }
-    }
-}
-
-/// A process that was just started.
-pub(crate) struct Spawned<P> {
-    process: P,
-    started: Instant,
+    fn reap(self: Box<Self>) -> std::io::Result<(WorkloadExit, Vec<Finding>)>;
 }
 
 /// A process that is watched.
-pub(crate) struct Running<P> {
-    process: P,
+pub(crate) struct Running {
+    process: Box<dyn Process>,
     started: Instant,
     grace: Duration,
     /// The next thing to do if nothing happens until then.
@@ -133,17 +95,26 @@ enum Step {
 /// After SIGKILL a process is over at once, or hangs in the kernel.
 const KILL_WAIT: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 30 });
 
-impl<P: Process> Spawned<P> {
-    /// Starts the process of a pass.
-    pub(crate) fn start<S: Spawner<Process = P>>(
-        spawner: &S,
+impl Running {
+    /// Starts the process of a pass, and the clocks.
+    pub(crate) fn start(
+        spawner: &dyn Spawner,
         pass: &Pass,
         events: Sender<Event>,
-    ) -> Result<Spawned<P>, SpawnError> {
+    ) -> Result<Running, NotRunnable> {
         // A short process may be over before this one goes on.
         let started = Instant::now();
         let process = spawner.spawn(pass, events)?;
-        Ok(Spawned { process, started })
+        // A limit of thousands of years is none.
+        let deadline = pass.limits.timeout.and_then(|limit| started.checked_add(limit));
+        Ok(Running {
+            process,
+            started,
+            grace: pass.limits.grace,
+            next: deadline.map(|at| (at, Step::Terminate)),
+            cause: Cause::Itself,
+            interrupted: None,
+        })
     }
 
     /// The value of [`crate::plan::FLUSH_PAGE`] that the process was started with.
@@ -151,23 +122,6 @@ impl<P: Process> Spawned<P> {
         self.process.flush_page()
     }
 
-    /// Starts the clocks.
-    pub(crate) fn supervise(self, limits: Limits) -> Running<P> {
-        let Spawned { process, started } = self;
-        // A limit of thousands of years is none.
-        let deadline = limits.timeout.and_then(|limit| started.checked_add(limit));
-        Running {
-            process,
-            started,
-            grace: limits.grace,
-            next: deadline.map(|at| (at, Step::Terminate)),
-            cause: Cause::Itself,
-            interrupted: None,
-        }
-    }
-}
-
-impl<P: Process> Running<P> {
     /// Waits for the end of the process, and hands signals on until then.
     pub(crate) fn finish(mut self, events: &Receiver<Event>, terminal: &Terminal) -> Finished {
         loop {
@@ -246,7 +200,7 @@ impl<P: Process> Running<P> {
             Ok((exit, findings)) => (Some(exit), findings),
             Err(error) => {
                 let what = "the exit status of the workload is not known";
-                (None, vec![Finding::new(Severity::Warning, what, error.to_string(), "")])
+                (None, vec![Finding::warning(what, error.to_string(), "")])
             }
         };
         Finished { exit, cause, interrupted, duration, findings }

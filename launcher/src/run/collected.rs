@@ -12,8 +12,10 @@ use stage2_model::{Report, RunInfo};
 
 /// The collect pass of a run.
 pub(super) struct Collected {
-    run_dir: PathBuf,
-    libraries: LibraryDomains,
+    /// Folder of the run.
+    pub(super) run_dir: PathBuf,
+    /// The domains of libraries, in every capture of the run.
+    pub(super) libraries: LibraryDomains,
     report: OnceCell<Report>,
 }
 
@@ -22,16 +24,6 @@ impl Collected {
     pub(super) fn new(run_dir: &Path, library_domains: &[String]) -> Collected {
         let libraries = LibraryDomains::with(library_domains);
         Collected { run_dir: run_dir.to_owned(), libraries, report: OnceCell::new() }
-    }
-
-    /// Folder of the run.
-    pub(super) fn run_dir(&self) -> &Path {
-        &self.run_dir
-    }
-
-    /// The domains of libraries, in every capture of the run.
-    pub(super) fn libraries(&self) -> &LibraryDomains {
-        &self.libraries
     }
 
     /// What it recorded. The reports of the run list what is wrong with the trace files.

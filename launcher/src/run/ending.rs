@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use super::EXIT_TIMEOUT;
 use super::child::{Cause, Finished};
 use crate::plan::Pass;
-use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
+use stage2_model::{Finding, PassStatus, WorkloadExit};
 
 /// Why no pass follows a signal.
 pub(super) const INTERRUPTED: &str = "the run was interrupted";
@@ -40,7 +40,7 @@ pub(super) fn failure(exit: Option<WorkloadExit>) -> String {
 pub(super) fn failure_of_baseline(pass: &Pass, finished: &Finished) -> Finding {
     let what = format!("{} pass: {}", pass.name, failure(finished.exit));
     let why = "its times are of what the workload did until then, and compared with nothing";
-    Finding::new(Severity::Warning, what, why, format!("see {}/log.txt", pass.name))
+    Finding::warning(what, why, format!("see {}/log.txt", pass.name))
 }
 
 /// The exit status of this program that the end asks for.
@@ -57,14 +57,12 @@ pub(super) fn cause_findings(finished: &Finished, pass: &Pass) -> Vec<Finding> {
     let limit = pass.limits.timeout.unwrap_or_default().as_secs();
     let ended = match finished.cause {
         Cause::Itself => None,
-        Cause::Timeout => Some(Finding::new(
-            Severity::Warning,
+        Cause::Timeout => Some(Finding::warning(
             format!("the workload was ended after {limit} s"),
             KEPT,
             "give it more time with --timeout, or less to do",
         )),
-        Cause::Unkillable => Some(Finding::new(
-            Severity::Warning,
+        Cause::Unkillable => Some(Finding::warning(
             "the workload does not end, not even by SIGKILL",
             "it hangs in the kernel, for instance in a driver or on a network disk",
             "see `dmesg`; what was recorded until now is kept",
@@ -78,5 +76,5 @@ const KEPT: &str = "what was recorded until then is kept";
 /// What to tell of a run that was asked to end.
 pub(crate) fn interruption(signal: Signal) -> Finding {
     let what = format!("the run was interrupted by {}", signal.as_str());
-    Finding::new(Severity::Note, what, KEPT, "")
+    Finding::note(what, KEPT, "")
 }

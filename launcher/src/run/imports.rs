@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::child::Spawner;
 use super::tool::{Tool, version_of};
-use super::{SignalSource, Signals, System, ncu_python, ncu_steps, nsys_pass};
+use super::{Host, Signals, System, ncu_steps, nsys_pass};
 use crate::config::Config;
 use crate::plan::Limits;
 use crate::terminal::Terminal;
 use crate::tools::ncu::command::Files;
 use crate::tools::nsys::config::Nsys;
-use crate::tools::nsys::version::Version;
+use crate::tools::version::Version;
 use stage2_analysis::ncu::load::folder::report_name;
 use stage2_analysis::nsys::load::folder::capture_name;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 /// What the tools are run with.
 pub(crate) struct Imports<'a> {
@@ -64,7 +63,7 @@ impl<'a> Imports<'a> {
         // Where ncu is missing a Python package can read its reports.
         let python = match version_of(&ncu.executable) {
             Ok(_) => None,
-            Err(why) => match ncu_python::interpreter() {
+            Err(why) => match ncu_steps::interpreter() {
                 Ok(python) => Some(python),
                 Err(no_python) => {
                     let remedy = "install Nsight Compute, or `pip install ncu-report` for the python3 \
@@ -91,29 +90,30 @@ impl<'a> Imports<'a> {
             };
             let tool = self.tool(folder);
             match &python {
-                Some(python) => ncu_python::print(&tool, python, (report, &files.raw), findings),
+                Some(python) => {
+                    ncu_steps::print_by_python(&tool, python, (report, &files.raw), findings)
+                }
                 None => ncu_steps::import(&tool, ncu, &files, findings),
             }
         }
     }
 
-    fn tool(&self, folder: &Path) -> Tool<'_, System, Signals> {
+    fn tool(&self, folder: &Path) -> Tool<'_> {
         let grace = Duration::from_secs(self.config.run.kill_grace_s);
         Tool {
-            spawner: &System,
-            signals: self.signals,
+            host: Host { spawner: &System, signals: self.signals, terminal: self.terminal },
             interrupted: &self.interrupted,
-            terminal: self.terminal,
             folder: folder.to_owned(),
             environment: BTreeMap::new(),
             limits: Limits { timeout: None, grace },
+            collect: None,
         }
     }
 }
 
 /// Exports reports of Nsight Systems in the folder of `tool`, where they lie.
-pub(super) fn export_nsys<S: Spawner, G: SignalSource>(
-    tool: &Tool<'_, S, G>,
+pub(super) fn export_nsys(
+    tool: &Tool<'_>,
     nsys: &Nsys,
     reports: &[PathBuf],
     findings: &mut Vec<Finding>,
@@ -148,7 +148,7 @@ fn without_tables(
     for report in there {
         let what = format!("{} is not read", file_name(&report));
         let why = "its tables were given, too, and are used instead";
-        findings.push(Finding::new(Severity::Note, what, why, ""));
+        findings.push(Finding::note(what, why, ""));
     }
     rest
 }
@@ -168,5 +168,5 @@ fn stem(path: &Path) -> String {
 
 fn not_read(tool: &str, executable: &Path, why: String, remedy: &str) -> Finding {
     let what = format!("reports of {tool} are not read: {} cannot be run", executable.display());
-    Finding::new(Severity::Warning, what, why, remedy)
+    Finding::warning(what, why, remedy)
 }

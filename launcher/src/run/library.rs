@@ -1,11 +1,10 @@
 //! Settings and the place of this program -> the collector's library.
 
-use std::io::Read as _;
-use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::plan::{LIBRARY, Link};
+use crate::workload::is_library;
 
 /// The collector, or where it was looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,23 +62,6 @@ impl Library {
             Library::Missing(places) => places.into_iter().next(),
         }
     }
-}
-
-/// Whether a file is a shared object, of the class, byte order and machine that this program is of.
-fn is_library(path: &Path) -> bool {
-    // The start of an ELF file: magic, class, byte order, ..., type (16..18), machine (18..20).
-    const SHARED_OBJECT: [u8; 2] = 3_u16.to_ne_bytes();
-    let head = |path: &Path| {
-        let mut head = [0; 20];
-        stage2_analysis::files::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
-        Some(head)
-    };
-    let Some(library) = head(path) else { return false };
-    // Without /proc there is nothing to compare it with.
-    let this = head(Path::new("/proc/self/exe")).unwrap_or(library);
-    let same = |part: Range<usize>| library.get(part.clone()) == this.get(part);
-    let kind = library.get(16..18);
-    library.starts_with(b"\x7fELF") && same(0..6) && same(18..20) && kind == Some(&SHARED_OBJECT)
 }
 
 /// A link that is there as long as this lives.

@@ -5,8 +5,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::SignalSource;
-use super::child::Spawner;
 use super::collected::Collected;
 use super::imports::export_nsys;
 use super::nsys_pass::environment_finding;
@@ -15,97 +13,66 @@ use crate::bundle::{NCU_DIR, NSYS_DIR};
 use crate::copy_inputs::{InputCopies, Kind};
 use crate::plan::{GivenCaptures, KernelChoice};
 use crate::tools::ncu::config::Ncu;
-use crate::tools::ncu::select::{KernelTime, Selection, Shape, select};
+use crate::tools::ncu::select::{KernelTime, Selection, select};
 use stage2_analysis::join::without_collector::{Piece, label, of_nsys};
 use stage2_analysis::load::libraries::LibraryDomains;
 use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::nsys::load::folder::captures;
 use stage2_analysis::nsys::load::{Naming, Range, RangeKernel, Tables};
 use stage2_model::nsys::Source;
-use stage2_model::{Finding, PathKind, Report, Severity};
+use stage2_model::{Finding, PathKind, Report};
 
 /// Folder of the captures that the user names, in that of the pass.
 const GIVEN_DIR: &str = "kernels_from_nsys";
 
-/// What is to be profiled, and whether any times were known.
-pub(super) struct Kernels {
-    pub(super) selection: Selection,
-    known: bool,
-}
-
-impl Kernels {
-    /// Kernels ran, and none of them may be asked for: without a filter ncu would profile them all.
-    pub(super) fn nothing_may_be_profiled(&self) -> bool {
-        self.known && self.selection.kernels.is_empty()
-    }
-}
-
 /// Kernels with their times, from one source.
 #[derive(Default)]
 struct Known {
-    rows: Vec<Row>,
+    rows: Vec<KernelTime>,
     /// The range at the top with the most kernel time.
     longest: Option<String>,
 }
 
-/// See [`KernelTime`].
-struct Row {
-    mangled: Vec<u8>,
-    shape: Shape,
-    calls: u64,
-    total_ns: u64,
-    stage: String,
-}
-
 /// Chooses the kernels. A stage that the settings name by default gives way to the one with the most GPU
 /// time where it did not occur.
-pub(super) fn kernels_of<S: Spawner, G: SignalSource>(
-    tool: &Tool<'_, S, G>,
+pub(super) fn kernels_of(
+    tool: &Tool<'_>,
     collected: &Collected,
     ncu: &mut Ncu,
     choice: &KernelChoice,
     findings: &mut Vec<Finding>,
-) -> Kernels {
-    let known = known(tool, collected, ncu, &choice.given, findings);
-    let rows = known.times();
+) -> Selection {
+    let Known { rows, longest } = known(tool, collected, ncu, &choice.given, findings);
     if rows.is_empty() {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             "ncu: no kernels are known from the collect pass: launches are not filtered by name",
             "the collect pass recorded none, and there is no capture of nsys with kernels",
             "",
         ));
     }
-    if !choice.stage_is_explicit
-        && let Some(wanted) = ncu.stage.clone()
-    {
+    if let Some(wanted) = ncu.stage.clone().filter(|_| !choice.stage_is_explicit) {
         let label = Label::of_stage(&wanted);
-        if !rows.is_empty() && !rows.iter().any(|row| label.opens(row.stage)) {
-            let stage = known.longest.as_ref();
-            findings.push(Finding::new(
-                Severity::Note,
-                match stage {
-                    Some(stage) => {
-                        format!("ncu: the top kernels of the stage {stage} are profiled")
-                    }
-                    None => "ncu: the top kernels of the whole run are profiled".to_owned(),
-                },
+        if !rows.is_empty() && !rows.iter().any(|row| label.opens(&row.stage)) {
+            let of =
+                longest.as_ref().map_or("whole run".to_owned(), |name| format!("stage {name}"));
+            findings.push(Finding::note(
+                format!("ncu: the top kernels of the {of} are profiled"),
                 format!(
                     "no kernel ran in the stage {wanted}, and this one takes the most GPU time"
                 ),
                 "choose one with pipeline.ncu.stage=NAME",
             ));
-            ncu.stage = stage.cloned();
+            ncu.stage = longest;
         }
     }
     let mut selection = select(&rows, ncu);
     findings.append(&mut selection.findings);
-    Kernels { selection, known: !rows.is_empty() }
+    selection
 }
 
 /// The first source that knows kernels.
-fn known<S: Spawner, G: SignalSource>(
-    tool: &Tool<'_, S, G>,
+fn known(
+    tool: &Tool<'_>,
     collected: &Collected,
     ncu: &Ncu,
     given: &GivenCaptures,
@@ -116,9 +83,9 @@ fn known<S: Spawner, G: SignalSource>(
         findings.extend(not_needed(given, "the collect pass"));
         return known;
     }
-    let libraries = collected.libraries();
+    let libraries = &collected.libraries;
     // The reports list what is wrong with the nsys pass.
-    let of_run = captures(&collected.run_dir().join(NSYS_DIR), libraries, &mut Vec::new());
+    let of_run = captures(&collected.run_dir.join(NSYS_DIR), libraries, &mut Vec::new());
     let known = Known::of_captures(&of_run, ncu, "the nsys pass of this run", findings);
     if !known.rows.is_empty() {
         findings.extend(not_needed(given, "the nsys pass"));
@@ -137,13 +104,13 @@ fn not_needed(given: &GivenCaptures, known_from: &str) -> Option<Finding> {
     (!given.files.is_empty()).then(|| {
         let what = "the files of --nsys are not used";
         let why = format!("kernels and their times are known from {known_from}");
-        Finding::new(Severity::Note, what, why, "`stage2-launch merge` makes reports of them")
+        Finding::note(what, why, "`stage2-launch merge` makes reports of them")
     })
 }
 
 /// Takes the files of the user into the bundle and reads them.
-fn captures_of<S: Spawner, G: SignalSource>(
-    tool: &Tool<'_, S, G>,
+fn captures_of(
+    tool: &Tool<'_>,
     folder: &Path,
     (given, libraries): (&GivenCaptures, &LibraryDomains),
     findings: &mut Vec<Finding>,
@@ -155,46 +122,21 @@ fn captures_of<S: Spawner, G: SignalSource>(
     }
     let reports: Vec<PathBuf> = copies.for_tool();
     if !reports.is_empty() {
-        let tool = Tool {
-            spawner: tool.spawner,
-            signals: tool.signals,
-            interrupted: tool.interrupted,
-            terminal: tool.terminal,
-            folder: folder.to_owned(),
-            environment: tool.environment.clone(),
-            limits: tool.limits,
-        };
+        let tool = Tool { folder: folder.to_owned(), ..tool.clone() };
         export_nsys(&tool, &given.nsys, &reports, findings);
     }
     captures(folder, libraries, findings)
 }
 
 impl Known {
-    fn times(&self) -> Vec<KernelTime<'_>> {
-        fn time(row: &Row) -> KernelTime<'_> {
-            let (grid, block) = row.shape;
-            KernelTime {
-                mangled: &row.mangled,
-                grid,
-                block,
-                calls: row.calls,
-                total_ns: row.total_ns,
-                stage: &row.stage,
-            }
-        }
-        self.rows.iter().map(time).collect()
-    }
-
     /// The rows of the collector, by path.
     fn of_report(report: &Report) -> Known {
         let rows = report.kernels.iter().filter_map(|kernel| {
             let name = report.kernel_names.get(kernel.name_index)?;
             let kind = report.paths.get(kernel.path_index).map(|path| path.kind);
             let in_range = kind == Some(PathKind::Range);
-            Some(Row {
+            Some(KernelTime {
                 mangled: name.mangled.as_bytes().to_vec(),
-                shape: kernel.launch.map(|l| (l.grid, l.block)).unwrap_or_default(),
-                calls: kernel.times.calls,
                 total_ns: kernel.times.total_ns,
                 stage: if in_range { kernel.path.clone() } else { String::new() },
             })
@@ -219,8 +161,7 @@ impl Known {
                 .iter()
                 .map(|path| path.file_name().unwrap_or_default().to_string_lossy().into_owned())
                 .collect();
-            findings.push(Finding::new(
-                Severity::Note,
+            findings.push(Finding::note(
                 format!("ncu: kernels are chosen by their times in {source}: {}", names.join(", ")),
                 "the collect pass recorded no kernel; nothing else is taken from that capture here",
                 "",
@@ -234,10 +175,8 @@ impl Known {
         if tables.source == Source::Csv {
             return Known::of_csv(tables, ncu, findings);
         }
-        let row = |piece: Piece| Row {
+        let row = |piece: Piece| KernelTime {
             mangled: piece.name.into_bytes(),
-            shape: piece.shape.unwrap_or_default(),
-            calls: piece.times.calls,
             total_ns: piece.times.total_ns,
             stage: if piece.kind == PathKind::Range { piece.stage } else { String::new() },
         };
@@ -252,10 +191,8 @@ impl Known {
     fn of_csv(tables: &Tables, ncu: &Ncu, findings: &mut Vec<Finding>) -> Known {
         let row = |index: usize, calls: u64, total_ns: u64, stage: String| {
             let kernel = tables.kernels.get(index)?;
-            (kernel.naming == Naming::Mangled && calls > 0).then(|| Row {
+            (kernel.naming == Naming::Mangled && calls > 0).then(|| KernelTime {
                 mangled: kernel.name.as_bytes().to_vec(),
-                shape: kernel.grid.zip(kernel.block).unwrap_or_default(),
-                calls,
                 total_ns,
                 stage,
             })
@@ -267,7 +204,7 @@ impl Known {
                 |part: &RangeKernel| row(part.kernel, part.calls, part.total_ns, label(range));
             range.kernels.iter().filter_map(part)
         });
-        let rows: Vec<Row> = staged.collect();
+        let rows: Vec<KernelTime> = staged.collect();
         if !rows.is_empty() {
             return Known { rows, longest: None };
         }
@@ -275,12 +212,11 @@ impl Known {
         let ranges_are_known = tables.ranges.iter().any(|range| !range.kernels.is_empty());
         let stage = ncu.stage.as_deref().filter(|_| !ranges_are_known).unwrap_or_default();
         let all = tables.kernels.iter().enumerate();
-        let rows: Vec<Row> = all
+        let rows: Vec<KernelTime> = all
             .filter_map(|(at, kernel)| row(at, kernel.calls, kernel.total_ns, stage.to_owned()))
             .collect();
         if !rows.is_empty() && !stage.is_empty() {
-            findings.push(Finding::new(
-                Severity::Note,
+            findings.push(Finding::note(
                 format!("ncu: the top kernels of the whole capture are asked for in {stage}"),
                 "the CSV tables do not say in which range a kernel ran",
                 "give the SQLite export, or the table nvtx_kern_sum:mangled",

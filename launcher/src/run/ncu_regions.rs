@@ -2,30 +2,27 @@
 
 use std::time::{Duration, Instant};
 
-use super::SignalSource;
-use super::child::Spawner;
 use super::ncu_steps::{import, profiled};
 use super::tool::{Tool, ToolPass};
 use crate::plan::ncu_files;
-use crate::tools::ncu::command;
-use crate::tools::ncu::command::Request;
-use crate::tools::ncu::missed::seen_ranges;
-use crate::tools::ncu::range_time::RangeTime;
+use crate::tools::listed;
+use crate::tools::ncu::RangeTime;
+use crate::tools::ncu::command::{self, Request};
+use crate::tools::ncu::missed::ranges_seen;
 use crate::tools::ncu::regions::{Chosen, choose};
 use stage2_analysis::files::write_whole;
 use stage2_analysis::ncu::nvtx::Label;
 use stage2_analysis::ncu::regions::{REGION_FILE, RegionFile, folder};
-use stage2_model::{Finding, PassStatus, PathKind, PathRow, Report, Severity, WorkloadExit};
+use stage2_model::{Finding, PassStatus, PathKind, PathRow, Report};
 
 /// Folder of the regions in the folder of the pass.
 const REGIONS_DIR: &str = "regions";
 
 /// Measures every chosen region; nothing where the collect pass, i.e. `collected`, knows none.
-pub(super) fn run<S: Spawner, G: SignalSource>(
-    tool: &Tool<'_, S, G>,
+pub(super) fn run(
+    tool: &Tool<'_>,
     request: &Request<'_>,
     collected: &Report,
-    collect: Option<WorkloadExit>,
     findings: &mut Vec<Finding>,
 ) -> Option<ToolPass> {
     let ranges = ranges(collected);
@@ -35,8 +32,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         return Some(ToolPass::without(PassStatus::Skipped, no_region(&ranges)));
     }
     if regions.is_empty() {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             "ncu: one run measures what the filter names, instead of one for each region",
             "the collect pass recorded no range with kernels that the patterns allow",
             "",
@@ -48,8 +44,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
     let mut own = Vec::new();
     for (at, region) in regions.iter().enumerate() {
         let Some(limits) = left(tool, start.elapsed()) else {
-            findings.push(Finding::new(
-                Severity::Warning,
+            findings.push(Finding::warning(
                 format!("ncu: {} of {} regions are measured", at, regions.len()),
                 "the time of the pass was over",
                 "raise pipeline.ncu.time_budget_s, or name fewer regions",
@@ -57,10 +52,9 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
             break;
         };
         let title = format!("ncu: region {} of {}: {}", at + 1, regions.len(), region.path());
-        tool.terminal.progress(&title);
-        let (folder, environment) = (tool.folder.clone(), tool.environment.clone());
-        let tool = Tool { folder, environment, limits, ..*tool };
-        let pass = one(&tool, request, region, collect, &mut own);
+        tool.host.terminal.progress(&title);
+        let tool = Tool { limits, ..tool.clone() };
+        let pass = one(&tool, request, region, &mut own);
         whole = Some(together(whole, pass));
         if tool.is_interrupted() {
             break;
@@ -72,14 +66,11 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
 
 /// What to tell where none of the ranges that were asked for can be measured.
 fn no_region(ranges: &[RangeTime]) -> Finding {
-    let seen = seen_ranges(ranges);
-    let seen = seen.map_or_else(|| "no range".to_owned(), |ranges| format!("the ranges {ranges}"));
-    Finding::new(
-        Severity::Warning,
+    Finding::warning(
         "ncu measured nothing: there is no region to measure",
         format!(
-            "the collect pass recorded {seen}, and pipeline.ncu.regions asks for none with kernels \
-             that ncu can measure"
+            "{}, and pipeline.ncu.regions asks for none with kernels that ncu can measure",
+            ranges_seen(ranges)
         ),
         "correct pipeline.ncu.regions.include or exclude",
     )
@@ -100,18 +91,14 @@ fn by_finding(own: Vec<(String, Finding)>) -> Vec<Finding> {
     }
     let named = |(paths, finding): (Vec<String>, Finding)| {
         let regions = if paths.len() == 1 { "region" } else { "regions" };
-        let first = paths.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-        let more = match paths.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        Finding { what: format!("{regions} {first}{more}: {}", finding.what), ..finding }
+        let what = format!("{regions} {}: {}", listed(&paths, NAMED), finding.what);
+        Finding { what, ..finding }
     };
     groups.into_iter().map(named).collect()
 }
 
 /// The limits of the next run; nothing where no time is left.
-fn left<S, G>(tool: &Tool<'_, S, G>, gone: Duration) -> Option<crate::plan::Limits> {
+fn left(tool: &Tool<'_>, gone: Duration) -> Option<crate::plan::Limits> {
     let timeout = match tool.limits.timeout {
         Some(limit) => Some(limit.checked_sub(gone).filter(|left| !left.is_zero())?),
         None => None,
@@ -119,11 +106,10 @@ fn left<S, G>(tool: &Tool<'_, S, G>, gone: Duration) -> Option<crate::plan::Limi
     Some(crate::plan::Limits { timeout, ..tool.limits })
 }
 
-fn one<S: Spawner, G: SignalSource>(
-    tool: &Tool<'_, S, G>,
+fn one(
+    tool: &Tool<'_>,
     request: &Request<'_>,
     region: &Chosen,
-    collect: Option<WorkloadExit>,
     findings: &mut Vec<(String, Finding)>,
 ) -> ToolPass {
     let path = region.path();
@@ -136,15 +122,12 @@ fn one<S: Spawner, G: SignalSource>(
     if let Err(error) = written {
         let what = format!("ncu: the region {path} is not measured");
         let why = format!("{}: {error:#}", home.display());
-        return ToolPass::without(
-            PassStatus::Failed,
-            Finding::new(Severity::Warning, what, why, ""),
-        );
+        return ToolPass::without(PassStatus::Failed, Finding::warning(what, why, ""));
     }
     let files = ncu_files(&home, None);
     let mut own = Vec::new();
-    let invocation = command::profile_region(request, &path, &region.expression, &files, &mut own);
-    let pass = profiled(tool, invocation, &files, false, collect, &mut own);
+    let argv = command::profile_region(request, &region.expression, &files, &mut own);
+    let pass = profiled(tool, argv, &files, false, &mut own);
     if pass.status.has_data() && request.settings.ncu_cli.export.csv {
         import(tool, request.settings, &files, &mut own);
     }
@@ -191,14 +174,14 @@ mod tests {
     fn where_no_region_is_left_the_ranges_of_the_run_are_named() {
         let range = RangeTime { stack: vec![Label::of_stage("decode")], kernels: 0, total_ns: 0 };
         let told = no_region(&[range]);
-        assert!(told.why.contains("recorded the ranges decode,"), "{told}");
+        assert!(told.why.contains("saw decode,"), "{told}");
         assert!(told.remedy.contains("pipeline.ncu.regions.include or exclude"), "{told}");
-        assert!(no_region(&[]).why.contains("recorded no range,"));
+        assert!(no_region(&[]).why.contains("saw no range,"));
     }
 
     #[test]
     fn what_is_found_in_several_regions_is_said_once() {
-        let found = |what: &str| Finding::new(Severity::Note, what, "", "");
+        let found = |what: &str| Finding::note(what, "", "");
         let mut own: Vec<(String, Finding)> = ["prefill", "decode", "decode/attn", "decode/mlp"]
             .map(|path| (path.to_owned(), found("left out 12 metrics")))
             .to_vec();

@@ -2,48 +2,37 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use super::SignalSource;
-use super::child::Spawner;
 use super::collected::Collected;
-use super::tool::{Ended, Tool, ToolPass, other_end, tables_cut_off, version_of, without_version};
+use super::tool::{Tool, ToolPass, other_end, tables_cut_off, version_for};
 use crate::bundle::NSYS_DIR;
-use crate::plan::{NSYS_BASE, Profiler, Step};
+use crate::plan::{NSYS_BASE, Profiler};
+use crate::tools::missing;
+use crate::tools::nsys::command;
 use crate::tools::nsys::config::Nsys;
-use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables};
+use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables, with_seen};
 use crate::tools::nsys::scrub::scrub;
-use crate::tools::nsys::unopened::with_seen;
-use crate::tools::nsys::version::Version;
-use crate::tools::nsys::{command, outcome};
+use crate::tools::nsys::version::OLDEST;
+use crate::tools::version::Version;
 use stage2_analysis::files::write_whole;
-use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
+use stage2_model::{Finding, PassStatus, Severity};
 
-/// Runs the pass. `collected`: what the collect pass recorded, where one went before; `collect` is how
-/// the workload ended in it.
-pub(super) fn run<S: Spawner, G: SignalSource>(
-    tool: &Tool<'_, S, G>,
+const PRODUCT: &str = "Nsight Systems";
+
+/// Runs the pass. `collected` is what the collect pass recorded, where one went before.
+pub(super) fn run(
+    tool: &Tool<'_>,
     nsys: &Nsys,
     profiler: &Profiler,
     collected: Option<&Collected>,
-    collect: Option<WorkloadExit>,
 ) -> ToolPass {
-    let version = match version_of(&nsys.executable) {
-        Ok(said) => Version::parse(&said),
-        Err(why) => {
-            let status = without_version(&why);
-            return ToolPass::without(status, outcome::missing(nsys, &why.to_string()));
-        }
-    };
-    if let Some(finding) = version.and_then(Version::too_old) {
-        return ToolPass::without(PassStatus::Skipped, finding);
-    }
     let mut findings = Vec::new();
-    if version.is_none() {
-        let what = "the version of nsys is not known";
-        let why = "`nsys --version` prints none; the arguments of new versions are used";
-        findings.push(Finding::new(Severity::Note, what, why, ""));
-    }
+    let oldest = (OLDEST, Severity::Warning);
+    let version = version_for(("nsys", PRODUCT), &nsys.executable, oldest, &mut findings);
+    let version = match version {
+        Ok(version) => version,
+        Err(pass) => return pass,
+    };
     let base = tool.folder.join(NSYS_BASE);
     let mut settings = nsys.clone();
     let mut gate_gone = false;
@@ -52,36 +41,28 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
         let profile = match command::profile(&settings, version, &profiler.workload, &base) {
             Ok(profile) => profile,
             Err(error) => {
-                let finding = Finding::new(Severity::Error, error.to_string(), "", "");
+                let finding = Finding::error(error.to_string(), "", "");
                 return ToolPass::without(PassStatus::Failed, finding);
             }
         };
         findings.extend(profile.findings);
-        let ended = tool.profile(&profile.invocation.argv, &profile.invocation.env);
-        let mut pass = ToolPass {
-            status: PassStatus::Ok,
-            why: String::new(),
-            argv: Some(profile.invocation.argv),
-            exit: ended.exit,
-            workload: None,
-            duration: Some(ended.duration),
-            findings: Vec::new(),
-        };
+        let ended = tool.profile(&profile.argv);
         if let Some(why) = &ended.refused {
-            let mut pass = ToolPass::without(PassStatus::Failed, outcome::missing(nsys, why));
+            let finding = missing("nsys", PRODUCT, &nsys.executable, why);
+            let mut pass = ToolPass::without(PassStatus::Failed, finding);
             pass.findings.extend(first.and_then(First::kept));
             return pass;
         }
+        let mut pass = ToolPass::ran(profile.argv, &ended);
         let files = Files::find(&base, &ended.log);
-        let left_behind = files.left_behind();
-        let outcome = judge(&settings, &outcome_of(&ended, files));
+        let outcome = judge(&settings, &ended, &files);
         findings.extend(outcome.findings);
         let again = outcome.transient && first.is_none() && !ended.interrupted;
         // Where a capture cannot be moved, there is no second run that would overwrite it.
-        let raw = again.then(|| set_aside(&left_behind, &tool.folder)).and_then(Result::ok);
+        let raw = again.then(|| set_aside(&files.left_behind(), &tool.folder)).and_then(Result::ok);
         match (outcome.verdict, raw) {
             (Verdict::NoRange { finding }, _) if !gate_gone && !ended.interrupted => {
-                tool.terminal.progress("nsys: once more, without the gate");
+                tool.host.terminal.progress("nsys: once more, without the gate");
                 let paths = collected.map(|collected| &collected.report().paths);
                 findings.push(match paths {
                     Some(paths) => with_seen(finding, nsys, paths),
@@ -92,7 +73,7 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
             }
             (Verdict::Failed { finding }, Some(raw)) => {
                 let why = finding.to_string();
-                tool.terminal.milestone(&format!("nsys failed; running it once more: {why}"));
+                tool.host.terminal.milestone(&format!("nsys failed; running it once more: {why}"));
                 first = Some(First { why, raw });
                 continue;
             }
@@ -112,12 +93,12 @@ pub(super) fn run<S: Spawner, G: SignalSource>(
                 }
                 if let Some(First { why, raw }) = first {
                     let what = "nsys failed once; this report is from the second run";
-                    findings.push(Finding::new(Severity::Note, what, why, ""));
+                    findings.push(Finding::note(what, why, ""));
                     // What remains after a failure to delete it costs only space.
                     let _ = raw.map(std::fs::remove_file);
                 }
                 if !ended.interrupted {
-                    findings.extend(other_end("nsys", collect, outcome.workload, &ended.log));
+                    findings.extend(other_end("nsys", tool.collect, outcome.workload, &ended.log));
                     pass.ended(outcome.workload);
                 }
                 let reports = brought_home(reports, &tool.folder, &mut findings);
@@ -142,7 +123,7 @@ impl First {
     fn kept(self) -> Option<Finding> {
         let what = format!("the raw capture of nsys's first run is {}", self.raw?.display());
         let remedy = "nsys-ui of a whole Nsight Systems can open it";
-        Some(Finding::new(Severity::Note, what, self.why, remedy))
+        Some(Finding::note(what, self.why, remedy))
     }
 }
 
@@ -162,15 +143,6 @@ fn set_aside(left_behind: &[PathBuf], folder: &Path) -> io::Result<Option<PathBu
     Ok(raw)
 }
 
-fn outcome_of(ended: &Ended, files: Files) -> outcome::Ended {
-    outcome::Ended {
-        exit: ended.exit,
-        timed_out_after: ended.timed_out_after,
-        log: ended.log.clone(),
-        files,
-    }
-}
-
 /// Copies reports that nsys wrote elsewhere into the folder of the pass.
 fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
     let mut bring = |report: PathBuf| {
@@ -182,7 +154,7 @@ fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding
             Ok(_) => home,
             Err(error) => {
                 let what = format!("{} could not be copied into the bundle", report.display());
-                findings.push(Finding::new(Severity::Warning, what, error.to_string(), ""));
+                findings.push(Finding::warning(what, error.to_string(), ""));
                 report
             }
         }
@@ -193,8 +165,7 @@ fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding
 /// Says, on the terminal and beside the reports, what they hold. `shown` is the folder as seen from
 /// that of the run.
 pub(crate) fn environment_finding(folder: &Path, shown: &str) -> Vec<Finding> {
-    let finding = Finding::new(
-        Severity::Warning,
+    let finding = Finding::warning(
         format!(
             "the files of {shown}/ hold the environment and the arguments of every process of the machine"
         ),
@@ -204,32 +175,26 @@ pub(crate) fn environment_finding(folder: &Path, shown: &str) -> Vec<Finding> {
     );
     let written = write_whole(&folder.join("SENSITIVE.txt"), &format!("{finding}\n"));
     let failed = written.err().map(|error| {
-        Finding::new(
-            Severity::Note,
-            format!("{shown}/SENSITIVE.txt is missing"),
-            format!("{error:#}"),
-            "",
-        )
+        let what = format!("{shown}/SENSITIVE.txt is missing");
+        Finding::note(what, format!("{error:#}"), "")
     });
     std::iter::once(finding).chain(failed).collect()
 }
 
 /// Export, tables and a copy to give away.
-pub(crate) fn tables<S: Spawner, G: SignalSource>(
-    tool: &Tool<'_, S, G>,
+pub(super) fn tables(
+    tool: &Tool<'_>,
     nsys: &Nsys,
     version: Option<Version>,
     reports: &[PathBuf],
     findings: &mut Vec<Finding>,
 ) {
-    let limit = Duration::from_secs(nsys.export_time_limit_s.get());
-    let run = |step: Step| outcome_of(&tool.step(&step), Files::default());
     for report in reports {
         let stem = report.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let sqlite = tool.folder.join(format!("{stem}.sqlite"));
         let (mut exported, mut whole) = (false, true);
         if nsys.export.sqlite {
-            let ended = run((command::export(nsys, report, &sqlite), limit).into());
+            let ended = tool.step(command::export(nsys, report, &sqlite));
             match judge_tables("nsys export", &ended, &sqlite) {
                 Ok(()) => exported = true,
                 Err(_) if tool.is_interrupted() => {
@@ -245,7 +210,7 @@ pub(crate) fn tables<S: Spawner, G: SignalSource>(
         if nsys.export.stats_csv {
             let input = if exported { &sqlite } else { report };
             let stats = command::stats(nsys, version, input, &stem);
-            let ended = run((stats.invocation, limit).into());
+            let ended = tool.step(stats.step);
             // A capture has not every table: one is enough. Of the others nsys leaves empty files.
             let holds = |file: &&PathBuf| file.metadata().is_ok_and(|found| found.len() > 0);
             let there = stats.files.iter().find(holds);

@@ -14,18 +14,19 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getpgid, getpgrp};
 
-use super::child::{Event, Process, SpawnError, Spawner};
+use super::child::{Event, Process, Spawner};
 use super::flush::FlushPage;
 use super::tee::Tee;
+use crate::failure::EXIT_NO_RESULT;
 use crate::plan::{Capture, FLUSH_PAGE, Pass};
-use crate::workload::why_not_started;
+use crate::workload::{NotRunnable, why_not_started};
 use stage2_model::{Finding, WorkloadExit};
 
 /// Starts real processes.
 pub(crate) struct System;
 
 /// A real process.
-pub(crate) struct Spawned {
+struct Spawned {
     child: Child,
     pid: Pid,
     tee: Option<Tee>,
@@ -37,20 +38,15 @@ pub(crate) struct Spawned {
 }
 
 impl Spawner for System {
-    type Process = Spawned;
-
-    fn spawn(&self, pass: &Pass, events: Sender<Event>) -> Result<Spawned, SpawnError> {
+    fn spawn(&self, pass: &Pass, events: Sender<Event>) -> Result<Box<dyn Process>, NotRunnable> {
         let Some((program, arguments)) = pass.argv.split_first() else {
-            return Err(SpawnError::new(
-                127,
-                "there is no command",
-                "the words after `--` are missing",
-            ));
+            let why = "the words after `--` are missing";
+            return Err(NotRunnable::new(127, "there is no command", why, ""));
         };
         for folder in &pass.folders {
             std::fs::create_dir_all(folder).map_err(|e| {
                 let what = format!("{} cannot be made", folder.display());
-                SpawnError::new(crate::failure::EXIT_NO_RESULT, what, e.to_string())
+                NotRunnable::new(EXIT_NO_RESULT, what, e.to_string(), "")
             })?;
         }
         let mut command = Command::new(program);
@@ -68,7 +64,7 @@ impl Spawner for System {
         if let Some(capture) = &pass.capture {
             let (stdout, stderr) = open(capture).map_err(|(path, e)| {
                 let what = format!("{} cannot be written", path.display());
-                SpawnError::new(crate::failure::EXIT_NO_RESULT, what, e.to_string())
+                NotRunnable::new(EXIT_NO_RESULT, what, e.to_string(), "")
             })?;
             command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
         } else if pass.tee.is_some() {
@@ -80,7 +76,7 @@ impl Spawner for System {
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
         announce_exit(pid, events);
         let group = pass.capture.is_some();
-        Ok(Spawned { child, pid, tee, group, signalled: Cell::new(false), page })
+        Ok(Box::new(Spawned { child, pid, tee, group, signalled: Cell::new(false), page }))
     }
 }
 
@@ -133,7 +129,7 @@ impl Process for Spawned {
         getpgid(Some(self.pid)).is_ok_and(|group| group == getpgrp())
     }
 
-    fn reap(mut self) -> io::Result<(WorkloadExit, Vec<Finding>)> {
+    fn reap(mut self: Box<Self>) -> io::Result<(WorkloadExit, Vec<Finding>)> {
         if self.group && self.signalled.get() {
             // A profiler that was ended leaves the workload behind. The group is still ours: its
             // number belongs to the process that was not waited for yet.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -15,13 +15,17 @@ use super::SignalSource;
 use super::child::Event;
 use crate::terminal::Terminal;
 
-/// Who gets the events.
-type Target = Arc<Mutex<Option<Sender<Event>>>>;
-
 /// The signal handlers of this program.
 pub(crate) struct Signals {
-    target: Target,
-    interrupted: Arc<Mutex<String>>,
+    target: Arc<Mutex<Target>>,
+}
+
+/// What becomes of a signal.
+struct Target {
+    /// Who gets it; none: it ends this program.
+    events: Option<Sender<Event>>,
+    /// What is said when it ends this program.
+    interrupted: String,
 }
 
 impl Signals {
@@ -34,41 +38,42 @@ impl Signals {
             .into_iter()
             .filter(|signal| ignored & (1 << (signal - 1)) == 0);
         let mut signals = SignalsInfo::<WithOrigin>::new(wanted)?;
-        let target = Target::default();
-        let interrupted = Arc::new(Mutex::new(interrupted));
-        let (shared, told) = (target.clone(), interrupted.clone());
+        let target = Arc::new(Mutex::new(Target { events: None, interrupted }));
+        let shared = target.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for origin in &mut signals {
-                deliver(&origin, &shared, &terminal, &told);
+                deliver(&origin, &lock(&shared), &terminal);
             }
         })?;
-        Ok(Signals { target, interrupted })
+        Ok(Signals { target })
     }
 
     /// Says something else from now on when a signal ends this program.
     pub(crate) fn say(&self, interrupted: String) {
-        *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = interrupted;
+        lock(&self.target).interrupted = interrupted;
     }
 }
 
 impl SignalSource for Signals {
     fn deliver_to(&self, events: Option<Sender<Event>>) {
-        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = events;
+        lock(&self.target).events = events;
     }
 }
 
-fn deliver(origin: &Origin, target: &Target, terminal: &Terminal, interrupted: &Mutex<String>) {
+fn lock(target: &Mutex<Target>) -> MutexGuard<'_, Target> {
+    target.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn deliver(origin: &Origin, target: &Target, terminal: &Terminal) {
     let Ok(signal) = Signal::try_from(origin.signal) else { return };
-    let target = target.lock().unwrap_or_else(PoisonError::into_inner);
-    match target.as_ref() {
+    match &target.events {
         // What the terminal sends comes from the kernel; what `kill` sends, from a process.
         Some(events) => {
             let from_terminal = matches!(origin.cause, Cause::Kernel);
             let _ = events.send(Event::Signal { signal, from_terminal });
         }
         None => {
-            let interrupted = interrupted.lock().unwrap_or_else(PoisonError::into_inner);
-            terminal.error(&format!("{signal}: {interrupted}"));
+            terminal.error(&format!("{signal}: {}", target.interrupted));
             // Ends the process; should it not, the signal was worth a line.
             let _ = emulate_default_handler(origin.signal);
         }

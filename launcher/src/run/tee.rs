@@ -8,7 +8,7 @@ use std::process::Child;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 /// Children of the workload may hold its output open for ever; what they wrote until this long after
 /// its end is kept.
@@ -42,7 +42,7 @@ impl Tee {
             };
             if let Some(why) = problem {
                 let what = format!("{} is incomplete", path.display());
-                findings.push(Finding::new(Severity::Warning, what, why, ""));
+                findings.push(Finding::warning(what, why, ""));
             }
         }
         findings

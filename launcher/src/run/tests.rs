@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::child::{Process, SpawnError};
+use super::child::Process;
 use super::*;
 use crate::bundle::{Inputs, RunFolder, RunRecord};
 use crate::plan::Limits;
@@ -44,7 +44,7 @@ impl Process for Actor {
     fn in_our_group(&self) -> bool {
         self.in_our_group
     }
-    fn reap(self) -> io::Result<(WorkloadExit, Vec<Finding>)> {
+    fn reap(self: Box<Self>) -> io::Result<(WorkloadExit, Vec<Finding>)> {
         let last = self.received.borrow().last().copied();
         let exit = match last.filter(|signal| self.dies_of.contains(signal)) {
             Some(signal) => WorkloadExit::Signal(signal as i32),
@@ -66,26 +66,22 @@ struct Stage {
 }
 
 impl Spawner for Stage {
-    type Process = Actor;
-    fn spawn(&self, _: &Pass, events: Sender<Event>) -> Result<Actor, SpawnError> {
+    fn spawn(&self, _: &Pass, events: Sender<Event>) -> Result<Box<dyn Process>, NotRunnable> {
         if self.refuses {
-            return Err(SpawnError::new(
-                127,
-                "no-such: command not found",
-                "there is no such program",
-            ));
+            let why = "there is no such program";
+            return Err(NotRunnable::new(127, "no-such: command not found", why, ""));
         }
         for event in &self.script {
             events.send(*event).expect("somebody listens");
         }
-        Ok(Actor {
+        Ok(Box::new(Actor {
             events,
             received: self.received.clone(),
             flushes: Cell::new(0),
             dies_of: self.dies_of.clone(),
             in_our_group: self.in_our_group,
             exit: self.exit,
-        })
+        }))
     }
 }
 

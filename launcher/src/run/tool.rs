@@ -7,16 +7,17 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::SignalSource;
-use super::child::{Cause, Spawned, Spawner};
+use super::Host;
+use super::child::Cause;
 use crate::env::{NoAnswer, ask};
-use crate::plan::{Capture, Limits, Pass, Step, quote};
-use crate::terminal::Terminal;
+use crate::plan::{Capture, Limits, Pass, Profiler, quote};
+use crate::tools::missing;
+use crate::tools::step::{Ended, Step};
+use crate::tools::version::{Version, judge as judge_version};
 use stage2_analysis::out_of_memory;
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 
@@ -26,34 +27,18 @@ const LOG_PART_BYTES: u64 = 1 << 20;
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
 /// Where the commands of one pass run.
-pub(super) struct Tool<'a, S, G> {
-    pub(super) spawner: &'a S,
-    pub(super) signals: &'a G,
+#[derive(Clone)]
+pub(super) struct Tool<'a> {
+    pub(super) host: Host<'a>,
     /// The first signal that this program got meanwhile: nothing more is started then.
     pub(super) interrupted: &'a Cell<Option<Signal>>,
-    pub(super) terminal: &'a Terminal,
     /// Folder of the pass; it is there.
     pub(super) folder: PathBuf,
     /// Variables of the workload.
     pub(super) environment: BTreeMap<String, OsString>,
     pub(super) limits: Limits,
-}
-
-/// How a command ended.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Ended {
-    /// Its exit; none: it was not started, or could not be waited for.
-    pub(super) exit: Option<WorkloadExit>,
-    /// Why it was not started.
-    pub(super) refused: Option<String>,
-    /// It was ended because it took longer than this.
-    pub(super) timed_out_after: Option<Duration>,
-    /// This program got a signal while it ran, or before.
-    pub(super) interrupted: bool,
-    /// How long it lived.
-    pub(super) duration: Duration,
-    /// What it and the workload said: the first and the last part.
-    pub(super) log: String,
+    /// How the workload ended in the collect pass, where one went before.
+    pub(super) collect: Option<WorkloadExit>,
 }
 
 /// What became of the pass of a tool.
@@ -73,14 +58,30 @@ pub(super) struct ToolPass {
 impl ToolPass {
     /// A pass that did not run, and why.
     pub(super) fn without(status: PassStatus, finding: Finding) -> ToolPass {
+        ToolPass::without_after(status, finding, Vec::new())
+    }
+
+    /// The same, with what was found before.
+    pub(super) fn without_after(
+        status: PassStatus,
+        finding: Finding,
+        mut findings: Vec<Finding>,
+    ) -> ToolPass {
+        let why = finding.to_string();
+        findings.push(finding);
+        ToolPass { status, why, argv: None, exit: None, workload: None, duration: None, findings }
+    }
+
+    /// A pass that ran.
+    pub(super) fn ran(argv: Vec<OsString>, ended: &Ended) -> ToolPass {
         ToolPass {
-            status,
-            why: finding.to_string(),
-            argv: None,
-            exit: None,
+            status: PassStatus::Ok,
+            why: String::new(),
+            argv: Some(argv),
+            exit: ended.exit,
             workload: None,
-            duration: None,
-            findings: vec![finding],
+            duration: Some(ended.duration),
+            findings: Vec::new(),
         }
     }
 
@@ -90,28 +91,46 @@ impl ToolPass {
         self.workload = workload;
         if self.status == PassStatus::Ok && workload.is_some_and(WorkloadExit::is_failure) {
             self.status = PassStatus::WorkloadFailed;
-            let why = [std::mem::take(&mut self.why), super::failure(workload)];
-            self.why = why.into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; ");
+            self.also(super::failure(workload));
         }
+    }
+
+    /// Adds to why the pass is as it is.
+    pub(super) fn also(&mut self, why: String) {
+        self.why = match self.why.is_empty() {
+            true => why,
+            false => format!("{}; {why}", self.why),
+        };
     }
 }
 
-impl<S: Spawner, G: SignalSource> Tool<'_, S, G> {
-    /// Runs the workload under the tool.
-    pub(super) fn profile(
-        &self,
-        argv: &[OsString],
-        environment: &BTreeMap<String, OsString>,
-    ) -> Ended {
-        let mut variables = self.environment.clone();
-        variables.extend(environment.clone());
-        let step = Step { argv: argv.to_vec(), timeout: self.limits.timeout, ..Step::default() };
-        self.run(&step, variables)
+impl<'a> Tool<'a> {
+    /// Of a pass without a collect pass before it.
+    pub(super) fn of(
+        host: Host<'a>,
+        pass: &Pass,
+        profiler: &Profiler,
+        interrupted: &'a Cell<Option<Signal>>,
+    ) -> Tool<'a> {
+        let (folder, environment) = (profiler.folder.clone(), pass.environment.clone());
+        Tool { host, interrupted, folder, environment, limits: pass.limits, collect: None }
     }
 
-    /// Runs a command of the tool alone.
-    pub(super) fn step(&self, step: &Step) -> Ended {
-        self.run(step, BTreeMap::new())
+    /// Runs the workload under the tool.
+    pub(super) fn profile(&self, argv: &[OsString]) -> Ended {
+        let step = Step { argv: argv.to_vec(), timeout: self.limits.timeout, ..Step::default() };
+        self.run(step, self.environment.clone())
+    }
+
+    /// Runs a command of the tool alone. Where a signal ends it, the file of its output goes: what it
+    /// left would pass for all of it.
+    pub(super) fn step(&self, step: Step) -> Ended {
+        let stdout = step.stdout.clone();
+        let ended = self.run(step, BTreeMap::new());
+        if ended.interrupted && ended.refused.is_none() && !ended.succeeded() {
+            let _ = stdout.map(std::fs::remove_file);
+        }
+        ended
     }
 
     /// Whether this program was asked to end.
@@ -119,39 +138,35 @@ impl<S: Spawner, G: SignalSource> Tool<'_, S, G> {
         self.interrupted.get().is_some()
     }
 
-    fn run(&self, step: &Step, environment: BTreeMap<String, OsString>) -> Ended {
+    fn run(&self, step: Step, environment: BTreeMap<String, OsString>) -> Ended {
         if let Some(signal) = self.interrupted.get() {
             let refused = Some(format!("the run was interrupted by {}", signal.as_str()));
             return Ended { refused, interrupted: true, ..Ended::default() };
         }
         let log = self.folder.join("log.txt");
-        let line = self.note(step, &environment, &log);
-        self.terminal.detail(&format!("  {line}"));
+        let line = self.note(&step, &environment, &log);
+        self.host.terminal.detail(&format!("  {line}"));
         let start = log.metadata().map_or(0, |found| found.len());
         let pass = Pass {
             name: "tool",
-            argv: step.argv.clone(),
+            argv: step.argv,
             environment,
-            cwd: step.cwd.clone(),
-            capture: Some(Capture { stdout: step.stdout.clone(), log: log.clone() }),
+            cwd: step.cwd,
+            capture: Some(Capture { stdout: step.stdout, log: log.clone() }),
             limits: Limits { timeout: step.timeout, grace: self.limits.grace },
             ..Pass::default()
         };
-        let (sender, events) = mpsc::channel();
-        self.signals.deliver_to(Some(sender.clone()));
-        let finished = Spawned::start(self.spawner, &pass, sender)
-            .map(|spawned| spawned.supervise(pass.limits).finish(&events, self.terminal));
-        self.signals.deliver_to(None);
+        let finished = self.host.run(&pass, |_| ());
         let said = read_from(&log, start);
         match finished {
             Err(error) => Ended { refused: Some(error.to_string()), log: said, ..Ended::default() },
             Ok(finished) => {
                 self.interrupted.set(finished.interrupted);
+                let in_time = finished.cause == Cause::Itself;
                 Ended {
                     exit: finished.exit,
                     refused: None,
-                    timed_out_after: (finished.cause != Cause::Itself)
-                        .then(|| step.timeout.unwrap_or_default()),
+                    timed_out_after: (!in_time).then(|| step.timeout.unwrap_or_default()),
                     interrupted: finished.interrupted.is_some(),
                     duration: finished.duration,
                     log: said,
@@ -185,13 +200,34 @@ pub(super) fn version_of(executable: &Path) -> Result<String, NoAnswer> {
     ask(Command::new(executable).arg("--version"), VERSION_LIMIT)
 }
 
-/// What becomes of the pass of a tool that does not tell its version: one that cannot be started is
-/// not installed.
-pub(super) fn without_version(why: &NoAnswer) -> PassStatus {
-    match why {
-        NoAnswer::NotStarted(_) => PassStatus::Skipped,
-        NoAnswer::TooLate(_) | NoAnswer::Lost(_) | NoAnswer::Failed { .. } => PassStatus::Failed,
+/// The version of the tool of the pass `key`, where it prints one; a finding says where not.
+///
+/// # Errors
+/// The pass without it: a tool that cannot be started is not installed, or the version is older than
+/// `oldest`, which is as bad as `too_old` says.
+pub(super) fn version_for(
+    (key, product): (&str, &str),
+    executable: &Path,
+    (oldest, too_old): (Version, Severity),
+    findings: &mut Vec<Finding>,
+) -> Result<Option<Version>, ToolPass> {
+    let version = version_of(executable).map_err(|why| {
+        let status = match why {
+            NoAnswer::NotStarted(_) => PassStatus::Skipped,
+            NoAnswer::TooLate(_) | NoAnswer::Lost(_) | NoAnswer::Failed { .. } => {
+                PassStatus::Failed
+            }
+        };
+        ToolPass::without(status, missing(key, product, executable, &why.to_string()))
+    })?;
+    let version = Version::parse(&version);
+    match judge_version(key, version, oldest, too_old) {
+        Some(finding) if version.is_some() => {
+            return Err(ToolPass::without(PassStatus::Skipped, finding));
+        }
+        finding => findings.extend(finding),
     }
+    Ok(version)
 }
 
 /// The part of a log from `start` on; its middle is left out where it is long.
@@ -216,8 +252,7 @@ pub(super) fn read_from(log: &Path, start: u64) -> String {
 /// What to tell of a report whose tables a signal left unmade.
 pub(super) fn tables_cut_off(report: &Path, signal: Signal, remedy: &str) -> Finding {
     let name = report.file_name().unwrap_or_default().to_string_lossy();
-    Finding::new(
-        Severity::Warning,
+    Finding::warning(
         format!("tables of {name} are missing"),
         format!("{} came before they were made; the report itself is kept", signal.as_str()),
         format!("make them beside it with `{remedy}`, then run `stage2-launch report`"),
@@ -235,8 +270,7 @@ pub(super) fn other_end(
     (collect != here).then(|| {
         let cause = here.is_failure().then(|| out_of_memory(Some(here), log)).flatten();
         let cause = cause.map_or_else(String::new, |cause| format!("; likely cause: {cause}"));
-        Finding::new(
-            Severity::Warning,
+        Finding::warning(
             format!("the workload ended differently under {tool}: {}", here.describe()),
             format!("in the collect pass: {}{cause}", collect.describe()),
             format!("see {tool}/log.txt"),

@@ -4,4 +4,55 @@
 
 pub mod ncu;
 pub mod nsys;
-pub(crate) mod seen;
+pub mod step;
+pub mod version;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+
+use serde::Serialize;
+use stage2_model::Finding;
+
+/// A choice of the settings as the flag of the tool takes it: the word that the preset has.
+fn word(choice: impl Serialize) -> String {
+    let value = serde_json::to_value(choice).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// What to tell where the tool of the pass `key` (`nsys` or `ncu`) cannot be run.
+pub(crate) fn missing(key: &str, product: &str, executable: &Path, why: &str) -> Finding {
+    Finding::warning(
+        format!("there is no {key} pass: {} cannot be run", executable.display()),
+        why,
+        format!(
+            "install {product}, put its folder into PATH, or name it in pipeline.{key}.executable; \
+             pipeline.{key}.enable=false leaves the pass out"
+        ),
+    )
+}
+
+/// A path that the output flags of the tools take as it is: they expand %p, %h, %q{...}.
+fn without_patterns(path: &Path) -> OsString {
+    let bytes = path.as_os_str().as_bytes();
+    let doubled = bytes.iter().flat_map(|&b| std::iter::repeat_n(b, if b == b'%' { 2 } else { 1 }));
+    OsString::from_vec(doubled.collect())
+}
+
+/// A sentence that names the ranges of a run, or says that there are none.
+fn saw(ranges: &[String]) -> String {
+    if ranges.is_empty() {
+        return "the collector saw no range".to_owned();
+    }
+    format!("the collector saw {}", listed(ranges, 8))
+}
+
+/// The first `most` of several texts, and how many more there are.
+pub(crate) fn listed(texts: &[impl AsRef<str>], most: usize) -> String {
+    let shown: Vec<&str> = texts.iter().take(most).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
+    match texts.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use object::elf::{self, FileHeader64};
-use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, SectionTable};
+use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 use object::{Endianness, ReadCache, ReadRef};
 
 /// A larger table is no table of a program that can be trusted.
@@ -22,6 +22,8 @@ pub(super) struct Elf {
     pub(super) interpreter: Option<PathBuf>,
     /// Its machine, as `e_machine` has it.
     pub(super) machine: u16,
+    /// It is a shared object.
+    pub(super) shared: bool,
     /// It is built with AddressSanitizer.
     pub(super) asan: bool,
     /// The newest glibc that it needs: 34 stands for 2.34.
@@ -67,10 +69,22 @@ pub(super) fn look(path: &Path) -> File {
     }
 }
 
+/// Whether a file is a shared object for the machine that this program is for.
+pub(crate) fn is_library(path: &Path) -> bool {
+    let File::Elf(library) = look(path) else { return false };
+    // Without /proc there is nothing to compare it with.
+    let this = look(Path::new("/proc/self/exe"));
+    library.shared && !matches!(this, File::Elf(this) if this.machine != library.machine)
+}
+
 fn read<'d, R: ReadRef<'d>>(data: R) -> Option<Elf> {
     let header = Header::parse(data).ok()?;
     let endian = header.endian().ok()?;
-    let mut facts = Elf { machine: header.e_machine(endian).0, ..Elf::default() };
+    let mut facts = Elf {
+        machine: header.e_machine(endian).0,
+        shared: header.e_type(endian) == elf::ET_DYN,
+        ..Elf::default()
+    };
     for segment in header.program_headers(endian, data).ok()? {
         if let Ok(Some(path)) = segment.interpreter(endian, data) {
             facts.interpreter = Some(std::ffi::OsStr::from_bytes(path).into());
@@ -78,62 +92,37 @@ fn read<'d, R: ReadRef<'d>>(data: R) -> Option<Elf> {
     }
     // Without section headers (sstrip) the rest stays unknown.
     let Ok(sections) = header.sections(endian, data) else { return Some(facts) };
-    let large = |kind: object::elf::SectionType| {
-        let mut of_kind = sections.iter().filter(|section| section.sh_type(endian) == kind);
-        of_kind.any(|section| section.sh_size(endian) > LARGEST_TABLE_BYTES)
-    };
-    let tables =
-        [elf::SHT_DYNSYM, elf::SHT_STRTAB, elf::SHT_GNU_VERDEF, elf::SHT_GNU_VERNEED].map(large);
-    if !tables.contains(&true) {
-        facts.glibc_needed = needed(endian, data, &sections);
-        facts.glibc_provided = provided(endian, data, &sections);
-        facts.asan = has_symbol(endian, data, &sections, b"__asan_init");
+    let tables = [elf::SHT_DYNSYM, elf::SHT_STRTAB, elf::SHT_GNU_VERDEF, elf::SHT_GNU_VERNEED];
+    let mut of_tables = sections.iter().filter(|section| tables.contains(&section.sh_type(endian)));
+    if of_tables.any(|section| section.sh_size(endian) > LARGEST_TABLE_BYTES) {
+        return Some(facts);
+    }
+    if let Ok(Some((mut needs, link))) = sections.gnu_verneed(endian, data)
+        && let Ok(strings) = sections.strings(endian, data, link)
+    {
+        while let Ok(Some((_, mut versions))) = needs.next() {
+            while let Ok(Some(version)) = versions.next() {
+                let needed = version.name(endian, strings).ok().and_then(glibc_version);
+                facts.glibc_needed = facts.glibc_needed.max(needed);
+            }
+        }
+    }
+    if let Ok(Some((mut definitions, link))) = sections.gnu_verdef(endian, data)
+        && let Ok(strings) = sections.strings(endian, data, link)
+    {
+        while let Ok(Some((_, mut names))) = definitions.next() {
+            while let Ok(Some(name)) = names.next() {
+                let provided = name.name(endian, strings).ok().and_then(glibc_version);
+                facts.glibc_provided = facts.glibc_provided.max(provided);
+            }
+        }
+    }
+    if let Ok(symbols) = sections.symbols(endian, data, elf::SHT_DYNSYM) {
+        let is_asan = |name: &[u8]| name == b"__asan_init";
+        let strings = symbols.strings();
+        facts.asan = symbols.iter().any(|symbol| symbol.name(endian, strings).is_ok_and(is_asan));
     }
     Some(facts)
-}
-
-fn needed<'d, R: ReadRef<'d>>(
-    endian: Endianness,
-    data: R,
-    sections: &SectionTable<'d, Header, R>,
-) -> Option<u32> {
-    let (mut needs, link) = sections.gnu_verneed(endian, data).ok()??;
-    let strings = sections.strings(endian, data, link).ok()?;
-    let mut newest = None;
-    while let Ok(Some((_, mut versions))) = needs.next() {
-        while let Ok(Some(version)) = versions.next() {
-            newest = newest.max(version.name(endian, strings).ok().and_then(glibc_version));
-        }
-    }
-    newest
-}
-
-fn provided<'d, R: ReadRef<'d>>(
-    endian: Endianness,
-    data: R,
-    sections: &SectionTable<'d, Header, R>,
-) -> Option<u32> {
-    let (mut definitions, link) = sections.gnu_verdef(endian, data).ok()??;
-    let strings = sections.strings(endian, data, link).ok()?;
-    let mut newest = None;
-    while let Ok(Some((_, mut names))) = definitions.next() {
-        while let Ok(Some(name)) = names.next() {
-            newest = newest.max(name.name(endian, strings).ok().and_then(glibc_version));
-        }
-    }
-    newest
-}
-
-fn has_symbol<'d, R: ReadRef<'d>>(
-    endian: Endianness,
-    data: R,
-    sections: &SectionTable<'d, Header, R>,
-    wanted: &[u8],
-) -> bool {
-    use object::read::elf::Sym as _;
-    let Ok(symbols) = sections.symbols(endian, data, elf::SHT_DYNSYM) else { return false };
-    let strings = symbols.strings();
-    symbols.iter().any(|symbol| symbol.name(endian, strings) == Ok(wanted))
 }
 
 /// `GLIBC_2.34` is 34; `GLIBC_2.3.4` is 3; `GLIBC_PRIVATE` is none.

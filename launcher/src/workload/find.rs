@@ -2,7 +2,7 @@
 
 use crate::env::{is_executable, on_path, path_folders};
 use crate::failure::Failure;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,21 +14,24 @@ use nix::errno::Errno;
 use super::elf::{self, File};
 
 /// Why a program does not run, and the exit status that a shell gives for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}: {}", .finding.what, .finding.why)]
 pub(crate) struct NotRunnable {
     /// 127: not found; 126: found, and cannot be run.
     pub(crate) exit: u8,
-    /// What is wrong.
-    pub(crate) what: String,
-    /// Why.
-    pub(crate) why: String,
-    /// What to do next.
-    pub(crate) remedy: String,
+    /// What is wrong, why, and what to do next.
+    pub(crate) finding: Finding,
 }
 
 impl NotRunnable {
-    fn new(exit: u8, what: String, why: &str, remedy: String) -> NotRunnable {
-        NotRunnable { exit, what, why: why.to_owned(), remedy }
+    /// With what is to be told.
+    pub(crate) fn new(
+        exit: u8,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> NotRunnable {
+        NotRunnable { exit, finding: Finding::error(what, why, remedy) }
     }
 }
 
@@ -88,9 +91,9 @@ pub(crate) fn why_not_started(program: &Path, error: &io::Error) -> NotRunnable 
             126,
             what,
             "it is no program for this machine, and its first line is no #!",
-            "give its interpreter, e.g. -- sh FILE".to_owned(),
+            "give its interpreter, e.g. -- sh FILE",
         ),
-        _ => NotRunnable::new(126, what, &error.to_string(), String::new()),
+        _ => NotRunnable::new(126, what, error.to_string(), ""),
     }
 }
 
@@ -104,14 +107,13 @@ fn no_interpreter(path: &Path, interpreter: &Path) -> NotRunnable {
              -- INTERPRETER FILE"
         }
     };
-    NotRunnable::new(127, format!("cannot run {}", path.display()), &why, remedy.to_owned())
+    NotRunnable::new(127, format!("cannot run {}", path.display()), why, remedy)
 }
 
 fn not_executable(path: &Path) -> NotRunnable {
     let what = format!("cannot run {}", path.display());
     if path.is_dir() {
-        let remedy = "give a program in it".to_owned();
-        return NotRunnable::new(126, what, "it is a folder", remedy);
+        return NotRunnable::new(126, what, "it is a folder", "give a program in it");
     }
     let remedy =
         format!("`chmod +x {0}`, or give its interpreter, e.g. -- python {0}", path.display());
@@ -143,28 +145,21 @@ fn not_found(program: &Path) -> NotRunnable {
 fn similar(name: &str) -> Option<String> {
     let length = name.chars().count();
     let limit = if length <= 4 { 1 } else { 2 };
-    let entries = path_folders().into_iter().filter_map(|folder| folder.read_dir().ok());
-    let mut best: Option<(usize, String)> = None;
-    for entry in entries.flatten().flatten().take(MOST_COMPARED) {
-        let Ok(other) = entry.file_name().into_string() else { continue };
-        if other.chars().count().abs_diff(length) > limit || length < 2 {
-            continue;
-        }
-        let distance = strsim::damerau_levenshtein(name, &other);
-        let candidate = (distance, other);
-        if distance <= limit
-            && best.as_ref().is_none_or(|best| candidate < *best)
-            && is_executable(&entry.path())
-        {
-            best = Some(candidate);
-        }
+    if length < 2 {
+        return None;
     }
-    best.map(|(_, name)| name)
+    let entries = path_folders().into_iter().filter_map(|folder| folder.read_dir().ok());
+    let near = entries.flatten().flatten().take(MOST_COMPARED).filter_map(|entry| {
+        let other = entry.file_name().into_string().ok()?;
+        let may_be = other.chars().count().abs_diff(length) <= limit;
+        let distance = may_be.then(|| strsim::damerau_levenshtein(name, &other))?;
+        (distance <= limit && is_executable(&entry.path())).then_some((distance, other))
+    });
+    near.min().map(|(_, name)| name)
 }
 
 impl From<NotRunnable> for Failure {
     fn from(problem: NotRunnable) -> Failure {
-        let NotRunnable { exit, what, why, remedy } = problem;
-        Failure::NotRun { text: Finding::new(Severity::Error, what, why, remedy).to_string(), exit }
+        Failure::NotRun { text: problem.finding.to_string(), exit: problem.exit }
     }
 }

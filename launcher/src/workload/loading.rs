@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::elf::{self, Elf, File};
 use super::find::find;
 use crate::env::on_path;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 /// Scripts that name another script as their interpreter are followed this far.
 const MOST_SCRIPTS: usize = 4;
@@ -92,8 +92,7 @@ fn decide(program: &Path, elf: &Elf, collector: &Elf) -> Loading {
         return without(program, &why, &remedy);
     }
     if elf.asan {
-        let finding = Finding::new(
-            Severity::Warning,
+        let finding = Finding::warning(
             format!("{} is built with AddressSanitizer: LD_PRELOAD is left out", program.display()),
             "its runtime has to be the first library; the injection variables of CUDA and NVTX load \
              the collector instead",
@@ -119,8 +118,7 @@ fn glibc_beside(interpreter: &Path) -> Option<u32> {
 /// are static, and their children are what is to be measured.
 fn of_static(program: &Path) -> Loading {
     let why = format!("{} is statically linked", program.display());
-    let finding = Finding::new(
-        Severity::Warning,
+    let finding = Finding::warning(
         format!("{why}: the collector records its child processes only"),
         "a static program loads no library",
         "profile a dynamically linked build of it, if it uses the GPU itself",
@@ -129,8 +127,7 @@ fn of_static(program: &Path) -> Loading {
 }
 
 fn without(program: &Path, why: &str, remedy: &str) -> Loading {
-    let finding = Finding::new(
-        Severity::Warning,
+    let finding = Finding::warning(
         format!("the workload runs without the collector: {} cannot load it", program.display()),
         why,
         remedy,

@@ -6,6 +6,7 @@ mod hydra_app;
 mod loading;
 mod python_source;
 
+pub(crate) use elf::is_library;
 pub(crate) use find::{NotRunnable, find, why_not_started};
 pub(crate) use hydra_app::hydra_app;
 pub(crate) use loading::{Loading, loading};

@@ -7,23 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What the lines of a file say.
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    /// Names that imports bind, wherever they stand.
-    imports: BTreeMap<String, Import>,
+    /// Names that imports bind, wherever they stand, and the dotted path that each stands for, with the
+    /// dots of a relative one.
+    imports: BTreeMap<String, String>,
     /// Dotted names that are called while the file is run as a program.
     program: BTreeSet<String>,
     /// Dotted names that each function calls.
     functions: BTreeMap<String, BTreeSet<String>>,
     /// Hydra's entry points: the line, from 1, and the name of the function, where it has one.
     entries: Vec<(usize, Option<String>)>,
-}
-
-/// What a name stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Import {
-    /// The module, with the dots of a relative one.
-    module: String,
-    /// The name in it; none: the module itself.
-    name: Option<String>,
 }
 
 /// A function of another file that a file calls.
@@ -119,16 +111,12 @@ impl Source {
         let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
         let ends: Vec<usize> = ends.collect();
         ends.into_iter().rev().find_map(|end| {
-            let Import { module, name: imported } = self.imports.get(name.get(..end)?)?;
-            let rest = name.get(end..)?.trim_start_matches('.');
-            let behind = [imported.as_deref().unwrap_or_default(), rest].into_iter();
-            let behind: Vec<&str> = behind.filter(|part| !part.is_empty()).collect();
-            let behind = behind.join(".");
-            let (inner, function) = behind.rsplit_once('.').unwrap_or(("", &behind));
-            let dot = if inner.is_empty() || module.ends_with('.') { "" } else { "." };
-            let called =
-                Called { module: format!("{module}{dot}{inner}"), function: function.to_owned() };
-            (!function.is_empty()).then_some(called)
+            let path = format!("{}{}", self.imports.get(name.get(..end)?)?, name.get(end..)?);
+            let (package, function) = path.rsplit_once('.')?;
+            let relative = package.trim_matches('.').is_empty();
+            // The dots of a relative import belong to its module.
+            let module = format!("{package}{}", if relative { "." } else { "" });
+            Some(Called { module, function: function.to_owned() })
         })
     }
 
@@ -142,7 +130,7 @@ impl Source {
         };
         if let Some(rest) = line.strip_prefix("import ") {
             for (alias, module) in rest.split(',').filter_map(bound) {
-                self.imports.insert(alias, Import { module, name: None });
+                self.imports.insert(alias, module);
             }
             return true;
         }
@@ -150,8 +138,9 @@ impl Source {
         let Some((module, names)) = from else { return false };
         let names = names.trim().trim_matches(['(', ')']);
         for (alias, name) in names.split(',').filter_map(bound) {
-            let import = Import { module: module.trim().to_owned(), name: Some(name) };
-            self.imports.insert(alias, import);
+            let module = module.trim();
+            let dot = if module.ends_with('.') { "" } else { "." };
+            self.imports.insert(alias, format!("{module}{dot}{name}"));
         }
         true
     }

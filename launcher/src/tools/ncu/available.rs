@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use strsim::jaro_winkler;
 
-use stage2_model::{Finding, Severity};
+use crate::tools::listed;
+use stage2_model::Finding;
+
+/// Names that a finding lists.
+const LISTED: usize = 6;
 
 /// Names that the tool and the GPU know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,42 +67,44 @@ fn base(metric: &str) -> &str {
     &metric[..end]
 }
 
-/// The sections that there are, in the order wished. What is left out is told.
+/// The sections that there are, in the order wished. A finding names what is left out.
 pub fn known_sections(
     wished: &[String],
     available: &Available,
     findings: &mut Vec<Finding>,
 ) -> Vec<String> {
     let Some(known) = &available.sections else { return wished.to_vec() };
-    let (kept, left) = split(wished, known, str::to_owned);
-    tell(&left, known, "section", "sections.txt lists what there is", findings);
+    let (kept, left) = split(wished, |name| known.contains(name));
+    findings.extend(left_out(&left, known, "section", "sections.txt lists what there is"));
     kept
 }
 
-/// The metrics that the GPU has, in the order wished. What is left out is told.
+/// The metrics that the GPU has, in the order wished. A finding names what is left out.
 ///
-/// Names are compared up to the first dot behind the unit. `launch__`, `profiler__` and the like are not counted on
-/// the GPU, so that the list does not hold them; prefixes (`group:`, `breakdown:`, `regex:`) name no
-/// single metric: all of these are passed on.
+/// Names are compared up to the first dot behind the unit. `launch__`, `profiler__` and the like are
+/// not counted on the GPU, so that the list does not hold them: they are passed on.
 pub fn known_metrics(
     wished: &[String],
     available: &Available,
     findings: &mut Vec<Finding>,
 ) -> Vec<String> {
     let Some(known) = &available.metrics else { return wished.to_vec() };
-    let remedy = "`ncu --query-metrics` lists what the GPU has";
-    let (kept, left) = split(wished, known, |name| base(name).to_owned());
+    let is_elsewhere = |name: &str| NOT_LISTED.iter().any(|unit| name.starts_with(unit));
+    let (kept, left) = split(wished, |name| is_elsewhere(name) || known.contains(base(name)));
     let (differ, left): (Vec<&String>, Vec<&String>) =
         left.into_iter().partition(|name| DIFFER.iter().any(|part| name.contains(part)));
     if !differ.is_empty() {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             format!("ncu: left out {} metrics that are for other GPUs", differ.len()),
-            format!("each generation has its own names for the same work: {}", list(&differ)),
+            format!(
+                "each generation has its own names for the same work: {}",
+                listed(&differ, LISTED)
+            ),
             "",
         ));
     }
-    tell(&left, known, "metric", remedy, findings);
+    let remedy = "`ncu --query-metrics` lists what the GPU has";
+    findings.extend(left_out(&left, known, "metric", remedy));
     kept
 }
 
@@ -119,42 +125,28 @@ const NOT_LISTED: &[&str] = &[
     "thread_",
 ];
 
-/// Names that are there, and those that are not.
-fn split<'a>(
-    wished: &'a [String],
-    known: &BTreeSet<String>,
-    as_listed: impl Fn(&str) -> String,
-) -> (Vec<String>, Vec<&'a String>) {
-    let passed_on =
-        |name: &str| name.contains(':') || NOT_LISTED.iter().any(|unit| name.starts_with(unit));
+/// Names that are there, and those that are not. Prefixes (`group:`, `breakdown:`, `regex:`) name no
+/// single thing, and are passed on.
+fn split(wished: &[String], is_there: impl Fn(&str) -> bool) -> (Vec<String>, Vec<&String>) {
     let (kept, left): (Vec<&String>, Vec<&String>) =
-        wished.iter().partition(|name| passed_on(name) || known.contains(&as_listed(name)));
+        wished.iter().partition(|name| name.contains(':') || is_there(name));
     (kept.into_iter().cloned().collect(), left)
 }
 
-fn tell(
+fn left_out(
     left: &[&String],
     known: &BTreeSet<String>,
     kind: &str,
     remedy: &str,
-    findings: &mut Vec<Finding>,
-) {
-    let Some(first) = left.first() else { return };
+) -> Option<Finding> {
+    let first = left.first()?;
     let near = nearest(base(first), known);
     let near = near.map(|near| format!("; the nearest name to {first} is {near}"));
-    findings.push(Finding::new(
-        Severity::Warning,
-        format!("ncu: left out {} {kind}s: {}", left.len(), list(left)),
+    Some(Finding::warning(
+        format!("ncu: left out {} {kind}s: {}", left.len(), listed(left, LISTED)),
         format!("this ncu does not have them for this GPU{}", near.unwrap_or_default()),
         remedy,
-    ));
-}
-
-fn list(names: &[&String]) -> String {
-    const SHOWN: usize = 6;
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(|name| name.as_str()).collect();
-    let more = if names.len() > SHOWN { ", ..." } else { "" };
-    shown.join(", ") + more
+    ))
 }
 
 fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
@@ -170,6 +162,7 @@ fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stage2_model::Severity;
 
     const SECTIONS: &str = "\
 ----------------- -------------- ------- --------

@@ -5,38 +5,27 @@
 //! locking needs rights that containers lack, and fails on MIG.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::available::{Available, known_metrics, known_sections};
-use super::config::{CacheControl, GraphProfiling, Ncu, NcuCli, ReplayMode};
+use super::config::{GraphProfiling, Ncu, NcuCli, ReplayMode};
 use super::expression::{self, Around};
-use super::select::Selection;
-use super::version::NcuVersion;
+use super::select::{Selection, pattern};
+use crate::tools::step::Step;
+use crate::tools::version::Version;
+use crate::tools::{without_patterns, word};
 use stage2_analysis::ncu::nvtx::Label;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
+
+/// The oldest version that the forms of arguments below hold for.
+pub const OLDEST: Version = Version::new(2022, 4, 0);
+/// The first version with `--config-file off`, which keeps a file of the user from changing the run.
+const CONFIG_FILE: Version = Version::new(2023, 1, 0);
 
 /// Metrics that fit in one pass on every GPU since sm_80, for kernels that must not be replayed.
 pub const SINGLE_PASS_METRICS: &[&str] =
     &["gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"];
-
-/// A process to start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invocation {
-    /// What it is, in a word.
-    pub name: String,
-    /// Program and arguments; never empty.
-    pub argv: Vec<OsString>,
-    /// Where its standard output goes; none: where that of this program goes.
-    pub stdout: Option<PathBuf>,
-    /// File that ncu writes its messages to; none: its standard output and error.
-    pub log: Option<PathBuf>,
-    /// What it leaves behind.
-    pub outputs: Vec<PathBuf>,
-    /// When it is ended.
-    pub timeout: Option<Duration>,
-}
 
 /// Files of one profiling run, in the folder of the pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,19 +38,6 @@ pub struct Files {
     pub raw: PathBuf,
     /// The details page: one row a metric or rule.
     pub details: PathBuf,
-}
-
-impl Files {
-    /// Files called `name` in `folder`.
-    pub fn new(folder: &Path, name: &str) -> Files {
-        let file = |suffix: &str| folder.join(format!("{name}{suffix}"));
-        Files {
-            report: file(".ncu-rep"),
-            log: file(".log"),
-            raw: file(".raw.csv"),
-            details: file(".details.csv"),
-        }
-    }
 }
 
 /// What narrows a run down. A retry has neither.
@@ -80,7 +56,11 @@ impl Filter {
     pub fn new(settings: &Ncu, selection: &Selection, findings: &mut Vec<Finding>) -> Filter {
         let nvtx = &settings.ncu_cli.nvtx;
         let mut filter = Filter {
-            kernel_name: settings.ncu_cli.kernel_name.clone().or_else(|| selection.pattern()),
+            kernel_name: settings
+                .ncu_cli
+                .kernel_name
+                .clone()
+                .or_else(|| pattern(&selection.kernels)),
             ..Filter::default()
         };
         if settings.gating_nvtx {
@@ -103,10 +83,9 @@ impl Filter {
     /// With all expressions of one kind, as ncu needs them. The settings were checked; the name of a
     /// stage or region that needs a regular expression can still spoil what goes beside it.
     fn alike(mut self, start_end: bool, findings: &mut Vec<Finding>) -> Filter {
-        if let Err(lost) = expression::together([&self.nvtx_include, &self.nvtx_exclude]) {
-            findings.push(Finding::new(
-                Severity::Warning,
-                format!("ncu matches nothing for {}", lost.join(", ")),
+        let lost = expression::lost([&self.nvtx_include, &self.nvtx_exclude]);
+        if !lost.is_empty() {
+            findings.push(Finding::warning(format!("ncu matches nothing for {}", lost.join(", ")),
                 "beside a regular expression, which a name with \\, ; or a control character needs, \
                  ncu takes one nested expression in ncu_cli.nvtx.include and one in \
                  ncu_cli.nvtx.exclude",
@@ -135,35 +114,36 @@ pub struct Request<'a> {
     /// The settings, checked.
     pub settings: &'a Ncu,
     /// The version of the tool; none where it is not known, e.g. because it is not installed.
-    pub version: Option<NcuVersion>,
+    pub version: Option<Version>,
     /// Words of the workload.
     pub workload: &'a [OsString],
     /// Names that the tool and the GPU know.
     pub available: &'a Available,
 }
 
-/// The run that profiles the kernels that compute.
+/// The arguments of the run that profiles the kernels that compute.
 pub fn profile(
     request: &Request<'_>,
     filter: &Filter,
     files: &Files,
     findings: &mut Vec<Finding>,
-) -> Invocation {
+) -> Vec<OsString> {
     let cli = &request.settings.ncu_cli;
     let mut argv = common(request, files);
-    let mut arg = |word: &str, value: &str| argv.extend([word.into(), value.into()]);
-    let by_range = cli.replay_mode.is_range() && names_ranges(cli, filter);
+    let mut arg = |flag: &str, value: &str| argv.extend([flag.into(), value.into()]);
+    // A retry without filters has nothing that says which ranges are meant.
+    let names_ranges = !filter.nvtx_include.is_empty() || cli.has_own_ranges();
+    let by_range = cli.replay_mode.is_range() && names_ranges;
+    let mut replay = cli.replay_mode;
     if cli.replay_mode.is_range() && !by_range {
-        findings.push(Finding::new(
-            Severity::Note,
+        replay = ReplayMode::Kernel;
+        findings.push(Finding::note(
             "ncu: kernels are replayed in place of ranges",
             "without ranges there is nothing that the range replay modes could measure",
             "",
         ));
     }
-    let replay =
-        if cli.replay_mode.is_range() && !by_range { ReplayMode::Kernel } else { cli.replay_mode };
-    arg("--replay-mode", replay.word());
+    arg("--replay-mode", &word(replay));
     if by_range {
         // Kernels have no part in it: the range is the unit that is skipped and counted.
         if cli.launch_skip > 0 {
@@ -177,23 +157,17 @@ pub fn profile(
     }
     nvtx_filters(filter, &mut argv);
     measures(request, by_range, &mut argv, findings);
-    finish(request, "profile", argv, files)
-}
-
-/// Whether anything says which ranges are meant: a retry without filters has nothing that does.
-fn names_ranges(cli: &NcuCli, filter: &Filter) -> bool {
-    !filter.nvtx_include.is_empty() || cli.has_own_ranges()
+    finish(request, argv)
 }
 
 /// The run that profiles one region in a range replay mode: of regions within each other ncu measures
 /// the outermost alone, so that each needs a run of its own.
 pub fn profile_region(
     request: &Request<'_>,
-    region: &str,
     expression: &str,
     files: &Files,
     findings: &mut Vec<Finding>,
-) -> Invocation {
+) -> Vec<OsString> {
     let nvtx = &request.settings.ncu_cli.nvtx;
     let filter = Filter {
         kernel_name: None,
@@ -201,9 +175,7 @@ pub fn profile_region(
         nvtx_exclude: expressions(&nvtx.exclude, nvtx.start_end),
     };
     let filter = filter.alike(nvtx.start_end, findings);
-    let mut invocation = profile(request, &filter, files, findings);
-    invocation.name = format!("profile-region {region}");
-    invocation
+    profile(request, &filter, files, findings)
 }
 
 /// The run that profiles the kernels that talk to other GPUs: one pass, nothing replayed.
@@ -212,15 +184,15 @@ pub fn profile_communication(
     pattern: &str,
     filter: &Filter,
     files: &Files,
-) -> Invocation {
+) -> Vec<OsString> {
     let cli = &request.settings.ncu_cli;
     let mut argv = common(request, files);
-    let mut arg = |word: &str, value: &str| argv.extend([word.into(), value.into()]);
+    let mut arg = |flag: &str, value: &str| argv.extend([flag.into(), value.into()]);
     arg("--replay-mode", "kernel");
     launch_filters(cli, Some(pattern), &mut arg);
     arg("--metrics", &SINGLE_PASS_METRICS.join(","));
     nvtx_filters(filter, &mut argv);
-    finish(request, "profile-communication", argv, files)
+    finish(request, argv)
 }
 
 /// What every profiling run starts with.
@@ -229,53 +201,34 @@ fn common(request: &Request<'_>, files: &Files) -> Vec<OsString> {
     let mut argv: Vec<OsString> = vec![request.settings.executable.clone().into()];
     // A configuration file of the user's could add any flag. Where the version is not known, as in
     // a dry run, the newer form is shown.
-    if request.version.is_none_or(NcuVersion::has_config_file) {
+    if request.version.is_none_or(|version| version >= CONFIG_FILE) {
         argv.extend(["--config-file".into(), "off".into()]);
     }
-    let mut arg = |word: &str, value: &OsStr| argv.extend([word.into(), value.to_owned()]);
-    arg("--target-processes", cli.target_processes.word().as_ref());
-    arg("--clock-control", cli.clock_control.word().as_ref());
-    arg(
-        "--cache-control",
-        match cli.cache_control {
-            CacheControl::All => "all".as_ref(),
-            CacheControl::None => "none".as_ref(),
-        },
-    );
+    let mut arg = |flag: &str, value: OsString| argv.extend([flag.into(), value]);
+    arg("--target-processes", word(cli.target_processes).into());
+    arg("--clock-control", word(cli.clock_control).into());
+    arg("--cache-control", word(cli.cache_control).into());
     if cli.graph_profiling != GraphProfiling::Node {
-        arg("--graph-profiling", cli.graph_profiling.word().as_ref());
+        arg("--graph-profiling", word(cli.graph_profiling).into());
     }
-    arg("--log-file", files.log.as_os_str());
-    arg("--export", &literal(&files.report));
+    arg("--log-file", files.log.clone().into());
+    arg("--export", without_patterns(&files.report));
     if cli.force_overwrite {
         argv.push("--force-overwrite".into());
     }
     argv
 }
 
-/// A path that `--export` takes as it is: it expands `%p`, `%q{VARIABLE}` and the like (and
-/// `--log-file` does not).
-fn literal(path: &Path) -> OsString {
-    let mut out = Vec::new();
-    for byte in path.as_os_str().as_bytes() {
-        if *byte == b'%' {
-            out.push(b'%');
-        }
-        out.push(*byte);
-    }
-    OsString::from_vec(out)
-}
-
 /// Which launches are profiled.
 fn launch_filters(cli: &NcuCli, kernel_name: Option<&str>, arg: &mut impl FnMut(&str, &str)) {
-    arg("--filter-mode", cli.filter_mode.word());
+    arg("--filter-mode", &word(cli.filter_mode));
     if cli.launch_skip > 0 {
         arg("--launch-skip", &cli.launch_skip.to_string());
     }
     if let Some(count) = cli.launch_count {
         arg("--launch-count", &count.to_string());
     }
-    arg("--kernel-name-base", cli.kernel_name_base.word());
+    arg("--kernel-name-base", &word(cli.kernel_name_base));
     if let Some(name) = kernel_name {
         arg("--kernel-name", name);
     }
@@ -318,17 +271,10 @@ fn measures(
     }
 }
 
-fn finish(request: &Request<'_>, name: &str, mut argv: Vec<OsString>, files: &Files) -> Invocation {
+fn finish(request: &Request<'_>, mut argv: Vec<OsString>) -> Vec<OsString> {
     argv.extend(request.settings.ncu_cli.extra_args.iter().map(Into::into));
     argv.extend(request.workload.iter().cloned());
-    Invocation {
-        name: name.to_owned(),
-        argv,
-        stdout: None,
-        log: Some(files.log.clone()),
-        outputs: vec![files.report.clone()],
-        timeout: request.settings.time_budget_s.map(|s| Duration::from_secs(s.get())),
-    }
+    argv
 }
 
 /// Reading a report may take this long: it needs no GPU, and grows with the launches.
@@ -337,39 +283,30 @@ const IMPORT_LIMIT: Duration = Duration::from_secs(600);
 const LIST_LIMIT: Duration = Duration::from_secs(120);
 
 /// The runs that turn a report into its tables: mangled names, units that are not scaled.
-pub fn imports(executable: &Path, report: &Path, raw: &Path, details: &Path) -> [Invocation; 2] {
-    [("raw", raw), ("details", details)].map(|(page, csv)| {
-        let words =
-            [OsStr::new("--import"), report.as_os_str(), OsStr::new("--page"), page.as_ref()];
-        let mut argv: Vec<OsString> = vec![executable.into()];
-        argv.extend(words.into_iter().map(OsStr::to_owned));
+pub fn imports(executable: &Path, files: &Files) -> [Step; 2] {
+    [("raw", &files.raw), ("details", &files.details)].map(|(page, csv)| {
+        let report = files.report.as_os_str();
+        let mut words: Vec<&OsStr> =
+            vec!["--import".as_ref(), report, "--page".as_ref(), page.as_ref()];
         let rest = ["--csv", "--print-kernel-base", "mangled", "--print-units", "base"];
-        argv.extend(rest.into_iter().map(OsString::from));
-        listing(&format!("import-{page}"), argv, Some(csv), IMPORT_LIMIT)
+        words.extend(rest.map(OsStr::new));
+        listing(executable, &words, csv, IMPORT_LIMIT)
     })
 }
 
 /// The run that lists the sections, into `sections.txt`.
-pub fn list_sections(executable: &Path, into: &Path) -> Invocation {
-    let argv = vec![executable.into(), "--list-sections".into()];
-    listing("list-sections", argv, Some(into), LIST_LIMIT)
+pub fn list_sections(executable: &Path, into: &Path) -> Step {
+    listing(executable, &["--list-sections".as_ref()], into, LIST_LIMIT)
 }
 
 /// The run that lists the metrics of the GPUs of this machine.
-pub fn query_metrics(executable: &Path, into: &Path) -> Invocation {
-    let argv = vec![executable.into(), "--query-metrics".into()];
-    listing("query-metrics", argv, Some(into), LIST_LIMIT)
+pub fn query_metrics(executable: &Path, into: &Path) -> Step {
+    listing(executable, &["--query-metrics".as_ref()], into, LIST_LIMIT)
 }
 
-/// The run that says which version the tool is.
-pub fn version(executable: &Path) -> Invocation {
-    listing("version", vec![executable.into(), "--version".into()], None, LIST_LIMIT)
-}
-
-fn listing(name: &str, argv: Vec<OsString>, into: Option<&Path>, limit: Duration) -> Invocation {
-    let stdout = into.map(Path::to_owned);
-    let outputs = stdout.iter().cloned().collect();
-    Invocation { name: name.to_owned(), argv, stdout, log: None, outputs, timeout: Some(limit) }
+fn listing(executable: &Path, words: &[&OsStr], into: &Path, limit: Duration) -> Step {
+    let argv = [executable.as_os_str()].iter().chain(words).map(|&word| word.to_owned()).collect();
+    Step { argv, cwd: None, stdout: Some(into.to_owned()), timeout: Some(limit) }
 }
 
 #[cfg(test)]

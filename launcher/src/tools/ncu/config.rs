@@ -12,6 +12,7 @@ use stage2_hydra::{one_or_many, words};
 use stage2_analysis::ncu::regions::Regions;
 
 use super::expression;
+use crate::tools::word;
 
 /// Settings of the ncu pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,43 +115,28 @@ pub struct Export {
     pub csv: bool,
 }
 
-macro_rules! choices {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),* $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),* }
-
-        impl $name {
-            /// The word, as the flag takes it.
-            pub fn word(self) -> &'static str {
-                match self { $($name::$variant => $word),* }
-            }
-        }
-    };
+/// Which processes are profiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TargetProcesses {
+    /// The workload and everything that it starts: Python often is not the process that launches.
+    All,
+    /// The workload only.
+    ApplicationOnly,
 }
 
-choices! {
-    /// Which processes are profiled.
-    TargetProcesses {
-        /// The workload and everything that it starts: Python often is not the process that launches.
-        All = "all",
-        /// The workload only.
-        ApplicationOnly = "application-only",
-    }
-}
-
-choices! {
-    /// What is run again for metrics that do not fit in one pass.
-    ReplayMode {
-        /// Each kernel, with its memory saved and restored.
-        Kernel = "kernel",
-        /// The whole workload.
-        Application = "application",
-        /// What is launched within a range, as one unit.
-        Range = "range",
-        /// The whole workload, measuring ranges: for ranges that cannot be replayed.
-        AppRange = "app-range",
-    }
+/// What is run again for metrics that do not fit in one pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplayMode {
+    /// Each kernel, with its memory saved and restored.
+    Kernel,
+    /// The whole workload.
+    Application,
+    /// What is launched within a range, as one unit.
+    Range,
+    /// The whole workload, measuring ranges: for ranges that cannot be replayed.
+    AppRange,
 }
 
 impl ReplayMode {
@@ -160,59 +146,59 @@ impl ReplayMode {
     }
 }
 
-choices! {
-    /// What the launch filters count.
-    FilterMode {
-        /// All launches.
-        Global = "global",
-        /// The launches of each GPU.
-        PerGpu = "per-gpu",
-        /// The launches of each configuration: grid, block and shared memory of a kernel. The help of
-        /// ncu leaves the kernel out; kernels of equal shape were seen to be counted apart (2025.3).
-        PerLaunchConfig = "per-launch-config",
-    }
+/// What the launch filters count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FilterMode {
+    /// All launches.
+    Global,
+    /// The launches of each GPU.
+    PerGpu,
+    /// The launches of each configuration: grid, block and shared memory of a kernel. The help of
+    /// ncu leaves the kernel out; kernels of equal shape were seen to be counted apart (2025.3).
+    PerLaunchConfig,
 }
 
-choices! {
-    /// Which form of the name is compared.
-    KernelNameBase {
-        /// The bare name of the function.
-        Function = "function",
-        /// Demangled: tools differ in how.
-        Demangled = "demangled",
-        /// Mangled: the only form that every source of this program shares.
-        Mangled = "mangled",
-    }
+/// Which form of the name is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelNameBase {
+    /// The bare name of the function.
+    Function,
+    /// Demangled: tools differ in how.
+    Demangled,
+    /// Mangled: the only form that every source of this program shares.
+    Mangled,
 }
 
-choices! {
-    /// What happens to the clocks.
-    ClockControl {
-        /// They stay as they are in use, so that throughput can be set against undisturbed durations.
-        None = "none",
-        /// They are locked to base, which lowers every rate, and needs rights that containers lack.
-        Base = "base",
-    }
+/// What happens to the clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockControl {
+    /// They stay as they are in use, so that throughput can be set against undisturbed durations.
+    None,
+    /// They are locked to base, which lowers every rate, and needs rights that containers lack.
+    Base,
 }
 
-choices! {
-    /// What happens to the caches before each pass.
-    CacheControl {
-        /// They are flushed: passes agree with each other.
-        All = "all",
-        /// They stay as they are: closer to the workload, and passes differ.
-        None = "none",
-    }
+/// What happens to the caches before each pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheControl {
+    /// They are flushed: passes agree with each other.
+    All,
+    /// They stay as they are: closer to the workload, and passes differ.
+    None,
 }
 
-choices! {
-    /// How CUDA graphs are profiled.
-    GraphProfiling {
-        /// Each kernel of them.
-        Node = "node",
-        /// As one unit.
-        Graph = "graph",
-    }
+/// How CUDA graphs are profiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GraphProfiling {
+    /// Each kernel of them.
+    Node,
+    /// As one unit.
+    Graph,
 }
 
 /// A value that cannot be.
@@ -224,40 +210,26 @@ pub struct Fault {
     pub what: String,
 }
 
-/// Flags that this program sets itself: given twice, ncu takes the last one or refuses.
+/// Flags that this program sets itself, besides those that are called like a key: given twice, ncu takes
+/// the last one or refuses.
 const OWN_FLAGS: &[&str] = &[
     "-o",
-    "--export",
     "-i",
     "--import",
     "--csv",
     "--page",
     "--log-file",
     "-f",
-    "--force-overwrite",
     "--print-units",
     "--print-kernel-base",
-    "--kernel-name-base",
     "-k",
-    "--kernel-name",
-    "--filter-mode",
     "-c",
-    "--launch-count",
     "-s",
-    "--launch-skip",
     "--launch-skip-before-match",
-    "--nvtx",
     "--nvtx-include",
     "--nvtx-exclude",
-    "--set",
     "--section",
-    "--metrics",
     "--mode",
-    "--replay-mode",
-    "--target-processes",
-    "--clock-control",
-    "--cache-control",
-    "--graph-profiling",
     "--config-file",
     "--",
 ];
@@ -300,13 +272,15 @@ impl Ncu {
         if cli.replay_mode.is_range() && !self.gates_by_range() && !cli.has_own_ranges() {
             let what = format!(
                 "{} needs ranges: set stage or ncu_cli.nvtx.include, and gating_nvtx=true",
-                cli.replay_mode.word()
+                word(cli.replay_mode)
             );
             fault("ncu_cli.replay_mode", what);
         }
+        let keys = serde_json::to_value(cli).unwrap_or_default();
         for arg in &cli.extra_args {
             let name = arg.split('=').next().unwrap_or(arg);
-            if OWN_FLAGS.contains(&name) {
+            let key = name.strip_prefix("--").unwrap_or_default().replace('-', "_");
+            if OWN_FLAGS.contains(&name) || keys.get(key).is_some() {
                 fault("ncu_cli.extra_args", format!("{name} has a setting of its own: use that"));
             }
         }
@@ -315,14 +289,15 @@ impl Ncu {
             for entry in list {
                 match expression::of_setting(entry, cli.nvtx.start_end) {
                     Ok(of_entry) => expressions.extend(of_entry),
-                    Err(what) => fault(key, what),
+                    Err(refused) => fault(key, refused.to_string()),
                 }
             }
             expressions
         };
         let include = read("ncu_cli.nvtx.include", &cli.nvtx.include);
         let exclude = read("ncu_cli.nvtx.exclude", &cli.nvtx.exclude);
-        if let Err(lost) = expression::together([&include, &exclude]) {
+        let lost = expression::lost([&include, &exclude]);
+        if !lost.is_empty() {
             let what = format!(
                 "beside globs and regular expressions ncu takes one nested expression (with a / \
                  between names) in include and one in exclude, and matches nothing for {}: leave out \
@@ -363,4 +338,4 @@ fn is_identifier(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

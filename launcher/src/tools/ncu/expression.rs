@@ -9,18 +9,17 @@
 //! expression, where `\x5c` and the like keep every character away from both grammars. Of expressions
 //! with and without `regex:` in one run some match nothing (seen with 2025.3): see [`alike`].
 
-mod read;
-mod together;
+mod regular;
 
-use read::of_regex;
-pub use read::{Written, read};
+pub use regular::{alike, lost, read};
 use stage2_analysis::ncu::nvtx::Label;
-pub use together::{alike, together};
 
 /// What has a meaning in an expression of ncu.
 const QUANTIFIERS: &str = r"@,[]/*+";
 /// What has a meaning in a regular expression or in an expression of ncu.
 const REGEX_MARKS: &str = r"\.^$|?*+()[]{}@,/;";
+/// What stands for other characters in a name of the user.
+const WILDCARDS: &str = "*?";
 const REGEX: &str = "regex:";
 
 /// A character of what the user wrote.
@@ -28,18 +27,18 @@ const REGEX: &str = "regex:";
 enum Token {
     /// Itself.
     Plain(char),
-    /// One with a meaning: a quantifier of ncu, a wildcard or the `;` between expressions.
+    /// One with a meaning: a quantifier of ncu, the `;` between expressions, or a wildcard, which is
+    /// the only mark with a meaning in a name.
     Mark(char),
 }
 
-/// A part of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece {
-    Char(char),
-    /// `?`
-    One,
-    /// `*`
-    Any,
+/// A text that ncu does not accept, or accepts and never matches, and the form that was probably meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(String);
+
+fn refused<T>(what: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused(what.into()))
 }
 
 /// A part of an expression between two slashes. `N` is how a name is held.
@@ -64,22 +63,6 @@ pub struct Expression<N> {
     pub top: bool,
 }
 
-impl<N> Expression<N> {
-    /// The same with names of another form; nothing where one has none.
-    pub fn try_map<M>(self, mut form: impl FnMut(N) -> Option<M>) -> Option<Expression<M>> {
-        let domain = match self.domain {
-            Some(name) => Some(form(name)?),
-            None => None,
-        };
-        let frames = self.frames.into_iter().map(|frame| match frame {
-            Frame::Name(name) => form(name).map(Frame::Name),
-            Frame::Between(c) => Some(Frame::Between(c)),
-        });
-        let frames = frames.collect::<Option<_>>()?;
-        Some(Expression { domain, bottom: self.bottom, frames, top: self.top })
-    }
-}
-
 /// What may be around the ranges that [`exact`] asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Around {
@@ -93,22 +76,21 @@ pub enum Around {
 /// several, globs become anchored regular expressions, and `regex:` is handed on.
 ///
 /// # Errors
-/// What ncu does not accept, or accepts and never matches, and the form that was probably meant.
-pub fn of_setting(entry: &str, start_end: bool) -> Result<Vec<String>, String> {
-    let refused = |what: String| format!("{entry:?}: {what}");
+/// One that ncu would not match as it is meant.
+pub fn of_setting(entry: &str, start_end: bool) -> Result<Vec<String>, Refused> {
+    let named = |Refused(what)| Refused(format!("{entry:?}: {what}"));
     if let Some(regex) = entry.strip_prefix(REGEX) {
-        return of_regex(regex, start_end).map(|one| vec![one]).map_err(refused);
+        return regular::of_regex(regex, start_end).map(|one| vec![one]).map_err(named);
     }
     let tokens = tokens(entry, "@,[]/*+?;");
     let parts = tokens.split(|token| *token == Token::Mark(';'));
     // A semicolon at the end ends the list.
     let parts: Vec<&[Token]> = parts.filter(|part| !part.is_empty()).collect();
     if parts.is_empty() {
-        return Err(refused("it names no range; give for instance decode/".to_owned()));
+        return refused("it names no range; give for instance decode/").map_err(named);
     }
-    let one =
-        |part: &&[Token]| Expression::parse(part, start_end).map(|e| e.text(start_end, false));
-    parts.iter().map(one).collect::<Result<_, String>>().map_err(refused)
+    let one = |part: &&[Token]| Ok(Expression::parse(part, start_end)?.text(start_end, false));
+    parts.iter().map(one).collect::<Result<_, Refused>>().map_err(named)
 }
 
 /// The expression for the innermost range of a stack, directly within the others. They have to be of
@@ -116,7 +98,7 @@ pub fn of_setting(entry: &str, start_end: bool) -> Result<Vec<String>, String> {
 /// innermost range alone: those do not nest.
 pub fn exact(stack: &[Label], around: Around, start_end: bool) -> Option<String> {
     let stack = if start_end { stack.get(stack.len().checked_sub(1)?..)? } else { stack };
-    let chars = |text: &str| text.chars().map(Piece::Char).collect::<Vec<_>>();
+    let chars = |text: &str| text.chars().map(Token::Plain).collect::<Vec<_>>();
     if stack.is_empty() || stack.iter().any(|label| label.name.is_empty()) {
         return None;
     }
@@ -148,16 +130,6 @@ fn tokens(entry: &str, marks: &str) -> Vec<Token> {
     tokens
 }
 
-/// A name: wildcards apart, every character stands for itself.
-fn name(tokens: &[Token]) -> Vec<Piece> {
-    let piece = |token: &Token| match token {
-        Token::Mark('*') => Piece::Any,
-        Token::Mark('?') => Piece::One,
-        Token::Plain(c) | Token::Mark(c) => Piece::Char(*c),
-    };
-    tokens.iter().map(piece).collect()
-}
-
 /// As the user would write it.
 fn written(tokens: &[Token]) -> String {
     let mut out = String::new();
@@ -181,8 +153,8 @@ fn literally(tokens: &[Token], marks: &str) -> String {
     written(&tokens.iter().map(plain).collect::<Vec<_>>())
 }
 
-impl Expression<Vec<Piece>> {
-    fn parse(tokens: &[Token], start_end: bool) -> Result<Self, String> {
+impl Expression<Vec<Token>> {
+    fn parse(tokens: &[Token], start_end: bool) -> Result<Self, Refused> {
         let is = |mark: char| move |token: &Token| *token == Token::Mark(mark);
         let mut sides = tokens.splitn(2, is('@'));
         let (first, second) = (sides.next().unwrap_or_default(), sides.next());
@@ -190,7 +162,7 @@ impl Expression<Vec<Piece>> {
         if let Some(domain) = domain {
             if range.contains(&Token::Mark('@')) {
                 let (domain, range) = (written(domain), literally(range, "@"));
-                return Err(format!(
+                return refused(format!(
                     "ncu takes one domain: write \\@ for an @ in a name, e.g. {domain}@{range}"
                 ));
             }
@@ -198,29 +170,30 @@ impl Expression<Vec<Piece>> {
             let name = name.trim_matches('/');
             if domain.contains(&Token::Mark('/')) {
                 let range = written(domain);
-                return Err(format!(
+                return refused(format!(
                     "ncu takes the domain in front of the range: write {name}@{range}/"
                 ));
             }
             if domain.is_empty() || name.is_empty() {
-                return Err("a domain or a range is missing at the @: write DOMAIN@RANGE/, or \
-                            RANGE/ for the default domain"
-                    .to_owned());
+                return refused(
+                    "a domain or a range is missing at the @: write DOMAIN@RANGE/, or RANGE/ for the \
+                     default domain",
+                );
             }
         }
         let mut expression =
             if start_end { Self::start_end(range)? } else { Self::push_pop(range)? };
-        expression.domain = domain.map(name);
+        expression.domain = domain.map(<[Token]>::to_vec);
         Ok(expression)
     }
 
-    fn start_end(range: &[Token]) -> Result<Self, String> {
+    fn start_end(range: &[Token]) -> Result<Self, Refused> {
         let ends = [range.first(), range.last()];
         if range.contains(&Token::Mark('/'))
             || ends[0] == Some(&Token::Mark('['))
             || ends[1] == Some(&Token::Mark(']'))
         {
-            return Err(format!(
+            return refused(format!(
                 "/, [ and ] are of push/pop ranges, and start_end=true asks for start/end ranges: \
                  set it to false, or write {} for a name with them",
                 literally(range, "/[]")
@@ -228,20 +201,20 @@ impl Expression<Vec<Piece>> {
         }
         let names: Vec<&[Token]> = range.split(|token| *token == Token::Mark(',')).collect();
         if names.iter().any(|name| name.is_empty()) {
-            return Err("a name is missing at a comma: write A,B for the time in which both \
-                        ranges are open"
-                .to_owned());
+            return refused(
+                "a name is missing at a comma: write A,B for the time in which both ranges are open",
+            );
         }
-        let frames = names.into_iter().map(|tokens| Frame::Name(name(tokens))).collect();
+        let frames = names.into_iter().map(|name| Frame::Name(name.to_vec())).collect();
         Ok(Expression { domain: None, bottom: false, frames, top: false })
     }
 
-    fn push_pop(range: &[Token]) -> Result<Self, String> {
+    fn push_pop(range: &[Token]) -> Result<Self, Refused> {
         let mark = |c: char| Token::Mark(c);
         if range.contains(&mark(',')) {
             let parts: Vec<String> =
                 range.split(|token| *token == mark(',')).map(|p| with_slash(&written(p))).collect();
-            return Err(format!(
+            return refused(format!(
                 "a comma joins start/end ranges: write [{}] for several push/pop ranges, or {} for \
                  a name with a comma",
                 parts.join(", "),
@@ -258,7 +231,7 @@ impl Expression<Vec<Piece>> {
         let named = closes && inner.contains(&mark('['));
         if closes && !slash && named {
             let start = if bottom { "[" } else { "" };
-            return Err(format!(
+            return refused(format!(
                 "ncu takes a ] at the end for \"nothing within it\": write {start}{}/ for a range of \
                  that name",
                 literally(range, "[]")
@@ -270,34 +243,34 @@ impl Expression<Vec<Piece>> {
         if frames.iter().any(|frame| frame.is_empty()) {
             let named: Vec<String> =
                 frames.iter().filter(|f| !f.is_empty()).map(|f| written(f)).collect();
-            return Err(match named.as_slice() {
-                [] => "it names no range; give for instance decode/".to_owned(),
-                named => format!("a name is missing at a slash: write {}/", named.join("/")),
-            });
+            return match named.as_slice() {
+                [] => refused("it names no range; give for instance decode/"),
+                named => {
+                    refused(format!("a name is missing at a slash: write {}/", named.join("/")))
+                }
+            };
         }
         let between = |frame: &&[Token]| matches!(frame, [Token::Mark('*' | '+')]);
-        let first = frames.iter().position(|frame| !between(frame));
-        match first {
+        match frames.iter().position(|frame| !between(frame)) {
             Some(0) => {}
             Some(first) => {
                 let rest: Vec<String> = frames[first..].iter().map(|f| written(f)).collect();
                 let wanted = rest.join("/");
-                return Err(format!(
+                return refused(format!(
                     "ncu takes * and + only behind the name of a range: write {wanted}/, which is \
                      that range wherever it is nested"
                 ));
             }
             None => {
-                return Err(
-                    "it names no range, and would allow everything: leave it out, or give \
-                            for instance decode/"
-                        .to_owned(),
+                return refused(
+                    "it names no range, and would allow everything: leave it out, or give for \
+                     instance decode/",
                 );
             }
         }
         let frames = frames.iter().map(|frame| match frame {
             [Token::Mark(c @ ('*' | '+'))] => Frame::Between(*c),
-            tokens => Frame::Name(name(tokens)),
+            name => Frame::Name(name.to_vec()),
         });
         Ok(Expression { domain: None, bottom, frames: frames.collect(), top })
     }
@@ -309,10 +282,10 @@ impl Expression<Vec<Piece>> {
             Frame::Between(_) => None,
         });
         let front = self.domain.as_ref().or(names.clone().next());
-        let needed = names.chain(&self.domain).flatten().any(|piece| match piece {
-            Piece::One | Piece::Any => true,
+        let needed = names.chain(&self.domain).flatten().any(|token| match token {
+            Token::Mark(c) if WILDCARDS.contains(*c) => true,
             // A `;` spoils every expression of the run.
-            Piece::Char(c) => matches!(c, '\\' | ';') || c.is_control(),
+            Token::Plain(c) | Token::Mark(c) => matches!(c, '\\' | ';') || c.is_control(),
         });
         // A name like this would be taken for a regular expression.
         let needed = needed || front.is_some_and(|name| literal(name).starts_with(REGEX));
@@ -345,30 +318,30 @@ impl Expression<Vec<Piece>> {
 }
 
 /// A name without wildcards, `\` or control characters.
-fn literal(name: &[Piece]) -> String {
+fn literal(name: &[Token]) -> String {
     let mut out = String::with_capacity(name.len());
-    for piece in name {
-        if let Piece::Char(c) = piece {
-            if QUANTIFIERS.contains(*c) {
-                out.push('\\');
-            }
-            out.push(*c);
+    for Token::Plain(c) | Token::Mark(c) in name {
+        if QUANTIFIERS.contains(*c) {
+            out.push('\\');
         }
+        out.push(*c);
     }
     out
 }
 
 /// A name as a regular expression for all of it.
-fn anchored(name: &[Piece]) -> String {
+fn anchored(name: &[Token]) -> String {
     let mut out = String::from("^");
-    for piece in name {
-        match piece {
-            Piece::Any => out.push_str(".*"),
-            Piece::One => out.push('.'),
-            Piece::Char(c) if REGEX_MARKS.contains(*c) || c.is_ascii_control() => {
+    for token in name {
+        match token {
+            Token::Mark('*') => out.push_str(".*"),
+            Token::Mark('?') => out.push('.'),
+            Token::Plain(c) | Token::Mark(c)
+                if REGEX_MARKS.contains(*c) || c.is_ascii_control() =>
+            {
                 out.push_str(&format!("\\x{:02x}", u32::from(*c)));
             }
-            Piece::Char(c) => out.push(*c),
+            Token::Plain(c) | Token::Mark(c) => out.push(*c),
         }
     }
     out.push('$');

@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
+use super::RangeTime;
 use super::command::Filter;
-use super::expression::{self, Around, Expression, Frame, Written};
-use super::range_time::RangeTime;
-use crate::tools::seen::{listed, saw};
+use super::expression::{self, Around, Expression, Frame};
+use crate::tools::{listed, saw};
 use stage2_analysis::ncu::nvtx::{self, DEFAULT_DOMAIN, Label};
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
-/// Expressions that are explained.
-const EXPLAINED: usize = 8;
+/// Expressions that are listed and explained.
+const LISTED: usize = 8;
 /// Longer expressions are not read.
 const LONGEST: usize = 4096;
 
@@ -25,7 +25,7 @@ pub fn finding(filter: &Filter, start_end: bool, seen: &[RangeTime]) -> Option<F
     if asked.is_empty() {
         return None;
     }
-    let explained = asked.iter().take(EXPLAINED);
+    let explained = asked.iter().take(LISTED);
     let causes: BTreeSet<String> =
         explained.map(|text| cause(text, filter, start_end, seen)).collect();
     let causes: Vec<String> = causes.into_iter().collect();
@@ -36,10 +36,9 @@ pub fn finding(filter: &Filter, start_end: bool, seen: &[RangeTime]) -> Option<F
         }
         None => "",
     };
-    Some(Finding::new(
-        Severity::Warning,
-        format!("ncu profiled nothing with these filters: {}", listed(asked)),
-        format!("{}; {}", causes.join("; "), saw(&paths(seen))),
+    Some(Finding::warning(
+        format!("ncu profiled nothing with these filters: {}", listed(asked, LISTED)),
+        format!("{}; {}", causes.join("; "), ranges_seen(seen)),
         format!(
             "correct pipeline.ncu.stage (NAME or NAME@DOMAIN) or pipeline.ncu.ncu_cli.nvtx.include \
              (NAME/, OUTER/*/INNER/, DOMAIN@NAME/, a glob, or regex:EXPRESSION){kernels}"
@@ -47,24 +46,21 @@ pub fn finding(filter: &Filter, start_end: bool, seen: &[RangeTime]) -> Option<F
     ))
 }
 
-/// The ranges of a run, for people; nothing where there are none.
-pub fn seen_ranges(seen: &[RangeTime]) -> Option<String> {
-    let paths = paths(seen);
-    (!paths.is_empty()).then(|| listed(&paths))
-}
-
-fn paths(seen: &[RangeTime]) -> Vec<String> {
+/// The ranges of a run, for people.
+pub fn ranges_seen(seen: &[RangeTime]) -> String {
     let paths: BTreeSet<String> = seen.iter().map(|range| nvtx::path(&range.stack)).collect();
-    paths.into_iter().collect()
+    saw(&paths.into_iter().collect::<Vec<_>>())
 }
 
 /// Why an expression let nothing through.
 fn cause(text: &str, filter: &Filter, start_end: bool, seen: &[RangeTime]) -> String {
-    let Some(matcher) = Matcher::read(text, start_end) else {
+    let expression = Some(text).filter(|text| text.len() <= LONGEST);
+    let Some(expression) = expression.and_then(|text| expression::read(text, start_end)) else {
         return format!("{text} cannot be compared with the ranges of the run");
     };
-    let hit = |any_domain: bool| {
-        seen.iter().filter(|range| matcher.matches(&range.stack, any_domain)).collect::<Vec<_>>()
+    let hit = |any_domain: bool| -> Vec<&RangeTime> {
+        let is_hit = |stack: &[Label]| matches(&expression, start_end, stack, any_domain);
+        seen.iter().filter(|range| is_hit(&range.stack)).collect()
     };
     let here = hit(false);
     if here.iter().any(|range| range.kernels > 0) {
@@ -85,95 +81,61 @@ fn cause(text: &str, filter: &Filter, start_end: bool, seen: &[RangeTime]) -> St
 
 /// What may keep out kernels that ran in a range that was asked for.
 fn filtered(filter: &Filter) -> String {
-    let causes = [
-        filter
-            .kernel_name
-            .as_ref()
-            .map(|_| "none of them passed the kernel name filter".to_owned()),
-        (!filter.nvtx_exclude.is_empty())
-            .then(|| format!("all are in the excluded {}", listed(&filter.nvtx_exclude))),
-        Some("other threads than the one that opened the range launched them".to_owned()),
-        Some(
-            "the range is of the other kind: push/pop ranges are written with a slash at the end, \
-             start/end ranges without"
-                .to_owned(),
-        ),
-    ];
-    causes.into_iter().flatten().collect::<Vec<_>>().join(", or ")
-}
-
-/// A name of a range or domain.
-enum Name {
-    Exactly(String),
-    Pattern(Regex),
-}
-
-impl Name {
-    fn new(written: Written) -> Option<Name> {
-        match written {
-            Written::Literal(name) => Some(Name::Exactly(name)),
-            Written::Regex(regex) => Regex::new(&regex).ok().map(Name::Pattern),
-        }
+    let mut causes = Vec::new();
+    if filter.kernel_name.is_some() {
+        causes.push("none of them passed the kernel name filter".to_owned());
     }
-
-    fn matches(&self, name: &str) -> bool {
-        match self {
-            Name::Exactly(text) => text == name,
-            Name::Pattern(regex) => regex.is_match(name),
-        }
+    if !filter.nvtx_exclude.is_empty() {
+        causes.push(format!("all are in the excluded {}", listed(&filter.nvtx_exclude, LISTED)));
     }
+    causes.push("other threads than the one that opened the range launched them".to_owned());
+    causes.push(
+        "the range is of the other kind: push/pop ranges are written with a slash at the end, \
+         start/end ranges without"
+            .to_owned(),
+    );
+    causes.join(", or ")
 }
 
-/// An expression that is compared with the stacks of a run.
-struct Matcher {
-    expression: Expression<Name>,
-    /// Whether it names start/end ranges, which are open at the same time in any order.
+/// Whether a launch in the innermost range of a stack is within what an expression says. Start/end
+/// ranges are open at the same time in any order.
+fn matches(
+    expression: &Expression<Regex>,
     start_end: bool,
-}
-
-impl Matcher {
-    fn read(text: &str, start_end: bool) -> Option<Matcher> {
-        if text.len() > LONGEST {
-            return None;
-        }
-        let expression = expression::read(text, start_end)?.try_map(Name::new)?;
-        Some(Matcher { expression, start_end })
+    stack: &[Label],
+    any_domain: bool,
+) -> bool {
+    let Expression { domain, bottom, frames, top } = expression;
+    let in_domain = |label: &&Label| match (domain, &label.domain) {
+        _ if any_domain => true,
+        (None, domain) => domain.is_none(),
+        (Some(wanted), domain) => wanted.is_match(domain.as_deref().unwrap_or(DEFAULT_DOMAIN)),
+    };
+    let labels: Vec<&Label> = stack.iter().filter(in_domain).collect();
+    if start_end {
+        return frames.iter().all(|frame| match frame {
+            Frame::Name(name) => labels.iter().any(|label| name.is_match(&label.name)),
+            Frame::Between(_) => true,
+        });
     }
-
-    /// Whether a launch in the innermost range of a stack is within what the expression says.
-    fn matches(&self, stack: &[Label], any_domain: bool) -> bool {
-        let Expression { domain, bottom, frames, top } = &self.expression;
-        let in_domain = |label: &&Label| match (domain, &label.domain) {
-            _ if any_domain => true,
-            (None, domain) => domain.is_none(),
-            (Some(wanted), domain) => wanted.matches(domain.as_deref().unwrap_or(DEFAULT_DOMAIN)),
+    // How far into the stack the frames so far may reach.
+    let mut reached: BTreeSet<usize> =
+        if *bottom { [0].into() } else { (0..=labels.len()).collect() };
+    for frame in frames {
+        reached = match frame {
+            Frame::Between('*') => {
+                let first = reached.first().copied().unwrap_or(labels.len() + 1);
+                (first..=labels.len()).collect()
+            }
+            Frame::Between(_) => reached.iter().map(|at| at + 1).collect(),
+            Frame::Name(name) => {
+                let hit = |at: &&usize| labels.get(**at).is_some_and(|l| name.is_match(&l.name));
+                reached.iter().filter(hit).map(|at| at + 1).collect()
+            }
         };
-        let labels: Vec<&Label> = stack.iter().filter(in_domain).collect();
-        if self.start_end {
-            return frames.iter().all(|frame| match frame {
-                Frame::Name(name) => labels.iter().any(|label| name.matches(&label.name)),
-                Frame::Between(_) => true,
-            });
-        }
-        // How far into the stack the frames so far may reach.
-        let mut reached: BTreeSet<usize> =
-            if *bottom { [0].into() } else { (0..=labels.len()).collect() };
-        for frame in frames {
-            reached = match frame {
-                Frame::Between('*') => {
-                    let first = reached.first().copied().unwrap_or(labels.len() + 1);
-                    (first..=labels.len()).collect()
-                }
-                Frame::Between(_) => reached.iter().map(|at| at + 1).collect(),
-                Frame::Name(name) => {
-                    let hit = |at: &&usize| labels.get(**at).is_some_and(|l| name.matches(&l.name));
-                    reached.iter().filter(hit).map(|at| at + 1).collect()
-                }
-            };
-            reached.retain(|at| *at <= labels.len());
-        }
-        if *top { reached.contains(&labels.len()) } else { !reached.is_empty() }
+        reached.retain(|at| *at <= labels.len());
     }
+    if *top { reached.contains(&labels.len()) } else { !reached.is_empty() }
 }
 
 #[cfg(test)]

@@ -7,14 +7,21 @@
 pub mod available;
 pub mod command;
 pub mod config;
-pub mod coverage;
 pub mod expression;
 pub mod missed;
 pub mod outcome;
-pub mod range_time;
 pub mod regions;
 pub mod select;
-pub mod version;
 
-#[cfg(test)]
-mod testing;
+use stage2_analysis::ncu::nvtx::Label;
+
+/// A range of the collect pass, at one place, with what ran in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeTime {
+    /// The ranges around it and itself, the outermost first.
+    pub stack: Vec<Label>,
+    /// Kernels launched in it and in the ranges within it.
+    pub kernels: u64,
+    /// Their durations together, nanoseconds.
+    pub total_ns: u64,
+}

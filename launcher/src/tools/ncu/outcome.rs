@@ -1,36 +1,18 @@
 //! How a run of ncu ended and what it said -> what became of it, and what to do next.
 
 use std::path::Path;
+use std::time::Duration;
 
-use stage2_model::{Finding, Severity};
+use stage2_model::{Finding, Severity, WorkloadExit};
 use stage2_text as text;
 
-use super::version::{NcuVersion, OLDEST};
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// With an exit status.
-    Exit(i32),
-    /// By a signal.
-    Signal(i32),
-    /// It was ended because its time was over.
-    OutOfTime {
-        /// The limit, seconds.
-        after_s: u64,
-    },
-    /// It could not be started.
-    NotStarted {
-        /// Whether the program was not found, as opposed to not permitted and the like.
-        not_found: bool,
-    },
-}
+use crate::tools::step::Ended;
 
 /// A run of ncu over the workload that is over.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished<'a> {
     /// How it ended.
-    pub end: End,
+    pub ended: &'a Ended,
     /// Everything that it said: its log file, and its standard error where that was kept.
     pub log: &'a str,
     /// Size of the report in bytes; nothing: there is none.
@@ -156,11 +138,14 @@ pub fn judge(run: &Finished<'_>) -> Outcome {
     let mut findings = Vec::new();
     let said = run.log;
     let has_report = run.report_bytes.is_some_and(|bytes| bytes > 0);
-    match run.end {
-        End::NotStarted { not_found } => return failed(not_started(not_found)),
-        End::OutOfTime { after_s } => findings.push(out_of_time(after_s, has_report)),
-        End::Signal(signal) => findings.push(crashed(signal, has_report, said)),
-        End::Exit(_) => {}
+    let status = run.ended.status();
+    match (run.ended.timed_out_after, run.ended.exit) {
+        (Some(limit), _) => findings.push(out_of_time(limit, has_report)),
+        (None, None) => return failed(not_started(run.ended)),
+        (None, Some(WorkloadExit::Signal(signal))) => {
+            findings.push(crashed(signal, has_report, said));
+        }
+        (None, Some(WorkloadExit::Code(_))) => {}
     }
     let known = HOPELESS.iter().find(|known| known.says.iter().any(|part| said.contains(part)));
     let nothing = NOTHING_PROFILED.iter().find(|part| said.contains(**part)).copied();
@@ -170,12 +155,12 @@ pub fn judge(run: &Finished<'_>) -> Outcome {
             if has_report && nothing.is_none() { Severity::Warning } else { Severity::Error };
         findings.insert(0, Finding::new(severity, known.what, why, known.remedy));
     } else if let Some(nothing) = nothing {
-        let retry = run.filtered && matches!(run.end, End::Exit(_));
+        let retry = run.filtered && status.is_some();
         findings.push(nothing_profiled(nothing, run));
         let verdict = if retry { Verdict::Retry } else { Verdict::Failed };
         return Outcome { verdict, findings };
     }
-    if let End::Exit(status) = run.end {
+    if let Some(status) = status {
         findings.extend(exit_status(status, run, known.is_some()));
     }
     if !has_report {
@@ -187,9 +172,8 @@ pub fn judge(run: &Finished<'_>) -> Outcome {
     if nothing.is_some() {
         return Outcome { verdict: Verdict::Failed, findings };
     }
-    let whole = matches!(run.end, End::Exit(_))
-        && known.is_none()
-        && !said.contains("==ERROR== Failed to profile");
+    let whole =
+        status.is_some() && known.is_none() && !said.contains("==ERROR== Failed to profile");
     Outcome { verdict: if whole { Verdict::Complete } else { Verdict::Partial }, findings }
 }
 
@@ -197,24 +181,24 @@ fn failed(finding: Finding) -> Outcome {
     Outcome { verdict: Verdict::Failed, findings: vec![finding] }
 }
 
-fn not_started(not_found: bool) -> Finding {
+fn not_started(ended: &Ended) -> Finding {
+    let not_found = ended.refused.as_ref().is_some_and(|why| why.contains("not found"));
     let (what, remedy) = if not_found {
         ("ncu was not found", "install Nsight Compute, or set pipeline.ncu.executable to its path")
     } else {
         ("ncu could not be started", "check that pipeline.ncu.executable may be run")
     };
-    Finding::new(Severity::Error, what, "counters are missing from the reports", remedy)
+    Finding::error(what, "counters are missing from the reports", remedy)
 }
 
-fn out_of_time(after_s: u64, has_report: bool) -> Finding {
+fn out_of_time(limit: Duration, has_report: bool) -> Finding {
     let why = if has_report {
         "the launches that were profiled by then are used"
     } else {
         "it had written nothing by then"
     };
-    Finding::new(
-        Severity::Warning,
-        format!("ncu was ended after {after_s} s"),
+    Finding::warning(
+        format!("ncu was ended after {} s", limit.as_secs()),
         why,
         "raise pipeline.ncu.time_budget_s, lower top_n, or measure less (ncu_cli.set, metrics)",
     )
@@ -228,7 +212,7 @@ fn crashed(signal: i32, has_report: bool, said: &str) -> Finding {
         None => "it said nothing, and wrote no report".to_owned(),
     };
     let remedy = "run again; if it stays, profile less (pipeline.ncu.top_n) or use another ncu";
-    Finding::new(Severity::Error, what, why, remedy)
+    Finding::error(what, why, remedy)
 }
 
 fn nothing_profiled(says: &str, run: &Finished<'_>) -> Finding {
@@ -241,7 +225,7 @@ fn nothing_profiled(says: &str, run: &Finished<'_>) -> Finding {
         };
         let remedy = "it is run once more without them; kernels have to be launched on the thread \
                       that opened the range";
-        return Finding::new(Severity::Warning, what, why, remedy);
+        return Finding::warning(what, why, remedy);
     }
     let (why, remedy) = if ranges {
         (
@@ -255,7 +239,7 @@ fn nothing_profiled(says: &str, run: &Finished<'_>) -> Finding {
             "check that it uses the GPU when run alone; launch_skip has to be lower than its launches",
         )
     };
-    Finding::new(Severity::Error, what, why, remedy)
+    Finding::error(what, why, remedy)
 }
 
 /// The first kernels that ncu lists as met and not profiled.
@@ -270,7 +254,7 @@ fn available_kernels(said: &str) -> Vec<String> {
 
 /// Status of a workload that failed under ncu; nothing: it did not, or the status is ncu's own.
 pub fn failed_workload(run: &Finished<'_>) -> Option<i32> {
-    let End::Exit(status) = run.end else { return None };
+    let status = run.ended.status()?;
     let is_its = run.log.contains(APPLICATION_FAILED) || run.workload_exit == Some(status);
     (status != 0 && is_its).then_some(status)
 }
@@ -290,7 +274,7 @@ fn exit_status(status: i32, run: &Finished<'_>, explained: bool) -> Option<Findi
         (format!("ncu ended with status {status}"), "see its log")
     };
     let why = last_error(run.log).unwrap_or_else(|| "it gives no reason".to_owned());
-    Some(Finding::new(Severity::Warning, what, why, remedy))
+    Some(Finding::warning(what, why, remedy))
 }
 
 fn no_report(bytes: Option<u64>, said: &str) -> Finding {
@@ -299,56 +283,41 @@ fn no_report(bytes: Option<u64>, said: &str) -> Finding {
         None => "ncu wrote no report",
     };
     let why = last_error(said).unwrap_or_else(|| "it gives no reason".to_owned());
-    Finding::new(Severity::Error, what, why, "check the space left in the folder, and its log")
+    Finding::error(what, why, "check the space left in the folder, and its log")
 }
 
 /// Judges a run that turns a report into a table.
-pub fn judge_import(file: &Path, end: End, said: &str, csv_bytes: Option<u64>) -> Option<Finding> {
+pub fn judge_import(
+    file: &Path,
+    ended: &Ended,
+    said: &str,
+    csv_bytes: Option<u64>,
+) -> Option<Finding> {
     let file = text::visible_path(file);
     let missing = csv_bytes.is_none_or(|bytes| bytes == 0);
     let other =
         ["newer version", "not supported by this version", "Unsupported report", "older version"];
     if other.iter().any(|part| said.contains(part)) {
-        return Some(Finding::new(
-            Severity::Error,
+        return Some(Finding::error(
             format!("{file} was written by another version of ncu"),
             last_error(said).unwrap_or_else(|| "this one cannot read it".to_owned()),
             "read it with an ncu at least as new as the one that wrote it",
         ));
     }
-    let why = match end {
-        End::Exit(0) if !missing => return None,
-        End::Exit(0) => "ncu printed nothing".to_owned(),
-        End::Exit(status) => format!("ncu ended with status {status}"),
-        End::Signal(signal) => format!("ncu was ended by signal {signal}"),
-        End::OutOfTime { after_s } => format!("ncu was ended after {after_s} s"),
-        End::NotStarted { not_found } => return Some(not_started(not_found)),
+    let why = match (ended.timed_out_after, ended.exit) {
+        (Some(limit), _) => format!("ncu was ended after {} s", limit.as_secs()),
+        (None, None) => return Some(not_started(ended)),
+        (None, Some(WorkloadExit::Code(0))) if !missing => return None,
+        (None, Some(WorkloadExit::Code(0))) => "ncu printed nothing".to_owned(),
+        (None, Some(WorkloadExit::Code(status))) => format!("ncu ended with status {status}"),
+        (None, Some(WorkloadExit::Signal(signal))) => format!("ncu was ended by signal {signal}"),
     };
     let why = match last_error(said) {
         Some(line) => format!("{why}; it says: {line}"),
         None => why,
     };
     let what = format!("the tables of {file} could not be printed");
-    Some(Finding::new(Severity::Error, what, why, "the report may be cut short: run ncu again"))
-}
-
-/// Judges the version of the tool; nothing: it will do.
-pub fn judge_version(version: Option<NcuVersion>) -> Option<Finding> {
-    let (severity, what, why) = match version {
-        Some(version) if version.is_supported() => return None,
-        Some(version) => (
-            Severity::Error,
-            format!("ncu {version} is too old"),
-            format!("{OLDEST} is the oldest that understands the arguments"),
-        ),
-        None => (
-            Severity::Warning,
-            "the version of ncu is not known".to_owned(),
-            "`ncu --version` prints none; the arguments of new versions are used".to_owned(),
-        ),
-    };
-    let remedy = "install Nsight Compute of this year, or set pipeline.ncu.executable to its path";
-    Some(Finding::new(severity, what, why, remedy))
+    Some(Finding::error(what, why, "the report may be cut short: run ncu again"))
 }
 
 /// The line that holds one of `parts`, for people.

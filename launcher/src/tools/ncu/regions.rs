@@ -1,12 +1,12 @@
 //! The ranges of a run and the settings -> the regions that range replay measures, a run for each.
 
+use crate::tools::ncu::RangeTime;
 use crate::tools::ncu::config::Ncu;
 use crate::tools::ncu::expression::{Around, exact};
-use crate::tools::ncu::missed::seen_ranges;
-use crate::tools::ncu::range_time::RangeTime;
+use crate::tools::ncu::missed::ranges_seen;
 use stage2_analysis::ncu::nvtx::{self, Label};
 use stage2_analysis::ncu::regions::Patterns;
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 
 /// A region to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +41,7 @@ pub fn choose(ranges: &[RangeTime], ncu: &Ncu, findings: &mut Vec<Finding>) -> V
     let empty = allowed.iter().filter(|range| range.kernels == 0).count();
     allowed.retain(|range| range.kernels > 0);
     if empty > 0 {
-        findings.push(Finding::new(
-            Severity::Note,
+        findings.push(Finding::note(
             format!("ncu: {empty} regions are not measured"),
             "no kernel was launched in them",
             "",
@@ -51,8 +50,7 @@ pub fn choose(ranges: &[RangeTime], ncu: &Ncu, findings: &mut Vec<Finding>) -> V
     allowed.sort_by_key(|range| (std::cmp::Reverse(range.total_ns), nvtx::path(&range.stack)));
     let most = usize::try_from(ncu.regions.most.get()).unwrap_or(usize::MAX);
     if allowed.len() > most {
-        findings.push(Finding::new(
-            Severity::Warning,
+        findings.push(Finding::warning(
             format!("ncu: {} of {} regions are measured", most, allowed.len()),
             "each takes a run of the workload; they are those with the most GPU time",
             "name fewer with pipeline.ncu.regions.include, or raise pipeline.ncu.regions.most",
@@ -73,22 +71,17 @@ fn without_range(glob: &str, ranges: &[RangeTime]) -> Option<Finding> {
     if ranges.iter().any(|range| only.allow(&range.stack)) {
         return None;
     }
-    let seen = seen_ranges(ranges).map_or_else(
-        || "the collect pass recorded no range".to_owned(),
-        |ranges| format!("the ranges of the run are {ranges}"),
-    );
     let slash = if glob.ends_with('/') {
         "leave the slash at its end out: that is for ncu_cli.nvtx.include; "
     } else {
         ""
     };
-    Some(Finding::new(
-        Severity::Warning,
+    Some(Finding::warning(
         format!(
             "ncu measures nothing for {glob}: this pattern of pipeline.ncu.regions.include matches no \
              range"
         ),
-        seen,
+        ranges_seen(ranges),
         format!("{slash}give a glob of a range's name or path, e.g. decode or decode/*"),
     ))
 }
@@ -135,7 +128,7 @@ fn expression(
         }
     };
     let what = format!("ncu: the region {} is not measured", nvtx::path(stack));
-    findings.push(Finding::new(Severity::Warning, what, why, remedy));
+    findings.push(Finding::warning(what, why, remedy));
     None
 }
 
@@ -152,6 +145,7 @@ fn as_ncu_sees(stack: &[Label], start_end: bool) -> Vec<Label> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stage2_model::Severity;
 
     fn label(name: &str) -> Label {
         Label::of_stage(name)
@@ -162,7 +156,7 @@ mod tests {
     }
 
     fn ncu(include: &[&str], exclude: &[&str], stage: Option<&str>, most: u64) -> Ncu {
-        let mut ncu = crate::tools::ncu::testing::settings("");
+        let mut ncu = crate::tools::ncu::config::tests::settings("");
         ncu.stage = stage.map(str::to_owned);
         ncu.regions.include = include.iter().map(|glob| (*glob).to_owned()).collect();
         ncu.regions.exclude = exclude.iter().map(|glob| (*glob).to_owned()).collect();

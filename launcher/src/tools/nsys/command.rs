@@ -2,31 +2,23 @@
 //!
 //! Pure: nothing is run or looked up, so that a dry run shows exactly what a run does.
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::config::{CaptureRange, Invalid, Nsys};
-use super::version::{Forms, Version};
-use stage2_model::{Finding, Severity};
-
-/// A command of nsys.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Invocation {
-    /// Program and arguments.
-    pub argv: Vec<OsString>,
-    /// Variables that are set, beyond the environment of this process.
-    pub env: BTreeMap<String, OsString>,
-    /// Folder in which it has to run; none: anywhere.
-    pub cwd: Option<PathBuf>,
-}
+use super::version::{report_extension, reports, takes_graph_launch_origin};
+use crate::tools::step::Step;
+use crate::tools::version::Version;
+use crate::tools::{without_patterns, word};
+use stage2_model::Finding;
 
 /// A command that writes a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// The command.
-    pub invocation: Invocation,
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
     /// Where the report is expected. With `repeat` there are several instead, with `.1`, `.2`, ...
     /// before the extension.
     pub report: PathBuf,
@@ -46,26 +38,50 @@ pub fn profile(
     base: &Path,
 ) -> Result<Profile, Invalid> {
     nsys.validate()?;
-    let forms = Forms::of(version);
+    let mut findings = Vec::new();
+    let mut note = |what: &str, why: &str, remedy: &str| {
+        findings.push(Finding::note(what, why, remedy));
+    };
     let mut argv = start(nsys, "profile");
     let mut switch = |name: &str, value: &str| argv.push(format!("--{name}={value}").into());
     switch("trace", &nsys.trace.join(","));
     // `none` has to be said: without the switch nsys samples.
-    switch("sample", nsys.sample.as_str());
-    switch("cpuctxsw", nsys.cpuctxsw.as_str());
+    switch("sample", &word(nsys.sample));
+    switch("cpuctxsw", &word(nsys.cpuctxsw));
+    let graphs = word(nsys.cuda_graph_trace);
+    let granularity = match graphs.split_once(':') {
+        Some((granularity, _)) if !takes_graph_launch_origin(version) => {
+            note(
+                "the origin of graph launches was left out of --cuda-graph-trace",
+                "this version of nsys takes the granularity only",
+                "",
+            );
+            granularity
+        }
+        _ => &graphs,
+    };
     if nsys.trace.iter().any(|api| api.starts_with("cuda")) {
-        switch("cuda-graph-trace", nsys.cuda_graph_trace.as_str(forms.graph_launch_origin));
+        switch("cuda-graph-trace", granularity);
     }
-    let capture = nsys.capture()?;
     if nsys.gated() {
-        switch("capture-range", nsys.capture_range.as_str());
-        switch("capture-range-end", &String::from(nsys.range_end()));
+        switch("capture-range", &word(nsys.capture_range));
+        switch("capture-range-end", nsys.range_end());
     }
-    if let Some(capture) = &capture {
-        switch("nvtx-capture", capture.as_str());
+    if nsys.ends_workload() {
+        note(
+            "nsys ends the workload at the end of the capture range",
+            "pipeline.nsys.capture_range_end says so; what the workload writes at its end is missing",
+            "use stop to let it run on",
+        );
+    }
+    if let Some(capture) = nsys.capture()? {
+        switch("nvtx-capture", &capture.text);
+        if let Some(doubt) = capture.doubt() {
+            note(&format!("the capture waits for the range {}", capture.text), doubt, "");
+        }
     }
     if let Some(kill) = &nsys.kill {
-        switch("kill", kill.as_str());
+        switch("kill", kill);
     }
     for (name, domains) in [
         ("nvtx-domain-include", &nsys.nvtx_domain_include),
@@ -86,26 +102,33 @@ pub fn profile(
     argv.push(with_value("--output=", &without_patterns(base)));
     // No `--` here: nsys takes it for a shortened switch. What follows is the first word that is none.
     argv.extend(workload.iter().cloned());
-    Ok(Profile {
-        invocation: Invocation { argv, ..Invocation::default() },
-        report: with_extension(base, forms.report_extension),
-        findings: findings(nsys, forms),
-    })
+    let mut report = base.as_os_str().to_owned();
+    report.push(format!(".{}", report_extension(version)));
+    Ok(Profile { argv, report: report.into(), findings })
 }
 
 /// `nsys export` of a report to SQLite.
-pub fn export(nsys: &Nsys, report: &Path, sqlite: &Path) -> Invocation {
+pub fn export(nsys: &Nsys, report: &Path, sqlite: &Path) -> Step {
     let mut argv = start(nsys, "export");
     argv.extend(["--type=sqlite", "--quiet=true", "--force-overwrite=true"].map(OsString::from));
     argv.push(with_value("--output=", sqlite.as_os_str()));
     argv.push(operand(report));
-    Invocation { argv, ..Invocation::default() }
+    Step { argv, timeout: export_limit(nsys), ..Step::default() }
+}
+
+/// A command that writes CSV files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// The command.
+    pub step: Step,
+    /// What it may write: tables that this version or this capture does not have are left out.
+    pub files: Vec<PathBuf>,
 }
 
 /// `nsys stats` on an exported SQLite file (or on a report): one CSV file for each table, in the
 /// folder of the input, named `NAME_TABLE.csv`.
 pub fn stats(nsys: &Nsys, version: Option<Version>, input: &Path, name: &str) -> Stats {
-    let reports = Forms::of(version).reports.list();
+    let reports = reports(version);
     let folder = input.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new(".")).to_owned();
     let mut argv = start(nsys, "stats");
@@ -116,17 +139,12 @@ pub fn stats(nsys: &Nsys, version: Option<Version>, input: &Path, name: &str) ->
     argv.push(operand(Path::new(input.file_name().unwrap_or(input.as_os_str()))));
     let csv = |report: &&str| folder.join(format!("{name}_{}.csv", report.replace(':', "_")));
     let files = reports.iter().map(csv).collect();
-    let invocation = Invocation { argv, cwd: Some(folder), ..Invocation::default() };
-    Stats { invocation, files }
+    let timeout = export_limit(nsys);
+    Stats { step: Step { argv, cwd: Some(folder), timeout, ..Step::default() }, files }
 }
 
-/// A command that writes CSV files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stats {
-    /// The command.
-    pub invocation: Invocation,
-    /// What it may write: tables that this version or this capture does not have are left out.
-    pub files: Vec<PathBuf>,
+fn export_limit(nsys: &Nsys) -> Option<Duration> {
+    Some(Duration::from_secs(nsys.export_time_limit_s.get()))
 }
 
 fn start(nsys: &Nsys, command: &str) -> Vec<OsString> {
@@ -143,34 +161,6 @@ fn variables(nsys: &Nsys) -> Vec<String> {
     variables.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-fn findings(nsys: &Nsys, forms: Forms) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut note = |what: &str, why: &str, remedy: &str| {
-        findings.push(Finding::new(Severity::Note, what, why, remedy));
-    };
-    let trace = nsys.cuda_graph_trace;
-    if trace.as_str(true) != trace.as_str(forms.graph_launch_origin) {
-        note(
-            "the origin of graph launches was left out of --cuda-graph-trace",
-            "this version of nsys takes the granularity only",
-            "",
-        );
-    }
-    if nsys.gated() && nsys.range_end().ends_workload() {
-        note(
-            "nsys ends the workload at the end of the capture range",
-            "pipeline.nsys.capture_range_end says so; what the workload writes at its end is missing",
-            "use stop to let it run on",
-        );
-    }
-    if let Ok(Some(capture)) = nsys.capture()
-        && let Some(doubt) = capture.doubt()
-    {
-        note(&format!("the capture waits for the range {}", capture.as_str()), doubt, "");
-    }
-    findings
-}
-
 /// A path that cannot be taken for a switch.
 fn operand(path: &Path) -> OsString {
     if path.as_os_str().as_bytes().starts_with(b"-") {
@@ -180,36 +170,22 @@ fn operand(path: &Path) -> OsString {
     }
 }
 
-/// `nsys profile` expands %p, %h, %q{...} in the name of the report.
-fn without_patterns(base: &Path) -> OsString {
-    let bytes = base.as_os_str().as_bytes();
-    let doubled = bytes.iter().flat_map(|&b| std::iter::repeat_n(b, if b == b'%' { 2 } else { 1 }));
-    OsString::from_vec(doubled.collect())
-}
-
 fn with_value(switch: &str, value: &OsStr) -> OsString {
     let mut word = OsString::from(switch);
     word.push(value);
     word
 }
 
-fn with_extension(base: &Path, extension: &str) -> PathBuf {
-    let mut path = base.as_os_str().to_owned();
-    path.push(".");
-    path.push(extension);
-    path.into()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::config::GraphTrace;
     use super::super::config::tests::{default, gated};
-    use super::super::words::{GraphTrace, RangeEnd};
     use super::*;
 
     fn argv_of(nsys: &Nsys, version: Option<Version>) -> Vec<String> {
         let workload = ["python", "-m", "app", "a=b", "--x"].map(OsString::from);
         let profile = profile(nsys, version, &workload, Path::new("/run/nsys/run")).expect("valid");
-        profile.invocation.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect()
+        profile.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect()
     }
 
     #[test]
@@ -237,7 +213,7 @@ mod tests {
     #[test]
     fn a_range_end_is_passed_only_with_a_range() {
         let mut nsys = gated();
-        nsys.capture_range_end = Some(RangeEnd::Repeat(Some(2)));
+        nsys.capture_range_end = Some("repeat:2".into());
         assert!(argv_of(&nsys, None).contains(&"--capture-range-end=repeat:2".into()));
         nsys.capture_range = CaptureRange::None;
         assert!(!argv_of(&nsys, None).iter().any(|w| w.starts_with("--capture-range")));
@@ -254,7 +230,7 @@ mod tests {
         let mut nsys = gated();
         nsys.nvtx_domain_exclude = vec!["CUB".into(), "a,b".into()];
         nsys.env_var.insert("A".into(), "1".into());
-        nsys.kill = Some("none".to_owned().try_into().expect("kill"));
+        nsys.kill = Some("none".into());
         nsys.force_overwrite = false;
         nsys.extra_args = vec!["--wait=primary".into()];
         nsys.executable = "/opt/nsys".into();
@@ -299,11 +275,11 @@ mod tests {
         let base = Path::new("/r/50%p, %q{HOME}/run");
         let profile = profile(&default(), None, &words, base).expect("valid");
         let output = "--output=/r/50%%p, %%q{HOME}/run";
-        assert!(profile.invocation.argv.contains(&output.into()));
+        assert!(profile.argv.contains(&output.into()));
         assert_eq!(profile.report, Path::new("/r/50%p, %q{HOME}/run.nsys-rep"));
         let stats = stats(&default(), None, Path::new("/r/a,b/@run.sqlite"), "run");
-        assert_eq!(stats.invocation.cwd.as_deref(), Some(Path::new("/r/a,b")));
-        assert!(stats.invocation.argv.contains(&"--output=run".into()));
+        assert_eq!(stats.step.cwd.as_deref(), Some(Path::new("/r/a,b")));
+        assert!(stats.step.argv.contains(&"--output=run".into()));
         let export = export(&default(), Path::new("-x.nsys-rep"), Path::new("/r/x.sqlite"));
         assert_eq!(export.argv.last(), Some(&"./-x.nsys-rep".into()));
     }

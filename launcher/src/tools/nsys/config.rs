@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::expression::CaptureExpression;
-use super::words::{GraphTrace, Kill, RangeEnd, words};
+use crate::tools::word;
 
 /// Settings of the nsys pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,9 +32,9 @@ pub struct Nsys {
     pub nvtx_capture: Option<String>,
     /// `--capture-range-end`: what its end does; none: `stop`. nsys's own choice would end the
     /// workload.
-    pub capture_range_end: Option<RangeEnd>,
+    pub capture_range_end: Option<String>,
     /// `--kill`: what ends the workload when nsys shuts down; none: nsys's own choice.
-    pub kill: Option<Kill>,
+    pub kill: Option<String>,
     /// Only ranges whose name is a registered string start a capture.
     pub register_only: bool,
     /// `--nvtx-domain-include`: record these domains only.
@@ -83,17 +83,6 @@ pub enum CpuScope {
     SystemWide,
 }
 
-impl CpuScope {
-    /// As nsys takes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CpuScope::None => "none",
-            CpuScope::ProcessTree => "process-tree",
-            CpuScope::SystemWide => "system-wide",
-        }
-    }
-}
-
 /// What starts the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CaptureRange {
@@ -111,16 +100,21 @@ pub enum CaptureRange {
     Hotkey,
 }
 
-impl CaptureRange {
-    /// As nsys takes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CaptureRange::None => "none",
-            CaptureRange::Nvtx => "nvtx",
-            CaptureRange::CudaProfilerApi => "cudaProfilerApi",
-            CaptureRange::Hotkey => "hotkey",
-        }
-    }
+/// How CUDA graphs are seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GraphTrace {
+    /// Every node has its record.
+    #[serde(rename = "node")]
+    Node,
+    /// A graph launch is one record.
+    #[serde(rename = "graph")]
+    Graph,
+    /// The same, for launches by the host only.
+    #[serde(rename = "graph:host-only")]
+    GraphHostOnly,
+    /// The same, also for launches by the device.
+    #[serde(rename = "graph:host-and-device")]
+    GraphHostAndDevice,
 }
 
 /// A setting that cannot be used.
@@ -177,9 +171,7 @@ impl Nsys {
                     .into(),
             ));
         }
-        CaptureExpression::try_from(text.to_owned())
-            .map(Some)
-            .map_err(|why| invalid(why.to_string()))
+        text.parse::<CaptureExpression>().map(Some).map_err(|why| invalid(why.to_string()))
     }
 
     /// Whether something has to happen before anything is recorded.
@@ -188,8 +180,13 @@ impl Nsys {
     }
 
     /// What happens at the end of the capture range.
-    pub fn range_end(&self) -> RangeEnd {
-        self.capture_range_end.clone().unwrap_or(RangeEnd::Stop)
+    pub fn range_end(&self) -> &str {
+        self.capture_range_end.as_deref().unwrap_or("stop")
+    }
+
+    /// Whether nsys ends the workload at the end of the capture range.
+    pub fn ends_workload(&self) -> bool {
+        self.gated() && self.range_end().contains("shutdown")
     }
 
     /// The same, recording from the start of the workload to its end.
@@ -211,6 +208,15 @@ impl Nsys {
         }
         self.check_trace()?;
         self.capture()?;
+        if !is_range_end(self.range_end()) {
+            let words = "none, stop, stop-shutdown, repeat, repeat:N, repeat-shutdown:N (N from 1)";
+            let what = format!("{:?} is none of {words}", self.range_end());
+            return fail("capture_range_end", what);
+        }
+        if let Some(kill) = self.kill.as_ref().filter(|kill| !is_kill(kill)) {
+            let words = "none, sigterm, sigkill, or a signal number in quotes";
+            return fail("kill", format!("{kill:?} is none of {words}"));
+        }
         if !self.nvtx_domain_include.is_empty() && !self.nvtx_domain_exclude.is_empty() {
             let what = "nsys takes either nvtx_domain_include or this: leave one of them empty";
             return fail("nvtx_domain_exclude", what.into());
@@ -261,7 +267,7 @@ impl Nsys {
             })
         };
         let needs = |api: &str| {
-            let range = self.capture_range.as_str();
+            let range = word(self.capture_range);
             let given = self.trace.join(",");
             fail("trace", format!("capture_range={range} needs {api} in it, and it is [{given}]"))
         };
@@ -271,6 +277,37 @@ impl Nsys {
             _ => Ok(()),
         }
     }
+}
+
+fn is_range_end(word: &str) -> bool {
+    match word.split_once(':') {
+        Some(("repeat" | "repeat-shutdown", count)) => count.parse::<u32>().is_ok_and(|n| n > 0),
+        Some(_) => false,
+        None => matches!(word, "none" | "stop" | "stop-shutdown" | "repeat"),
+    }
+}
+
+fn is_kill(word: &str) -> bool {
+    let is_signal = word.parse::<u8>().is_ok_and(|number| (1..=64).contains(&number));
+    is_signal || matches!(word, "none" | "sigterm" | "sigkill")
+}
+
+/// A list of words, or one text with commas between them.
+fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a list of words, e.g. [cuda,nvtx]")]
+    enum Words {
+        List(Vec<String>),
+        Text(String),
+    }
+    Ok(match Option::<Words>::deserialize(from)? {
+        Some(Words::List(words)) => words,
+        Some(Words::Text(text)) => {
+            let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+            words.map(str::to_owned).collect()
+        }
+        None => Vec::new(),
+    })
 }
 
 #[cfg(test)]

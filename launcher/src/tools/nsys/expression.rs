@@ -1,14 +1,16 @@
 //! `RANGE`, `RANGE@DOMAIN` or `RANGE@*` -> which NVTX range starts a capture.
 
-use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 
 /// An NVTX capture expression. Names are whole names: there are no globs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureExpression {
-    text: String,
-    range: String,
-    domain: DomainChoice,
+    /// The expression as nsys takes it.
+    pub text: String,
+    /// Name of the range.
+    pub range: String,
+    /// Where it is looked for.
+    pub domain: DomainChoice,
 }
 
 /// In which domains the range is looked for.
@@ -23,21 +25,6 @@ pub enum DomainChoice {
 }
 
 impl CaptureExpression {
-    /// The expression as nsys takes it.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// Name of the range.
-    pub fn range(&self) -> &str {
-        &self.range
-    }
-
-    /// Where it is looked for.
-    pub fn domain(&self) -> &DomainChoice {
-        &self.domain
-    }
-
     /// Why no range may match, where the expression looks as if something else was meant.
     pub fn doubt(&self) -> Option<&'static str> {
         if self.range.contains('*') {
@@ -59,44 +46,30 @@ pub struct NoExpression {
     what: &'static str,
 }
 
-impl TryFrom<String> for CaptureExpression {
-    type Error = NoExpression;
+impl FromStr for CaptureExpression {
+    type Err = NoExpression;
 
-    fn try_from(text: String) -> Result<Self, NoExpression> {
+    fn from_str(text: &str) -> Result<Self, NoExpression> {
+        let refused = |what| Err(NoExpression { text: text.to_owned(), what });
         if text.chars().any(|c| c.is_control()) {
-            return Err(NoExpression { text, what: "has a control character in it" });
+            return refused("has a control character in it");
         }
-        let mut parts = vec![String::new()];
-        let mut chars = text.chars().peekable();
-        while let Some(c) = chars.next() {
-            match (c, chars.peek()) {
-                ('@', _) => parts.push(String::new()),
-                ('\\', Some('@')) => {
-                    chars.next();
-                    parts.last_mut().into_iter().for_each(|part| part.push('@'));
-                }
-                _ => parts.last_mut().into_iter().for_each(|part| part.push(c)),
-            }
-        }
+        // No text holds a zero byte here: it can stand for an @ that separates nothing.
+        let escaped = text.replace("\\@", "\0");
+        let parts: Vec<String> = escaped.split('@').map(|part| part.replace('\0', "@")).collect();
         let (range, domain) = match parts.as_slice() {
             [range] => (range, DomainChoice::Default),
             [range, domain] if domain == "*" => (range, DomainChoice::Any),
             [_, domain] if domain.trim().is_empty() => {
-                return Err(NoExpression { text, what: "names no domain after its @" });
+                return refused("names no domain after its @");
             }
             [range, domain] => (range, DomainChoice::Named(domain.clone())),
-            _ => return Err(NoExpression { text, what: "has more than one @" }),
+            _ => return refused("has more than one @"),
         };
         if range.trim().is_empty() {
-            return Err(NoExpression { text, what: "names no range" });
+            return refused("names no range");
         }
-        Ok(Self { range: range.clone(), domain, text })
-    }
-}
-
-impl From<CaptureExpression> for String {
-    fn from(expression: CaptureExpression) -> String {
-        expression.text
+        Ok(Self { range: range.clone(), domain, text: text.to_owned() })
     }
 }
 
@@ -105,7 +78,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<CaptureExpression, NoExpression> {
-        CaptureExpression::try_from(text.to_owned())
+        text.parse()
     }
 
     #[test]
@@ -118,8 +91,8 @@ mod tests {
             (r"back\slash", r"back\slash", DomainChoice::Default),
         ] {
             let expression = parse(text).expect(text);
-            assert_eq!((expression.range(), expression.domain()), (range, &domain), "{text}");
-            assert_eq!(expression.as_str(), text, "handed on as it was given");
+            assert_eq!((&*expression.range, &expression.domain), (range, &domain), "{text}");
+            assert_eq!(expression.text, text, "handed on as it was given");
         }
     }
 

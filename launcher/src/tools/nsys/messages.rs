@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use stage2_model::{Finding, Severity};
 
 /// What nsys said.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     /// The capture range came.
     pub(super) range_started: bool,
@@ -13,23 +13,24 @@ pub(super) struct Said {
     pub(super) import_failed: Option<String>,
     /// Why the report is not where it should be.
     pub(super) not_created: Option<String>,
-    /// The line in which it refuses to work, with the index of the kind in [`REFUSALS`].
-    refused: Option<(usize, String)>,
-    /// Lines that speak of missing data, with the index of the kind in [`TROUBLES`].
-    troubles: Vec<(usize, String)>,
+    /// The first line of each known kind, in their order.
+    known: Vec<(&'static Kind, String)>,
 }
 
 /// A line that nsys writes, and what it means.
+#[derive(Debug, PartialEq)]
 struct Kind {
     /// Any of these, in lower case, within the line.
     marks: &'static [&'static str],
+    /// An error: there is no report. Else the report lacks something.
     severity: Severity,
     what: &'static str,
     remedy: &'static str,
 }
 
-/// Lines after which there is no report.
-const REFUSALS: [Kind; 6] = [
+const LOST_HELPER: &str = "nsys lost its own helper process";
+
+const KINDS: &[Kind] = &[
     Kind {
         marks: &[
             "illegal --",
@@ -53,7 +54,7 @@ const REFUSALS: [Kind; 6] = [
     Kind {
         marks: &["connection to agent lost", "agent launcher failed", "unable to connect to agent"],
         severity: Severity::Error,
-        what: "nsys lost its own helper process",
+        what: LOST_HELPER,
         remedy: "run it again; if it stays, use another version of nsys",
     },
     Kind {
@@ -81,13 +82,6 @@ const REFUSALS: [Kind; 6] = [
         what: "nsys crashed",
         remedy: "run it again; if it stays, use another version of nsys",
     },
-];
-
-/// Index of the kind that may pass.
-const LOST_HELPER: usize = 2;
-
-/// Lines after which the report lacks something.
-const TROUBLES: [Kind; 7] = [
     Kind {
         marks: &["unknown runtime api function index", "unknown driver api function index"],
         severity: Severity::Warning,
@@ -151,8 +145,6 @@ const TROUBLES: [Kind; 7] = [
 
 /// More than this of a line is not shown.
 const MAX_SHOWN_CHARS: usize = 300;
-/// Kinds of trouble are shown once each; so many lines are looked at for each of them.
-const MAX_TROUBLES: usize = 32;
 
 impl Said {
     /// Reads a log.
@@ -168,20 +160,13 @@ impl Said {
             if said.not_created.is_none() && low.starts_with("failed to create '") {
                 said.not_created = Some(shown(line));
             }
-            let kind =
-                |kinds: &[Kind]| kinds.iter().position(|k| k.marks.iter().any(|m| low.contains(m)));
-            if said.refused.is_none()
-                && let Some(index) = kind(&REFUSALS)
-            {
-                said.refused = Some((index, shown(line)));
-            }
-            if let Some(index) = kind(&TROUBLES)
-                && said.troubles.len() < MAX_TROUBLES
-                && !said.troubles.iter().any(|(known, _)| *known == index)
-            {
-                let marks = TROUBLES.get(index).map_or(&[][..], |kind| kind.marks);
-                let at = marks.iter().find_map(|mark| low.find(mark));
-                said.troubles.push((index, shown_from(line, at.unwrap_or(0))));
+            for is_refusal in [true, false] {
+                let mut kinds = KINDS.iter().filter(|kind| kind.is_refusal() == is_refusal);
+                if let Some((kind, at)) = kinds.find_map(|kind| Some((kind, kind.find(&low)?)))
+                    && !said.known.iter().any(|(known, _)| *known == kind)
+                {
+                    said.known.push((kind, shown_from(line, at)));
+                }
             }
         }
         said
@@ -189,8 +174,11 @@ impl Said {
 
     /// Why it did not work, where it says so.
     pub(super) fn refusal(&self) -> Option<Finding> {
-        let (index, line) = self.refused.as_ref()?;
-        REFUSALS.get(*index).map(|kind| kind.finding(line))
+        self.refused().map(|(kind, line)| kind.finding(line))
+    }
+
+    fn refused(&self) -> Option<&(&'static Kind, String)> {
+        self.known.iter().find(|(kind, _)| kind.is_refusal())
     }
 
     /// Whether it was seen to work the next time: the importer and the connection to its own helper
@@ -198,17 +186,26 @@ impl Said {
     pub(super) fn may_pass(&self) -> bool {
         let import =
             self.import_failed.as_ref().is_some_and(|line| line.contains("Importation failed"));
-        import || self.refused.as_ref().is_some_and(|(index, _)| *index == LOST_HELPER)
+        import || self.refused().is_some_and(|(kind, _)| kind.what == LOST_HELPER)
     }
 
     /// What is missing from the report, as far as it says so.
     pub(super) fn findings(&self) -> Vec<Finding> {
-        let troubles = self.troubles.iter();
-        troubles.filter_map(|(index, line)| Some(TROUBLES.get(*index)?.finding(line))).collect()
+        let troubles = self.known.iter().filter(|(kind, _)| !kind.is_refusal());
+        troubles.map(|(kind, line)| kind.finding(line)).collect()
     }
 }
 
 impl Kind {
+    fn is_refusal(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
+    /// Where a line in lower case has one of the marks.
+    fn find(&self, line: &str) -> Option<usize> {
+        self.marks.iter().find_map(|mark| line.find(mark))
+    }
+
     fn finding(&self, line: &str) -> Finding {
         Finding::new(self.severity, self.what, format!("it says: {line}"), self.remedy)
     }
@@ -343,7 +340,7 @@ mod tests {
 
     #[test]
     fn marks_are_in_lower_case() {
-        for kind in REFUSALS.iter().chain(&TROUBLES) {
+        for kind in KINDS {
             for mark in kind.marks {
                 assert_eq!(*mark, mark.to_ascii_lowercase(), "else it is never found");
             }

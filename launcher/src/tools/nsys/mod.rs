@@ -12,6 +12,4 @@ pub mod expression;
 mod messages;
 pub mod outcome;
 pub mod scrub;
-pub mod unopened;
 pub mod version;
-pub mod words;

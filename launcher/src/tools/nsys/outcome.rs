@@ -4,28 +4,17 @@
 //! status. Only lines that nsys itself writes are looked for; the output of the workload stands
 //! between them.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::config::Nsys;
+use super::expression::{CaptureExpression, DomainChoice};
 use super::messages::{self, Said};
-use super::words::Kill;
-use stage2_model::{Finding, Severity, WorkloadExit};
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// Exit of nsys, which is that of the workload unless nsys itself failed; none: it could not be
-    /// waited for.
-    pub exit: Option<WorkloadExit>,
-    /// It was ended because it took longer than this.
-    pub timed_out_after: Option<Duration>,
-    /// What nsys and the workload wrote, both streams. The first and the last part are enough.
-    pub log: String,
-    /// The files that it left.
-    pub files: Files,
-}
+use crate::tools::saw;
+use crate::tools::step::Ended;
+use stage2_model::{Finding, PathKind, PathRow, Severity, WorkloadExit};
+use stage2_text::{shorten, visible};
 
 /// The files that a run left, with their sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,9 +92,7 @@ impl Files {
         files.raw = files.raw.or_else(|| raw.into_iter().next());
         files
     }
-}
 
-impl Files {
     /// Files of a failed run that a retry would mistake for its own.
     pub fn left_behind(&self) -> Vec<PathBuf> {
         let empty = self.reports.iter().filter(|(_, bytes)| *bytes == 0);
@@ -114,88 +101,131 @@ impl Files {
 }
 
 /// Judges a run of `nsys profile`.
-pub fn judge(nsys: &Nsys, ended: &Ended) -> Outcome {
-    let said = Said::in_log(&ended.log);
-    let mut findings = said.findings();
-    findings.extend(time_limit(ended, Severity::Warning));
-    let usable = |files: &[(PathBuf, u64)]| -> Vec<PathBuf> {
-        files.iter().filter(|(_, bytes)| *bytes > 0).map(|(path, _)| path.clone()).collect()
-    };
-    let empty: Vec<_> = ended.files.reports.iter().filter(|(_, bytes)| *bytes == 0).collect();
-    let mut reports = usable(&ended.files.reports);
-    if reports.is_empty() {
-        let elsewhere = usable(&ended.files.elsewhere);
-        if let Some(first) = elsewhere.first() {
-            findings.push(Finding::new(
-                Severity::Warning,
-                format!("nsys wrote its report to {}", first.display()),
-                said.not_created.clone().unwrap_or_else(|| "the log does not say why".into()),
-                "free or make the place that it was meant for; copy the file if you want to keep it",
-            ));
-        }
-        reports = elsewhere;
-    } else if !empty.is_empty() {
-        findings.push(empty_report(&empty, Severity::Warning));
-    }
-    let verdict = if !reports.is_empty() {
-        Verdict::Ok { reports }
-    } else {
-        without_report(nsys, ended, &said, &empty)
-    };
-    // Said once, in the verdict.
-    if matches!(&verdict, Verdict::Failed { .. }) && ended.timed_out_after.is_some() {
-        findings.retain(|finding| !finding.what.starts_with(TIME_LIMIT));
-    }
-    let failed = matches!(&verdict, Verdict::Failed { .. });
-    // Of refusals the cause is known, and it stays. A raw capture shows that nsys measured, and failed
-    // at the import: without an importer, another run of the workload changes nothing.
-    let captured = ended.files.raw.as_ref().is_some_and(|(_, bytes)| *bytes > 0);
-    let stays = (captured || refusal(ended, &said).is_some()) && !said.may_pass();
-    let transient = failed && ended.timed_out_after.is_none() && !stays;
-    Outcome { transient, workload: workload_exit(nsys, ended, &said, &verdict), verdict, findings }
+pub fn judge(nsys: &Nsys, ended: &Ended, files: &Files) -> Outcome {
+    Run { nsys, ended, files, said: Said::in_log(&ended.log) }.judge()
 }
 
-fn without_report(nsys: &Nsys, ended: &Ended, said: &Said, empty: &[&(PathBuf, u64)]) -> Verdict {
-    let failed = |finding| Verdict::Failed { finding };
-    if let Some(finding) = time_limit(ended, Severity::Error) {
-        return failed(finding);
+/// A run of `nsys profile` that is over.
+struct Run<'a> {
+    nsys: &'a Nsys,
+    ended: &'a Ended,
+    files: &'a Files,
+    said: Said,
+}
+
+impl Run<'_> {
+    fn judge(&self) -> Outcome {
+        let mut findings = self.said.findings();
+        let usable = |files: &[(PathBuf, u64)]| -> Vec<PathBuf> {
+            files.iter().filter(|(_, bytes)| *bytes > 0).map(|(path, _)| path.clone()).collect()
+        };
+        let mut reports = usable(&self.files.reports);
+        if reports.is_empty() {
+            reports = usable(&self.files.elsewhere);
+            findings.extend(reports.first().map(|first| {
+                let said = self.said.not_created.clone();
+                Finding::warning(format!("nsys wrote its report to {}", first.display()),
+                    said.unwrap_or_else(|| "the log does not say why".into()),
+                    "free or make the place that it was meant for; copy the file if you want to keep it",
+                )
+            }));
+        } else {
+            findings.extend(self.empty_report(Severity::Warning));
+        }
+        if reports.is_empty() {
+            let verdict = self.without_report();
+            let transient = matches!(verdict, Verdict::Failed { .. }) && self.is_transient();
+            return Outcome { verdict, workload: self.workload_exit(true), transient, findings };
+        }
+        findings.extend(time_limit(self.ended, Severity::Warning));
+        let (verdict, workload) = (Verdict::Ok { reports }, self.workload_exit(false));
+        Outcome { verdict, workload, transient: false, findings }
     }
-    if let Some(finding) = refusal(ended, said) {
-        return failed(finding);
+
+    fn without_report(&self) -> Verdict {
+        let failed = |finding| Verdict::Failed { finding };
+        if let Some(finding) = time_limit(self.ended, Severity::Error).or_else(|| self.refusal()) {
+            return failed(finding);
+        }
+        let log = &self.ended.log;
+        let raw = &self.files.raw;
+        if raw.is_some() || self.said.import_failed.is_some() {
+            let left = raw.as_ref().map_or_else(
+                || "the capture is not there any more".to_owned(),
+                |(raw, bytes)| format!("the raw capture is {} ({bytes} bytes)", raw.display()),
+            );
+            let says = self.said.import_failed.clone().unwrap_or_else(|| quoted(log));
+            return failed(Finding::error(
+                format!("nsys did not turn its capture into a report: {left}"),
+                says,
+                "run it again; if it stays, the importer is missing (some packages hold the target side \
+                 only): install the whole of Nsight Systems, which can also open the raw capture",
+            ));
+        }
+        if let Some(finding) = self.empty_report(Severity::Error) {
+            let why = format!("{}; {}", finding.why, quoted(log));
+            return failed(Finding { why, ..finding });
+        }
+        if self.nsys.gated() && !self.said.range_started {
+            return Verdict::NoRange { finding: no_range(self.nsys, self.ended) };
+        }
+        let what = match self.nsys.gated() {
+            true => "nsys saw the capture range, but wrote no report",
+            false => "nsys wrote no report",
+        };
+        let status = exit_text(self.ended.exit);
+        failed(Finding::error(
+            format!("{what} ({status})"),
+            quoted(log),
+            "read the log of the nsys pass; `nsys status --environment` checks the machine",
+        ))
     }
-    if ended.files.raw.is_some() || said.import_failed.is_some() {
-        let left = ended.files.raw.as_ref().map_or_else(
-            || "the capture is not there any more".to_owned(),
-            |(raw, bytes)| format!("the raw capture is {} ({bytes} bytes)", raw.display()),
-        );
-        let says = said.import_failed.clone().unwrap_or_else(|| quoted(&ended.log));
-        return failed(Finding::new(
-            Severity::Error,
-            format!("nsys did not turn its capture into a report: {left}"),
-            says,
-            "run it again; if it stays, the importer is missing (some packages hold the target side \
-             only): install the whole of Nsight Systems, which can also open the raw capture",
-        ));
+
+    /// Whether a run without a report may well have one the next time. Of refusals the cause is known,
+    /// and it stays. A raw capture shows that nsys measured, and failed at the import: without an
+    /// importer, another run of the workload changes nothing.
+    fn is_transient(&self) -> bool {
+        let captured = self.files.raw.as_ref().is_some_and(|(_, bytes)| *bytes > 0);
+        let stays = (captured || self.refusal().is_some()) && !self.said.may_pass();
+        self.ended.timed_out_after.is_none() && !stays
     }
-    if !empty.is_empty() {
-        let finding = empty_report(empty, Severity::Error);
-        let why = format!("{}; {}", finding.why, quoted(&ended.log));
-        return failed(Finding { why, ..finding });
+
+    /// Why nsys did nothing. With the status 0 such a line was the workload's own.
+    fn refusal(&self) -> Option<Finding> {
+        if self.ended.succeeded() { None } else { self.said.refusal() }
     }
-    if nsys.gated() && !said.range_started {
-        return Verdict::NoRange { finding: no_range(nsys, ended) };
+
+    fn empty_report(&self, severity: Severity) -> Option<Finding> {
+        let empty = self.files.reports.iter().filter(|(_, bytes)| *bytes == 0);
+        let names: Vec<_> = empty.map(|(path, _)| path.display().to_string()).collect();
+        (!names.is_empty()).then(|| {
+            Finding::new(
+                severity,
+                format!("nsys left an empty report: {}", names.join(", ")),
+                "the disk is full, or nsys was ended while it wrote",
+                "check the free space of the run folder, and run again",
+            )
+        })
     }
-    let what = match nsys.gated() {
-        true => "nsys saw the capture range, but wrote no report",
-        false => "nsys wrote no report",
-    };
-    let status = exit_text(ended.exit);
-    failed(Finding::new(
-        Severity::Error,
-        format!("{what} ({status})"),
-        quoted(&ended.log),
-        "read the log of the nsys pass; `nsys status --environment` checks the machine",
-    ))
+
+    /// What the status says about the workload.
+    fn workload_exit(&self, failed: bool) -> Option<WorkloadExit> {
+        let exit = self.ended.exit?;
+        let shut_down = self.nsys.ends_workload() && self.said.range_started;
+        // nsys hands a signal on as 128 and its number.
+        let by_signal = |signal| [WorkloadExit::Signal(signal), WorkloadExit::Code(128 + signal)];
+        let ended_by_nsys = shut_down
+            && kill_signal(self.nsys).is_some_and(|signal| by_signal(signal).contains(&exit));
+        // nsys fails with 1 before or after the workload: the status is not the workload's.
+        let of_nsys = failed && self.refusal().is_some();
+        if self.ended.timed_out_after.is_some() || ended_by_nsys || of_nsys {
+            return None;
+        }
+        Some(match exit {
+            WorkloadExit::Code(code @ 129..=192) => WorkloadExit::Signal(code - 128),
+            exit => exit,
+        })
+    }
 }
 
 /// The line of the log that most likely says why.
@@ -204,18 +234,13 @@ fn quoted(log: &str) -> String {
         .map_or_else(|| "its log is empty".to_owned(), |line| format!("its log says: {line}"))
 }
 
-/// Why nsys did nothing. With the status 0 such a line was the workload's own.
-fn refusal(ended: &Ended, said: &Said) -> Option<Finding> {
-    (ended.exit != Some(WorkloadExit::Code(0))).then(|| said.refusal()).flatten()
-}
-
 fn no_range(nsys: &Nsys, ended: &Ended) -> Finding {
     let (waited_for, why, remedy) = match nsys.capture() {
         Ok(Some(capture)) => {
             let doubt = capture.doubt().unwrap_or("no range of that name was opened");
             let remedy = "check the name with `nsys stats --report nvtx_sum` on the report of a run \
                           without a gate; RANGE@* matches every domain";
-            (format!("the range {}", capture.as_str()), doubt, remedy)
+            (format!("the range {}", capture.text), doubt, remedy)
         }
         _ => (
             "a call of cudaProfilerStart".into(),
@@ -227,15 +252,8 @@ fn no_range(nsys: &Nsys, ended: &Ended) -> Finding {
         Some(WorkloadExit::Code(0)) | None => why.to_owned(),
         exit => format!("{why}; the workload may have failed before it came ({})", exit_text(exit)),
     };
-    Finding::new(
-        Severity::Warning,
-        format!("nsys captured nothing: {waited_for} never came"),
-        why,
-        remedy,
-    )
+    Finding::warning(format!("nsys captured nothing: {waited_for} never came"), why, remedy)
 }
-
-const TIME_LIMIT: &str = "nsys did not end within";
 
 fn time_limit(ended: &Ended, severity: Severity) -> Option<Finding> {
     let limit = ended.timed_out_after?.as_secs_f64();
@@ -245,48 +263,12 @@ fn time_limit(ended: &Ended, severity: Severity) -> Option<Finding> {
     };
     let remedy = "raise pipeline.nsys.time_limit_s, capture less (profiling/nsys=nsys.gated), or \
                   leave the pass out (pipeline.nsys.enable=false)";
-    Some(Finding::new(severity, format!("{TIME_LIMIT} {limit} s"), why, remedy))
-}
-
-fn empty_report(empty: &[&(PathBuf, u64)], severity: Severity) -> Finding {
-    let names: Vec<_> = empty.iter().map(|(path, _)| path.display().to_string()).collect();
-    Finding::new(
-        severity,
-        format!("nsys left an empty report: {}", names.join(", ")),
-        "the disk is full, or nsys was ended while it wrote",
-        "check the free space of the run folder, and run again",
-    )
-}
-
-/// What the status says about the workload.
-fn workload_exit(
-    nsys: &Nsys,
-    ended: &Ended,
-    said: &Said,
-    verdict: &Verdict,
-) -> Option<WorkloadExit> {
-    let exit = ended.exit?;
-    let shut_down = nsys.gated() && nsys.range_end().ends_workload() && said.range_started;
-    // nsys hands a signal on as 128 and its number.
-    let by_signal = |signal| [WorkloadExit::Signal(signal), WorkloadExit::Code(128 + signal)];
-    let ended_by_nsys = shut_down
-        && kill_signal(nsys.kill.as_ref()).is_some_and(|signal| by_signal(signal).contains(&exit));
-    if ended.timed_out_after.is_some() || ended_by_nsys {
-        return None;
-    }
-    match verdict {
-        // nsys fails with 1 before or after the workload: the status is not the workload's.
-        Verdict::Failed { .. } if refusal(ended, said).is_some() => None,
-        _ => Some(match exit {
-            WorkloadExit::Code(code @ 129..=192) => WorkloadExit::Signal(code - 128),
-            exit => exit,
-        }),
-    }
+    Some(Finding::new(severity, format!("nsys did not end within {limit} s"), why, remedy))
 }
 
 /// The signal that nsys ends the workload with at a shutdown; none: it sends none.
-fn kill_signal(kill: Option<&Kill>) -> Option<i32> {
-    match kill.map(Kill::as_str) {
+fn kill_signal(nsys: &Nsys) -> Option<i32> {
+    match nsys.kill.as_deref() {
         Some("none") => None,
         Some("sigkill") => Some(9),
         None | Some("sigterm") => Some(15),
@@ -295,11 +277,7 @@ fn kill_signal(kill: Option<&Kill>) -> Option<i32> {
 }
 
 fn exit_text(exit: Option<WorkloadExit>) -> String {
-    match exit {
-        Some(WorkloadExit::Code(code)) => format!("exit status {code}"),
-        Some(WorkloadExit::Signal(signal)) => format!("ended by signal {signal}"),
-        None => "exit status unknown".into(),
-    }
+    exit.map_or_else(|| "exit status unknown".to_owned(), WorkloadExit::describe)
 }
 
 /// Judges `nsys export` and `nsys stats`: what to tell where `wanted` is not all there.
@@ -307,7 +285,7 @@ pub fn judge_tables(command: &str, ended: &Ended, wanted: &Path) -> Result<(), F
     let fail = |what: String, why: String| {
         let remedy = "the report itself is kept: open it with nsys-ui, or export it by hand with \
                       an nsys at least as new as the one that wrote it";
-        Err(Finding::new(Severity::Warning, what, why, remedy))
+        Err(Finding::warning(what, why, remedy))
     };
     let file = wanted.display();
     if let Some(limit) = ended.timed_out_after {
@@ -328,15 +306,44 @@ pub fn judge_tables(command: &str, ended: &Ended, wanted: &Path) -> Result<(), F
     }
 }
 
-/// What to tell where the tool cannot be started.
-pub fn missing(nsys: &Nsys, why: &str) -> Finding {
-    Finding::new(
-        Severity::Warning,
-        format!("there is no nsys pass: {} cannot be run", nsys.executable.display()),
-        why,
-        "install Nsight Systems, put its folder into PATH, or name it in pipeline.nsys.executable; \
-         pipeline.nsys.enable=false leaves the pass out",
-    )
+/// Characters of a name.
+const NAME_LIMIT: usize = 80;
+
+/// Adds to the finding on a range that never came what the collector saw in `paths`.
+pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Finding {
+    let Ok(Some(capture)) = nsys.capture() else { return finding };
+    let mut ranges: Vec<&PathRow> =
+        paths.iter().filter(|row| row.kind == PathKind::Range).collect();
+    // The outer ones are the stages that a capture is usually started by.
+    ranges.sort_by_key(|row| row.depth);
+    let mut known = BTreeSet::new();
+    let all = ranges.into_iter().filter(|row| known.insert((&row.name, &row.domain)));
+    let all: Vec<&PathRow> = all.collect();
+    let labels: Vec<String> = all.iter().map(|row| label(row)).collect();
+    finding.why = format!("{}; {}", finding.why, saw(&labels));
+    if let Some(swapped) = swapped(&capture, &all) {
+        finding.why = format!("{}; nsys writes NAME@DOMAIN: {swapped}", finding.why);
+    }
+    finding
+}
+
+/// `NAME@DOMAIN` for what was given as ncu writes it, the domain first: nothing where no range of
+/// such a domain was seen.
+fn swapped(capture: &CaptureExpression, seen: &[&PathRow]) -> Option<String> {
+    let DomainChoice::Named(second) = &capture.domain else { return None };
+    let is_domain = |row: &&&PathRow| row.domain.as_deref() == Some(&*capture.range);
+    seen.iter().find(is_domain)?;
+    let escaped = |text: &str| text.replace('@', "\\@");
+    Some(format!("{}@{}", escaped(second), escaped(&capture.range)))
+}
+
+/// The range as nsys takes it.
+fn label(row: &PathRow) -> String {
+    let shown = |text: &str| shorten(&visible(text.as_bytes()), NAME_LIMIT).replace('@', "\\@");
+    match &row.domain {
+        Some(domain) => format!("{}@{}", shown(&row.name), shown(domain)),
+        None => shown(&row.name),
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,21 @@
-use super::super::testing::text;
+use super::super::config::tests::text;
 use super::*;
 
-fn run(log: &str) -> Finished<'_> {
-    Finished {
-        end: End::Exit(0),
-        log,
-        report_bytes: Some(4096),
-        filtered: true,
-        workload_exit: Some(0),
+const fn exit(status: i32) -> Ended {
+    Ended {
+        exit: Some(WorkloadExit::Code(status)),
+        refused: None,
+        timed_out_after: None,
+        interrupted: false,
+        duration: Duration::ZERO,
+        log: String::new(),
     }
+}
+
+static WELL: Ended = exit(0);
+
+fn run(log: &str) -> Finished<'_> {
+    Finished { ended: &WELL, log, report_bytes: Some(4096), filtered: true, workload_exit: Some(0) }
 }
 
 #[test]
@@ -78,7 +85,7 @@ fn a_cause_comes_before_its_consequence_and_is_not_tried_again() {
         ("==ERROR== InterprocessLockFailed\n", "lock", "TMPDIR"),
         ("==ERROR== Cannot lock GPU clock frequencies on MIG!\n", "clocks", "clock_control=none"),
     ] {
-        let outcome = judge(&Finished { end: End::Exit(1), report_bytes: None, ..run(log) });
+        let outcome = judge(&Finished { ended: &exit(1), report_bytes: None, ..run(log) });
         assert_eq!(outcome.verdict, Verdict::Failed, "{log}");
         assert_eq!(outcome.findings.len(), 1, "{:?}", outcome.findings);
         let finding = &outcome.findings[0];
@@ -91,36 +98,39 @@ fn a_cause_comes_before_its_consequence_and_is_not_tried_again() {
 #[test]
 fn a_real_refusal_of_a_section_is_known() {
     let log = text("log.badsection.txt");
-    let outcome = judge(&Finished { end: End::Exit(1), report_bytes: None, ..run(&log) });
+    let outcome = judge(&Finished { ended: &exit(1), report_bytes: None, ..run(&log) });
     assert!(outcome.findings[0].what.contains("refused a section"), "{:?}", outcome.findings);
 }
 
 #[test]
 fn the_status_of_the_workload_is_told_only_where_it_differs_from_the_undisturbed_one() {
     let log = text("log.exit3.txt");
-    let failed = judge(&Finished { end: End::Exit(3), ..run(&log) });
+    let failed = judge(&Finished { ended: &exit(3), ..run(&log) });
     assert_eq!(failed.verdict, Verdict::Complete, "the report is whole");
     assert!(failed.findings[0].what.contains("status 3"), "{:?}", failed.findings);
-    let same = judge(&Finished { end: End::Exit(3), workload_exit: Some(3), ..run(&log) });
+    let same = judge(&Finished { ended: &exit(3), workload_exit: Some(3), ..run(&log) });
     assert_eq!(same.findings, []);
 }
 
 #[test]
 fn ends_of_every_kind_are_told() {
-    for (end, report_bytes, verdict, part) in [
-        (End::OutOfTime { after_s: 60 }, Some(10), Verdict::Partial, "ended after 60 s"),
-        (End::OutOfTime { after_s: 60 }, None, Verdict::Failed, "ended after 60 s"),
-        (End::Signal(11), None, Verdict::Failed, "signal 11"),
-        (End::Signal(9), Some(10), Verdict::Partial, "signal 9"),
-        (End::NotStarted { not_found: true }, None, Verdict::Failed, "not found"),
-        (End::NotStarted { not_found: false }, None, Verdict::Failed, "could not be started"),
-        (End::Exit(0), None, Verdict::Failed, "wrote no report"),
-        (End::Exit(0), Some(0), Verdict::Failed, "empty report"),
-        (End::Exit(127), None, Verdict::Failed, "status 127"),
+    let late = || Ended { timed_out_after: Some(Duration::from_secs(60)), ..exit(143) };
+    let refused = |why: &str| Ended { refused: Some(why.to_owned()), ..Ended::default() };
+    let signal = |signal| Ended { exit: Some(WorkloadExit::Signal(signal)), ..Ended::default() };
+    for (ended, report_bytes, verdict, part) in [
+        (late(), Some(10), Verdict::Partial, "ended after 60 s"),
+        (late(), None, Verdict::Failed, "ended after 60 s"),
+        (signal(11), None, Verdict::Failed, "signal 11"),
+        (signal(9), Some(10), Verdict::Partial, "signal 9"),
+        (refused("ncu: command not found"), None, Verdict::Failed, "not found"),
+        (refused("ncu: permission denied"), None, Verdict::Failed, "could not be started"),
+        (exit(0), None, Verdict::Failed, "wrote no report"),
+        (exit(0), Some(0), Verdict::Failed, "empty report"),
+        (exit(127), None, Verdict::Failed, "status 127"),
     ] {
-        let outcome = judge(&Finished { end, report_bytes, ..run("") });
-        assert_eq!(outcome.verdict, verdict, "{end:?}");
-        assert!(outcome.findings[0].what.contains(part), "{end:?}: {:?}", outcome.findings);
+        let outcome = judge(&Finished { ended: &ended, report_bytes, ..run("") });
+        assert_eq!(outcome.verdict, verdict, "{ended:?}");
+        assert!(outcome.findings[0].what.contains(part), "{ended:?}: {:?}", outcome.findings);
         assert!(!outcome.findings[0].remedy.is_empty());
     }
 }
@@ -134,31 +144,24 @@ fn one_failed_launch_makes_a_run_partial() {
 #[test]
 fn an_import_is_judged() {
     let file = Path::new("/r/decode.ncu-rep");
-    assert_eq!(judge_import(file, End::Exit(0), "", Some(10)), None);
+    assert_eq!(judge_import(file, &exit(0), "", Some(10)), None);
     let said = text("log.import-not-a-report.txt");
-    let broken = judge_import(file, End::Exit(1), &said, Some(115)).expect("finding");
+    let broken = judge_import(file, &exit(1), &said, Some(115)).expect("finding");
     assert!(broken.why.contains("not an Nsight Compute profiler report"), "{broken}");
     let newer = "==ERROR== The report was created with a newer version of Nsight Compute.";
-    let newer = judge_import(file, End::Exit(1), newer, None).expect("finding");
+    let newer = judge_import(file, &exit(1), newer, None).expect("finding");
     assert!(newer.what.contains("another version"), "{newer}");
-    for end in [End::Exit(0), End::Exit(2), End::Signal(9), End::OutOfTime { after_s: 1 }] {
-        assert!(judge_import(file, end, "", Some(0)).is_some(), "{end:?}");
+    let killed = Ended { exit: Some(WorkloadExit::Signal(9)), ..Ended::default() };
+    let late = Ended { timed_out_after: Some(Duration::from_secs(1)), ..exit(143) };
+    for ended in [exit(0), exit(2), killed, late] {
+        assert!(judge_import(file, &ended, "", Some(0)).is_some(), "{ended:?}");
     }
-}
-
-#[test]
-fn a_version_is_judged() {
-    let version = |text| NcuVersion::parse(text);
-    assert_eq!(judge_version(version("Version 2025.3.1.0")), None);
-    let old = judge_version(version("Version 2021.1.0.0")).expect("finding");
-    assert!(old.what.contains("2021.1.0 is too old") && old.severity == Severity::Error);
-    assert_eq!(judge_version(None).map(|f| f.severity), Some(Severity::Warning));
 }
 
 #[test]
 fn hostile_logs_are_shown_as_text() {
     let log = format!("==ERROR== \x1b[31m{}\n", "é".repeat(100_000));
-    let outcome = judge(&Finished { end: End::Exit(1), report_bytes: None, ..run(&log) });
+    let outcome = judge(&Finished { ended: &exit(1), report_bytes: None, ..run(&log) });
     assert!(
         outcome.findings[0].to_string().len() < 1000 && !outcome.findings[0].why.contains('\x1b')
     );

@@ -1,40 +1,32 @@
 use proptest::prelude::*;
 
-use super::super::testing::settings;
+use super::super::config::tests::settings;
 use super::*;
 
-fn row<'a>(name: &'a str, total_ns: u64, stage: &'a str) -> KernelTime<'a> {
-    let mangled = name.as_bytes();
-    KernelTime { mangled, grid: [1, 1, 1], block: [32, 1, 1], calls: 1, total_ns, stage }
-}
-
-fn names(kernels: &[Chosen]) -> Vec<&str> {
-    kernels.iter().map(|kernel| kernel.mangled.as_str()).collect()
+fn row(name: &str, total_ns: u64, stage: &str) -> KernelTime {
+    KernelTime { mangled: name.into(), total_ns, stage: stage.into() }
 }
 
 #[test]
 fn the_longest_of_the_stage_are_chosen_over_all_of_their_configurations() {
-    let mut wide = row("b", 30, "decode/layer.1");
-    wide.grid = [4, 1, 1];
     let rows = [
         row("a", 40, "decode"),
         row("b", 30, "decode"),
-        wide,
+        row("b", 30, "decode/layer.1"),
         row("c", 1000, "prefill"),
         row("d", 5, "decode"),
         row("e", 40, "decode"),
     ];
     let selection = select(&rows, &settings("{top_n: 3}"));
-    assert_eq!(names(&selection.kernels), ["b", "a", "e"], "60, then 40 and 40 by name");
-    assert_eq!(selection.pattern().as_deref(), Some("regex:^(b|a|e)$"));
-    assert_eq!((selection.kernels[0].shapes.len(), selection.kernels[0].calls), (2, 2));
+    assert_eq!(selection.kernels, ["b", "a", "e"], "60, then 40 and 40 by name");
+    assert_eq!(pattern(&selection.kernels).as_deref(), Some("regex:^(b|a|e)$"));
     assert!(selection.stage_occurred && selection.findings.is_empty());
 }
 
 #[test]
 fn without_times_there_is_no_filter() {
     let selection = select(&[], &settings(""));
-    assert_eq!((selection.pattern(), selection.stage_occurred), (None, true));
+    assert_eq!((pattern(&selection.kernels), selection.stage_occurred), (None, true));
 }
 
 #[test]
@@ -42,7 +34,7 @@ fn a_stage_that_never_occurred_is_told_and_the_whole_run_is_taken() {
     let rows = [row("a", 1, "prefill"), row("b", 2, ""), row("c", 3, "warmup/x")];
     let selection = select(&rows, &settings("{stage: dekode}"));
     assert!(!selection.stage_occurred);
-    assert_eq!(names(&selection.kernels), ["c", "b", "a"]);
+    assert_eq!(selection.kernels, ["c", "b", "a"]);
     let text = selection.findings[0].to_string();
     assert!(text.contains("\"dekode\"") && text.contains("prefill, warmup"), "{text}");
 }
@@ -51,12 +43,12 @@ fn a_stage_that_never_occurred_is_told_and_the_whole_run_is_taken() {
 fn kernels_that_wait_for_peers_are_left_out_unless_asked_for() {
     let rows = [row("ncclDevKernel_AllReduce", 100, "decode"), row("gemm", 10, "decode")];
     let selection = select(&rows, &settings(""));
-    assert_eq!(names(&selection.kernels), ["gemm"]);
-    assert_eq!(selection.communication_pattern(), None);
+    assert_eq!(selection.kernels, ["gemm"]);
+    assert_eq!(pattern(&selection.communication), None);
     assert!(selection.findings[0].what.contains("1 kernels that talk"), "{:?}", selection.findings);
     let asked = select(&rows, &settings("{communication_kernels: true}"));
-    assert_eq!(names(&asked.kernels), ["gemm"], "not in the run with many passes");
-    assert_eq!(asked.communication_pattern().as_deref(), Some("regex:^(ncclDevKernel_AllReduce)$"));
+    assert_eq!(asked.kernels, ["gemm"], "not in the run with many passes");
+    assert_eq!(pattern(&asked.communication).as_deref(), Some("regex:^(ncclDevKernel_AllReduce)$"));
     let alone = select(&rows[..1], &settings(""));
     assert!(alone.findings.iter().any(|f| f.what.contains("none of the kernels")));
 }
@@ -68,10 +60,7 @@ fn globs_include_and_exclude_by_either_name_and_exclude_wins() {
         row("gemm_plain", 3, "decode"),
         row("softmax", 2, "decode"),
     ];
-    let chosen = |changes: &str| {
-        let selection = select(&rows, &settings(changes));
-        selection.kernels.into_iter().map(|kernel| kernel.mangled).collect::<Vec<_>>()
-    };
+    let chosen = |changes: &str| select(&rows, &settings(changes)).kernels;
     assert_eq!(chosen("{kernel_include: 'at::native::*'}"), ["_ZN2at6native4gemmEv"]);
     assert_eq!(
         chosen("{kernel_include: '*gemm*', kernel_exclude: '*plain'}"),
@@ -89,7 +78,7 @@ fn globs_include_and_exclude_by_either_name_and_exclude_wins() {
 fn names_that_no_argument_can_hold_are_left_out_and_told() {
     let huge = "x".repeat(LONGEST_NAME_BYTES + 1);
     let mut broken = row("", 9, "decode");
-    broken.mangled = b"bad\xff\xfe";
+    broken.mangled = b"bad\xff\xfe".into();
     let rows = [
         broken,
         row("line\nbreak", 8, "decode"),
@@ -99,7 +88,7 @@ fn names_that_no_argument_can_hold_are_left_out_and_told() {
         row("good", 1, "decode"),
     ];
     let selection = select(&rows, &settings(""));
-    assert_eq!(names(&selection.kernels), ["good"]);
+    assert_eq!(selection.kernels, ["good"]);
     let text = selection.findings[0].to_string();
     assert!(text.contains("5 kernels") && text.contains(r"bad\xff\xfe"), "{text}");
 }
@@ -110,10 +99,10 @@ fn an_expression_that_grows_too_long_loses_its_tail_and_never_half_a_name() {
     let rows: Vec<_> =
         long.iter().enumerate().map(|(n, name)| row(name, 1000 - n as u64, "decode")).collect();
     let selection = select(&rows, &settings("{top_n: 30}"));
-    let pattern = selection.pattern().expect("pattern");
-    assert!(pattern.len() <= LONGEST_PATTERN_BYTES);
+    let whole = pattern(&selection.kernels).expect("pattern");
+    assert!(whole.len() <= LONGEST_PATTERN_BYTES);
     assert_eq!(selection.kernels.len(), 16, "16 names of 4003 bytes and a bar fit");
-    let inner = pattern.strip_prefix("regex:^(").and_then(|p| p.strip_suffix(")$")).expect("form");
+    let inner = whole.strip_prefix("regex:^(").and_then(|p| p.strip_suffix(")$")).expect("form");
     assert!(inner.split('|').zip(&long).all(|(part, name)| part == name));
     assert!(selection.findings[0].what.contains("the last 14 "), "{:?}", selection.findings);
 }

@@ -120,3 +120,26 @@ fn lists_may_be_written_as_one_text() {
     let nsys: Nsys = serde_saphyr::from_str(&text).expect("text with commas");
     assert_eq!(nsys.trace, ["cuda", "nvtx", "osrt"]);
 }
+
+#[test]
+fn words_of_other_tools_are_refused_with_the_choices() {
+    for end in ["none", "stop", "stop-shutdown", "repeat", "repeat:3", "repeat-shutdown:2"] {
+        let nsys = Nsys { capture_range_end: Some(end.into()), ..gated() };
+        assert_eq!(nsys.validate(), Ok(()), "{end}");
+    }
+    for end in ["", "Stop", "repeat:0", "repeat:-1", "repeat-shutdown", "repeat:x", "stop:1"] {
+        let error = refused(|n| n.capture_range_end = Some(end.into()));
+        assert!(error.key == "capture_range_end" && error.what.contains("repeat-shutdown:N"));
+    }
+    for (kill, good) in [
+        ("none", true),
+        ("sigterm", true),
+        ("9", true),
+        ("0", false),
+        ("65", false),
+        ("hup", false),
+    ] {
+        let nsys = Nsys { kill: Some(kill.into()), ..gated() };
+        assert_eq!(nsys.validate().is_ok(), good, "{kill}");
+    }
+}

@@ -1,21 +1,28 @@
 //! Logs as nsys 2022.4 and 2023.4 write them -> verdicts.
 
 use super::super::config::tests::{default, gated};
-use super::super::words::RangeEnd;
 use super::*;
+use std::time::Duration;
 
 const STARTED: &str =
     "Capture range started in the application.\nCapture range ended in the application.\n";
 const REPORT: &str = "/r/run.nsys-rep";
 
-fn ended(code: i32, log: &str, report_bytes: Option<u64>) -> Ended {
+/// A run that is over, and what it left.
+struct Left {
+    ended: Ended,
+    files: Files,
+}
+
+fn ended(code: i32, log: &str, report_bytes: Option<u64>) -> Left {
     let reports = report_bytes.map(|bytes| (REPORT.into(), bytes)).into_iter().collect();
-    Ended {
-        exit: Some(WorkloadExit::Code(code)),
-        timed_out_after: None,
-        log: log.into(),
-        files: Files { reports, ..Files::default() },
-    }
+    let exit = Some(WorkloadExit::Code(code));
+    let ended = Ended { exit, log: log.into(), ..Ended::default() };
+    Left { ended, files: Files { reports, ..Files::default() } }
+}
+
+fn judge(nsys: &Nsys, left: &Left) -> Outcome {
+    super::judge(nsys, &left.ended, &left.files)
 }
 
 fn is_ok(outcome: &Outcome) -> bool {
@@ -46,13 +53,13 @@ fn a_report_is_a_result_whatever_the_workload_exits_with() {
 #[test]
 fn sigterm_at_a_shutdown_is_no_failure() {
     let mut nsys = gated();
-    for end in [RangeEnd::StopShutdown, RangeEnd::RepeatShutdown(2)] {
-        nsys.capture_range_end = Some(end);
+    for end in ["stop-shutdown", "repeat-shutdown:2"] {
+        nsys.capture_range_end = Some(end.into());
         let outcome = judge(&nsys, &ended(143, STARTED, Some(10)));
         assert!(is_ok(&outcome) && outcome.findings.is_empty(), "{outcome:?}");
         assert_eq!(outcome.workload, None, "nsys ended it: that is not its own exit");
     }
-    nsys.capture_range_end = Some(RangeEnd::Stop);
+    nsys.capture_range_end = Some("stop".into());
     let outcome = judge(&nsys, &ended(143, STARTED, Some(10)));
     assert_eq!(outcome.workload, Some(WorkloadExit::Signal(15)), "with stop nsys sends none");
 }
@@ -60,15 +67,15 @@ fn sigterm_at_a_shutdown_is_no_failure() {
 #[test]
 fn the_signal_that_nsys_was_told_to_send_at_a_shutdown_is_no_failure() {
     let mut nsys = gated();
-    nsys.capture_range_end = Some(RangeEnd::StopShutdown);
+    nsys.capture_range_end = Some("stop-shutdown".into());
     for (kill, signal) in [("sigkill", 9), ("sigterm", 15), ("2", 2)] {
-        nsys.kill = Some(kill.to_owned().try_into().expect("a word of --kill"));
+        nsys.kill = Some(kill.into());
         let outcome = judge(&nsys, &ended(128 + signal, STARTED, Some(10)));
         assert_eq!(outcome.workload, None, "{kill}");
         let outcome = judge(&nsys, &ended(128 + 11, STARTED, Some(10)));
         assert_eq!(outcome.workload, Some(WorkloadExit::Signal(11)), "{kill}");
     }
-    nsys.kill = Some("none".to_owned().try_into().expect("a word of --kill"));
+    nsys.kill = Some("none".into());
     let outcome = judge(&nsys, &ended(143, STARTED, Some(10)));
     assert_eq!(outcome.workload, Some(WorkloadExit::Signal(15)), "nsys sends no signal");
 }
@@ -140,7 +147,7 @@ fn imports_with_errors_are_noticed() {
 #[test]
 fn time_outs_keep_what_there_is() {
     let mut late = ended(143, "", Some(10));
-    late.timed_out_after = Some(Duration::from_secs(60));
+    late.ended.timed_out_after = Some(Duration::from_secs(60));
     let outcome = judge(&default(), &late);
     assert!(is_ok(&outcome) && outcome.workload.is_none());
     assert!(outcome.findings.iter().any(|f| f.what.contains("within 60 s")), "{outcome:?}");
@@ -210,7 +217,7 @@ fn files_are_found_by_every_extension_and_number() {
 fn exports_are_judged_by_status_and_file() {
     let dir = tempfile::tempdir().expect("folder");
     let file = dir.path().join("run.sqlite");
-    let status = |code, log: &str| ended(code, log, None);
+    let status = |code, log: &str| ended(code, log, None).ended;
     let missing = judge_tables(
         "nsys export",
         &status(0, "x\nExportation error: Cannot read from stream.\n"),
@@ -238,6 +245,51 @@ fn exports_are_judged_by_status_and_file() {
 
 #[test]
 fn a_missing_tool_has_a_remedy() {
-    let finding = super::missing(&default(), "command not found");
+    let nsys = Path::new("nsys");
+    let finding = crate::tools::missing("nsys", "Nsight Systems", nsys, "command not found");
     assert!(finding.remedy.contains("pipeline.nsys.executable"), "{finding}");
+}
+
+fn range(name: &str, domain: Option<&str>, depth: u64) -> PathRow {
+    let (name, domain) = (name.to_owned(), domain.map(str::to_owned));
+    PathRow { name, domain, depth, ..PathRow::default() }
+}
+
+fn told(nsys: &Nsys, paths: &[PathRow]) -> String {
+    let finding = Finding::warning("it never came", "none was opened", "look");
+    with_seen(finding, nsys, paths).why
+}
+
+fn waiting_for(capture: &str) -> Nsys {
+    Nsys { nvtx_capture: Some(capture.into()), ..gated() }
+}
+
+#[test]
+fn the_ranges_that_the_collector_saw_are_named_once_and_the_outer_ones_first() {
+    let outside = PathRow { kind: PathKind::OutsideRanges, ..range("(outside)", None, 0) };
+    let paths = [
+        range("decode", None, 0),
+        range("layer", None, 1),
+        range("prefill", None, 0),
+        range("layer", None, 1),
+        range("decode_all", Some("LLM"), 0),
+        outside,
+    ];
+    let why = told(&waiting_for("decoding@*"), &paths);
+    let expected = "none was opened; the collector saw decode, prefill, decode_all@LLM, layer";
+    assert_eq!(why, expected);
+    let many: Vec<PathRow> = (0..11).map(|n| range(&format!("r{n}"), None, 0)).collect();
+    let why = told(&waiting_for("decoding@*"), &many);
+    assert!(why.ends_with("r6, r7 and 3 more"), "{why}");
+    assert!(told(&waiting_for("x"), &[]).ends_with("the collector saw no range"));
+    assert_eq!(told(&default(), &paths), "none was opened", "it waited for no range");
+}
+
+#[test]
+fn a_domain_before_the_name_is_turned_round() {
+    let paths = [range("x", Some("LLM"), 0), range("y", None, 0)];
+    let why = told(&waiting_for("LLM@x"), &paths);
+    assert!(why.ends_with("saw x@LLM, y; nsys writes NAME@DOMAIN: x@LLM"), "{why}");
+    assert!(!told(&waiting_for("y@x"), &paths).contains("nsys writes"));
+    assert!(!told(&waiting_for("LLM@*"), &paths).contains("nsys writes"));
 }

@@ -46,11 +46,13 @@ fn nothing_secret_is_left_and_everything_recorded_is() {
     let before = std::fs::read(&from).expect("export");
     assert!(contains(&before, SECRET), "else the test shows nothing");
     std::fs::write(&to, "what was there before").expect("file");
-    let scrubbed = scrub(&from, &to).expect("copy");
+    scrub(&from, &to).expect("copy");
     let after = std::fs::read(&to).expect("copy");
     assert!(!contains(&after, SECRET), "in the bytes of the file");
-    assert_eq!(after.len() as u64, scrubbed.bytes);
-    let rows = |name: &str| scrubbed.kept.iter().find(|(n, _)| n == name).map(|(_, rows)| *rows);
+    let db = Connection::open(&to).expect("copy");
+    let rows = |name: &str| -> Option<i64> {
+        db.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| row.get(0)).ok()
+    };
     for (name, expected) in [
         ("CUPTI_ACTIVITY_KIND_KERNEL", Some(2)),
         ("NVTX_EVENTS", Some(1)),
@@ -65,8 +67,6 @@ fn nothing_secret_is_left_and_everything_recorded_is() {
     ] {
         assert_eq!(rows(name), expected, "{name}");
     }
-    assert!(scrubbed.left_out.contains(&("ProcessStreams".into(), 1)), "{scrubbed:?}");
-    assert!(scrubbed.left_out.contains(&("StringIds".into(), 3)), "{scrubbed:?}");
     assert_eq!(std::fs::read(&from).expect("export"), before, "the export is as it was");
     let names: Vec<_> = std::fs::read_dir(dir.path()).expect("folder").flatten().collect();
     assert_eq!(names.len(), 2, "no draft is left: {names:?}");
@@ -93,7 +93,6 @@ fn what_cannot_be_copied_leaves_no_copy() {
     assert!(scrub(&from, &to).is_err_and(|f| f.why.contains("no SQLite file")));
     assert!(scrub(Path::new("/no/such.sqlite"), &to).is_err());
     assert!(!to.exists());
-    assert!(NOTICE.contains("scrubbed"));
 }
 
 fn contains(bytes: &[u8], text: &str) -> bool {
