@@ -9,7 +9,7 @@ use std::fmt;
 /// Globs that a filter can hold: the bits that handles have room for.
 pub const MAX_GLOBS: usize = 30;
 
-/// Which ranges are collected.
+/// Which ranges are collected. Without globs: everything, in and out of ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeFilter {
     globs: Vec<Glob>,
@@ -37,11 +37,6 @@ impl fmt::Display for RangeFilter {
 }
 
 impl RangeFilter {
-    /// No filter: everything, in and out of ranges.
-    pub fn everything() -> Self {
-        Self::default()
-    }
-
     /// Whether there is no filter.
     pub fn is_everything(&self) -> bool {
         self.globs.is_empty()

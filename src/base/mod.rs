@@ -15,7 +15,7 @@ pub mod glob;
 pub mod job;
 pub mod last_thread;
 pub mod options;
-mod pages;
+pub mod pages;
 pub mod signal_mask;
 pub mod timed_write;
 mod unwinder;

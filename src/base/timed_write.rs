@@ -38,7 +38,7 @@ pub fn write_stderr(bytes: &[u8], patience: Duration) -> io::Result<()> {
 /// # Errors
 /// As [`write_stderr`].
 pub fn write(file: BorrowedFd<'_>, bytes: &[u8], patience: Duration) -> io::Result<()> {
-    let _uncancelled = CancellationBlock::new();
+    let _uncancelled = CancellationBlock::default();
     signal_mask::without_signals(|| write_pieces(file, bytes, Instant::now() + patience))
 }
 

@@ -108,7 +108,7 @@ impl Reader<'_> {
             match self.definitions.find(self.domain, payload.schema) {
                 Some(Definition::Schema(schema)) => {
                     if self.values.schema.is_empty() {
-                        self.values.schema.clone_from(&schema.name);
+                        self.values.schema.clone_from(&schema.head.name);
                     }
                     self.structure(&schema, bytes, b"", 0);
                 }
@@ -141,8 +141,9 @@ impl Reader<'_> {
         within: &[u8],
         depth: usize,
     ) -> Option<usize> {
-        let is_static = is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
-        if !is_static && !is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC) {
+        let kind = schema.head.kind.into();
+        let is_static = is(kind, sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
+        if !is_static && !is(kind, sys::NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC) {
             self.values.skipped += 1;
             return None;
         }
@@ -150,11 +151,7 @@ impl Reader<'_> {
         for (index, entry) in schema.entries.iter().enumerate() {
             let layout = self.layout_of(entry, is_static, depth);
             let align = layout.as_ref().map_or(1, |&(_, _, align)| schema.capped(align));
-            let start = match usize::try_from(entry.offset) {
-                Ok(offset) if index == 0 || offset != 0 => Some(offset),
-                Ok(_) => end.and_then(|end: usize| end.checked_next_multiple_of(align)),
-                Err(_) => None,
-            };
+            let start = entry.start(index, end, align);
             let (Some((encoding, length, _)), Some(start)) = (layout, start) else {
                 end = None;
                 self.values.skipped += 1;
@@ -170,7 +167,8 @@ impl Reader<'_> {
                 }
                 _ => None,
             };
-            let contradicts = schema.size != 0 && end.is_none_or(|end| end > schema.size);
+            let size = schema.head.size as usize;
+            let contradicts = size != 0 && end.is_none_or(|end| end > size);
             if is_static && contradicts {
                 self.values.skipped += 1;
                 continue;
@@ -255,7 +253,7 @@ impl Reader<'_> {
 
     /// Bytes and alignment of payloads of a schema, as far as they do not depend on the payload.
     fn measure(&mut self, schema: &Schema, depth: usize) -> (Option<usize>, Option<usize>) {
-        let is_static = is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
+        let is_static = is(schema.head.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
         let (mut widest, mut align_known, mut end) = (1, true, Some(0));
         for (index, entry) in schema.entries.iter().enumerate() {
             let Some((_, bytes, align)) = self.layout_of(entry, is_static, depth) else {
@@ -264,16 +262,14 @@ impl Reader<'_> {
             };
             let align = schema.capped(align);
             widest = widest.max(align);
-            let start = match usize::try_from(entry.offset) {
-                Ok(offset) if index == 0 || offset != 0 => Some(offset),
-                Ok(_) => end.and_then(|end: usize| end.checked_next_multiple_of(align)),
-                Err(_) => None,
-            };
-            end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
+            end = entry
+                .start(index, end, align)
+                .zip(bytes)
+                .and_then(|(start, bytes)| start.checked_add(bytes));
         }
-        let bytes = match schema.size {
+        let bytes = match schema.head.size {
             0 => end.and_then(|end| end.checked_next_multiple_of(widest)),
-            size => Some(size),
+            size => Some(size as usize),
         };
         (bytes.filter(|_| is_static), align_known.then_some(widest))
     }
@@ -322,11 +318,22 @@ impl Reader<'_> {
 
 impl Schema {
     fn capped(&self, align: usize) -> usize {
-        if self.pack == 0 { align.max(1) } else { align.clamp(1, self.pack) }
+        match self.head.pack as usize {
+            0 => align.max(1),
+            pack => align.clamp(1, pack),
+        }
     }
 }
 
 impl OwnedEntry {
+    /// Where it begins, behind an entry that ends at `end`. `None`: not known.
+    fn start(&self, index: usize, end: Option<usize>, align: usize) -> Option<usize> {
+        match usize::try_from(self.offset).ok()? {
+            0 if index > 0 => end?.checked_next_multiple_of(align),
+            offset => Some(offset),
+        }
+    }
+
     /// Its name behind that of the entry that it lies in.
     fn name_within(&self, within: &[u8], index: usize) -> Vec<u8> {
         let own = match self.name.as_slice() {

@@ -40,17 +40,17 @@ const MAX_QUEUES: usize = 1 << 12;
 /// Addresses of kernel names that are known at a time.
 const MAX_ADDRESSES: usize = 1 << 15;
 
+/// No epoch.
+const NEVER: u32 = u32::MAX;
+
 /// Numbers for values of one kind, from 1.
+#[derive(Default)]
 struct Numbers<K> {
     known: FxHashMap<K, u32>,
     last: u32,
 }
 
 impl<K: Eq + Hash> Numbers<K> {
-    fn new() -> Self {
-        Numbers { known: FxHashMap::default(), last: 0 }
-    }
-
     /// A number for a value that has none.
     fn give(&mut self, key: K, limit: usize) -> u32 {
         if self.known.len() >= limit {
@@ -63,6 +63,7 @@ impl<K: Eq + Hash> Numbers<K> {
 }
 
 /// All the numbers of one spool.
+#[derive(Default)]
 pub struct Interner {
     names: FxHashMap<Rc<[u8]>, u32>,
     name_list: Vec<Rc<[u8]>>,
@@ -81,35 +82,14 @@ pub struct Interner {
     heads: Vec<u32>,
     /// Most work comes from the queue that the work before came from.
     last_queue: Queue,
-    /// How often what was written got lost, from 1.
+    /// How often what was written got lost.
     epoch: u32,
-    /// The epoch in which each name, and each path, was last defined; 0 for never.
+    /// The epoch in which each name, and each path, was last defined, or [`NEVER`].
     names_defined: Vec<u32>,
     paths_defined: Vec<u32>,
 }
 
 impl Interner {
-    /// Nothing is known yet.
-    pub fn new() -> Self {
-        Interner {
-            names: FxHashMap::default(),
-            name_list: Vec::new(),
-            name_bytes: 0,
-            refused: 0,
-            addresses: FxHashMap::default(),
-            shapes: Numbers::new(),
-            queues: Numbers::new(),
-            paths: Numbers::new(),
-            path_list: Vec::new(),
-            lengths: Vec::new(),
-            heads: Vec::new(),
-            last_queue: Queue::default(),
-            epoch: 1,
-            names_defined: Vec::new(),
-            paths_defined: Vec::new(),
-        }
-    }
-
     /// Some of what was written is lost: what is used from now on is defined again.
     pub fn define_again(&mut self) {
         self.epoch += 1;
@@ -136,7 +116,7 @@ impl Interner {
         self.names.insert(Rc::clone(&text), id);
         self.name_list.push(text);
         self.name_bytes += bytes.len();
-        self.names_defined.push(0);
+        self.names_defined.push(NEVER);
         self.define_name(id, sink);
         id
     }
@@ -225,6 +205,16 @@ impl Interner {
         self.new_path(key, sink)
     }
 
+    /// As [`Interner::path`], for a path that is shown and that no record needs to define. There is room
+    /// for each.
+    pub fn shown_path(&mut self, parent: u32, name: u32, domain: u32) -> u32 {
+        let key = Path { id: 0, parent, name, domain };
+        match self.paths.known.get(&key) {
+            Some(&id) => id,
+            None => self.new_path(key, &mut Vec::new()),
+        }
+    }
+
     fn more_paths(&mut self, sink: &mut impl Sink) -> u32 {
         let name = self.name(MORE_PATHS, sink);
         let key = Path { id: 0, parent: NONE, name, domain: NONE };
@@ -246,7 +236,7 @@ impl Interner {
         self.lengths.push(length);
         let head = of_path(&self.heads, parent).unwrap_or(0);
         self.heads.push(if head == 0 && length as usize >= END_BYTES { id } else { head });
-        self.paths_defined.push(0);
+        self.paths_defined.push(NEVER);
         self.define_path(id, sink);
         id
     }
@@ -311,12 +301,6 @@ impl Interner {
 /// What is known of a path, by its number.
 fn of_path(list: &[u32], path: u32) -> Option<u32> {
     list.get((path as usize).checked_sub(1)?).copied()
-}
-
-impl Default for Interner {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 #[cfg(test)]

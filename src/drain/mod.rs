@@ -6,7 +6,6 @@
 //! Imports: `guest` (what it consumes, and the switches of the GPU half) and `base`.
 
 pub mod aggregate;
-pub mod decode;
 pub mod fields;
 pub mod flush_request;
 pub mod intern;
@@ -14,7 +13,6 @@ mod output;
 mod own_file;
 mod pace;
 pub mod ranges;
-mod records;
 pub mod scheduling;
 pub mod spans;
 pub mod summary;

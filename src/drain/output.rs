@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use stage2_spool::{Anchor, Copy, Device, Fill, Kernel, Process, Record, Writer};
+use stage2_spool::{Anchor, Device, Kernel, Process, Record, Writer};
 
 use crate::base::counters::Counters;
 use crate::base::diag;
@@ -82,18 +82,6 @@ impl Output {
     pub(super) fn kernel(&mut self, kernel: &Kernel) {
         if let Some(writer) = &mut self.writer {
             writer.kernel(kernel);
-        }
-    }
-
-    pub(super) fn copy(&mut self, copy: &Copy) {
-        if let Some(writer) = &mut self.writer {
-            writer.copy(copy);
-        }
-    }
-
-    pub(super) fn fill(&mut self, fill: &Fill) {
-        if let Some(writer) = &mut self.writer {
-            writer.fill(fill);
         }
     }
 

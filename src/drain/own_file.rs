@@ -4,8 +4,6 @@
 //! for the next file that they open. So ours is out of the way of small numbers, and is looked at
 //! before each write.
 
-use std::error::Error;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem::ManuallyDrop;
@@ -25,16 +23,9 @@ pub(super) struct OwnFile {
 }
 
 /// The descriptor is closed, or another file by now.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the process closed the trace file's descriptor")]
 pub(super) struct LostDescriptor;
-
-impl fmt::Display for LostDescriptor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the process closed the trace file's descriptor")
-    }
-}
-
-impl Error for LostDescriptor {}
 
 impl LostDescriptor {
     /// Whether that is the error.

@@ -6,7 +6,7 @@
 //!   since its last event that arrived is "not known", up to its next push or pop. With that
 //!   travels how deep the thread is nested, and how far up it was meanwhile: ranges that may have
 //!   been closed are closed then, those that may have been opened stand as ranges named `(lost)`.
-//!   The end of a start/end range is told late (see [`Ranges::apply_late`]);
+//!   The end of a start/end range is told late (see [`Ranges::doubt_since`]);
 //! - ranges that do not nest (start/end, or push/pop of several domains): when an outer one
 //!   closes first, the inner ones go on as continuations under their new path, if they are not
 //!   too many;
@@ -162,12 +162,8 @@ pub struct Ranges {
     changes: usize,
     /// Only some ranges are collected: the spool says which.
     restricted: bool,
-}
-
-impl Default for Ranges {
-    fn default() -> Self {
-        Self::new(false)
-    }
+    /// The range instances that closed, until somebody takes them.
+    pub(super) closed: Vec<ClosedRange>,
 }
 
 impl Ranges {
@@ -185,37 +181,30 @@ impl Ranges {
             next_range: RANGE_OUTSIDE + 1,
             changes: 0,
             restricted,
+            closed: Vec::new(),
         }
     }
 
-    /// Takes one event in, writes what it defines, and gives the range instances it closed to
-    /// `closed`.
+    /// Takes one event in, and writes what it defines.
     pub fn apply(
         &mut self,
         event: &Event,
         names: &mut Interner,
         sink: &mut impl Sink,
         counters: &Counters,
-        closed: &mut Vec<ClosedRange>,
     ) {
-        if event.kind == EventKind::TextPiece {
-            let text = &mut self.thread(event.thread).text;
+        if matches!(event.kind, EventKind::TextPiece | EventKind::PayloadPiece) {
+            let thread = self.thread(event.thread);
+            let is_text = event.kind == EventKind::TextPiece;
+            let pieces = if is_text { &mut thread.text } else { &mut thread.payloads };
             if event.text_place == TextPlace::Here {
-                text.clear();
+                pieces.clear();
             }
-            text.extend_from_slice(event.text());
-            return;
-        }
-        if event.kind == EventKind::PayloadPiece {
-            let payloads = &mut self.thread(event.thread).payloads;
-            if event.text_place == TextPlace::Here {
-                payloads.clear();
-            }
-            payloads.extend_from_slice(event.text());
+            pieces.extend_from_slice(event.text());
             return;
         }
         self.heed_losses(event.thread, event.lost);
-        let mut step = apply::EventContext { ranges: self, names, sink, counters, closed };
+        let mut step = apply::EventContext { ranges: self, names, sink, counters };
         match event.text_place {
             TextPlace::Here => step.apply(event, event.text()),
             TextPlace::Lost => step.apply(event, LOST),
@@ -240,21 +229,14 @@ impl Ranges {
         }
     }
 
-    /// Takes in the end of a start/end range that found no place in the queue, when everything was
-    /// applied that its thread sent before. What was opened inside that range since is not known.
-    pub fn apply_late(
-        &mut self,
-        end: &Event,
-        names: &mut Interner,
-        sink: &mut impl Sink,
-        counters: &Counters,
-        closed: &mut Vec<ClosedRange>,
-    ) {
+    /// Before [`Ranges::apply`] of the end of a start/end range that found no place in the queue, when
+    /// everything was applied that its thread sent before. What was opened inside that range since is
+    /// not known.
+    pub fn doubt_since(&mut self, end: &Event) {
         if let Some(&thread) = self.started_on.get(&end.id) {
             let fence = if end.fence == 0 { 0 } else { self.correlations.extend(end.fence) };
             self.doubt(thread, fence);
         }
-        self.apply(end, names, sink, counters, closed);
     }
 
     /// Ends of start/end ranges were lost, nobody knows which: of threads with such ranges nothing

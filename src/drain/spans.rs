@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use stage2_spool::GpuNs;
 
-use crate::guest::switches::Switches;
+use crate::guest::collection_switch::Switches;
 
 /// Spans that are kept: a megabyte.
 const KEPT: usize = 1 << 16;
@@ -63,7 +63,7 @@ impl Spans {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::switches::WAITING;
+    use crate::guest::collection_switch::WAITING;
 
     fn spans(switches: &[(bool, u64)]) -> Spans {
         let queue = Switches::new(true);

@@ -5,6 +5,8 @@ mod rows;
 mod shown;
 mod terminal;
 
+pub use shown::ShownPaths;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -19,7 +21,7 @@ use crate::base::options::{Options, Summary as Target};
 use crate::base::{diag, timed_write};
 use crate::drain::aggregate::Totals;
 use crate::drain::intern::Interner;
-use crate::guest::tracer::OffReason;
+use crate::guest::gpu::OffReason;
 
 /// Above the ranges of libraries that are in none of the workload's.
 const LIBRARIES: &str = "Library ranges outside the workload's ranges";
@@ -36,6 +38,8 @@ pub struct Summary<'a> {
     pub counters: &'a Counters,
     /// Texts of names and paths.
     pub names: &'a Interner,
+    /// How paths are shown.
+    pub shown: ShownPaths,
     /// The tables.
     pub totals: Totals,
     /// Why no GPU work was recorded.

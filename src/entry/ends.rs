@@ -105,7 +105,7 @@ fn finish_at_once() {
 
 /// Finishes: takes in what CUPTI still holds, ends the trace file, shows the summary. Bounded.
 fn finish() {
-    let _uncancelled = CancellationBlock::new();
+    let _uncancelled = CancellationBlock::default();
     let Some(shared) = state::shared() else { return };
     // Another one has no thread that would finish; what it stored, its parent might read.
     if !is_process_of(shared) || !begin(shared) {

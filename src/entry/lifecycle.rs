@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::base::job::JobFacts;
 use crate::base::signal_mask::{CancellationBlock, SignalBlock};
-use crate::base::{diag, generation, signal_mask};
+use crate::base::{diag, generation, pages, signal_mask};
 use crate::drain::EndReason;
 use crate::drain::{self, scheduling};
 use crate::entry::{ends, options};
 use crate::guest::barrier::Panic;
 use crate::guest::event::{Event, QUEUE_EVENTS};
+use crate::guest::gpu::OffReason;
 use crate::guest::state::{self, Phase, STARTING, Shared};
-use crate::guest::tracer::OffReason;
 use crate::guest::{barrier, cupti};
 
 /// The longest that a thread waits for another one that is starting us.
@@ -31,18 +31,14 @@ pub fn start() -> Option<&'static Shared> {
     if generation::in_silent_child() {
         state::forked();
     }
-    match state::phase() {
-        Phase::On => return state::shared(),
-        Phase::Idle => {}
-        Phase::Stopping | Phase::Ended | Phase::Forked => return None,
+    if state::phase() != Phase::Idle {
+        return state::active();
     }
-    let (_uncancelled, _blocked) = (CancellationBlock::new(), SignalBlock::all());
+    let (_uncancelled, _blocked) = (CancellationBlock::default(), SignalBlock::all());
     let _starting = STARTING.take(START_PATIENCE)?;
-    match state::phase() {
-        Phase::On => return state::shared(),
-        Phase::Idle => {}
-        // Whoever started us meanwhile failed.
-        Phase::Stopping | Phase::Ended | Phase::Forked => return None,
+    // Another thread may have started us meanwhile, or failed to.
+    if state::phase() != Phase::Idle {
+        return state::active();
     }
     let options = options::from_env();
     diag::debug(format_args!("{options:?}"));
@@ -70,12 +66,10 @@ pub fn start() -> Option<&'static Shared> {
 
 /// Whether what a start allocates can be had: a failure there would end the guest.
 fn has_room() -> bool {
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
-    // SAFETY: a new mapping, given back at once, that nobody knows of.
-    unsafe {
-        let room = libc::mmap(std::ptr::null_mut(), ROOM_BYTES, access, kind, -1, 0);
-        room != libc::MAP_FAILED && libc::munmap(room, ROOM_BYTES) == 0
-    }
+    pages::map(ROOM_BYTES, libc::MAP_PRIVATE).is_some_and(|room| {
+        // SAFETY: a new mapping, given back at once, that nobody knows of.
+        unsafe { libc::munmap(room, ROOM_BYTES) == 0 }
+    })
 }
 
 /// Starts a forked child, whose NVTX calls come to us from the first one on. Where that takes too
@@ -97,7 +91,7 @@ pub fn start_child() -> Option<&'static Shared> {
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
 pub fn start_gpu() {
     // CUPTI's threads inherit the mask: a signal to the process must not end in one of them.
-    let (_uncancelled, _blocked) = (CancellationBlock::new(), SignalBlock::all());
+    let (_uncancelled, _blocked) = (CancellationBlock::default(), SignalBlock::all());
     let Some(shared) = start() else {
         if state::phase() == Phase::Forked {
             diag::warn(format_args!(

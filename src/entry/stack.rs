@@ -4,8 +4,8 @@
 //! that a thread may have (16 KiB) holds beside what the guest does on it.
 
 use std::ffi::c_void;
-use std::ptr;
 
+use crate::base::pages;
 use crate::guest::barrier;
 
 /// The stack, without its guard: ten times what a start needs.
@@ -58,17 +58,11 @@ impl Stack {
     const ALL_BYTES: usize = GUARD_BYTES + STACK_BYTES + END_BYTES;
 
     fn new() -> Option<Self> {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
-        // SAFETY: a new mapping of ours; its lowest page is made inaccessible.
-        unsafe {
-            let kind = kind | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-            let start = libc::mmap(ptr::null_mut(), Self::ALL_BYTES, access, kind, -1, 0);
-            if start == libc::MAP_FAILED {
-                return None;
-            }
-            let stack = Stack { start };
-            (libc::mprotect(start, GUARD_BYTES, libc::PROT_NONE) == 0).then_some(stack)
-        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE | libc::MAP_STACK;
+        let stack = Stack { start: pages::map(Self::ALL_BYTES, flags)? };
+        // SAFETY: the lowest page of a new mapping of ours.
+        let guarded = unsafe { libc::mprotect(stack.start, GUARD_BYTES, libc::PROT_NONE) == 0 };
+        guarded.then_some(stack)
     }
 
     fn top(&self) -> *mut c_void {

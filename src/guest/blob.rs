@@ -28,12 +28,14 @@ pub struct SchemaPayload<'a> {
     pub is_cut: bool,
 }
 
-impl Blob {
+impl Default for Blob {
     /// Without payloads.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Blob { bytes: [0; BLOB_BYTES], used: 0 }
     }
+}
 
+impl Blob {
     /// Bytes of a next payload that there is room for.
     pub fn room(&self) -> usize {
         BLOB_BYTES.saturating_sub(self.used + HEAD_BYTES)
@@ -64,12 +66,6 @@ impl Blob {
     }
 }
 
-impl Default for Blob {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// The payloads in the bytes of a [`Blob`].
 pub fn payloads(mut blob: &[u8]) -> impl Iterator<Item = SchemaPayload<'_>> {
     std::iter::from_fn(move || {
@@ -92,7 +88,7 @@ mod tests {
 
     #[test]
     fn payloads_come_back_in_order_and_the_last_is_cut_where_the_room_ends() {
-        let mut blob = Blob::new();
+        let mut blob = Blob::default();
         blob.add(1 << 24, b"abc");
         blob.add(7, &[]);
         blob.add(u64::MAX, &[9; 1000]);

@@ -200,9 +200,9 @@ pub struct Events {
     lost: Box<[AtomicU32]>,
 }
 
-impl Events {
+impl Default for Events {
     /// A queue of [`QUEUE_EVENTS`]. Allocates; called once, at start.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Events {
             queue: ArrayQueue::new(QUEUE_EVENTS),
             late_ends: ArrayQueue::new(LATE_ENDS),
@@ -210,7 +210,9 @@ impl Events {
             lost: (0..LOST).map(|_| AtomicU32::new(0)).collect(),
         }
     }
+}
 
+impl Events {
     /// Sends `event`; counts it as lost where there is no room for it. Never waits.
     pub fn send(&self, event: Event, counters: &Counters) -> Delivery {
         self.send_unless(event, kept_from(event.kind), counters)
@@ -323,12 +325,6 @@ impl Events {
     }
 }
 
-impl Default for Events {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,7 +342,7 @@ mod tests {
 
     #[test]
     fn texts_of_every_length_arrive_whole_up_to_the_limit() {
-        let (events, counters) = (Events::new(), Counters::default());
+        let (events, counters) = (Events::default(), Counters::default());
         for length in (0..=TEXT_LIMIT).chain([TEXT_LIMIT + 1, 100_000]) {
             let text: Vec<u8> = (0..length).map(|i| i as u8).collect();
             events.send_with_text(Event::new(EventKind::Push, 1), &text, &counters);
@@ -357,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_counts_what_it_loses_and_has_places_for_what_costs_most() {
-        let (events, counters) = (Events::new(), Counters::default());
+        let (events, counters) = (Events::default(), Counters::default());
         let send = |kind, count: usize| {
             (0..count).filter(|_| events.send(Event::new(kind, 1), &counters).arrives).count()
         };

@@ -7,15 +7,17 @@
 //! [`cupti::start`] allocate, and only a start calls them.
 //!
 //! The other side of each queue and table is here as well: our thread takes what it consumes
-//! ([`event`], [`pool`], [`registry`], [`switches`]) through methods that say so. [`tracer`] is what
-//! every thread may ask of CUPTI; its flush and its end are our thread's.
+//! ([`event`], [`pool`], [`registry`]) through methods that say so. Records leave this folder decoded,
+//! with the texts that they point to ([`activity`]). [`gpu::Tracer`] is all that can be asked of CUPTI.
 //! Imports: `base` only.
 
+pub mod activity;
 pub mod barrier;
 pub mod blob;
 pub mod collection_switch;
 pub mod cupti;
 pub mod event;
+pub mod gpu;
 pub mod handle;
 pub mod nvtx;
 pub mod pool;
@@ -23,6 +25,4 @@ pub mod registry;
 pub mod sample;
 pub mod schema_encoding;
 pub mod state;
-pub mod switches;
 pub mod thread;
-pub mod tracer;

@@ -172,7 +172,7 @@ fn event(shared: &Shared, kind: EventKind, domain: Handle, attributes: Attribute
         event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
     } else if matches!(kind, EventKind::Push | EventKind::Start) {
         // What is launched in here goes unrecorded.
-        shared.tracer().into_iter().for_each(|tracer| tracer.keep_times());
+        shared.keep_replay_times();
     }
     event.at = clock::mono();
     event.domain = domain.number();
@@ -201,7 +201,7 @@ fn send(shared: &Shared, mut event: Event, attributes: Attributes<'_>) -> bool {
 /// Most calls have none, and shall not pay for the room.
 #[cold]
 fn send_payloads(shared: &Shared, event: &mut Event, payloads: Payloads) {
-    let mut blob = Blob::new();
+    let mut blob = Blob::default();
     shared.counters.range_fields.add(payloads.copy_to(&mut blob));
     shared.events.send_payloads(event, blob.bytes(), &shared.counters);
 }

@@ -14,6 +14,7 @@
 mod free;
 mod layout;
 
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,6 +22,7 @@ use crossbeam::queue::ArrayQueue;
 pub use stage2_settings::Buffers;
 
 use crate::base::counters::Counters;
+use crate::base::pages;
 use free::{FreeList, Links};
 use layout::{Layout, SMALL_BYTES};
 
@@ -222,21 +224,8 @@ pub fn records_in(bytes: usize) -> u64 {
     bytes.div_ceil(208) as u64
 }
 
-/// Maps zeroed memory that is committed page by page, when first written.
 fn map(bytes: usize) -> Option<*mut u8> {
-    // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing
-    // that exists.
-    let start = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    (start != libc::MAP_FAILED).then_some(start.cast())
+    pages::map(bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE).map(<*mut c_void>::cast)
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ pub const MAX_VALUES: usize = 256;
 /// Bytes of a name that are kept.
 pub const MAX_NAME: usize = 96;
 
-/// What a schema says besides its entries.
-#[derive(Clone, Copy, Debug)]
-pub struct SchemaHead<'a> {
+/// What a schema says besides its entries. `N`: a name, the guest's or our own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SchemaHead<N> {
     /// `NVTX_PAYLOAD_SCHEMA_TYPE_*`.
     pub kind: u8,
     /// Bytes of a payload; 0 where the guest leaves that to its entries.
@@ -29,20 +29,14 @@ pub struct SchemaHead<'a> {
     /// No entry is aligned to more bytes; 0 for no such bound.
     pub pack: u32,
     /// Its name; may be empty.
-    pub name: &'a [u8],
+    pub name: N,
 }
 
 /// What a payload consists of.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Schema {
-    /// As in [`SchemaHead`].
-    pub kind: u8,
-    /// As in [`SchemaHead`].
-    pub size: usize,
-    /// As in [`SchemaHead`].
-    pub pack: usize,
-    /// As in [`SchemaHead`].
-    pub name: Vec<u8>,
+    /// What it says besides.
+    pub head: SchemaHead<Vec<u8>>,
     /// The entries.
     pub entries: Vec<OwnedEntry>,
 }
@@ -50,7 +44,7 @@ pub struct Schema {
 /// An entry with a name of its own.
 pub type OwnedEntry = SchemaEntry<Vec<u8>>;
 
-/// One entry of a schema. `N`: a name, the guest's or our own.
+/// One entry of a schema, with a name as in [`SchemaHead`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchemaEntry<N> {
     /// `NVTX_PAYLOAD_ENTRY_FLAG_*`.
@@ -83,7 +77,7 @@ pub fn add_schema<'a>(
     registry: &Registry,
     domain: u32,
     id: u64,
-    head: SchemaHead<'_>,
+    head: SchemaHead<&[u8]>,
     entries: impl ExactSizeIterator<Item = SchemaEntry<&'a [u8]>> + Clone,
 ) -> (u32, bool) {
     let entries = entries.take(MAX_SCHEMA_ENTRIES);
@@ -145,7 +139,8 @@ fn put_name(to: &mut EntryWriter<'_>, name: &[u8]) {
 pub fn schema(bytes: &[u8]) -> Option<Schema> {
     let mut from = Bytes(bytes);
     let (kind, size, pack) = (from.u8()?, from.u32()?, from.u32()?);
-    let (name, count) = (from.name()?, from.u16()?);
+    let head = SchemaHead { kind, size, pack, name: from.name()? };
+    let count = from.u16()?;
     let mut entries = Vec::new();
     for _ in 0..count {
         entries.push(SchemaEntry {
@@ -156,8 +151,7 @@ pub fn schema(bytes: &[u8]) -> Option<Schema> {
             name: from.name()?,
         });
     }
-    let (size, pack) = (size as usize, pack as usize);
-    Some(Schema { kind, size, pack, name, entries })
+    Some(Schema { head, entries })
 }
 
 /// Reads an enumeration. `None`: the bytes are not one.
@@ -224,18 +218,15 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_only_cut_beyond_the_limits() {
-        let registry = Registry::new();
+        let registry = Registry::empty();
         let long = [b'n'; MAX_NAME + 1];
         let name = |number: u64| if number == 0 { &b""[..] } else { &long[1..] };
         let entries: Vec<_> =
             (0..MAX_SCHEMA_ENTRIES as u64 + 1).map(|number| entry(number, name(number))).collect();
-        let head = SchemaHead { kind: 7, size: u32::MAX, pack: 16, name: &long };
+        let head = SchemaHead { kind: 7, size: u32::MAX, pack: 16, name: &long[..] };
         let (number, kept) = add_schema(&registry, 1, 9, head, entries.iter().copied());
         let mut expected = Schema {
-            kind: 7,
-            size: u32::MAX as usize,
-            pack: 16,
-            name: long[1..].to_vec(),
+            head: SchemaHead { kind: 7, size: u32::MAX, pack: 16, name: long[1..].to_vec() },
             entries: (0..).zip(&entries).map(|(i, e)| entry(i, e.name.to_vec())).collect(),
         };
         expected.entries.truncate(MAX_SCHEMA_ENTRIES);
@@ -253,7 +244,7 @@ mod tests {
 
     #[test]
     fn bytes_that_end_early_are_nothing() {
-        let registry = Registry::new();
+        let registry = Registry::empty();
         let head = SchemaHead { kind: 1, size: 4, pack: 0, name: &b"s"[..] };
         let number = add_schema(&registry, 1, 9, head, std::iter::once(entry(1, &b"x"[..]))).0;
         let bytes = bytes_of(&registry, number);

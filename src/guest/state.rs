@@ -23,13 +23,12 @@ use crate::base::generation;
 use crate::base::glob::RangeFilter;
 use crate::base::job::JobFacts;
 use crate::base::last_thread::Helpers;
-use crate::base::options::Options;
-use crate::guest::collection_switch::{CollectionSwitch, StartedRanges};
+use crate::base::options::{Graph, Options};
+use crate::guest::collection_switch::{CollectionSwitch, StartedRanges, Switches};
 use crate::guest::event::Events;
+use crate::guest::gpu::{Gpu, OffReason, Tracer};
 use crate::guest::pool::Pool;
 use crate::guest::sample::Sampler;
-use crate::guest::switches::Switches;
-use crate::guest::tracer::{OffReason, Tracer};
 
 /// What we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +52,8 @@ static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
 /// The ranges that the last start in this process, or in one that it was forked from, was asked for:
 /// what a forked child registers before it starts has to be matched as well.
 static RANGES: AtomicPtr<RangeFilter> = AtomicPtr::new(ptr::null_mut());
-/// How a forked child starts, as a `fn() -> Option<&'static Shared>`; null until the constructor has
-/// run.
-static START: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+/// How a forked child starts; set by the constructor.
+static START: OnceLock<fn() -> Option<&'static Shared>> = OnceLock::new();
 
 /// Held while a thread starts us: NVTX before CUDA 12.9 may do that from several threads at once. No
 /// callback takes it.
@@ -123,26 +121,21 @@ pub fn renew() {
 
 /// Notes how a forked child is to start.
 pub fn set_start(start: fn() -> Option<&'static Shared>) {
-    START.store(start as *mut (), Ordering::Release);
+    // The constructor runs once.
+    let _ = START.set(start);
 }
 
 /// Whether this is a forked child that has not started yet.
 pub fn is_new_child() -> bool {
     phase() == Phase::Idle
         && generation::number() > 0
-        && !START.load(Ordering::Acquire).is_null()
+        && START.get().is_some()
         && !generation::in_silent_child()
 }
 
 /// Starts a forked child, as [`is_new_child`] knows it.
 pub fn start_child() -> Option<&'static Shared> {
-    let start = START.load(Ordering::Acquire);
-    if start.is_null() {
-        return None;
-    }
-    // SAFETY: `set_start` is the only one that stores it, and stores such a function.
-    let start = unsafe { std::mem::transmute::<*mut (), fn() -> Option<&'static Shared>>(start) };
-    start()
+    START.get()?()
 }
 
 /// What the guest's threads, CUPTI's threads and the drain thread share.
@@ -168,10 +161,13 @@ pub struct Shared {
     pub sampler: Sampler,
     /// When collection was switched.
     pub switches: Switches,
+    /// A CUDA graph was launched while a wanted range was open, and the times of its kernels have not
+    /// been read since.
+    pub replayed: AtomicBool,
     /// Activity buffers, once the GPU half was started.
     pub pool: OnceLock<Pool>,
     /// The GPU half, or why there is none.
-    pub gpu: OnceLock<Result<Box<dyn Tracer>, OffReason>>,
+    pub gpu: OnceLock<Result<Gpu, OffReason>>,
     /// Threads that are not the guest's, besides ours.
     pub helpers: Helpers,
     /// The drain thread, to wake it.
@@ -201,9 +197,10 @@ impl Shared {
             pid: std::process::id(),
             job: JobFacts::from_env(),
             job_at_gpu_start: OnceLock::new(),
-            events: Events::new(),
+            events: Events::default(),
             counters: Counters::default(),
             collection: CollectionSwitch::default(),
+            replayed: AtomicBool::new(false),
             pool: OnceLock::new(),
             gpu: OnceLock::new(),
             helpers: Helpers::default(),
@@ -219,17 +216,35 @@ impl Shared {
 
     /// Switches collection of GPU work on or off, if there is any, and notes when.
     pub fn collect(&self, on: bool) {
-        if let Some(tracer) = self.tracer().filter(|tracer| tracer.switches()) {
-            if let Some(now) = tracer.now() {
+        if let Some(gpu) = self.gpu().filter(|gpu| gpu.switches) {
+            if let Some(now) = gpu.tracer.now() {
                 self.switches.note(on, now);
             }
-            tracer.collect(on);
+            gpu.tracer.collect(on);
+        }
+    }
+
+    /// Has CUPTI read the times of recorded replays of CUDA graphs, if there were any: the next replay
+    /// overwrites them, unless it is recorded itself. Takes 0.7 us a kernel. Records of whole replays
+    /// are never switched off.
+    pub fn keep_replay_times(&self) {
+        if let Some(tracer) = self.tracer()
+            && self.options.graph == Graph::Node
+            && self.replayed.swap(false, Ordering::Relaxed)
+        {
+            // CUPTI hands over what is done. A failure costs only times.
+            let _ = tracer.flush(false);
         }
     }
 
     /// The GPU half, where it runs.
+    pub fn gpu(&self) -> Option<&Gpu> {
+        self.gpu.get()?.as_ref().ok()
+    }
+
+    /// What can be asked of the GPU half, where it runs.
     pub fn tracer(&self) -> Option<&dyn Tracer> {
-        self.gpu.get()?.as_ref().ok().map(|tracer| &**tracer)
+        self.gpu().map(|gpu| &*gpu.tracer)
     }
 
     /// Wakes the drain thread. Neither waits nor allocates.

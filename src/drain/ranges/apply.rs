@@ -18,7 +18,6 @@ pub(super) struct EventContext<'a, S> {
     pub(super) names: &'a mut Interner,
     pub(super) sink: &'a mut S,
     pub(super) counters: &'a Counters,
-    pub(super) closed: &'a mut Vec<ClosedRange>,
 }
 
 impl<S: Sink> EventContext<'_, S> {
@@ -245,7 +244,7 @@ impl<S: Sink> EventContext<'_, S> {
 
     fn write_close(&mut self, open: &OpenRange, end: MonoNs) {
         self.sink.put(Record::RangeClose { range: open.range, end });
-        self.closed.push(ClosedRange {
+        self.ranges.closed.push(ClosedRange {
             path: open.path,
             host_ns: end.since(open.event.at),
             counts: open.first == open.range,

@@ -15,7 +15,6 @@ struct Guest {
     names: Interner,
     records: Vec<Record>,
     counters: Counters,
-    closed: Vec<ClosedRange>,
     queue: Events,
     fence: u32,
 }
@@ -24,11 +23,10 @@ impl Guest {
     fn new() -> Self {
         Guest {
             ranges: Ranges::new(false),
-            names: Interner::new(),
+            names: Interner::default(),
             records: Vec::new(),
             counters: Counters::default(),
-            closed: Vec::new(),
-            queue: Events::new(),
+            queue: Events::default(),
             fence: 0,
         }
     }
@@ -53,13 +51,7 @@ impl Guest {
             if text_place == TextPlace::Lost {
                 event.text_place = text_place;
             }
-            self.ranges.apply(
-                &event,
-                &mut self.names,
-                &mut self.records,
-                &self.counters,
-                &mut self.closed,
-            );
+            self.ranges.apply(&event, &mut self.names, &mut self.records, &self.counters);
         }
         self.fence
     }
@@ -114,7 +106,7 @@ fn instances_of_one_path_are_told_apart() {
     let ranges: Vec<u64> =
         fences.iter().map(|&fence| guest.ranges.place(1, fence + 1).0.range).collect();
     assert_eq!(ranges, [1, 2, 3]);
-    assert_eq!(guest.closed.iter().filter(|c| c.counts && c.host_ns == 1000).count(), 3);
+    assert_eq!(guest.ranges.closed.iter().filter(|c| c.counts && c.host_ns == 1000).count(), 3);
 }
 
 #[test]
@@ -156,7 +148,7 @@ fn an_inner_range_outlives_its_outer_one_under_a_path_of_its_own() {
         })
         .collect();
     assert_eq!(continues, [0, 0, 2]);
-    assert_eq!(guest.closed.iter().filter(|c| c.counts).count(), 2);
+    assert_eq!(guest.ranges.closed.iter().filter(|c| c.counts).count(), 2);
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use super::rows::{self, Section, ms, percent, us};
-use super::shown::ShownPaths;
+use super::rows::{self, Section, Tables, ms, percent, us};
 use super::{LIBRARIES, Summary};
 use crate::drain::aggregate::Instances;
 use stage2_text as text;
@@ -40,24 +39,19 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
             rows::which(summary)
         })?;
     }
-    let shown = ShownPaths::of(summary.names);
-    let sections = rows::sections(summary, &shown);
-    let whole = rows::gpu_total_ns(&sections);
-    let (libraries, own): (Vec<_>, Vec<_>) =
-        sections.into_iter().partition(|section| shown.is_of_library(section.path));
-    write_table(summary, &shown, own, whole, out)?;
+    let Tables { own, libraries, whole_ns } = rows::tables(summary);
+    write_table(summary, own, whole_ns, out)?;
     if libraries.iter().any(|section| !section.rows.is_empty()) {
         writeln!(out, "\n## {LIBRARIES}\n")?;
-        write_table(summary, &shown, libraries, whole, out)?;
+        write_table(summary, libraries, whole_ns, out)?;
     }
     Ok(())
 }
 
 fn write_table(
     summary: &Summary<'_>,
-    shown: &ShownPaths<'_>,
     sections: Vec<Section>,
-    whole: u64,
+    whole_ns: u64,
     out: &mut String,
 ) -> std::fmt::Result {
     writeln!(
@@ -69,7 +63,7 @@ fn write_table(
         .into_iter()
         .filter(|section| !section.rows.is_empty())
         .flat_map(|section| {
-            let mut title = section.title(shown);
+            let mut title = section.title(summary.names);
             if summary.options.is_sampled() && section.instances.recorded > 0 {
                 let Instances { asked, recorded, .. } = section.instances;
                 title.push_str(&format!(" (scaled: recorded {recorded} of {asked})"));
@@ -90,7 +84,7 @@ fn write_table(
             line.device,
             text::plain(&summary.device_name(line.device)),
             text::code(title),
-            percent(line.total_ns, whole),
+            percent(line.total_ns, whole_ns),
             percentile(50),
             percentile(99),
         )?;

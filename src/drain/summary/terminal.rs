@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use super::rows::{self, PATHS, Section, TOP, ms, percent, us};
-use super::shown::ShownPaths;
+use super::rows::{self, PATHS, Section, TOP, Tables, ms, percent, us};
 use super::{LIBRARIES, Summary};
 use stage2_text::shorten_kernel;
 
@@ -20,8 +19,6 @@ pub(super) fn render(summary: &Summary<'_>) -> String {
 }
 
 fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
-    let shown = ShownPaths::of(summary.names);
-    let sections = rows::sections(summary, &shown);
     let simulated = if summary.simulated { "SIMULATED GPU, " } else { "" };
     writeln!(out, "\nstage2: {simulated}process {}", std::process::id())?;
     match summary.gpu_off {
@@ -35,7 +32,6 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         writeln!(out, "stage2: {part}")?;
     }
     let which = rows::which(summary);
-    let whole = rows::gpu_total_ns(&sections);
     for (device, busy) in rows::busy(summary) {
         write!(
             out,
@@ -48,26 +44,24 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         }
         writeln!(out)?;
     }
-    let (libraries, own): (Vec<_>, Vec<_>) =
-        sections.into_iter().partition(|section| shown.is_of_library(section.path));
-    write_sections(summary, &shown, &own, whole, out)?;
+    let Tables { own, libraries, whole_ns } = rows::tables(summary);
+    write_sections(summary, &own, whole_ns, out)?;
     if !libraries.is_empty() {
         writeln!(out, "\nstage2: {LIBRARIES}:")?;
-        write_sections(summary, &shown, &libraries, whole, out)?;
+        write_sections(summary, &libraries, whole_ns, out)?;
     }
     Ok(())
 }
 
 fn write_sections(
     summary: &Summary<'_>,
-    shown: &ShownPaths<'_>,
     sections: &[Section],
-    whole: u64,
+    whole_ns: u64,
     out: &mut String,
 ) -> std::fmt::Result {
     let restricted = summary.options.is_restricted();
     for section in sections.iter().take(PATHS) {
-        write!(out, "\n{}", section.title(shown))?;
+        write!(out, "\n{}", section.title(summary.names))?;
         if section.instances.count > 0 {
             write!(
                 out,
@@ -83,14 +77,14 @@ fn write_sections(
             writeln!(out, ", GPU work not recorded")?;
             continue;
         }
-        let share = percent(section.total_ns, whole);
+        let share = percent(section.total_ns, whole_ns);
         writeln!(
             out,
             ", GPU sum {} ms ({share} %), {} calls",
             ms(section.total_ns),
             section.calls
         )?;
-        if section.total_ns.saturating_mul(100) < whole.saturating_mul(DETAILED) {
+        if section.total_ns.saturating_mul(100) < whole_ns.saturating_mul(DETAILED) {
             continue;
         }
         writeln!(
@@ -108,7 +102,7 @@ fn write_sections(
                 us(line.mean_ns()),
                 percentile(50),
                 percentile(99),
-                percent(line.total_ns, whole),
+                percent(line.total_ns, whole_ns),
                 shorten_kernel(&line.name, NAME),
             )?;
         }

@@ -2,10 +2,16 @@
 
 use std::sync::atomic::Ordering;
 
+use stage2_text as text;
+
 use super::Drain;
 use crate::base::ancestry::{self, Notice};
 use crate::base::job::JobFacts;
 use crate::base::{clock, diag};
+
+/// Names of ranges that one line shows, and characters of each.
+const NAMES: usize = 3;
+const NAME: usize = 60;
 
 impl Drain {
     /// Notes what was asked for, and from which process this one was forked.
@@ -42,10 +48,10 @@ impl Drain {
             self.output.tell(job.beyond(&self.shared.job));
         }
         match gpu {
-            Ok(tracer) => {
-                self.output.tell(tracer.facts());
-                self.output.anchor(clock::anchor(|| tracer.now()));
-                if tracer.reports_launches() {
+            Ok(gpu) => {
+                self.output.tell(gpu.facts.iter().cloned());
+                self.output.anchor(clock::anchor(|| gpu.tracer.now()));
+                if gpu.reports_launches {
                     self.ranges.expect_launches();
                 }
             }
@@ -69,5 +75,30 @@ impl Drain {
         self.shared.counters.incomplete.increment();
         self.output.fact("gpu.incomplete", reason.to_owned());
         diag::warn(format_args!("GPU work is missing: {reason}"));
+    }
+    /// Says in one line which ranges of the program are open when it ends in order. Returns how many.
+    pub(super) fn say_open(&self) -> u64 {
+        let (mut count, mut names) = (0, Vec::new());
+        let lost = |thread| self.shared.events.lost(thread);
+        for name in self.ranges.open_in_program(&self.names, lost) {
+            count += 1;
+            if names.len() <= NAMES && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if count > 0 {
+            let shown = names.iter().take(NAMES);
+            let shown: Vec<String> =
+                shown.map(|name| text::shorten(&text::visible(name), NAME)).collect();
+            diag::warn(format_args!(
+                "{count} {} still open when the process ended ({}{}): work is counted in {} up to the \
+                 end; close every range",
+                if count == 1 { "range was" } else { "ranges were" },
+                shown.join(", "),
+                if names.len() > NAMES { ", ..." } else { "" },
+                if count == 1 { "it" } else { "them" },
+            ));
+        }
+        count
     }
 }

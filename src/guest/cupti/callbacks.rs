@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use cupti_sys::Api;
 use cupti_sys::bindings as sys;
@@ -15,14 +15,6 @@ use super::launches;
 use crate::guest::event::{Event, EventKind};
 use crate::guest::state;
 use crate::guest::{barrier, thread};
-
-/// A CUDA graph was launched while a wanted range was open.
-static REPLAYED: AtomicBool = AtomicBool::new(false);
-
-/// Whether a CUDA graph was launched in a wanted range since the last call, where that is reported.
-pub(super) fn take_replayed() -> bool {
-    REPLAYED.swap(false, Ordering::Relaxed)
-}
 
 /// What [`on_callback`] is given as user data.
 pub(super) fn user_data(api: &'static Api) -> *mut c_void {
@@ -114,8 +106,8 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
     }
     let Some(shared) = state::active() else { return };
     if launches::REPLAYS.contains(&id) {
-        REPLAYED.fetch_or(shared.collection.is_open(), Ordering::Relaxed);
-        if shared.tracer().is_none_or(|tracer| !tracer.reports_launches()) {
+        shared.replayed.fetch_or(shared.collection.is_open(), Ordering::Relaxed);
+        if shared.gpu().is_none_or(|gpu| !gpu.reports_launches) {
             return;
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cupti_sys::{Api, find};
 
 use crate::base::options::Options;
-use crate::guest::tracer::OffReason;
+use crate::guest::gpu::OffReason;
 
 /// CUPTI versions that are known to keep the layouts that are read: CUDA 11.8 to 13.x.
 const KNOWN_VERSIONS: [std::ops::RangeInclusive<u32>; 2] = [18..=99, 130_000..=139_999];

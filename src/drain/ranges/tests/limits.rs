@@ -51,7 +51,7 @@ fn many_start_end_ranges_that_do_not_nest_cost_a_bounded_number_of_records_each(
     let end = guest.event(EventKind::End, 1, |e| e.id = count, "");
     assert_eq!(guest.path_at(1, end + 1), "(outside)");
     assert_eq!(guest.ranges.open_count(), 0);
-    assert_eq!(guest.closed.iter().filter(|closed| closed.counts).count(), count as usize);
+    assert_eq!(guest.ranges.closed.iter().filter(|closed| closed.counts).count(), count as usize);
     let known = guest.ranges.threads[1].known.as_ref().unwrap();
     assert_eq!((known.open.len(), known.gone), (0, 0));
 }
