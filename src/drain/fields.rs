@@ -5,7 +5,7 @@
 //! from the guest's memory, and nothing is guessed: behind an entry of unknown length only entries
 //! that say where they begin are read.
 
-pub mod definition;
+pub(crate) mod definition;
 mod types;
 
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use definition::{Definition, Definitions};
 use types::{Basic, basic, is_character, text_unit, unsigned};
 
 /// Fields of one call that are kept.
-pub const MAX_FIELDS: usize = 16;
+pub(crate) const MAX_FIELDS: usize = 16;
 /// Bytes of a text that are kept.
 const MAX_TEXT: usize = 256;
 /// Schemas inside one another that are read.
@@ -39,12 +39,9 @@ const REFERENCED: u64 = 1022;
 
 /// A value of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// An unsigned integer.
+pub(crate) enum Value {
     U64(u64),
-    /// A signed integer.
     I64(i64),
-    /// A floating-point number.
     F64(f64),
     /// A text, or the name of an entry of an enumeration.
     Text(Vec<u8>),
@@ -54,21 +51,21 @@ pub enum Value {
 
 /// What the payloads of one call say.
 #[derive(Debug, Default, PartialEq)]
-pub struct PayloadValues {
+pub(crate) struct PayloadValues {
     /// Names and values, in order.
-    pub fields: Vec<(Vec<u8>, Value)>,
+    pub(crate) fields: Vec<(Vec<u8>, Value)>,
     /// The message, where a payload has one: a text.
-    pub message: Option<Value>,
+    pub(crate) message: Option<Value>,
     /// The category, where a payload has one.
-    pub category: Option<u32>,
+    pub(crate) category: Option<u32>,
     /// The name of the first schema that has one.
-    pub schema: Vec<u8>,
+    pub(crate) schema: Vec<u8>,
     /// Entries and payloads that were left out or cut.
-    pub skipped: u64,
+    pub(crate) skipped: u64,
 }
 
 /// Reads the payloads of a call in `domain`, as [`blob::Blob`] holds them.
-pub fn read(blob: &[u8], domain: u32, definitions: &mut Definitions) -> PayloadValues {
+pub(crate) fn read(blob: &[u8], domain: u32, definitions: &mut Definitions) -> PayloadValues {
     let mut reader =
         Reader { definitions, domain, values: PayloadValues::default(), steps: MAX_STEPS };
     blob::payloads(blob).for_each(|payload| reader.payload(payload));

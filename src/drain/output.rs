@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use rustc_hash::FxHashMap;
 use stage2_spool::{Anchor, Device, Kernel, Process, Record, Writer};
 
 use crate::base::counters::Counters;
@@ -18,10 +19,9 @@ const ARGV_BYTES: usize = 64 << 10;
 const MAX_FACTS: usize = 1 << 10;
 
 /// The way out of the process.
+#[derive(Default)]
 pub(super) struct Output {
     writer: Option<Writer<OwnFile>>,
-    devices: Vec<Device>,
-    simulated: bool,
     failed: bool,
     /// What describes the process, as long as it may have to be said again.
     facts: Vec<Record>,
@@ -44,15 +44,7 @@ impl Output {
                 None
             }
         });
-        let mut output = Output {
-            writer,
-            devices: Vec::new(),
-            simulated: false,
-            failed: false,
-            facts: Vec::new(),
-            names_lost: 0,
-            facts_lost: 0,
-        };
+        let mut output = Output { writer, ..Output::default() };
         output.put(Record::Process(process));
         output
     }
@@ -130,12 +122,18 @@ impl Output {
         self.write_out(counters);
     }
 
-    pub(super) fn devices(&self) -> &[Device] {
-        &self.devices
+    /// Of two descriptions of a GPU the later one holds.
+    pub(super) fn devices(&self) -> FxHashMap<u32, &Device> {
+        let device = |fact| match fact {
+            &Record::Device(ref device) => Some((device.id, device)),
+            _ => None,
+        };
+        self.facts.iter().filter_map(device).collect()
     }
 
     pub(super) fn is_simulated(&self) -> bool {
-        self.simulated
+        let is = |fact: &_| matches!(fact, Record::Meta { key, .. } if key == "cupti.simulated");
+        self.facts.iter().any(is)
     }
 }
 
@@ -145,14 +143,6 @@ impl Sink for Output {
             && self.facts.len() < MAX_FACTS
         {
             self.facts.push(record.clone());
-        }
-        match &record {
-            Record::Device(device) => {
-                self.devices.retain(|known| known.id != device.id);
-                self.devices.push(device.clone());
-            }
-            Record::Meta { key, .. } if key == "cupti.simulated" => self.simulated = true,
-            _ => {}
         }
         if let Some(writer) = &mut self.writer {
             writer.write(&record);

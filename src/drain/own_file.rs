@@ -15,7 +15,6 @@ use std::os::unix::fs::MetadataExt;
 /// milliseconds in a process with threads.
 const FROM: i32 = 48;
 
-/// The file.
 pub(super) struct OwnFile {
     /// Not closed where it has become another one.
     file: ManuallyDrop<File>,
@@ -36,9 +35,6 @@ impl LostDescriptor {
 
 impl OwnFile {
     /// Moves a file that was opened just now out of the guest's way.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(super) fn new(file: File) -> io::Result<Self> {
         let file = moved(file)?;
         let identity = identity(&file)?;

@@ -49,7 +49,6 @@ const MAX_CONTINUED: usize = 1 << 8;
 /// Names what was lost.
 const LOST: &[u8] = b"(lost)";
 
-/// A range that is open.
 #[derive(Clone, Copy, Debug)]
 struct OpenRange {
     /// Instance, as the spool numbers it; changes when the range continues under another path.
@@ -132,25 +131,21 @@ impl Slot {
 
 /// A range instance that closed, for the aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClosedRange {
-    /// Its path.
-    pub path: u32,
+pub(crate) struct ClosedRange {
+    pub(crate) path: u32,
     /// From opening (or continuing) to closing, ns.
-    pub host_ns: u64,
+    pub(crate) host_ns: u64,
     /// It is a range of its own, not the continuation of one.
-    pub counts: bool,
-    /// What was collected within it.
-    pub selection: Selection,
+    pub(crate) counts: bool,
+    pub(crate) selection: Selection,
 }
 
 /// The ranges of all threads.
-pub struct Ranges {
+pub(crate) struct Ranges {
     threads: Vec<Slot>,
     /// Names of domains and registered strings that were met.
     registered: FxHashMap<u32, u32>,
-    /// Schemas of payloads.
     definitions: Definitions,
-    /// Distinct texts in fields so far.
     field_texts: u32,
     /// Thread on which a start/end range was started.
     started_on: FxHashMap<u64, u32>,
@@ -168,7 +163,7 @@ pub struct Ranges {
 
 impl Ranges {
     /// No range is open. `restricted`: only some ranges, or instances of them, are collected.
-    pub fn new(restricted: bool) -> Self {
+    pub(crate) fn new(restricted: bool) -> Self {
         Ranges {
             threads: Vec::new(),
             registered: FxHashMap::default(),
@@ -186,7 +181,7 @@ impl Ranges {
     }
 
     /// Takes one event in, and writes what it defines.
-    pub fn apply(
+    pub(crate) fn apply(
         &mut self,
         event: &Event,
         names: &mut Interner,
@@ -232,7 +227,7 @@ impl Ranges {
     /// Before [`Ranges::apply`] of the end of a start/end range that found no place in the queue, when
     /// everything was applied that its thread sent before. What was opened inside that range since is
     /// not known.
-    pub fn doubt_since(&mut self, end: &Event) {
+    pub(crate) fn doubt_since(&mut self, end: &Event) {
         if let Some(&thread) = self.started_on.get(&end.id) {
             let fence = if end.fence == 0 { 0 } else { self.correlations.extend(end.fence) };
             self.doubt(thread, fence);
@@ -241,7 +236,7 @@ impl Ranges {
 
     /// Ends of start/end ranges were lost, nobody knows which: of threads with such ranges nothing
     /// is known any more.
-    pub fn lose_ends(&mut self) {
+    pub(crate) fn lose_ends(&mut self) {
         for slot in &mut self.threads {
             if let Some(thread) = &mut slot.known
                 && thread.open.iter().any(|open| open.start_id.is_some())
@@ -256,7 +251,7 @@ impl Ranges {
     /// `lost`: [`crate::guest::event::Events::lost`] of a thread, after everything was applied that it
     /// had sent when that was read. Where it lost events since the last that arrived, what it
     /// launched since is not known.
-    pub fn heed_losses(&mut self, thread: u32, lost: u32) {
+    pub(crate) fn heed_losses(&mut self, thread: u32, lost: u32) {
         let slot = self.slot(thread);
         // The count wraps.
         if thread == 0 || lost.wrapping_sub(slot.lost) as i32 <= 0 {
@@ -278,13 +273,13 @@ impl Ranges {
 
     /// Launches will be reported one by one. From now on only that tells where work belongs: a buffer
     /// may hold the records of any thread.
-    pub fn expect_launches(&mut self) {
+    pub(crate) fn expect_launches(&mut self) {
         self.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
     }
 
     /// Where work belongs that `owner` launched with CUPTI's id `correlation`, and that id in
     /// full. `owner` 0: the thread is not known, so only a reported launch can tell.
-    pub fn place(&mut self, owner: u32, correlation: u32) -> (Place, u64) {
+    pub(crate) fn place(&mut self, owner: u32, correlation: u32) -> (Place, u64) {
         let correlation = self.correlations.extend(correlation);
         if !self.launches.is_empty() {
             let slot = self.launches[correlation as usize & (LAUNCHES - 1)];
@@ -302,14 +297,14 @@ impl Ranges {
     }
 
     /// Ranges that are open on any thread.
-    pub fn open_count(&self) -> usize {
+    pub(crate) fn open_count(&self) -> usize {
         let beyond =
             |thread: &Thread| thread.depths.iter().map(|d| d.beyond as usize).sum::<usize>();
         self.known().map(|thread| thread.open.len() - thread.gone + beyond(thread)).sum()
     }
 
     /// Paths of open ranges with the time since they were opened, ns.
-    pub fn still_open(&self, now: MonoNs) -> impl Iterator<Item = ClosedRange> + '_ {
+    pub(crate) fn still_open(&self, now: MonoNs) -> impl Iterator<Item = ClosedRange> + '_ {
         self.known().flat_map(|thread| &thread.open).filter(|open| !open.gone).map(move |open| {
             ClosedRange {
                 path: open.path,
@@ -322,7 +317,7 @@ impl Ranges {
 
     /// Names of the ranges of the program (not of a library) that are open on any thread. None of
     /// a thread that lost events (`lost` as [`crate::guest::event::Events::lost`]): they may be closed.
-    pub fn open_in_program<'a>(
+    pub(crate) fn open_in_program<'a>(
         &'a self,
         names: &'a Interner,
         lost: impl Fn(u32) -> u32,

@@ -5,7 +5,7 @@ mod rows;
 mod shown;
 mod terminal;
 
-pub use shown::ShownPaths;
+pub(crate) use shown::ShownPaths;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -14,6 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
 use stage2_spool::Device;
 
 use crate::base::counters::Counters;
@@ -31,31 +32,24 @@ const LIBRARIES: &str = "Library ranges outside the workload's ranges";
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What there is to show.
-pub struct Summary<'a> {
-    /// What was asked for.
-    pub options: &'a Options,
-    /// What was seen and lost.
-    pub counters: &'a Counters,
-    /// Texts of names and paths.
-    pub names: &'a Interner,
-    /// How paths are shown.
-    pub shown: ShownPaths,
-    /// The tables.
-    pub totals: Totals,
+pub(crate) struct Summary<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) counters: &'a Counters,
+    pub(crate) names: &'a Interner,
+    pub(crate) shown: ShownPaths,
+    pub(crate) totals: Totals,
     /// Why no GPU work was recorded.
-    pub gpu_off: Option<&'a OffReason>,
+    pub(crate) gpu_off: Option<&'a OffReason>,
     /// The guest initialised CUDA.
-    pub gpu_seen: bool,
-    /// GPUs that did something.
-    pub devices: &'a [Device],
-    /// The GPU was simulated.
-    pub simulated: bool,
+    pub(crate) gpu_seen: bool,
+    pub(crate) devices: FxHashMap<u32, &'a Device>,
+    pub(crate) simulated: bool,
 }
 
 impl Summary<'_> {
     /// Writes the table where `STAGE2_SUMMARY` wants it and, without the launcher, `kernels.md`
     /// into `STAGE2_OUT`. A failure is one line.
-    pub fn show(&self) {
+    pub(crate) fn show(&self) {
         let written = match &self.options.summary {
             Target::Off => Ok(()),
             Target::Stderr => {
@@ -125,11 +119,8 @@ impl Summary<'_> {
     }
 
     fn device_name(&self, id: u32) -> String {
-        self.devices
-            .iter()
-            .find(|device| device.id == id)
-            .map(|device| stage2_text::visible(&device.name))
-            .unwrap_or_else(|| "GPU".to_owned())
+        let device = self.devices.get(&id);
+        device.map_or_else(|| "GPU".to_owned(), |device| stage2_text::visible(&device.name))
     }
 }
 

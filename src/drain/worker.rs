@@ -172,7 +172,7 @@ impl Drain {
                 let Some(site) = self.find(owner, &ran) else { return };
                 let name = self.names.name_at(name.address(), name.bytes(), &mut self.output);
                 let shape = self.names.shape(Shape { name, ..*shape }, &mut self.output);
-                let queue = self.count(&site, &ran, Work::Kernel(name), 0);
+                let queue = self.count(&site, &ran, Work::Kernel(name));
                 self.output.kernel(&Kernel {
                     start: ran.start,
                     end: ran.end,
@@ -187,7 +187,7 @@ impl Drain {
                 let ran = self.trusted(ran);
                 let Some(site) = self.find(owner, &ran) else { return };
                 let work = copy_kind.map_or(Work::Fill, Work::Copy);
-                let queue = self.count(&site, &ran, work, bytes);
+                let queue = self.count(&site, &ran, work);
                 let Execution { start, end, graph_node, .. } = ran;
                 let LaunchSite { place: Place { range, .. }, correlation } = site;
                 self.output.put(match copy_kind {
@@ -215,7 +215,7 @@ impl Drain {
             // Records of whole graphs are never switched off: their times can be trusted.
             &Activity::Graph { ran, graph } => {
                 let Some(site) = self.find(owner, &ran) else { return };
-                let queue = self.count(&site, &ran, Work::Graph(graph), 0);
+                let queue = self.count(&site, &ran, Work::Graph(graph));
                 self.output.put(Record::GraphLaunch(GraphLaunch {
                     start: ran.start,
                     end: ran.end,
@@ -260,7 +260,7 @@ impl Drain {
     }
 
     /// Counts a piece of work and gives the number of its queue.
-    fn count(&mut self, site: &LaunchSite, ran: &Execution, work: Work, bytes: u64) -> u32 {
+    fn count(&mut self, site: &LaunchSite, ran: &Execution, work: Work) -> u32 {
         let counters = &self.shared.counters;
         let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
         if timed.is_none() {
@@ -270,7 +270,7 @@ impl Drain {
             let known = site.place != Place::UNKNOWN;
             let path = if known { site.place.path } else { UNATTRIBUTED };
             let key = Key { path, work, device: ran.queue.device };
-            self.aggregates.add(key, timed, bytes, counters);
+            self.aggregates.add(key, timed, counters);
         }
         self.names.queue(ran.queue, &mut self.output)
     }

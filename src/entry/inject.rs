@@ -6,7 +6,10 @@
 //! Constructors of other libraries may come first. Where these use NVTX or CUDA, the variables have
 //! to be set before the process starts, as the launcher does.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 
 use cupti_sys::nvtx as sys;
 
@@ -169,12 +172,8 @@ fn is_own(path: &CStr, own: &OwnPath) -> bool {
         return true;
     }
     let identity = |path: &CStr| {
-        // SAFETY: the path is NUL-terminated; `status` is only read where the call succeeded.
-        unsafe {
-            let mut status: libc::stat = std::mem::zeroed();
-            (libc::stat(path.as_ptr(), &raw mut status) == 0)
-                .then_some((status.st_dev, status.st_ino))
-        }
+        let file = fs::metadata(OsStr::from_bytes(path.to_bytes())).ok()?;
+        Some((file.dev(), file.ino()))
     };
     identity(path).is_some_and(|file| Some(file) == identity(own.as_c_str()))
 }

@@ -124,15 +124,6 @@ unsafe fn call_on(top: *mut c_void, run: Run, job: *mut c_void) {
     }
 }
 
-/// Other machines have no CUDA: no stack is switched there.
-///
-/// # Safety
-/// None.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-unsafe fn call_on(_: *mut c_void, run: Run, job: *mut c_void) {
-    run(job);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -101,7 +101,7 @@ pub enum PayloadPlace {
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
-    /// On which thread ([`crate::guest::thread::number`]).
+    /// On which thread ([`crate::guest::thread::number_for`]).
     pub thread: u32,
     /// Correlation id of the fence call made with it; 0 is none (CUPTI is not there).
     pub fence: u32,

@@ -45,9 +45,6 @@ pub trait Tracer: Send + Sync {
     fn collect(&self, on: bool);
 
     /// Has CUPTI hand back its buffers; `forced`: the unfinished ones as well.
-    ///
-    /// # Errors
-    /// What CUPTI says.
     fn flush(&self, forced: bool) -> Result<(), CuptiError>;
 
     /// CUPTI's clock.

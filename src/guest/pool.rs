@@ -43,7 +43,7 @@ pub struct FullBuffer {
     start: *mut u8,
     /// Bytes of valid records.
     pub valid: usize,
-    /// The thread that asked for the buffer ([`crate::guest::thread::number`]); 0 is not known.
+    /// The thread that asked for the buffer ([`crate::guest::thread::number_for`]); 0 is not known.
     pub owner: u32,
     index: u32,
 }

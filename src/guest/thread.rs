@@ -100,38 +100,25 @@ struct Unit {
     switches: bool,
 }
 
-/// A thread's number and whether this call gave it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Number {
-    /// The number, from 1.
-    pub number: u32,
-    /// Nobody has heard of this thread yet.
-    pub new: bool,
-}
-
-/// The calling thread's number. 0 where its thread-locals are gone: it is ending.
-pub fn number() -> Number {
-    with_state(|state| match state.number.get() {
+/// The calling thread's number, from 1, for its next event; the drain thread is told of a new one. 0
+/// where its thread-locals are gone: it is ending.
+pub fn number_for(events: &Events, counters: &Counters) -> u32 {
+    let number = |state: &State| match state.number.get() {
         0 => {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             state.number.set(number);
-            Number { number, new: true }
+            (number, true)
         }
-        number => Number { number, new: false },
-    })
-    .unwrap_or(Number { number: 0, new: false })
-}
-
-/// The calling thread's number, for its next event; the drain thread is told of a new one.
-pub fn number_for(events: &Events, counters: &Counters) -> u32 {
-    let thread = number();
-    if thread.new {
-        let mut event = Event::new(EventKind::Thread, thread.number);
+        number => (number, false),
+    };
+    let (number, is_new) = with_state(number).unwrap_or((0, false));
+    if is_new {
+        let mut event = Event::new(EventKind::Thread, number);
         // SAFETY: gettid has no preconditions and cannot fail.
         event.id = unsafe { libc::gettid() } as u64;
         events.send(event, counters);
     }
-    thread.number
+    number
 }
 
 /// Keeps the correlation id that CUPTI showed for the fence call of this thread.

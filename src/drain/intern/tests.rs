@@ -26,14 +26,14 @@ fn whatever_comes_the_tables_stay_bounded_and_what_is_refused_is_counted() {
         interner.path(parent, i + 2, NONE, &mut sink);
     }
     assert_eq!(interner.text(last), MORE_NAMES);
-    assert!(interner.name_list.len() <= MAX_NAMES + 1);
-    assert!(interner.path_list.len() <= MAX_PATHS);
+    assert!(interner.texts.len() <= MAX_NAMES + 1);
+    assert!(interner.path_nodes.len() <= MAX_PATHS);
     assert!(interner.shapes.known.len() <= MAX_SHAPES);
     assert!(interner.queues.known.len() <= MAX_QUEUES);
     assert!(interner.take_refused() >= 2 * MAX_NAMES as u64 - 2);
     let beyond = interner.path(NONE, 5, 5, &mut sink);
     assert_eq!(interner.path(NONE, 5, 6, &mut sink), beyond);
-    assert_eq!(interner.path_list.len(), MAX_PATHS + 1);
+    assert_eq!(interner.path_nodes.len(), MAX_PATHS + 1);
     // A shape that was forgotten is defined anew, under a number of its own.
     let again = interner.shape(Shape { grid: [0, 1, 1], ..Shape::default() }, &mut sink);
     assert_eq!(again, 2 * MAX_NAMES as u32 + 1);

@@ -13,7 +13,6 @@ use crate::guest::registry::{Kind, Lookup, registry};
 const MORE_NAMES: &[u8] = b"(more names than are kept)";
 
 impl<S: Sink> EventContext<'_, S> {
-    /// What the payloads of an event say.
     pub(super) fn payload_values(&mut self, event: &Event) -> PayloadValues {
         if event.payload_place != PayloadPlace::Ahead {
             return PayloadValues::default();
@@ -24,7 +23,6 @@ impl<S: Sink> EventContext<'_, S> {
         payload_values
     }
 
-    /// Writes fields of a range that is open.
     pub(super) fn put_fields(&mut self, range: u64, payload_values: PayloadValues) {
         let mut fields = Vec::new();
         for (name, value) in payload_values.fields {

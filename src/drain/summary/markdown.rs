@@ -32,7 +32,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     for part in rows::parts(summary) {
         writeln!(out, "**{}.**\n", text::plain(&part))?;
     }
-    for (device, busy) in rows::busy(summary) {
+    for &(device, busy) in &summary.totals.busy {
         let name = text::plain(&summary.device_name(device));
         let busy = ms(busy.busy_ns);
         writeln!(out, "GPU {device} ({name}): busy {busy} ms (union of {} work).\n", {

@@ -1,7 +1,6 @@
 //! The aggregates into the rows and figures that both forms of the summary show.
 
 use rustc_hash::FxHashMap;
-use stage2_stats::Busy;
 use stage2_text as text;
 use stage2_text::kernel_name;
 
@@ -45,7 +44,6 @@ pub(super) struct Line {
     pub(super) calls: u64,
     /// Sum of the durations, ns, likewise.
     pub(super) total_ns: u64,
-    /// What was recorded.
     pub(super) row: Row,
 }
 
@@ -133,7 +131,6 @@ fn merge(into: &mut Row, row: &Row) {
     into.calls += row.calls;
     into.timed += row.timed;
     into.total_ns += row.total_ns;
-    into.bytes += row.bytes;
     into.histogram.merge(&row.histogram);
 }
 
@@ -150,14 +147,6 @@ fn work_name(summary: &Summary<'_>, key: &Key) -> String {
         Work::Graph(graph) => format!("[graph {graph}]"),
         Work::Folded => "[more rows than are kept]".to_owned(),
     }
-}
-
-/// Busy time of each device, by number.
-pub(super) fn busy(summary: &Summary<'_>) -> Vec<(u32, Busy)> {
-    let busy = summary.totals.busy.iter();
-    let mut devices: Vec<(u32, Busy)> = busy.map(|(&device, &busy)| (device, busy)).collect();
-    devices.sort_by_key(|&(device, _)| device);
-    devices
 }
 
 /// Which GPU work the figures are of.

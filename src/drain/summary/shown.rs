@@ -11,7 +11,7 @@ use crate::drain::intern::Interner;
 /// The shown paths of a process. Each is a path of the [`Interner`]; 0 is no range, and
 /// [`UNATTRIBUTED`] is what it is.
 #[derive(Default)]
-pub struct ShownPaths {
+pub(crate) struct ShownPaths {
     /// The shown path of every path, by its number from 1.
     of_path: Vec<u32>,
     /// The innermost part of a shown path that is the program's, as a path; 0 where all are a library's.
@@ -20,7 +20,7 @@ pub struct ShownPaths {
 
 impl ShownPaths {
     /// Those of all paths that have a number. Adds to `names` the paths that no record has defined.
-    pub fn of(names: &mut Interner) -> Self {
+    pub(crate) fn of(names: &mut Interner) -> Self {
         let mut shown = ShownPaths::default();
         let paths: Vec<Path> = (1..).map_while(|id| names.path_of(id).copied()).collect();
         for path in paths {
@@ -37,7 +37,7 @@ impl ShownPaths {
     }
 
     /// What a path is shown as.
-    pub fn path(&self, path: u32) -> u32 {
+    pub(crate) fn path(&self, path: u32) -> u32 {
         if path == UNATTRIBUTED {
             return path;
         }
@@ -46,7 +46,7 @@ impl ShownPaths {
     }
 
     /// Whether all parts of a shown path are a library's.
-    pub fn is_of_library(&self, path: u32) -> bool {
+    pub(crate) fn is_of_library(&self, path: u32) -> bool {
         self.own.get(&path) == Some(&0)
     }
 }

@@ -32,7 +32,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         writeln!(out, "stage2: {part}")?;
     }
     let which = rows::which(summary);
-    for (device, busy) in rows::busy(summary) {
+    for &(device, busy) in &summary.totals.busy {
         write!(
             out,
             "stage2: GPU {device} ({}) busy {} ms (union of {which} work on it)",
