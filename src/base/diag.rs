@@ -33,11 +33,6 @@ pub fn set_level(level: Level) {
     LEVEL.store(level as u8, Ordering::Relaxed);
 }
 
-/// Whether lines of this level are written.
-pub fn enabled(level: Level) -> bool {
-    level as u8 <= LEVEL.load(Ordering::Relaxed)
-}
-
 /// Says something that costs the user data or a feature.
 pub fn warn(message: fmt::Arguments<'_>) {
     say(Level::Warn, message);
@@ -63,7 +58,7 @@ fn say(level: Level, message: fmt::Arguments<'_>) {
 }
 
 fn say_within(level: Level, message: fmt::Arguments<'_>, patience: Duration) {
-    if !enabled(level) {
+    if level as u8 > LEVEL.load(Ordering::Relaxed) {
         return;
     }
     let mut line = Line { bytes: [0; LINE_BYTES], used: 0 };

@@ -206,40 +206,31 @@ impl Interner {
         sink: &mut impl Sink,
     ) -> u32 {
         let key = Path { id: 0, parent, name, domain };
-        if let Some(&id) = self.paths.get(&key) {
-            self.define_path(id, sink);
-            return id;
+        if self.path_nodes.len() < MAX_PATHS || self.paths.contains_key(&key) {
+            return self.known_or_new_path(key, sink);
         }
-        if self.path_nodes.len() >= MAX_PATHS {
-            self.refused += 1;
-            return if parent == NONE { self.more_paths(sink) } else { parent };
+        self.refused += 1;
+        if parent != NONE {
+            return parent;
         }
-        self.new_path(key, sink)
+        let name = self.name(MORE_PATHS, sink);
+        self.known_or_new_path(Path { id: 0, parent: NONE, name, domain: NONE }, sink)
     }
 
     /// As [`Interner::path`], for a path that is shown and that no record needs to define. There is room
     /// for each.
     pub(crate) fn shown_path(&mut self, parent: u32, name: u32, domain: u32) -> u32 {
-        let key = Path { id: 0, parent, name, domain };
-        match self.paths.get(&key) {
-            Some(&id) => id,
-            None => self.new_path(key, &mut Vec::new()),
-        }
+        self.known_or_new_path(Path { id: 0, parent, name, domain }, &mut Vec::new())
     }
 
-    fn more_paths(&mut self, sink: &mut impl Sink) -> u32 {
-        let name = self.name(MORE_PATHS, sink);
-        let key = Path { id: 0, parent: NONE, name, domain: NONE };
-        match self.paths.get(&key) {
-            Some(&id) => {
-                self.define_path(id, sink);
-                id
-            }
-            None => self.new_path(key, sink),
-        }
+    fn known_or_new_path(&mut self, key: Path, sink: &mut impl Sink) -> u32 {
+        let known = self.paths.get(&key).copied();
+        let id = known.unwrap_or_else(|| self.new_path(key));
+        self.define_path(id, sink);
+        id
     }
 
-    fn new_path(&mut self, key: Path, sink: &mut impl Sink) -> u32 {
+    fn new_path(&mut self, key: Path) -> u32 {
         let id = self.path_nodes.len() as u32 + 1;
         self.paths.insert(key, id);
         let own = self.text(key.name).len() as u32;
@@ -250,7 +241,6 @@ impl Interner {
         let head = if head == 0 && length as usize >= END_BYTES { id } else { head };
         let path = Path { id, ..key };
         self.path_nodes.push(PathNode { path, length, head, defined: None });
-        self.define_path(id, sink);
         id
     }
 

@@ -14,7 +14,6 @@
 //!   for what they are. Everything kept here is bounded.
 
 mod apply;
-mod names;
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE};
@@ -138,6 +137,13 @@ pub(crate) struct ClosedRange {
     /// It is a range of its own, not the continuation of one.
     pub(crate) counts: bool,
     pub(crate) selection: Selection,
+}
+
+/// Where a piece of work was launched.
+pub(crate) struct LaunchSite {
+    pub(crate) place: Place,
+    /// Its correlation id in full.
+    pub(crate) correlation: u64,
 }
 
 /// The ranges of all threads.
@@ -277,14 +283,14 @@ impl Ranges {
         self.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
     }
 
-    /// Where work belongs that `owner` launched with CUPTI's id `correlation`, and that id in
-    /// full. `owner` 0: the thread is not known, so only a reported launch can tell.
-    pub(crate) fn place(&mut self, owner: u32, correlation: u32) -> (Place, u64) {
+    /// Where work belongs that `owner` launched with CUPTI's id `correlation`. `owner` 0: the thread is
+    /// not known, so only a reported launch can tell.
+    pub(crate) fn place(&mut self, owner: u32, correlation: u32) -> LaunchSite {
         let correlation = self.correlations.extend(correlation);
         if !self.launches.is_empty() {
             let slot = self.launches[correlation as usize & (LAUNCHES - 1)];
             let place = if slot.0 == correlation { slot.1 } else { Place::UNKNOWN };
-            return (place, correlation);
+            return LaunchSite { place, correlation };
         }
         let place = match owner {
             0 => Place::UNKNOWN,
@@ -293,7 +299,7 @@ impl Ranges {
                 slot.map_or(Place::OUTSIDE, |slot| slot.at(correlation))
             }
         };
-        (place, correlation)
+        LaunchSite { place, correlation }
     }
 
     /// Ranges that are open on any thread.

@@ -7,6 +7,7 @@ mod terminal;
 
 pub(crate) use shown::ShownPaths;
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use stage2_spool::Device;
 
-use crate::base::counters::Counters;
+use crate::base::counters::{Counter, Counters};
 use crate::base::options::{Options, Summary as Target};
 use crate::base::{diag, timed_write};
 use crate::drain::aggregate::Totals;
@@ -53,9 +54,9 @@ impl Summary<'_> {
         let written = match &self.options.summary {
             Target::Off => Ok(()),
             Target::Stderr => {
-                timed_write::write_stderr(terminal::render(self).as_bytes(), PATIENCE)
+                timed_write::write_stderr(self.text(terminal::write).as_bytes(), PATIENCE)
             }
-            Target::File(path) => append(path, &terminal::render(self)),
+            Target::File(path) => append(path, &self.text(terminal::write)),
         };
         if let Err(error) = written {
             diag::warn(format_args!(
@@ -63,7 +64,7 @@ impl Summary<'_> {
             ));
         }
         if let (Some(folder), false) = (&self.options.out, self.options.launcher)
-            && let Err(error) = write_new(folder, &markdown::render(self))
+            && let Err(error) = write_new(folder, &self.text(markdown::write))
         {
             diag::warn(format_args!(
                 "kernels.md could not be written to {}: {error}",
@@ -72,49 +73,50 @@ impl Summary<'_> {
         }
     }
 
+    fn text(&self, write: fn(&Self, &mut String) -> fmt::Result) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = write(self, &mut text);
+        text
+    }
+
     /// One line that says whether the tables show everything.
     fn coverage(&self) -> String {
         let c = self.counters;
-        let lost = c.cupti_dropped.get()
-            + c.buffers_refused.get()
-            + c.range_events.get()
-            + c.unattributed.get()
-            + c.invalid_timestamps.get()
-            + c.unreadable_records.get()
-            + c.late_switches.get()
-            + c.incomplete.get()
-            + c.beyond_limits.get()
-            + c.calls_turned_away.get();
-        let mut line = format!(
-            "{} GPU records attributed, {} unattributed, {} dropped by CUPTI, {} without valid times",
-            c.attributed.get(),
-            c.unattributed.get(),
-            c.cupti_dropped.get(),
-            c.invalid_timestamps.get(),
-        );
-        for (count, what) in [
-            (c.buffers_refused.get(), "buffer requests refused (raise STAGE2_BUFFERS)"),
-            (c.range_events.get(), "range events lost"),
+        let losses = [
+            (&c.buffers_refused, "buffer requests refused (raise STAGE2_BUFFERS)"),
+            (&c.range_events, "range events lost"),
             (
-                c.unreadable_records.get(),
+                &c.unreadable_records,
                 "records unreadable, about (work that still ran at exit, for instance)",
             ),
-            (c.incomplete.get(), "reason why CUPTI's last records are missing (see above)"),
-            (c.late_switches.get(), "ranges opened before collection was on"),
-            (c.beyond_limits.get(), "ranges or names beyond what is kept"),
-            (c.calls_turned_away.get(), "NVTX calls not taken in"),
-            (c.range_fields.get(), "fields of ranges left out"),
-            (c.unbalanced.get(), "range ends without a start"),
-            (c.unclosed.get(), "ranges still open"),
-            (c.names_cut.get(), "range names cut"),
-            (c.aggregates_folded.get(), "calls in folded rows"),
-            (c.filtered.get(), "left out by STAGE2_RANGES or STAGE2_SAMPLE"),
-        ] {
-            if count > 0 {
-                line.push_str(&format!(", {count} {what}"));
+            (&c.incomplete, "reason why CUPTI's last records are missing (see above)"),
+            (&c.late_switches, "ranges opened before collection was on"),
+            (&c.beyond_limits, "ranges or names beyond what is kept"),
+            (&c.calls_turned_away, "NVTX calls not taken in"),
+        ];
+        let remarks = [
+            (&c.range_fields, "fields of ranges left out"),
+            (&c.unbalanced, "range ends without a start"),
+            (&c.unclosed, "ranges still open"),
+            (&c.names_cut, "range names cut"),
+            (&c.aggregates_folded, "calls in folded rows"),
+            (&c.filtered, "left out by STAGE2_RANGES or STAGE2_SAMPLE"),
+        ];
+        let always = [&c.unattributed, &c.cupti_dropped, &c.invalid_timestamps].map(Counter::get);
+        let [unattributed, dropped, untimed] = always;
+        let mut line = format!(
+            "{} GPU records attributed, {unattributed} unattributed, {dropped} dropped by CUPTI, \
+             {untimed} without valid times",
+            c.attributed.get(),
+        );
+        let is_lossy = always.iter().any(|&n| n > 0) || losses.iter().any(|(n, _)| n.get() > 0);
+        for (count, what) in losses.into_iter().chain(remarks) {
+            if count.get() > 0 {
+                line.push_str(&format!(", {} {what}", count.get()));
             }
         }
-        let verdict = if lost == 0 { "complete" } else { "PARTIAL" };
+        let verdict = if is_lossy { "PARTIAL" } else { "complete" };
         format!("{verdict}: {line}")
     }
 

@@ -17,7 +17,7 @@ use crate::drain::flush_request::FlushRequest;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::output::Output;
 use crate::drain::pace::{Pace, Stillness};
-use crate::drain::ranges::Ranges;
+use crate::drain::ranges::{LaunchSite, Ranges};
 use crate::drain::spans::Spans;
 use crate::drain::summary;
 use crate::drain::timeline::Place;
@@ -184,33 +184,7 @@ impl Drain {
                 });
             }
             &Activity::Transfer { ran, bytes, copy_kind } => {
-                let ran = self.trusted(ran);
-                let Some(site) = self.find(owner, &ran) else { return };
-                let work = copy_kind.map_or(Work::Fill, Work::Copy);
-                let queue = self.count(&site, &ran, work);
-                let Execution { start, end, graph_node, .. } = ran;
-                let LaunchSite { place: Place { range, .. }, correlation } = site;
-                self.output.put(match copy_kind {
-                    Some(kind) => Record::Copy(Copy {
-                        start,
-                        end,
-                        queue,
-                        range,
-                        correlation,
-                        graph_node,
-                        bytes,
-                        kind,
-                    }),
-                    None => Record::Fill(Fill {
-                        start,
-                        end,
-                        queue,
-                        range,
-                        correlation,
-                        graph_node,
-                        bytes,
-                    }),
-                });
+                self.take_in_transfer(owner, self.trusted(ran), bytes, copy_kind);
             }
             // Records of whole graphs are never switched off: their times can be trusted.
             &Activity::Graph { ran, graph } => {
@@ -233,6 +207,19 @@ impl Drain {
         }
     }
 
+    fn take_in_transfer(&mut self, owner: u32, ran: Execution, bytes: u64, copy_kind: Option<u8>) {
+        let Some(site) = self.find(owner, &ran) else { return };
+        let queue = self.count(&site, &ran, copy_kind.map_or(Work::Fill, Work::Copy));
+        let Execution { start, end, graph_node, .. } = ran;
+        let LaunchSite { place: Place { range, .. }, correlation } = site;
+        self.output.put(if let Some(kind) = copy_kind {
+            let copy = Copy { start, end, queue, range, correlation, graph_node, bytes, kind };
+            Record::Copy(copy)
+        } else {
+            Record::Fill(Fill { start, end, queue, range, correlation, graph_node, bytes })
+        });
+    }
+
     /// A piece of work without the times that CUPTI took wrong: see [`Spans`].
     fn trusted(&self, ran: Execution) -> Execution {
         let wrong = ran.graph_node != 0
@@ -246,8 +233,8 @@ impl Drain {
     /// `STAGE2_SAMPLE` leaves it out.
     fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
         let counters = &self.shared.counters;
-        let (place, correlation) = self.ranges.place(owner, ran.correlation);
-        match place {
+        let site = self.ranges.place(owner, ran.correlation);
+        match site.place {
             Place::UNKNOWN => counters.unattributed.increment(),
             place if !place.wanted && self.shared.options.is_restricted() => {
                 counters.filtered.increment();
@@ -256,7 +243,7 @@ impl Drain {
             _ => counters.attributed.increment(),
         }
         self.repair();
-        Some(LaunchSite { place, correlation })
+        Some(site)
     }
 
     /// Counts a piece of work and gives the number of its queue.
@@ -341,11 +328,4 @@ impl Drain {
         };
         summary.show();
     }
-}
-
-/// Where a piece of work was launched.
-struct LaunchSite {
-    place: Place,
-    /// Its correlation id in full.
-    correlation: u64,
 }

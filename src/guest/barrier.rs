@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -92,19 +91,11 @@ fn create_key() {
 static PLACE: Mutex<String> = Mutex::new(String::new());
 
 /// A panic that was stopped.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("internal error ({message}{place})")]
 pub struct Panic {
     message: &'static str,
     place: String,
-}
-
-impl fmt::Display for Panic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place.as_str() {
-            "" => write!(f, "internal error ({})", self.message),
-            place => write!(f, "internal error ({}, at {place})", self.message),
-        }
-    }
 }
 
 /// Leaves it to whoever stops a panic, in an NVTX call or on our own thread, to tell of it in one
@@ -117,7 +108,7 @@ fn hush() {
             return others(panic);
         }
         if let (Some(at), Some(mut place)) = (panic.location(), PLACE.try_lock()) {
-            *place = at.to_string();
+            *place = format!(", at {at}");
         }
     }));
 }

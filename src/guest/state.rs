@@ -8,9 +8,9 @@
 //!   any -- a fork that calls no handler, in the child -------------------------> Forked (for good)
 //! ```
 //!
-//! Guest threads only look at the phase and at [`Shared`]; only `lifecycle`, `ends` and `forks` move
-//! the phase. A generation is what one process records. A forked child begins with the next one and
-//! leaves everything of its parent's alone: other threads may have been in the middle of it.
+//! Guest threads only read the phase and [`Shared`]; `lifecycle`, `ends` and `forks` move the phase. A
+//! generation is what one process records. A forked child begins the next one and leaves everything of
+//! its parent's alone: other threads may have been in the middle of it.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -30,7 +30,7 @@ use crate::guest::gpu::{Gpu, OffReason, Tracer};
 use crate::guest::pool::Pool;
 use crate::guest::sample::Sampler;
 
-/// What we are.
+/// Where this process is in its life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
@@ -49,14 +49,14 @@ pub enum Phase {
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Idle as u8);
 /// Null before the start. What it points to is never freed.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
-/// The ranges that the last start in this process, or in one that it was forked from, was asked for:
-/// what a forked child registers before it starts has to be matched as well.
+/// The filter of the last start in this process or an ancestor: a forked child may register names
+/// before it starts, and these have to be matched as well.
 static RANGES: AtomicPtr<RangeFilter> = AtomicPtr::new(ptr::null_mut());
 /// How a forked child starts; set by the constructor.
 static START: OnceLock<fn() -> Option<&'static Shared>> = OnceLock::new();
 
-/// Held while a thread starts us: NVTX before CUDA 12.9 may do that from several threads at once. No
-/// callback takes it.
+/// Held while a thread starts us: NVTX before CUDA 12.9 may do so on several threads at once. No callback
+/// takes it.
 pub static STARTING: Lock = Lock::new();
 
 /// The phase now.
@@ -105,7 +105,7 @@ pub fn share(shared: Shared) -> Option<&'static Shared> {
     Some(shared)
 }
 
-/// The ranges that were asked for. A forked child has those of its parent before its own start.
+/// The filter of ranges. Before its own start a forked child has that of its parent.
 pub fn range_filter() -> Option<&'static RangeFilter> {
     // SAFETY: null, or a part of what `share` leaked; nobody changes it.
     unsafe { RANGES.load(Ordering::Acquire).as_ref() }
@@ -144,10 +144,9 @@ pub struct Shared {
     pub options: Options,
     /// The process that is recorded.
     pub pid: u32,
-    /// What the environment says about its place in a job, at the start and at that of the GPU
-    /// half: some launchers set their variables in between.
+    /// What the environment says about its place in a job.
     pub job: JobFacts,
-    /// See `job`.
+    /// The same at the start of the GPU half: some launchers set their variables in between.
     pub job_at_gpu_start: OnceLock<JobFacts>,
     /// Events from guest threads to the drain thread.
     pub events: Events,
@@ -161,8 +160,7 @@ pub struct Shared {
     pub sampler: Sampler,
     /// When collection was switched.
     pub switches: Switches,
-    /// A CUDA graph was launched while a wanted range was open, and the times of its kernels have not
-    /// been read since.
+    /// A CUDA graph was launched in a wanted range, and the times of its kernels were not read since.
     pub replayed: AtomicBool,
     /// Activity buffers, once the GPU half was started.
     pub pool: OnceLock<Pool>,
@@ -176,7 +174,7 @@ pub struct Shared {
     pub cuda_seen: AtomicBool,
     /// Forks since then. CUDA does not work in such children.
     pub forks_after_cuda: AtomicU64,
-    /// The drain thread has opened its file and said in it whose it is.
+    /// The drain thread has opened its file and identified the process in it.
     pub ready: Flag,
     /// The drain thread is to finish.
     pub stop: AtomicBool,

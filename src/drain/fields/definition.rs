@@ -55,12 +55,12 @@ impl Definitions {
     }
 
     fn take_in(&mut self, number: u32, entry: &Registered) {
+        let bytes = &entry.bytes;
         let definition = match entry.kind {
-            Kind::Schema => {
-                schema_encoding::schema(&entry.bytes).map(|it| Definition::Schema(Rc::new(it)))
+            Kind::Schema => schema_encoding::schema(bytes).map(Rc::new).map(Definition::Schema),
+            Kind::Enumeration => {
+                schema_encoding::enumeration(bytes).map(Rc::new).map(Definition::Enumeration)
             }
-            Kind::Enumeration => schema_encoding::enumeration(&entry.bytes)
-                .map(|it| Definition::Enumeration(Rc::new(it))),
             Kind::Domain | Kind::Text => None,
         };
         let Some(definition) = definition else { return };

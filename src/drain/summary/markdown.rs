@@ -7,14 +7,7 @@ use super::{LIBRARIES, Summary};
 use crate::drain::aggregate::Instances;
 use stage2_text as text;
 
-pub(super) fn render(summary: &Summary<'_>) -> String {
-    let mut out = String::new();
-    // Writing to a String cannot fail.
-    let _ = write(summary, &mut out);
-    out
-}
-
-fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
+pub(super) fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     writeln!(out, "# Kernels\n")?;
     if summary.simulated {
         writeln!(out, "**SIMULATED GPU: these are replayed recordings, not measurements.**\n")?;

@@ -11,14 +11,7 @@ const NAME: usize = 60;
 /// Percent of the GPU time from which on the kernels of a path are listed.
 const DETAILED: u64 = 2;
 
-pub(super) fn render(summary: &Summary<'_>) -> String {
-    let mut out = String::new();
-    // Writing to a String cannot fail.
-    let _ = write(summary, &mut out);
-    out
-}
-
-fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
+pub(super) fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     let simulated = if summary.simulated { "SIMULATED GPU, " } else { "" };
     writeln!(out, "\nstage2: {simulated}process {}", std::process::id())?;
     match summary.gpu_off {

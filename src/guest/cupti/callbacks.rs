@@ -121,23 +121,23 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
 
 fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_GraphData) {
     let Some(shared) = state::active().filter(|_| !data.is_null()) else { return };
+    let kind = match id {
+        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED => EventKind::GraphNodeCreated,
+        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,
+        _ => return,
+    };
     // SAFETY: CUPTI passes this struct with the two graph-node callbacks, the only ones enabled in
     // this domain; the nodes that it names exist during the call.
     let (node, original) = unsafe {
         let graph = data.read_unaligned();
-        let original = match id {
-            sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => api.graph_node_id(graph.originalNode).ok(),
+        let original = match kind {
+            EventKind::GraphNodeCloned => api.graph_node_id(graph.originalNode).ok(),
             _ => None,
         };
         (api.graph_node_id(graph.node), original)
     };
     let Ok(node) = node else { return };
     let thread = thread::number_for(&shared.events, &shared.counters);
-    let kind = match id {
-        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED => EventKind::GraphNodeCreated,
-        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,
-        _ => return,
-    };
     let mut event = Event::new(kind, thread);
     event.id = node;
     event.payload = original.map(Payload::U64);

@@ -2,16 +2,16 @@
 //!
 //! Runtime calls end in driver calls, so these see everything.
 
+use cupti_sys::bindings as sys;
+
 /// `cuDriverGetVersion`: cheap, always allowed, and made by us at range boundaries.
-pub(super) const FENCE: u32 = cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion;
+pub(super) const FENCE: u32 = sys::CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion;
 /// `cuLaunchKernel`: without it attribution by callback is impossible.
-pub(super) const KERNEL: u32 = cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
+pub(super) const KERNEL: u32 = sys::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
 
 /// `cuGraphLaunch`, and the same on the per-thread default stream.
-pub(super) const REPLAYS: [u32; 2] = [
-    cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
-    cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
-];
+pub(super) const REPLAYS: [u32; 2] =
+    [sys::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, sys::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz];
 
 /// All others.
 pub(super) fn others() -> impl Iterator<Item = u32> {
