@@ -5,14 +5,8 @@
 //! it: no panic leaves ([`guest::barrier`]), nothing waits without a bound, guest threads neither
 //! allocate nor write after the start, and there is one thread of our own ([`drain`]).
 //!
-//! A folder says on whose thread its code runs, and imports only from those below it:
-//!
-//! | folder | runs | may |
-//! |---|---|---|
-//! | [`entry`] | once, when the loader, the driver, NVTX, `fork` or the end of the process calls | allocate, wait within a bound |
-//! | [`drain`] | on our one thread | allocate, read files, write |
-//! | [`guest`] | on the guest's threads while it works, and on CUPTI's | copy, count, queue |
-//! | [`base`] | anywhere | what the caller may |
+//! A folder says on whose thread its code runs and what that code may do: [`entry`], [`drain`],
+//! [`guest`], [`base`]. Each imports only from those behind it in this list.
 //!
 //! The way of a kernel record:
 //!

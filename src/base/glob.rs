@@ -49,11 +49,9 @@ impl RangeFilter {
             .split(',')
             .map(str::trim)
             .filter(|part| !part.is_empty())
-            .map(|part| match part.rsplit_once('@') {
-                Some((name, domain)) => {
-                    Glob { name: name.into(), domain: Some(domain.as_bytes().to_vec()) }
-                }
-                None => Glob { name: part.into(), domain: None },
+            .map(|part| {
+                let (name, domain) = part.rsplit_once('@').unzip();
+                Glob { name: name.unwrap_or(part).into(), domain: domain.map(Into::into) }
             })
             .collect();
         (1..=MAX_GLOBS).contains(&globs.len()).then_some(RangeFilter { globs })

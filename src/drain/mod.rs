@@ -3,7 +3,6 @@
 //! [`run`] is the body of that thread, and nothing here is called from any other. It may allocate,
 //! read files and write. It waits for nobody in the guest. A panic ends the thread and leaves the
 //! guest alone ([`crate::guest::barrier::own_thread`]).
-//! Imports: `guest` (what it consumes, and the switches of the GPU half) and `base`.
 
 mod aggregate;
 mod fields;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
-use stage2_spool::{Anchor, Device, Kernel, Process, Record, Writer};
+use stage2_spool::{Device, Kernel, Process, Record, Writer};
 
 use crate::base::counters::Counters;
 use crate::base::diag;
@@ -54,10 +54,6 @@ impl Output {
         for (key, value) in facts {
             self.put(Record::Meta { key: key.into(), value });
         }
-    }
-
-    pub(super) fn anchor(&mut self, anchor: Anchor) {
-        self.put(Record::Anchor(anchor));
     }
 
     pub(super) fn fact(&mut self, key: &str, value: String) {

@@ -271,10 +271,15 @@ impl Ranges {
     }
 
     fn doubt(&mut self, thread: u32, since: u64) {
+        self.edit_timeline(thread, |timeline| timeline.doubt(since));
+    }
+
+    fn edit_timeline(&mut self, thread: u32, edit: impl FnOnce(&mut Timeline)) {
         let timeline = &mut self.thread(thread).timeline;
         let before = timeline.len();
-        timeline.doubt(since);
-        self.changes += self.thread(thread).timeline.len() - before;
+        edit(timeline);
+        let more = timeline.len() - before;
+        self.changes += more;
     }
 
     /// Launches will be reported one by one. From now on only that tells where work belongs: a buffer

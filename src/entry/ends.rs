@@ -87,7 +87,7 @@ fn finish_at_once() {
         return;
     }
     let doing = match shared.end_step.load(Ordering::Relaxed) {
-        step if step == EndStep::Records as u8 && shared.tracer().is_some() => {
+        step if step == EndStep::Records as u8 && shared.gpu().is_some() => {
             "CUPTI was still handing over records"
         }
         step if step == EndStep::Summary as u8 => return, // The trace file is whole.

@@ -124,9 +124,9 @@ pub fn start_gpu() {
     }
     // The lock makes us the only one to set it.
     let _ = shared.gpu.set(gpu);
-    if let (Phase::Ended, Some(tracer)) = (state::phase(), shared.tracer()) {
+    if let (Phase::Ended, Some(gpu)) = (state::phase(), shared.gpu()) {
         // The drain thread failed meanwhile, and found nothing to shut.
-        tracer.shut();
+        gpu.tracer.shut();
         return;
     }
     if shared.collection.is_open() {
@@ -171,7 +171,7 @@ fn give_up(shared: &Shared, panic: &Panic) {
         "off: {panic}: nothing more is recorded, and the trace file ends at its last flush; please \
          report it"
     ));
-    if let Some(tracer) = shared.tracer() {
-        barrier::catch((), || tracer.shut());
+    if let Some(gpu) = shared.gpu() {
+        barrier::catch((), || gpu.tracer.shut());
     }
 }

@@ -102,9 +102,6 @@ unsafe fn call_on(top: *mut c_void, run: Run, job: *mut c_void) {
 }
 
 /// As on x86.
-///
-/// # Safety
-/// As on x86.
 #[cfg(target_arch = "aarch64")]
 unsafe fn call_on(top: *mut c_void, run: Run, job: *mut c_void) {
     // SAFETY: the callee preserves x20, which keeps the stack pointer; everything else that it may

@@ -19,19 +19,11 @@ const TEXT_LIMIT: usize = 64 << 10;
 
 /// What a CUPTI activity record says.
 #[derive(Debug, PartialEq)]
-pub enum Activity {
+pub(crate) enum Activity {
     /// A kernel ran. The shape has no number and no name yet.
-    Kernel {
-        /// Where and when.
-        ran: Execution,
-        /// How it was launched.
-        shape: Shape,
-        /// Its mangled name.
-        name: Text,
-    },
+    Kernel { ran: Execution, shape: Shape, name: Text },
     /// A copy or a fill ran.
     Transfer {
-        /// Where and when.
         ran: Execution,
         /// Bytes moved or filled.
         bytes: u64,
@@ -39,12 +31,7 @@ pub enum Activity {
         copy_kind: Option<u8>,
     },
     /// A whole graph ran.
-    Graph {
-        /// Where and when.
-        ran: Execution,
-        /// The executable graph.
-        graph: u32,
-    },
+    Graph { ran: Execution, graph: u32 },
     /// A GPU is there. Its name is the text.
     Device(Device, Text),
     /// A kind that we did not ask for, or too few bytes for its kind.
@@ -53,22 +40,21 @@ pub enum Activity {
 
 /// Where and when something ran on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Execution {
+pub(crate) struct Execution {
     /// Start; 0 where CUPTI could not take it.
-    pub start: GpuNs,
-    /// End.
-    pub end: GpuNs,
+    pub(crate) start: GpuNs,
+    pub(crate) end: GpuNs,
     /// Where it was queued. The queue has no number yet.
-    pub queue: Queue,
+    pub(crate) queue: Queue,
     /// Correlation id of the launching call.
-    pub correlation: u32,
+    pub(crate) correlation: u32,
     /// Node of an executable graph; 0 is none.
-    pub graph_node: u64,
+    pub(crate) graph_node: u64,
 }
 
 impl Execution {
-    /// Whether CUPTI took both times and they are in order.
-    pub fn is_timed(&self) -> bool {
+    /// CUPTI took both times, and they are in order.
+    pub(crate) fn is_timed(&self) -> bool {
         self.start.0 != 0 && self.end >= self.start
     }
 }
@@ -152,16 +138,15 @@ fn decode(bytes: &[u8]) -> Option<Activity> {
 
 /// The text that a record points to: the name of a kernel or of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Text(*const c_char);
+pub(crate) struct Text(*const c_char);
 
 impl Text {
-    /// Where it lies.
-    pub fn address(self) -> usize {
+    pub(crate) fn address(self) -> usize {
         self.0 as usize
     }
 
     /// Its bytes; none where the record points to nothing.
-    pub fn bytes(self) -> &'static [u8] {
+    pub(crate) fn bytes(self) -> &'static [u8] {
         if self.0.is_null() {
             return &[];
         }
@@ -179,7 +164,7 @@ impl Text {
 /// of the CUPTI that filled the buffer.
 ///
 /// No iterator: with the copies that it makes of each record, the drain takes a fifth longer.
-pub fn for_each(full: &FullBuffer, walker: Walker, mut each: impl FnMut(&Activity)) -> u64 {
+pub(crate) fn for_each(full: &FullBuffer, walker: Walker, mut each: impl FnMut(&Activity)) -> u64 {
     let (start, valid) = (full.as_ptr(), full.valid);
     // How many were read, and where the last of them starts.
     let (mut read, mut last_at, mut last) = (0, 0, ptr::null_mut());

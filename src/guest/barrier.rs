@@ -64,7 +64,7 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 
 /// Prepares this process, and children that it forks later, for [`enter`]. Called at start, when no
 /// thread is in here. Allocates.
-pub fn prepare() {
+pub(crate) fn prepare() {
     if !PREPARED.swap(true, Ordering::Relaxed) {
         hush();
         create_key();
@@ -93,7 +93,7 @@ static PLACE: Mutex<String> = Mutex::new(String::new());
 /// A panic that was stopped.
 #[derive(Debug, thiserror::Error)]
 #[error("internal error ({message}{place})")]
-pub struct Panic {
+pub(crate) struct Panic {
     message: &'static str,
     place: String,
 }
@@ -114,7 +114,7 @@ fn hush() {
 }
 
 /// Runs `body` for a C caller and turns a panic into `fallback`.
-pub fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
+pub(crate) fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     stopped(body).unwrap_or_else(|panic| {
         diag::warn(format_args!("{panic}: this call is not recorded; please report it"));
         fallback
@@ -126,7 +126,7 @@ pub fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 /// The panic that ended it.
-pub fn own_thread<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
+pub(crate) fn own_thread<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     CodeOwner::Ours.enter();
     stopped(body)
 }
@@ -144,7 +144,7 @@ fn stopped<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
 
 /// As [`catch`], for a callback of CUPTI's, which also comes while this thread is in one of our
 /// handlers.
-pub fn callback<T>(fallback: T, body: impl FnOnce() -> T) -> T {
+pub(crate) fn callback<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     let _back = CodeOwner::now().map(|before| {
         if before == CodeOwner::Guest {
             CodeOwner::Inside.enter();
@@ -155,14 +155,14 @@ pub fn callback<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 }
 
 /// Whether this thread is in one of our handlers or callbacks, or is our own. Async-signal-safe.
-pub fn is_inside() -> bool {
+pub(crate) fn is_inside() -> bool {
     CodeOwner::now().is_none_or(|place| place != CodeOwner::Guest)
 }
 
 /// As [`catch`], and gives `fallback` at once where this thread is already inside such a call
 /// (CUPTI and the driver may call NVTX themselves), which is told to `turned_away`, is our own, or
 /// its thread-locals are gone.
-pub fn enter<T>(fallback: T, turned_away: impl FnOnce(), body: impl FnOnce() -> T) -> T {
+pub(crate) fn enter<T>(fallback: T, turned_away: impl FnOnce(), body: impl FnOnce() -> T) -> T {
     match CodeOwner::now() {
         Some(CodeOwner::Guest) => {
             CodeOwner::Inside.enter();

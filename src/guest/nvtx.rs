@@ -169,7 +169,7 @@ fn event(shared: &Shared, kind: EventKind, domain: Handle, attributes: Attribute
     let mut event = Event::new(kind, thread::number_for(&shared.events, &shared.counters));
     // Without collection there is nothing that a fence could place.
     if !shared.options.is_restricted() || shared.collection.is_open() {
-        event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
+        event.fence = shared.gpu().map_or(0, |gpu| gpu.tracer.fence());
     } else if matches!(kind, EventKind::Push | EventKind::Start) {
         // What is launched in here goes unrecorded.
         shared.keep_replay_times();

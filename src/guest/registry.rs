@@ -217,23 +217,13 @@ impl Registry {
         };
         let entry = || {
             let head = read(start, HEAD_BYTES);
-            let (&kind, rest) = head.split_first()?;
-            let (domain, rest) = rest.split_first_chunk()?;
-            let (id, rest) = rest.split_first_chunk()?;
-            let length = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
-            let kind = match kind {
-                1 => Kind::Domain,
-                2 => Kind::Text,
-                3 => Kind::Schema,
-                4 => Kind::Enumeration,
-                _ => return None,
-            };
-            Some(Entry {
-                kind,
-                domain: u32::from_ne_bytes(*domain),
-                id: u64::from_ne_bytes(*id),
-                bytes: read(start + HEAD_BYTES, length),
-            })
+            let mut head = EntryReader(&head);
+            let kinds = [Kind::Domain, Kind::Text, Kind::Schema, Kind::Enumeration];
+            let kind = head.u8()?;
+            let kind = kinds.into_iter().find(|known| *known as u8 == kind)?;
+            let (domain, id, length) = (head.u32()?, head.u64()?, head.u32()?);
+            let bytes = read(start + HEAD_BYTES, length as usize);
+            Some(Entry { kind, domain, id, bytes })
         };
         entry().map_or(Lookup::Nothing, Lookup::Entry)
     }
@@ -251,6 +241,44 @@ impl EntryWriter<'_> {
         let (here, rest) = self.bytes.split_at(count);
         here.iter().zip(bytes).for_each(|(place, &byte)| place.store(byte, Ordering::Relaxed));
         self.bytes = rest;
+    }
+}
+
+/// What is left to read of bytes that guest threads wrote. Every method is `None` beyond their end.
+pub(super) struct EntryReader<'a>(pub(super) &'a [u8]);
+
+impl<'a> EntryReader<'a> {
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (&array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(array)
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.array().map(u8::from_ne_bytes)
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_ne_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_ne_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_ne_bytes)
+    }
+
+    pub(super) fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    pub(super) fn name(&mut self) -> Option<Vec<u8>> {
+        let length = self.u16()?;
+        self.bytes(length.into()).map(<[u8]>::to_vec)
     }
 }
 

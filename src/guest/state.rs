@@ -26,7 +26,7 @@ use crate::base::last_thread::Helpers;
 use crate::base::options::{Graph, Options};
 use crate::guest::collection_switch::{CollectionSwitch, StartedRanges, Switches};
 use crate::guest::event::Events;
-use crate::guest::gpu::{Gpu, OffReason, Tracer};
+use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::pool::Pool;
 use crate::guest::sample::Sampler;
 
@@ -157,7 +157,7 @@ pub struct Shared {
     /// The start/end ranges that hold collection on.
     pub started: StartedRanges,
     /// Chooses the instances for `STAGE2_SAMPLE`.
-    pub sampler: Sampler,
+    pub(crate) sampler: Sampler,
     /// When collection was switched.
     pub switches: Switches,
     /// A CUDA graph was launched in a wanted range, and the times of its kernels were not read since.
@@ -226,23 +226,18 @@ impl Shared {
     /// overwrites them, unless it is recorded itself. Takes 0.7 us a kernel. Records of whole replays
     /// are never switched off.
     pub fn keep_replay_times(&self) {
-        if let Some(tracer) = self.tracer()
+        if let Some(gpu) = self.gpu()
             && self.options.graph == Graph::Node
             && self.replayed.swap(false, Ordering::Relaxed)
         {
             // CUPTI hands over what is done. A failure costs only times.
-            let _ = tracer.flush(false);
+            let _ = gpu.tracer.flush(false);
         }
     }
 
     /// The GPU half, where it runs.
     pub fn gpu(&self) -> Option<&Gpu> {
         self.gpu.get()?.as_ref().ok()
-    }
-
-    /// What can be asked of the GPU half, where it runs.
-    pub fn tracer(&self) -> Option<&dyn Tracer> {
-        self.gpu().map(|gpu| &*gpu.tracer)
     }
 
     /// Wakes the drain thread. Neither waits nor allocates.

@@ -274,10 +274,7 @@ impl<S: Sink> EventContext<'_, S> {
         };
         // No fence: CUPTI is not there yet, and everything it will number comes later.
         let fence = if fence == 0 { 0 } else { self.ranges.correlations.extend(fence) };
-        let timeline = &mut self.ranges.thread(thread).timeline;
-        let before = timeline.len();
-        timeline.change(fence, place);
-        self.ranges.changes += self.ranges.thread(thread).timeline.len() - before;
+        self.ranges.edit_timeline(thread, |timeline| timeline.change(fence, place));
     }
 
     /// Brings the open ranges of the event's domain to `expected`, the number that was open
