@@ -54,7 +54,7 @@ pub fn mark_again() {
     }
 }
 
-/// Whether this is a child of the process that was marked, of which no handler was told. Two loads.
+/// Whether this is a child of the marked process that was made without a fork handler. Two loads.
 pub fn in_silent_child() -> bool {
     mark().is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
 }

@@ -17,7 +17,7 @@ use crate::base::futex;
 const PERIOD: Duration = Duration::from_millis(200);
 /// Links of a directory without entries; each thread is one more.
 const OWN_LINKS: u64 = 2;
-/// Threads of CUPTI's and the driver's that are told apart, more than were ever seen.
+/// Threads of CUPTI's and the driver's that are kept, more than were ever seen.
 const MAX_HELPERS: usize = 64;
 /// Signals 32 and 33, which only the C library itself can block: it does so for the moment in which
 /// it makes or ends a thread.
@@ -85,7 +85,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// For the thread that calls it, which is none of the guest's.
+    /// For the calling thread, which is ours.
     pub fn new(helpers: &'a Helpers) -> Self {
         Watch { helpers, next: Instant::now() + PERIOD }
     }

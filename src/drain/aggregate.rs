@@ -106,11 +106,9 @@ impl Default for Aggregates {
     }
 }
 
-/// When a piece of work ran, ns on the GPU clock; `None` where the times are not valid.
-pub(crate) type TimeSpan = Option<(u64, u64)>;
-
 impl Aggregates {
-    pub(crate) fn add(&mut self, key: Key, ran: TimeSpan, counters: &Counters) {
+    /// Counts a piece of work. `ran`: when, ns on the GPU clock; `None` where the times are not valid.
+    pub(crate) fn add(&mut self, key: Key, ran: Option<(u64, u64)>, counters: &Counters) {
         let index = match self.row_of.get(&key) {
             Some(&index) => index,
             None => self.new_row(key, counters),

@@ -1,9 +1,8 @@
 //! The bytes of payloads and the guest's schemas into named values of a range.
 //!
-//! Everything that a guest says here may be wrong. What does not fit into the bytes that are there,
-//! is behind a pointer, or is of a kind that is not read is left out and counted; nothing is read
-//! from the guest's memory, and nothing is guessed: behind an entry of unknown length only entries
-//! that say where they begin are read.
+//! Everything that a guest says here may be wrong. The reader leaves out and counts what does not fit
+//! into the bytes, is behind a pointer, or is of an unknown kind. It reads nothing from the guest's
+//! memory and guesses nothing: behind an entry of unknown length it reads only entries with an offset.
 
 pub(crate) mod definition;
 mod types;
@@ -342,10 +341,10 @@ impl OwnedEntry {
 }
 
 impl Enumeration {
-    /// The name of a value, or those of its flags, or the number where there is none.
+    /// The name of a value, or the names of its flags, or else the number.
     fn value(&self, bytes: &[u8]) -> Option<Value> {
         let raw = unsigned(bytes)?;
-        // A negative value is told with all 64 bits.
+        // A negative value has all 64 bits here.
         let masked = |value: u64| value & (u64::MAX >> (64 - 8 * bytes.len().min(8)));
         let exact = self.values.iter().find(|(value, ..)| masked(*value) == raw);
         if let Some((.., name)) = exact {

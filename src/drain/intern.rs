@@ -24,13 +24,13 @@ impl Sink for Vec<Record> {
 const MAX_NAMES: usize = 1 << 15;
 const MAX_NAME_BYTES: usize = 4 << 20;
 /// Stands for every further text.
-const MORE_NAMES: &[u8] = b"(more names than are kept)";
+pub(crate) const MORE_NAMES: &[u8] = b"(more names than are kept)";
 /// Range paths that are kept; a range beyond counts for the one around it.
 const MAX_PATHS: usize = 1 << 15;
 /// Stands for every further path at the top.
 const MORE_PATHS: &[u8] = b"(more paths than are kept)";
-/// Of a path whose text is longer than twice this, both ends of this many bytes are told: nested
-/// ranges may be thousands, with as many paths.
+/// A path text that is longer than twice this is cut to this many bytes at both ends: there may be
+/// thousands of nested ranges, with as many paths.
 const END_BYTES: usize = 512;
 /// Launch configurations, and queues, that are known at a time. With the next one all are
 /// forgotten, and defined again when they come again.
@@ -217,8 +217,7 @@ impl Interner {
         self.known_or_new_path(Path { id: 0, parent: NONE, name, domain: NONE }, sink)
     }
 
-    /// As [`Interner::path`], for a path that is shown and that no record needs to define. There is room
-    /// for each.
+    /// As [`Interner::path`], for a path that is only shown: there is room for each.
     pub(crate) fn shown_path(&mut self, parent: u32, name: u32, domain: u32) -> u32 {
         self.known_or_new_path(Path { id: 0, parent, name, domain }, &mut Vec::new())
     }

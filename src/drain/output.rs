@@ -49,7 +49,6 @@ impl Output {
         output
     }
 
-    /// States facts about the capture.
     pub(super) fn tell<K: Into<String>>(&mut self, facts: impl IntoIterator<Item = (K, String)>) {
         for (key, value) in facts {
             self.put(Record::Meta { key: key.into(), value });
@@ -120,11 +119,11 @@ impl Output {
 
     /// Of two descriptions of a GPU the later one holds.
     pub(super) fn devices(&self) -> FxHashMap<u32, &Device> {
-        let device = |fact| match fact {
-            &Record::Device(ref device) => Some((device.id, device)),
+        let devices = self.facts.iter().filter_map(|fact| match fact {
+            Record::Device(device) => Some((device.id, device)),
             _ => None,
-        };
-        self.facts.iter().filter_map(device).collect()
+        });
+        devices.collect()
     }
 
     pub(super) fn is_simulated(&self) -> bool {
@@ -166,17 +165,16 @@ fn this_process() -> Process {
     let mut cmdline = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     // One record has to hold it.
     cmdline.truncate(ARGV_BYTES);
+    let mut argv: Vec<String> = cmdline.split(|&byte| byte == 0).map(lossy).collect();
+    // The last argument ends in a NUL, so the last part is empty.
+    argv.pop();
     let host = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
     Process {
         pid: std::process::id(),
         ppid: std::os::unix::process::parent_id(),
         host: lossy(host.trim_ascii()),
         exe: std::env::current_exe().map(|exe| exe.display().to_string()).unwrap_or_default(),
-        argv: cmdline.split(|&b| b == 0).map(lossy).collect::<Vec<_>>().split_last().map_or_else(
-            Vec::new,
-            // The last argument ends in a NUL, so the last part is empty.
-            |(_, argv)| argv.to_vec(),
-        ),
+        argv,
         collector: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }

@@ -6,7 +6,7 @@
 //!   since its last event that arrived is "not known", up to its next push or pop. With that
 //!   travels how deep the thread is nested, and how far up it was meanwhile: ranges that may have
 //!   been closed are closed then, those that may have been opened stand as ranges named `(lost)`.
-//!   The end of a start/end range is told late (see [`Ranges::doubt_since`]);
+//!   The end of a start/end range arrives late (see [`Ranges::doubt_since`]);
 //! - ranges that do not nest (start/end, or push/pop of several domains): when an outer one
 //!   closes first, the inner ones go on as continuations under their new path, if they are not
 //!   too many;

@@ -28,8 +28,7 @@ use crate::guest::gpu::OffReason;
 /// Above the ranges of libraries that are in none of the workload's.
 const LIBRARIES: &str = "Library ranges outside the workload's ranges";
 
-/// The longest that the summary waits for whoever reads it. Less than the end of the guest waits
-/// for us.
+/// The longest that the summary waits for its reader. The end of the guest waits longer for us.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What there is to show.

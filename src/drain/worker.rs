@@ -62,7 +62,7 @@ pub enum EndReason {
     Alone,
 }
 
-/// The body of the drain thread: works until told to stop, or no thread of the guest is left, then
+/// The body of the drain thread: works until it has to stop, or no thread of the guest is left. Then it
 /// finishes everything.
 pub fn run(shared: &'static Shared) -> EndReason {
     let mut drain = Drain {
@@ -80,7 +80,7 @@ pub fn run(shared: &'static Shared) -> EndReason {
     let mut watch = last_thread::Watch::new(&shared.helpers);
     let mut finished = EndReason::Requested;
     drain.meet_process();
-    // Whoever is killed soon is at least known to have run.
+    // If the guest is killed soon, the file shows at least that it ran.
     drain.output.flush(&shared.counters);
     shared.ready.set();
     let mut pace = Pace::new(shared.options.flush);
@@ -269,7 +269,7 @@ impl Drain {
 
     /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
     fn flush(&mut self, forced: bool) -> Result<(), CuptiError> {
-        // A flush holds up launches for a moment: none where there is nothing to be had.
+        // A flush holds up launches for a moment, so there is none where CUPTI holds nothing.
         let restricted = self.shared.options.is_restricted();
         let worthwhile = self.still.may_hold_records(restricted, &self.shared.collection) || forced;
         let mut done = Ok(());
@@ -383,8 +383,8 @@ impl Drain {
         }
     }
 
-    /// Notes how many processes were forked that cannot use CUDA: at the first, for whoever kills
-    /// this one, and at the end.
+    /// Notes how many processes were forked that cannot use CUDA: at the first one, because this process
+    /// may be killed, and at the end.
     fn count_forks(&mut self, at_end: bool) {
         let forks = self.shared.forks_after_cuda.load(Ordering::Relaxed);
         let noted = self.forks_noted;

@@ -18,15 +18,15 @@ use crate::guest::{barrier, cupti};
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
 /// The longest that a start waits for the trace file: opened later, it may take a descriptor that
-/// the guest closes and opens meanwhile. All of it where the guest uses NVTX in a constructor of a
-/// library, because no thread gets going while the loader is at work.
+/// the guest closes and opens meanwhile. If the guest uses NVTX in a constructor of a library, the start
+/// waits all of it, because no thread gets going while the loader is at work.
 const OPEN_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What a start needs: the queue of events, the stack of a thread, and tables that grow.
 const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
 
-/// Starts recording, unless that was done. `None`: we are off, for good or because another
-/// thread takes too long over it.
+/// Starts recording, unless that was done. `None`: we are off for good, or another thread takes too
+/// long over the start.
 pub fn start() -> Option<&'static Shared> {
     if generation::in_silent_child() {
         state::forked();
@@ -64,7 +64,7 @@ pub fn start() -> Option<&'static Shared> {
     state::advance(Phase::Idle, Phase::On).then_some(shared)
 }
 
-/// Whether what a start allocates can be had: a failure there would end the guest.
+/// Whether there is memory for a start: an allocation that fails would end the guest.
 fn has_room() -> bool {
     pages::map(ROOM_BYTES, libc::MAP_PRIVATE).is_some_and(|room| {
         // SAFETY: a new mapping, given back at once, that nobody knows of.
@@ -72,8 +72,8 @@ fn has_room() -> bool {
     })
 }
 
-/// Starts a forked child, whose NVTX calls come to us from the first one on. Where that takes too
-/// long it is not tried again, because each call would be held up.
+/// Starts a forked child, whose NVTX calls come to us from the first one on. A start that takes too
+/// long is not tried again, because it would hold up each call.
 pub fn start_child() -> Option<&'static Shared> {
     let started = start();
     if started.is_none() && state::advance(Phase::Idle, Phase::Ended) {
@@ -149,8 +149,8 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
         shared.done.set();
         if let Ok(EndReason::Alone) = finished {
             signal_mask::unblock_termination_signals();
-            // Where this is the last thread, the C library ends the process when it returns. It
-            // does not know of threads of CUPTI's that they are not the guest's.
+            // If this is the last thread, the C library ends the process when it returns. But the C
+            // library counts CUPTI's threads as the guest's.
             if shared.helpers.any_alive() {
                 // SAFETY: what the C library does when the last thread of a process ends.
                 unsafe { libc::exit(0) };
@@ -162,10 +162,10 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Nobody takes in records any more: the guest shall not pay for them. What CUPTI still hands back
-/// is taken back, and stays unread.
+/// Nobody takes in records any more, so the guest must not pay for them. What CUPTI still hands back
+/// stays unread.
 fn give_up(shared: &Shared, panic: &Panic) {
-    // It may fail before whoever started it says that we are on.
+    // The thread may fail before the start has moved the phase to `On`.
     let _ = state::advance(Phase::Idle, Phase::Ended) || state::advance(Phase::On, Phase::Ended);
     diag::warn(format_args!(
         "off: {panic}: nothing more is recorded, and the trace file ends at its last flush; please \

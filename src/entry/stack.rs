@@ -1,4 +1,4 @@
-//! Runs a closure on a stack of our own, for guest threads that have little left.
+//! Runs a closure on a stack of our own, for guest threads with little stack left.
 //!
 //! A start reads the environment, resolves paths and makes a thread: more than the smallest stack
 //! that a thread may have (16 KiB) holds beside what the guest does on it.
@@ -12,7 +12,7 @@ use crate::guest::barrier;
 const STACK_BYTES: usize = 256 << 10;
 /// Below the stack: what overflows faults, and hits nothing of the guest's.
 const GUARD_BYTES: usize = 4096;
-/// Above the first frame: zeros, where whoever walks the stack finds its end.
+/// Zeros above the first frame, by which a stack walker finds the end.
 const END_BYTES: usize = 4096;
 
 /// Runs `body` on a stack of our own; on the thread's own stack where there is no memory for one. A

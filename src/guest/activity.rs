@@ -168,11 +168,14 @@ pub(crate) fn for_each(full: &FullBuffer, walker: Walker, mut each: impl FnMut(&
     let (start, valid) = (full.as_ptr(), full.valid);
     // How many were read, and where the last of them starts.
     let (mut read, mut last_at, mut last) = (0, 0, ptr::null_mut());
-    while valid > 0 {
+    if valid == 0 {
+        return 0;
+    }
+    loop {
         // SAFETY: the buffer is as CUPTI completed it, and `last` is null or came from the call before.
         match unsafe { walker.next_record(start, valid, last) } {
             Ok(Some(next)) => last = next.as_ptr(),
-            Ok(None) => break,
+            Ok(None) => return 0,
             Err(error) => {
                 diag::debug(format_args!("a buffer ends in a record that CUPTI rejects: {error}"));
                 return records_behind(read, last_at, valid);
@@ -188,7 +191,6 @@ pub(crate) fn for_each(full: &FullBuffer, walker: Walker, mut each: impl FnMut(&
             _ => return records_behind(read, last_at, valid),
         }
     }
-    0
 }
 
 /// About how many records lie behind the last of those that were `read`, which starts at `last_at`,

@@ -23,11 +23,11 @@ enum CodeOwner {
     Ours,
 }
 
-/// What libc keeps [`CodeOwner`] under for each thread; [`NO_KEY`]: it is kept in [`OWNER`].
+/// The key under which libc keeps [`CodeOwner`] for each thread; [`NO_KEY`]: it is kept in [`OWNER`].
 ///
-/// Where this library was not preloaded, the first use of a thread-local in a new thread allocates,
-/// and the guest's allocator may make NVTX ranges: it would be called from within itself without
-/// end. A key of libc's needs no memory.
+/// Unless this library was preloaded, the first use of a thread-local in a new thread allocates. The
+/// guest's allocator may make NVTX ranges, and would call itself without end. A key of libc's needs no
+/// memory.
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 const NO_KEY: u32 = u32::MAX;
 /// Keys whose values glibc keeps in the thread itself; it allocates for others.
@@ -98,8 +98,8 @@ pub(crate) struct Panic {
     place: String,
 }
 
-/// Leaves it to whoever stops a panic, in an NVTX call or on our own thread, to tell of it in one
-/// line; by itself Rust writes three.
+/// Keeps Rust's own message, three lines, from panics in our code: the function that stops the panic
+/// writes one.
 fn hush() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -159,9 +159,9 @@ pub(crate) fn is_inside() -> bool {
     CodeOwner::now().is_none_or(|place| place != CodeOwner::Guest)
 }
 
-/// As [`catch`], and gives `fallback` at once where this thread is already inside such a call
-/// (CUPTI and the driver may call NVTX themselves), which is told to `turned_away`, is our own, or
-/// its thread-locals are gone.
+/// As [`catch`]. Gives `fallback` at once if this thread is already inside such a call (CUPTI and the
+/// driver may call NVTX themselves; `turned_away` is called then), is our own, or has lost its
+/// thread-locals.
 pub(crate) fn enter<T>(fallback: T, turned_away: impl FnOnce(), body: impl FnOnce() -> T) -> T {
     match CodeOwner::now() {
         Some(CodeOwner::Guest) => {

@@ -1,8 +1,8 @@
 //! Openings and closings of wanted ranges into switching collection on and off.
 //!
-//! Used only with `STAGE2_RANGES` and `STAGE2_SAMPLE`. Threads only count; whoever finds the switch in the wrong
-//! position turns it. A thread that opens a range waits until collection is on, for a bounded
-//! time, because its next call may be a launch; nobody waits for it to go off.
+//! Used only with `STAGE2_RANGES` and `STAGE2_SAMPLE`. Threads only count; the one that finds the switch
+//! in the wrong position turns it. A thread that opens a range waits until collection is on, for a
+//! bounded time, because its next call may be a launch. Nobody waits for collection to go off.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ impl CollectionSwitch {
                 self.on.store(on, Ordering::SeqCst);
                 self.turns.fetch_add(1, Ordering::Relaxed);
             }
-            // Whoever counted since and found us turning relies on the next round.
+            // A thread that counted meanwhile and found us turning relies on the next round.
             self.turning.store(false, Ordering::SeqCst);
         }
     }

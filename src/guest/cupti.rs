@@ -11,6 +11,7 @@ mod callbacks;
 mod launches;
 mod library;
 
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::bindings as sys;
@@ -30,7 +31,7 @@ use library::DriverGetVersion;
 /// CUPTI, subscribed and collecting.
 struct Cupti {
     api: &'static Api,
-    /// Nothing while somebody uses it, and once nobody is to be called back any more.
+    /// `None` while a thread uses it, and after the end.
     subscriber: Mutex<Option<Subscriber>>,
     driver_get_version: DriverGetVersion,
     by_callback: bool,
@@ -39,7 +40,7 @@ struct Cupti {
     collecting: AtomicBool,
     /// A switch failed, which was said.
     refused: AtomicBool,
-    /// Nothing is collected any more, whoever asks.
+    /// Nothing is collected any more.
     shut: AtomicBool,
     graph: Graph,
 }
@@ -75,8 +76,8 @@ pub fn start(shared: &Shared) -> Result<Gpu, OffReason> {
     let by_callback = match configure(shared, api, version, &mut subscriber) {
         Ok(by_callback) => by_callback,
         Err(off) => {
-            // Whoever comes later shall have what we cannot use, and the guest shall not pay for
-            // it. A failure has nobody to go to.
+            // Leave CUPTI to a later tool, and do not let the guest pay for it. There is nobody to
+            // report a failure to.
             disable(api);
             let _ = api.activity_disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
             let _ = api.activity_disable(sys::CUPTI_ACTIVITY_KIND_DEVICE);
@@ -226,7 +227,7 @@ fn report_launches(api: &Api, subscriber: &mut Subscriber, on: bool) {
 }
 
 fn subscribe(api: &'static Api) -> Result<Subscriber, OffReason> {
-    api.subscribe(callbacks::on_callback, callbacks::user_data(api)).map_err(|error| {
+    api.subscribe(callbacks::on_callback, ptr::from_ref(api).cast_mut().cast()).map_err(|error| {
         let holder = (error == CuptiError::MULTIPLE_SUBSCRIBERS)
             .then(|| api.holder(c"stage2"))
             .flatten()
@@ -237,9 +238,9 @@ fn subscribe(api: &'static Api) -> Result<Subscriber, OffReason> {
 }
 
 impl Cupti {
-    /// Nobody waits here: who finds the subscription in other hands leaves it alone. It is out of
-    /// its place while CUPTI is called, so that no lock is held then. Replays are recorded, and
-    /// have to be reported, all the time where they are recorded as wholes.
+    /// Nobody waits here: a thread that finds the subscription taken leaves it alone. It is taken while
+    /// CUPTI is called, so that no lock is held then. Replays that are recorded as wholes are recorded,
+    /// and have to be reported, all the time.
     fn report_launches(&self, on: bool) {
         if !self.by_callback || self.graph == Graph::Graph {
             return;
@@ -314,7 +315,7 @@ impl Tracer for Cupti {
         let _ = self.api.activity_disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
         let subscriber = self.subscriber.lock().take();
         if let Some(subscriber) = subscriber {
-            // A failure has nobody to go to.
+            // There is nobody to report a failure to.
             let _ = self.api.unsubscribe(subscriber);
         }
     }

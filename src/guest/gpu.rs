@@ -35,8 +35,8 @@ impl Gpu {
     }
 }
 
-/// Control of CUPTI. Guest threads take fences and switch collection; flush, clock and losses are
-/// for our thread; the end is for whoever ends it. Tests put others in its place.
+/// Control of CUPTI. Guest threads take fences and switch collection; our thread flushes, and reads the
+/// clock and the losses. Tests put their own in its place.
 pub trait Tracer: Send + Sync {
     /// A number in CUPTI's sequence of calls, taken now on this thread; 0 where none is needed.
     fn fence(&self) -> u32;

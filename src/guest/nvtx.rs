@@ -198,7 +198,7 @@ fn send(shared: &Shared, mut event: Event, attributes: Attributes<'_>) -> bool {
     sent.arrives
 }
 
-/// Most calls have none, and shall not pay for the room.
+/// Apart from `send`: most calls have no payloads and should not pay for the room on the stack.
 #[cold]
 fn send_payloads(shared: &Shared, event: &mut Event, payloads: Payloads) {
     let mut blob = Blob::default();
@@ -238,7 +238,7 @@ fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
     shared.sampler.take(key)
 }
 
-/// Has collection switched on; what can be had then of the range that opens.
+/// Switches collection on. Returns what is collected of the range that opens.
 fn switch_on(shared: &Shared) -> Selection {
     if shared.collection.enter(|on| shared.collect(on)) {
         return Selection::Collect;

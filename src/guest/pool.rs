@@ -193,7 +193,7 @@ impl Pool {
             // the index is pushed below. They read as zero from now on.
             unsafe { libc::madvise(full.start.cast(), SMALL_BYTES, libc::MADV_DONTNEED) };
         } else {
-            // CUPTI was told that buffers come zeroed, which spares the guest's threads from
+            // CUPTI knows that buffers come zeroed, which spares the guest's threads from
             // clearing them.
             // SAFETY: the buffer is ours alone until its index is pushed below, and `valid` does
             // not exceed its size.

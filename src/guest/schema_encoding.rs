@@ -1,7 +1,7 @@
 //! How payload schemas and enumerations lie in the table of registrations: written on the guest's
 //! threads, read on ours.
 //!
-//! A schema: type `u8`, size of its payloads `u32` (0: not told), packing `u32` (0: none), name,
+//! A schema: type `u8`, size of its payloads `u32` (0: unknown), packing `u32` (0: none), name,
 //! number of entries `u16`, and of each entry flags, type, detail and offset as `u64` and the name.
 //! An enumeration: size of its values `u8`, number of entries `u16`, and of each entry value `u64`,
 //! flag `u8` and the name. A name: its length `u16` and its bytes. In the machine's byte order.

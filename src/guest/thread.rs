@@ -100,7 +100,7 @@ struct Unit {
     switches: bool,
 }
 
-/// The calling thread's number, from 1, for its next event; the drain thread is told of a new one. 0
+/// The calling thread's number, from 1, for its next event; a new one is reported to the drain thread. 0
 /// where its thread-locals are gone: it is ending.
 pub(crate) fn number_for(events: &Events, counters: &Counters) -> u32 {
     let number = |state: &State| match state.number.get() {

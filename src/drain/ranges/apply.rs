@@ -9,13 +9,10 @@ use super::{
 };
 use crate::base::counters::Counters;
 use crate::drain::fields::{self, PayloadValues, Value};
-use crate::drain::intern::{Interner, Sink};
+use crate::drain::intern::{Interner, MORE_NAMES, Sink};
 use crate::drain::timeline::Place;
 use crate::guest::event::{Event, EventKind, PayloadPlace, Selection};
 use crate::guest::registry::{Kind, Lookup, registry};
-
-/// The name of what was registered when the table was full.
-const MORE_NAMES: &[u8] = b"(more names than are kept)";
 
 /// One event on its way in.
 pub(super) struct EventContext<'a, S> {
@@ -98,7 +95,7 @@ impl<S: Sink> EventContext<'_, S> {
             EventKind::Launch => {
                 let place = self.ranges.thread(event.thread).timeline.now();
                 let id = self.ranges.correlations.extend(event.fence);
-                // It may be here before we are told that launches are reported.
+                // The first may arrive before we know that launches are reported.
                 if self.ranges.launches.is_empty() {
                     self.ranges.expect_launches();
                 }

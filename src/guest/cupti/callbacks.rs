@@ -16,11 +16,6 @@ use crate::guest::event::{Event, EventKind};
 use crate::guest::state;
 use crate::guest::{barrier, thread};
 
-/// What [`on_callback`] is given as user data.
-pub(super) fn user_data(api: &'static Api) -> *mut c_void {
-    ptr::from_ref(api).cast_mut().cast()
-}
-
 /// On a guest thread, inside a launch.
 pub(super) extern "C" fn request_buffer(
     buffer: *mut *mut u8,
@@ -66,7 +61,7 @@ pub(super) extern "C" fn complete_buffer(
     });
 }
 
-/// On the thread that made a call which we asked to see.
+/// On the thread that made a call which we asked to see. `user`: the [`Api`].
 pub(super) extern "C" fn on_callback(
     user: *mut c_void,
     domain: sys::CUpti_CallbackDomain,

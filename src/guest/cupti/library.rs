@@ -181,7 +181,7 @@ mod tests {
         for file in ["/x/libcupti.so.12", "/x/libcupti.so.2022.4.0", "/x/libcupti.so.2023.1.1"] {
             assert_eq!(refused(18, file, 13_000, &[NEW_RUNTIME]), None);
         }
-        // What cannot be told apart is not tried.
+        // It is not tried where the name does not tell.
         assert!(refused(18, "/x/libcupti.so", 13_000, &[NEW_RUNTIME]).is_some());
         for version in [20, 28, 130_001] {
             assert_eq!(refused(version, "/x/libcupti.so", 13_000, &[NEW_RUNTIME]), None);

@@ -66,7 +66,7 @@ fn chosen(mask: u64, field: u32, id: u64) -> Option<u64> {
     }
 }
 
-/// Registers a schema, and gives its identifier. `None`: it is none.
+/// Registers a schema, and gives its identifier. `None`: the attributes describe none.
 ///
 /// # Safety
 /// `attributes` is null or points to attributes that, with all that they point to, are there until
@@ -119,7 +119,7 @@ pub(super) unsafe fn register_schema(
     Some(identifier(id, counted(added)))
 }
 
-/// Registers an enumeration, and gives its identifier. `None`: it is none.
+/// Registers an enumeration, and gives its identifier. `None`: the attributes describe none.
 ///
 /// # Safety
 /// As [`register_schema`].

@@ -19,7 +19,7 @@ type Domain = sys::nvtxDomainHandle_t;
 
 /// Puts our functions into the tables of the library that asks. Called once for each library of
 /// the guest that uses NVTX, possibly by several threads at once (NVTX before CUDA 12.9); writing
-/// the same addresses twice does no harm. `false` where the tables cannot be had.
+/// the same addresses twice does no harm. `false` where NVTX does not give its tables.
 ///
 /// # Safety
 /// `get` is the function that NVTX passes to `InitializeInjectionNvtx2`.
