@@ -198,7 +198,7 @@ impl Interner {
     }
 
     /// The number of a range name under a path (0: at the top).
-    pub(crate) fn path(
+    pub(super) fn path(
         &mut self,
         parent: u32,
         name: u32,
@@ -217,7 +217,7 @@ impl Interner {
         self.known_or_new_path(Path { id: 0, parent: NONE, name, domain: NONE }, sink)
     }
 
-    /// As [`Interner::path`], for a path that is only shown: there is room for each.
+    /// As [`Interner::path`], for a path that is only shown. There is always room.
     pub(crate) fn shown_path(&mut self, parent: u32, name: u32, domain: u32) -> u32 {
         self.known_or_new_path(Path { id: 0, parent, name, domain }, &mut Vec::new())
     }

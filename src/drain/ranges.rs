@@ -288,6 +288,16 @@ impl Ranges {
         self.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
     }
 
+    fn note_launch(&mut self, event: &Event) {
+        // The first may arrive before we know that launches are reported.
+        if self.launches.is_empty() {
+            self.expect_launches();
+        }
+        let place = self.thread(event.thread).timeline.now();
+        let id = self.correlations.extend(event.fence);
+        self.launches[id as usize & (LAUNCHES - 1)] = (id, place);
+    }
+
     /// Where work belongs that `owner` launched with CUPTI's id `correlation`. `owner` 0: the thread is
     /// not known, so only a reported launch can tell.
     pub(crate) fn place(&mut self, owner: u32, correlation: u32) -> LaunchSite {

@@ -3,16 +3,15 @@
 //! Order matters once: a buffer is taken first, then all events that are there. What launched the
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
+mod facts;
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cupti_sys::CuptiError;
 use stage2_spool::{Copy, Device, Fill, GpuNs, GraphLaunch, Kernel, Record, Shape};
-use stage2_text as text;
 
-use crate::base::ancestry::{self, Notice};
-use crate::base::job::JobFacts;
-use crate::base::{clock, diag, last_thread};
+use crate::base::{ancestry, clock, diag, last_thread};
 use crate::drain::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
 use crate::drain::flush_request::FlushRequest;
 use crate::drain::intern::{Interner, Sink};
@@ -34,10 +33,6 @@ const NAP: Duration = Duration::from_millis(10);
 /// Buffers that are taken at once, and how often in a row before the spool has its turn.
 const BATCH: usize = 16;
 const ROUNDS: usize = 64;
-
-/// Names of ranges that one line shows, and characters of each.
-const NAMES: usize = 3;
-const NAME: usize = 60;
 
 /// Everything that only this thread touches.
 struct Drain {
@@ -336,87 +331,5 @@ impl Drain {
             simulated: self.output.is_simulated(),
         };
         summary.show();
-    }
-
-    /// Notes what was asked for, and from which process this one was forked.
-    fn meet_process(&mut self) {
-        self.output.put(Record::Anchor(clock::anchor(|| None)));
-        self.output.tell(self.shared.options.restrictions());
-        self.output.tell(self.shared.job.beyond(&JobFacts::default()));
-        if let Some(parent) = ancestry::parent() {
-            self.output.fact("fork.of", parent.to_string());
-        }
-        if ancestry::is_after_cuda() {
-            let why = "its parent had initialised CUDA before the fork, and CUDA does not work in \
-                       such a process";
-            self.output.fact("fork.unrecorded", format!("GPU work: {why}"));
-            if self.shared.options.gpu && ancestry::is_first_to_say(Notice::AfterCuda) {
-                diag::warn(format_args!(
-                    "GPU work of process {} is not recorded: {why}; start it with `spawn`, or fork it \
-                     before the parent uses CUDA; this applies to every fork of that parent and is \
-                     said once",
-                    self.shared.pid
-                ));
-            }
-        }
-    }
-
-    /// Notes what the GPU half is, or why there is none, as soon as that is known.
-    fn meet_gpu(&mut self) {
-        if self.gpu_known {
-            return;
-        }
-        let Some(gpu) = self.shared.gpu.get() else { return };
-        self.gpu_known = true;
-        if let Some(job) = self.shared.job_at_gpu_start.get() {
-            self.output.tell(job.beyond(&self.shared.job));
-        }
-        match gpu {
-            Ok(gpu) => {
-                self.output.tell(gpu.facts.iter().cloned());
-                self.output.put(Record::Anchor(clock::anchor(|| gpu.tracer.now())));
-                if gpu.reports_launches {
-                    self.ranges.expect_launches();
-                }
-            }
-            Err(off) => self.output.fact("gpu.off", off.to_string()),
-        }
-    }
-
-    /// Notes how many processes were forked that cannot use CUDA: at the first one, because this process
-    /// may be killed, and at the end.
-    fn count_forks(&mut self, at_end: bool) {
-        let forks = self.shared.forks_after_cuda.load(Ordering::Relaxed);
-        let noted = self.forks_noted;
-        if (noted == 0 || at_end) && forks != noted {
-            self.forks_noted = forks;
-            self.output.fact("forks.after_cuda", forks.to_string());
-        }
-    }
-
-    /// Says in one line which ranges of the program are open when it ends in order. Returns how many.
-    fn say_open(&self) -> u64 {
-        let (mut count, mut names) = (0, Vec::new());
-        let lost = |thread| self.shared.events.lost(thread);
-        for name in self.ranges.open_in_program(&self.names, lost) {
-            count += 1;
-            if names.len() <= NAMES && !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        if count > 0 {
-            let shown = names.iter().take(NAMES);
-            let shown: Vec<String> =
-                shown.map(|name| text::shorten(&text::visible(name), NAME)).collect();
-            diag::warn(format_args!(
-                "{count} {} still open when the process ended ({}{}): work is counted in {} up to the \
-                 end; close every range",
-                if count == 1 { "range was" } else { "ranges were" },
-                shown.join(", "),
-                if names.len() > NAMES { ", ..." } else { "" },
-                if count == 1 { "it" } else { "them" },
-            ));
-        }
-        count
     }
 }

@@ -109,18 +109,15 @@ pub fn start_gpu() {
     }
     let _ = shared.job_at_gpu_start.set(JobFacts::from_env());
     let gpu = if shared.options.gpu {
-        shared.helpers.note(|| cupti::start(shared))
+        let started = shared.helpers.note(|| cupti::start(shared));
+        started.inspect_err(|off| diag::warn(format_args!("GPU work is not recorded: {off}")))
     } else {
         Err(OffReason("STAGE2_GPU=off".to_owned()))
     };
-    match &gpu {
-        Err(off) if shared.options.gpu => {
-            diag::warn(format_args!("GPU work is not recorded: {off}"));
-        }
-        Err(_) => {}
+    if gpu.is_ok() {
         // CUPTI and the driver have registered their own exit handlers by now, which run before
         // those registered earlier: ours has to come first.
-        Ok(_) => ends::watch(),
+        ends::watch();
     }
     // The lock makes us the only one to set it.
     let _ = shared.gpu.set(gpu);

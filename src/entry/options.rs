@@ -14,6 +14,8 @@ use crate::base::options::{Attribution, Graph, Options, Summary};
 
 /// Sets one option from its text; `false` where the text cannot be read.
 type Read = fn(&mut Options, &str) -> bool;
+/// Sets one option from a path, which need not be text.
+type ReadPath = fn(&mut Options, &OsStr);
 
 /// Variable, accepted form, reader.
 const TABLE: &[(&str, &str, Read)] = &[
@@ -55,9 +57,6 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_GPU", "on or off", |o, v| set(&mut o.gpu, named(v, [("on", true), ("off", false)]))),
     ("STAGE2_LAUNCHER", "1 (set by stage2-launch)", |o, v| set(&mut o.launcher, Some(v == "1"))),
 ];
-
-/// Sets one option from a path, which need not be text.
-type ReadPath = fn(&mut Options, &OsStr);
 
 /// Variable, reader.
 const PATHS: &[(&str, ReadPath)] = &[

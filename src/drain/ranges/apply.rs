@@ -4,8 +4,8 @@
 use stage2_spool::{Field, FieldValue, Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
 use super::{
-    ClosedRange, Depth, LAUNCHES, LOST, MAX_CONTINUED, MAX_FIELD_TEXTS, MAX_NODES, MAX_OPEN,
-    MAX_STARTED, OpenRange, Ranges,
+    ClosedRange, Depth, LOST, MAX_CONTINUED, MAX_FIELD_TEXTS, MAX_NODES, MAX_OPEN, MAX_STARTED,
+    OpenRange, Ranges,
 };
 use crate::base::counters::Counters;
 use crate::drain::fields::{self, PayloadValues, Value};
@@ -92,17 +92,7 @@ impl<S: Sink> EventContext<'_, S> {
                     payload: event.payload,
                 }));
             }
-            EventKind::Launch => {
-                let place = self.ranges.thread(event.thread).timeline.now();
-                let id = self.ranges.correlations.extend(event.fence);
-                // The first may arrive before we know that launches are reported.
-                if self.ranges.launches.is_empty() {
-                    self.ranges.expect_launches();
-                }
-                if let Some(slot) = self.ranges.launches.get_mut(id as usize & (LAUNCHES - 1)) {
-                    *slot = (id, place);
-                }
-            }
+            EventKind::Launch => self.ranges.note_launch(event),
             EventKind::GraphNodeCreated => {
                 let place = self.ranges.thread(event.thread).timeline.now();
                 if place.path != NONE && self.ranges.captures.len() < MAX_NODES {

@@ -14,11 +14,8 @@ pub(super) fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result
     }
     match summary.gpu_off {
         Some(off) => {
-            writeln!(
-                out,
-                "No GPU work recorded: {}\n",
-                text::plain(&text::visible(off.0.as_bytes()))
-            )?;
+            let reason = text::plain(&text::visible(off.0.as_bytes()));
+            writeln!(out, "No GPU work recorded: {reason}\n")?;
         }
         None => writeln!(out, "{}\n", summary.coverage())?,
     }
@@ -27,10 +24,8 @@ pub(super) fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result
     }
     for &(device, busy) in &summary.totals.busy {
         let name = text::plain(&summary.device_name(device));
-        let busy = ms(busy.busy_ns);
-        writeln!(out, "GPU {device} ({name}): busy {busy} ms (union of {} work).\n", {
-            rows::which(summary)
-        })?;
+        let (busy, which) = (ms(busy.busy_ns), rows::which(summary));
+        writeln!(out, "GPU {device} ({name}): busy {busy} ms (union of {which} work).\n")?;
     }
     let Tables { own, libraries, whole_ns } = rows::tables(summary);
     write_table(summary, own, whole_ns, out)?;

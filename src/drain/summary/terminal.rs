@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::rows::{self, PATHS, Section, TOP, Tables, ms, percent, us};
 use super::{LIBRARIES, Summary};
+use crate::drain::aggregate::Instances;
 use stage2_text::shorten_kernel;
 
 /// Characters of a kernel name.
@@ -55,28 +56,19 @@ fn write_sections(
     let restricted = summary.options.is_restricted();
     for section in sections.iter().take(PATHS) {
         write!(out, "\n{}", section.title(summary.names))?;
-        if section.instances.count > 0 {
-            write!(
-                out,
-                "  x{}, host {} ms",
-                section.instances.count,
-                ms(section.instances.host_ns)
-            )?;
-            if restricted && section.instances.asked > 0 {
-                write!(out, ", recorded {}", section.instances.recorded)?;
+        let Instances { count, asked, recorded, host_ns } = section.instances;
+        if count > 0 {
+            write!(out, "  x{count}, host {} ms", ms(host_ns))?;
+            if restricted && asked > 0 {
+                write!(out, ", recorded {recorded}")?;
             }
         }
         if !section.is_recorded(restricted) {
             writeln!(out, ", GPU work not recorded")?;
             continue;
         }
-        let share = percent(section.total_ns, whole_ns);
-        writeln!(
-            out,
-            ", GPU sum {} ms ({share} %), {} calls",
-            ms(section.total_ns),
-            section.calls
-        )?;
+        let (total, share) = (ms(section.total_ns), percent(section.total_ns, whole_ns));
+        writeln!(out, ", GPU sum {total} ms ({share} %), {} calls", section.calls)?;
         if section.total_ns.saturating_mul(100) < whole_ns.saturating_mul(DETAILED) {
             continue;
         }
