@@ -20,6 +20,6 @@ fn main() {
     cuda::init();
     stage2::entry::inject::InitializeInjection();
     let shared = stage2::guest::state::shared().expect("the collector runs");
-    assert!(shared.tracer().is_some_and(|tracer| tracer.fence() > 0), "fences work");
+    assert!(shared.gpu().is_some_and(|gpu| gpu.tracer.fence() > 0), "fences work");
     pairs::run();
 }

@@ -5,14 +5,8 @@
 //! it: no panic leaves ([`guest::barrier`]), nothing waits without a bound, guest threads neither
 //! allocate nor write after the start, and there is one thread of our own ([`drain`]).
 //!
-//! A folder says on whose thread its code runs, and imports only from those below it:
-//!
-//! | folder | runs | may |
-//! |---|---|---|
-//! | [`entry`] | once, when the loader, the driver, NVTX, `fork` or the end of the process calls | allocate, wait within a bound |
-//! | [`drain`] | on our one thread | allocate, read files, write |
-//! | [`guest`] | on the guest's threads while it works, and on CUPTI's | copy, count, queue |
-//! | [`base`] | anywhere | what the caller may |
+//! A folder says on whose thread its code runs and what that code may do: [`entry`], [`drain`],
+//! [`guest`], [`base`]. Each imports only from those behind it in this list.
 //!
 //! The way of a kernel record:
 //!
@@ -22,25 +16,25 @@
 //! | end | [`entry::ends`], [`entry::forks`] | the end of the process; a forked child | a whole trace file; a new start |
 //! | produce | [`guest::cupti`] | CUPTI's callbacks | full buffers in the [`guest::pool`], events |
 //! | produce | [`guest::nvtx`] | the guest's NVTX calls | [`guest::event`]s with a fence each, [`guest::registry`] |
-//! | take in | `drain::records`, [`drain::decode`] | a full buffer | activities and their names |
-//! | attribute | [`drain::ranges`], [`drain::timeline`] | events, correlation ids | range instances and paths |
-//! | attribute | [`drain::fields`] | payloads, the guest's schemas | fields of range instances |
-//! | keep | [`drain::aggregate`], [`drain::intern`] | attributed work | bounded tables, numbers |
-//! | show | [`drain::run`], [`drain::summary`] | records, tables | the trace file, the table at exit |
+//! | take in | [`guest::activity`] | a full buffer | decoded records and their names |
+//! | attribute | `drain::ranges`, `drain::timeline` | events, correlation ids | range instances and paths |
+//! | attribute | `drain::fields` | payloads, the guest's schemas | fields of range instances |
+//! | keep | `drain::aggregate`, `drain::intern` | attributed work | bounded tables, numbers |
+//! | show | [`drain::run`], `drain::summary` | records, tables | the trace file, the table at exit |
 //!
-//! A record never climbs back: our thread takes the function that walks CUPTI's buffers, and else asks
-//! the GPU half ([`guest::tracer`]) only what it is, for the clock, a flush, a count of losses and its
-//! end.
+//! A record never climbs back: our thread gets it decoded, and knows neither CUPTI's callbacks nor
+//! NVTX's. Control goes the other way through one interface, [`guest::gpu::Tracer`]: a flush, the clock,
+//! a count of losses, the switch and the end.
 //!
 //! [`guest::state`] holds the phase and everything that one process records. The other statics are
 //! private to the module that uses them: what outlives a recording (the table of registrations, the
 //! numbers of threads and ranges, the process's place in a tree of forks), and process-wide switches
-//! (the level of messages, the key of [`guest::barrier`]).
+//! (the level of messages, the key of [`guest::barrier`]). `tests/layers.rs` lists them.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-compile_error!("the collector reads CUPTI's and NVTX's ABI of 64-bit Linux only");
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!("the collector reads CUPTI's and NVTX's ABI of 64-bit Linux only (x86-64, aarch64)");
 
 pub mod base;
 pub mod drain;

@@ -31,7 +31,7 @@ fn run(fails: &str) -> (Output, Spool, Duration) {
 
 #[test]
 fn the_guest_works_on_and_one_line_says_why_we_are_off() {
-    for (fails, kernels) in [("facts", 0), ("later buffer", 100), ("last flush", 100)] {
+    for (fails, kernels) in [("first look", 0), ("later flush", 100), ("last flush", 100)] {
         let (output, spool, took) = run(fails);
         let (stdout, stderr) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

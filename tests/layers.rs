@@ -1,4 +1,5 @@
-//! The collector's folders import only from those below them, and its modules not in a circle.
+//! The collector's folders import only from those below them, and its modules not in a circle. A record
+//! never climbs back: our thread knows no producer. State outside of `state` is listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,41 @@ const LAYERS: [(&str, &[&str]); 4] = [
     ("drain", &["drain", "guest", "base"]),
     ("guest", &["guest", "base"]),
     ("base", &["base"]),
+];
+
+/// All of `guest` that `drain` may know: what it takes from there, and [`gpu`](stage2::guest::gpu), the
+/// one interface through which it asks CUPTI for something. Neither CUPTI's nor NVTX's side is here.
+const TAKEN_BY_DRAIN: [&str; 10] = [
+    "activity",
+    "blob",
+    "collection_switch",
+    "event",
+    "gpu",
+    "handle",
+    "pool",
+    "registry",
+    "schema_encoding",
+    "state",
+];
+
+/// All of CUPTI's ABI that `drain` may know: numbers of NVTX types, and what a refused call says.
+const ABI_OF_DRAIN: [&str; 2] = ["nvtx", "CuptiError"];
+
+/// Every static outside of `guest/state.rs`: what outlives a recording, and process-wide switches.
+const STATICS: [(&str, &[&str]); 10] = [
+    // What a process knows of its forks.
+    ("base/ancestry.rs", &["NOTICES", "PROCESS", "PARENT", "AFTER_CUDA"]),
+    ("base/generation.rs", &["NUMBER", "MARK"]),
+    ("entry/forks.rs", &["ASKING"]),
+    // Registrations, and numbers of ranges and threads.
+    ("guest/registry.rs", &["REGISTRY"]),
+    ("guest/nvtx.rs", &["NEXT", "FIRST"]),
+    ("guest/thread.rs", &["NEXT", "STATE"]),
+    // Switches.
+    ("base/diag.rs", &["LEVEL"]),
+    ("base/timed_write.rs", &["STDERR_STUCK"]),
+    ("entry/inject.rs", &["CONSTRUCTOR"]),
+    ("guest/barrier.rs", &["OWNER", "KEY", "PREPARED", "PLACE"]),
 ];
 
 /// A folder and a module in it.
@@ -60,6 +96,37 @@ fn folders_import_only_from_those_below_them() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn our_thread_knows_no_producer_and_cannot_read_a_record_itself() {
+    for file in files(&src().join("drain")) {
+        let code = code(&file, false);
+        for (folder, module) in named(&code) {
+            let known = folder != "guest" || TAKEN_BY_DRAIN.contains(&module.as_str());
+            assert!(known, "{} imports {folder}::{module}", file.display());
+        }
+        for path in code.split("cupti_sys::").skip(1) {
+            let known = ABI_OF_DRAIN.iter().any(|name| path.starts_with(name));
+            assert!(known, "{}: cupti_sys::{path:.20}", file.display());
+        }
+    }
+}
+
+#[test]
+fn what_a_process_records_is_in_state_and_every_other_static_is_listed() {
+    for file in files(&src()) {
+        let code = code(&file, false);
+        let statics: Vec<&str> = code
+            .lines()
+            .filter_map(|line| line.trim().trim_start_matches("pub ").strip_prefix("static "))
+            .filter_map(|declaration| declaration.split(':').next())
+            .collect();
+        let file = file.strip_prefix(src()).unwrap().to_string_lossy().into_owned();
+        let listed = STATICS.iter().find(|(listed, _)| *listed == file);
+        let listed = listed.map_or(&[][..], |(_, names)| names);
+        assert!(file == "guest/state.rs" || statics == listed, "{file}: {statics:?}");
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
-use crate::base::pages;
+use crate::base::pages::{self, PAGE_BYTES};
 
 /// What one process says for the whole tree.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +29,8 @@ static AFTER_CUDA: AtomicBool = AtomicBool::new(false);
 /// loaded.
 pub fn begin() {
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    if let Some(page) = pages::map(libc::MAP_SHARED) {
-        NOTICES.store(page, Ordering::Release);
+    if let Some(page) = pages::map(PAGE_BYTES, libc::MAP_SHARED) {
+        NOTICES.store(page.cast(), Ordering::Release);
     }
 }
 

@@ -4,12 +4,12 @@ use stage2_spool::{Anchor, GpuNs, MonoNs, WallNs};
 
 /// Reads `CLOCK_MONOTONIC`.
 pub fn mono() -> MonoNs {
-    MonoNs(read(libc::CLOCK_MONOTONIC))
+    MonoNs(ns(read(libc::CLOCK_MONOTONIC)))
 }
 
 /// Reads `CLOCK_REALTIME`.
 pub fn wall() -> WallNs {
-    WallNs(read(libc::CLOCK_REALTIME))
+    WallNs(ns(read(libc::CLOCK_REALTIME)))
 }
 
 /// Reads all clocks together. `gpu` reads CUPTI's clock, where there is one.
@@ -24,9 +24,14 @@ pub fn anchor(gpu: impl FnOnce() -> Option<GpuNs>) -> Anchor {
     Anchor { gpu, mono: MonoNs(before.0 + after.since(before) / 2), wall }
 }
 
-fn read(clock: libc::clockid_t) -> u64 {
+/// Reads a clock. Async-signal-safe.
+pub(super) fn read(clock: libc::clockid_t) -> libc::timespec {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the result. The call cannot fail for these two clocks.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time
+}
+
+fn ns(time: libc::timespec) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::timed_write;
 
-/// How much is said.
+/// Which messages are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
@@ -23,7 +23,7 @@ pub enum Level {
 
 /// One line, including prefix and newline. Longer messages are cut.
 const LINE_BYTES: usize = 1024;
-/// The longest that a line waits for whoever reads the guest's stderr.
+/// The longest that a line waits for the reader of the guest's stderr.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Warn as u8);
@@ -33,37 +33,28 @@ pub fn set_level(level: Level) {
     LEVEL.store(level as u8, Ordering::Relaxed);
 }
 
-/// Whether lines of this level are written.
-pub fn enabled(level: Level) -> bool {
-    level as u8 <= LEVEL.load(Ordering::Relaxed)
-}
-
 /// Says something that costs the user data or a feature.
 pub fn warn(message: fmt::Arguments<'_>) {
-    say(Level::Warn, message);
+    say(Level::Warn, message, PATIENCE);
 }
 
-/// As [`warn`], for an end that waits for nobody: what stderr does not take at once is not said.
+/// As [`warn`], without a wait: drops what stderr does not take at once.
 pub fn warn_at_once(message: fmt::Arguments<'_>) {
-    say_within(Level::Warn, message, Duration::ZERO);
+    say(Level::Warn, message, Duration::ZERO);
 }
 
 /// Says what was found or chosen.
 pub fn info(message: fmt::Arguments<'_>) {
-    say(Level::Info, message);
+    say(Level::Info, message, PATIENCE);
 }
 
 /// Says what is being done.
 pub fn debug(message: fmt::Arguments<'_>) {
-    say(Level::Debug, message);
+    say(Level::Debug, message, PATIENCE);
 }
 
-fn say(level: Level, message: fmt::Arguments<'_>) {
-    say_within(level, message, PATIENCE);
-}
-
-fn say_within(level: Level, message: fmt::Arguments<'_>, patience: Duration) {
-    if !enabled(level) {
+fn say(level: Level, message: fmt::Arguments<'_>, patience: Duration) {
+    if level as u8 > LEVEL.load(Ordering::Relaxed) {
         return;
     }
     let mut line = Line { bytes: [0; LINE_BYTES], used: 0 };

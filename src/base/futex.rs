@@ -8,6 +8,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::base::clock;
+
 /// Something that happens once. Setting it and waiting for it are async-signal-safe.
 #[derive(Debug, Default)]
 pub struct Flag(AtomicU32);
@@ -95,7 +97,7 @@ struct Deadline(libc::timespec);
 
 impl Deadline {
     fn after(patience: Duration) -> Self {
-        let mut at = now();
+        let mut at = clock::read(libc::CLOCK_MONOTONIC);
         let ns = at.tv_nsec + libc::c_long::from(patience.subsec_nanos() as i32);
         at.tv_sec += patience.as_secs() as libc::time_t + ns / 1_000_000_000;
         at.tv_nsec = ns % 1_000_000_000;
@@ -103,7 +105,7 @@ impl Deadline {
     }
 
     fn is_over(&self) -> bool {
-        let now = now();
+        let now = clock::read(libc::CLOCK_MONOTONIC);
         (now.tv_sec, now.tv_nsec) >= (self.0.tv_sec, self.0.tv_nsec)
     }
 
@@ -119,13 +121,6 @@ impl Deadline {
             libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, at, none, any);
         }
     }
-}
-
-fn now() -> libc::timespec {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a valid place; the call cannot fail for this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now
 }
 
 fn wake() -> libc::c_int {

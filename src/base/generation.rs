@@ -34,16 +34,16 @@ pub fn mark_process() {
         // A forked child: the handler has done it.
         return;
     }
-    let Some(page) = pages::map(libc::MAP_PRIVATE) else { return };
+    let Some(page) = pages::map(PAGE_BYTES, libc::MAP_PRIVATE) else { return };
     // SAFETY: a new page, which is given back here, or stays mapped for the life of the process and
     // of its children, where the kernel clears it.
     unsafe {
-        if libc::madvise(page.cast(), PAGE_BYTES, libc::MADV_WIPEONFORK) != 0 {
-            libc::munmap(page.cast(), PAGE_BYTES);
+        if libc::madvise(page, PAGE_BYTES, libc::MADV_WIPEONFORK) != 0 {
+            libc::munmap(page, PAGE_BYTES);
             return;
         }
     }
-    MARK.store(page, Ordering::Release);
+    MARK.store(page.cast(), Ordering::Release);
     mark_again();
 }
 
@@ -54,7 +54,7 @@ pub fn mark_again() {
     }
 }
 
-/// Whether this is a child of the process that was marked, of which no handler was told. Two loads.
+/// Whether this is a child of the marked process that was made without a fork handler. Two loads.
 pub fn in_silent_child() -> bool {
     mark().is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
 }

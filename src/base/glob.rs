@@ -9,7 +9,7 @@ use std::fmt;
 /// Globs that a filter can hold: the bits that handles have room for.
 pub const MAX_GLOBS: usize = 30;
 
-/// Which ranges are collected.
+/// Which ranges are collected. Without globs: everything, in and out of ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeFilter {
     globs: Vec<Glob>,
@@ -37,11 +37,6 @@ impl fmt::Display for RangeFilter {
 }
 
 impl RangeFilter {
-    /// No filter: everything, in and out of ranges.
-    pub fn everything() -> Self {
-        Self::default()
-    }
-
     /// Whether there is no filter.
     pub fn is_everything(&self) -> bool {
         self.globs.is_empty()
@@ -54,11 +49,9 @@ impl RangeFilter {
             .split(',')
             .map(str::trim)
             .filter(|part| !part.is_empty())
-            .map(|part| match part.rsplit_once('@') {
-                Some((name, domain)) => {
-                    Glob { name: name.into(), domain: Some(domain.as_bytes().to_vec()) }
-                }
-                None => Glob { name: part.into(), domain: None },
+            .map(|part| {
+                let (name, domain) = part.rsplit_once('@').unzip();
+                Glob { name: name.unwrap_or(part).into(), domain: domain.map(Into::into) }
             })
             .collect();
         (1..=MAX_GLOBS).contains(&globs.len()).then_some(RangeFilter { globs })

@@ -35,12 +35,10 @@ const NUMBERS: [&str; 19] = [
     "SLURM_STEP_NUM_TASKS",
 ];
 
-/// What the environment said about this process's place in its job at one moment.
+/// What the environment said about this process's place in its job at one moment: variables and their
+/// values.
 #[derive(Default)]
-pub struct JobFacts {
-    numbers: [Option<u64>; NUMBERS.len()],
-    gpus: String,
-}
+pub struct JobFacts(Vec<(&'static str, String)>);
 
 impl JobFacts {
     /// Reads the environment. Allocates: call it only in a start.
@@ -53,23 +51,21 @@ impl JobFacts {
         let number = |name| {
             let text = text(name)?;
             let digits = text.trim();
-            let fits = (1..=10).contains(&digits.len())
-                && digits.bytes().all(|byte| byte.is_ascii_digit());
-            digits.parse().ok().filter(|_| fits)
+            let fits = digits.len() <= 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let number: u64 = digits.parse().ok().filter(|_| fits)?;
+            Some((name, number.to_string()))
         };
         let of_gpus = |c: char| c.is_ascii_alphanumeric() || ",-/. ".contains(c);
-        let gpus = text(GPUS).filter(|list| list.len() <= GPUS_BYTES && list.chars().all(of_gpus));
-        Self { numbers: NUMBERS.map(number), gpus: gpus.unwrap_or_default() }
+        let gpus = text(GPUS)
+            .filter(|list| (1..=GPUS_BYTES).contains(&list.len()) && list.chars().all(of_gpus));
+        let gpus = gpus.map(|list| (GPUS, list));
+        Self(NUMBERS.into_iter().filter_map(number).chain(gpus).collect())
     }
 
     /// The facts that `earlier` does not state in the same way, as key and value.
     pub fn beyond(&self, earlier: &JobFacts) -> Vec<(String, String)> {
-        let numbers = NUMBERS.iter().zip(self.numbers).zip(earlier.numbers);
-        let changed = numbers.filter(|&((_, now), before)| now != before);
-        let numbers = changed.filter_map(|((name, now), _)| Some((*name, now?.to_string())));
-        let has_gpus = !self.gpus.is_empty() && self.gpus != earlier.gpus;
-        let gpus = has_gpus.then(|| (GPUS, self.gpus.clone()));
-        numbers.chain(gpus).map(|(name, value)| (format!("env.{name}"), value)).collect()
+        let new = self.0.iter().filter(|fact| !earlier.0.contains(fact));
+        new.map(|(name, value)| (format!("env.{name}"), value.clone())).collect()
     }
 }
 

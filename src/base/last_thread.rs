@@ -4,8 +4,10 @@
 //! it alive, and it gets no signal that could tell. [`Watch`] opens no file: guests may count on the
 //! numbers of descriptors that they have just closed.
 
-use std::ffi::{CStr, CString};
-use std::mem::MaybeUninit;
+use std::ffi::CStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -14,8 +16,8 @@ use crate::base::futex;
 /// Between two looks, of some microseconds each.
 const PERIOD: Duration = Duration::from_millis(200);
 /// Links of a directory without entries; each thread is one more.
-const OWN_LINKS: libc::nlink_t = 2;
-/// Threads of CUPTI's and the driver's that are told apart, more than were ever seen.
+const OWN_LINKS: u64 = 2;
+/// Threads of CUPTI's and the driver's that are kept, more than were ever seen.
 const MAX_HELPERS: usize = 64;
 /// Signals 32 and 33, which only the C library itself can block: it does so for the moment in which
 /// it makes or ends a thread.
@@ -26,18 +28,18 @@ const MASK_STEP: Duration = Duration::from_millis(1);
 
 /// Threads of CUPTI's and the driver's, which appeared while CUPTI was being started.
 #[derive(Debug, Default)]
-pub struct Helpers(OnceLock<Vec<CString>>);
+pub struct Helpers(OnceLock<Vec<PathBuf>>);
 
 impl Helpers {
     /// Runs `start`, and notes the threads that it started. The caller has all signals blocked
-    /// ([`crate::base::signal_mask::SignalBlock::all`]): such a thread inherits that, and so it is told from those
-    /// that the guest starts at the same time.
+    /// ([`crate::base::signal_mask::SignalBlock::all`]). Such a thread inherits that, which sets it
+    /// apart from those that the guest starts at the same time.
     pub fn note<T>(&self, start: impl FnOnce() -> T) -> T {
         let before = tasks();
         let started = start();
-        let inherited = blocked_by(c"/proc/thread-self").unwrap_or(u64::MAX);
+        let inherited = blocked_by(Path::new("/proc/thread-self")).unwrap_or(u64::MAX);
         let mut steps = MASK_STEPS;
-        let mut inherits = |task: &CString| {
+        let mut inherits = |task: &PathBuf| {
             settled_mask(task, &mut steps).is_some_and(|blocked| inherited & !blocked == 0)
         };
         let new = tasks().into_iter().filter(|task| !before.contains(task) && inherits(task));
@@ -51,14 +53,14 @@ impl Helpers {
         self.alive() > 0
     }
 
-    fn alive(&self) -> libc::nlink_t {
+    fn alive(&self) -> u64 {
         let helpers = self.0.get().map(Vec::as_slice).unwrap_or_default();
-        helpers.iter().filter(|task| links(task).is_some()).count() as libc::nlink_t
+        helpers.iter().filter(|task| links(task).is_some()).count() as u64
     }
 }
 
 /// The signals that a thread blocks itself; `steps`: how often may be looked again.
-fn settled_mask(task: &CStr, steps: &mut u32) -> Option<u64> {
+fn settled_mask(task: &Path, steps: &mut u32) -> Option<u64> {
     loop {
         let blocked = blocked_by(task)?;
         if blocked & WITHIN_LIBC == 0 {
@@ -70,8 +72,8 @@ fn settled_mask(task: &CStr, steps: &mut u32) -> Option<u64> {
 }
 
 /// The signals that a thread blocks now: bit 0 is signal 1.
-fn blocked_by(task: &CStr) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("{}/status", task.to_str().ok()?)).ok()?;
+fn blocked_by(task: &Path) -> Option<u64> {
+    let status = fs::read_to_string(task.join("status")).ok()?;
     let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
     u64::from_str_radix(blocked.trim(), 16).ok()
 }
@@ -83,7 +85,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// For the thread that calls it, which is none of the guest's.
+    /// For the calling thread, which is ours.
     pub fn new(helpers: &'a Helpers) -> Self {
         Watch { helpers, next: Instant::now() + PERIOD }
     }
@@ -98,7 +100,7 @@ impl<'a> Watch<'a> {
         self.next = now + PERIOD;
         // The main thread counts until the process is over, and so does this one.
         has_main_ended()
-            && links(c"/proc/self/task")
+            && links(Path::new("/proc/self/task"))
                 .is_some_and(|links| links <= OWN_LINKS + 2 + self.helpers.alive())
     }
 }
@@ -116,23 +118,14 @@ fn has_program(link: &CStr) -> bool {
 }
 
 /// Links of a directory; `None` where it is not there.
-fn links(folder: &CStr) -> Option<libc::nlink_t> {
-    let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the path ends in NUL; the result is read only where the call filled it in.
-    unsafe {
-        (libc::stat(folder.as_ptr(), status.as_mut_ptr()) == 0)
-            .then(|| status.assume_init().st_nlink)
-    }
+fn links(folder: &Path) -> Option<u64> {
+    fs::metadata(folder).ok().map(|folder| folder.nlink())
 }
 
 /// The threads of this process.
-fn tasks() -> Vec<CString> {
-    let folder = std::fs::read_dir("/proc/self/task");
-    let path = |entry: std::fs::DirEntry| {
-        use std::os::unix::ffi::OsStringExt;
-        CString::new(entry.path().into_os_string().into_vec()).ok()
-    };
-    folder.into_iter().flatten().filter_map(|entry| path(entry.ok()?)).collect()
+fn tasks() -> Vec<PathBuf> {
+    let folder = fs::read_dir("/proc/self/task");
+    folder.into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]
@@ -158,7 +151,7 @@ mod tests {
         let own = || {
             let link = std::fs::read_link("/proc/thread-self").expect("PID/task/TID");
             let number = link.file_name().and_then(|name| name.to_str()).expect("a number");
-            CString::new(format!("/proc/self/task/{number}")).expect("a path")
+            PathBuf::from(format!("/proc/self/task/{number}"))
         };
         std::thread::scope(|scope| {
             let _blocked = SignalBlock::all();

@@ -1,9 +1,8 @@
 //! Small things that every thread uses: clocks, bounded waits and writes, messages, counters, and
 //! what this process knows of itself.
 //!
-//! Guest threads call most of this, so the functions that work after the start neither allocate nor
-//! wait without a bound; those that belong to a start ([`job`], [`last_thread::Helpers::note`]) say
-//! so. Imports: nothing of the other folders.
+//! Guest threads call most of this. So what works after the start neither allocates nor waits without a
+//! bound; what belongs to a start ([`job`], [`last_thread::Helpers::note`]) says so.
 
 pub mod ancestry;
 pub mod clock;
@@ -15,7 +14,7 @@ pub mod glob;
 pub mod job;
 pub mod last_thread;
 pub mod options;
-mod pages;
+pub mod pages;
 pub mod signal_mask;
 pub mod timed_write;
 mod unwinder;

@@ -76,7 +76,7 @@ impl Default for Options {
         Options {
             out: None,
             summary: Summary::Stderr,
-            ranges: RangeFilter::everything(),
+            ranges: RangeFilter::default(),
             sample: 1,
             graph: Graph::Node,
             cupti: None,

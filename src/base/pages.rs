@@ -1,16 +1,17 @@
-//! Single pages of memory of our own, for what has to survive or to notice a fork.
+//! Memory of our own from the kernel, in pages of zeros that are taken when they are first written.
 
+use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::AtomicU8;
 
 /// Bytes of a page.
-pub(super) const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = 4096;
 
-/// A new page of zeros, shared with children (`MAP_SHARED`) or copied for them (`MAP_PRIVATE`).
-pub(super) fn map(kind: libc::c_int) -> Option<*mut AtomicU8> {
+/// Maps new memory. `flags`: `MAP_PRIVATE` or `MAP_SHARED` (with children), and what else is wanted of
+/// it. `None` where the process may not have as much.
+pub fn map(bytes: usize, flags: libc::c_int) -> Option<*mut c_void> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new page of zeros at a place of the kernel's choice.
-    let page =
-        unsafe { libc::mmap(ptr::null_mut(), PAGE_BYTES, access, kind | libc::MAP_ANON, -1, 0) };
-    (page != libc::MAP_FAILED).then_some(page.cast())
+    // SAFETY: an anonymous mapping at a place of the kernel's choice touches nothing that exists.
+    let start =
+        unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags | libc::MAP_ANON, -1, 0) };
+    (start != libc::MAP_FAILED).then_some(start)
 }

@@ -17,19 +17,13 @@ pub struct CancellationBlock {
     before: c_int,
 }
 
-impl CancellationBlock {
+impl Default for CancellationBlock {
     /// From now on.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let mut before = 0;
         // SAFETY: the place is valid. The call cannot fail for this state.
         unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
         CancellationBlock { before }
-    }
-}
-
-impl Default for CancellationBlock {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

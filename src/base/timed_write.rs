@@ -1,5 +1,5 @@
-//! Bytes into a file that may be a pipe, a socket or a terminal, for a bounded time: whoever reads
-//! it may be slow, gone, or wait for the guest to end first.
+//! Bytes into a file that may be a pipe, a socket or a terminal, within a bounded time: its reader may
+//! be slow, gone, or wait for the guest to end first.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,7 +14,7 @@ const PIECE_BYTES: usize = libc::PIPE_BUF;
 /// Between two tries where readiness and room are not the same.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Nobody read the guest's stderr for as long as we waited: the next line does not wait again.
+/// The last line to the guest's stderr timed out: the next one does not wait.
 static STDERR_STUCK: AtomicBool = AtomicBool::new(false);
 
 /// Writes to the guest's stderr: not through std's handle, because the guest may hold its lock
@@ -38,7 +38,7 @@ pub fn write_stderr(bytes: &[u8], patience: Duration) -> io::Result<()> {
 /// # Errors
 /// As [`write_stderr`].
 pub fn write(file: BorrowedFd<'_>, bytes: &[u8], patience: Duration) -> io::Result<()> {
-    let _uncancelled = CancellationBlock::new();
+    let _uncancelled = CancellationBlock::default();
     signal_mask::without_signals(|| write_pieces(file, bytes, Instant::now() + patience))
 }
 
@@ -55,7 +55,7 @@ fn write_pieces(file: BorrowedFd<'_>, bytes: &[u8], deadline: Instant) -> io::Re
             Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
             Err(error) => match error.kind() {
                 io::ErrorKind::Interrupted => {}
-                // Somebody else was faster.
+                // Another writer was faster.
                 io::ErrorKind::WouldBlock if Instant::now() < deadline => {
                     futex::nap(RETRY);
                 }
@@ -70,7 +70,7 @@ fn write_pieces(file: BorrowedFd<'_>, bytes: &[u8], deadline: Instant) -> io::Re
     Ok(())
 }
 
-/// Waits until the file takes a piece, or reports an error to whoever writes.
+/// Waits until the file takes a piece, or would report an error to a writer.
 fn has_room(file: BorrowedFd<'_>, deadline: Instant) -> bool {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

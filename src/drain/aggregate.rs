@@ -8,7 +8,7 @@ use crate::drain::ranges::ClosedRange;
 use crate::guest::event::Selection;
 
 /// Stands for "could not be attributed" where a path number is expected.
-pub const UNATTRIBUTED: u32 = u32::MAX;
+pub(crate) const UNATTRIBUTED: u32 = u32::MAX;
 /// Rows kept; work that would need a further one is counted under its path without a name.
 const MAX_ROWS: usize = 1 << 13;
 /// Range paths kept; ranges beyond are not listed.
@@ -18,12 +18,11 @@ const INTERVALS: (usize, usize) = (1 << 13, 1 << 16);
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Work {
+pub(crate) enum Work {
     /// A kernel, by the number of its name.
     Kernel(u32),
     /// A copy of a direction (`CUpti_ActivityMemcpyKind`).
     Copy(u8),
-    /// A fill.
     Fill,
     /// Replays of an executable graph, as wholes.
     Graph(u32),
@@ -33,50 +32,40 @@ pub enum Work {
 
 /// Which row a piece of work counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub(crate) struct Key {
     /// Path of the open ranges, 0 for none, [`UNATTRIBUTED`].
-    pub path: u32,
-    /// What ran.
-    pub work: Work,
-    /// On which GPU.
-    pub device: u32,
+    pub(crate) path: u32,
+    pub(crate) work: Work,
+    pub(crate) device: u32,
 }
 
 /// Calls of one row and their durations.
 #[derive(Clone, Debug, Default)]
-pub struct Row {
+pub(crate) struct Row {
     /// How often it ran, timed or not.
-    pub calls: u64,
+    pub(crate) calls: u64,
     /// How often it ran with valid timestamps.
-    pub timed: u64,
-    /// Sum of the durations, ns.
-    pub total_ns: u64,
-    /// Shortest, ns.
-    pub min_ns: u64,
-    /// Longest, ns.
-    pub max_ns: u64,
-    /// For the percentiles.
-    pub histogram: Histogram,
-    /// Bytes copied or filled.
-    pub bytes: u64,
+    pub(crate) timed: u64,
+    pub(crate) total_ns: u64,
+    pub(crate) min_ns: u64,
+    pub(crate) max_ns: u64,
+    pub(crate) histogram: Histogram,
 }
 
 /// Instances of one range path.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Instances {
-    /// How many.
-    pub count: u64,
+pub(crate) struct Instances {
+    pub(crate) count: u64,
     /// How many of them were asked for (only counted where some ranges are collected).
-    pub asked: u64,
+    pub(crate) asked: u64,
     /// How many of those were collected.
-    pub recorded: u64,
+    pub(crate) recorded: u64,
     /// Time between opening and closing, summed, ns.
-    pub host_ns: u64,
+    pub(crate) host_ns: u64,
 }
 
 impl Instances {
-    /// Counts further ones.
-    pub fn add(&mut self, more: &Instances) {
+    pub(crate) fn add(&mut self, more: &Instances) {
         self.count = self.count.saturating_add(more.count);
         self.asked = self.asked.saturating_add(more.asked);
         self.recorded = self.recorded.saturating_add(more.recorded);
@@ -85,7 +74,7 @@ impl Instances {
 
     /// What stands for all instances, given that only some were recorded. As it is where none
     /// was asked for or recorded (the work of a range that went on under another path).
-    pub fn scaled(&self, recorded: u64) -> u64 {
+    pub(crate) fn scaled(&self, recorded: u64) -> u64 {
         if self.recorded == 0 {
             return recorded;
         }
@@ -95,14 +84,12 @@ impl Instances {
     }
 }
 
-/// The tables.
-pub struct Aggregates {
+pub(crate) struct Aggregates {
     row_of: FxHashMap<Key, u32>,
     /// Each with the union of its device.
     rows: Vec<(Key, Row, usize)>,
     instances: FxHashMap<u32, Instances>,
     unions: Unions,
-    /// By device.
     union_of: FxHashMap<u32, usize>,
 }
 
@@ -119,19 +106,15 @@ impl Default for Aggregates {
     }
 }
 
-/// When a piece of work ran, ns on the GPU clock; `None` where the times are not valid.
-pub type TimeSpan = Option<(u64, u64)>;
-
 impl Aggregates {
-    /// Counts a piece of work.
-    pub fn add(&mut self, key: Key, ran: TimeSpan, bytes: u64, counters: &Counters) {
+    /// Counts a piece of work. `ran`: when, ns on the GPU clock; `None` where the times are not valid.
+    pub(crate) fn add(&mut self, key: Key, ran: Option<(u64, u64)>, counters: &Counters) {
         let index = match self.row_of.get(&key) {
             Some(&index) => index,
             None => self.new_row(key, counters),
         };
         let Some((_, row, union)) = self.rows.get_mut(index as usize) else { return };
         row.calls += 1;
-        row.bytes = row.bytes.saturating_add(bytes);
         let Some((start, end)) = ran else { return };
         let duration = end.saturating_sub(start);
         row.min_ns = if row.timed == 0 { duration } else { row.min_ns.min(duration) };
@@ -162,8 +145,7 @@ impl Aggregates {
         index
     }
 
-    /// Counts a range instance that closed.
-    pub fn add_range(&mut self, closed: ClosedRange) {
+    pub(crate) fn add_range(&mut self, closed: ClosedRange) {
         if self.instances.len() >= MAX_PATHS && !self.instances.contains_key(&closed.path) {
             return;
         }
@@ -174,28 +156,26 @@ impl Aggregates {
         instances.host_ns = instances.host_ns.saturating_add(closed.host_ns);
     }
 
-    /// The finished tables.
-    pub fn finish(self) -> Totals {
+    pub(crate) fn finish(self) -> Totals {
         let busy = self.unions.finish();
-        let union_of = self.union_of.into_iter();
+        let busy_of = |(device, i)| (device, busy.get(i).copied().unwrap_or_default());
+        let mut busy: Vec<(u32, Busy)> = self.union_of.into_iter().map(busy_of).collect();
+        busy.sort_by_key(|&(device, _)| device);
         Totals {
             rows: self.rows.into_iter().map(|(key, row, _)| (key, row)).collect(),
             instances: self.instances,
-            busy: union_of
-                .map(|(key, i)| (key, busy.get(i).copied().unwrap_or_default()))
-                .collect(),
+            busy,
         }
     }
 }
 
 /// The tables at the end.
-pub struct Totals {
+pub(crate) struct Totals {
     /// Rows, in no order.
-    pub rows: Vec<(Key, Row)>,
-    /// Instances by path.
-    pub instances: FxHashMap<u32, Instances>,
-    /// Time in which a GPU was busy, by device.
-    pub busy: FxHashMap<u32, Busy>,
+    pub(crate) rows: Vec<(Key, Row)>,
+    pub(crate) instances: FxHashMap<u32, Instances>,
+    /// Time in which each GPU was busy, in the order of their numbers.
+    pub(crate) busy: Vec<(u32, Busy)>,
 }
 
 #[cfg(test)]
@@ -210,20 +190,20 @@ mod tests {
     fn calls_times_and_busy_time() {
         let (mut aggregates, counters) = (Aggregates::default(), Counters::default());
         for ran in [Some((10, 20)), Some((15, 30)), None, Some((40, 41))] {
-            aggregates.add(key(1, 1), ran, 0, &counters);
+            aggregates.add(key(1, 1), ran, &counters);
         }
         let totals = aggregates.finish();
         let (_, row) = &totals.rows[0];
         assert_eq!((row.calls, row.timed, row.total_ns), (4, 3, 26));
         assert_eq!((row.min_ns, row.max_ns), (1, 15));
-        assert_eq!(totals.busy[&0].busy_ns, 21);
+        assert_eq!(totals.busy[0].1.busy_ns, 21);
     }
 
     #[test]
     fn rows_are_bounded_and_what_is_folded_is_counted_and_kept_in_the_sums() {
         let (mut aggregates, counters) = (Aggregates::default(), Counters::default());
         for name in 0..MAX_ROWS as u32 + 10 {
-            aggregates.add(key(1, name), Some((0, 5)), 0, &counters);
+            aggregates.add(key(1, name), Some((0, 5)), &counters);
         }
         assert_eq!(counters.aggregates_folded.get(), 10);
         let totals = aggregates.finish();

@@ -1,11 +1,10 @@
 //! The bytes of payloads and the guest's schemas into named values of a range.
 //!
-//! Everything that a guest says here may be wrong. What does not fit into the bytes that are there,
-//! is behind a pointer, or is of a kind that is not read is left out and counted; nothing is read
-//! from the guest's memory, and nothing is guessed: behind an entry of unknown length only entries
-//! that say where they begin are read.
+//! Everything that a guest says here may be wrong. The reader leaves out and counts what does not fit
+//! into the bytes, is behind a pointer, or is of an unknown kind. It reads nothing from the guest's
+//! memory and guesses nothing: behind an entry of unknown length it reads only entries with an offset.
 
-pub mod definition;
+pub(crate) mod definition;
 mod types;
 
 use std::rc::Rc;
@@ -18,7 +17,7 @@ use definition::{Definition, Definitions};
 use types::{Basic, basic, is_character, text_unit, unsigned};
 
 /// Fields of one call that are kept.
-pub const MAX_FIELDS: usize = 16;
+pub(crate) const MAX_FIELDS: usize = 16;
 /// Bytes of a text that are kept.
 const MAX_TEXT: usize = 256;
 /// Schemas inside one another that are read.
@@ -39,12 +38,9 @@ const REFERENCED: u64 = 1022;
 
 /// A value of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// An unsigned integer.
+pub(crate) enum Value {
     U64(u64),
-    /// A signed integer.
     I64(i64),
-    /// A floating-point number.
     F64(f64),
     /// A text, or the name of an entry of an enumeration.
     Text(Vec<u8>),
@@ -54,21 +50,21 @@ pub enum Value {
 
 /// What the payloads of one call say.
 #[derive(Debug, Default, PartialEq)]
-pub struct PayloadValues {
+pub(crate) struct PayloadValues {
     /// Names and values, in order.
-    pub fields: Vec<(Vec<u8>, Value)>,
+    pub(crate) fields: Vec<(Vec<u8>, Value)>,
     /// The message, where a payload has one: a text.
-    pub message: Option<Value>,
+    pub(crate) message: Option<Value>,
     /// The category, where a payload has one.
-    pub category: Option<u32>,
+    pub(crate) category: Option<u32>,
     /// The name of the first schema that has one.
-    pub schema: Vec<u8>,
+    pub(crate) schema: Vec<u8>,
     /// Entries and payloads that were left out or cut.
-    pub skipped: u64,
+    pub(crate) skipped: u64,
 }
 
 /// Reads the payloads of a call in `domain`, as [`blob::Blob`] holds them.
-pub fn read(blob: &[u8], domain: u32, definitions: &mut Definitions) -> PayloadValues {
+pub(crate) fn read(blob: &[u8], domain: u32, definitions: &mut Definitions) -> PayloadValues {
     let mut reader =
         Reader { definitions, domain, values: PayloadValues::default(), steps: MAX_STEPS };
     blob::payloads(blob).for_each(|payload| reader.payload(payload));
@@ -108,7 +104,7 @@ impl Reader<'_> {
             match self.definitions.find(self.domain, payload.schema) {
                 Some(Definition::Schema(schema)) => {
                     if self.values.schema.is_empty() {
-                        self.values.schema.clone_from(&schema.name);
+                        self.values.schema.clone_from(&schema.head.name);
                     }
                     self.structure(&schema, bytes, b"", 0);
                 }
@@ -141,8 +137,9 @@ impl Reader<'_> {
         within: &[u8],
         depth: usize,
     ) -> Option<usize> {
-        let is_static = is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
-        if !is_static && !is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC) {
+        let kind = schema.head.kind.into();
+        let is_static = is(kind, sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
+        if !is_static && !is(kind, sys::NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC) {
             self.values.skipped += 1;
             return None;
         }
@@ -150,11 +147,7 @@ impl Reader<'_> {
         for (index, entry) in schema.entries.iter().enumerate() {
             let layout = self.layout_of(entry, is_static, depth);
             let align = layout.as_ref().map_or(1, |&(_, _, align)| schema.capped(align));
-            let start = match usize::try_from(entry.offset) {
-                Ok(offset) if index == 0 || offset != 0 => Some(offset),
-                Ok(_) => end.and_then(|end: usize| end.checked_next_multiple_of(align)),
-                Err(_) => None,
-            };
+            let start = entry.start(index, end, align);
             let (Some((encoding, length, _)), Some(start)) = (layout, start) else {
                 end = None;
                 self.values.skipped += 1;
@@ -170,7 +163,8 @@ impl Reader<'_> {
                 }
                 _ => None,
             };
-            let contradicts = schema.size != 0 && end.is_none_or(|end| end > schema.size);
+            let size = schema.head.size as usize;
+            let contradicts = size != 0 && end.is_none_or(|end| end > size);
             if is_static && contradicts {
                 self.values.skipped += 1;
                 continue;
@@ -255,7 +249,7 @@ impl Reader<'_> {
 
     /// Bytes and alignment of payloads of a schema, as far as they do not depend on the payload.
     fn measure(&mut self, schema: &Schema, depth: usize) -> (Option<usize>, Option<usize>) {
-        let is_static = is(schema.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
+        let is_static = is(schema.head.kind.into(), sys::NVTX_PAYLOAD_SCHEMA_TYPE_STATIC);
         let (mut widest, mut align_known, mut end) = (1, true, Some(0));
         for (index, entry) in schema.entries.iter().enumerate() {
             let Some((_, bytes, align)) = self.layout_of(entry, is_static, depth) else {
@@ -264,16 +258,14 @@ impl Reader<'_> {
             };
             let align = schema.capped(align);
             widest = widest.max(align);
-            let start = match usize::try_from(entry.offset) {
-                Ok(offset) if index == 0 || offset != 0 => Some(offset),
-                Ok(_) => end.and_then(|end: usize| end.checked_next_multiple_of(align)),
-                Err(_) => None,
-            };
-            end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
+            end = entry
+                .start(index, end, align)
+                .zip(bytes)
+                .and_then(|(start, bytes)| start.checked_add(bytes));
         }
-        let bytes = match schema.size {
+        let bytes = match schema.head.size {
             0 => end.and_then(|end| end.checked_next_multiple_of(widest)),
-            size => Some(size),
+            size => Some(size as usize),
         };
         (bytes.filter(|_| is_static), align_known.then_some(widest))
     }
@@ -322,11 +314,22 @@ impl Reader<'_> {
 
 impl Schema {
     fn capped(&self, align: usize) -> usize {
-        if self.pack == 0 { align.max(1) } else { align.clamp(1, self.pack) }
+        match self.head.pack as usize {
+            0 => align.max(1),
+            pack => align.clamp(1, pack),
+        }
     }
 }
 
 impl OwnedEntry {
+    /// Where it begins, behind an entry that ends at `end`. `None`: not known.
+    fn start(&self, index: usize, end: Option<usize>, align: usize) -> Option<usize> {
+        match usize::try_from(self.offset).ok()? {
+            0 if index > 0 => end?.checked_next_multiple_of(align),
+            offset => Some(offset),
+        }
+    }
+
     /// Its name behind that of the entry that it lies in.
     fn name_within(&self, within: &[u8], index: usize) -> Vec<u8> {
         let own = match self.name.as_slice() {
@@ -338,10 +341,10 @@ impl OwnedEntry {
 }
 
 impl Enumeration {
-    /// The name of a value, or those of its flags, or the number where there is none.
+    /// The name of a value, or the names of its flags, or else the number.
     fn value(&self, bytes: &[u8]) -> Option<Value> {
         let raw = unsigned(bytes)?;
-        // A negative value is told with all 64 bits.
+        // A negative value has all 64 bits here.
         let masked = |value: u64| value & (u64::MAX >> (64 - 8 * bytes.len().min(8)));
         let exact = self.values.iter().find(|(value, ..)| masked(*value) == raw);
         if let Some((.., name)) = exact {

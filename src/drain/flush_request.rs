@@ -28,7 +28,7 @@ struct Page {
 }
 
 /// This process looks for wishes until it is dropped.
-pub struct FlushRequest {
+pub(crate) struct FlushRequest {
     page: &'static Page,
     seen: u32,
 }
@@ -36,7 +36,7 @@ pub struct FlushRequest {
 impl FlushRequest {
     /// Finds the page that `STAGE2_FLUSH_PAGE` names, as it stood at the start. `None` where no launcher offers one: nothing is
     /// lost but the last flush period of a process that a signal ends.
-    pub fn find(value: &OsStr) -> Option<Self> {
+    pub(crate) fn find(value: &OsStr) -> Option<Self> {
         let bytes = value.as_bytes();
         let colon = bytes.iter().rposition(|&byte| byte == b':')?;
         let nonce = std::str::from_utf8(bytes.get(colon + 1..)?).ok()?.parse::<u64>().ok()?;
@@ -57,13 +57,13 @@ impl FlushRequest {
     }
 
     /// Whether there is a wish that was not granted yet. One load.
-    pub fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         self.page.wishes.load(Ordering::Acquire) != self.seen
     }
 
     /// The trace file holds everything that was there when the last [`FlushRequest::is_pending`]
     /// said so.
-    pub fn grant(&mut self) {
+    pub(crate) fn grant(&mut self) {
         self.seen = self.page.wishes.load(Ordering::Acquire);
         self.page.granted.fetch_add(1, Ordering::AcqRel);
     }

@@ -10,8 +10,7 @@ use rustc_hash::FxHashMap;
 use stage2_spool::{NONE, Path, Queue, Record, Shape};
 
 /// Takes the records of a spool in order.
-pub trait Sink {
-    /// Takes one record.
+pub(crate) trait Sink {
     fn put(&mut self, record: Record);
 }
 
@@ -25,13 +24,13 @@ impl Sink for Vec<Record> {
 const MAX_NAMES: usize = 1 << 15;
 const MAX_NAME_BYTES: usize = 4 << 20;
 /// Stands for every further text.
-const MORE_NAMES: &[u8] = b"(more names than are kept)";
+pub(crate) const MORE_NAMES: &[u8] = b"(more names than are kept)";
 /// Range paths that are kept; a range beyond counts for the one around it.
 const MAX_PATHS: usize = 1 << 15;
 /// Stands for every further path at the top.
 const MORE_PATHS: &[u8] = b"(more paths than are kept)";
-/// Of a path whose text is longer than twice this, both ends of this many bytes are told: nested
-/// ranges may be thousands, with as many paths.
+/// A path text that is longer than twice this is cut to this many bytes at both ends: there may be
+/// thousands of nested ranges, with as many paths.
 const END_BYTES: usize = 512;
 /// Launch configurations, and queues, that are known at a time. With the next one all are
 /// forgotten, and defined again when they come again.
@@ -41,16 +40,13 @@ const MAX_QUEUES: usize = 1 << 12;
 const MAX_ADDRESSES: usize = 1 << 15;
 
 /// Numbers for values of one kind, from 1.
+#[derive(Default)]
 struct Numbers<K> {
     known: FxHashMap<K, u32>,
     last: u32,
 }
 
 impl<K: Eq + Hash> Numbers<K> {
-    fn new() -> Self {
-        Numbers { known: FxHashMap::default(), last: 0 }
-    }
-
     /// A number for a value that has none.
     fn give(&mut self, key: K, limit: usize) -> u32 {
         if self.known.len() >= limit {
@@ -62,10 +58,29 @@ impl<K: Eq + Hash> Numbers<K> {
     }
 }
 
+/// A text that has a number.
+struct Text {
+    bytes: Rc<[u8]>,
+    /// The epoch in which it was last defined.
+    defined: Option<u32>,
+}
+
+/// A path that has a number.
+struct PathNode {
+    path: Path,
+    /// Bytes of its text.
+    length: u32,
+    /// The outermost part of it whose text has [`END_BYTES`]; 0 for none.
+    head: u32,
+    /// The epoch in which it was last defined.
+    defined: Option<u32>,
+}
+
 /// All the numbers of one spool.
-pub struct Interner {
+#[derive(Default)]
+pub(crate) struct Interner {
     names: FxHashMap<Rc<[u8]>, u32>,
-    name_list: Vec<Rc<[u8]>>,
+    texts: Vec<Text>,
     name_bytes: usize,
     /// Texts and paths for which there was no room.
     refused: u64,
@@ -73,45 +88,17 @@ pub struct Interner {
     addresses: FxHashMap<usize, u32>,
     shapes: Numbers<Shape>,
     queues: Numbers<Queue>,
-    paths: Numbers<Path>,
-    path_list: Vec<Path>,
-    /// Bytes of each path's text.
-    lengths: Vec<u32>,
-    /// The outermost part of each path whose text has [`END_BYTES`]; 0 for none.
-    heads: Vec<u32>,
+    paths: FxHashMap<Path, u32>,
+    path_nodes: Vec<PathNode>,
     /// Most work comes from the queue that the work before came from.
     last_queue: Queue,
-    /// How often what was written got lost, from 1.
+    /// How often what was written got lost.
     epoch: u32,
-    /// The epoch in which each name, and each path, was last defined; 0 for never.
-    names_defined: Vec<u32>,
-    paths_defined: Vec<u32>,
 }
 
 impl Interner {
-    /// Nothing is known yet.
-    pub fn new() -> Self {
-        Interner {
-            names: FxHashMap::default(),
-            name_list: Vec::new(),
-            name_bytes: 0,
-            refused: 0,
-            addresses: FxHashMap::default(),
-            shapes: Numbers::new(),
-            queues: Numbers::new(),
-            paths: Numbers::new(),
-            path_list: Vec::new(),
-            lengths: Vec::new(),
-            heads: Vec::new(),
-            last_queue: Queue::default(),
-            epoch: 1,
-            names_defined: Vec::new(),
-            paths_defined: Vec::new(),
-        }
-    }
-
     /// Some of what was written is lost: what is used from now on is defined again.
-    pub fn define_again(&mut self) {
+    pub(crate) fn define_again(&mut self) {
         self.epoch += 1;
         self.addresses.clear();
         self.shapes.known.clear();
@@ -120,47 +107,45 @@ impl Interner {
     }
 
     /// The number of a text.
-    pub fn name(&mut self, bytes: &[u8], sink: &mut impl Sink) -> u32 {
+    pub(crate) fn name(&mut self, bytes: &[u8], sink: &mut impl Sink) -> u32 {
         if let Some(&id) = self.names.get(bytes) {
             self.define_name(id, sink);
             return id;
         }
-        let full = self.name_list.len() >= MAX_NAMES
+        let full = self.texts.len() >= MAX_NAMES
             || self.name_bytes.saturating_add(bytes.len()) > MAX_NAME_BYTES;
         if full && bytes != MORE_NAMES {
             self.refused += 1;
             return self.name(MORE_NAMES, sink);
         }
-        let id = self.name_list.len() as u32 + 1;
+        let id = self.texts.len() as u32 + 1;
         let text: Rc<[u8]> = bytes.into();
         self.names.insert(Rc::clone(&text), id);
-        self.name_list.push(text);
+        self.texts.push(Text { bytes: text, defined: None });
         self.name_bytes += bytes.len();
-        self.names_defined.push(0);
         self.define_name(id, sink);
         id
     }
 
     /// Whether a text has a number.
-    pub fn knows(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn knows(&self, bytes: &[u8]) -> bool {
         self.names.contains_key(bytes)
     }
 
     /// Defines a name, unless that was done and is not lost.
-    pub fn define_name(&mut self, id: u32, sink: &mut impl Sink) {
+    pub(crate) fn define_name(&mut self, id: u32, sink: &mut impl Sink) {
         let index = (id as usize).wrapping_sub(1);
-        if let (Some(defined), Some(text)) =
-            (self.names_defined.get_mut(index), self.name_list.get(index))
-            && *defined != self.epoch
+        if let Some(text) = self.texts.get_mut(index)
+            && text.defined != Some(self.epoch)
         {
-            *defined = self.epoch;
-            sink.put(Record::Name { id, bytes: text.to_vec() });
+            text.defined = Some(self.epoch);
+            sink.put(Record::Name { id, bytes: text.bytes.to_vec() });
         }
     }
 
     /// The number of the text at `address`. The text is compared every time: CUPTI may reuse an
     /// address for another kernel after a module was unloaded.
-    pub fn name_at(&mut self, address: usize, bytes: &[u8], sink: &mut impl Sink) -> u32 {
+    pub(crate) fn name_at(&mut self, address: usize, bytes: &[u8], sink: &mut impl Sink) -> u32 {
         if let Some(&id) = self.addresses.get(&address)
             && self.text(id) == bytes
         {
@@ -175,17 +160,18 @@ impl Interner {
     }
 
     /// The text of a number; empty where it is not known.
-    pub fn text(&self, name: u32) -> &[u8] {
-        (name as usize).checked_sub(1).and_then(|i| self.name_list.get(i)).map_or(&[], |b| b)
+    pub(crate) fn text(&self, name: u32) -> &[u8] {
+        let text = (name as usize).checked_sub(1).and_then(|index| self.texts.get(index));
+        text.map_or(&[], |text| &text.bytes)
     }
 
     /// Texts and paths that were refused since the last call.
-    pub fn take_refused(&mut self) -> u64 {
+    pub(crate) fn take_refused(&mut self) -> u64 {
         std::mem::take(&mut self.refused)
     }
 
     /// The number of a launch configuration (its `id` is ignored).
-    pub fn shape(&mut self, shape: Shape, sink: &mut impl Sink) -> u32 {
+    pub(crate) fn shape(&mut self, shape: Shape, sink: &mut impl Sink) -> u32 {
         let key = Shape { id: 0, ..shape };
         if let Some(&id) = self.shapes.known.get(&key) {
             return id;
@@ -196,7 +182,7 @@ impl Interner {
     }
 
     /// The number of a queue (its `id` is ignored).
-    pub fn queue(&mut self, queue: Queue, sink: &mut impl Sink) -> u32 {
+    pub(crate) fn queue(&mut self, queue: Queue, sink: &mut impl Sink) -> u32 {
         let last = self.last_queue;
         if last.id != 0 && (Queue { id: last.id, ..queue }) == last {
             return last.id;
@@ -212,80 +198,85 @@ impl Interner {
     }
 
     /// The number of a range name under a path (0: at the top).
-    pub fn path(&mut self, parent: u32, name: u32, domain: u32, sink: &mut impl Sink) -> u32 {
+    pub(super) fn path(
+        &mut self,
+        parent: u32,
+        name: u32,
+        domain: u32,
+        sink: &mut impl Sink,
+    ) -> u32 {
         let key = Path { id: 0, parent, name, domain };
-        if let Some(&id) = self.paths.known.get(&key) {
-            self.define_path(id, sink);
-            return id;
+        if self.path_nodes.len() < MAX_PATHS || self.paths.contains_key(&key) {
+            return self.known_or_new_path(key, sink);
         }
-        if self.path_list.len() >= MAX_PATHS {
-            self.refused += 1;
-            return if parent == NONE { self.more_paths(sink) } else { parent };
+        self.refused += 1;
+        if parent != NONE {
+            return parent;
         }
-        self.new_path(key, sink)
-    }
-
-    fn more_paths(&mut self, sink: &mut impl Sink) -> u32 {
         let name = self.name(MORE_PATHS, sink);
-        let key = Path { id: 0, parent: NONE, name, domain: NONE };
-        match self.paths.known.get(&key) {
-            Some(&id) => {
-                self.define_path(id, sink);
-                id
-            }
-            None => self.new_path(key, sink),
-        }
+        self.known_or_new_path(Path { id: 0, parent: NONE, name, domain: NONE }, sink)
     }
 
-    fn new_path(&mut self, key: Path, sink: &mut impl Sink) -> u32 {
-        let Path { parent, name, .. } = key;
-        let id = self.paths.give(key, usize::MAX);
-        self.path_list.push(Path { id, ..key });
-        let own = self.text(name).len() as u32;
-        let length = of_path(&self.lengths, parent).map_or(own, |n| n.saturating_add(1 + own));
-        self.lengths.push(length);
-        let head = of_path(&self.heads, parent).unwrap_or(0);
-        self.heads.push(if head == 0 && length as usize >= END_BYTES { id } else { head });
-        self.paths_defined.push(0);
+    /// As [`Interner::path`], for a path that is only shown. There is always room.
+    pub(crate) fn shown_path(&mut self, parent: u32, name: u32, domain: u32) -> u32 {
+        self.known_or_new_path(Path { id: 0, parent, name, domain }, &mut Vec::new())
+    }
+
+    fn known_or_new_path(&mut self, key: Path, sink: &mut impl Sink) -> u32 {
+        let known = self.paths.get(&key).copied();
+        let id = known.unwrap_or_else(|| self.new_path(key));
         self.define_path(id, sink);
+        id
+    }
+
+    fn new_path(&mut self, key: Path) -> u32 {
+        let id = self.path_nodes.len() as u32 + 1;
+        self.paths.insert(key, id);
+        let own = self.text(key.name).len() as u32;
+        let (length, head) = match self.path_node(key.parent) {
+            Some(parent) => (parent.length.saturating_add(1 + own), parent.head),
+            None => (own, 0),
+        };
+        let head = if head == 0 && length as usize >= END_BYTES { id } else { head };
+        let path = Path { id, ..key };
+        self.path_nodes.push(PathNode { path, length, head, defined: None });
         id
     }
 
     /// As [`Interner::define_name`], with what the path is made of.
     fn define_path(&mut self, id: u32, sink: &mut impl Sink) {
-        if of_path(&self.paths_defined, id) == Some(self.epoch) {
-            return;
-        }
+        let epoch = Some(self.epoch);
         let mut undefined = Vec::new();
         let mut at = id;
-        while let Some(&path) = self.path_of(at)
-            && of_path(&self.paths_defined, at) != Some(self.epoch)
-        {
-            undefined.push(path);
-            at = path.parent;
+        while let Some(node) = self.path_node(at).filter(|node| node.defined != epoch) {
+            undefined.push(node.path);
+            at = node.path.parent;
         }
         for path in undefined.into_iter().rev() {
             self.define_name(path.name, sink);
             self.define_name(path.domain, sink);
-            if let Some(defined) = self.paths_defined.get_mut(path.id as usize - 1) {
-                *defined = self.epoch;
+            if let Some(node) = self.path_nodes.get_mut(path.id as usize - 1) {
+                node.defined = epoch;
             }
             sink.put(Record::Path(path));
         }
     }
 
     /// What [`Interner::path`] numbered.
-    pub fn path_of(&self, id: u32) -> Option<&Path> {
-        self.path_list.get((id as usize).checked_sub(1)?)
+    pub(crate) fn path_of(&self, id: u32) -> Option<&Path> {
+        self.path_node(id).map(|node| &node.path)
+    }
+
+    fn path_node(&self, id: u32) -> Option<&PathNode> {
+        self.path_nodes.get((id as usize).checked_sub(1)?)
     }
 
     /// A path as text, its parts joined by `/`; a long one without its middle. Not escaped.
-    pub fn path_text(&self, path: u32) -> Vec<u8> {
-        if of_path(&self.lengths, path).is_none_or(|length| length as usize <= 2 * END_BYTES) {
-            return self.inner_parts(path, usize::MAX);
-        }
+    pub(crate) fn path_text(&self, path: u32) -> Vec<u8> {
+        let long = self.path_node(path).filter(|node| node.length as usize > 2 * END_BYTES);
+        let Some(node) = long else { return self.inner_parts(path, usize::MAX) };
         // The last part of the head may be long, but what is around it is not.
-        let mut text = self.inner_parts(of_path(&self.heads, path).unwrap_or(0), usize::MAX);
+        let mut text = self.inner_parts(node.head, usize::MAX);
         text.truncate(END_BYTES);
         text.extend_from_slice("…".as_bytes());
         let inner = self.inner_parts(path, END_BYTES);
@@ -305,17 +296,6 @@ impl Interner {
         }
         parts.reverse();
         parts.join(&b'/')
-    }
-}
-
-/// What is known of a path, by its number.
-fn of_path(list: &[u32], path: u32) -> Option<u32> {
-    list.get((path as usize).checked_sub(1)?).copied()
-}
-
-impl Default for Interner {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

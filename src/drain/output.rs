@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use stage2_spool::{Anchor, Device, GpuWork, Process, Record, Writer};
+use rustc_hash::FxHashMap;
+use stage2_spool::{Device, GpuWork, Process, Record, Writer};
 
 use crate::base::counters::Counters;
 use crate::base::diag;
@@ -18,10 +19,9 @@ const ARGV_BYTES: usize = 64 << 10;
 const MAX_FACTS: usize = 1 << 10;
 
 /// The way out of the process.
+#[derive(Default)]
 pub(super) struct Output {
     writer: Option<Writer<OwnFile>>,
-    devices: Vec<Device>,
-    simulated: bool,
     failed: bool,
     /// What describes the process, as long as it may have to be said again.
     facts: Vec<Record>,
@@ -44,28 +44,15 @@ impl Output {
                 None
             }
         });
-        let mut output = Output {
-            writer,
-            devices: Vec::new(),
-            simulated: false,
-            failed: false,
-            facts: Vec::new(),
-            names_lost: 0,
-            facts_lost: 0,
-        };
+        let mut output = Output { writer, ..Output::default() };
         output.put(Record::Process(process));
         output
     }
 
-    /// States facts about the capture.
     pub(super) fn tell<K: Into<String>>(&mut self, facts: impl IntoIterator<Item = (K, String)>) {
         for (key, value) in facts {
             self.put(Record::Meta { key: key.into(), value });
         }
-    }
-
-    pub(super) fn anchor(&mut self, anchor: Anchor) {
-        self.put(Record::Anchor(anchor));
     }
 
     pub(super) fn fact(&mut self, key: &str, value: String) {
@@ -130,12 +117,18 @@ impl Output {
         self.write_out(counters);
     }
 
-    pub(super) fn devices(&self) -> &[Device] {
-        &self.devices
+    /// Of two descriptions of a GPU the later one holds.
+    pub(super) fn devices(&self) -> FxHashMap<u32, &Device> {
+        let devices = self.facts.iter().filter_map(|fact| match fact {
+            Record::Device(device) => Some((device.id, device)),
+            _ => None,
+        });
+        devices.collect()
     }
 
     pub(super) fn is_simulated(&self) -> bool {
-        self.simulated
+        let is = |fact: &_| matches!(fact, Record::Meta { key, .. } if key == "cupti.simulated");
+        self.facts.iter().any(is)
     }
 }
 
@@ -145,14 +138,6 @@ impl Sink for Output {
             && self.facts.len() < MAX_FACTS
         {
             self.facts.push(record.clone());
-        }
-        match &record {
-            Record::Device(device) => {
-                self.devices.retain(|known| known.id != device.id);
-                self.devices.push(device.clone());
-            }
-            Record::Meta { key, .. } if key == "cupti.simulated" => self.simulated = true,
-            _ => {}
         }
         if let Some(writer) = &mut self.writer {
             writer.write(&record);
@@ -180,17 +165,16 @@ fn this_process() -> Process {
     let mut cmdline = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     // One record has to hold it.
     cmdline.truncate(ARGV_BYTES);
+    let mut argv: Vec<String> = cmdline.split(|&byte| byte == 0).map(lossy).collect();
+    // The last argument ends in a NUL, so the last part is empty.
+    argv.pop();
     let host = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
     Process {
         pid: std::process::id(),
         ppid: std::os::unix::process::parent_id(),
         host: lossy(host.trim_ascii()),
         exe: std::env::current_exe().map(|exe| exe.display().to_string()).unwrap_or_default(),
-        argv: cmdline.split(|&b| b == 0).map(lossy).collect::<Vec<_>>().split_last().map_or_else(
-            Vec::new,
-            // The last argument ends in a NUL, so the last part is empty.
-            |(_, argv)| argv.to_vec(),
-        ),
+        argv,
         collector: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }

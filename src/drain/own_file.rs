@@ -4,8 +4,6 @@
 //! for the next file that they open. So ours is out of the way of small numbers, and is looked at
 //! before each write.
 
-use std::error::Error;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem::ManuallyDrop;
@@ -17,7 +15,6 @@ use std::os::unix::fs::MetadataExt;
 /// milliseconds in a process with threads.
 const FROM: i32 = 48;
 
-/// The file.
 pub(super) struct OwnFile {
     /// Not closed where it has become another one.
     file: ManuallyDrop<File>,
@@ -25,16 +22,9 @@ pub(super) struct OwnFile {
 }
 
 /// The descriptor is closed, or another file by now.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the process closed the trace file's descriptor")]
 pub(super) struct LostDescriptor;
-
-impl fmt::Display for LostDescriptor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the process closed the trace file's descriptor")
-    }
-}
-
-impl Error for LostDescriptor {}
 
 impl LostDescriptor {
     /// Whether that is the error.
@@ -45,9 +35,6 @@ impl LostDescriptor {
 
 impl OwnFile {
     /// Moves a file that was opened just now out of the guest's way.
-    ///
-    /// # Errors
-    /// What the system says.
     pub(super) fn new(file: File) -> io::Result<Self> {
         let file = moved(file)?;
         let identity = identity(&file)?;

@@ -19,7 +19,6 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// The first period begins.
     pub(super) fn new(period: Duration) -> Self {
         Pace { period, flushed_at: Instant::now(), patience: SHORTEST.min(period) }
     }

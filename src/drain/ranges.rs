@@ -6,7 +6,7 @@
 //!   since its last event that arrived is "not known", up to its next push or pop. With that
 //!   travels how deep the thread is nested, and how far up it was meanwhile: ranges that may have
 //!   been closed are closed then, those that may have been opened stand as ranges named `(lost)`.
-//!   The end of a start/end range is told late (see [`Ranges::apply_late`]);
+//!   The end of a start/end range arrives late (see [`Ranges::doubt_since`]);
 //! - ranges that do not nest (start/end, or push/pop of several domains): when an outer one
 //!   closes first, the inner ones go on as continuations under their new path, if they are not
 //!   too many;
@@ -14,7 +14,6 @@
 //!   for what they are. Everything kept here is bounded.
 
 mod apply;
-mod names;
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE};
@@ -49,7 +48,6 @@ const MAX_CONTINUED: usize = 1 << 8;
 /// Names what was lost.
 const LOST: &[u8] = b"(lost)";
 
-/// A range that is open.
 #[derive(Clone, Copy, Debug)]
 struct OpenRange {
     /// Instance, as the spool numbers it; changes when the range continues under another path.
@@ -132,25 +130,28 @@ impl Slot {
 
 /// A range instance that closed, for the aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClosedRange {
-    /// Its path.
-    pub path: u32,
+pub(crate) struct ClosedRange {
+    pub(crate) path: u32,
     /// From opening (or continuing) to closing, ns.
-    pub host_ns: u64,
+    pub(crate) host_ns: u64,
     /// It is a range of its own, not the continuation of one.
-    pub counts: bool,
-    /// What was collected within it.
-    pub selection: Selection,
+    pub(crate) counts: bool,
+    pub(crate) selection: Selection,
+}
+
+/// Where a piece of work was launched.
+pub(crate) struct LaunchSite {
+    pub(crate) place: Place,
+    /// Its correlation id in full.
+    pub(crate) correlation: u64,
 }
 
 /// The ranges of all threads.
-pub struct Ranges {
+pub(crate) struct Ranges {
     threads: Vec<Slot>,
     /// Names of domains and registered strings that were met.
     registered: FxHashMap<u32, u32>,
-    /// Schemas of payloads.
     definitions: Definitions,
-    /// Distinct texts in fields so far.
     field_texts: u32,
     /// Thread on which a start/end range was started.
     started_on: FxHashMap<u64, u32>,
@@ -162,17 +163,13 @@ pub struct Ranges {
     changes: usize,
     /// Only some ranges are collected: the spool says which.
     restricted: bool,
-}
-
-impl Default for Ranges {
-    fn default() -> Self {
-        Self::new(false)
-    }
+    /// The range instances that closed, until somebody takes them.
+    pub(super) closed: Vec<ClosedRange>,
 }
 
 impl Ranges {
     /// No range is open. `restricted`: only some ranges, or instances of them, are collected.
-    pub fn new(restricted: bool) -> Self {
+    pub(crate) fn new(restricted: bool) -> Self {
         Ranges {
             threads: Vec::new(),
             registered: FxHashMap::default(),
@@ -185,37 +182,30 @@ impl Ranges {
             next_range: RANGE_OUTSIDE + 1,
             changes: 0,
             restricted,
+            closed: Vec::new(),
         }
     }
 
-    /// Takes one event in, writes what it defines, and gives the range instances it closed to
-    /// `closed`.
-    pub fn apply(
+    /// Takes one event in, and writes what it defines.
+    pub(crate) fn apply(
         &mut self,
         event: &Event,
         names: &mut Interner,
         sink: &mut impl Sink,
         counters: &Counters,
-        closed: &mut Vec<ClosedRange>,
     ) {
-        if event.kind == EventKind::TextPiece {
-            let text = &mut self.thread(event.thread).text;
+        if matches!(event.kind, EventKind::TextPiece | EventKind::PayloadPiece) {
+            let thread = self.thread(event.thread);
+            let is_text = event.kind == EventKind::TextPiece;
+            let pieces = if is_text { &mut thread.text } else { &mut thread.payloads };
             if event.text_place == TextPlace::Here {
-                text.clear();
+                pieces.clear();
             }
-            text.extend_from_slice(event.text());
-            return;
-        }
-        if event.kind == EventKind::PayloadPiece {
-            let payloads = &mut self.thread(event.thread).payloads;
-            if event.text_place == TextPlace::Here {
-                payloads.clear();
-            }
-            payloads.extend_from_slice(event.text());
+            pieces.extend_from_slice(event.text());
             return;
         }
         self.heed_losses(event.thread, event.lost);
-        let mut step = apply::EventContext { ranges: self, names, sink, counters, closed };
+        let mut step = apply::EventContext { ranges: self, names, sink, counters };
         match event.text_place {
             TextPlace::Here => step.apply(event, event.text()),
             TextPlace::Lost => step.apply(event, LOST),
@@ -240,26 +230,19 @@ impl Ranges {
         }
     }
 
-    /// Takes in the end of a start/end range that found no place in the queue, when everything was
-    /// applied that its thread sent before. What was opened inside that range since is not known.
-    pub fn apply_late(
-        &mut self,
-        end: &Event,
-        names: &mut Interner,
-        sink: &mut impl Sink,
-        counters: &Counters,
-        closed: &mut Vec<ClosedRange>,
-    ) {
+    /// Before [`Ranges::apply`] of the end of a start/end range that found no place in the queue, when
+    /// everything was applied that its thread sent before. What was opened inside that range since is
+    /// not known.
+    pub(crate) fn doubt_since(&mut self, end: &Event) {
         if let Some(&thread) = self.started_on.get(&end.id) {
             let fence = if end.fence == 0 { 0 } else { self.correlations.extend(end.fence) };
             self.doubt(thread, fence);
         }
-        self.apply(end, names, sink, counters, closed);
     }
 
     /// Ends of start/end ranges were lost, nobody knows which: of threads with such ranges nothing
     /// is known any more.
-    pub fn lose_ends(&mut self) {
+    pub(crate) fn lose_ends(&mut self) {
         for slot in &mut self.threads {
             if let Some(thread) = &mut slot.known
                 && thread.open.iter().any(|open| open.start_id.is_some())
@@ -274,7 +257,7 @@ impl Ranges {
     /// `lost`: [`crate::guest::event::Events::lost`] of a thread, after everything was applied that it
     /// had sent when that was read. Where it lost events since the last that arrived, what it
     /// launched since is not known.
-    pub fn heed_losses(&mut self, thread: u32, lost: u32) {
+    pub(crate) fn heed_losses(&mut self, thread: u32, lost: u32) {
         let slot = self.slot(thread);
         // The count wraps.
         if thread == 0 || lost.wrapping_sub(slot.lost) as i32 <= 0 {
@@ -288,26 +271,41 @@ impl Ranges {
     }
 
     fn doubt(&mut self, thread: u32, since: u64) {
+        self.edit_timeline(thread, |timeline| timeline.doubt(since));
+    }
+
+    fn edit_timeline(&mut self, thread: u32, edit: impl FnOnce(&mut Timeline)) {
         let timeline = &mut self.thread(thread).timeline;
         let before = timeline.len();
-        timeline.doubt(since);
-        self.changes += self.thread(thread).timeline.len() - before;
+        edit(timeline);
+        let more = timeline.len() - before;
+        self.changes += more;
     }
 
     /// Launches will be reported one by one. From now on only that tells where work belongs: a buffer
     /// may hold the records of any thread.
-    pub fn expect_launches(&mut self) {
+    pub(crate) fn expect_launches(&mut self) {
         self.launches.resize(LAUNCHES, (u64::MAX, Place::UNKNOWN));
     }
 
-    /// Where work belongs that `owner` launched with CUPTI's id `correlation`, and that id in
-    /// full. `owner` 0: the thread is not known, so only a reported launch can tell.
-    pub fn place(&mut self, owner: u32, correlation: u32) -> (Place, u64) {
+    fn note_launch(&mut self, event: &Event) {
+        // The first may arrive before we know that launches are reported.
+        if self.launches.is_empty() {
+            self.expect_launches();
+        }
+        let place = self.thread(event.thread).timeline.now();
+        let id = self.correlations.extend(event.fence);
+        self.launches[id as usize & (LAUNCHES - 1)] = (id, place);
+    }
+
+    /// Where work belongs that `owner` launched with CUPTI's id `correlation`. `owner` 0: the thread is
+    /// not known, so only a reported launch can tell.
+    pub(crate) fn place(&mut self, owner: u32, correlation: u32) -> LaunchSite {
         let correlation = self.correlations.extend(correlation);
         if !self.launches.is_empty() {
             let slot = self.launches[correlation as usize & (LAUNCHES - 1)];
             let place = if slot.0 == correlation { slot.1 } else { Place::UNKNOWN };
-            return (place, correlation);
+            return LaunchSite { place, correlation };
         }
         let place = match owner {
             0 => Place::UNKNOWN,
@@ -316,18 +314,18 @@ impl Ranges {
                 slot.map_or(Place::OUTSIDE, |slot| slot.at(correlation))
             }
         };
-        (place, correlation)
+        LaunchSite { place, correlation }
     }
 
     /// Ranges that are open on any thread.
-    pub fn open_count(&self) -> usize {
+    pub(crate) fn open_count(&self) -> usize {
         let beyond =
             |thread: &Thread| thread.depths.iter().map(|d| d.beyond as usize).sum::<usize>();
         self.known().map(|thread| thread.open.len() - thread.gone + beyond(thread)).sum()
     }
 
     /// Paths of open ranges with the time since they were opened, ns.
-    pub fn still_open(&self, now: MonoNs) -> impl Iterator<Item = ClosedRange> + '_ {
+    pub(crate) fn still_open(&self, now: MonoNs) -> impl Iterator<Item = ClosedRange> + '_ {
         self.known().flat_map(|thread| &thread.open).filter(|open| !open.gone).map(move |open| {
             ClosedRange {
                 path: open.path,
@@ -340,7 +338,7 @@ impl Ranges {
 
     /// Names of the ranges of the program (not of a library) that are open on any thread. None of
     /// a thread that lost events (`lost` as [`crate::guest::event::Events::lost`]): they may be closed.
-    pub fn open_in_program<'a>(
+    pub(crate) fn open_in_program<'a>(
         &'a self,
         names: &'a Interner,
         lost: impl Fn(u32) -> u32,

@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 
 use stage2_spool::GpuNs;
 
-use crate::guest::switches::Switches;
+use crate::guest::collection_switch::Switches;
 
 /// Spans that are kept: a megabyte.
 const KEPT: usize = 1 << 16;
 
 /// The spans in which collection was on, in order.
 #[derive(Debug, Default)]
-pub struct Spans {
+pub(crate) struct Spans {
     closed: VecDeque<(GpuNs, GpuNs)>,
     /// Since when it is on.
     open: Option<GpuNs>,
@@ -26,7 +26,7 @@ pub struct Spans {
 
 impl Spans {
     /// Takes in the switches that wait.
-    pub fn take_in(&mut self, switches: &Switches) {
+    pub(crate) fn take_in(&mut self, switches: &Switches) {
         if switches.take_overrun() {
             // When it went off is among what was forgotten.
             self.open = None;
@@ -47,7 +47,7 @@ impl Spans {
 
     /// Whether collection was on from `start` to `end`. Where no switch was ever noted (CUPTI did not
     /// give the time) nothing speaks against it.
-    pub fn cover(&self, start: GpuNs, end: GpuNs) -> bool {
+    pub(crate) fn cover(&self, start: GpuNs, end: GpuNs) -> bool {
         if self.closed.is_empty() && self.open.is_none() {
             return !self.overrun;
         }
@@ -63,7 +63,7 @@ impl Spans {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::switches::WAITING;
+    use crate::guest::collection_switch::WAITING;
 
     fn spans(switches: &[(bool, u64)]) -> Spans {
         let queue = Switches::new(true);

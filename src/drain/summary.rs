@@ -5,6 +5,9 @@ mod rows;
 mod shown;
 mod terminal;
 
+pub(crate) use shown::ShownPaths;
+
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -12,52 +15,47 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
 use stage2_spool::Device;
 
-use crate::base::counters::Counters;
+use crate::base::counters::{Counter, Counters};
 use crate::base::options::{Options, Summary as Target};
 use crate::base::{diag, timed_write};
 use crate::drain::aggregate::Totals;
 use crate::drain::intern::Interner;
-use crate::guest::tracer::OffReason;
+use crate::guest::gpu::OffReason;
 
 /// Above the ranges of libraries that are in none of the workload's.
 const LIBRARIES: &str = "Library ranges outside the workload's ranges";
 
-/// The longest that the summary waits for whoever reads it. Less than the end of the guest waits
-/// for us.
+/// The longest that the summary waits for its reader. The end of the guest waits longer for us.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What there is to show.
-pub struct Summary<'a> {
-    /// What was asked for.
-    pub options: &'a Options,
-    /// What was seen and lost.
-    pub counters: &'a Counters,
-    /// Texts of names and paths.
-    pub names: &'a Interner,
-    /// The tables.
-    pub totals: Totals,
+pub(crate) struct Summary<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) counters: &'a Counters,
+    pub(crate) names: &'a Interner,
+    pub(crate) shown: ShownPaths,
+    pub(crate) totals: Totals,
     /// Why no GPU work was recorded.
-    pub gpu_off: Option<&'a OffReason>,
+    pub(crate) gpu_off: Option<&'a OffReason>,
     /// The guest initialised CUDA.
-    pub gpu_seen: bool,
-    /// GPUs that did something.
-    pub devices: &'a [Device],
-    /// The GPU was simulated.
-    pub simulated: bool,
+    pub(crate) gpu_seen: bool,
+    pub(crate) devices: FxHashMap<u32, &'a Device>,
+    pub(crate) simulated: bool,
 }
 
 impl Summary<'_> {
     /// Writes the table where `STAGE2_SUMMARY` wants it and, without the launcher, `kernels.md`
     /// into `STAGE2_OUT`. A failure is one line.
-    pub fn show(&self) {
+    pub(crate) fn show(&self) {
         let written = match &self.options.summary {
             Target::Off => Ok(()),
             Target::Stderr => {
-                timed_write::write_stderr(terminal::render(self).as_bytes(), PATIENCE)
+                timed_write::write_stderr(self.text(terminal::write).as_bytes(), PATIENCE)
             }
-            Target::File(path) => append(path, &terminal::render(self)),
+            Target::File(path) => append(path, &self.text(terminal::write)),
         };
         if let Err(error) = written {
             diag::warn(format_args!(
@@ -65,7 +63,7 @@ impl Summary<'_> {
             ));
         }
         if let (Some(folder), false) = (&self.options.out, self.options.launcher)
-            && let Err(error) = write_new(folder, &markdown::render(self))
+            && let Err(error) = write_new(folder, &self.text(markdown::write))
         {
             diag::warn(format_args!(
                 "kernels.md could not be written to {}: {error}",
@@ -74,58 +72,56 @@ impl Summary<'_> {
         }
     }
 
+    fn text(&self, write: fn(&Self, &mut String) -> fmt::Result) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = write(self, &mut text);
+        text
+    }
+
     /// One line that says whether the tables show everything.
     fn coverage(&self) -> String {
         let c = self.counters;
-        let lost = c.cupti_dropped.get()
-            + c.buffers_refused.get()
-            + c.range_events.get()
-            + c.unattributed.get()
-            + c.invalid_timestamps.get()
-            + c.unreadable_records.get()
-            + c.late_switches.get()
-            + c.incomplete.get()
-            + c.beyond_limits.get()
-            + c.calls_turned_away.get();
-        let mut line = format!(
-            "{} GPU records attributed, {} unattributed, {} dropped by CUPTI, {} without valid times",
-            c.attributed.get(),
-            c.unattributed.get(),
-            c.cupti_dropped.get(),
-            c.invalid_timestamps.get(),
-        );
-        for (count, what) in [
-            (c.buffers_refused.get(), "buffer requests refused (raise STAGE2_BUFFERS)"),
-            (c.range_events.get(), "range events lost"),
+        let losses = [
+            (&c.buffers_refused, "buffer requests refused (raise STAGE2_BUFFERS)"),
+            (&c.range_events, "range events lost"),
             (
-                c.unreadable_records.get(),
+                &c.unreadable_records,
                 "records unreadable, about (work that still ran at exit, for instance)",
             ),
-            (c.incomplete.get(), "reason why CUPTI's last records are missing (see above)"),
-            (c.late_switches.get(), "ranges opened before collection was on"),
-            (c.beyond_limits.get(), "ranges or names beyond what is kept"),
-            (c.calls_turned_away.get(), "NVTX calls not taken in"),
-            (c.range_fields.get(), "fields of ranges left out"),
-            (c.unbalanced.get(), "range ends without a start"),
-            (c.unclosed.get(), "ranges still open"),
-            (c.names_cut.get(), "range names cut"),
-            (c.aggregates_folded.get(), "calls in folded rows"),
-            (c.filtered.get(), "left out by STAGE2_RANGES or STAGE2_SAMPLE"),
-        ] {
-            if count > 0 {
-                line.push_str(&format!(", {count} {what}"));
+            (&c.incomplete, "reason why CUPTI's last records are missing (see above)"),
+            (&c.late_switches, "ranges opened before collection was on"),
+            (&c.beyond_limits, "ranges or names beyond what is kept"),
+            (&c.calls_turned_away, "NVTX calls not taken in"),
+        ];
+        let remarks = [
+            (&c.range_fields, "fields of ranges left out"),
+            (&c.unbalanced, "range ends without a start"),
+            (&c.unclosed, "ranges still open"),
+            (&c.names_cut, "range names cut"),
+            (&c.aggregates_folded, "calls in folded rows"),
+            (&c.filtered, "left out by STAGE2_RANGES or STAGE2_SAMPLE"),
+        ];
+        let always = [&c.unattributed, &c.cupti_dropped, &c.invalid_timestamps].map(Counter::get);
+        let [unattributed, dropped, untimed] = always;
+        let mut line = format!(
+            "{} GPU records attributed, {unattributed} unattributed, {dropped} dropped by CUPTI, \
+             {untimed} without valid times",
+            c.attributed.get(),
+        );
+        let is_lossy = always.iter().any(|&n| n > 0) || losses.iter().any(|(n, _)| n.get() > 0);
+        for (count, what) in losses.into_iter().chain(remarks) {
+            if count.get() > 0 {
+                line.push_str(&format!(", {} {what}", count.get()));
             }
         }
-        let verdict = if lost == 0 { "complete" } else { "PARTIAL" };
+        let verdict = if is_lossy { "PARTIAL" } else { "complete" };
         format!("{verdict}: {line}")
     }
 
     fn device_name(&self, id: u32) -> String {
-        self.devices
-            .iter()
-            .find(|device| device.id == id)
-            .map(|device| stage2_text::visible(&device.name))
-            .unwrap_or_else(|| "GPU".to_owned())
+        let device = self.devices.get(&id);
+        device.map_or_else(|| "GPU".to_owned(), |device| stage2_text::visible(&device.name))
     }
 }
 

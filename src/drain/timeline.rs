@@ -10,25 +10,24 @@ use stage2_spool::{RANGE_OUTSIDE, RANGE_UNKNOWN};
 
 /// The ranges that a piece of GPU work belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     /// The innermost range instance, or `RANGE_OUTSIDE`, or `RANGE_UNKNOWN`.
-    pub range: u64,
+    pub(crate) range: u64,
     /// Path of the names of all open ranges; 0 is none.
-    pub path: u32,
+    pub(crate) path: u32,
     /// Collection is asked for here.
-    pub wanted: bool,
+    pub(crate) wanted: bool,
 }
 
 impl Place {
-    /// No range was open.
-    pub const OUTSIDE: Place = Place { range: RANGE_OUTSIDE, path: 0, wanted: false };
+    pub(crate) const OUTSIDE: Place = Place { range: RANGE_OUTSIDE, path: 0, wanted: false };
     /// Not known: counted, never guessed.
-    pub const UNKNOWN: Place = Place { range: RANGE_UNKNOWN, path: 0, wanted: false };
+    pub(crate) const UNKNOWN: Place = Place { range: RANGE_UNKNOWN, path: 0, wanted: false };
 }
 
 /// Changes of one thread's open ranges, oldest first.
 #[derive(Debug, Default)]
-pub struct Timeline {
+pub(crate) struct Timeline {
     changes: VecDeque<(u64, Place)>,
     /// Changes up to this fence were forgotten to bound the memory.
     forgotten: Option<u64>,
@@ -36,7 +35,7 @@ pub struct Timeline {
 
 impl Timeline {
     /// The timeline of a thread that was in no range since `fence`; what was before is forgotten.
-    pub fn since(fence: u64) -> Self {
+    pub(crate) fn since(fence: u64) -> Self {
         if fence == 0 {
             return Self::default();
         }
@@ -44,13 +43,13 @@ impl Timeline {
     }
 
     /// The fence of the last change; 0 is none.
-    pub fn last_fence(&self) -> u64 {
+    pub(crate) fn last_fence(&self) -> u64 {
         self.changes.back().map_or(0, |&(fence, _)| fence)
     }
 
     /// From `fence` on, `place` is open. A fence below the last one can only come from another
     /// thread that ended one of this thread's ranges at the same moment; it is taken as equal.
-    pub fn change(&mut self, fence: u64, place: Place) {
+    pub(crate) fn change(&mut self, fence: u64, place: Place) {
         let fence = self.changes.back().map_or(fence, |&(last, _)| last.max(fence));
         match self.changes.back_mut() {
             // Nothing can have been launched in between.
@@ -61,7 +60,7 @@ impl Timeline {
     }
 
     /// Events were lost: what was open from `since` on is not known, up to the next change.
-    pub fn doubt(&mut self, since: u64) {
+    pub(crate) fn doubt(&mut self, since: u64) {
         let first = self.changes.partition_point(|&(fence, _)| fence < since);
         self.changes.iter_mut().skip(first).for_each(|change| change.1 = Place::UNKNOWN);
         if self.changes.get(first).is_none_or(|&(fence, _)| fence > since) {
@@ -70,7 +69,7 @@ impl Timeline {
     }
 
     /// What was open when this thread made call `correlation`.
-    pub fn at(&self, correlation: u64) -> Place {
+    pub(crate) fn at(&self, correlation: u64) -> Place {
         let after = self.changes.partition_point(|&(fence, _)| fence <= correlation);
         match after.checked_sub(1).and_then(|i| self.changes.get(i)) {
             Some(&(_, place)) => place,
@@ -79,23 +78,16 @@ impl Timeline {
         }
     }
 
-    /// What is open now.
-    pub fn now(&self) -> Place {
+    pub(crate) fn now(&self) -> Place {
         self.changes.back().map_or(Place::OUTSIDE, |&(_, place)| place)
     }
 
-    /// Changes kept.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Whether nothing ever changed.
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-    }
-
     /// Forgets the older half. Work that was launched before is from now on "not known".
-    pub fn forget_half(&mut self) {
+    pub(crate) fn forget_half(&mut self) {
         for _ in 0..self.changes.len() / 2 {
             self.forgotten = self.changes.pop_front().map(|(fence, _)| fence);
         }
@@ -104,14 +96,14 @@ impl Timeline {
 
 /// CUPTI's 32-bit correlation ids into numbers that never wrap.
 #[derive(Debug, Default)]
-pub struct Correlations {
+pub(crate) struct Correlations {
     latest: Option<u64>,
 }
 
 impl Correlations {
     /// The number that `id` stands for: the one nearest to the latest seen. The first one may be
     /// anywhere: other calls were numbered before.
-    pub fn extend(&mut self, id: u32) -> u64 {
+    pub(crate) fn extend(&mut self, id: u32) -> u64 {
         let latest = *self.latest.get_or_insert(u64::from(id));
         let distance = id.wrapping_sub(latest as u32) as i32;
         let full = latest.saturating_add_signed(i64::from(distance));

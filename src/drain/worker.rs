@@ -4,31 +4,28 @@
 //! records of the buffer happened before it was full, so its ranges are among those events.
 
 mod facts;
-mod open_at_end;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cupti_sys::Walker;
-use stage2_spool::{Device, GpuNs, GpuWork, Queue, Record, Shape, What};
+use cupti_sys::CuptiError;
+use stage2_spool::{Device, GpuNs, GpuWork, Record, Shape, What};
 
-use crate::base::counters::Counters;
 use crate::base::{ancestry, clock, diag, last_thread};
 use crate::drain::aggregate::{Aggregates, Key, UNATTRIBUTED, Work};
-use crate::drain::decode::{Activity, Execution, KernelActivity};
 use crate::drain::flush_request::FlushRequest;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::output::Output;
 use crate::drain::pace::{Pace, Stillness};
-use crate::drain::ranges::{ClosedRange, Ranges};
-use crate::drain::records::{Records, Text};
+use crate::drain::ranges::{LaunchSite, Ranges};
 use crate::drain::spans::Spans;
 use crate::drain::summary;
 use crate::drain::timeline::Place;
+use crate::guest::activity::{Activity, Execution};
 use crate::guest::event::Event;
+use crate::guest::gpu::Gpu;
 use crate::guest::pool::{FullBuffer, Pool};
 use crate::guest::state::{self, EndStep, Phase, Shared};
-use crate::guest::tracer::Tracer;
 
 /// How long the thread sleeps at most while events may come in.
 const NAP: Duration = Duration::from_millis(10);
@@ -44,7 +41,6 @@ struct Drain {
     names: Interner,
     ranges: Ranges,
     aggregates: Aggregates,
-    closed: Vec<ClosedRange>,
     gpu_known: bool,
     spans: Spans,
     still: Stillness,
@@ -61,16 +57,15 @@ pub enum EndReason {
     Alone,
 }
 
-/// The body of the drain thread: works until told to stop, or no thread of the guest is left, then
+/// The body of the drain thread: works until it has to stop, or no thread of the guest is left. Then it
 /// finishes everything.
 pub fn run(shared: &'static Shared) -> EndReason {
     let mut drain = Drain {
         shared,
         output: Output::open(&shared.options),
-        names: Interner::new(),
+        names: Interner::default(),
         ranges: Ranges::new(shared.options.is_restricted()),
         aggregates: Aggregates::default(),
-        closed: Vec::new(),
         gpu_known: false,
         spans: Spans::default(),
         still: Stillness::default(),
@@ -80,7 +75,7 @@ pub fn run(shared: &'static Shared) -> EndReason {
     let mut watch = last_thread::Watch::new(&shared.helpers);
     let mut finished = EndReason::Requested;
     drain.meet_process();
-    // Whoever is killed soon is at least known to have run.
+    // If the guest is killed soon, the file shows at least that it ran.
     drain.output.flush(&shared.counters);
     shared.ready.set();
     let mut pace = Pace::new(shared.options.flush);
@@ -122,8 +117,11 @@ impl Drain {
             }
             for (full, lost) in full.into_iter().zip(lost) {
                 self.ranges.heed_losses(full.owner, lost);
-                if let Some(tracer) = self.shared.tracer() {
-                    self.take_in_buffer(tracer.walker(), &full);
+                if let Some(gpu) = self.shared.gpu() {
+                    self.spans.take_in(&self.shared.switches);
+                    let each = |activity: &_| self.take_in_activity(full.owner, activity);
+                    let unread = gpu.records(&full, each);
+                    self.shared.counters.unreadable_records.add(unread);
                 }
                 pool.recycle(full);
             }
@@ -139,25 +137,21 @@ impl Drain {
         let ends_lost = events.take_ends_lost();
         for _ in 0..events.waiting() {
             let Some(event) = events.receive() else { break };
-            self.take_in_event(&event, Ranges::apply);
+            self.take_in_event(&event);
         }
-        late.iter().for_each(|end| self.take_in_event(end, Ranges::apply_late));
+        for end in &late {
+            self.ranges.doubt_since(end);
+            self.take_in_event(end);
+        }
         if ends_lost {
             self.ranges.lose_ends();
         }
     }
 
-    fn take_in_event(&mut self, event: &Event, apply: Apply) {
+    fn take_in_event(&mut self, event: &Event) {
         self.repair();
-        apply(
-            &mut self.ranges,
-            event,
-            &mut self.names,
-            &mut self.output,
-            &self.shared.counters,
-            &mut self.closed,
-        );
-        for closed in self.closed.drain(..) {
+        self.ranges.apply(event, &mut self.names, &mut self.output, &self.shared.counters);
+        for closed in self.ranges.closed.drain(..) {
             self.aggregates.add_range(closed);
         }
     }
@@ -170,94 +164,61 @@ impl Drain {
         }
     }
 
-    fn take_in_buffer(&mut self, walker: Walker, full: &FullBuffer) {
-        let owner = full.owner;
-        self.spans.take_in(&self.shared.switches);
-        let unread = Records::new(full, walker)
-            .for_each(|activity, text| self.take_in_activity(owner, activity, text));
-        self.shared.counters.unreadable_records.add(unread);
-    }
-
     #[inline]
-    fn take_in_activity(&mut self, owner: u32, activity: &Activity, text: Text) {
+    fn take_in_activity(&mut self, owner: u32, activity: &Activity) {
         match activity {
-            Activity::Kernel(kernel) => self.kernel(owner, kernel, text),
-            Activity::Transfer(transfer) => {
-                let execution =
-                    &self.trusted(transfer.execution, transfer.execution.graph_node != 0);
-                let work = transfer.copy_kind.map_or(Work::Fill, Work::Copy);
-                let Some(at) = self.place(owner, execution, work, transfer.bytes) else { return };
-                let bytes = transfer.bytes;
-                let what = match transfer.copy_kind {
-                    Some(kind) => What::Copy { bytes, kind },
-                    None => What::Fill { bytes },
+            Activity::Kernel { ran, shape, name } => {
+                let ran = self.trusted(*ran);
+                let Some(site) = self.find(owner, &ran) else { return };
+                let name = self.names.name_at(name.address(), name.bytes(), &mut self.output);
+                let shape = self.names.shape(Shape { name, ..*shape }, &mut self.output);
+                self.add(&site, &ran, Work::Kernel(name), What::Kernel { shape });
+            }
+            &Activity::Transfer { ran, bytes, copy_kind } => {
+                let ran = self.trusted(ran);
+                let Some(site) = self.find(owner, &ran) else { return };
+                let (work, what) = match copy_kind {
+                    Some(kind) => (Work::Copy(kind), What::Copy { bytes, kind }),
+                    None => (Work::Fill, What::Fill { bytes }),
                 };
-                self.output.work(&at.record(execution, what));
+                self.add(&site, &ran, work, what);
             }
-            Activity::Graph(graph) => {
-                let execution = &graph.execution; // Never switched off: these are its times.
-                let work = Work::Graph(graph.graph);
-                let Some(at) = self.place(owner, execution, work, 0) else { return };
-                let what = What::Graph { graph: graph.graph };
-                self.output.work(&at.record(execution, what));
+            // Records of whole graphs are never switched off: their times can be trusted.
+            &Activity::Graph { ran, graph } => {
+                let Some(site) = self.find(owner, &ran) else { return };
+                self.add(&site, &ran, Work::Graph(graph), What::Graph { graph });
             }
-            Activity::Device(device) => self.output.put(Record::Device(Device {
-                id: device.id,
-                name: text.bytes().to_vec(),
-                multiprocessors: device.multiprocessors,
-                compute_capability: device.compute_capability,
-                memory_bytes: device.memory_bytes,
-                bandwidth_kb_per_s: device.bandwidth_kb_per_s,
-                core_clock_khz: device.core_clock_khz,
-                l2_bytes: device.l2_bytes,
-                uuid: device.uuid,
-            })),
+            Activity::Device(device, name) => {
+                let name = name.bytes().to_vec();
+                self.output.put(Record::Device(Device { name, ..device.clone() }));
+            }
             Activity::Unreadable => self.shared.counters.unreadable_records.increment(),
         }
     }
 
-    fn kernel(&mut self, owner: u32, kernel: &KernelActivity, name: Text) {
-        let execution = &self.trusted(kernel.execution, kernel.execution.graph_node != 0);
-        let Some(found) = self.find(owner, execution) else { return };
-        self.repair();
-        let name = self.names.name_at(name.address(), name.bytes(), &mut self.output);
-        let shape = Shape {
-            id: 0,
-            name,
-            grid: kernel.grid,
-            block: kernel.block,
-            static_shared_bytes: kernel.static_shared_bytes,
-            dynamic_shared_bytes: kernel.dynamic_shared_bytes,
-            registers_per_thread: kernel.registers_per_thread,
-            local_bytes_per_thread: kernel.local_bytes_per_thread,
-        };
-        let shape = self.names.shape(shape, &mut self.output);
-        let at = self.count(found, execution, Work::Kernel(name), 0);
-        self.output.work(&at.record(execution, What::Kernel { shape }));
+    /// Counts a piece of work, and writes it.
+    fn add(&mut self, site: &LaunchSite, ran: &Execution, work: Work, what: What) {
+        let queue = self.count(site, ran, work);
+        let &Execution { start, end, graph_node, .. } = ran;
+        let &LaunchSite { place: Place { range, .. }, correlation } = site;
+        self.output.work(&GpuWork { what, start, end, queue, range, correlation, graph_node });
     }
 
-    /// A piece of work without the times that CUPTI took wrong. `of_graph`: a CUDA graph launched it.
-    fn trusted(&self, ran: Execution, of_graph: bool) -> Execution {
-        let wrong = of_graph
+    /// A piece of work without the times that CUPTI took wrong: see [`Spans`].
+    fn trusted(&self, ran: Execution) -> Execution {
+        let wrong = ran.graph_node != 0
             && self.shared.options.is_restricted()
             && ran.is_timed()
             && !self.spans.cover(ran.start, ran.end);
         if wrong { Execution { start: GpuNs(0), end: GpuNs(0), ..ran } } else { ran }
     }
 
-    /// As [`Drain::find`] and [`Drain::count`].
-    fn place(&mut self, owner: u32, ran: &Execution, work: Work, bytes: u64) -> Option<Placement> {
-        let found = self.find(owner, ran)?;
-        self.repair();
-        Some(self.count(found, ran, work, bytes))
-    }
-
     /// Finds the ranges of a piece of work. `None` where `STAGE2_RANGES` does not ask for it or
     /// `STAGE2_SAMPLE` leaves it out.
     fn find(&mut self, owner: u32, ran: &Execution) -> Option<LaunchSite> {
         let counters = &self.shared.counters;
-        let (place, correlation) = self.ranges.place(owner, ran.correlation);
-        match place {
+        let site = self.ranges.place(owner, ran.correlation);
+        match site.place {
             Place::UNKNOWN => counters.unattributed.increment(),
             place if !place.wanted && self.shared.options.is_restricted() => {
                 counters.filtered.increment();
@@ -265,34 +226,34 @@ impl Drain {
             }
             _ => counters.attributed.increment(),
         }
-        Some((place, correlation))
+        self.repair();
+        Some(site)
     }
 
-    /// Counts a piece of work and finds its queue.
-    fn count(&mut self, found: LaunchSite, ran: &Execution, work: Work, bytes: u64) -> Placement {
-        let (place, correlation) = found;
+    /// Counts a piece of work and gives the number of its queue.
+    fn count(&mut self, site: &LaunchSite, ran: &Execution, work: Work) -> u32 {
         let counters = &self.shared.counters;
         let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
         if timed.is_none() {
             counters.invalid_timestamps.increment();
         }
         if self.shared.options.shows_summary() {
-            let path = if place == Place::UNKNOWN { UNATTRIBUTED } else { place.path };
-            let key = Key { path, work, device: ran.device };
-            self.aggregates.add(key, timed, bytes, counters);
+            let known = site.place != Place::UNKNOWN;
+            let path = if known { site.place.path } else { UNATTRIBUTED };
+            let key = Key { path, work, device: ran.queue.device };
+            self.aggregates.add(key, timed, counters);
         }
-        let queue = Queue { id: 0, device: ran.device, context: ran.context, stream: ran.stream };
-        let queue = self.names.queue(queue, &mut self.output);
-        Placement { queue, range: place.range, correlation }
+        self.names.queue(ran.queue, &mut self.output)
     }
 
     /// Has CUPTI hand over what it holds, takes that in, and brings the spool up to date.
-    fn flush(&mut self, forced: bool) -> Result<(), String> {
-        // A flush holds up launches for a moment: none where there is nothing to be had.
+    fn flush(&mut self, forced: bool) -> Result<(), CuptiError> {
+        // A flush holds up launches for a moment, so there is none where CUPTI holds nothing.
         let restricted = self.shared.options.is_restricted();
         let worthwhile = self.still.may_hold_records(restricted, &self.shared.collection) || forced;
         let mut done = Ok(());
-        if let Some(tracer) = self.shared.tracer().filter(|_| worthwhile) {
+        let gpu = self.shared.gpu();
+        if let Some(Gpu { tracer, .. }) = gpu.filter(|_| worthwhile) {
             // What goes wrong on CUPTI's own threads fails the next call, and that one only.
             done = tracer.flush(forced).or_else(|_| tracer.flush(forced));
             if let Err(error) = &done {
@@ -305,8 +266,7 @@ impl Drain {
             self.take_in(); // Nobody comes by later.
         }
         self.shared.counters.names_cut.add(self.names.take_refused());
-        let tracer = self.shared.tracer();
-        self.output.anchor(clock::anchor(|| tracer.and_then(Tracer::now)));
+        self.output.put(Record::Anchor(clock::anchor(|| gpu.and_then(|gpu| gpu.tracer.now()))));
         self.count_forks(forced);
         if forced {
             self.shared.end_step.store(EndStep::File as u8, Ordering::Relaxed);
@@ -321,10 +281,14 @@ impl Drain {
         let flushed = self.flush(true);
         let holds_some = self.shared.pool.get().is_some_and(|pool| pool.given() > 0);
         if let (Err(error), true) = (&flushed, holds_some) {
-            self.say_incomplete(&format!("CUPTI did not hand over its last records ({error})"));
+            // Nobody knows how much.
+            let reason = format!("CUPTI did not hand over its last records ({error})");
+            self.shared.counters.incomplete.increment();
+            diag::warn(format_args!("GPU work is missing: {reason}"));
+            self.output.fact("gpu.incomplete", reason);
         }
         self.output.count("ranges.fields_left_out", self.shared.counters.range_fields.get());
-        let open = open_at_end::say(&self.ranges, &self.names, &self.shared.events);
+        let open = self.say_open();
         self.output.count("ranges.open_at_end", open);
         let counters = &self.shared.counters;
         counters.unclosed.set(self.ranges.open_count() as u64);
@@ -338,10 +302,12 @@ impl Drain {
             // A prefork server has hundreds of such children.
             return;
         }
+        let shown = summary::ShownPaths::of(&mut self.names);
         let summary = summary::Summary {
             options: &self.shared.options,
             counters,
             names: &self.names,
+            shown,
             totals: self.aggregates.finish(),
             gpu_off: self.shared.gpu.get().and_then(|gpu| gpu.as_ref().err()),
             gpu_seen: self.shared.gpu.get().is_some(),
@@ -349,26 +315,5 @@ impl Drain {
             simulated: self.output.is_simulated(),
         };
         summary.show();
-    }
-}
-
-/// How an event gets into the ranges.
-type Apply = fn(&mut Ranges, &Event, &mut Interner, &mut Output, &Counters, &mut Vec<ClosedRange>);
-
-/// Ranges of a piece of work, and its correlation id in full.
-type LaunchSite = (Place, u64);
-
-/// Where a piece of work belongs.
-struct Placement {
-    queue: u32,
-    range: u64,
-    correlation: u64,
-}
-
-impl Placement {
-    fn record(&self, ran: &Execution, what: What) -> GpuWork {
-        let &Self { queue, range, correlation } = self;
-        let &Execution { start, end, graph_node, .. } = ran;
-        GpuWork { what, start, end, queue, range, correlation, graph_node }
     }
 }

@@ -19,7 +19,7 @@ const EXIT_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest that `_exit` is held up.
 const AT_ONCE_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Has us finish at `exit` and `quick_exit`. Whoever registered a handler later runs before us.
+/// Has us finish at `exit` and `quick_exit`. Handlers that were registered later run before ours.
 pub fn watch() {
     // What glibc's `at_quick_exit` is made of: see `forks::watch`.
     type Register = unsafe extern "C" fn(extern "C" fn(), *mut c_void) -> c_int;
@@ -54,7 +54,7 @@ pub extern "C" fn _Exit(status: c_int) -> ! {
     _exit(status)
 }
 
-/// Has the drain thread finish: the first to say so. Neither waits nor allocates.
+/// Tells the drain thread to finish. `true`: nobody had told it before. Neither waits nor allocates.
 fn begin(shared: &Shared) -> bool {
     let first = state::advance(Phase::On, Phase::Stopping);
     if first {
@@ -72,8 +72,8 @@ fn is_process_of(shared: &Shared) -> bool {
     u32::try_from(pid).is_ok_and(|pid| pid == shared.pid)
 }
 
-/// Lets the drain thread take in what there is and end the trace file, for a short time. Not in a
-/// callback of CUPTI's, whose locks this thread may hold.
+/// Gives the drain thread a short time to take in what there is and end the trace file. Does nothing
+/// in a callback of CUPTI's, whose locks this thread may hold.
 fn finish_at_once() {
     if !matches!(state::phase(), Phase::On | Phase::Stopping) {
         return;
@@ -87,7 +87,7 @@ fn finish_at_once() {
         return;
     }
     let doing = match shared.end_step.load(Ordering::Relaxed) {
-        step if step == EndStep::Records as u8 && shared.tracer().is_some() => {
+        step if step == EndStep::Records as u8 && shared.gpu().is_some() => {
             "CUPTI was still handing over records"
         }
         step if step == EndStep::Summary as u8 => return, // The trace file is whole.
@@ -105,9 +105,9 @@ fn finish_at_once() {
 
 /// Finishes: takes in what CUPTI still holds, ends the trace file, shows the summary. Bounded.
 fn finish() {
-    let _uncancelled = CancellationBlock::new();
+    let _uncancelled = CancellationBlock::default();
     let Some(shared) = state::shared() else { return };
-    // Another one has no thread that would finish; what it stored, its parent might read.
+    // Another process has no thread that would finish, and its parent might read what it stored.
     if !is_process_of(shared) || !begin(shared) {
         return;
     }

@@ -1,12 +1,11 @@
 //! Forks of the guest into children that neither hang nor touch what their parent records.
 //!
-//! A child by `fork` begins a new generation ([`state::renew`]): its first NVTX or CUDA call starts
-//! it as that of any process would. Its handler takes no lock, allocates nothing and starts no
-//! thread.
+//! A forked child begins a new generation ([`state::renew`]), and its first NVTX or CUDA call starts it.
+//! Its handler takes no lock, allocates nothing and starts no thread.
 //!
-//! While NVTX waits for our answer, its state is "being initialised", which a child that is forked
-//! then keeps for ever: its first NVTX call would spin. There our functions are put in place of
-//! those that wait. What is left is the moment before NVTX calls us.
+//! While NVTX waits for our answer, its state is "being initialised". A child that is forked then would
+//! keep that state and spin in its first NVTX call, so the handler puts our functions in place of those
+//! that wait. If a thread forks in the moment before NVTX calls us, the child can still hang.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -23,8 +22,8 @@ static ASKING: [AtomicPtr<c_void>; 32] = [const { AtomicPtr::new(ptr::null_mut()
 /// Registers the fork handlers. Called once, when the library is loaded, so that no fork can already
 /// be under way and miss them.
 pub fn watch() {
-    // Its page is there then: a page that has to be brought while a fork copies memory is waited
-    // for until the fork is over, and the child would not see what is stored there.
+    // Touch its page now. A page fault during a fork waits until the fork is over, and the child would
+    // not see what is stored then.
     ASKING.iter().for_each(|place| place.store(ptr::null_mut(), Ordering::Relaxed));
     // Not at the start of a recording: the parent of prefork workers may never have one.
     ancestry::begin();
@@ -44,8 +43,8 @@ pub fn watch() {
     }
 }
 
-/// Runs `answer`, for which NVTX waits, such that a fork meanwhile survives it. `asks` is what
-/// NVTX passed.
+/// Runs `answer`, for which NVTX waits, and protects a child that is forked meanwhile. `asks` is what NVTX
+/// passed.
 pub fn survived<T>(asks: Option<GetExportTable>, answer: impl FnOnce() -> T) -> T {
     let asks = asks.map_or(ptr::null_mut(), |asks| asks as *mut c_void);
     // Without a free place, which takes as many libraries at once, forks are as they were.

@@ -6,7 +6,10 @@
 //! Constructors of other libraries may come first. Where these use NVTX or CUDA, the variables have
 //! to be set before the process starts, as the launcher does.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 
 use cupti_sys::nvtx as sys;
 
@@ -16,7 +19,7 @@ use crate::guest::{barrier, nvtx, state};
 
 const CUDA_DOOR: &CStr = c"CUDA_INJECTION64_PATH";
 const NVTX_DOOR: &CStr = c"NVTX_INJECTION64_PATH";
-/// Set where another tool owns both doors, so that it is said once in a tree of processes.
+/// Set where another tool owns both doors, so that a tree of processes says it once.
 const STOOD_ASIDE: &CStr = c"STAGE2_STOOD_ASIDE";
 
 #[used]
@@ -113,7 +116,7 @@ fn open_door(door: &CStr, own: &OwnPath) -> bool {
     }
 }
 
-/// Says who keeps half of the picture from us.
+/// Names the tool that keeps half of the picture from us.
 fn say_if_foreign(door: &CStr, consequence: &str) {
     let (Some(path), Some(own)) = (variable(door), OwnPath::find()) else { return };
     if !is_own(path, &own) {
@@ -145,8 +148,8 @@ impl OwnPath {
         }
     }
 
-    /// Does what NVTX is going to do, so that the pages for it are there: see `forks`. This library
-    /// stays loaded from then on, which it has to: it has a thread.
+    /// Does what NVTX is going to do, so that the pages for it are there: see `forks`. From then on this
+    /// library stays loaded, because it has a thread.
     fn rehearse(&self) {
         // SAFETY: the texts are NUL-terminated; the library is loaded, so no code of it runs.
         unsafe {
@@ -169,12 +172,8 @@ fn is_own(path: &CStr, own: &OwnPath) -> bool {
         return true;
     }
     let identity = |path: &CStr| {
-        // SAFETY: the path is NUL-terminated; `status` is only read where the call succeeded.
-        unsafe {
-            let mut status: libc::stat = std::mem::zeroed();
-            (libc::stat(path.as_ptr(), &raw mut status) == 0)
-                .then_some((status.st_dev, status.st_ino))
-        }
+        let file = fs::metadata(OsStr::from_bytes(path.to_bytes())).ok()?;
+        Some((file.dev(), file.ino()))
     };
     identity(path).is_some_and(|file| Some(file) == identity(own.as_c_str()))
 }

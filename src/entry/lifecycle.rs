@@ -5,44 +5,40 @@ use std::time::Duration;
 
 use crate::base::job::JobFacts;
 use crate::base::signal_mask::{CancellationBlock, SignalBlock};
-use crate::base::{diag, generation, signal_mask};
+use crate::base::{diag, generation, pages, signal_mask};
 use crate::drain::EndReason;
 use crate::drain::{self, scheduling};
 use crate::entry::{ends, options};
 use crate::guest::barrier::Panic;
 use crate::guest::event::{Event, QUEUE_EVENTS};
+use crate::guest::gpu::OffReason;
 use crate::guest::state::{self, Phase, STARTING, Shared};
-use crate::guest::tracer::OffReason;
 use crate::guest::{barrier, cupti};
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
 /// The longest that a start waits for the trace file: opened later, it may take a descriptor that
-/// the guest closes and opens meanwhile. All of it where the guest uses NVTX in a constructor of a
-/// library, because no thread gets going while the loader is at work.
+/// the guest closes and opens meanwhile. If the guest uses NVTX in a constructor of a library, the start
+/// waits all of it, because no thread gets going while the loader is at work.
 const OPEN_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What a start needs: the queue of events, the stack of a thread, and tables that grow.
 const ROOM_BYTES: usize = QUEUE_EVENTS * (size_of::<Event>() + 8) + (2 << 20) + (16 << 20);
 
-/// Starts recording, unless that was done. `None`: we are off, for good or because another
-/// thread takes too long over it.
+/// Starts recording, unless that was done. `None`: we are off for good, or another thread takes too
+/// long over the start.
 pub fn start() -> Option<&'static Shared> {
     if generation::in_silent_child() {
         state::forked();
     }
-    match state::phase() {
-        Phase::On => return state::shared(),
-        Phase::Idle => {}
-        Phase::Stopping | Phase::Ended | Phase::Forked => return None,
+    if state::phase() != Phase::Idle {
+        return state::active();
     }
-    let (_uncancelled, _blocked) = (CancellationBlock::new(), SignalBlock::all());
+    let (_uncancelled, _blocked) = (CancellationBlock::default(), SignalBlock::all());
     let _starting = STARTING.take(START_PATIENCE)?;
-    match state::phase() {
-        Phase::On => return state::shared(),
-        Phase::Idle => {}
-        // Whoever started us meanwhile failed.
-        Phase::Stopping | Phase::Ended | Phase::Forked => return None,
+    // Another thread may have started us meanwhile, or failed to.
+    if state::phase() != Phase::Idle {
+        return state::active();
     }
     let options = options::from_env();
     diag::debug(format_args!("{options:?}"));
@@ -68,18 +64,16 @@ pub fn start() -> Option<&'static Shared> {
     state::advance(Phase::Idle, Phase::On).then_some(shared)
 }
 
-/// Whether what a start allocates can be had: a failure there would end the guest.
+/// Whether there is memory for a start: an allocation that fails would end the guest.
 fn has_room() -> bool {
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
-    // SAFETY: a new mapping, given back at once, that nobody knows of.
-    unsafe {
-        let room = libc::mmap(std::ptr::null_mut(), ROOM_BYTES, access, kind, -1, 0);
-        room != libc::MAP_FAILED && libc::munmap(room, ROOM_BYTES) == 0
-    }
+    pages::map(ROOM_BYTES, libc::MAP_PRIVATE).is_some_and(|room| {
+        // SAFETY: a new mapping, given back at once, that nobody knows of.
+        unsafe { libc::munmap(room, ROOM_BYTES) == 0 }
+    })
 }
 
-/// Starts a forked child, whose NVTX calls come to us from the first one on. Where that takes too
-/// long it is not tried again, because each call would be held up.
+/// Starts a forked child, whose NVTX calls come to us from the first one on. A start that takes too
+/// long is not tried again, because it would hold up each call.
 pub fn start_child() -> Option<&'static Shared> {
     let started = start();
     if started.is_none() && state::advance(Phase::Idle, Phase::Ended) {
@@ -97,7 +91,7 @@ pub fn start_child() -> Option<&'static Shared> {
 /// Starts the GPU half, unless that was done. Called in the driver's initialisation.
 pub fn start_gpu() {
     // CUPTI's threads inherit the mask: a signal to the process must not end in one of them.
-    let (_uncancelled, _blocked) = (CancellationBlock::new(), SignalBlock::all());
+    let (_uncancelled, _blocked) = (CancellationBlock::default(), SignalBlock::all());
     let Some(shared) = start() else {
         if state::phase() == Phase::Forked {
             diag::warn(format_args!(
@@ -115,24 +109,21 @@ pub fn start_gpu() {
     }
     let _ = shared.job_at_gpu_start.set(JobFacts::from_env());
     let gpu = if shared.options.gpu {
-        shared.helpers.note(|| cupti::start(shared))
+        let started = shared.helpers.note(|| cupti::start(shared));
+        started.inspect_err(|off| diag::warn(format_args!("GPU work is not recorded: {off}")))
     } else {
         Err(OffReason("STAGE2_GPU=off".to_owned()))
     };
-    match &gpu {
-        Err(off) if shared.options.gpu => {
-            diag::warn(format_args!("GPU work is not recorded: {off}"));
-        }
-        Err(_) => {}
+    if gpu.is_ok() {
         // CUPTI and the driver have registered their own exit handlers by now, which run before
         // those registered earlier: ours has to come first.
-        Ok(_) => ends::watch(),
+        ends::watch();
     }
     // The lock makes us the only one to set it.
     let _ = shared.gpu.set(gpu);
-    if let (Phase::Ended, Some(tracer)) = (state::phase(), shared.tracer()) {
+    if let (Phase::Ended, Some(gpu)) = (state::phase(), shared.gpu()) {
         // The drain thread failed meanwhile, and found nothing to shut.
-        tracer.shut();
+        gpu.tracer.shut();
         return;
     }
     if shared.collection.is_open() {
@@ -155,8 +146,8 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
         shared.done.set();
         if let Ok(EndReason::Alone) = finished {
             signal_mask::unblock_termination_signals();
-            // Where this is the last thread, the C library ends the process when it returns. It
-            // does not know of threads of CUPTI's that they are not the guest's.
+            // If this is the last thread, the C library ends the process when it returns. But the C
+            // library counts CUPTI's threads as the guest's.
             if shared.helpers.any_alive() {
                 // SAFETY: what the C library does when the last thread of a process ends.
                 unsafe { libc::exit(0) };
@@ -168,16 +159,16 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Nobody takes in records any more: the guest shall not pay for them. What CUPTI still hands back
-/// is taken back, and stays unread.
+/// Nobody takes in records any more, so the guest must not pay for them. What CUPTI still hands back
+/// stays unread.
 fn give_up(shared: &Shared, panic: &Panic) {
-    // It may fail before whoever started it says that we are on.
+    // The thread may fail before the start has moved the phase to `On`.
     let _ = state::advance(Phase::Idle, Phase::Ended) || state::advance(Phase::On, Phase::Ended);
     diag::warn(format_args!(
         "off: {panic}: nothing more is recorded, and the trace file ends at its last flush; please \
          report it"
     ));
-    if let Some(tracer) = shared.tracer() {
-        barrier::catch((), || tracer.shut());
+    if let Some(gpu) = shared.gpu() {
+        barrier::catch((), || gpu.tracer.shut());
     }
 }

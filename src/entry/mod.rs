@@ -3,8 +3,7 @@
 //! The loader, the driver, NVTX, `fork` and the end of the process call this folder, on threads of
 //! the guest. These calls start the collector, wire its parts and end it, so they may allocate and
 //! wait, each within a stated bound. A fork handler, `_exit` and `_Exit` may do neither.
-//! Imports: `drain` (to start our thread), `guest` and `base`. Nothing imports this folder; a forked
-//! child finds its way back to the start through a function pointer ([`crate::guest::state`]).
+//! A forked child finds its way back to the start through a function pointer ([`crate::guest::state`]).
 
 pub mod ends;
 pub mod forks;

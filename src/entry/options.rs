@@ -14,10 +14,20 @@ use crate::base::options::{Attribution, Graph, Options, Summary};
 
 /// Sets one option from its text; `false` where the text cannot be read.
 type Read = fn(&mut Options, &str) -> bool;
+/// Sets one option from a path, which need not be text.
+type ReadPath = fn(&mut Options, &OsStr);
 
 /// Variable, accepted form, reader.
 const TABLE: &[(&str, &str, Read)] = &[
-    ("STAGE2_LOG", "off, warn, info or debug", |o, v| set(&mut o.log, read_level(v))),
+    ("STAGE2_LOG", "off, warn, info or debug", |o, v| {
+        let levels = [
+            ("off", Level::Off),
+            ("warn", Level::Warn),
+            ("info", Level::Info),
+            ("debug", Level::Debug),
+        ];
+        set(&mut o.log, named(v, levels))
+    }),
     (
         "STAGE2_RANGES",
         "up to 30 comma-separated globs name[@domain], e.g. prefill,decode*@llm",
@@ -27,12 +37,7 @@ const TABLE: &[(&str, &str, Read)] = &[
         set(&mut o.sample, stage2_settings::read_sample(v))
     }),
     ("STAGE2_GRAPH", "node or graph", |o, v| {
-        let graph = match v {
-            "node" => Some(Graph::Node),
-            "graph" => Some(Graph::Graph),
-            _ => None,
-        };
-        set(&mut o.graph, graph)
+        set(&mut o.graph, named(v, [("node", Graph::Node), ("graph", Graph::Graph)]))
     }),
     ("STAGE2_BUFFERS", stage2_settings::BUFFERS_FORM, |o, v| {
         set(&mut o.buffers, stage2_settings::read_buffers(v))
@@ -42,27 +47,16 @@ const TABLE: &[(&str, &str, Read)] = &[
         set(&mut o.flush, ms.map(Duration::from_millis))
     }),
     ("STAGE2_ATTRIBUTION", "auto, fence or callback", |o, v| {
-        let attribution = match v {
-            "auto" => Some(Attribution::Auto),
-            "fence" => Some(Attribution::Fence),
-            "callback" => Some(Attribution::Callback),
-            _ => None,
-        };
-        set(&mut o.attribution, attribution)
+        let ways = [
+            ("auto", Attribution::Auto),
+            ("fence", Attribution::Fence),
+            ("callback", Attribution::Callback),
+        ];
+        set(&mut o.attribution, named(v, ways))
     }),
-    ("STAGE2_GPU", "on or off", |o, v| {
-        let gpu = match v {
-            "on" => Some(true),
-            "off" => Some(false),
-            _ => None,
-        };
-        set(&mut o.gpu, gpu)
-    }),
+    ("STAGE2_GPU", "on or off", |o, v| set(&mut o.gpu, named(v, [("on", true), ("off", false)]))),
     ("STAGE2_LAUNCHER", "1 (set by stage2-launch)", |o, v| set(&mut o.launcher, Some(v == "1"))),
 ];
-
-/// Sets one option from a path, which need not be text.
-type ReadPath = fn(&mut Options, &OsStr);
 
 /// Variable, reader.
 const PATHS: &[(&str, ReadPath)] = &[
@@ -114,28 +108,17 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Options {
 }
 
 fn set<T>(field: &mut T, value: Option<T>) -> bool {
-    match value {
-        Some(value) => {
-            *field = value;
-            true
-        }
-        None => false,
-    }
+    value.map(|value| *field = value).is_some()
+}
+
+/// The value of that name.
+fn named<T, const N: usize>(name: &str, values: [(&str, T); N]) -> Option<T> {
+    values.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 /// A path that means the same after the guest has changed its folder.
 fn lasting(path: &OsStr) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
-}
-
-fn read_level(text: &str) -> Option<Level> {
-    match text {
-        "off" => Some(Level::Off),
-        "warn" => Some(Level::Warn),
-        "info" => Some(Level::Info),
-        "debug" => Some(Level::Debug),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! Runs a closure on a stack of our own, for guest threads that have little left.
+//! Runs a closure on a stack of our own, for guest threads with little stack left.
 //!
 //! A start reads the environment, resolves paths and makes a thread: more than the smallest stack
 //! that a thread may have (16 KiB) holds beside what the guest does on it.
 
 use std::ffi::c_void;
-use std::ptr;
 
+use crate::base::pages;
 use crate::guest::barrier;
 
 /// The stack, without its guard: ten times what a start needs.
 const STACK_BYTES: usize = 256 << 10;
 /// Below the stack: what overflows faults, and hits nothing of the guest's.
 const GUARD_BYTES: usize = 4096;
-/// Above the first frame: zeros, where whoever walks the stack finds its end.
+/// Zeros above the first frame, by which a stack walker finds the end.
 const END_BYTES: usize = 4096;
 
 /// Runs `body` on a stack of our own; on the thread's own stack where there is no memory for one. A
@@ -58,17 +58,11 @@ impl Stack {
     const ALL_BYTES: usize = GUARD_BYTES + STACK_BYTES + END_BYTES;
 
     fn new() -> Option<Self> {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
-        // SAFETY: a new mapping of ours; its lowest page is made inaccessible.
-        unsafe {
-            let kind = kind | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-            let start = libc::mmap(ptr::null_mut(), Self::ALL_BYTES, access, kind, -1, 0);
-            if start == libc::MAP_FAILED {
-                return None;
-            }
-            let stack = Stack { start };
-            (libc::mprotect(start, GUARD_BYTES, libc::PROT_NONE) == 0).then_some(stack)
-        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE | libc::MAP_STACK;
+        let stack = Stack { start: pages::map(Self::ALL_BYTES, flags)? };
+        // SAFETY: the lowest page of a new mapping of ours.
+        let guarded = unsafe { libc::mprotect(stack.start, GUARD_BYTES, libc::PROT_NONE) == 0 };
+        guarded.then_some(stack)
     }
 
     fn top(&self) -> *mut c_void {
@@ -108,9 +102,6 @@ unsafe fn call_on(top: *mut c_void, run: Run, job: *mut c_void) {
 }
 
 /// As on x86.
-///
-/// # Safety
-/// As on x86.
 #[cfg(target_arch = "aarch64")]
 unsafe fn call_on(top: *mut c_void, run: Run, job: *mut c_void) {
     // SAFETY: the callee preserves x20, which keeps the stack pointer; everything else that it may
@@ -128,15 +119,6 @@ unsafe fn call_on(top: *mut c_void, run: Run, job: *mut c_void) {
             clobber_abi("C"),
         );
     }
-}
-
-/// Other machines have no CUDA: no stack is switched there.
-///
-/// # Safety
-/// None.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-unsafe fn call_on(_: *mut c_void, run: Run, job: *mut c_void) {
-    run(job);
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -24,11 +23,11 @@ enum CodeOwner {
     Ours,
 }
 
-/// What libc keeps [`CodeOwner`] under for each thread; [`NO_KEY`]: it is kept in [`OWNER`].
+/// The key under which libc keeps [`CodeOwner`] for each thread; [`NO_KEY`]: it is kept in [`OWNER`].
 ///
-/// Where this library was not preloaded, the first use of a thread-local in a new thread allocates,
-/// and the guest's allocator may make NVTX ranges: it would be called from within itself without
-/// end. A key of libc's needs no memory.
+/// Unless this library was preloaded, the first use of a thread-local in a new thread allocates. The
+/// guest's allocator may make NVTX ranges, and would call itself without end. A key of libc's needs no
+/// memory.
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 const NO_KEY: u32 = u32::MAX;
 /// Keys whose values glibc keeps in the thread itself; it allocates for others.
@@ -65,7 +64,7 @@ static PREPARED: AtomicBool = AtomicBool::new(false);
 
 /// Prepares this process, and children that it forks later, for [`enter`]. Called at start, when no
 /// thread is in here. Allocates.
-pub fn prepare() {
+pub(crate) fn prepare() {
     if !PREPARED.swap(true, Ordering::Relaxed) {
         hush();
         create_key();
@@ -92,23 +91,15 @@ fn create_key() {
 static PLACE: Mutex<String> = Mutex::new(String::new());
 
 /// A panic that was stopped.
-#[derive(Debug)]
-pub struct Panic {
+#[derive(Debug, thiserror::Error)]
+#[error("internal error ({message}{place})")]
+pub(crate) struct Panic {
     message: &'static str,
     place: String,
 }
 
-impl fmt::Display for Panic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place.as_str() {
-            "" => write!(f, "internal error ({})", self.message),
-            place => write!(f, "internal error ({}, at {place})", self.message),
-        }
-    }
-}
-
-/// Leaves it to whoever stops a panic, in an NVTX call or on our own thread, to tell of it in one
-/// line; by itself Rust writes three.
+/// Keeps Rust's own message, three lines, from panics in our code: the function that stops the panic
+/// writes one.
 fn hush() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -117,13 +108,13 @@ fn hush() {
             return others(panic);
         }
         if let (Some(at), Some(mut place)) = (panic.location(), PLACE.try_lock()) {
-            *place = at.to_string();
+            *place = format!(", at {at}");
         }
     }));
 }
 
 /// Runs `body` for a C caller and turns a panic into `fallback`.
-pub fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
+pub(crate) fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     stopped(body).unwrap_or_else(|panic| {
         diag::warn(format_args!("{panic}: this call is not recorded; please report it"));
         fallback
@@ -135,7 +126,7 @@ pub fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 /// The panic that ended it.
-pub fn own_thread<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
+pub(crate) fn own_thread<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     CodeOwner::Ours.enter();
     stopped(body)
 }
@@ -153,7 +144,7 @@ fn stopped<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
 
 /// As [`catch`], for a callback of CUPTI's, which also comes while this thread is in one of our
 /// handlers.
-pub fn callback<T>(fallback: T, body: impl FnOnce() -> T) -> T {
+pub(crate) fn callback<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     let _back = CodeOwner::now().map(|before| {
         if before == CodeOwner::Guest {
             CodeOwner::Inside.enter();
@@ -164,14 +155,14 @@ pub fn callback<T>(fallback: T, body: impl FnOnce() -> T) -> T {
 }
 
 /// Whether this thread is in one of our handlers or callbacks, or is our own. Async-signal-safe.
-pub fn is_inside() -> bool {
+pub(crate) fn is_inside() -> bool {
     CodeOwner::now().is_none_or(|place| place != CodeOwner::Guest)
 }
 
-/// As [`catch`], and gives `fallback` at once where this thread is already inside such a call
-/// (CUPTI and the driver may call NVTX themselves), which is told to `turned_away`, is our own, or
-/// its thread-locals are gone.
-pub fn enter<T>(fallback: T, turned_away: impl FnOnce(), body: impl FnOnce() -> T) -> T {
+/// As [`catch`]. Gives `fallback` at once if this thread is already inside such a call (CUPTI and the
+/// driver may call NVTX themselves; `turned_away` is called then), is our own, or has lost its
+/// thread-locals.
+pub(crate) fn enter<T>(fallback: T, turned_away: impl FnOnce(), body: impl FnOnce() -> T) -> T {
     match CodeOwner::now() {
         Some(CodeOwner::Guest) => {
             CodeOwner::Inside.enter();

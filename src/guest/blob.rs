@@ -2,45 +2,49 @@
 //!
 //! The guest's thread only copies; what the bytes mean is found out on our own thread (`fields`).
 
+use crate::guest::registry::EntryReader;
+
 /// Bytes that are kept of the payloads of one call, heads included.
-pub const BLOB_BYTES: usize = 280;
+pub(crate) const BLOB_BYTES: usize = 280;
 /// Payloads of one call that are looked at.
-pub const MAX_PAYLOADS: usize = 8;
+pub(crate) const MAX_PAYLOADS: usize = 8;
 /// In front of a payload: the identifier of its schema, and how many of its bytes follow.
 const HEAD_BYTES: usize = 8 + 2;
 /// In the length of a payload: there were more bytes.
 const CUT: u16 = 1 << 15;
 
 /// The payloads of one call.
-pub struct Blob {
+pub(crate) struct Blob {
     bytes: [u8; BLOB_BYTES],
     used: usize,
 }
 
 /// One payload of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SchemaPayload<'a> {
+pub(crate) struct SchemaPayload<'a> {
     /// The identifier of its schema.
-    pub schema: u64,
+    pub(crate) schema: u64,
     /// Its bytes, as far as they were kept.
-    pub bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     /// There were more.
-    pub is_cut: bool,
+    pub(crate) is_cut: bool,
+}
+
+impl Default for Blob {
+    /// Without payloads.
+    fn default() -> Self {
+        Blob { bytes: [0; BLOB_BYTES], used: 0 }
+    }
 }
 
 impl Blob {
-    /// Without payloads.
-    pub fn new() -> Self {
-        Blob { bytes: [0; BLOB_BYTES], used: 0 }
-    }
-
     /// Bytes of a next payload that there is room for.
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         BLOB_BYTES.saturating_sub(self.used + HEAD_BYTES)
     }
 
     /// Adds a payload; of its bytes as many as there is room for.
-    pub fn add(&mut self, schema: u64, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, schema: u64, bytes: &[u8]) {
         let kept = &bytes[..bytes.len().min(self.room())];
         if !kept.is_empty() {
             let cut = if kept.len() < bytes.len() { CUT } else { 0 };
@@ -58,31 +62,18 @@ impl Blob {
         }
     }
 
-    /// What travels.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.used]
     }
 }
 
-impl Default for Blob {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// The payloads in the bytes of a [`Blob`].
-pub fn payloads(mut blob: &[u8]) -> impl Iterator<Item = SchemaPayload<'_>> {
+pub(crate) fn payloads(blob: &[u8]) -> impl Iterator<Item = SchemaPayload<'_>> {
+    let mut rest = EntryReader(blob);
     std::iter::from_fn(move || {
-        let (schema, rest) = blob.split_first_chunk()?;
-        let (length, rest) = rest.split_first_chunk()?;
-        let length = u16::from_ne_bytes(*length);
-        let (bytes, rest) = rest.split_at_checked((length & !CUT).into())?;
-        blob = rest;
-        Some(SchemaPayload {
-            schema: u64::from_ne_bytes(*schema),
-            bytes,
-            is_cut: length & CUT != 0,
-        })
+        let (schema, length) = (rest.u64()?, rest.u16()?);
+        let bytes = rest.bytes((length & !CUT).into())?;
+        Some(SchemaPayload { schema, bytes, is_cut: length & CUT != 0 })
     })
 }
 
@@ -92,7 +83,7 @@ mod tests {
 
     #[test]
     fn payloads_come_back_in_order_and_the_last_is_cut_where_the_room_ends() {
-        let mut blob = Blob::new();
+        let mut blob = Blob::default();
         blob.add(1 << 24, b"abc");
         blob.add(7, &[]);
         blob.add(u64::MAX, &[9; 1000]);

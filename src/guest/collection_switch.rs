@@ -1,11 +1,14 @@
 //! Openings and closings of wanted ranges into switching collection on and off.
 //!
-//! Used only with `STAGE2_RANGES` and `STAGE2_SAMPLE`. Threads only count; whoever finds the switch in the wrong
-//! position turns it. A thread that opens a range waits until collection is on, for a bounded
-//! time, because its next call may be a launch; nobody waits for it to go off.
+//! Used only with `STAGE2_RANGES` and `STAGE2_SAMPLE`. Threads only count; the one that finds the switch
+//! in the wrong position turns it. A thread that opens a range waits until collection is on, for a
+//! bounded time, because its next call may be a launch. Nobody waits for collection to go off.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use crossbeam::queue::ArrayQueue;
+use stage2_spool::GpuNs;
 
 /// The longest that a thread waits for another one to finish switching (one switch takes about
 /// 10 us, 2 ms at worst).
@@ -15,6 +18,9 @@ const PATIENCE: Duration = Duration::from_millis(5);
 const STARTED: usize = 1 << 12;
 /// Places at which one of them is looked for.
 const WINDOW: usize = 32;
+
+/// Moments of switching that wait for the drain thread.
+pub const WAITING: usize = 1 << 13;
 
 /// The switch.
 #[derive(Debug, Default)]
@@ -76,7 +82,7 @@ impl CollectionSwitch {
                 self.on.store(on, Ordering::SeqCst);
                 self.turns.fetch_add(1, Ordering::Relaxed);
             }
-            // Whoever counted since and found us turning relies on the next round.
+            // A thread that counted meanwhile and found us turning relies on the next round.
             self.turning.store(false, Ordering::SeqCst);
         }
     }
@@ -116,6 +122,44 @@ impl StartedRanges {
                 place.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             })
         })
+    }
+}
+
+/// The moments at which collection was switched, on their way to our own thread from guest threads,
+/// which neither wait nor allocate.
+pub struct Switches {
+    waiting: ArrayQueue<(bool, GpuNs)>,
+    /// Some were forgotten.
+    overrun: AtomicBool,
+}
+
+impl Switches {
+    /// No switch yet. `restricted`: there will be some. Allocates; called once, at start.
+    pub fn new(restricted: bool) -> Self {
+        let waiting = ArrayQueue::new(if restricted { WAITING } else { 1 });
+        Switches { waiting, overrun: AtomicBool::new(false) }
+    }
+
+    /// Collection is about to be switched. Of too many the oldest are forgotten.
+    pub fn note(&self, on: bool, at: GpuNs) {
+        if self.waiting.force_push((on, at)).is_some() {
+            self.overrun.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether some were forgotten since the last call.
+    pub fn take_overrun(&self) -> bool {
+        self.overrun.swap(false, Ordering::AcqRel)
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes the oldest one: whether collection went on, and when.
+    pub fn take(&self) -> Option<(bool, GpuNs)> {
+        self.waiting.pop()
     }
 }
 

@@ -11,26 +11,27 @@ mod callbacks;
 mod launches;
 mod library;
 
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cupti_sys::bindings as sys;
-use cupti_sys::{Api, Subscriber, Walker, find};
+use cupti_sys::{Api, CuptiError, Subscriber, find};
 use parking_lot::Mutex;
 use stage2_spool::GpuNs;
 
 use crate::base::diag;
 use crate::base::options::{Attribution, Graph};
 use crate::base::signal_mask::SignalBlock;
+use crate::guest::gpu::{Gpu, OffReason, Tracer};
 use crate::guest::pool::Pool;
 use crate::guest::state::{self, Shared};
 use crate::guest::thread;
-use crate::guest::tracer::{OffReason, Tracer};
 use library::DriverGetVersion;
 
 /// CUPTI, subscribed and collecting.
 struct Cupti {
     api: &'static Api,
-    /// Nothing while somebody uses it, and once nobody is to be called back any more.
+    /// `None` while a thread uses it, and after the end.
     subscriber: Mutex<Option<Subscriber>>,
     driver_get_version: DriverGetVersion,
     by_callback: bool,
@@ -39,10 +40,9 @@ struct Cupti {
     collecting: AtomicBool,
     /// A switch failed, which was said.
     refused: AtomicBool,
-    /// Nothing is collected any more, whoever asks.
+    /// Nothing is collected any more.
     shut: AtomicBool,
     graph: Graph,
-    facts: Vec<(&'static str, String)>,
 }
 
 /// The kinds of activity that are switched at ranges. `GRAPH_TRACE` is not one: CUPTI 13.0 ends
@@ -55,7 +55,7 @@ const SWITCHED: [u32; 3] = [
 ];
 
 /// Finds CUPTI, subscribes and starts collecting. Called once, in the driver's initialisation.
-pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, OffReason> {
+pub fn start(shared: &Shared) -> Result<Gpu, OffReason> {
     let options = &shared.options;
     let (driver_get_version, cuda_version) = library::driver(options)?;
     let cuda_major = (cuda_version / 1000).try_into().ok();
@@ -73,11 +73,11 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, OffReason> {
     // CUPTI may call back for the life of the process.
     let api: &'static Api = Box::leak(Box::new(api));
     let mut subscriber = subscribe(api)?;
-    let settings = match configure(shared, api, version, &mut subscriber) {
-        Ok(settings) => settings,
+    let by_callback = match configure(shared, api, version, &mut subscriber) {
+        Ok(by_callback) => by_callback,
         Err(off) => {
-            // Whoever comes later shall have what we cannot use, and the guest shall not pay for
-            // it. A failure has nobody to go to.
+            // Leave CUPTI to a later tool, and do not let the guest pay for it. There is nobody to
+            // report a failure to.
             disable(api);
             let _ = api.activity_disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
             let _ = api.activity_disable(sys::CUPTI_ACTIVITY_KIND_DEVICE);
@@ -85,7 +85,8 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, OffReason> {
             return Err(off);
         }
     };
-    let attribution = if settings.by_callback { "callback" } else { "fence" };
+    let attribution = if by_callback { "callback" } else { "fence" };
+    let (switches, collecting) = (library::may_switch(version), is_always_on(shared, version));
     let mut facts = vec![
         ("cupti.version", version.to_string()),
         ("cupti.path", api.path().display().to_string()),
@@ -94,7 +95,7 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, OffReason> {
         ("attribution", attribution.to_owned()),
         ("graph", if options.graph == Graph::Node { "node" } else { "graph" }.to_owned()),
     ];
-    if settings.is_whole {
+    if options.is_restricted() && collecting {
         facts.push(("collection", "whole".to_owned()));
     }
     if library::is_simulated(api) {
@@ -104,36 +105,34 @@ pub fn start(shared: &Shared) -> Result<Box<dyn Tracer>, OffReason> {
         "CUPTI {version} at {}, CUDA driver {cuda_version}, attribution by {attribution}",
         api.path().display(),
     ));
-    Ok(Box::new(Cupti {
+    let tracer = Cupti {
         api,
         subscriber: Mutex::new(Some(subscriber)),
         driver_get_version,
-        by_callback: settings.by_callback,
-        switches: library::may_switch(version),
-        collecting: AtomicBool::new(settings.collecting),
+        by_callback,
+        switches,
+        collecting: AtomicBool::new(collecting),
         refused: AtomicBool::new(false),
         shut: AtomicBool::new(false),
         graph: options.graph,
-        facts,
-    }))
+    };
+    let (tracer, walker) = (Box::new(tracer), api.walker());
+    Ok(Gpu { tracer, walker, reports_launches: by_callback, switches, facts })
 }
 
-/// What was decided while CUPTI was set up.
-struct Settings {
-    by_callback: bool,
-    /// Collection is on all the time although only some ranges are asked for.
-    is_whole: bool,
-    collecting: bool,
+/// Collection is not switched at ranges: nothing is left out, or this CUPTI may not be switched.
+fn is_always_on(shared: &Shared, version: u32) -> bool {
+    !shared.options.is_restricted() || !library::may_switch(version)
 }
 
 /// Hands CUPTI the buffers, asks for the callbacks and, where collection is not switched at
-/// ranges, for the records.
+/// ranges, for the records. Returns whether launches are reported by callbacks.
 fn configure(
     shared: &Shared,
     api: &Api,
     version: u32,
     subscriber: &mut Subscriber,
-) -> Result<Settings, OffReason> {
+) -> Result<bool, OffReason> {
     let options = &shared.options;
     let refused = |what: &str, error| OffReason(format!("CUPTI refused to {what}: {error}"));
     let per_thread = library::has_safe_buffers_per_thread(api, version)
@@ -174,15 +173,14 @@ fn configure(
     // Without it only the names of the GPUs are missing.
     let _ = api.activity_enable(sys::CUPTI_ACTIVITY_KIND_DEVICE);
 
-    let is_whole = options.is_restricted() && !library::may_switch(version);
-    if is_whole {
+    let collecting = is_always_on(shared, version);
+    if options.is_restricted() && collecting {
         diag::warn(format_args!(
             "CUPTI {version} may deadlock when collection is switched off (13.0 update 1 does not): it \
              stays on, at its full cost, and what STAGE2_RANGES and STAGE2_SAMPLE do not ask for is \
              left out"
         ));
     }
-    let collecting = !options.is_restricted() || is_whole;
     let refused_kind = |kind, error| refused(&format!("collect activity of kind {kind}"), error);
     if options.graph == Graph::Graph {
         let kind = sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
@@ -193,7 +191,7 @@ fn configure(
     } else if by_callback && options.graph == Graph::Node {
         report_launches(api, subscriber, false);
     }
-    Ok(Settings { by_callback, is_whole, collecting })
+    Ok(by_callback)
 }
 
 fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> bool {
@@ -211,7 +209,7 @@ fn by_callback(wanted: Attribution, per_thread_buffers: bool, version: u32) -> b
     }
 }
 
-fn enable(api: &Api) -> Result<(), (u32, cupti_sys::CuptiError)> {
+fn enable(api: &Api) -> Result<(), (u32, CuptiError)> {
     SWITCHED.iter().try_for_each(|&kind| api.activity_enable(kind).map_err(|error| (kind, error)))
 }
 
@@ -223,14 +221,14 @@ fn disable(api: &Api) {
 
 /// Switches the callbacks at launches. Newer calls are unknown to older CUPTIs.
 fn report_launches(api: &Api, subscriber: &mut Subscriber, on: bool) {
-    for &id in std::iter::once(&launches::KERNEL).chain(launches::OTHERS) {
+    for id in std::iter::once(launches::KERNEL).chain(launches::others()) {
         let _ = api.enable_callback(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id, on);
     }
 }
 
 fn subscribe(api: &'static Api) -> Result<Subscriber, OffReason> {
-    api.subscribe(callbacks::on_callback, callbacks::user_data(api)).map_err(|error| {
-        let holder = (error == cupti_sys::CuptiError::MULTIPLE_SUBSCRIBERS)
+    api.subscribe(callbacks::on_callback, ptr::from_ref(api).cast_mut().cast()).map_err(|error| {
+        let holder = (error == CuptiError::MULTIPLE_SUBSCRIBERS)
             .then(|| api.holder(c"stage2"))
             .flatten()
             .map(|holder| format!(" (held by {holder})"))
@@ -240,20 +238,17 @@ fn subscribe(api: &'static Api) -> Result<Subscriber, OffReason> {
 }
 
 impl Cupti {
-    /// Nobody waits here: who finds the subscription in other hands leaves it alone. It is out of
-    /// its place while CUPTI is called, so that no lock is held then. Replays are recorded, and
-    /// have to be reported, all the time where they are recorded as wholes.
+    /// Nobody waits here: a thread that finds the subscription taken leaves it alone. It is taken while
+    /// CUPTI is called, so that no lock is held then. Replays that are recorded as wholes are recorded,
+    /// and have to be reported, all the time.
     fn report_launches(&self, on: bool) {
         if !self.by_callback || self.graph == Graph::Graph {
             return;
         }
-        let Some(mut subscriber) = self.take_subscriber() else { return };
+        let subscriber = self.subscriber.lock().take();
+        let Some(mut subscriber) = subscriber else { return };
         report_launches(self.api, &mut subscriber, on);
         *self.subscriber.lock() = Some(subscriber);
-    }
-
-    fn take_subscriber(&self) -> Option<Subscriber> {
-        self.subscriber.lock().take()
     }
 }
 
@@ -268,12 +263,8 @@ impl Tracer for Cupti {
         thread::take_fence()
     }
 
-    fn reports_launches(&self) -> bool {
-        self.by_callback
-    }
-
-    fn flush(&self, forced: bool) -> Result<(), String> {
-        self.api.flush_all(forced).map_err(|error| error.to_string())
+    fn flush(&self, forced: bool) -> Result<(), CuptiError> {
+        self.api.flush_all(forced)
     }
 
     fn now(&self) -> Option<GpuNs> {
@@ -282,14 +273,6 @@ impl Tracer for Cupti {
 
     fn take_dropped(&self) -> u64 {
         self.api.num_dropped().unwrap_or(0) as u64
-    }
-
-    fn walker(&self) -> Walker {
-        self.api.walker()
-    }
-
-    fn switches(&self) -> bool {
-        self.switches
     }
 
     fn collect(&self, on: bool) {
@@ -326,25 +309,14 @@ impl Tracer for Cupti {
         }
     }
 
-    fn keep_times(&self) {
-        // Records of whole replays are never switched off.
-        if self.graph == Graph::Node && callbacks::take_replayed() {
-            // It takes those that are done. A failure costs only times.
-            let _ = self.api.flush_all(false);
-        }
-    }
-
     fn shut(&self) {
         self.shut.store(true, Ordering::SeqCst);
         self.collect(false);
         let _ = self.api.activity_disable(sys::CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
-        if let Some(subscriber) = self.take_subscriber() {
-            // A failure has nobody to go to.
+        let subscriber = self.subscriber.lock().take();
+        if let Some(subscriber) = subscriber {
+            // There is nobody to report a failure to.
             let _ = self.api.unsubscribe(subscriber);
         }
-    }
-
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        self.facts.clone()
     }
 }

@@ -1,13 +1,11 @@
 //! NVTX calls and launches into fixed-size events on a bounded lock-free queue.
 //!
-//! The only thing that guest threads and the drain thread share about ranges. An event is copied
-//! whole; a text that does not fit is sent ahead in pieces by the same thread, so that no memory
-//! is allocated and no table is searched on the guest's threads.
+//! An event is copied whole. The same thread sends a text that does not fit ahead in pieces, so guest
+//! threads neither allocate nor search a table.
 //!
-//! When the queue is full an event is lost, and whoever sent it knows: it counts that for its
-//! thread, where the drain thread finds it ([`Events::lost`]) before it places any work that this
-//! thread launched afterwards, and in the next event that arrives. The last places are kept for
-//! what a loss costs most, so that a flood of marks costs marks.
+//! When the queue is full the sender bumps a per-thread loss counter ([`Events::lost`]). The drain
+//! thread reads it before it places any work that this thread launched afterwards. The last places
+//! are kept for the events whose loss costs most, so a flood of marks costs marks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -20,15 +18,14 @@ use crate::base::counters::Counters;
 pub const TEXT_LIMIT: usize = 1024;
 /// What of a text travels in one event, bytes.
 const INLINE: usize = 70;
-/// Events that the queue holds: 9 MiB, about a second of a guest that does nothing but ranges
-/// at the rate of PyTorch's own operator ranges, and the drain thread comes by every few
-/// milliseconds.
+/// Events that the queue holds: 9 MiB, about a second of PyTorch's own operator ranges. The drain
+/// thread comes by every few milliseconds.
 pub const QUEUE_EVENTS: usize = 1 << 16;
-/// Places of them that are kept for ranges and launches: marks find no room there.
+/// Places that are kept for ranges and launches: marks find no room there.
 const FOR_RANGES: usize = QUEUE_EVENTS / 8;
 /// Places that are kept for what nothing later makes up for: start/end ranges.
 const FOR_STARTS: usize = QUEUE_EVENTS / 16;
-/// Ends of start/end ranges that are told later because even those places were taken.
+/// Ends of start/end ranges that go through a queue of their own when even those places are taken.
 const LATE_ENDS: usize = 1 << 10;
 /// Counts of lost events; threads share them where there are more.
 const LOST: usize = 1 << 12;
@@ -61,14 +58,13 @@ pub enum EventKind {
     GraphNodeCloned,
 }
 
-/// What is to be collected within a range that opens.
+/// What to collect within a range that opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selection {
-    /// What is collected around it: nobody asked for this range itself, or one around it was
-    /// asked for and decides.
+    /// The same as around it: nobody asked for this range itself, or an outer one decides.
     #[default]
     Inherit,
-    /// It was asked for, and is not among the instances that are sampled.
+    /// Nothing: it was asked for, and is not among the sampled instances.
     Skip,
     /// Everything.
     Collect,
@@ -81,7 +77,7 @@ pub enum TextPlace {
     Here,
     /// Behind the pieces that were sent ahead.
     Continued,
-    /// A piece of it was lost, so it is not known.
+    /// Unknown: a piece of it was lost.
     Lost,
 }
 
@@ -92,7 +88,7 @@ pub enum PayloadPlace {
     None,
     /// In the pieces that were sent ahead.
     Ahead,
-    /// A piece of them was lost, so they are not known. It is counted.
+    /// Unknown: a piece of them was lost, which was counted.
     Lost,
 }
 
@@ -101,7 +97,7 @@ pub enum PayloadPlace {
 pub struct Event {
     /// What happened.
     pub kind: EventKind,
-    /// On which thread ([`crate::guest::thread::number`]).
+    /// On which thread ([`crate::guest::thread::number_for`]).
     pub thread: u32,
     /// Correlation id of the fence call made with it; 0 is none (CUPTI is not there).
     pub fence: u32,
@@ -117,14 +113,14 @@ pub struct Event {
     pub string: u32,
     /// Ranges open in the domain after a push or pop; `None` where that is not tracked.
     pub depth: Option<u32>,
-    /// The fewest ranges that were open in the domain since its last event that arrived, where
-    /// events were lost since; else [`NOTHING_LOST`].
+    /// The lowest depth of the domain since its last event that arrived, where events were lost
+    /// since; else [`NOTHING_LOST`].
     pub min_depth_since_delivery: u32,
     /// Events of this thread were lost that its next pushes and pops do not make up for.
     pub depth_uncertain: bool,
     /// [`Events::lost`] of the thread when this was sent.
     pub lost: u32,
-    /// What is to be collected within this range.
+    /// What to collect within this range.
     pub selection: Selection,
     /// NVTX payload.
     pub payload: Option<Payload>,
@@ -173,7 +169,7 @@ impl Event {
     }
 }
 
-/// Places that an event finds taken.
+/// Places of the queue that an event of this kind may not take.
 fn kept_from(kind: EventKind) -> usize {
     match kind {
         EventKind::Start | EventKind::End | EventKind::Thread => 0,
@@ -200,9 +196,9 @@ pub struct Events {
     lost: Box<[AtomicU32]>,
 }
 
-impl Events {
+impl Default for Events {
     /// A queue of [`QUEUE_EVENTS`]. Allocates; called once, at start.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Events {
             queue: ArrayQueue::new(QUEUE_EVENTS),
             late_ends: ArrayQueue::new(LATE_ENDS),
@@ -210,7 +206,9 @@ impl Events {
             lost: (0..LOST).map(|_| AtomicU32::new(0)).collect(),
         }
     }
+}
 
+impl Events {
     /// Sends `event`; counts it as lost where there is no room for it. Never waits.
     pub fn send(&self, event: Event, counters: &Counters) -> Delivery {
         self.send_unless(event, kept_from(event.kind), counters)
@@ -230,7 +228,7 @@ impl Events {
     #[cold]
     fn lose(&self, event: &Event, counters: &Counters) {
         match event.kind {
-            // It belongs to the thread that started the range, which only the drain thread knows.
+            // Only the drain thread knows which thread started the range.
             EventKind::End if self.push_late(event, counters) => return,
             EventKind::PayloadPiece => return counters.range_fields.increment(),
             EventKind::End => self.ends_lost.store(true, Ordering::Release),
@@ -242,7 +240,7 @@ impl Events {
         counters.range_events.increment();
     }
 
-    /// Its payloads would be told apart from it.
+    /// Sends an end through the late queue, without payloads: the pieces of these are in the other one.
     fn push_late(&self, end: &Event, counters: &Counters) -> bool {
         let mut end = *end;
         if end.payload_place == PayloadPlace::Ahead {
@@ -252,8 +250,8 @@ impl Events {
         self.late_ends.push(end).is_ok()
     }
 
-    /// How many events were lost that changed what is open on a thread (or on one that it shares
-    /// the count with). Only a difference means anything.
+    /// How many events were lost that changed what is open on a thread (or on one that shares its
+    /// counter). Only a difference means anything.
     pub fn lost(&self, thread: u32) -> u32 {
         self.lost_slot(thread).load(Ordering::Acquire)
     }
@@ -306,8 +304,8 @@ impl Events {
         self.queue.pop()
     }
 
-    /// Takes the oldest end that found no place in the queue. What its thread sent before has been
-    /// received when everything that waits after this call has.
+    /// Takes the oldest end that found no place in the queue. Its thread sent everything before it that
+    /// waits after this call.
     pub fn receive_late_end(&self) -> Option<Event> {
         self.late_ends.pop()
     }
@@ -320,12 +318,6 @@ impl Events {
     /// Events that were not taken yet.
     pub fn waiting(&self) -> usize {
         self.queue.len()
-    }
-}
-
-impl Default for Events {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -346,7 +338,7 @@ mod tests {
 
     #[test]
     fn texts_of_every_length_arrive_whole_up_to_the_limit() {
-        let (events, counters) = (Events::new(), Counters::default());
+        let (events, counters) = (Events::default(), Counters::default());
         for length in (0..=TEXT_LIMIT).chain([TEXT_LIMIT + 1, 100_000]) {
             let text: Vec<u8> = (0..length).map(|i| i as u8).collect();
             events.send_with_text(Event::new(EventKind::Push, 1), &text, &counters);
@@ -357,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_counts_what_it_loses_and_has_places_for_what_costs_most() {
-        let (events, counters) = (Events::new(), Counters::default());
+        let (events, counters) = (Events::default(), Counters::default());
         let send = |kind, count: usize| {
             (0..count).filter(|_| events.send(Event::new(kind, 1), &counters).arrives).count()
         };

@@ -1,28 +1,27 @@
 //! What runs on the guest's threads while it works: CUPTI's callbacks, the NVTX handlers, and what
 //! they hand over to our own thread.
 //!
-//! Code that the guest's calls reach neither allocates, formats nor waits. The exceptions say so: a
-//! range that switches collection on waits for that, for a bounded time ([`collection_switch`]); the
-//! first call in a forked child starts us there ([`state::start_child`]). Constructors and
-//! [`cupti::start`] allocate, and only a start calls them.
+//! Code that the guest's calls reach copies, counts and queues. It neither allocates, formats nor waits.
+//! There are two exceptions: a range that switches collection on waits for that, for a bounded time
+//! ([`collection_switch`]), and the first call in a forked child starts us there
+//! ([`state::start_child`]). Constructors and [`cupti::start`] allocate, and only a start calls them.
 //!
 //! The other side of each queue and table is here as well: our thread takes what it consumes
-//! ([`event`], [`pool`], [`registry`], [`switches`]) through methods that say so. [`tracer`] is what
-//! every thread may ask of CUPTI; its flush and its end are our thread's.
-//! Imports: `base` only.
+//! ([`event`], [`pool`], [`registry`]) through methods that say so. Records leave this folder decoded,
+//! with the texts that they point to ([`activity`]). [`gpu::Tracer`] is all that can be asked of CUPTI.
 
-pub mod barrier;
-pub mod blob;
+pub(crate) mod activity;
+pub(crate) mod barrier;
+pub(crate) mod blob;
 pub mod collection_switch;
 pub mod cupti;
 pub mod event;
+pub mod gpu;
 pub mod handle;
 pub mod nvtx;
 pub mod pool;
 pub mod registry;
-pub mod sample;
-pub mod schema_encoding;
+mod sample;
+pub(crate) mod schema_encoding;
 pub mod state;
-pub mod switches;
-pub mod thread;
-pub mod tracer;
+mod thread;

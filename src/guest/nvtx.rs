@@ -169,10 +169,10 @@ fn event(shared: &Shared, kind: EventKind, domain: Handle, attributes: Attribute
     let mut event = Event::new(kind, thread::number_for(&shared.events, &shared.counters));
     // Without collection there is nothing that a fence could place.
     if !shared.options.is_restricted() || shared.collection.is_open() {
-        event.fence = shared.tracer().map_or(0, |tracer| tracer.fence());
+        event.fence = shared.gpu().map_or(0, |gpu| gpu.tracer.fence());
     } else if matches!(kind, EventKind::Push | EventKind::Start) {
         // What is launched in here goes unrecorded.
-        shared.tracer().into_iter().for_each(|tracer| tracer.keep_times());
+        shared.keep_replay_times();
     }
     event.at = clock::mono();
     event.domain = domain.number();
@@ -198,10 +198,10 @@ fn send(shared: &Shared, mut event: Event, attributes: Attributes<'_>) -> bool {
     sent.arrives
 }
 
-/// Most calls have none, and shall not pay for the room.
+/// Apart from `send`: most calls have no payloads and should not pay for the room on the stack.
 #[cold]
 fn send_payloads(shared: &Shared, event: &mut Event, payloads: Payloads) {
-    let mut blob = Blob::new();
+    let mut blob = Blob::default();
     shared.counters.range_fields.add(payloads.copy_to(&mut blob));
     shared.events.send_payloads(event, blob.bytes(), &shared.counters);
 }
@@ -238,7 +238,7 @@ fn is_chosen(shared: &Shared, domain: Handle, text: Text<'_>) -> bool {
     shared.sampler.take(key)
 }
 
-/// Has collection switched on; what can be had then of the range that opens.
+/// Switches collection on. Returns what is collected of the range that opens.
 fn switch_on(shared: &Shared) -> Selection {
     if shared.collection.enter(|on| shared.collect(on)) {
         return Selection::Collect;

@@ -5,15 +5,16 @@
 //! queue. The address space is reserved once, at start; memory is taken when it is first written.
 //!
 //! CUPTI holds one buffer for each launching thread, so [`layout`] makes them smaller as more are
-//! out. Those of threads that ended come back with the next flush; when few are left,
-//! [`Pool::runs_low`] asks for one early. When none is left, the request is refused: CUPTI counts the
-//! records that it drops. CUPTI before 12.9 crashes on a refusal; there extra buffers go on, whatever
-//! the limit, and give their memory back once they were read. Of those that nobody reads in time, the
-//! records are counted.
+//! out. Buffers of ended threads come back with the next flush; when few are left,
+//! [`Pool::runs_low`] asks for one early. When none is left, the pool refuses, and CUPTI counts the
+//! records that it drops. CUPTI before 12.9 crashes on a refusal; there extra buffers go out, whatever
+//! the limit, and give their memory back once they were read. Records that nobody reads in time are
+//! counted.
 
 mod free;
 mod layout;
 
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,11 +22,12 @@ use crossbeam::queue::ArrayQueue;
 pub use stage2_settings::Buffers;
 
 use crate::base::counters::Counters;
+use crate::base::pages;
 use free::{FreeList, Links};
 use layout::{Layout, SMALL_BYTES};
 
-/// Extra buffers, each as large as a small one: 256 MiB of address space, taken only where CUPTI
-/// cannot be refused a buffer. Half of them may wait to be read; the others are for CUPTI to fill.
+/// Extra buffers, each as large as a small one: 256 MiB of address space, only where CUPTI does not
+/// survive a refusal. Half of them may wait to be read; CUPTI fills the others.
 const EXTRA_COUNT: usize = 4096;
 /// Of all buffers, the part that is left when the pool runs low.
 const LOW: usize = 4;
@@ -41,7 +43,7 @@ pub struct FullBuffer {
     start: *mut u8,
     /// Bytes of valid records.
     pub valid: usize,
-    /// The thread that asked for the buffer ([`crate::guest::thread::number`]); 0 is not known.
+    /// The thread that asked for the buffer ([`crate::guest::thread::number_for`]); 0 is not known.
     pub owner: u32,
     index: u32,
 }
@@ -120,16 +122,15 @@ impl Pool {
         })
     }
 
-    /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted; an extra
-    /// buffer is none, for nothing is lost by it.
+    /// A zeroed buffer for `owner`, and its size. `None` is a refusal, which was counted.
     pub fn request(&self, owner: u32, counters: &Counters) -> Option<(*mut u8, usize)> {
         let Some(index) = self.free.iter().find_map(|class| class.pop(&self.links)) else {
             counters.buffers_refused.increment();
             if self.may_refuse {
                 return None;
             }
-            // CUPTI holds thousands of buffers. This one is never told from memory of others
-            // again: its records are counted, its memory stays.
+            // CUPTI holds thousands of buffers. `complete` does not know this one: its records are
+            // counted, its memory stays.
             return map(SMALL_BYTES).map(|start| (start, SMALL_BYTES));
         };
         if let Some(slot) = self.owners.get(index as usize) {
@@ -138,9 +139,8 @@ impl Pool {
         self.extent(index)
     }
 
-    /// Takes a buffer back from CUPTI with `valid` bytes of records in it. Memory that CUPTI does
-    /// not have from this pool, such as a buffer that another tool gave to it, is left alone: its
-    /// records are counted.
+    /// Takes a buffer back from CUPTI with `valid` bytes of records in it. Memory that is not from this
+    /// pool (another tool's buffer) is left alone: its records are counted.
     pub fn complete(&self, start: *mut u8, valid: usize, counters: &Counters) {
         let given = self.index_of(start).and_then(|index| {
             let owner = self.owners.get(index as usize)?.swap(NOT_GIVEN, Ordering::AcqRel);
@@ -163,8 +163,8 @@ impl Pool {
         self.owners.iter().filter(given).count()
     }
 
-    /// Few buffers are left: those that CUPTI keeps for idle threads and for threads that ended are
-    /// needed. The extra buffers do not count.
+    /// Few buffers are left, without the extra ones: those that CUPTI keeps for idle and for ended
+    /// threads are needed.
     pub fn runs_low(&self) -> bool {
         let extras = usize::from(!self.may_refuse);
         let left: usize = self.free.iter().rev().skip(extras).map(FreeList::left).sum();
@@ -193,7 +193,7 @@ impl Pool {
             // the index is pushed below. They read as zero from now on.
             unsafe { libc::madvise(full.start.cast(), SMALL_BYTES, libc::MADV_DONTNEED) };
         } else {
-            // CUPTI was told that buffers come zeroed, which spares the guest's threads from
+            // CUPTI knows that buffers come zeroed, which spares the guest's threads from
             // clearing them.
             // SAFETY: the buffer is ours alone until its index is pushed below, and `valid` does
             // not exceed its size.
@@ -222,21 +222,8 @@ pub fn records_in(bytes: usize) -> u64 {
     bytes.div_ceil(208) as u64
 }
 
-/// Maps zeroed memory that is committed page by page, when first written.
 fn map(bytes: usize) -> Option<*mut u8> {
-    // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing
-    // that exists.
-    let start = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    (start != libc::MAP_FAILED).then_some(start.cast())
+    pages::map(bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE).map(<*mut c_void>::cast)
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
+use crate::base::pages;
+
 /// Entries that are kept.
 pub const MAX_ENTRIES: usize = 1 << 16;
 /// Bytes of all entries that are kept.
@@ -29,7 +31,7 @@ const REFUSED: u32 = u32::MAX;
 const HEAD_BYTES: usize = 1 + 4 + 8 + 4;
 
 /// The table of this process.
-static REGISTRY: Registry = Registry::new();
+static REGISTRY: Registry = Registry::empty();
 
 /// The table of this process.
 pub fn registry() -> &'static Registry {
@@ -85,8 +87,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// An empty table without memory.
-    pub const fn new() -> Self {
+    /// A table without entries and memory.
+    pub const fn empty() -> Self {
         Registry {
             map: AtomicPtr::new(ptr::null_mut()),
             next: AtomicU32::new(0),
@@ -101,21 +103,15 @@ impl Registry {
         if !self.map.load(Ordering::Acquire).is_null() {
             return;
         }
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let kind = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping, which nobody else knows until it is stored, and which then stays
-        // for the life of the process. One that lost the race is given back.
-        unsafe {
-            let map = libc::mmap(ptr::null_mut(), MAP_BYTES, access, kind, -1, 0);
-            if map == libc::MAP_FAILED {
-                return;
-            }
-            let none = ptr::null_mut();
-            let stored =
-                self.map.compare_exchange(none, map.cast(), Ordering::AcqRel, Ordering::Acquire);
-            if stored.is_err() {
-                libc::munmap(map, MAP_BYTES);
-            }
+        // It stays for the life of the process, unless another thread was first.
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+        let Some(map) = pages::map(MAP_BYTES, flags) else { return };
+        let none = ptr::null_mut();
+        let stored =
+            self.map.compare_exchange(none, map.cast(), Ordering::AcqRel, Ordering::Acquire);
+        if stored.is_err() {
+            // SAFETY: a new mapping, which nobody else knows.
+            unsafe { libc::munmap(map, MAP_BYTES) };
         }
     }
 
@@ -221,31 +217,15 @@ impl Registry {
         };
         let entry = || {
             let head = read(start, HEAD_BYTES);
-            let (&kind, rest) = head.split_first()?;
-            let (domain, rest) = rest.split_first_chunk()?;
-            let (id, rest) = rest.split_first_chunk()?;
-            let length = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
-            let kind = match kind {
-                1 => Kind::Domain,
-                2 => Kind::Text,
-                3 => Kind::Schema,
-                4 => Kind::Enumeration,
-                _ => return None,
-            };
-            Some(Entry {
-                kind,
-                domain: u32::from_ne_bytes(*domain),
-                id: u64::from_ne_bytes(*id),
-                bytes: read(start + HEAD_BYTES, length),
-            })
+            let mut head = EntryReader(&head);
+            let kinds = [Kind::Domain, Kind::Text, Kind::Schema, Kind::Enumeration];
+            let kind = head.u8()?;
+            let kind = kinds.into_iter().find(|known| *known as u8 == kind)?;
+            let (domain, id, length) = (head.u32()?, head.u64()?, head.u32()?);
+            let bytes = read(start + HEAD_BYTES, length as usize);
+            Some(Entry { kind, domain, id, bytes })
         };
         entry().map_or(Lookup::Nothing, Lookup::Entry)
-    }
-}
-
-impl Default for Registry {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -264,6 +244,44 @@ impl EntryWriter<'_> {
     }
 }
 
+/// What is left to read of bytes that guest threads wrote. Every method is `None` beyond their end.
+pub(super) struct EntryReader<'a>(pub(super) &'a [u8]);
+
+impl<'a> EntryReader<'a> {
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (&array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(array)
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.array().map(u8::from_ne_bytes)
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_ne_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_ne_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_ne_bytes)
+    }
+
+    pub(super) fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    pub(super) fn name(&mut self) -> Option<Vec<u8>> {
+        let length = self.u16()?;
+        self.bytes(length.into()).map(<[u8]>::to_vec)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,7 +295,7 @@ mod tests {
 
     #[test]
     fn entries_are_read_as_they_were_added_and_numbers_grow() {
-        let registry = Registry::new();
+        let registry = Registry::empty();
         assert_eq!(registry.get(1), Lookup::Nothing);
         assert_eq!(registry.add_text(Kind::Domain, 0, b"NCCL"), (1, true));
         let added = registry.add(Kind::Schema, 1, 77, 4, |place| place.put(b"abcdefgh"));
@@ -296,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_full_table_refuses_says_so_and_keeps_what_it_has() {
-        let registry = Registry::new();
+        let registry = Registry::empty();
         let add = |text: &[u8]| registry.add_text(Kind::Domain, 0, text);
         assert_eq!(add(b"first"), (1, true));
         assert_eq!(add(&vec![7; MAX_BYTES]), (2, false));
@@ -318,9 +336,9 @@ mod tests {
 
     #[test]
     fn texts_leave_room_for_domains_and_schemas() {
-        let many = Registry::new();
+        let many = Registry::empty();
         let of_many = (0..2 * MAX_ENTRIES).filter(|_| many.add_text(Kind::Text, 0, b"x").1).count();
-        let few = Registry::new();
+        let few = Registry::empty();
         let long = vec![7; 1 << 10];
         let of_few = (0..8 << 10).filter(|_| few.add_text(Kind::Text, 0, &long).1).count();
         assert_eq!(of_many, MAX_ENTRIES_FOR_TEXTS);
@@ -336,7 +354,7 @@ mod tests {
 
     #[test]
     fn threads_that_register_at_once_get_numbers_and_bytes_of_their_own() {
-        let registry = Registry::new();
+        let registry = Registry::empty();
         let numbers: Vec<(u32, String)> = std::thread::scope(|scope| {
             let add = |thread: u32| {
                 let registry = &registry;

@@ -16,7 +16,7 @@ use stage2_text::without_instance;
 const KINDS: usize = 512;
 
 /// Counts the instances of every kind.
-pub struct Sampler {
+pub(crate) struct Sampler {
     one_in: u64,
     kinds: Box<[Kind]>,
 }
@@ -30,13 +30,13 @@ struct Kind {
 
 impl Sampler {
     /// Takes one of `one_in` instances. Allocates; called once, at start.
-    pub fn new(one_in: u32) -> Self {
+    pub(crate) fn new(one_in: u32) -> Self {
         let kinds = if one_in > 1 { KINDS } else { 0 };
         Sampler { one_in: u64::from(one_in), kinds: (0..kinds).map(|_| Kind::default()).collect() }
     }
 
     /// Counts an instance of the kind with this key (see [`key`]) and says whether to record it.
-    pub fn take(&self, key: u64) -> bool {
+    pub(crate) fn take(&self, key: u64) -> bool {
         let Some(kind) = self.kind(key) else { return true };
         let instance = kind.instances.fetch_add(1, Ordering::Relaxed);
         let (block, place) = (instance / self.one_in, instance % self.one_in);
@@ -63,7 +63,7 @@ impl Sampler {
 
 /// The key of a kind; never 0. `registered` is the number of a registered string, whose text is
 /// not at hand, or 0.
-pub fn key(name: &[u8], registered: u32, domain: u32) -> u64 {
+pub(crate) fn key(name: &[u8], registered: u32, domain: u32) -> u64 {
     // FNV-1a.
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let ids = registered.to_ne_bytes().into_iter().chain(domain.to_ne_bytes());

@@ -1,89 +1,80 @@
 //! How payload schemas and enumerations lie in the table of registrations: written on the guest's
 //! threads, read on ours.
 //!
-//! A schema: type `u8`, size of its payloads `u32` (0: not told), packing `u32` (0: none), name,
+//! A schema: type `u8`, size of its payloads `u32` (0: unknown), packing `u32` (0: none), name,
 //! number of entries `u16`, and of each entry flags, type, detail and offset as `u64` and the name.
 //! An enumeration: size of its values `u8`, number of entries `u16`, and of each entry value `u64`,
 //! flag `u8` and the name. A name: its length `u16` and its bytes. In the machine's byte order.
 
-use crate::guest::registry::{EntryWriter, Kind, Registry};
+use crate::guest::registry::{EntryReader, EntryWriter, Kind, Registry};
 
 /// The first identifier that a guest may choose; what is below stands for predefined types.
-pub const STATIC_IDS: u64 = 1 << 24;
+pub(crate) const STATIC_IDS: u64 = 1 << 24;
 /// The first identifier that we give out; above it the number of the registration.
-pub const DYNAMIC_IDS: u64 = 1 << 32;
+pub(crate) const DYNAMIC_IDS: u64 = 1 << 32;
 /// Entries of a schema that are kept.
-pub const MAX_SCHEMA_ENTRIES: usize = 64;
+pub(crate) const MAX_SCHEMA_ENTRIES: usize = 64;
 /// Entries of an enumeration that are kept.
-pub const MAX_VALUES: usize = 256;
+pub(crate) const MAX_VALUES: usize = 256;
 /// Bytes of a name that are kept.
-pub const MAX_NAME: usize = 96;
+pub(crate) const MAX_NAME: usize = 96;
 
-/// What a schema says besides its entries.
-#[derive(Clone, Copy, Debug)]
-pub struct SchemaHead<'a> {
+/// What a schema says besides its entries. `N`: a name, the guest's or our own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SchemaHead<N> {
     /// `NVTX_PAYLOAD_SCHEMA_TYPE_*`.
-    pub kind: u8,
+    pub(crate) kind: u8,
     /// Bytes of a payload; 0 where the guest leaves that to its entries.
-    pub size: u32,
+    pub(crate) size: u32,
     /// No entry is aligned to more bytes; 0 for no such bound.
-    pub pack: u32,
+    pub(crate) pack: u32,
     /// Its name; may be empty.
-    pub name: &'a [u8],
+    pub(crate) name: N,
 }
 
 /// What a payload consists of.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Schema {
-    /// As in [`SchemaHead`].
-    pub kind: u8,
-    /// As in [`SchemaHead`].
-    pub size: usize,
-    /// As in [`SchemaHead`].
-    pub pack: usize,
-    /// As in [`SchemaHead`].
-    pub name: Vec<u8>,
-    /// The entries.
-    pub entries: Vec<OwnedEntry>,
+pub(crate) struct Schema {
+    pub(crate) head: SchemaHead<Vec<u8>>,
+    pub(crate) entries: Vec<OwnedEntry>,
 }
 
 /// An entry with a name of its own.
-pub type OwnedEntry = SchemaEntry<Vec<u8>>;
+pub(crate) type OwnedEntry = SchemaEntry<Vec<u8>>;
 
-/// One entry of a schema. `N`: a name, the guest's or our own.
+/// One entry of a schema, with a name as in [`SchemaHead`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SchemaEntry<N> {
+pub(crate) struct SchemaEntry<N> {
     /// `NVTX_PAYLOAD_ENTRY_FLAG_*`.
-    pub flags: u64,
+    pub(crate) flags: u64,
     /// `NVTX_PAYLOAD_ENTRY_TYPE_*`, or a schema or an enumeration.
-    pub kind: u64,
+    pub(crate) kind: u64,
     /// Length of an array or text.
-    pub detail: u64,
+    pub(crate) detail: u64,
     /// Where it begins; 0 for "behind the one before".
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Its name; may be empty.
-    pub name: N,
+    pub(crate) name: N,
 }
 
 /// A value of an enumeration, whether it is a flag, and its name.
-pub type EnumValue<N> = (u64, bool, N);
+pub(crate) type EnumValue<N> = (u64, bool, N);
 
 /// Names of values.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Enumeration {
+pub(crate) struct Enumeration {
     /// Bytes of a value.
-    pub size: usize,
-    /// The values.
-    pub values: Vec<EnumValue<Vec<u8>>>,
+    pub(crate) size: usize,
+    pub(crate) values: Vec<EnumValue<Vec<u8>>>,
 }
 
 /// Adds a schema to the table, as [`Registry::add`] does, with [`MAX_SCHEMA_ENTRIES`] at most. Neither
 /// allocates nor waits.
-pub fn add_schema<'a>(
+pub(crate) fn add_schema<'a>(
     registry: &Registry,
     domain: u32,
     id: u64,
-    head: SchemaHead<'_>,
+    head: SchemaHead<&[u8]>,
     entries: impl ExactSizeIterator<Item = SchemaEntry<&'a [u8]>> + Clone,
 ) -> (u32, bool) {
     let entries = entries.take(MAX_SCHEMA_ENTRIES);
@@ -105,7 +96,7 @@ pub fn add_schema<'a>(
 }
 
 /// Adds an enumeration of `size` bytes to the table, as [`add_schema`], with [`MAX_VALUES`] at most.
-pub fn add_enumeration<'a>(
+pub(crate) fn add_enumeration<'a>(
     registry: &Registry,
     domain: u32,
     id: u64,
@@ -142,10 +133,11 @@ fn put_name(to: &mut EntryWriter<'_>, name: &[u8]) {
 }
 
 /// Reads a schema. `None`: the bytes are not one.
-pub fn schema(bytes: &[u8]) -> Option<Schema> {
-    let mut from = Bytes(bytes);
+pub(crate) fn schema(bytes: &[u8]) -> Option<Schema> {
+    let mut from = EntryReader(bytes);
     let (kind, size, pack) = (from.u8()?, from.u32()?, from.u32()?);
-    let (name, count) = (from.name()?, from.u16()?);
+    let head = SchemaHead { kind, size, pack, name: from.name()? };
+    let count = from.u16()?;
     let mut entries = Vec::new();
     for _ in 0..count {
         entries.push(SchemaEntry {
@@ -156,53 +148,18 @@ pub fn schema(bytes: &[u8]) -> Option<Schema> {
             name: from.name()?,
         });
     }
-    let (size, pack) = (size as usize, pack as usize);
-    Some(Schema { kind, size, pack, name, entries })
+    Some(Schema { head, entries })
 }
 
 /// Reads an enumeration. `None`: the bytes are not one.
-pub fn enumeration(bytes: &[u8]) -> Option<Enumeration> {
-    let mut from = Bytes(bytes);
+pub(crate) fn enumeration(bytes: &[u8]) -> Option<Enumeration> {
+    let mut from = EntryReader(bytes);
     let (size, count) = (from.u8()?.into(), from.u16()?);
     let mut values = Vec::new();
     for _ in 0..count {
         values.push((from.u64()?, from.u8()? != 0, from.name()?));
     }
     Some(Enumeration { size, values })
-}
-
-/// What is left to read of an entry of the table.
-struct Bytes<'a>(&'a [u8]);
-
-impl<'a> Bytes<'a> {
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (&array, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(array)
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.array().map(u8::from_ne_bytes)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_ne_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_ne_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_ne_bytes)
-    }
-
-    fn name(&mut self) -> Option<Vec<u8>> {
-        let length = self.u16()?.into();
-        let (name, rest): (&'a [u8], _) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(name.to_vec())
-    }
 }
 
 #[cfg(test)]
@@ -224,18 +181,15 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_only_cut_beyond_the_limits() {
-        let registry = Registry::new();
+        let registry = Registry::empty();
         let long = [b'n'; MAX_NAME + 1];
         let name = |number: u64| if number == 0 { &b""[..] } else { &long[1..] };
         let entries: Vec<_> =
             (0..MAX_SCHEMA_ENTRIES as u64 + 1).map(|number| entry(number, name(number))).collect();
-        let head = SchemaHead { kind: 7, size: u32::MAX, pack: 16, name: &long };
+        let head = SchemaHead { kind: 7, size: u32::MAX, pack: 16, name: &long[..] };
         let (number, kept) = add_schema(&registry, 1, 9, head, entries.iter().copied());
         let mut expected = Schema {
-            kind: 7,
-            size: u32::MAX as usize,
-            pack: 16,
-            name: long[1..].to_vec(),
+            head: SchemaHead { kind: 7, size: u32::MAX, pack: 16, name: long[1..].to_vec() },
             entries: (0..).zip(&entries).map(|(i, e)| entry(i, e.name.to_vec())).collect(),
         };
         expected.entries.truncate(MAX_SCHEMA_ENTRIES);
@@ -253,7 +207,7 @@ mod tests {
 
     #[test]
     fn bytes_that_end_early_are_nothing() {
-        let registry = Registry::new();
+        let registry = Registry::empty();
         let head = SchemaHead { kind: 1, size: 4, pack: 0, name: &b"s"[..] };
         let number = add_schema(&registry, 1, 9, head, std::iter::once(entry(1, &b"x"[..]))).0;
         let bytes = bytes_of(&registry, number);

@@ -8,9 +8,9 @@
 //!   any -- a fork that calls no handler, in the child -------------------------> Forked (for good)
 //! ```
 //!
-//! Guest threads only look at the phase and at [`Shared`]; only `lifecycle`, `ends` and `forks` move
-//! the phase. A generation is what one process records. A forked child begins with the next one and
-//! leaves everything of its parent's alone: other threads may have been in the middle of it.
+//! Guest threads only read the phase and [`Shared`]; `lifecycle`, `ends` and `forks` move the phase. A
+//! generation is what one process records. A forked child begins the next one and leaves everything of
+//! its parent's alone: other threads may have been in the middle of it.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -23,15 +23,14 @@ use crate::base::generation;
 use crate::base::glob::RangeFilter;
 use crate::base::job::JobFacts;
 use crate::base::last_thread::Helpers;
-use crate::base::options::Options;
-use crate::guest::collection_switch::{CollectionSwitch, StartedRanges};
+use crate::base::options::{Graph, Options};
+use crate::guest::collection_switch::{CollectionSwitch, StartedRanges, Switches};
 use crate::guest::event::Events;
+use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::pool::Pool;
 use crate::guest::sample::Sampler;
-use crate::guest::switches::Switches;
-use crate::guest::tracer::{OffReason, Tracer};
 
-/// What we are.
+/// Where this process is in its life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
@@ -50,15 +49,14 @@ pub enum Phase {
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Idle as u8);
 /// Null before the start. What it points to is never freed.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
-/// The ranges that the last start in this process, or in one that it was forked from, was asked for:
-/// what a forked child registers before it starts has to be matched as well.
+/// The filter of the last start in this process or an ancestor: a forked child may register names
+/// before it starts, and these have to be matched as well.
 static RANGES: AtomicPtr<RangeFilter> = AtomicPtr::new(ptr::null_mut());
-/// How a forked child starts, as a `fn() -> Option<&'static Shared>`; null until the constructor has
-/// run.
-static START: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+/// How a forked child starts; set by the constructor.
+static START: OnceLock<fn() -> Option<&'static Shared>> = OnceLock::new();
 
-/// Held while a thread starts us: NVTX before CUDA 12.9 may do that from several threads at once. No
-/// callback takes it.
+/// Held while a thread starts us: NVTX before CUDA 12.9 may do so on several threads at once. No callback
+/// takes it.
 pub static STARTING: Lock = Lock::new();
 
 /// The phase now.
@@ -107,7 +105,7 @@ pub fn share(shared: Shared) -> Option<&'static Shared> {
     Some(shared)
 }
 
-/// The ranges that were asked for. A forked child has those of its parent before its own start.
+/// The filter of ranges. Before its own start a forked child has that of its parent.
 pub fn range_filter() -> Option<&'static RangeFilter> {
     // SAFETY: null, or a part of what `share` leaked; nobody changes it.
     unsafe { RANGES.load(Ordering::Acquire).as_ref() }
@@ -123,26 +121,21 @@ pub fn renew() {
 
 /// Notes how a forked child is to start.
 pub fn set_start(start: fn() -> Option<&'static Shared>) {
-    START.store(start as *mut (), Ordering::Release);
+    // The constructor runs once.
+    let _ = START.set(start);
 }
 
 /// Whether this is a forked child that has not started yet.
 pub fn is_new_child() -> bool {
     phase() == Phase::Idle
         && generation::number() > 0
-        && !START.load(Ordering::Acquire).is_null()
+        && START.get().is_some()
         && !generation::in_silent_child()
 }
 
 /// Starts a forked child, as [`is_new_child`] knows it.
 pub fn start_child() -> Option<&'static Shared> {
-    let start = START.load(Ordering::Acquire);
-    if start.is_null() {
-        return None;
-    }
-    // SAFETY: `set_start` is the only one that stores it, and stores such a function.
-    let start = unsafe { std::mem::transmute::<*mut (), fn() -> Option<&'static Shared>>(start) };
-    start()
+    START.get()?()
 }
 
 /// What the guest's threads, CUPTI's threads and the drain thread share.
@@ -151,10 +144,9 @@ pub struct Shared {
     pub options: Options,
     /// The process that is recorded.
     pub pid: u32,
-    /// What the environment says about its place in a job, at the start and at that of the GPU
-    /// half: some launchers set their variables in between.
+    /// What the environment says about its place in a job.
     pub job: JobFacts,
-    /// See `job`.
+    /// The same at the start of the GPU half: some launchers set their variables in between.
     pub job_at_gpu_start: OnceLock<JobFacts>,
     /// Events from guest threads to the drain thread.
     pub events: Events,
@@ -165,13 +157,15 @@ pub struct Shared {
     /// The start/end ranges that hold collection on.
     pub started: StartedRanges,
     /// Chooses the instances for `STAGE2_SAMPLE`.
-    pub sampler: Sampler,
+    pub(crate) sampler: Sampler,
     /// When collection was switched.
     pub switches: Switches,
+    /// A CUDA graph was launched in a wanted range, and the times of its kernels were not read since.
+    pub replayed: AtomicBool,
     /// Activity buffers, once the GPU half was started.
     pub pool: OnceLock<Pool>,
     /// The GPU half, or why there is none.
-    pub gpu: OnceLock<Result<Box<dyn Tracer>, OffReason>>,
+    pub gpu: OnceLock<Result<Gpu, OffReason>>,
     /// Threads that are not the guest's, besides ours.
     pub helpers: Helpers,
     /// The drain thread, to wake it.
@@ -180,7 +174,7 @@ pub struct Shared {
     pub cuda_seen: AtomicBool,
     /// Forks since then. CUDA does not work in such children.
     pub forks_after_cuda: AtomicU64,
-    /// The drain thread has opened its file and said in it whose it is.
+    /// The drain thread has opened its file and identified the process in it.
     pub ready: Flag,
     /// The drain thread is to finish.
     pub stop: AtomicBool,
@@ -201,9 +195,10 @@ impl Shared {
             pid: std::process::id(),
             job: JobFacts::from_env(),
             job_at_gpu_start: OnceLock::new(),
-            events: Events::new(),
+            events: Events::default(),
             counters: Counters::default(),
             collection: CollectionSwitch::default(),
+            replayed: AtomicBool::new(false),
             pool: OnceLock::new(),
             gpu: OnceLock::new(),
             helpers: Helpers::default(),
@@ -219,17 +214,30 @@ impl Shared {
 
     /// Switches collection of GPU work on or off, if there is any, and notes when.
     pub fn collect(&self, on: bool) {
-        if let Some(tracer) = self.tracer().filter(|tracer| tracer.switches()) {
-            if let Some(now) = tracer.now() {
+        if let Some(gpu) = self.gpu().filter(|gpu| gpu.switches) {
+            if let Some(now) = gpu.tracer.now() {
                 self.switches.note(on, now);
             }
-            tracer.collect(on);
+            gpu.tracer.collect(on);
+        }
+    }
+
+    /// Has CUPTI read the times of recorded replays of CUDA graphs, if there were any: the next replay
+    /// overwrites them, unless it is recorded itself. Takes 0.7 us a kernel. Records of whole replays
+    /// are never switched off.
+    pub fn keep_replay_times(&self) {
+        if let Some(gpu) = self.gpu()
+            && self.options.graph == Graph::Node
+            && self.replayed.swap(false, Ordering::Relaxed)
+        {
+            // CUPTI hands over what is done. A failure costs only times.
+            let _ = gpu.tracer.flush(false);
         }
     }
 
     /// The GPU half, where it runs.
-    pub fn tracer(&self) -> Option<&dyn Tracer> {
-        self.gpu.get()?.as_ref().ok().map(|tracer| &**tracer)
+    pub fn gpu(&self) -> Option<&Gpu> {
+        self.gpu.get()?.as_ref().ok()
     }
 
     /// Wakes the drain thread. Neither waits nor allocates.

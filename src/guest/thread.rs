@@ -12,7 +12,7 @@ use crate::guest::event::{Event, EventKind, Events, NOTHING_LOST, Selection};
 const DOMAINS: usize = 16;
 
 /// NVTX's answer to a push or pop whose level is not known.
-pub const NOT_TRACKED: i32 = -2;
+pub(crate) const NOT_TRACKED: i32 = -2;
 
 /// Thread numbers start at 1 and are never used twice, unlike the kernel's thread ids.
 static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -100,66 +100,53 @@ struct Unit {
     switches: bool,
 }
 
-/// A thread's number and whether this call gave it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Number {
-    /// The number, from 1.
-    pub number: u32,
-    /// Nobody has heard of this thread yet.
-    pub new: bool,
-}
-
-/// The calling thread's number. 0 where its thread-locals are gone: it is ending.
-pub fn number() -> Number {
-    with_state(|state| match state.number.get() {
+/// The calling thread's number, from 1, for its next event; a new one is reported to the drain thread. 0
+/// where its thread-locals are gone: it is ending.
+pub(crate) fn number_for(events: &Events, counters: &Counters) -> u32 {
+    let number = |state: &State| match state.number.get() {
         0 => {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             state.number.set(number);
-            Number { number, new: true }
+            (number, true)
         }
-        number => Number { number, new: false },
-    })
-    .unwrap_or(Number { number: 0, new: false })
-}
-
-/// The calling thread's number, for its next event; the drain thread is told of a new one.
-pub fn number_for(events: &Events, counters: &Counters) -> u32 {
-    let thread = number();
-    if thread.new {
-        let mut event = Event::new(EventKind::Thread, thread.number);
+        number => (number, false),
+    };
+    let (number, is_new) = with_state(number).unwrap_or((0, false));
+    if is_new {
+        let mut event = Event::new(EventKind::Thread, number);
         // SAFETY: gettid has no preconditions and cannot fail.
         event.id = unsafe { libc::gettid() } as u64;
         events.send(event, counters);
     }
-    thread.number
+    number
 }
 
 /// Keeps the correlation id that CUPTI showed for the fence call of this thread.
-pub fn set_fence(correlation: u32) {
+pub(crate) fn set_fence(correlation: u32) {
     let _ = STATE.try_with(|state| state.fence.set(correlation));
 }
 
 /// Takes the id that [`set_fence`] kept; 0 is none.
-pub fn take_fence() -> u32 {
+pub(crate) fn take_fence() -> u32 {
     STATE.try_with(|state| state.fence.replace(0)).unwrap_or(0)
 }
 
 /// What a push or pop did to this thread's ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub(crate) struct Step {
     /// Ranges open in the domain afterwards; `None` where that is not tracked.
-    pub depth: Option<u32>,
+    pub(crate) depth: Option<u32>,
     /// A range that is collected, and not for the sake of one around it, was opened (by a push)
     /// or closed.
-    pub switches: bool,
+    pub(crate) switches: bool,
     /// What is to be collected within the range that a push opened.
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// The lowest depth of the domain since its last event that arrived, or [`NOTHING_LOST`].
-    pub min_depth_since_delivery: u32,
+    pub(crate) min_depth_since_delivery: u32,
     /// Lost events of this thread that this one does not make up for.
-    pub depth_uncertain: bool,
+    pub(crate) depth_uncertain: bool,
     /// A pop closed a range of the process that forked this one.
-    pub inherited: bool,
+    pub(crate) inherited: bool,
     /// The ranges of the domain are counted here.
     tracked: bool,
 }
@@ -202,7 +189,7 @@ impl Step {
 
     /// The event of this push (else pop) was sent.
     #[inline]
-    pub fn sent(self, domain: u32, push: bool, arrives: bool) {
+    pub(crate) fn sent(self, domain: u32, push: bool, arrives: bool) {
         if !arrives || self.min_depth_since_delivery != NOTHING_LOST {
             self.note_sent(domain, push, arrives);
         }
@@ -221,12 +208,12 @@ impl Step {
     }
 
     /// The level that NVTX wants returned: of the range that was opened or closed, from 0.
-    pub fn pushed_level(self) -> i32 {
+    pub(crate) fn pushed_level(self) -> i32 {
         self.depth.map_or(NOT_TRACKED, |depth| depth as i32 - 1)
     }
 
     /// As [`Step::pushed_level`], for a pop.
-    pub fn popped_level(self) -> i32 {
+    pub(crate) fn popped_level(self) -> i32 {
         self.depth.map_or(NOT_TRACKED, |depth| depth as i32)
     }
 }
@@ -267,13 +254,13 @@ impl State {
 }
 
 /// The event was lost that says that a start/end range opened on this thread: nothing to come will.
-pub fn lose_track() {
+pub(crate) fn lose_track() {
     let _ = with_state(|state| state.lost_track.set(true));
 }
 
 /// Opens a range in `domain`. `asked`: collection is asked for inside of it; then `choose` says
 /// whether it really is, unless a range around it on this thread has decided that already.
-pub fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
+pub(crate) fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
     let around = if asked { around() } else { None };
     let step = with_domain(domain, |slot| {
         let mut selection = Selection::Inherit;
@@ -291,7 +278,7 @@ pub fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
 
 /// Whether this thread is inside of a range that collection is asked for, of any domain, and
 /// whether that is collected.
-pub fn around() -> Option<bool> {
+pub(crate) fn around() -> Option<bool> {
     let decided = |state: &State| {
         let domains = state.domains.try_borrow().ok()?;
         domains.iter().filter_map(|slot| slot.unit).map(|unit| unit.collected).max()
@@ -301,7 +288,7 @@ pub fn around() -> Option<bool> {
 
 /// Collection came too late for the range that was just opened in `domain`: it is left out, and
 /// with it what is nested in it, whatever the domain. Its closing lets go of collection as before.
-pub fn leave_out(domain: u32) {
+pub(crate) fn leave_out(domain: u32) {
     with_domain(domain, |slot| {
         if let Some(unit) = &mut slot.unit {
             unit.collected = false;
@@ -312,7 +299,7 @@ pub fn leave_out(domain: u32) {
 
 /// Closes the innermost range of `domain`. With none open the depth stays 0 and the answer is
 /// "not tracked".
-pub fn pop(domain: u32) -> Step {
+pub(crate) fn pop(domain: u32) -> Step {
     let step = with_domain(domain, |slot| {
         let Some(depth) = slot.depth.checked_sub(1) else {
             let inherited = slot.inherited > 0;

@@ -7,15 +7,15 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use cupti_sys::Walker;
 use cupti_sys::bindings as sys;
 use cupti_sys::record::{self, SavedRecords};
+use cupti_sys::{CuptiError, Walker};
 use rustc_hash::FxHashMap;
 use stage2::base::options::{Options, Summary};
 use stage2::guest::event::{Event, EventKind};
+use stage2::guest::gpu::{Gpu, Tracer};
 use stage2::guest::pool::{Buffers, Pool};
 use stage2::guest::state::Shared;
-use stage2::guest::tracer::Tracer;
 use stage2_spool::{GpuNs, MonoNs};
 
 /// From the start of one copy of a recording to that of the next, longer than any, ns.
@@ -111,14 +111,10 @@ unsafe extern "C" fn next_record(
 struct Replay;
 
 impl Tracer for Replay {
-    fn reports_launches(&self) -> bool {
-        false
-    }
-
     fn fence(&self) -> u32 {
         0
     }
-    fn flush(&self, _forced: bool) -> Result<(), String> {
+    fn flush(&self, _forced: bool) -> Result<(), CuptiError> {
         Ok(())
     }
     fn now(&self) -> Option<GpuNs> {
@@ -127,16 +123,8 @@ impl Tracer for Replay {
     fn take_dropped(&self) -> u64 {
         0
     }
-    fn walker(&self) -> Walker {
-        // SAFETY: it walks as CUPTI does, and `Recording::delayed` has put texts of ours, which are
-        // never freed, in the place of the recorded addresses.
-        unsafe { Walker::new(next_record) }
-    }
     fn collect(&self, _on: bool) {}
     fn shut(&self) {}
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
 }
 
 impl Recording {
@@ -169,7 +157,16 @@ impl Recording {
         }
         assert!(shared.pool.set(pool).is_ok());
         assert_eq!(*VERSION.get_or_init(|| self.version), self.version);
-        assert!(shared.gpu.set(Ok(Box::new(Replay))).is_ok());
+        let replay = Gpu {
+            tracer: Box::new(Replay),
+            // SAFETY: it walks as CUPTI does, and `delayed` has put texts of ours, which are never
+            // freed, in the place of the recorded addresses.
+            walker: unsafe { Walker::new(next_record) },
+            reports_launches: false,
+            switches: false,
+            facts: Vec::new(),
+        };
+        assert!(shared.gpu.set(Ok(replay)).is_ok());
         shared.stop.store(true, Ordering::Release);
         shared
     }

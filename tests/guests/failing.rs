@@ -9,11 +9,11 @@ mod nvtx;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cupti_sys::Walker;
+use cupti_sys::CuptiError;
 use stage2::entry::lifecycle;
 use stage2::guest::cupti;
+use stage2::guest::gpu::{Gpu, Tracer};
 use stage2::guest::state::{self, Phase};
-use stage2::guest::tracer::Tracer;
 use stage2_spool::GpuNs;
 
 /// Which call of the GPU half fails.
@@ -38,36 +38,27 @@ impl Tracer for Failing {
     fn fence(&self) -> u32 {
         self.0.fence()
     }
-    fn reports_launches(&self) -> bool {
-        self.0.reports_launches()
-    }
-    fn flush(&self, forced: bool) -> Result<(), String> {
+    fn flush(&self, forced: bool) -> Result<(), CuptiError> {
         if forced {
             fail("last flush");
         }
         self.0.flush(forced)
     }
     fn now(&self) -> Option<GpuNs> {
+        fail("first look");
         self.0.now()
     }
     fn take_dropped(&self) -> u64 {
-        self.0.take_dropped()
-    }
-    fn walker(&self) -> Walker {
         if SETTLED.load(Ordering::Relaxed) {
-            fail("later buffer");
+            fail("later flush");
         }
-        self.0.walker()
+        self.0.take_dropped()
     }
     fn collect(&self, on: bool) {
         self.0.collect(on);
     }
     fn shut(&self) {
         self.0.shut();
-    }
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        fail("facts");
-        self.0.facts()
     }
 }
 
@@ -97,8 +88,9 @@ fn cupti_is_free() -> bool {
 
 fn main() {
     let shared = lifecycle::start().expect("a start");
-    let failing = Failing(cupti::start(shared).expect("the simulated CUPTI"));
-    assert!(shared.gpu.set(Ok(Box::new(failing))).is_ok());
+    let real = cupti::start(shared).expect("the simulated CUPTI");
+    let failing = Gpu { tracer: Box::new(Failing(real.tracer)), ..real };
+    assert!(shared.gpu.set(Ok(failing)).is_ok());
     // The driver has its tool already.
     // SAFETY: no other thread reads the environment meanwhile.
     unsafe { std::env::remove_var("CUDA_INJECTION64_PATH") };

@@ -7,22 +7,17 @@ use rustc_hash::FxHashMap;
 use crate::guest::registry::{Entry as Registered, Kind, Lookup, Registry};
 use crate::guest::schema_encoding::{self, DYNAMIC_IDS, Enumeration, Schema};
 
-/// What an identifier stands for.
 #[derive(Clone, Debug)]
-pub enum Definition {
-    /// A schema.
+pub(crate) enum Definition {
     Schema(Rc<Schema>),
-    /// An enumeration.
     Enumeration(Rc<Enumeration>),
 }
 
 /// The schemas and enumerations of a process, read from its table of registrations.
-pub struct Definitions {
+pub(crate) struct Definitions {
     registry: &'static Registry,
-    /// By domain and identifier, those that the guest numbered itself.
-    chosen: FxHashMap<(u32, u64), Definition>,
-    /// By number of the registration.
-    given: FxHashMap<u32, Definition>,
+    /// By domain and identifier; those that we numbered have no domain here.
+    known: FxHashMap<(u32, u64), Definition>,
     /// Registrations up to this one were looked at.
     seen: u32,
     /// Those of them that were not there yet: another thread was writing them.
@@ -30,29 +25,19 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// Those in a table.
-    pub fn of(registry: &'static Registry) -> Self {
-        Definitions {
-            registry,
-            chosen: FxHashMap::default(),
-            given: FxHashMap::default(),
-            seen: 0,
-            missing: Vec::new(),
-        }
+    pub(crate) fn of(registry: &'static Registry) -> Self {
+        Definitions { registry, known: FxHashMap::default(), seen: 0, missing: Vec::new() }
     }
 
     /// What an identifier stands for in a domain.
-    pub fn find(&mut self, domain: u32, id: u64) -> Option<Definition> {
-        if let Some(number) = id.checked_sub(DYNAMIC_IDS) {
-            let number = u32::try_from(number).ok()?;
-            if !self.given.contains_key(&number) {
-                self.look();
-            }
-            return self.given.get(&number).cloned();
+    pub(crate) fn find(&mut self, domain: u32, id: u64) -> Option<Definition> {
+        let is_chosen = id < DYNAMIC_IDS;
+        let key = if is_chosen { (domain, id) } else { (0, id) };
+        // The guest may have registered an identifier of its own again since.
+        if is_chosen || !self.known.contains_key(&key) {
+            self.look();
         }
-        // It may have been registered again since, so the table is looked at each time.
-        self.look();
-        self.chosen.get(&(domain, id)).cloned()
+        self.known.get(&key).cloned()
     }
 
     /// Takes in what was registered since the last time.
@@ -70,19 +55,19 @@ impl Definitions {
     }
 
     fn take_in(&mut self, number: u32, entry: &Registered) {
+        let bytes = &entry.bytes;
         let definition = match entry.kind {
-            Kind::Schema => {
-                schema_encoding::schema(&entry.bytes).map(|it| Definition::Schema(Rc::new(it)))
+            Kind::Schema => schema_encoding::schema(bytes).map(Rc::new).map(Definition::Schema),
+            Kind::Enumeration => {
+                schema_encoding::enumeration(bytes).map(Rc::new).map(Definition::Enumeration)
             }
-            Kind::Enumeration => schema_encoding::enumeration(&entry.bytes)
-                .map(|it| Definition::Enumeration(Rc::new(it))),
             Kind::Domain | Kind::Text => None,
         };
         let Some(definition) = definition else { return };
-        if entry.id == 0 {
-            self.given.insert(number, definition);
-        } else {
-            self.chosen.insert((entry.domain, entry.id), definition);
-        }
+        let key = match entry.id {
+            0 => (0, DYNAMIC_IDS + u64::from(number)),
+            id => (entry.domain, id),
+        };
+        self.known.insert(key, definition);
     }
 }

@@ -15,7 +15,7 @@ const ID: u64 = STATIC_IDS + 5;
 
 impl Guest {
     fn new() -> Self {
-        let registry: &'static Registry = Box::leak(Box::default());
+        let registry: &'static Registry = Box::leak(Box::new(Registry::empty()));
         Guest { registry, definitions: Definitions::of(registry) }
     }
 
@@ -41,7 +41,7 @@ impl Guest {
     }
 
     fn call(&mut self, id: u64, bytes: &[u8]) -> PayloadValues {
-        let mut blob = Blob::new();
+        let mut blob = Blob::default();
         blob.add(id, bytes);
         read(blob.bytes(), 1, &mut self.definitions)
     }
@@ -129,7 +129,7 @@ fn enumerations_give_names_flags_and_else_the_number() {
 fn the_same_identifier_in_another_domain_is_another_schema() {
     let mut guest = Guest::new();
     guest.of_static(&[entry(INT, "own")]);
-    let mut blob = Blob::new();
+    let mut blob = Blob::default();
     blob.add(ID, &1i32.to_le_bytes());
     let other = read(blob.bytes(), 2, &mut guest.definitions);
     assert_eq!((other.fields.len(), other.skipped), (0, 1));
@@ -345,7 +345,7 @@ fn texts_that_are_cut_are_counted_once() {
     of_text(&long[..MAX_TEXT], 1, &guest.call(CSTRING.into(), &long[..MAX_TEXT + 1]));
     of_text(&long[..MAX_TEXT], 0, &guest.call(CSTRING.into(), &long[..MAX_TEXT]));
     // One that finds less room because of another payload before it.
-    let mut blob = Blob::new();
+    let mut blob = Blob::default();
     blob.add(SIZE.into(), &[0; 8]);
     blob.add(REFERENCED, &[0; 100]);
     let room = blob.room();
@@ -362,7 +362,7 @@ fn texts_that_are_cut_are_counted_once() {
 #[test]
 fn an_array_is_not_taken_for_one_value_because_it_was_cut() {
     let mut guest = Guest::new();
-    let mut blob = Blob::new();
+    let mut blob = Blob::default();
     blob.add(REFERENCED, &[0; 250]);
     assert_eq!(blob.room(), 10);
     blob.add(SIZE.into(), &[0; 16]);

@@ -94,13 +94,10 @@ pub(super) fn text_unit(kind: u64) -> Option<usize> {
 
 /// Whether an array of this type is a text.
 pub(super) fn is_character(kind: u64) -> bool {
-    [
-        sys::NVTX_PAYLOAD_ENTRY_TYPE_CHAR,
-        sys::NVTX_PAYLOAD_ENTRY_TYPE_UCHAR,
-        sys::NVTX_PAYLOAD_ENTRY_TYPE_CHAR8,
-    ]
-    .contains(&(kind as u32))
-        && kind <= u64::from(u32::MAX)
+    use sys::*;
+    [NVTX_PAYLOAD_ENTRY_TYPE_CHAR, NVTX_PAYLOAD_ENTRY_TYPE_UCHAR, NVTX_PAYLOAD_ENTRY_TYPE_CHAR8]
+        .into_iter()
+        .any(|character| u64::from(character) == kind)
 }
 
 impl Basic {

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_value_is_defined_once_and_keeps_its_number() {
-    let (mut interner, mut sink) = (Interner::new(), Vec::new());
+    let (mut interner, mut sink) = (Interner::default(), Vec::new());
     let a = interner.name(b"a", &mut sink);
     let b = interner.name(b"b", &mut sink);
     assert_eq!((a, b), (1, 2));
@@ -16,7 +16,7 @@ fn a_value_is_defined_once_and_keeps_its_number() {
 
 #[test]
 fn whatever_comes_the_tables_stay_bounded_and_what_is_refused_is_counted() {
-    let (mut interner, mut sink) = (Interner::new(), Vec::new());
+    let (mut interner, mut sink) = (Interner::default(), Vec::new());
     let mut last = 0;
     for i in 0..2 * MAX_NAMES as u32 {
         last = interner.name(&i.to_le_bytes(), &mut sink);
@@ -26,14 +26,14 @@ fn whatever_comes_the_tables_stay_bounded_and_what_is_refused_is_counted() {
         interner.path(parent, i + 2, NONE, &mut sink);
     }
     assert_eq!(interner.text(last), MORE_NAMES);
-    assert!(interner.name_list.len() <= MAX_NAMES + 1);
-    assert!(interner.path_list.len() <= MAX_PATHS);
+    assert!(interner.texts.len() <= MAX_NAMES + 1);
+    assert!(interner.path_nodes.len() <= MAX_PATHS);
     assert!(interner.shapes.known.len() <= MAX_SHAPES);
     assert!(interner.queues.known.len() <= MAX_QUEUES);
     assert!(interner.take_refused() >= 2 * MAX_NAMES as u64 - 2);
     let beyond = interner.path(NONE, 5, 5, &mut sink);
     assert_eq!(interner.path(NONE, 5, 6, &mut sink), beyond);
-    assert_eq!(interner.path_list.len(), MAX_PATHS + 1);
+    assert_eq!(interner.path_nodes.len(), MAX_PATHS + 1);
     // A shape that was forgotten is defined anew, under a number of its own.
     let again = interner.shape(Shape { grid: [0, 1, 1], ..Shape::default() }, &mut sink);
     assert_eq!(again, 2 * MAX_NAMES as u32 + 1);
@@ -41,7 +41,7 @@ fn whatever_comes_the_tables_stay_bounded_and_what_is_refused_is_counted() {
 
 #[test]
 fn an_address_that_is_reused_for_another_kernel_gets_the_new_name() {
-    let (mut interner, mut sink) = (Interner::new(), Vec::new());
+    let (mut interner, mut sink) = (Interner::default(), Vec::new());
     let first = interner.name_at(0x1000, b"first", &mut sink);
     assert_eq!(interner.name_at(0x1000, b"first", &mut sink), first);
     let second = interner.name_at(0x1000, b"second", &mut sink);
@@ -51,7 +51,7 @@ fn an_address_that_is_reused_for_another_kernel_gets_the_new_name() {
 
 #[test]
 fn what_is_lost_is_defined_again_before_it_is_used_again() {
-    let (mut interner, mut sink) = (Interner::new(), Vec::new());
+    let (mut interner, mut sink) = (Interner::default(), Vec::new());
     let names: Vec<u32> =
         [b"outer", b"inner"].iter().map(|name| interner.name(*name, &mut sink)).collect();
     let domain = interner.name(b"domain", &mut sink);
@@ -81,7 +81,7 @@ fn what_is_lost_is_defined_again_before_it_is_used_again() {
 
 #[test]
 fn of_a_long_path_both_ends_are_told_in_a_time_that_does_not_grow_with_it() {
-    let (mut interner, mut sink) = (Interner::new(), Vec::new());
+    let (mut interner, mut sink) = (Interner::default(), Vec::new());
     let outermost = interner.name(b"outermost", &mut sink);
     let mut path = interner.path(NONE, outermost, NONE, &mut sink);
     for depth in 0..MAX_PATHS as u32 - 1 {
@@ -100,7 +100,7 @@ fn of_a_long_path_both_ends_are_told_in_a_time_that_does_not_grow_with_it() {
 
 #[test]
 fn paths_form_a_tree() {
-    let (mut interner, mut sink) = (Interner::new(), Vec::new());
+    let (mut interner, mut sink) = (Interner::default(), Vec::new());
     let decode = interner.name(b"decode", &mut sink);
     let step = interner.name(b"step", &mut sink);
     let outer = interner.path(NONE, decode, NONE, &mut sink);

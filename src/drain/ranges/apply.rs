@@ -1,16 +1,18 @@
-//! One NVTX event into changes of the open ranges, with everything that an event may touch.
+//! One NVTX event into changes of the open ranges, names and fields, with everything that an event may
+//! touch.
 
-use stage2_spool::{Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
+use stage2_spool::{Field, FieldValue, Mark, MonoNs, NONE, RANGE_OUTSIDE, RangeOpen, Record};
 
 use super::{
-    ClosedRange, Depth, LAUNCHES, LOST, MAX_CONTINUED, MAX_NODES, MAX_OPEN, MAX_STARTED, OpenRange,
-    Ranges,
+    ClosedRange, Depth, LOST, MAX_CONTINUED, MAX_FIELD_TEXTS, MAX_NODES, MAX_OPEN, MAX_STARTED,
+    OpenRange, Ranges,
 };
 use crate::base::counters::Counters;
-use crate::drain::fields::PayloadValues;
-use crate::drain::intern::{Interner, Sink};
+use crate::drain::fields::{self, PayloadValues, Value};
+use crate::drain::intern::{Interner, MORE_NAMES, Sink};
 use crate::drain::timeline::Place;
-use crate::guest::event::{Event, EventKind, Selection};
+use crate::guest::event::{Event, EventKind, PayloadPlace, Selection};
+use crate::guest::registry::{Kind, Lookup, registry};
 
 /// One event on its way in.
 pub(super) struct EventContext<'a, S> {
@@ -18,7 +20,6 @@ pub(super) struct EventContext<'a, S> {
     pub(super) names: &'a mut Interner,
     pub(super) sink: &'a mut S,
     pub(super) counters: &'a Counters,
-    pub(super) closed: &'a mut Vec<ClosedRange>,
 }
 
 impl<S: Sink> EventContext<'_, S> {
@@ -73,8 +74,7 @@ impl<S: Sink> EventContext<'_, S> {
                 });
                 match place {
                     Some((thread, index)) => {
-                        self.put_last_fields(thread, index, payload_values);
-                        self.close(thread, index, event);
+                        self.close(thread, index, event, payload_values);
                         self.note_change(thread, event.fence);
                     }
                     None => self.counters.unbalanced.increment(),
@@ -92,17 +92,7 @@ impl<S: Sink> EventContext<'_, S> {
                     payload: event.payload,
                 }));
             }
-            EventKind::Launch => {
-                let place = self.ranges.thread(event.thread).timeline.now();
-                let id = self.ranges.correlations.extend(event.fence);
-                // It may be here before we are told that launches are reported.
-                if self.ranges.launches.is_empty() {
-                    self.ranges.expect_launches();
-                }
-                if let Some(slot) = self.ranges.launches.get_mut(id as usize & (LAUNCHES - 1)) {
-                    *slot = (id, place);
-                }
-            }
+            EventKind::Launch => self.ranges.note_launch(event),
             EventKind::GraphNodeCreated => {
                 let place = self.ranges.thread(event.thread).timeline.now();
                 if place.path != NONE && self.ranges.captures.len() < MAX_NODES {
@@ -151,8 +141,7 @@ impl<S: Sink> EventContext<'_, S> {
             |o: &OpenRange| o.start_id.is_none() && o.event.domain == event.domain && !o.gone;
         let innermost = open.iter().rposition(of_domain);
         if let Some(index) = innermost {
-            self.put_last_fields(event.thread, index, payload_values);
-            self.close(event.thread, index, event);
+            self.close(event.thread, index, event, payload_values);
         }
         innermost.is_some()
     }
@@ -206,7 +195,12 @@ impl<S: Sink> EventContext<'_, S> {
 
     /// Closes the open range at `index` of `thread`; those opened after it go on without it.
     /// Too many cannot: then it stays where it is as one that is gone, until they are fewer.
-    fn close(&mut self, thread: u32, index: usize, event: &Event) {
+    /// What was said at the close does not change its name: work was attributed to that.
+    fn close(&mut self, thread: u32, index: usize, event: &Event, values: PayloadValues) {
+        let open = self.ranges.thread(thread).open.get(index);
+        if let Some(range) = open.map(|open| open.range) {
+            self.put_fields(range, values);
+        }
         let known = self.ranges.thread(thread);
         let gone = |open: &OpenRange| open.gone;
         let first_gone = if known.gone == 0 { None } else { known.open.iter().position(gone) };
@@ -245,7 +239,7 @@ impl<S: Sink> EventContext<'_, S> {
 
     fn write_close(&mut self, open: &OpenRange, end: MonoNs) {
         self.sink.put(Record::RangeClose { range: open.range, end });
-        self.closed.push(ClosedRange {
+        self.ranges.closed.push(ClosedRange {
             path: open.path,
             host_ns: end.since(open.event.at),
             counts: open.first == open.range,
@@ -267,10 +261,7 @@ impl<S: Sink> EventContext<'_, S> {
         };
         // No fence: CUPTI is not there yet, and everything it will number comes later.
         let fence = if fence == 0 { 0 } else { self.ranges.correlations.extend(fence) };
-        let timeline = &mut self.ranges.thread(thread).timeline;
-        let before = timeline.len();
-        timeline.change(fence, place);
-        self.ranges.changes += self.ranges.thread(thread).timeline.len() - before;
+        self.ranges.edit_timeline(thread, |timeline| timeline.change(fence, place));
     }
 
     /// Brings the open ranges of the event's domain to `expected`, the number that was open
@@ -301,5 +292,109 @@ impl<S: Sink> EventContext<'_, S> {
             depths.len() - 1
         });
         &mut depths[index]
+    }
+
+    fn payload_values(&mut self, event: &Event) -> PayloadValues {
+        if event.payload_place != PayloadPlace::Ahead {
+            return PayloadValues::default();
+        }
+        let blob = std::mem::take(&mut self.ranges.thread(event.thread).payloads);
+        let payload_values = fields::read(&blob, event.domain, &mut self.ranges.definitions);
+        self.counters.range_fields.add(payload_values.skipped);
+        payload_values
+    }
+
+    fn put_fields(&mut self, range: u64, payload_values: PayloadValues) {
+        let mut fields = Vec::new();
+        for (name, value) in payload_values.fields {
+            let value = match value {
+                Value::U64(value) => Some(FieldValue::U64(value)),
+                Value::I64(value) => Some(FieldValue::I64(value)),
+                Value::F64(value) => Some(FieldValue::F64(value)),
+                Value::Text(text) => self.field_text(&text).map(FieldValue::Name),
+                Value::Registered(number) => {
+                    self.registered(number).map(|name| self.define(name)).map(FieldValue::Name)
+                }
+            };
+            let name = value.is_some().then(|| self.field_text(&name)).flatten();
+            match (name, value) {
+                (Some(name), Some(value)) => fields.push(Field { name, value }),
+                _ => self.counters.range_fields.increment(),
+            }
+        }
+        if !fields.is_empty() {
+            self.sink.put(Record::RangeFields { range, fields });
+        }
+    }
+
+    /// The number of a text in a field. Guests may put texts there that are new each time, and
+    /// these must not take the room of names of ranges.
+    fn field_text(&mut self, text: &[u8]) -> Option<u32> {
+        if !self.names.knows(text) {
+            self.ranges.field_texts = self.ranges.field_texts.checked_add(1)?;
+            if self.ranges.field_texts > MAX_FIELD_TEXTS {
+                self.ranges.field_texts = MAX_FIELD_TEXTS;
+                return None;
+            }
+        }
+        Some(self.names.name(text, self.sink))
+    }
+
+    fn event_name(&mut self, event: &Event, text: &[u8], payload_values: &PayloadValues) -> u32 {
+        match &payload_values.message {
+            Some(Value::Text(message)) => return self.text_name(message),
+            Some(Value::Registered(number)) => return self.handle_name(*number),
+            _ => {}
+        }
+        if event.string != 0 {
+            return self.handle_name(event.string);
+        }
+        // Something has to stand for a range whose only message is behind a pointer.
+        let nameless = text.is_empty() && event.payload_place != PayloadPlace::None;
+        self.text_name(match nameless {
+            true if !payload_values.schema.is_empty() => &payload_values.schema,
+            true => b"(payload)",
+            false => text,
+        })
+    }
+
+    fn domain_name(&mut self, domain: u32) -> u32 {
+        if domain == 0 { NONE } else { self.handle_name(domain) }
+    }
+
+    fn handle_name(&mut self, number: u32) -> u32 {
+        match self.registered(number) {
+            Some(name) => self.define(name),
+            None => self.text_name(LOST),
+        }
+    }
+
+    /// The name that was registered under a number. `None`: the guest made the number up.
+    fn registered(&mut self, number: u32) -> Option<u32> {
+        if let Some(&name) = self.ranges.registered.get(&number) {
+            return Some(name);
+        }
+        let name = match registry().get(number) {
+            Lookup::Entry(entry) if matches!(entry.kind, Kind::Domain | Kind::Text) => {
+                self.text_name(&entry.bytes)
+            }
+            // Beyond the table there are numbers without end: none of them is remembered.
+            Lookup::Refused => return Some(self.text_name(MORE_NAMES)),
+            Lookup::Entry(_) | Lookup::Nothing => return None,
+        };
+        self.ranges.registered.insert(number, name);
+        Some(name)
+    }
+
+    fn define(&mut self, name: u32) -> u32 {
+        self.names.define_name(name, self.sink);
+        name
+    }
+
+    fn text_name(&mut self, text: &[u8]) -> u32 {
+        let text = stage2_text::without_instance(text);
+        let name = self.names.name(text, self.sink);
+        self.counters.names_cut.add(self.names.take_refused());
+        name
     }
 }

@@ -15,7 +15,6 @@ struct Guest {
     names: Interner,
     records: Vec<Record>,
     counters: Counters,
-    closed: Vec<ClosedRange>,
     queue: Events,
     fence: u32,
 }
@@ -24,11 +23,10 @@ impl Guest {
     fn new() -> Self {
         Guest {
             ranges: Ranges::new(false),
-            names: Interner::new(),
+            names: Interner::default(),
             records: Vec::new(),
             counters: Counters::default(),
-            closed: Vec::new(),
-            queue: Events::new(),
+            queue: Events::default(),
             fence: 0,
         }
     }
@@ -53,13 +51,7 @@ impl Guest {
             if text_place == TextPlace::Lost {
                 event.text_place = text_place;
             }
-            self.ranges.apply(
-                &event,
-                &mut self.names,
-                &mut self.records,
-                &self.counters,
-                &mut self.closed,
-            );
+            self.ranges.apply(&event, &mut self.names, &mut self.records, &self.counters);
         }
         self.fence
     }
@@ -73,7 +65,7 @@ impl Guest {
     }
 
     fn path_at(&mut self, thread: u32, correlation: u32) -> String {
-        let (place, _) = self.ranges.place(thread, correlation);
+        let place = self.ranges.place(thread, correlation).place;
         match place {
             Place::OUTSIDE => "(outside)".to_owned(),
             Place::UNKNOWN => "(unknown)".to_owned(),
@@ -112,9 +104,9 @@ fn instances_of_one_path_are_told_apart() {
         })
         .collect();
     let ranges: Vec<u64> =
-        fences.iter().map(|&fence| guest.ranges.place(1, fence + 1).0.range).collect();
+        fences.iter().map(|&fence| guest.ranges.place(1, fence + 1).place.range).collect();
     assert_eq!(ranges, [1, 2, 3]);
-    assert_eq!(guest.closed.iter().filter(|c| c.counts && c.host_ns == 1000).count(), 3);
+    assert_eq!(guest.ranges.closed.iter().filter(|c| c.counts && c.host_ns == 1000).count(), 3);
 }
 
 #[test]
@@ -156,7 +148,7 @@ fn an_inner_range_outlives_its_outer_one_under_a_path_of_its_own() {
         })
         .collect();
     assert_eq!(continues, [0, 0, 2]);
-    assert_eq!(guest.closed.iter().filter(|c| c.counts).count(), 2);
+    assert_eq!(guest.ranges.closed.iter().filter(|c| c.counts).count(), 2);
 }
 
 #[test]
@@ -167,7 +159,7 @@ fn domains_have_stacks_of_their_own() {
     guest.event(EventKind::Push, 1, |e| e.domain = domain, "own");
     let fence = guest.pop(1);
     assert_eq!(guest.path_at(1, fence + 1), "own");
-    let path = guest.ranges.place(1, fence + 1).0.path;
+    let path = guest.ranges.place(1, fence + 1).place.path;
     let named = guest.names.path_of(path).map(|path| guest.names.text(path.domain).to_vec());
     assert_eq!(named.as_deref(), Some(&b"llm"[..]));
     guest.event(EventKind::Pop, 1, |e| e.domain = domain, "");
@@ -193,7 +185,7 @@ fn calls_of_one_operator_share_a_path() {
     let paths = names.map(|name| {
         let at = guest.push(1, name);
         guest.pop(1);
-        guest.ranges.place(1, at + 1).0.path
+        guest.ranges.place(1, at + 1).place.path
     });
     assert_eq!(paths[0], paths[1]);
     assert_eq!(guest.names.path_text(paths[0]), b"aten::linear");
@@ -208,7 +200,7 @@ fn a_wanted_range_wants_everything_inside_and_nothing_after() {
     guest.pop(1);
     let after = guest.pop(1);
     let wanted: Vec<bool> = [before, inside, nested, after]
-        .map(|fence| guest.ranges.place(1, fence + 1).0.wanted)
+        .map(|fence| guest.ranges.place(1, fence + 1).place.wanted)
         .into();
     assert_eq!(wanted, [false, true, true, false]);
 }
@@ -267,7 +259,7 @@ fn ten_thousand_deep_nesting_is_survived() {
     for depth in (0..10_000).rev() {
         guest.event(EventKind::Pop, 1, |e| e.depth = Some(depth), "");
     }
-    let (place, _) = guest.ranges.place(1, fence + 1);
+    let place = guest.ranges.place(1, fence + 1).place;
     let around = |path: &u32| guest.names.path_of(*path).map(|path| path.parent).filter(|&p| p > 0);
     assert_eq!(std::iter::successors(Some(place.path), around).count(), 10_000);
     assert_eq!(guest.ranges.open_count(), 0);
@@ -285,10 +277,10 @@ fn threads_that_rest_are_forgotten_but_for_where_they_are() {
     }
     assert!(guest.ranges.known().count() < 2 * THREADS);
     // What it launches from now on is outside; what it launched then is no longer known.
-    assert_eq!(guest.ranges.place(1, outside + 1).0, Place::OUTSIDE);
-    assert_eq!(guest.ranges.place(1, inside + 1).0, Place::UNKNOWN);
+    assert_eq!(guest.ranges.place(1, outside + 1).place, Place::OUTSIDE);
+    assert_eq!(guest.ranges.place(1, inside + 1).place, Place::UNKNOWN);
     assert_eq!(guest.ranges.open_count(), 1);
     let again = guest.push(1, "again");
-    let place = guest.ranges.place(1, again + 1).0;
+    let place = guest.ranges.place(1, again + 1).place;
     assert_eq!(guest.names.path_text(place.path), b"again");
 }

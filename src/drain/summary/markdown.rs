@@ -2,62 +2,44 @@
 
 use std::fmt::Write;
 
-use super::rows::{self, Section, ms, percent, us};
-use super::shown::ShownPaths;
+use super::rows::{self, Section, Tables, ms, percent, us};
 use super::{LIBRARIES, Summary};
 use crate::drain::aggregate::Instances;
 use stage2_text as text;
 
-pub(super) fn render(summary: &Summary<'_>) -> String {
-    let mut out = String::new();
-    // Writing to a String cannot fail.
-    let _ = write(summary, &mut out);
-    out
-}
-
-fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
+pub(super) fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     writeln!(out, "# Kernels\n")?;
     if summary.simulated {
         writeln!(out, "**SIMULATED GPU: these are replayed recordings, not measurements.**\n")?;
     }
     match summary.gpu_off {
         Some(off) => {
-            writeln!(
-                out,
-                "No GPU work recorded: {}\n",
-                text::plain(&text::visible(off.0.as_bytes()))
-            )?;
+            let reason = text::plain(&text::visible(off.0.as_bytes()));
+            writeln!(out, "No GPU work recorded: {reason}\n")?;
         }
         None => writeln!(out, "{}\n", summary.coverage())?,
     }
     for part in rows::parts(summary) {
         writeln!(out, "**{}.**\n", text::plain(&part))?;
     }
-    for (device, busy) in rows::busy(summary) {
+    for &(device, busy) in &summary.totals.busy {
         let name = text::plain(&summary.device_name(device));
-        let busy = ms(busy.busy_ns);
-        writeln!(out, "GPU {device} ({name}): busy {busy} ms (union of {} work).\n", {
-            rows::which(summary)
-        })?;
+        let (busy, which) = (ms(busy.busy_ns), rows::which(summary));
+        writeln!(out, "GPU {device} ({name}): busy {busy} ms (union of {which} work).\n")?;
     }
-    let shown = ShownPaths::of(summary.names);
-    let sections = rows::sections(summary, &shown);
-    let whole = rows::gpu_total_ns(&sections);
-    let (libraries, own): (Vec<_>, Vec<_>) =
-        sections.into_iter().partition(|section| shown.is_of_library(section.path));
-    write_table(summary, &shown, own, whole, out)?;
+    let Tables { own, libraries, whole_ns } = rows::tables(summary);
+    write_table(summary, own, whole_ns, out)?;
     if libraries.iter().any(|section| !section.rows.is_empty()) {
         writeln!(out, "\n## {LIBRARIES}\n")?;
-        write_table(summary, &shown, libraries, whole, out)?;
+        write_table(summary, libraries, whole_ns, out)?;
     }
     Ok(())
 }
 
 fn write_table(
     summary: &Summary<'_>,
-    shown: &ShownPaths<'_>,
     sections: Vec<Section>,
-    whole: u64,
+    whole_ns: u64,
     out: &mut String,
 ) -> std::fmt::Result {
     writeln!(
@@ -69,7 +51,7 @@ fn write_table(
         .into_iter()
         .filter(|section| !section.rows.is_empty())
         .flat_map(|section| {
-            let mut title = section.title(shown);
+            let mut title = section.title(summary.names);
             if summary.options.is_sampled() && section.instances.recorded > 0 {
                 let Instances { asked, recorded, .. } = section.instances;
                 title.push_str(&format!(" (scaled: recorded {recorded} of {asked})"));
@@ -90,7 +72,7 @@ fn write_table(
             line.device,
             text::plain(&summary.device_name(line.device)),
             text::code(title),
-            percent(line.total_ns, whole),
+            percent(line.total_ns, whole_ns),
             percentile(50),
             percentile(99),
         )?;

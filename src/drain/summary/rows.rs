@@ -1,13 +1,12 @@
 //! The aggregates into the rows and figures that both forms of the summary show.
 
 use rustc_hash::FxHashMap;
-use stage2_stats::Busy;
 use stage2_text as text;
 use stage2_text::kernel_name;
 
 use super::Summary;
-use super::shown::{ShownPath, ShownPaths};
 use crate::drain::aggregate::{Instances, Key, Row, UNATTRIBUTED, Work};
+use crate::drain::intern::Interner;
 
 /// Kernels listed for each range path.
 pub(super) const TOP: usize = 10;
@@ -16,9 +15,20 @@ pub(super) const PATHS: usize = 20;
 /// Characters of a path.
 const TITLE: usize = 120;
 
-/// One range path with its work, heaviest first.
+/// All that the tables show.
+pub(super) struct Tables {
+    /// Paths with ranges of the program, and those outside of all ranges.
+    pub(super) own: Vec<Section>,
+    /// Paths with ranges of libraries only.
+    pub(super) libraries: Vec<Section>,
+    /// All GPU time, ns: the sum that shares are taken of.
+    pub(super) whole_ns: u64,
+}
+
+/// One range path as it is shown, with its work, heaviest first.
+#[derive(Default)]
 pub(super) struct Section {
-    pub(super) path: ShownPath,
+    path: u32,
     pub(super) instances: Instances,
     pub(super) total_ns: u64,
     pub(super) calls: u64,
@@ -34,7 +44,6 @@ pub(super) struct Line {
     pub(super) calls: u64,
     /// Sum of the durations, ns, likewise.
     pub(super) total_ns: u64,
-    /// What was recorded.
     pub(super) row: Row,
 }
 
@@ -51,19 +60,19 @@ impl Line {
 }
 
 /// Every path that has work or instances, heaviest first.
-pub(super) fn sections(summary: &Summary<'_>, shown: &ShownPaths<'_>) -> Vec<Section> {
+pub(super) fn tables(summary: &Summary<'_>) -> Tables {
+    let section = |path| Section { path, ..Section::default() };
     let mut by_path: FxHashMap<u32, Section> = FxHashMap::default();
     for (&path, instances) in &summary.totals.instances {
-        let path = shown.path(path);
-        by_path.entry(path).or_insert_with(|| Section::of(path)).instances.add(instances);
+        let path = summary.shown.path(path);
+        by_path.entry(path).or_insert_with(|| section(path)).instances.add(instances);
     }
     // A kernel under thousands of paths is one name to be demangled.
     let mut names: FxHashMap<Work, String> = FxHashMap::default();
     for (key, row) in &summary.totals.rows {
         let name = names.entry(key.work).or_insert_with(|| work_name(summary, key)).clone();
-        let path = shown.path(key.path);
-        let section = by_path.entry(path).or_insert_with(|| Section::of(path));
-        section.add(name, key.device, row);
+        let path = summary.shown.path(key.path);
+        by_path.entry(path).or_insert_with(|| section(path)).add(name, key.device, row);
     }
     let mut sections: Vec<Section> = by_path.into_values().collect();
     for section in &mut sections {
@@ -71,14 +80,13 @@ pub(super) fn sections(summary: &Summary<'_>, shown: &ShownPaths<'_>) -> Vec<Sec
         section.rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
     }
     sections.sort_by_key(|s| (std::cmp::Reverse((s.total_ns, s.instances.host_ns)), s.path));
-    sections
+    let whole_ns = sections.iter().fold(0u64, |sum, section| sum.saturating_add(section.total_ns));
+    let (libraries, own) =
+        sections.into_iter().partition(|section| summary.shown.is_of_library(section.path));
+    Tables { own, libraries, whole_ns }
 }
 
 impl Section {
-    fn of(path: u32) -> Self {
-        Section { path, instances: Instances::default(), total_ns: 0, calls: 0, rows: Vec::new() }
-    }
-
     fn add(&mut self, name: String, device: u32, row: &Row) {
         match self.rows.iter_mut().find(|line| line.name == name && line.device == device) {
             Some(line) => merge(&mut line.row, row),
@@ -104,11 +112,11 @@ impl Section {
     }
 
     /// Its path as text. Made only for what is shown: paths can be thousands of ranges deep.
-    pub(super) fn title(&self, shown: &ShownPaths<'_>) -> String {
+    pub(super) fn title(&self, names: &Interner) -> String {
         match self.path {
             0 => "(outside ranges)".to_owned(),
             UNATTRIBUTED => "(unattributed)".to_owned(),
-            path => text::shorten(&text::visible(&shown.text(path)), TITLE),
+            path => text::shorten(&text::visible(&names.path_text(path)), TITLE),
         }
     }
 }
@@ -123,7 +131,6 @@ fn merge(into: &mut Row, row: &Row) {
     into.calls += row.calls;
     into.timed += row.timed;
     into.total_ns += row.total_ns;
-    into.bytes += row.bytes;
     into.histogram.merge(&row.histogram);
 }
 
@@ -142,22 +149,9 @@ fn work_name(summary: &Summary<'_>, key: &Key) -> String {
     }
 }
 
-/// Busy time of each device, by number.
-pub(super) fn busy(summary: &Summary<'_>) -> Vec<(u32, Busy)> {
-    let busy = summary.totals.busy.iter();
-    let mut devices: Vec<(u32, Busy)> = busy.map(|(&device, &busy)| (device, busy)).collect();
-    devices.sort_by_key(|&(device, _)| device);
-    devices
-}
-
 /// Which GPU work the figures are of.
 pub(super) fn which(summary: &Summary<'_>) -> &'static str {
     if summary.options.is_restricted() { "recorded" } else { "all" }
-}
-
-/// All GPU time, ns: the sum that shares are taken of.
-pub(super) fn gpu_total_ns(sections: &[Section]) -> u64 {
-    sections.iter().fold(0, |sum, section| sum.saturating_add(section.total_ns))
 }
 
 /// What was not recorded, and what that means for the figures; none where everything was.

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::rows::{self, PATHS, Section, TOP, ms, percent, us};
-use super::shown::ShownPaths;
+use super::rows::{self, PATHS, Section, TOP, Tables, ms, percent, us};
 use super::{LIBRARIES, Summary};
+use crate::drain::aggregate::Instances;
 use stage2_text::shorten_kernel;
 
 /// Characters of a kernel name.
@@ -12,16 +12,7 @@ const NAME: usize = 60;
 /// Percent of the GPU time from which on the kernels of a path are listed.
 const DETAILED: u64 = 2;
 
-pub(super) fn render(summary: &Summary<'_>) -> String {
-    let mut out = String::new();
-    // Writing to a String cannot fail.
-    let _ = write(summary, &mut out);
-    out
-}
-
-fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
-    let shown = ShownPaths::of(summary.names);
-    let sections = rows::sections(summary, &shown);
+pub(super) fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
     let simulated = if summary.simulated { "SIMULATED GPU, " } else { "" };
     writeln!(out, "\nstage2: {simulated}process {}", std::process::id())?;
     match summary.gpu_off {
@@ -35,8 +26,7 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         writeln!(out, "stage2: {part}")?;
     }
     let which = rows::which(summary);
-    let whole = rows::gpu_total_ns(&sections);
-    for (device, busy) in rows::busy(summary) {
+    for &(device, busy) in &summary.totals.busy {
         write!(
             out,
             "stage2: GPU {device} ({}) busy {} ms (union of {which} work on it)",
@@ -48,49 +38,38 @@ fn write(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         }
         writeln!(out)?;
     }
-    let (libraries, own): (Vec<_>, Vec<_>) =
-        sections.into_iter().partition(|section| shown.is_of_library(section.path));
-    write_sections(summary, &shown, &own, whole, out)?;
+    let Tables { own, libraries, whole_ns } = rows::tables(summary);
+    write_sections(summary, &own, whole_ns, out)?;
     if !libraries.is_empty() {
         writeln!(out, "\nstage2: {LIBRARIES}:")?;
-        write_sections(summary, &shown, &libraries, whole, out)?;
+        write_sections(summary, &libraries, whole_ns, out)?;
     }
     Ok(())
 }
 
 fn write_sections(
     summary: &Summary<'_>,
-    shown: &ShownPaths<'_>,
     sections: &[Section],
-    whole: u64,
+    whole_ns: u64,
     out: &mut String,
 ) -> std::fmt::Result {
     let restricted = summary.options.is_restricted();
     for section in sections.iter().take(PATHS) {
-        write!(out, "\n{}", section.title(shown))?;
-        if section.instances.count > 0 {
-            write!(
-                out,
-                "  x{}, host {} ms",
-                section.instances.count,
-                ms(section.instances.host_ns)
-            )?;
-            if restricted && section.instances.asked > 0 {
-                write!(out, ", recorded {}", section.instances.recorded)?;
+        write!(out, "\n{}", section.title(summary.names))?;
+        let Instances { count, asked, recorded, host_ns } = section.instances;
+        if count > 0 {
+            write!(out, "  x{count}, host {} ms", ms(host_ns))?;
+            if restricted && asked > 0 {
+                write!(out, ", recorded {recorded}")?;
             }
         }
         if !section.is_recorded(restricted) {
             writeln!(out, ", GPU work not recorded")?;
             continue;
         }
-        let share = percent(section.total_ns, whole);
-        writeln!(
-            out,
-            ", GPU sum {} ms ({share} %), {} calls",
-            ms(section.total_ns),
-            section.calls
-        )?;
-        if section.total_ns.saturating_mul(100) < whole.saturating_mul(DETAILED) {
+        let (total, share) = (ms(section.total_ns), percent(section.total_ns, whole_ns));
+        writeln!(out, ", GPU sum {total} ms ({share} %), {} calls", section.calls)?;
+        if section.total_ns.saturating_mul(100) < whole_ns.saturating_mul(DETAILED) {
             continue;
         }
         writeln!(
@@ -108,7 +87,7 @@ fn write_sections(
                 us(line.mean_ns()),
                 percentile(50),
                 percentile(99),
-                percent(line.total_ns, whole),
+                percent(line.total_ns, whole_ns),
                 shorten_kernel(&line.name, NAME),
             )?;
         }

@@ -2,15 +2,23 @@
 
 use std::sync::atomic::Ordering;
 
+use stage2_spool::Record;
+use stage2_text as text;
+
 use super::Drain;
 use crate::base::ancestry::{self, Notice};
 use crate::base::job::JobFacts;
 use crate::base::{clock, diag};
+use crate::drain::intern::Sink;
+
+/// Names of ranges that one line shows, and characters of each.
+const NAMES: usize = 3;
+const NAME: usize = 60;
 
 impl Drain {
     /// Notes what was asked for, and from which process this one was forked.
     pub(super) fn meet_process(&mut self) {
-        self.output.anchor(clock::anchor(|| None));
+        self.output.put(Record::Anchor(clock::anchor(|| None)));
         self.output.tell(self.shared.options.restrictions());
         self.output.tell(self.shared.job.beyond(&JobFacts::default()));
         if let Some(parent) = ancestry::parent() {
@@ -42,10 +50,10 @@ impl Drain {
             self.output.tell(job.beyond(&self.shared.job));
         }
         match gpu {
-            Ok(tracer) => {
-                self.output.tell(tracer.facts());
-                self.output.anchor(clock::anchor(|| tracer.now()));
-                if tracer.reports_launches() {
+            Ok(gpu) => {
+                self.output.tell(gpu.facts.iter().cloned());
+                self.output.put(Record::Anchor(clock::anchor(|| gpu.tracer.now())));
+                if gpu.reports_launches {
                     self.ranges.expect_launches();
                 }
             }
@@ -53,8 +61,8 @@ impl Drain {
         }
     }
 
-    /// Notes how many processes were forked that cannot use CUDA: at the first, for whoever kills
-    /// this one, and at the end.
+    /// Notes how many processes were forked that cannot use CUDA: at the first one, because this process
+    /// may be killed, and at the end.
     pub(super) fn count_forks(&mut self, at_end: bool) {
         let forks = self.shared.forks_after_cuda.load(Ordering::Relaxed);
         let noted = self.forks_noted;
@@ -64,10 +72,29 @@ impl Drain {
         }
     }
 
-    /// GPU work is missing, and nobody knows how much.
-    pub(super) fn say_incomplete(&mut self, reason: &str) {
-        self.shared.counters.incomplete.increment();
-        self.output.fact("gpu.incomplete", reason.to_owned());
-        diag::warn(format_args!("GPU work is missing: {reason}"));
+    /// Says in one line which ranges of the program are open when it ends in order. Returns how many.
+    pub(super) fn say_open(&self) -> u64 {
+        let (mut count, mut names) = (0, Vec::new());
+        let lost = |thread| self.shared.events.lost(thread);
+        for name in self.ranges.open_in_program(&self.names, lost) {
+            count += 1;
+            if names.len() <= NAMES && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        if count > 0 {
+            let shown = names.iter().take(NAMES);
+            let shown: Vec<String> =
+                shown.map(|name| text::shorten(&text::visible(name), NAME)).collect();
+            diag::warn(format_args!(
+                "{count} {} still open when the process ended ({}{}): work is counted in {} up to the \
+                 end; close every range",
+                if count == 1 { "range was" } else { "ranges were" },
+                shown.join(", "),
+                if names.len() > NAMES { ", ..." } else { "" },
+                if count == 1 { "it" } else { "them" },
+            ));
+        }
+        count
     }
 }

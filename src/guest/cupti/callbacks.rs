@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use cupti_sys::Api;
 use cupti_sys::bindings as sys;
@@ -15,19 +15,6 @@ use super::launches;
 use crate::guest::event::{Event, EventKind};
 use crate::guest::state;
 use crate::guest::{barrier, thread};
-
-/// A CUDA graph was launched while a wanted range was open.
-static REPLAYED: AtomicBool = AtomicBool::new(false);
-
-/// Whether a CUDA graph was launched in a wanted range since the last call, where that is reported.
-pub(super) fn take_replayed() -> bool {
-    REPLAYED.swap(false, Ordering::Relaxed)
-}
-
-/// What [`on_callback`] is given as user data.
-pub(super) fn user_data(api: &'static Api) -> *mut c_void {
-    ptr::from_ref(api).cast_mut().cast()
-}
 
 /// On a guest thread, inside a launch.
 pub(super) extern "C" fn request_buffer(
@@ -74,7 +61,7 @@ pub(super) extern "C" fn complete_buffer(
     });
 }
 
-/// On the thread that made a call which we asked to see.
+/// On the thread that made a call which we asked to see. `user`: the [`Api`].
 pub(super) extern "C" fn on_callback(
     user: *mut c_void,
     domain: sys::CUpti_CallbackDomain,
@@ -114,8 +101,8 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
     }
     let Some(shared) = state::active() else { return };
     if launches::REPLAYS.contains(&id) {
-        REPLAYED.fetch_or(shared.collection.is_open(), Ordering::Relaxed);
-        if shared.tracer().is_none_or(|tracer| !tracer.reports_launches()) {
+        shared.replayed.fetch_or(shared.collection.is_open(), Ordering::Relaxed);
+        if shared.gpu().is_none_or(|gpu| !gpu.reports_launches) {
             return;
         }
     }
@@ -129,23 +116,23 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
 
 fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_GraphData) {
     let Some(shared) = state::active().filter(|_| !data.is_null()) else { return };
+    let kind = match id {
+        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED => EventKind::GraphNodeCreated,
+        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,
+        _ => return,
+    };
     // SAFETY: CUPTI passes this struct with the two graph-node callbacks, the only ones enabled in
     // this domain; the nodes that it names exist during the call.
     let (node, original) = unsafe {
         let graph = data.read_unaligned();
-        let original = match id {
-            sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => api.graph_node_id(graph.originalNode).ok(),
+        let original = match kind {
+            EventKind::GraphNodeCloned => api.graph_node_id(graph.originalNode).ok(),
             _ => None,
         };
         (api.graph_node_id(graph.node), original)
     };
     let Ok(node) = node else { return };
     let thread = thread::number_for(&shared.events, &shared.counters);
-    let kind = match id {
-        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED => EventKind::GraphNodeCreated,
-        sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,
-        _ => return,
-    };
     let mut event = Event::new(kind, thread);
     event.id = node;
     event.payload = original.map(Payload::U64);

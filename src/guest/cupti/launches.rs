@@ -2,35 +2,24 @@
 //!
 //! Runtime calls end in driver calls, so these see everything.
 
+use cupti_sys::bindings as sys;
+
 /// `cuDriverGetVersion`: cheap, always allowed, and made by us at range boundaries.
-pub(super) const FENCE: u32 = cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion;
+pub(super) const FENCE: u32 = sys::CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion;
 /// `cuLaunchKernel`: without it attribution by callback is impossible.
-pub(super) const KERNEL: u32 = cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
+pub(super) const KERNEL: u32 = sys::CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
 
 /// `cuGraphLaunch`, and the same on the per-thread default stream.
-pub(super) const REPLAYS: [u32; 2] = [
-    cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
-    cupti_sys::bindings::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
-];
+pub(super) const REPLAYS: [u32; 2] =
+    [sys::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, sys::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz];
 
-const fn list<const N: usize>(spans: &[(u32, u32)]) -> [u32; N] {
-    let mut ids = [0; N];
-    let (mut at, mut span) = (0, 0);
-    while span < spans.len() {
-        let mut id = spans[span].0;
-        while id <= spans[span].1 {
-            ids[at] = id;
-            at += 1;
-            id += 1;
-        }
-        span += 1;
-    }
-    assert!(at == N, "the length does not fit the spans");
-    ids
+/// All others.
+pub(super) fn others() -> impl Iterator<Item = u32> {
+    OTHERS.iter().flat_map(|&(first, last)| first..=last)
 }
 
-/// All others, first and last of each run.
-pub(super) const OTHERS: &[u32] = &list::<109>(&[
+/// First and last of each run.
+const OTHERS: &[(u32, u32)] = &[
     // cuLaunch, cuLaunchGrid, cuLaunchGridAsync
     (115, 117),
     // Memsets: asynchronous D8 to D2D32 (every second), synchronous _v2
@@ -69,4 +58,4 @@ pub(super) const OTHERS: &[u32] = &list::<109>(&[
     (462, 463),
     (667, 668),
     (831, 832),
-]);
+];

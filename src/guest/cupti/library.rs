@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cupti_sys::{Api, find};
 
 use crate::base::options::Options;
-use crate::guest::tracer::OffReason;
+use crate::guest::gpu::OffReason;
 
 /// CUPTI versions that are known to keep the layouts that are read: CUDA 11.8 to 13.x.
 const KNOWN_VERSIONS: [std::ops::RangeInclusive<u32>; 2] = [18..=99, 130_000..=139_999];
@@ -181,7 +181,7 @@ mod tests {
         for file in ["/x/libcupti.so.12", "/x/libcupti.so.2022.4.0", "/x/libcupti.so.2023.1.1"] {
             assert_eq!(refused(18, file, 13_000, &[NEW_RUNTIME]), None);
         }
-        // What cannot be told apart is not tried.
+        // It is not tried where the name does not tell.
         assert!(refused(18, "/x/libcupti.so", 13_000, &[NEW_RUNTIME]).is_some());
         for version in [20, 28, 130_001] {
             assert_eq!(refused(version, "/x/libcupti.so", 13_000, &[NEW_RUNTIME]), None);

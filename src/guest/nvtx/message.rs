@@ -14,7 +14,7 @@ use crate::guest::event::TEXT_LIMIT;
 #[derive(Clone, Copy)]
 pub(super) enum Text<'a> {
     None,
-    /// Bytes up to the NUL or, if there is none that near, one byte more than is kept.
+    /// Bytes up to the NUL, at most one more than is kept.
     Bytes(&'a [u8]),
     /// UTF-32, as `wchar_t` is on Linux, likewise bounded.
     Wide(&'a [u32]),

@@ -81,7 +81,7 @@ mod tests {
             entry
         };
         let entries: Vec<_> = payloads.iter().map(entry).collect();
-        let mut blob = Blob::new();
+        let mut blob = Blob::default();
         // SAFETY: the entries and what they point to are there.
         let payloads = unsafe { Payloads::new(entries.as_ptr(), entries.len()) };
         let missing = payloads.copy_to(&mut blob);
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_payload_beyond_the_room_is_cut_and_those_behind_it_are_missing() {
         let long: Vec<u8> = [vec![b'a'; 1000], vec![0]].concat();
-        let room = Blob::new().room();
+        let room = Blob::default().room();
         assert!(room < BLOB_BYTES);
         for size in [1000, usize::MAX] {
             let payload = (TEXT, size, Some(long.as_slice()));

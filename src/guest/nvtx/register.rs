@@ -66,7 +66,7 @@ fn chosen(mask: u64, field: u32, id: u64) -> Option<u64> {
     }
 }
 
-/// Registers a schema. 0: it is none.
+/// Registers a schema, and gives its identifier. `None`: the attributes describe none.
 ///
 /// # Safety
 /// `attributes` is null or points to attributes that, with all that they point to, are there until
@@ -74,14 +74,7 @@ fn chosen(mask: u64, field: u32, id: u64) -> Option<u64> {
 pub(super) unsafe fn register_schema(
     domain: Handle,
     attributes: *const sys::nvtxPayloadSchemaAttr_t,
-) -> u64 {
-    // SAFETY: the caller's contract.
-    barrier::catch(0, || unsafe { schema(domain, attributes) }.unwrap_or(0))
-}
-
-/// # Safety
-/// As [`register_schema`].
-unsafe fn schema(domain: Handle, attributes: *const sys::nvtxPayloadSchemaAttr_t) -> Option<u64> {
+) -> Option<u64> {
     if attributes.is_null() {
         return None;
     }
@@ -126,21 +119,11 @@ unsafe fn schema(domain: Handle, attributes: *const sys::nvtxPayloadSchemaAttr_t
     Some(identifier(id, counted(added)))
 }
 
-/// Registers an enumeration. 0: it is none.
+/// Registers an enumeration, and gives its identifier. `None`: the attributes describe none.
 ///
 /// # Safety
 /// As [`register_schema`].
 pub(super) unsafe fn register_enumeration(
-    domain: Handle,
-    attributes: *const sys::nvtxPayloadEnumAttr_t,
-) -> u64 {
-    // SAFETY: the caller's contract.
-    barrier::catch(0, || unsafe { enumeration(domain, attributes) }.unwrap_or(0))
-}
-
-/// # Safety
-/// As [`register_schema`].
-unsafe fn enumeration(
     domain: Handle,
     attributes: *const sys::nvtxPayloadEnumAttr_t,
 ) -> Option<u64> {

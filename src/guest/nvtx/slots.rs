@@ -9,6 +9,7 @@ use super::message::{self, Text};
 use super::payload::Payloads;
 use super::register::{create_domain, register_enumeration, register_schema, register_string};
 use super::{Attributes, Handle, end, mark, pop, push, start};
+use crate::guest::barrier;
 use crate::guest::registry::registry;
 
 /// What NVTX passes to its tool.
@@ -18,7 +19,7 @@ type Domain = sys::nvtxDomainHandle_t;
 
 /// Puts our functions into the tables of the library that asks. Called once for each library of
 /// the guest that uses NVTX, possibly by several threads at once (NVTX before CUDA 12.9); writing
-/// the same addresses twice does no harm. `false` where the tables cannot be had.
+/// the same addresses twice does no harm. `false` where NVTX does not give its tables.
 ///
 /// # Safety
 /// `get` is the function that NVTX passes to `InitializeInjectionNvtx2`.
@@ -308,7 +309,8 @@ unsafe extern "C" fn schema_register(
     attributes: *const sys::nvtxPayloadSchemaAttr_t,
 ) -> u64 {
     // SAFETY: NVTX passes the guest's pointer, valid with what it points to during this call.
-    unsafe { register_schema(Handle(domain as u64), attributes) }
+    let register = || unsafe { register_schema(Handle(domain as u64), attributes) };
+    barrier::catch(None, register).unwrap_or(0)
 }
 
 unsafe extern "C" fn enum_register(
@@ -316,7 +318,8 @@ unsafe extern "C" fn enum_register(
     attributes: *const sys::nvtxPayloadEnumAttr_t,
 ) -> u64 {
     // SAFETY: as above.
-    unsafe { register_enumeration(Handle(domain as u64), attributes) }
+    let register = || unsafe { register_enumeration(Handle(domain as u64), attributes) };
+    barrier::catch(None, register).unwrap_or(0)
 }
 
 type Data = *const sys::nvtxPayloadData_t;

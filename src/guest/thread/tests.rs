@@ -95,24 +95,34 @@ fn an_event_that_was_lost_is_made_up_for_by_the_next_of_its_domain() {
     assert!(opened(1).depth_uncertain);
 }
 
+/// The calling thread's number, and whether our own thread was told of it just now.
+fn number() -> (u32, bool) {
+    let events = Events::default();
+    let number = number_for(&events, &Counters::default());
+    let told = events.receive();
+    assert!(told.is_none_or(|event| (event.kind, event.thread) == (EventKind::Thread, number)));
+    (number, told.is_some())
+}
+
 #[test]
 fn every_thread_has_a_number_of_its_own() {
-    let mine = number().number;
-    assert_eq!(number(), Number { number: mine, new: false });
-    let other = std::thread::spawn(number).join().map(|n| n.number);
+    let (mine, is_new) = number();
+    assert!(is_new);
+    assert_eq!(number(), (mine, false));
+    let other = std::thread::spawn(number).join().map(|(other, _)| other);
     assert_ne!(other.ok(), Some(mine));
 }
 
 #[test]
 fn ranges_that_were_open_at_a_fork_are_not_those_of_the_child_and_their_pops_are_ignored() {
-    let (mine, _) = (number().number, opened(1));
+    let (mine, _) = (number().0, opened(1));
     opened(1);
     assert!(push(2, true, || true).switches);
     lose_track();
     STATE.with(State::renew);
     assert_eq!(around(), None);
-    let first = number();
-    assert!(first.new && first.number != mine);
+    let (number, is_new) = number();
+    assert!(is_new && number != mine);
     assert_eq!((opened(1).pushed_level(), pop(1).popped_level()), (0, 0));
     assert_eq!(
         [pop(1), pop(2), pop(1)].map(|step| (step.inherited, step.switches)),

@@ -41,7 +41,7 @@ fn many_start_end_ranges_that_do_not_nest_cost_a_bounded_number_of_records_each(
     let bound = 2 * count as usize + MAX_CONTINUED * MAX_CONTINUED;
     let ranges = |r: &&Record| matches!(r, Record::RangeOpen(_) | Record::RangeClose { .. });
     assert!(guest.records.iter().filter(ranges).count() <= bound);
-    let innermost = guest.ranges.place(1, all + 1).0.path;
+    let innermost = guest.ranges.place(1, all + 1).place.path;
     let parent = |&path: &u32| guest.names.path_of(path).map(|path| path.parent);
     let parts = std::iter::successors(Some(innermost), parent).filter(|&path| path != 0);
     assert_eq!(parts.count(), count as usize);
@@ -51,7 +51,7 @@ fn many_start_end_ranges_that_do_not_nest_cost_a_bounded_number_of_records_each(
     let end = guest.event(EventKind::End, 1, |e| e.id = count, "");
     assert_eq!(guest.path_at(1, end + 1), "(outside)");
     assert_eq!(guest.ranges.open_count(), 0);
-    assert_eq!(guest.closed.iter().filter(|closed| closed.counts).count(), count as usize);
+    assert_eq!(guest.ranges.closed.iter().filter(|closed| closed.counts).count(), count as usize);
     let known = guest.ranges.threads[1].known.as_ref().unwrap();
     assert_eq!((known.open.len(), known.gone), (0, 0));
 }

@@ -88,8 +88,8 @@ fn an_end_that_is_told_late_ends_its_range_and_leaves_the_time_between_unknown()
     let mut end = Event::new(EventKind::End, 2);
     (end.id, end.fence) = (7, start + 2);
     let inside = guest.push(1, "a");
-    let (ranges, names) = (&mut guest.ranges, &mut guest.names);
-    ranges.apply_late(&end, names, &mut guest.records, &guest.counters, &mut guest.closed);
+    guest.ranges.doubt_since(&end);
+    guest.ranges.apply(&end, &mut guest.names, &mut guest.records, &guest.counters);
     assert_eq!(guest.path_at(1, start + 1), "request");
     assert_eq!(guest.path_at(1, start + 3), "(unknown)");
     assert_eq!(guest.path_at(1, inside + 1), "a");

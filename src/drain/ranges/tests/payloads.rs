@@ -12,7 +12,7 @@ const CSTRING: u64 = cupti_sys::nvtx::NVTX_PAYLOAD_ENTRY_TYPE_CSTRING as u64;
 impl Guest {
     /// Sends payloads ahead of an event; gives the event what that notes in it.
     fn with_payloads(&mut self, payloads: &[(u64, &[u8])]) -> impl FnOnce(&mut Event) + use<> {
-        let (mut blob, mut event) = (Blob::new(), Event::new(EventKind::Push, 1));
+        let (mut blob, mut event) = (Blob::default(), Event::new(EventKind::Push, 1));
         payloads.iter().for_each(|(schema, bytes)| blob.add(*schema, bytes));
         self.queue.send_payloads(&mut event, blob.bytes(), &self.counters);
         move |sent| sent.payload_place = event.payload_place
@@ -73,7 +73,7 @@ fn a_full_queue_loses_payloads_and_not_their_range() {
     let guest = Guest::new();
     while guest.queue.send(Event::new(EventKind::Mark, 2), &guest.counters).arrives {}
     let lost = guest.counters.range_events.get();
-    let (mut blob, mut event) = (Blob::new(), Event::new(EventKind::Mark, 1));
+    let (mut blob, mut event) = (Blob::default(), Event::new(EventKind::Mark, 1));
     blob.add(SIZE, &[1; 8]);
     guest.queue.send_payloads(&mut event, blob.bytes(), &guest.counters);
     assert_eq!(event.payload_place, PayloadPlace::Lost);

@@ -1,0 +1,58 @@
+//! The GPU half as the rest of the collector sees it: what it is, and the few things that can be asked
+//! of CUPTI. Records do not come through here: CUPTI fills the buffers of the `pool`, and
+//! [`Gpu::records`] reads them.
+
+use cupti_sys::{CuptiError, Walker};
+use stage2_spool::GpuNs;
+
+use crate::guest::activity::{self, Activity};
+use crate::guest::pool::FullBuffer;
+
+/// Why GPU work is not recorded, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OffReason(pub String);
+
+/// The GPU half, once it runs.
+pub struct Gpu {
+    /// What can be asked of it.
+    pub tracer: Box<dyn Tracer>,
+    /// CUPTI's way from record to record of its buffers.
+    pub walker: Walker,
+    /// Launches are reported one by one, instead of being placed between fences.
+    pub reports_launches: bool,
+    /// [`Tracer::collect`] has an effect: else collection is on all the time.
+    pub switches: bool,
+    /// Facts for the capture's metadata, as key and value.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+impl Gpu {
+    /// Calls `each` with every record of a buffer that CUPTI handed back. Returns about how many
+    /// records could not be read.
+    pub(crate) fn records(&self, full: &FullBuffer, each: impl FnMut(&Activity)) -> u64 {
+        activity::for_each(full, self.walker, each)
+    }
+}
+
+/// Control of CUPTI. Guest threads take fences and switch collection; our thread flushes, and reads the
+/// clock and the losses. Tests put their own in its place.
+pub trait Tracer: Send + Sync {
+    /// A number in CUPTI's sequence of calls, taken now on this thread; 0 where none is needed.
+    fn fence(&self) -> u32;
+
+    /// Starts or stops collecting GPU work.
+    fn collect(&self, on: bool);
+
+    /// Has CUPTI hand back its buffers; `forced`: the unfinished ones as well.
+    fn flush(&self, forced: bool) -> Result<(), CuptiError>;
+
+    /// CUPTI's clock.
+    fn now(&self) -> Option<GpuNs>;
+
+    /// Records that CUPTI dropped since the last call.
+    fn take_dropped(&self) -> u64;
+
+    /// Collects nothing from now on and calls nobody back.
+    fn shut(&self);
+}
