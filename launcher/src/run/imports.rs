@@ -10,10 +10,11 @@ use nix::sys::signal::Signal;
 use super::tool::{Tool, version_of};
 use super::{Host, Signals, System, ncu_steps, nsys_pass};
 use crate::config::Config;
-use crate::plan::Limits;
+use crate::plan::{Limits, ncu_files};
 use crate::terminal::Terminal;
 use crate::tools::ncu::command::Files;
 use crate::tools::nsys::config::Nsys;
+use crate::tools::product;
 use crate::tools::version::Version;
 use stage2_analysis::ncu::load::folder::report_name;
 use stage2_analysis::nsys::load::folder::capture_name;
@@ -51,9 +52,9 @@ impl<'a> Imports<'a> {
     pub(crate) fn ncu(&self, folder: &Path, reports: &[PathBuf], findings: &mut Vec<Finding>) {
         let alone = reports.len() == 1 && !any_name(folder, |name| name.ends_with(".csv"));
         let reports = &without_tables(reports, findings, |report| {
-            let there = |other: &str| other.ends_with(".csv");
+            let report = file_name(report);
             any_name(folder, |name| {
-                there(name) && report_name(name) == report_name(&file_name(report))
+                name.ends_with(".csv") && report_name(name) == report_name(&report)
             })
         });
         if reports.is_empty() {
@@ -71,23 +72,14 @@ impl<'a> Imports<'a> {
                                   --csv --print-units base --print-kernel-base mangled`), and merge \
                                   the .csv";
                     let why = format!("{why}; {no_python}");
-                    findings.push(not_read("Nsight Compute", &ncu.executable, why, remedy));
+                    findings.push(not_read("ncu", &ncu.executable, why, remedy));
                     return;
                 }
             },
         };
         for report in reports {
-            let stem = stem(report);
-            let file = |page: &str| match alone {
-                true => folder.join(format!("{page}.csv")),
-                false => folder.join(format!("{stem}.{page}.csv")),
-            };
-            let files = Files {
-                report: report.clone(),
-                log: folder.join("messages.txt"),
-                raw: file("raw"),
-                details: file("details"),
-            };
+            let name = Some(stem(report)).filter(|_| !alone);
+            let files = Files { report: report.clone(), ..ncu_files(folder, name.as_deref()) };
             let tool = self.tool(folder);
             match &python {
                 Some(python) => {
@@ -119,8 +111,8 @@ pub(super) fn export_nsys(
     findings: &mut Vec<Finding>,
 ) {
     let reports = without_tables(reports, findings, |report| {
-        let there = |other: &str| other.ends_with(".sqlite");
-        any_name(&tool.folder, |name| there(name) && capture_name(name) == stem(report))
+        let stem = stem(report);
+        any_name(&tool.folder, |name| name.ends_with(".sqlite") && capture_name(name) == stem)
     });
     if reports.is_empty() {
         return;
@@ -133,7 +125,7 @@ pub(super) fn export_nsys(
         Err(why) => {
             let remedy = "export them where it is installed (`nsys export --type=sqlite`), and \
                           merge the .sqlite";
-            findings.push(not_read("Nsight Systems", &nsys.executable, why.to_string(), remedy));
+            findings.push(not_read("nsys", &nsys.executable, why.to_string(), remedy));
         }
     }
 }
@@ -167,6 +159,7 @@ fn stem(path: &Path) -> String {
 }
 
 fn not_read(tool: &str, executable: &Path, why: String, remedy: &str) -> Finding {
-    let what = format!("reports of {tool} are not read: {} cannot be run", executable.display());
+    let product = product(tool);
+    let what = format!("reports of {product} are not read: {} cannot be run", executable.display());
     Finding::warning(what, why, remedy)
 }

@@ -144,7 +144,10 @@ pub(crate) fn run_passes(
             continue;
         }
         match &pass.profiler {
-            None => terminal.progress(&format!("{title}: {}", command_line(pass))),
+            None => {
+                let words: Vec<_> = pass.argv.iter().map(crate::plan::quote).collect();
+                terminal.progress(&format!("{title}: {}", words.join(" ")));
+            }
             Some(profiler) => terminal.progress(&format!(
                 "{title}: the workload runs again; its output goes to {}",
                 profiler.folder.join("log.txt").display()
@@ -166,8 +169,16 @@ pub(crate) fn run_passes(
             exit = passed.exit;
             // What --keep-going does not change is no failure.
             if stop.is_none() {
-                let record = bundle.record.passes.get(at);
-                failure = record.and_then(|record| after_failure(plan, record));
+                // Under a profiler it would take longer to fail once more.
+                let failed = |record: &&PassRecord| {
+                    record.status == PassStatus::WorkloadFailed && !plan.keep_going
+                };
+                failure = bundle.record.passes.get(at).filter(failed).map(|record| {
+                    let why = &record.why;
+                    format!(
+                        "{why} in the collect pass; --keep-going runs the other passes all the same"
+                    )
+                });
                 stop.clone_from(&failure);
             }
         }
@@ -187,24 +198,8 @@ pub(crate) fn run_passes(
     Passed { exit, stop }
 }
 
-/// Why no pass follows a collect pass whose workload failed: under a profiler it would take longer to
-/// fail once more. None: it did not fail, or the user wants them all the same.
-fn after_failure(plan: &Plan, collect: &PassRecord) -> Option<String> {
-    let failed = collect.status == PassStatus::WorkloadFailed && !plan.keep_going;
-    failed.then(|| {
-        format!(
-            "{} in the collect pass; --keep-going runs the other passes all the same",
-            collect.why
-        )
-    })
-}
-
 /// Name of the pass that decides on the exit status and on the passes after it.
 const COLLECT: &str = "collect";
-
-fn command_line(pass: &Pass) -> String {
-    pass.argv.iter().map(crate::plan::quote).collect::<Vec<_>>().join(" ")
-}
 
 /// The pass that runs, and the bundle that keeps its record.
 struct Current<'a> {

@@ -24,8 +24,8 @@ pub(super) fn run(
     collected: &Collected,
 ) -> ToolPass {
     let mut findings = Vec::new();
-    let (tool_name, oldest) = (("ncu", "Nsight Compute"), (command::OLDEST, Severity::Error));
-    let version = match version_for(tool_name, &ncu.executable, oldest, &mut findings) {
+    let oldest = (command::OLDEST, Severity::Error);
+    let version = match version_for("ncu", &ncu.executable, oldest, &mut findings) {
         Ok(version) => version,
         Err(pass) => return pass,
     };

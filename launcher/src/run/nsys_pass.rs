@@ -17,8 +17,6 @@ use crate::tools::version::Version;
 use stage2_analysis::files::write_whole;
 use stage2_model::{Finding, PassStatus, Severity};
 
-const PRODUCT: &str = "Nsight Systems";
-
 /// Runs the pass. `collected` is what the collect pass recorded, where one went before.
 pub(super) fn run(
     tool: &Tool<'_>,
@@ -28,8 +26,7 @@ pub(super) fn run(
 ) -> ToolPass {
     let mut findings = Vec::new();
     let oldest = (OLDEST, Severity::Warning);
-    let version = version_for(("nsys", PRODUCT), &nsys.executable, oldest, &mut findings);
-    let version = match version {
+    let version = match version_for("nsys", &nsys.executable, oldest, &mut findings) {
         Ok(version) => version,
         Err(pass) => return pass,
     };
@@ -48,7 +45,7 @@ pub(super) fn run(
         findings.extend(profile.findings);
         let ended = tool.profile(&profile.argv);
         if let Some(why) = &ended.refused {
-            let finding = missing("nsys", PRODUCT, &nsys.executable, why);
+            let finding = missing("nsys", &nsys.executable, why);
             let mut pass = ToolPass::without(PassStatus::Failed, finding);
             pass.findings.extend(first.and_then(First::kept));
             return pass;

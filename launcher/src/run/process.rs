@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 
@@ -44,10 +44,7 @@ impl Spawner for System {
             return Err(NotRunnable::new(127, "there is no command", why, ""));
         };
         for folder in &pass.folders {
-            std::fs::create_dir_all(folder).map_err(|e| {
-                let what = format!("{} cannot be made", folder.display());
-                NotRunnable::new(EXIT_NO_RESULT, what, e.to_string(), "")
-            })?;
+            std::fs::create_dir_all(folder).map_err(|error| no_place(folder, "made", &error))?;
         }
         let mut command = Command::new(program);
         command.args(arguments).envs(&pass.environment);
@@ -62,10 +59,7 @@ impl Spawner for System {
             command.current_dir(cwd);
         }
         if let Some(capture) = &pass.capture {
-            let (stdout, stderr) = open(capture).map_err(|(path, e)| {
-                let what = format!("{} cannot be written", path.display());
-                NotRunnable::new(EXIT_NO_RESULT, what, e.to_string(), "")
-            })?;
+            let (stdout, stderr) = open(capture)?;
             command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
         } else if pass.tee.is_some() {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -80,12 +74,14 @@ impl Spawner for System {
     }
 }
 
+fn no_place(path: &Path, done: &str, error: &io::Error) -> NotRunnable {
+    let what = format!("{} cannot be {done}", path.display());
+    NotRunnable::new(EXIT_NO_RESULT, what, error.to_string(), "")
+}
+
 /// The outputs of a process whose output is kept from the terminal.
-fn open(capture: &Capture) -> Result<(File, File), (PathBuf, io::Error)> {
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |error| (path, error)
-    };
+fn open(capture: &Capture) -> Result<(File, File), NotRunnable> {
+    let at = |path| move |error: io::Error| no_place(path, "written", &error);
     let log = File::options().create(true).append(true).open(&capture.log);
     let log = log.map_err(at(&capture.log))?;
     let stdout = match &capture.stdout {

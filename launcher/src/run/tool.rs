@@ -206,7 +206,7 @@ pub(super) fn version_of(executable: &Path) -> Result<String, NoAnswer> {
 /// The pass without it: a tool that cannot be started is not installed, or the version is older than
 /// `oldest`, which is as bad as `too_old` says.
 pub(super) fn version_for(
-    (key, product): (&str, &str),
+    key: &str,
     executable: &Path,
     (oldest, too_old): (Version, Severity),
     findings: &mut Vec<Finding>,
@@ -218,7 +218,7 @@ pub(super) fn version_for(
                 PassStatus::Failed
             }
         };
-        ToolPass::without(status, missing(key, product, executable, &why.to_string()))
+        ToolPass::without(status, missing(key, executable, &why.to_string()))
     })?;
     let version = Version::parse(&version);
     match judge_version(key, version, oldest, too_old) {

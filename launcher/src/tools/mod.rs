@@ -20,8 +20,14 @@ fn word(choice: impl Serialize) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// What to tell where the tool of the pass `key` (`nsys` or `ncu`) cannot be run.
-pub(crate) fn missing(key: &str, product: &str, executable: &Path, why: &str) -> Finding {
+/// The product that the pass `key` (`nsys` or `ncu`) runs.
+pub(crate) fn product(key: &str) -> &'static str {
+    if key == "nsys" { "Nsight Systems" } else { "Nsight Compute" }
+}
+
+/// What to tell where the tool of the pass `key` cannot be run.
+pub(crate) fn missing(key: &str, executable: &Path, why: &str) -> Finding {
+    let product = product(key);
     Finding::warning(
         format!("there is no {key} pass: {} cannot be run", executable.display()),
         why,

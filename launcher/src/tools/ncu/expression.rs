@@ -250,8 +250,12 @@ impl Expression<Vec<Token>> {
                 }
             };
         }
-        let between = |frame: &&[Token]| matches!(frame, [Token::Mark('*' | '+')]);
-        match frames.iter().position(|frame| !between(frame)) {
+        let frame = |frame: &&[Token]| match frame {
+            [Token::Mark(c @ ('*' | '+'))] => Frame::Between(*c),
+            name => Frame::Name(name.to_vec()),
+        };
+        let parsed: Vec<_> = frames.iter().map(frame).collect();
+        match parsed.iter().position(|frame| matches!(frame, Frame::Name(_))) {
             Some(0) => {}
             Some(first) => {
                 let rest: Vec<String> = frames[first..].iter().map(|f| written(f)).collect();
@@ -268,11 +272,7 @@ impl Expression<Vec<Token>> {
                 );
             }
         }
-        let frames = frames.iter().map(|frame| match frame {
-            [Token::Mark(c @ ('*' | '+'))] => Frame::Between(*c),
-            name => Frame::Name(name.to_vec()),
-        });
-        Ok(Expression { domain: None, bottom, frames: frames.collect(), top })
+        Ok(Expression { domain: None, bottom, frames: parsed, top })
     }
 
     /// As ncu takes it.

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
+use wildmatch::WildMatch;
 
 use stage2_analysis::nsys::load::database::{Unreadable, check_header};
 use stage2_model::Finding;
@@ -130,7 +131,7 @@ impl Copy {
              CREATE TEMP TABLE process (pid INTEGER PRIMARY KEY);",
         )?;
         let tables = self.tables()?;
-        let whole = |name: &str| COPIED.iter().any(|pattern| matches(pattern, name));
+        let whole = |name: &str| COPIED.iter().any(|glob| WildMatch::new(glob).matches(name));
         let mut kept = Vec::new();
         let mut take = |name: &str, sql: &str, condition: &str| {
             kept.push(name.to_owned());
@@ -239,13 +240,6 @@ impl Copy {
             }
         }
         Ok(())
-    }
-}
-
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => pattern == name,
     }
 }
 

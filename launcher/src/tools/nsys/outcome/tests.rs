@@ -246,7 +246,7 @@ fn exports_are_judged_by_status_and_file() {
 #[test]
 fn a_missing_tool_has_a_remedy() {
     let nsys = Path::new("nsys");
-    let finding = crate::tools::missing("nsys", "Nsight Systems", nsys, "command not found");
+    let finding = crate::tools::missing("nsys", nsys, "command not found");
     assert!(finding.remedy.contains("pipeline.nsys.executable"), "{finding}");
 }
 
