@@ -24,10 +24,11 @@ run() {
   limited "run/$name" env ${settings[@]+"${settings[@]}"} "$@"
 }
 
-# traced NAME [VARIABLE=VALUE]... -- COMMAND...: the same under the collector, with a bundle.
+# traced NAME [VARIABLE=VALUE]... -- COMMAND...: the same under the collector, with a bundle, which is
+# empty where no range is wanted.
 traced() {
   run "$1" LD_PRELOAD="$collector" STAGE2_OUT="$out/spool/$1" STAGE2_SUMMARY=off "${@:2}" &&
-    limited "merge/$1" "$launch" merge --spool "$out/spool/$1" -o "$out/merge/$1"
+    limited "merge/$1" "$launch" merge --allow-empty --spool "$out/spool/$1" -o "$out/merge/$1"
 }
 
 # Every decode step is a range `step`, also where nobody looks on; the GPU is waited for at the end
