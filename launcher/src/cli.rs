@@ -10,7 +10,9 @@ use std::ffi::{OsStr, OsString};
 use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 
 use crate::env::PROBE_GPU;
-pub(crate) use arguments::{BenchArgs, Captures, MergeArgs, ReportArgs, RunArgs, Times};
+pub(crate) use arguments::{
+    BenchArgs, Captures, ExportArgs, MergeArgs, ReportArgs, RunArgs, Times,
+};
 pub(crate) use hints::no_setting;
 pub(crate) use options::{Acceptance, FailOn, Messages, RequiredPass, RunOptions, RunSettings};
 
@@ -28,6 +30,8 @@ Examples:
       reports of captures taken elsewhere, any subset of them
   stage2-launch report tmp/stage2/latest model/llm=llama_3_8b hardware=h200
       the reports of a run again, here with the model that it was not told of
+  stage2-launch export tmp/stage2/latest --format perfetto --stage decode
+      the kernels and ranges of decode, for ui.perfetto.dev
   stage2-launch --dry-run -- python infer.py
       what would be run, as a shell would write it
   stage2-launch bench --rounds 5 -- python infer.py
@@ -49,7 +53,7 @@ that --timeout ended does not count as failing: nsys and ncu run.";
     name = "stage2-launch",
     version,
     override_usage = "stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...\n       \
-                      stage2-launch <demo|report|bench|merge|config> [OPTIONS] ...",
+                      stage2-launch <demo|report|export|bench|merge|config> [OPTIONS] ...",
     after_help = EXAMPLES,
     arg_required_else_help = true,
     args_conflicts_with_subcommands = true,
@@ -72,6 +76,8 @@ pub(crate) enum Command {
     Demo(RunOptions),
     /// Write the reports of an existing run again
     Report(ReportArgs),
+    /// Write the kernels and ranges of a run for another tool
+    Export(ExportArgs),
     /// Run a command untraced and under each profiler in turn, and print what each costs
     Bench(BenchArgs),
     /// Make a bundle with reports of captures that were taken elsewhere
@@ -153,7 +159,7 @@ mod tests {
                 Some(Command::Config(settings)) => settings.request(),
                 Some(Command::Merge(args)) => args.presets.request(args.overrides),
                 Some(Command::Report(args)) => args.presets.request(args.overrides),
-                Some(Command::ProbeGpu) => crate::config::Request::default(),
+                Some(Command::Export(_) | Command::ProbeGpu) => crate::config::Request::default(),
             };
             crate::config::compose(&request).unwrap_or_else(|e| panic!("{line}: {e}"));
             // A module of Python is looked for where the example runs.
@@ -163,7 +169,7 @@ mod tests {
             }
             seen += 1;
         }
-        assert_eq!(seen, 9, "all of them");
+        assert_eq!(seen, 10, "all of them");
     }
 
     #[test]

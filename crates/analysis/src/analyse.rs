@@ -1,10 +1,10 @@
-//! The folder of a run -> its report, complete.
+//! The sources of a run, and settings -> its report, complete.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::claims::Workload;
-use crate::inputs::{self, Inputs};
+use crate::inputs::{Settings, Sources};
 use crate::insight::{self, Shown};
 use crate::join::{
     counters, empty, join, overhead, passes, same_name, timeline, without_collector,
@@ -43,49 +43,46 @@ pub struct WorkloadFacts {
     pub configured: BTreeMap<String, String>,
 }
 
-/// Reads `RUN_DIR/{run.json,env.json,config.yaml}` and the captures beside them. What is absent or
-/// damaged costs its own part of the report, and a finding says so.
-pub fn analyse(run_dir: &Path) -> Analysis {
-    let mut inputs = inputs::read_inputs(run_dir);
-    let manifest_key = inputs.config.pointer("/workload/manifest_key");
+/// Reads the captures of `sources`. What is absent or damaged costs its own part of the report, and a
+/// finding says so.
+pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
+    let run_dir = sources.run_dir.as_path();
+    let config = &settings.config;
+    let mut run = sources.run.clone();
+    let mut findings = [&sources.findings[..], &settings.findings, &sources.run_findings].concat();
+    let manifest_key = config.pointer("/workload/manifest_key");
     let manifest_key = manifest_key.and_then(serde_json::Value::as_str);
-    let workload = Workload::read(run_dir, manifest_key, &mut inputs.findings);
+    let workload = Workload::read(run_dir, manifest_key, &mut findings);
     let facts = workload.facts();
-    inputs.run.environment.extend(facts.iter().map(|(key, value)| Fact {
+    run.environment.extend(facts.iter().map(|(key, value)| Fact {
         key: format!("workload.{key}"),
         value: visible(value.as_bytes()),
     }));
     // Of captures that were taken elsewhere, some have none of the collector's.
-    let passes = &inputs.run.passes;
+    let passes = &run.passes;
     let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
-    let load = |folder: &Path| load_folder(folder, &inputs.libraries);
+    let load = |folder: &Path| load_folder(folder, &settings.libraries);
     let capture = if collected { load(&run_dir.join(COLLECTOR_DIR)) } else { Capture::default() };
-    let run = std::mem::take(&mut inputs.run);
-    let mut report = join(capture, run, std::mem::take(&mut inputs.findings));
-    if inputs.simulated {
+    let mut report = join(capture, run, findings);
+    if sources.simulated {
         report.mark_simulated();
     }
-    let mut read = add_tools(&mut report, run_dir, &inputs);
-    add_regions(&mut report, run_dir, &inputs.config);
+    let mut read = add_tools(&mut report, sources, settings);
+    add_regions(&mut report, run_dir, config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
     empty::explain(&mut report, collected);
     workload_end::explain(&mut report);
     let baseline = run_dir.join(BASELINE_DIR);
     let baseline = baseline.is_dir().then(|| load(&baseline));
-    let wanted = inputs.config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
+    let wanted = config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
-    let context = insight::Context {
-        run_dir,
-        config: &inputs.config,
-        workload: &workload,
-        argv: &inputs.argv,
-    };
+    let context = insight::Context { run_dir, config, workload: &workload, argv: &sources.argv };
     let shown = insight::add(&mut report, &context);
-    overhead::explain(&mut report, &inputs.config);
+    overhead::explain(&mut report, config);
     Analysis {
         report,
-        top_n: inputs.top_n,
+        top_n: settings.top_n,
         shown,
         read,
         workload: WorkloadFacts {
@@ -98,8 +95,8 @@ pub fn analyse(run_dir: &Path) -> Analysis {
 
 /// Adds what ncu and nsys measured; where the collector has no rows, it uses theirs. Returns the tools
 /// that left something readable.
-fn add_tools(report: &mut Report, run_dir: &Path, inputs: &Inputs) -> Vec<&'static str> {
-    let libraries = &inputs.libraries;
+fn add_tools(report: &mut Report, sources: &Sources, settings: &Settings) -> Vec<&'static str> {
+    let (run_dir, libraries) = (&sources.run_dir, &settings.libraries);
     let mut findings = Vec::new();
     let mut nsys = nsys::load::folder::captures(&run_dir.join(NSYS_DIR), libraries, &mut findings);
     let mut ncu = ncu::load::folder::reports(&run_dir.join(NCU_DIR), &mut findings);
@@ -115,7 +112,7 @@ fn add_tools(report: &mut Report, run_dir: &Path, inputs: &Inputs) -> Vec<&'stat
     let read = of_nsys.into_iter().chain(launches.then_some(NCU_DIR)).collect();
     without_collector::rows(report, &nsys, ncu.as_ref(), libraries);
     let device = report.devices.iter().find_map(|device| device.name.clone());
-    let resolved = hardware::resolve(&Catalogue::built_in(), &inputs.hardware, device.as_deref());
+    let resolved = hardware::resolve(&Catalogue::built_in(), &settings.hardware, device.as_deref());
     report.peaks = resolved.peaks;
     if report.source == Origin::Collector.label() {
         same_name::of_nsys(report, &mut nsys);
@@ -127,8 +124,8 @@ fn add_tools(report: &mut Report, run_dir: &Path, inputs: &Inputs) -> Vec<&'stat
         // Without counters nothing is held against the peaks.
         findings.extend(resolved.findings);
     }
-    let nsys_gated = overhead::InForce::of(&inputs.config).nsys_gated;
-    timeline::compare(report, &nsys, inputs.nvtx_package.as_deref(), nsys_gated);
+    let nsys_gated = overhead::InForce::of(&settings.config).nsys_gated;
+    timeline::compare(report, &nsys, sources.nvtx_package.as_deref(), nsys_gated);
     report.findings.extend(findings);
     read
 }

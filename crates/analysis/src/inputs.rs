@@ -2,7 +2,7 @@
 //!
 //! Read tolerantly: what is absent or unexpected costs its own lines, and a finding says so.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -14,60 +14,88 @@ use stage2_text::{visible, visible_path};
 
 /// Larger files are no run files.
 const LIMIT_BYTES: u64 = 16 << 20;
+/// Facts of the environment that are shown.
 const FACTS_LIMIT: usize = 40;
 /// Globs of libraries' domains; each is held against every name of a capture.
 const MAX_LIBRARIES: usize = 100;
 /// Rows of kernels.md where the configuration does not say.
 const DEFAULT_TOP: usize = 50;
 
+/// What is analysed: the folder of a run, and what its `run.json` and `env.json` say.
 #[derive(Debug, Default)]
-pub(crate) struct Inputs {
+pub struct Sources {
+    pub(crate) run_dir: PathBuf,
+    /// For the report.
     pub(crate) run: RunInfo,
+    /// `run.json` says that the GPU is simulated.
     pub(crate) simulated: bool,
+    /// Version of the Python package nvtx that the workload has.
+    pub(crate) nvtx_package: Option<String>,
+    /// The command of the collect pass, with what was added to it.
+    pub(crate) argv: Vec<String>,
+    /// What was wrong with the files.
+    pub(crate) findings: Vec<Finding>,
+    /// Findings of the run itself.
+    pub(crate) run_findings: Vec<Finding>,
+}
+
+/// How it is analysed: what the run's `config.yaml` says.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// NVTX domains of libraries: their ranges are never stages.
+    pub libraries: LibraryDomains,
+    /// Rows of kernels.md.
     pub(crate) top_n: usize,
     /// What the configuration says of the GPU's peak rates.
     pub(crate) hardware: Hardware,
-    /// Version of the Python package nvtx that the workload has.
-    pub(crate) nvtx_package: Option<String>,
-    pub(crate) libraries: LibraryDomains,
     /// The composed configuration; null where it cannot be used.
     pub(crate) config: Value,
-    /// The command of the collect pass, with what was added to it.
-    pub(crate) argv: Vec<String>,
-    /// Findings of the run, and what was wrong with the files.
+    /// What was wrong with the file.
     pub(crate) findings: Vec<Finding>,
 }
 
-pub(crate) fn read_inputs(run_dir: &Path) -> Inputs {
-    let mut findings = Vec::new();
-    let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).map_err(|e| e.to_string());
-    let yaml = |bytes: &[u8]| {
-        let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-        serde_saphyr::from_str::<Value>(text).map_err(|e| e.to_string())
-    };
-    let run = read(run_dir, "run.json", json, &mut findings);
-    let env = read(run_dir, "env.json", json, &mut findings);
-    let config = read(run_dir, "config.yaml", yaml, &mut findings);
-    let top_n = top_n(&config, &mut findings);
-    findings.extend(never_closed(&run));
-    findings.extend(run_findings(&run));
-    Inputs {
-        run: RunInfo {
-            name: name_of(run_dir),
-            command: words(run.get("command")),
-            started: run.get("started").and_then(scalar),
-            workload_end: super::workload_end::of_run(&run, run_dir),
-            passes: passes(&run),
-            environment: facts(&env),
-        },
-        nvtx_package: env.pointer("/python/packages/nvtx").and_then(scalar),
-        simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
-        top_n,
-        hardware: hardware(&config, &mut findings),
-        libraries: libraries(&config, &mut findings),
-        config,
-        argv: collect_argv(&run),
-        findings,
+impl Sources {
+    /// Those in the folder of a run. What is absent or damaged costs its own part of the report.
+    pub fn of_run(run_dir: &Path) -> Self {
+        let mut findings = Vec::new();
+        let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).map_err(|e| e.to_string());
+        let run = read(run_dir, "run.json", json, &mut findings);
+        let env = read(run_dir, "env.json", json, &mut findings);
+        Self {
+            run_dir: run_dir.to_owned(),
+            run: RunInfo {
+                name: name_of(run_dir),
+                command: words(run.get("command")),
+                started: run.get("started").and_then(scalar),
+                workload_end: super::workload_end::of_run(&run, run_dir),
+                passes: passes(&run),
+                environment: facts(&env),
+            },
+            nvtx_package: env.pointer("/python/packages/nvtx").and_then(scalar),
+            simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
+            argv: collect_argv(&run),
+            findings,
+            run_findings: never_closed(&run).into_iter().chain(run_findings(&run)).collect(),
+        }
+    }
+}
+
+impl Settings {
+    /// Those in the folder of a run. What cannot be used has its default, and a finding.
+    pub fn of_run(run_dir: &Path) -> Self {
+        let mut findings = Vec::new();
+        let yaml = |bytes: &[u8]| {
+            let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+            serde_saphyr::from_str::<Value>(text).map_err(|e| e.to_string())
+        };
+        let config = read(run_dir, "config.yaml", yaml, &mut findings);
+        Self {
+            top_n: top_n(&config, &mut findings),
+            hardware: hardware(&config, &mut findings),
+            libraries: libraries(&config, &mut findings),
+            config,
+            findings,
+        }
     }
 }
 

@@ -24,4 +24,5 @@ pub mod roofline;
 mod workload_end;
 
 pub use analyse::{Analysis, WorkloadFacts, analyse};
+pub use inputs::{Settings, Sources};
 pub use workload_end::out_of_memory;

@@ -5,7 +5,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use stage2_export::{Format, Window};
 
 use super::options::{Acceptance, Presets, RunOptions, RunSettings};
 
@@ -37,6 +38,60 @@ pub(crate) struct ReportArgs {
     /// them
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,
+}
+
+// `stage2-launch export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Folder of the bundle, e.g. tmp/stage2/latest
+    #[arg(value_name = "RUN_DIR")]
+    pub(crate) run_dir: PathBuf,
+    /// The format
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(crate) format: ExportFormat,
+    /// File or folder to write; it must not exist [default: the name of the run, in this folder]
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) output: Option<PathBuf>,
+    /// Export this stage only (an outermost range, as the report names it); may be repeated
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) stage: Vec<String>,
+    /// Export this window of time only, in seconds since the first event of the run
+    #[arg(long, value_name = "START..END")]
+    pub(crate) window: Option<Window>,
+}
+
+/// A format of another tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Perfetto's protobuf, for ui.perfetto.dev
+    Perfetto,
+    /// Chrome trace JSON as PyTorch's profiler writes it, one file per process
+    Chrome,
+    /// Parquet tables, partitioned by host, rank and process
+    Parquet,
+    /// SQLite with the tables of an nsys export
+    Sqlite,
+    /// JSON of Triton Proton, for Hatchet and proton-viewer
+    Hatchet,
+    /// A pprof profile
+    Pprof,
+    /// Folded stacks, for flame graphs
+    Folded,
+}
+
+impl ExportFormat {
+    /// The format, where the library writes it; another program writes Parquet.
+    pub(crate) fn of_crate(self) -> Option<Format> {
+        Some(match self {
+            Self::Perfetto => Format::Perfetto,
+            Self::Chrome => Format::Chrome,
+            Self::Sqlite => Format::Sqlite,
+            Self::Hatchet => Format::Hatchet,
+            Self::Pprof => Format::Pprof,
+            Self::Folded => Format::Folded,
+            Self::Parquet => return None,
+        })
+    }
 }
 
 // `stage2-launch bench`.

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod demo;
 mod ending;
+pub(crate) mod export;
 pub(crate) mod import;
 mod precheck;
 pub(crate) mod report;

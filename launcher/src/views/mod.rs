@@ -26,7 +26,7 @@ use crate::outcome::Outcome;
 use anyhow::Context as _;
 use stage2_analysis::files::stream_whole;
 use stage2_analysis::insight::Shown;
-use stage2_analysis::{Analysis, analyse};
+use stage2_analysis::{Analysis, Settings, Sources, analyse};
 use stage2_model::{Operators, Report};
 
 /// Analyses a run's folder and writes the reports into it. What is absent or damaged costs its own
@@ -39,7 +39,9 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
         .with_context(|| format!("{} cannot be read; name the folder of a run", run_dir.display()))?
         .is_dir();
     anyhow::ensure!(is_folder, "{} is no folder; name the folder of a run", run_dir.display());
-    let Analysis { report, top_n, shown, read, workload } = analyse(run_dir);
+    let sources = Sources::of_run(run_dir);
+    let settings = Settings::of_run(run_dir);
+    let Analysis { report, top_n, shown, read, workload } = analyse(&sources, &settings);
     let files = write_files(&report, top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: headline::headline(&report, &run_dir.join("report.md")),

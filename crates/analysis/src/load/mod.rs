@@ -8,6 +8,7 @@ mod call;
 pub(crate) mod clock;
 pub(crate) mod collectives;
 pub(crate) mod devices;
+pub mod events;
 mod instances;
 pub mod libraries;
 pub(crate) mod names;

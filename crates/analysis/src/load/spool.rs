@@ -20,13 +20,17 @@ const MAX_PARALLEL: usize = 4;
 /// Reads every `*.s2t` and `*.s2t.gz` of `folder`. What is wrong with a file becomes a finding that names it.
 pub fn load_folder(folder: &Path, libraries: &LibraryDomains) -> Capture {
     // What an empty folder means depends on the run: `join::empty` says it.
-    list(folder).map_or_else(
+    trace_files(folder).map_or_else(
         |error| Capture { findings: vec![no_folder(folder, &error)], ..Capture::default() },
         |files| load_files(&files, libraries),
     )
 }
 
-fn list(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+/// The trace files of a folder, compressed or not, by name.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub fn trace_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,0 +1,292 @@
+//! Chrome trace JSON in the dialect of PyTorch's profiler (Kineto), one file for each process.
+//!
+//! Perfetto's UI, HolisticTraceAnalysis and TraceLens read it. Its importers drop work that overlaps
+//! other work of its row, as kernels of a CUDA graph do: overlapping work gets rows of its own, and
+//! keeps the number of its stream in `args`.
+
+use std::io::Write;
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Map, Value as Json, json};
+use stage2_analysis::load::events::{Event, Range, Span, Value, What, Work};
+use stage2_spool::Payload;
+
+use crate::lanes::Lanes;
+use crate::run::Process;
+use crate::selection::Selected;
+use crate::{Counts, ExportError, Exported, Format, names, output};
+
+/// Added to the number of a stream for each further row of it: larger than any number of a stream.
+const NEXT_ROW: u64 = 1_000_000;
+
+pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
+    let mut counts = Counts::default();
+    let files = if Format::Chrome.is_folder(selected.run) {
+        output::folder(out, |folder| {
+            let processes = selected.run.processes().iter().enumerate();
+            let one = |(index, process): (usize, &Process)| {
+                let stem = process.file.file.trim_end_matches(".s2t").replace('/', "_");
+                let path = folder.join(format!("{stem}.json.gz"));
+                output::file(&path, |out| {
+                    gzipped(selected, (index, process), &path, out, &mut counts)
+                })?;
+                Ok(path)
+            };
+            processes.map(one).collect()
+        })?
+    } else {
+        let Some(process) = selected.run.processes().first() else {
+            return Ok(Exported::default());
+        };
+        let packed = out.extension().is_some_and(|ending| ending == "gz");
+        output::file(out, |file| {
+            if packed {
+                gzipped(selected, (0, process), out, file, &mut counts)
+            } else {
+                document(selected, (0, process), out, file, &mut counts)
+            }
+        })?;
+        vec![out.to_owned()]
+    };
+    Ok(Exported { files, counts, ..Exported::default() })
+}
+
+fn gzipped(
+    selected: &Selected<'_>,
+    process: (usize, &Process),
+    path: &Path,
+    out: &mut impl Write,
+    counts: &mut Counts,
+) -> Result<(), ExportError> {
+    let mut out = GzEncoder::new(out, Compression::fast());
+    document(selected, process, path, &mut out, counts)?;
+    out.finish().map(drop).map_err(ExportError::write(path))
+}
+
+/// Row of a piece of work before its lane is known: device and stream.
+type Stream = (u32, u32);
+
+struct Document<'a, W> {
+    out: W,
+    path: &'a Path,
+    base_ns: i64,
+    pid: u32,
+    lanes: Lanes<Stream, Json>,
+    first: bool,
+}
+
+fn document(
+    selected: &Selected<'_>,
+    (index, process): (usize, &Process),
+    path: &Path,
+    out: &mut impl Write,
+    counts: &mut Counts,
+) -> Result<(), ExportError> {
+    let base_ns = selected.start_ns();
+    let mut document =
+        Document { out, path, base_ns, pid: process.pid, lanes: Lanes::new(), first: true };
+    document.head(selected, index, process)?;
+    let mut threads = std::collections::BTreeMap::new();
+    selected.for_each(process, false, counts, |event| match event {
+        Event::Work(work) => document.work(&work),
+        Event::Range(range) => {
+            let thread = range.thread;
+            threads.entry(thread.os_tid).or_insert_with(|| thread.name.to_owned());
+            document.event(&range_event(&range, process.pid, base_ns))
+        }
+        Event::Mark { at_ns, thread, name, payload } => document.event(&json!({
+            "ph": "i", "s": "t", "cat": "user_annotation", "name": name, "pid": process.pid,
+            "tid": thread.os_tid, "ts": micros(at_ns - base_ns),
+            "args": {"payload": payload.map(number)},
+        })),
+    })?;
+    document.tail(process, &threads)
+}
+
+impl<W: Write> Document<'_, W> {
+    /// HolisticTraceAnalysis looks for `"rank": ` with a space, line by line from the top.
+    fn head(
+        &mut self,
+        selected: &Selected<'_>,
+        index: usize,
+        process: &Process,
+    ) -> Result<(), ExportError> {
+        let run = selected.run;
+        let rank = process.rank.unwrap_or(index as u64);
+        let ranks = process.world_size.unwrap_or(run.processes().len() as u64);
+        let device = |(id, of_run): (&u32, &u32)| {
+            let gpu = run.gpus().get(*of_run as usize)?;
+            let device = &gpu.device;
+            Some(json!({
+                "id": id,
+                "name": stage2_text::visible(&device.name),
+                "totalGlobalMem": device.memory_bytes,
+                "computeMajor": device.compute_capability.0,
+                "computeMinor": device.compute_capability.1,
+                "numSms": device.multiprocessors,
+            }))
+        };
+        let devices: Vec<Json> = process.gpus.iter().filter_map(device).collect();
+        let coverage = process.losses().unwrap_or_else(|| "nothing lost".to_owned());
+        let text = format!(
+            "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {rank}, \
+             \"world_size\": {ranks}}},\n\"traceName\": {},\n\"coverage\": {},\n\"hostName\": {},\n\
+             \"deviceProperties\": {},\n\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": {},\n\
+             \"traceEvents\": [",
+            json!(run.name),
+            json!(coverage),
+            json!(process.host()),
+            json!(devices),
+            self.base_ns,
+        );
+        self.text(&text)
+    }
+
+    fn work(&mut self, work: &Work<'_>) -> Result<(), ExportError> {
+        let Some(span) = work.span else { return Ok(()) };
+        let stream = (work.queue.device, work.queue.stream);
+        let event = work_event(work, span, self.base_ns);
+        match self.lanes.add(stream, span.start_ns, span.end_ns, event) {
+            Some((event, lane)) => self.in_lane(event, lane),
+            None => Ok(()),
+        }
+    }
+
+    fn in_lane(&mut self, mut event: Json, lane: usize) -> Result<(), ExportError> {
+        if lane > 0 {
+            let stream = event.get("tid").and_then(Json::as_u64).unwrap_or(0);
+            event["tid"] = json!(stream + NEXT_ROW * lane as u64);
+        }
+        self.event(&event)
+    }
+
+    fn tail(
+        &mut self,
+        process: &Process,
+        threads: &std::collections::BTreeMap<u32, String>,
+    ) -> Result<(), ExportError> {
+        while let Some((event, lane)) = self.lanes.pop() {
+            self.in_lane(event, lane)?;
+        }
+        let pid = self.pid;
+        let named = |what: &str, pid: u32, tid: u64, name: String| json!({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}});
+        let mut events = vec![named("process_name", pid, 0, process.title())];
+        for (tid, name) in threads {
+            let name = if name.is_empty() { format!("thread {tid}") } else { name.clone() };
+            events.push(named("thread_name", pid, u64::from(*tid), name));
+        }
+        let mut queues: Vec<(Stream, usize)> = self.lanes.queues().collect();
+        queues.sort_unstable();
+        let mut last = None;
+        for ((device, stream), lanes) in queues {
+            if last != Some(device) {
+                events.push(named("process_name", device, 0, format!("GPU {device}")));
+                last = Some(device);
+            }
+            for lane in 0..lanes as u64 {
+                let row = if lane == 0 { String::new() } else { format!(", row {}", lane + 1) };
+                let tid = u64::from(stream) + NEXT_ROW * lane;
+                events.push(named("thread_name", device, tid, format!("stream {stream}{row}")));
+            }
+        }
+        events.iter().try_for_each(|event| self.event(event))?;
+        self.text("\n]\n}\n")
+    }
+
+    fn event(&mut self, event: &Json) -> Result<(), ExportError> {
+        let lead = if self.first { "\n" } else { ",\n" };
+        self.first = false;
+        self.text(lead)?;
+        serde_json::to_writer(&mut self.out, event)
+            .map_err(|error| ExportError::write(self.path)(error.into()))
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), ExportError> {
+        self.out.write_all(text.as_bytes()).map_err(ExportError::write(self.path))
+    }
+}
+
+fn work_event(work: &Work<'_>, span: Span, base_ns: i64) -> Json {
+    let queue = work.queue;
+    let mut args = Map::new();
+    let mut put = |key: &str, value: Json| drop(args.insert(key.to_owned(), value));
+    put("device", json!(queue.device));
+    put("context", json!(queue.context));
+    put("stream", json!(queue.stream));
+    put("correlation", json!(work.correlation));
+    put("range", json!(work.path.label));
+    if work.graph_node != 0 {
+        put("graph node id", json!(work.graph_node));
+    }
+    let category = match work.what {
+        What::Kernel(shape, _) => {
+            put("grid", json!(shape.grid));
+            put("block", json!(shape.block));
+            put("registers per thread", json!(shape.registers_per_thread));
+            let shared = shape.static_shared_bytes.saturating_add(shape.dynamic_shared_bytes);
+            put("shared memory", json!(shared));
+            "kernel"
+        }
+        What::Copy { bytes, .. } => {
+            put("bytes", json!(bytes));
+            put("memory bandwidth (GB/s)", json!(gb_per_s(bytes, span)));
+            "gpu_memcpy"
+        }
+        What::Fill { bytes } => {
+            put("bytes", json!(bytes));
+            put("memory bandwidth (GB/s)", json!(gb_per_s(bytes, span)));
+            "gpu_memset"
+        }
+        What::Graph { .. } => "gpu_graph",
+    };
+    json!({
+        "ph": "X", "cat": category, "name": names::work(work), "pid": queue.device,
+        "tid": queue.stream, "ts": micros(span.start_ns - base_ns), "dur": micros(span.ns()),
+        "args": args,
+    })
+}
+
+fn range_event(range: &Range<'_>, pid: u32, base_ns: i64) -> Json {
+    let mut args = Map::new();
+    args.insert("range".to_owned(), json!(range.path.label));
+    if !range.domain.is_empty() {
+        args.insert("domain".to_owned(), json!(range.domain));
+    }
+    if let Some(payload) = range.payload {
+        args.insert("payload".to_owned(), number(payload));
+    }
+    for (name, value) in range.fields {
+        let value = match value {
+            Value::Number(payload) => number(*payload),
+            Value::Text(text) => json!(text),
+        };
+        args.insert(name.clone(), value);
+    }
+    json!({
+        "ph": "X", "cat": "user_annotation", "name": range.name, "pid": pid,
+        "tid": range.thread.os_tid, "ts": micros(range.span.start_ns - base_ns),
+        "dur": micros(range.span.ns()), "args": args,
+    })
+}
+
+fn number(payload: Payload) -> Json {
+    match payload {
+        Payload::U64(value) => json!(value),
+        Payload::I64(value) => json!(value),
+        Payload::F64(value) => json!(value),
+    }
+}
+
+fn gb_per_s(bytes: u64, span: Span) -> f64 {
+    if span.ns() > 0 { bytes as f64 / span.ns() as f64 } else { 0.0 }
+}
+
+/// Microseconds with nanoseconds behind the point, as a number that keeps all digits.
+fn micros(ns: i64) -> Json {
+    let sign = if ns < 0 { "-" } else { "" };
+    let ns = ns.unsigned_abs();
+    let text = format!("{sign}{}.{:03}", ns / 1_000, ns % 1_000);
+    text.parse::<serde_json::Number>().map_or(Json::Null, Json::Number)
+}

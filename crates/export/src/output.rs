@@ -1,0 +1,104 @@
+//! A file or folder that appears under its name once it is whole, and never takes the place of another.
+//!
+//! Unlike a bundle, an export is made to be passed on: it has the permissions of any new file.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::ExportError;
+
+/// Writes a new file.
+///
+/// # Errors
+/// When `path` exists or cannot be written, and the errors of the writer.
+pub fn file(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> Result<(), ExportError>,
+) -> Result<(), ExportError> {
+    absent(path)?;
+    let failed = ExportError::write(path);
+    let new: NamedTempFile = new_with(0o666).tempfile_in(folder_of(path)).map_err(&failed)?;
+    let mut out = BufWriter::with_capacity(1 << 18, new.as_file());
+    write(&mut out)?;
+    out.flush().map_err(&failed)?;
+    drop(out);
+    new.persist_noclobber(path).map_err(|error| exists_or(path, error.error))?;
+    Ok(())
+}
+
+/// Lets `fill` write into a new folder.
+///
+/// # Errors
+/// When `path` exists or cannot be written, and the errors of the writer.
+pub fn folder(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> Result<Vec<PathBuf>, ExportError>,
+) -> Result<Vec<PathBuf>, ExportError> {
+    absent(path)?;
+    let new = new_folder(path)?;
+    let files = fill(new.path())?;
+    let relative = |file: &PathBuf| file.strip_prefix(new.path()).map(Path::to_owned).ok();
+    let files: Vec<PathBuf> =
+        files.iter().filter_map(relative).map(|file| path.join(file)).collect();
+    fs::rename(new.path(), path).map_err(|error| exists_or(path, error))?;
+    // It has another name now.
+    let _ = new.keep();
+    Ok(files)
+}
+
+/// Lets `fill` write a file by its path, for libraries that open files themselves.
+///
+/// # Errors
+/// When `path` exists or cannot be written, and the errors of the writer.
+pub fn by_path(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), ExportError>,
+) -> Result<(), ExportError> {
+    absent(path)?;
+    let beside = new_folder(path)?;
+    let new = beside.path().join("export");
+    fill(&new)?;
+    // A link, unlike a renaming, never takes the place of another file.
+    match fs::hard_link(&new, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            fs::rename(&new, path).map_err(ExportError::write(path))
+        }
+        other => other.map_err(|error| exists_or(path, error)),
+    }
+}
+
+fn new_folder(path: &Path) -> Result<TempDir, ExportError> {
+    new_with(0o777).tempdir_in(folder_of(path)).map_err(ExportError::write(path))
+}
+
+/// What is not whole yet, with `mode` as far as the umask allows.
+fn new_with(mode: u32) -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".new-").permissions(fs::Permissions::from_mode(mode));
+    builder
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn absent(path: &Path) -> Result<(), ExportError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Err(ExportError::Exists { path: stage2_text::visible_path(path) }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(ExportError::write(path)(error)),
+    }
+}
+
+fn exists_or(path: &Path, error: io::Error) -> ExportError {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
+            ExportError::Exists { path: stage2_text::visible_path(path) }
+        }
+        _ => ExportError::write(path)(error),
+    }
+}

@@ -1,0 +1,494 @@
+//! Perfetto's protobuf: each stream is a row of GPU render stages, ranges lie on their threads.
+//!
+//! Render stages may overlap within a row, as kernels of a CUDA graph do; Perfetto keeps them all.
+//! The messages hold the fields that are written here, with the numbers of Perfetto's own
+//! descriptors (`perfetto` 0.59.1 on PyPI).
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use prost::Message;
+use rustc_hash::FxHashMap;
+use stage2_analysis::load::events::{Event, Range, Thread, Value, What, Work};
+use stage2_spool::{Payload, Queue};
+
+use crate::run::Process;
+use crate::selection::Selected;
+use crate::{Counts, ExportError, Exported, names, output};
+
+/// A file is a sequence of these: field 1 of `perfetto.protos.Trace`.
+#[derive(Clone, PartialEq, Message)]
+struct Trace {
+    #[prost(message, repeated, tag = "1")]
+    packet: Vec<Packet>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Packet {
+    #[prost(uint64, optional, tag = "8")]
+    timestamp: Option<u64>,
+    #[prost(uint32, tag = "10")]
+    sequence: u32,
+    #[prost(message, optional, tag = "11")]
+    track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "12")]
+    interned_data: Option<InternedData>,
+    #[prost(uint32, tag = "13")]
+    sequence_flags: u32,
+    #[prost(message, optional, tag = "53")]
+    render_stage: Option<RenderStage>,
+    #[prost(message, optional, tag = "60")]
+    track_descriptor: Option<TrackDescriptor>,
+    #[prost(message, optional, tag = "128")]
+    gpu_info: Option<GpuInfo>,
+}
+
+/// `sequence_flags`: what was interned before counts no more; and this packet uses interned data.
+const CLEARED: u32 = 1;
+const USES_INTERNED: u32 = 2;
+
+#[derive(Clone, PartialEq, Message)]
+struct RenderStage {
+    #[prost(uint64, tag = "1")]
+    event_id: u64,
+    #[prost(uint64, tag = "2")]
+    duration: u64,
+    #[prost(uint64, tag = "5")]
+    context: u64,
+    #[prost(message, repeated, tag = "6")]
+    extra_data: Vec<ExtraData>,
+    #[prost(uint32, tag = "10")]
+    submission_id: u32,
+    #[prost(int32, tag = "11")]
+    gpu_id: i32,
+    #[prost(uint64, tag = "13")]
+    hw_queue_iid: u64,
+    #[prost(uint64, tag = "14")]
+    stage_iid: u64,
+    #[prost(string, tag = "17")]
+    name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ExtraData {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TrackEvent {
+    #[prost(message, repeated, tag = "4")]
+    debug_annotations: Vec<Annotation>,
+    #[prost(int32, tag = "9")]
+    kind: i32,
+    #[prost(uint64, tag = "11")]
+    track_uuid: u64,
+    #[prost(string, repeated, tag = "22")]
+    categories: Vec<String>,
+    #[prost(string, optional, tag = "23")]
+    name: Option<String>,
+}
+
+const BEGIN: i32 = 1;
+const END: i32 = 2;
+const INSTANT: i32 = 3;
+
+#[derive(Clone, PartialEq, Message)]
+struct Annotation {
+    #[prost(string, tag = "10")]
+    name: String,
+    #[prost(uint64, optional, tag = "3")]
+    uint: Option<u64>,
+    #[prost(int64, optional, tag = "4")]
+    int: Option<i64>,
+    #[prost(double, optional, tag = "5")]
+    double: Option<f64>,
+    #[prost(string, optional, tag = "6")]
+    text: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct InternedData {
+    #[prost(message, repeated, tag = "23")]
+    contexts: Vec<GraphicsContext>,
+    #[prost(message, repeated, tag = "24")]
+    specifications: Vec<Specification>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct GraphicsContext {
+    #[prost(uint64, tag = "1")]
+    iid: u64,
+    #[prost(int32, tag = "2")]
+    pid: i32,
+    #[prost(int32, tag = "3")]
+    api: i32,
+}
+
+/// `InternedGraphicsContext.api`.
+const CUDA: i32 = 4;
+
+#[derive(Clone, PartialEq, Message)]
+struct Specification {
+    #[prost(uint64, tag = "1")]
+    iid: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(string, tag = "3")]
+    description: String,
+    #[prost(int32, tag = "4")]
+    category: i32,
+}
+
+/// `InternedGpuRenderStageSpecification.category`.
+const COMPUTE: i32 = 2;
+
+#[derive(Clone, PartialEq, Message)]
+struct TrackDescriptor {
+    #[prost(uint64, tag = "1")]
+    uuid: u64,
+    #[prost(string, optional, tag = "2")]
+    name: Option<String>,
+    #[prost(message, optional, tag = "3")]
+    process: Option<ProcessDescriptor>,
+    #[prost(message, optional, tag = "4")]
+    thread: Option<ThreadDescriptor>,
+    #[prost(uint64, optional, tag = "5")]
+    parent_uuid: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ProcessDescriptor {
+    #[prost(int32, tag = "1")]
+    pid: i32,
+    #[prost(string, repeated, tag = "2")]
+    cmdline: Vec<String>,
+    #[prost(string, tag = "6")]
+    process_name: String,
+    #[prost(string, repeated, tag = "8")]
+    process_labels: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ThreadDescriptor {
+    #[prost(int32, tag = "1")]
+    pid: i32,
+    #[prost(int64, tag = "2")]
+    tid: i64,
+    #[prost(string, tag = "5")]
+    thread_name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct GpuInfo {
+    #[prost(message, repeated, tag = "1")]
+    gpus: Vec<GpuDescription>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct GpuDescription {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    vendor: String,
+    #[prost(bytes = "vec", tag = "5")]
+    uuid: Vec<u8>,
+}
+
+pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
+    let mut counts = Counts::default();
+    output::file(out, |file| {
+        let mut file = Packets { out: file, path: out, next_uuid: 1 };
+        file.gpus(selected)?;
+        for (index, process) in selected.run.processes().iter().enumerate() {
+            Sequence::start(&mut file, index, process)?.fill(selected, &mut counts)?;
+        }
+        Ok(())
+    })?;
+    Ok(Exported { files: vec![out.to_owned()], counts, ..Exported::default() })
+}
+
+/// The packets of a file, in any order: Perfetto sorts them by time.
+struct Packets<'a, W> {
+    out: W,
+    path: &'a Path,
+    next_uuid: u64,
+}
+
+impl<W: Write> Packets<'_, W> {
+    fn packet(&mut self, packet: Packet) -> Result<(), ExportError> {
+        let bytes = Trace { packet: vec![packet] }.encode_to_vec();
+        self.out.write_all(&bytes).map_err(ExportError::write(self.path))
+    }
+
+    fn uuid(&mut self) -> u64 {
+        self.next_uuid += 1;
+        self.next_uuid
+    }
+
+    fn gpus(&mut self, selected: &Selected<'_>) -> Result<(), ExportError> {
+        let gpu = |gpu: &crate::run::Gpu| GpuDescription {
+            name: stage2_text::visible(&gpu.device.name),
+            vendor: "NVIDIA".to_owned(),
+            uuid: gpu.device.uuid.to_vec(),
+        };
+        let gpus = selected.run.gpus().iter().map(gpu).collect();
+        self.packet(Packet { gpu_info: Some(GpuInfo { gpus }), sequence: 1, ..Packet::default() })
+    }
+}
+
+/// What one process writes: interned data hold for its packets only.
+struct Sequence<'p, 'a, W> {
+    packets: &'p mut Packets<'a, W>,
+    process: &'p Process,
+    number: u32,
+    cleared: bool,
+    process_uuid: u64,
+    threads: BTreeMap<u32, u64>,
+    /// What is interned: names of kernels, queues, contexts.
+    names: FxHashMap<String, u64>,
+    queues: FxHashMap<Queue, u64>,
+    contexts: FxHashMap<u32, u64>,
+    next_iid: u64,
+    next_event: u64,
+}
+
+impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
+    fn start(
+        packets: &'p mut Packets<'a, W>,
+        index: usize,
+        process: &'p Process,
+    ) -> Result<Self, ExportError> {
+        let process_uuid = packets.uuid();
+        let traced = process.file.process.as_ref();
+        let descriptor = ProcessDescriptor {
+            pid: process.pid as i32,
+            cmdline: traced.map_or_else(Vec::new, |traced| traced.argv.clone()),
+            process_name: process.title(),
+            process_labels: [Some(process.host().to_owned()), process.losses()]
+                .into_iter()
+                .flatten()
+                .filter(|label| !label.is_empty())
+                .collect(),
+        };
+        let mut sequence = Self {
+            packets,
+            process,
+            // 0 is no sequence, 1 that of the GPUs.
+            number: index as u32 + 2,
+            cleared: false,
+            process_uuid,
+            threads: BTreeMap::new(),
+            names: FxHashMap::default(),
+            queues: FxHashMap::default(),
+            contexts: FxHashMap::default(),
+            next_iid: 1,
+            next_event: (index as u64) << 40,
+        };
+        sequence.track(TrackDescriptor {
+            uuid: process_uuid,
+            process: Some(descriptor),
+            ..TrackDescriptor::default()
+        })?;
+        Ok(sequence)
+    }
+
+    fn fill(mut self, selected: &Selected<'_>, counts: &mut Counts) -> Result<(), ExportError> {
+        let process = self.process;
+        selected.for_each(process, false, counts, |event| match event {
+            Event::Work(work) => self.work(&work),
+            Event::Range(range) => self.range(&range),
+            Event::Mark { at_ns, thread, name, payload } => {
+                let track_uuid = self.thread(thread)?;
+                self.event(
+                    at_ns,
+                    TrackEvent {
+                        kind: INSTANT,
+                        track_uuid,
+                        categories: vec!["nvtx".to_owned()],
+                        name: Some(name.to_owned()),
+                        debug_annotations: payload
+                            .map(|p| number("payload", p))
+                            .into_iter()
+                            .collect(),
+                    },
+                )
+            }
+        })
+    }
+
+    fn packet(&mut self, packet: Packet) -> Result<(), ExportError> {
+        let clears = if self.cleared { 0 } else { CLEARED };
+        self.cleared = true;
+        let sequence_flags = USES_INTERNED | clears;
+        self.packets.packet(Packet { sequence: self.number, sequence_flags, ..packet })
+    }
+
+    fn track(&mut self, descriptor: TrackDescriptor) -> Result<(), ExportError> {
+        self.packet(Packet { track_descriptor: Some(descriptor), ..Packet::default() })
+    }
+
+    fn event(&mut self, at_ns: i64, event: TrackEvent) -> Result<(), ExportError> {
+        let timestamp = Some(u64::try_from(at_ns).unwrap_or(0));
+        self.packet(Packet { timestamp, track_event: Some(event), ..Packet::default() })
+    }
+
+    /// The track of a thread.
+    fn thread(&mut self, thread: Thread<'_>) -> Result<u64, ExportError> {
+        if let Some(&uuid) = self.threads.get(&thread.os_tid) {
+            return Ok(uuid);
+        }
+        let uuid = self.packets.uuid();
+        self.threads.insert(thread.os_tid, uuid);
+        self.track(TrackDescriptor {
+            uuid,
+            parent_uuid: Some(self.process_uuid),
+            thread: Some(ThreadDescriptor {
+                pid: self.process.pid as i32,
+                tid: i64::from(thread.os_tid),
+                thread_name: thread.name.to_owned(),
+            }),
+            ..TrackDescriptor::default()
+        })?;
+        Ok(uuid)
+    }
+
+    fn range(&mut self, range: &Range<'_>) -> Result<(), ExportError> {
+        let thread = self.thread(range.thread)?;
+        // Start/end ranges may overlap others of their thread, which one track cannot hold.
+        let track_uuid = if range.start_end {
+            let uuid = self.packets.uuid();
+            let name = Some(range.name.to_owned());
+            let parent_uuid = Some(self.process_uuid);
+            self.track(TrackDescriptor { uuid, name, parent_uuid, ..TrackDescriptor::default() })?;
+            uuid
+        } else {
+            thread
+        };
+        let mut annotations = vec![text("range", &range.path.label)];
+        annotations.extend(range.payload.map(|payload| number("payload", payload)));
+        annotations.extend(range.fields.iter().map(|(name, value)| match value {
+            Value::Number(payload) => number(name, *payload),
+            Value::Text(value) => text(name, value),
+        }));
+        let domain = if range.domain.is_empty() { "nvtx" } else { range.domain };
+        let begin = TrackEvent {
+            kind: BEGIN,
+            track_uuid,
+            categories: vec![domain.to_owned()],
+            name: Some(range.name.to_owned()),
+            debug_annotations: annotations,
+        };
+        self.event(range.span.start_ns, begin)?;
+        let end = TrackEvent { kind: END, track_uuid, ..TrackEvent::default() };
+        self.event(range.span.end_ns, end)
+    }
+
+    fn work(&mut self, work: &Work<'_>) -> Result<(), ExportError> {
+        let Some(span) = work.span else { return Ok(()) };
+        let mut interned = InternedData::default();
+        let name = names::short(work.what).into_owned();
+        // Perfetto's UI shows the name of the stage, so that each kernel is a stage of its own.
+        let stage_iid = self.stage(&name, work, &mut interned);
+        let hw_queue_iid = self.queue(work.queue, &mut interned);
+        let context = self.context(work.queue.context, &mut interned);
+        self.next_event += 1;
+        let stage = RenderStage {
+            event_id: self.next_event,
+            duration: span.ns().unsigned_abs(),
+            context,
+            extra_data: details(work),
+            submission_id: work.correlation as u32,
+            gpu_id: self.process.gpu(work.queue.device) as i32,
+            hw_queue_iid,
+            stage_iid,
+            name,
+        };
+        let interned = (interned != InternedData::default()).then_some(interned);
+        self.packet(Packet {
+            timestamp: Some(u64::try_from(span.start_ns).unwrap_or(0)),
+            interned_data: interned,
+            render_stage: Some(stage),
+            ..Packet::default()
+        })
+    }
+
+    fn iid(&mut self) -> u64 {
+        self.next_iid += 1;
+        self.next_iid
+    }
+
+    fn stage(&mut self, name: &str, work: &Work<'_>, interned: &mut InternedData) -> u64 {
+        if let Some(&iid) = self.names.get(name) {
+            return iid;
+        }
+        let iid = self.iid();
+        self.names.insert(name.to_owned(), iid);
+        let (name, description) = (name.to_owned(), names::work(work).into_owned());
+        interned.specifications.push(Specification { iid, name, description, category: COMPUTE });
+        iid
+    }
+
+    fn queue(&mut self, queue: Queue, interned: &mut InternedData) -> u64 {
+        if let Some(&iid) = self.queues.get(&queue) {
+            return iid;
+        }
+        let iid = self.iid();
+        self.queues.insert(queue, iid);
+        let name =
+            format!("{}, context {}, stream {}", self.process.title(), queue.context, queue.stream);
+        let description = String::new();
+        interned.specifications.push(Specification { iid, name, description, category: COMPUTE });
+        iid
+    }
+
+    fn context(&mut self, context: u32, interned: &mut InternedData) -> u64 {
+        if let Some(&iid) = self.contexts.get(&context) {
+            return iid;
+        }
+        let iid = self.iid();
+        self.contexts.insert(context, iid);
+        let pid = self.process.pid as i32;
+        interned.contexts.push(GraphicsContext { iid, pid, api: CUDA });
+        iid
+    }
+}
+
+fn details(work: &Work<'_>) -> Vec<ExtraData> {
+    let data = |name: &str, value: String| ExtraData { name: name.to_owned(), value };
+    let mut all = vec![
+        data("range", work.path.label.clone()),
+        data("correlation", work.correlation.to_string()),
+    ];
+    if work.graph_node != 0 {
+        all.push(data("graph node", work.graph_node.to_string()));
+    }
+    match work.what {
+        What::Kernel(shape, _) => {
+            let dim = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
+            all.push(data("grid", dim(shape.grid)));
+            all.push(data("block", dim(shape.block)));
+        }
+        What::Copy { bytes, .. } | What::Fill { bytes } => {
+            all.push(data("bytes", bytes.to_string()));
+        }
+        What::Graph { .. } => {}
+    }
+    all
+}
+
+fn text(name: &str, value: &str) -> Annotation {
+    Annotation { name: name.to_owned(), text: Some(value.to_owned()), ..Annotation::default() }
+}
+
+fn number(name: &str, value: Payload) -> Annotation {
+    let annotation = Annotation { name: name.to_owned(), ..Annotation::default() };
+    match value {
+        Payload::U64(value) => Annotation { uint: Some(value), ..annotation },
+        Payload::I64(value) => Annotation { int: Some(value), ..annotation },
+        Payload::F64(value) => Annotation { double: Some(value), ..annotation },
+    }
+}

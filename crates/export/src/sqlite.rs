@@ -1,0 +1,429 @@
+//! SQLite with the tables of an nsys export, so that scripts and `nsys stats` reports for them work.
+//!
+//! The collector records no CUDA API calls. So there is no table of them, and reports that join
+//! kernels to ranges through API calls find nothing; `STAGE2_WORK_RANGES` holds the exact range of
+//! each kernel instead.
+
+use std::io;
+use std::path::Path;
+
+use rusqlite::{Connection, Statement, ToSql, params};
+use rustc_hash::FxHashMap;
+use stage2_analysis::load::events::{Event, Range, What, Work};
+use stage2_spool::Payload;
+
+use crate::run::Process;
+use crate::selection::Selected;
+use crate::{Counts, ExportError, Exported, output};
+
+/// The tables: names, columns and constraints as nsys 2023.4 to 2026.2 write them.
+const SCHEMA: &str = "
+CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
+  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+  demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, mangledName INTEGER,
+  launchType INTEGER, cacheConfig INTEGER, registersPerThread INTEGER NOT NULL,
+  gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, gridZ INTEGER NOT NULL,
+  blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL,
+  staticSharedMemory INTEGER NOT NULL, dynamicSharedMemory INTEGER NOT NULL,
+  localMemoryPerThread INTEGER NOT NULL, localMemoryTotal INTEGER NOT NULL, gridId INTEGER NOT NULL,
+  sharedMemoryExecuted INTEGER, graphNodeId INTEGER, sharedMemoryLimitConfig INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
+  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+  bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, deprecatedSrcId INTEGER, srcKind INTEGER,
+  dstKind INTEGER, srcDeviceId INTEGER, srcContextId INTEGER, dstDeviceId INTEGER,
+  dstContextId INTEGER, migrationCause INTEGER, graphNodeId INTEGER, virtualAddress INTEGER,
+  copyCount INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
+  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+  value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
+  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+  graphId INTEGER NOT NULL, graphExecId INTEGER NOT NULL);
+CREATE TABLE NVTX_EVENTS (
+  start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER,
+  category INTEGER, color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER,
+  textId INTEGER, domainId INTEGER, uint64Value INTEGER, int64Value INTEGER, doubleValue REAL,
+  uint32Value INTEGER, int32Value INTEGER, floatValue REAL, jsonTextId INTEGER, jsonText TEXT,
+  binaryData TEXT);
+CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);
+CREATE TABLE ThreadNames (nameId INTEGER NOT NULL, priority INTEGER, globalTid INTEGER);
+CREATE TABLE TARGET_INFO_GPU (
+  vmId INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT, busLocation TEXT, isDiscrete INTEGER,
+  l2CacheSize INTEGER, totalMemory INTEGER, memoryBandwidth INTEGER, clockRate INTEGER,
+  smCount INTEGER, uuid TEXT, computeMajor INTEGER, computeMinor INTEGER);
+CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT);
+CREATE TABLE ANALYSIS_DETAILS (
+  globalVid INTEGER NOT NULL, duration INTEGER NOT NULL, startTime INTEGER NOT NULL,
+  stopTime INTEGER NOT NULL);
+CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
+CREATE TABLE ENUM_CUDA_MEMCPY_OPER (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
+CREATE TABLE ENUM_CUDA_MEM_KIND (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
+CREATE TABLE STAGE2_WORK_RANGES (
+  kind TEXT NOT NULL, workRowId INTEGER NOT NULL, rangePath TEXT NOT NULL, stage TEXT NOT NULL);
+";
+
+/// Labels of `copyKind` and of kinds of memory; reports of nsys join them.
+const COPIES: [&str; 11] = [
+    "Unknown",
+    "Host-to-Device",
+    "Device-to-Host",
+    "Host-to-Array",
+    "Array-to-Host",
+    "Array-to-Array",
+    "Array-to-Device",
+    "Device-to-Array",
+    "Device-to-Device",
+    "Host-to-Host",
+    "Peer-to-Peer",
+];
+const MEMORY: [&str; 8] = [
+    "Pageable",
+    "Pinned",
+    "Device",
+    "Array",
+    "Managed",
+    "Device Static",
+    "Managed Static",
+    "Unknown",
+];
+/// The collector keeps no kind of memory.
+const MEMORY_NOT_KNOWN: i64 = 7;
+
+/// `NVTX_EVENTS.eventType`.
+const MARK: i64 = 34;
+const PUSH_POP: i64 = 59;
+const START_END: i64 = 60;
+const DOMAIN_CREATE: i64 = 75;
+
+pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
+    let mut counts = Counts::default();
+    output::by_path(out, |path| {
+        let failed = |error: rusqlite::Error| ExportError::write(out)(io::Error::other(error));
+        let mut connection = Connection::open(path).map_err(failed)?;
+        // The file counts only once it is whole, so that nothing has to survive a crash.
+        connection
+            .execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+            .and_then(|()| connection.execute_batch(SCHEMA))
+            .map_err(failed)?;
+        let transaction = connection.transaction().map_err(failed)?;
+        {
+            let mut tables = Tables::prepare(&transaction, selected).map_err(failed)?;
+            for process in selected.run.processes() {
+                tables.process(process).map_err(failed)?;
+                selected.for_each(process, false, &mut counts, |event| {
+                    match event {
+                        Event::Work(work) => tables.work(process, &work),
+                        Event::Range(range) => tables.range(process, &range),
+                        Event::Mark { at_ns, thread, name, payload } => {
+                            let event = Nvtx { kind: MARK, text: name, ..Nvtx::default() };
+                            let at = tables.since(at_ns);
+                            tables.nvtx(process, &event, (at, None), thread.os_tid, payload)
+                        }
+                    }
+                    .map_err(failed)
+                })?;
+            }
+            tables.about_run(selected).map_err(failed)?;
+        }
+        transaction.commit().map_err(failed)
+    })?;
+    Ok(Exported { files: vec![out.to_owned()], counts, ..Exported::default() })
+}
+
+/// Statements that fill the tables.
+struct Tables<'c> {
+    kernel: Statement<'c>,
+    copy: Statement<'c>,
+    fill: Statement<'c>,
+    graph: Statement<'c>,
+    event: Statement<'c>,
+    ranges: Statement<'c>,
+    string: Statement<'c>,
+    connection: &'c Connection,
+    strings: FxHashMap<String, i64>,
+    domains: FxHashMap<(u32, String), i64>,
+    threads: FxHashMap<i64, ()>,
+    start_ns: i64,
+}
+
+/// What an NVTX event has beside its times.
+#[derive(Default)]
+struct Nvtx<'a> {
+    kind: i64,
+    text: &'a str,
+    domain: i64,
+    category: u32,
+    range: Option<u64>,
+}
+
+fn insert<'c>(
+    connection: &'c Connection,
+    table: &str,
+    columns: &str,
+) -> rusqlite::Result<Statement<'c>> {
+    let marks = vec!["?"; columns.split(',').count()].join(", ");
+    connection.prepare(&format!("INSERT INTO {table} ({columns}) VALUES ({marks})"))
+}
+
+fn global_pid(process: &Process) -> i64 {
+    (1 << 48) | (i64::from(process.pid & 0xff_ffff) << 24)
+}
+
+fn global_tid(process: &Process, os_tid: u32) -> i64 {
+    global_pid(process) | i64::from(os_tid & 0xff_ffff)
+}
+
+impl<'c> Tables<'c> {
+    fn prepare(connection: &'c Connection, selected: &Selected<'_>) -> rusqlite::Result<Self> {
+        const WORK: &str = "start, end, deviceId, contextId, streamId, correlationId, globalPid";
+        let work = |table: &str, columns: &str| {
+            let table = format!("CUPTI_ACTIVITY_KIND_{table}");
+            insert(connection, &table, &format!("{WORK}, {columns}"))
+        };
+        Ok(Self {
+            kernel: work(
+                "KERNEL",
+                "demangledName, shortName, mangledName, registersPerThread, gridX, gridY, gridZ, \
+                 blockX, blockY, blockZ, staticSharedMemory, dynamicSharedMemory, \
+                 localMemoryPerThread, graphNodeId, localMemoryTotal, gridId",
+            )?,
+            copy: work("MEMCPY", "graphNodeId, bytes, copyKind, srcKind, dstKind")?,
+            fill: work("MEMSET", "graphNodeId, bytes, value, memKind")?,
+            graph: work("GRAPH_TRACE", "graphId, graphExecId")?,
+            event: insert(
+                connection,
+                "NVTX_EVENTS",
+                "start, end, eventType, rangeId, category, text, globalTid, domainId, \
+                 uint64Value, int64Value, doubleValue",
+            )?,
+            ranges: insert(connection, "STAGE2_WORK_RANGES", "kind, workRowId, rangePath, stage")?,
+            string: insert(connection, "StringIds", "id, value")?,
+            connection,
+            strings: FxHashMap::default(),
+            domains: FxHashMap::default(),
+            threads: FxHashMap::default(),
+            start_ns: selected.start_ns(),
+        })
+    }
+
+    fn since(&self, at_ns: i64) -> i64 {
+        at_ns.saturating_sub(self.start_ns)
+    }
+
+    fn string(&mut self, text: &str) -> rusqlite::Result<i64> {
+        if let Some(&id) = self.strings.get(text) {
+            return Ok(id);
+        }
+        let id = self.strings.len() as i64;
+        self.string.execute(params![id, text])?;
+        self.strings.insert(text.to_owned(), id);
+        Ok(id)
+    }
+
+    fn process(&mut self, process: &Process) -> rusqlite::Result<()> {
+        let row = params![global_pid(process), process.pid, process.title()];
+        self.connection.execute("INSERT INTO PROCESSES VALUES (?, ?, ?)", row)?;
+        Ok(())
+    }
+
+    fn work(&mut self, process: &Process, work: &Work<'_>) -> rusqlite::Result<()> {
+        let Some(span) = work.span else { return Ok(()) };
+        let (start, end) = (self.since(span.start_ns), self.since(span.end_ns));
+        let queue = work.queue;
+        let gpu = process.gpu(queue.device);
+        let (correlation, pid) = (work.correlation as i64, global_pid(process));
+        let node = (work.graph_node != 0).then_some(work.graph_node as i64);
+        let head: [&dyn ToSql; 7] =
+            [&start, &end, &gpu, &queue.context, &queue.stream, &correlation, &pid];
+        let (kind, row) = match work.what {
+            What::Kernel(shape, name) => {
+                let demangled = self.string(&name.demangled)?;
+                let short = self.string(short_name(&name.demangled))?;
+                let mangled = self.string(&name.mangled)?;
+                let [gx, gy, gz] = shape.grid;
+                let [bx, by, bz] = shape.block;
+                let more: [&dyn ToSql; 16] = [
+                    &demangled,
+                    &short,
+                    &mangled,
+                    &shape.registers_per_thread,
+                    &gx,
+                    &gy,
+                    &gz,
+                    &bx,
+                    &by,
+                    &bz,
+                    &shape.static_shared_bytes,
+                    &shape.dynamic_shared_bytes,
+                    &shape.local_bytes_per_thread,
+                    &node,
+                    &0i64,
+                    &0i64,
+                ];
+                let values: Vec<&dyn ToSql> = head.into_iter().chain(more).collect();
+                ("kernel", self.kernel.insert(values.as_slice())?)
+            }
+            What::Copy { bytes, kind } => {
+                let unknown = &MEMORY_NOT_KNOWN;
+                let more: [&dyn ToSql; 5] = [&node, &(bytes as i64), &kind, unknown, unknown];
+                let values: Vec<&dyn ToSql> = head.into_iter().chain(more).collect();
+                ("memcpy", self.copy.insert(values.as_slice())?)
+            }
+            What::Fill { bytes } => {
+                let more: [&dyn ToSql; 4] = [&node, &(bytes as i64), &0i64, &MEMORY_NOT_KNOWN];
+                let values: Vec<&dyn ToSql> = head.into_iter().chain(more).collect();
+                ("memset", self.fill.insert(values.as_slice())?)
+            }
+            What::Graph { graph } => {
+                let more: [&dyn ToSql; 2] = [&graph, &graph];
+                let values: Vec<&dyn ToSql> = head.into_iter().chain(more).collect();
+                ("graph", self.graph.insert(values.as_slice())?)
+            }
+        };
+        self.ranges.execute(params![kind, row, work.path.label, work.path.stage()])?;
+        Ok(())
+    }
+
+    fn range(&mut self, process: &Process, range: &Range<'_>) -> rusqlite::Result<()> {
+        let tid = global_tid(process, range.thread.os_tid);
+        if !range.thread.name.is_empty() && self.threads.insert(tid, ()).is_none() {
+            let name = self.string(range.thread.name)?;
+            self.connection
+                .execute("INSERT INTO ThreadNames VALUES (?, NULL, ?)", params![name, tid])?;
+        }
+        let event = Nvtx {
+            kind: if range.start_end { START_END } else { PUSH_POP },
+            text: range.name,
+            domain: self.domain(process, range.domain)?,
+            category: range.category,
+            range: range.start_end.then_some(range.id),
+        };
+        let times = (self.since(range.span.start_ns), Some(self.since(range.span.end_ns)));
+        self.nvtx(process, &event, times, range.thread.os_tid, range.payload)
+    }
+
+    /// The number of a domain, which an event of its own names.
+    fn domain(&mut self, process: &Process, name: &str) -> rusqlite::Result<i64> {
+        if name.is_empty() {
+            return Ok(0);
+        }
+        let key = (process.pid, name.to_owned());
+        if let Some(&id) = self.domains.get(&key) {
+            return Ok(id);
+        }
+        let id = self.domains.len() as i64 + 1;
+        self.domains.insert(key, id);
+        let event = Nvtx { kind: DOMAIN_CREATE, text: name, domain: id, ..Nvtx::default() };
+        self.nvtx(process, &event, (0, None), 0, None)?;
+        Ok(id)
+    }
+
+    fn nvtx(
+        &mut self,
+        process: &Process,
+        event: &Nvtx<'_>,
+        (start, end): (i64, Option<i64>),
+        os_tid: u32,
+        payload: Option<Payload>,
+    ) -> rusqlite::Result<()> {
+        let (unsigned, signed, float) = match payload {
+            Some(Payload::U64(value)) => (Some(value as i64), None, None),
+            Some(Payload::I64(value)) => (None, Some(value), None),
+            Some(Payload::F64(value)) => (None, None, Some(value)),
+            None => (None, None, None),
+        };
+        self.event.execute(params![
+            start,
+            end,
+            event.kind,
+            event.range.map(|id| id as i64),
+            event.category,
+            event.text,
+            global_tid(process, os_tid),
+            event.domain,
+            unsigned,
+            signed,
+            float,
+        ])?;
+        Ok(())
+    }
+
+    fn about_run(&mut self, selected: &Selected<'_>) -> rusqlite::Result<()> {
+        for (id, gpu) in selected.run.gpus().iter().enumerate() {
+            let device = &gpu.device;
+            self.connection.execute(
+                "INSERT INTO TARGET_INFO_GPU (vmId, id, name, l2CacheSize, totalMemory, memoryBandwidth, \
+                 clockRate, smCount, uuid, computeMajor, computeMinor) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                params![
+                    1i64 << 48,
+                    id as i64,
+                    stage2_text::visible(&device.name),
+                    device.l2_bytes,
+                    device.memory_bytes as i64,
+                    // As nsys, in bytes a second; CUPTI gives kB.
+                    device.bandwidth_kb_per_s.saturating_mul(1_000) as i64,
+                    i64::from(device.core_clock_khz) * 1_000,
+                    device.multiprocessors,
+                    device.uuid.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+                    device.compute_capability.0,
+                    device.compute_capability.1,
+                ],
+            )?;
+        }
+        for (table, labels) in
+            [("ENUM_CUDA_MEMCPY_OPER", &COPIES[..]), ("ENUM_CUDA_MEM_KIND", &MEMORY[..])]
+        {
+            let mut row = insert(self.connection, table, "id, name, label")?;
+            for (id, label) in labels.iter().enumerate() {
+                row.execute(params![id as i64, label, label])?;
+            }
+        }
+        let duration = selected.run.span().map_or(0, |span| span.ns());
+        self.connection.execute(
+            "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (?, NULL, NULL)",
+            [self.start_ns],
+        )?;
+        self.connection.execute(
+            "INSERT INTO ANALYSIS_DETAILS VALUES (?, ?, 0, ?)",
+            [1i64 << 48, duration, duration],
+        )?;
+        let about = [
+            ("EXPORT_PRODUCT_NAME", "stage2"),
+            ("EXPORT_PRODUCT_VERSION", env!("CARGO_PKG_VERSION")),
+            ("EXPORT_SCHEMA_VERSION", "3.7.2"),
+            ("EXPORT_SCHEMA_VERSION_MAJOR", "3"),
+            ("EXPORT_SCHEMA_VERSION_MINOR", "7"),
+            ("EXPORT_SCHEMA_VERSION_MICRO", "2"),
+        ];
+        for (name, value) in about {
+            self.connection.execute("INSERT INTO META_DATA_EXPORT VALUES (?, ?)", [name, value])?;
+        }
+        Ok(())
+    }
+}
+
+/// The bare name of a kernel, as nsys has it: without namespaces, template arguments and parameters.
+fn short_name(demangled: &str) -> &str {
+    let end = demangled.find(['<', '(']).unwrap_or(demangled.len());
+    let head = demangled.get(..end).unwrap_or(demangled);
+    let name = head.rsplit("::").next().unwrap_or(head);
+    name.rsplit(' ').next().filter(|name| !name.is_empty()).unwrap_or(demangled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_name_is_the_bare_one() {
+        assert_eq!(short_name("void at::native::vectorized<4, float>(int)"), "vectorized");
+        assert_eq!(short_name("gemm_128x128"), "gemm_128x128");
+        assert_eq!(short_name("<lambda>"), "<lambda>");
+    }
+}

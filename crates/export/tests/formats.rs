@@ -1,0 +1,209 @@
+//! A run of two ranks, with all that makes an export hard -> each format, read back.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use common::trace;
+use serde_json::Value;
+use stage2_analysis::load::libraries::LibraryDomains;
+use stage2_export::{ExportError, Exported, Format, Run, Selection, export};
+use stage2_model::ProcessRow;
+
+struct Scratch {
+    folder: tempfile::TempDir,
+    run: Run,
+}
+
+fn run_of(processes: &[(u32, &str)]) -> Scratch {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut files = Vec::new();
+    let mut rows = Vec::new();
+    for (rank, &(pid, host)) in (0u64..).zip(processes) {
+        files.push(trace(folder.path(), pid, host, 1_000 * rank));
+        rows.push(ProcessRow {
+            file: format!("{host}-{pid}.s2t"),
+            rank: Some(rank),
+            world_size: Some(processes.len() as u64),
+            ..ProcessRow::default()
+        });
+    }
+    let run = Run::open("try".into(), &files, &LibraryDomains::default(), &rows).expect("run");
+    Scratch { folder, run }
+}
+
+impl Scratch {
+    fn export(&self, format: Format, name: &str) -> Exported {
+        self.select(format, name, &Selection::default()).expect(name)
+    }
+
+    fn select(&self, format: Format, name: &str, s: &Selection) -> Result<Exported, ExportError> {
+        export(&self.run, format, s, &self.folder.path().join(name))
+    }
+}
+
+fn json(path: &Path) -> Value {
+    let mut text = String::new();
+    let packed = fs::read(path).expect("file");
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut text).expect("gzip");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn what_a_file_holds_and_what_it_cannot_hold_is_counted() {
+    let scratch = run_of(&[(10, "a"), (11, "a")]);
+    for format in Format::ALL {
+        let counts = scratch.export(format, format.name()).counts;
+        let totals = matches!(format, Format::Hatchet | Format::Pprof | Format::Folded);
+        let kernels = if totals { 22 } else { 20 };
+        assert_eq!((counts.kernels, counts.memory, counts.graphs), (kernels, 4, 2), "{format:?}");
+        assert_eq!((counts.without_times, counts.not_selected), (2, 0), "{format:?}");
+        assert_eq!(counts.ranges, 10, "{format:?}");
+    }
+}
+
+#[test]
+fn chrome_keeps_all_work_in_rows_where_nothing_overlaps() {
+    let scratch = run_of(&[(10, "a"), (11, "a")]);
+    let files = scratch.export(Format::Chrome, "chrome").files;
+    assert_eq!(files.len(), 2);
+    for (rank, file) in files.iter().enumerate() {
+        let trace = json(file);
+        assert_eq!(trace["distributedInfo"]["rank"], rank);
+        let events = trace["traceEvents"].as_array().expect("events");
+        let of = |cat: &str| events.iter().filter(move |e| e["cat"] == cat).collect::<Vec<_>>();
+        assert_eq!([of("kernel").len(), of("gpu_memcpy").len(), of("gpu_graph").len()], [10, 1, 1]);
+        let micros: f64 = of("kernel").iter().filter_map(|e| e["dur"].as_f64()).sum();
+        assert!((micros - 10.0).abs() < 1e-9, "{micros}");
+        let mut rows: BTreeMap<(u64, u64), Vec<(f64, f64)>> = BTreeMap::new();
+        for event in events.iter().filter(|e| e["ph"] == "X" && e["args"]["stream"] == 13) {
+            let at = event["ts"].as_f64().expect("ts");
+            let row = (event["pid"].as_u64().expect("pid"), event["tid"].as_u64().expect("tid"));
+            rows.entry(row).or_default().push((at, at + event["dur"].as_f64().expect("dur")));
+        }
+        assert_eq!(rows.len(), 2, "the kernels that overlap have a second row");
+        for spans in rows.values_mut() {
+            spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+            assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 1e-9), "{spans:?}");
+        }
+        assert!(
+            of("kernel")
+                .iter()
+                .any(|e| e["name"].as_str().is_some_and(|n| n.contains("say \"hi\"")))
+        );
+        assert!(of("user_annotation").iter().any(|e| e["name"] == "never closed"));
+    }
+    let text = fs::read(&files[1]).expect("file");
+    let mut plain = String::new();
+    flate2::read::GzDecoder::new(text.as_slice()).read_to_string(&mut plain).expect("gzip");
+    assert!(plain.contains("\"rank\": 1,"), "HolisticTraceAnalysis searches for it with a space");
+}
+
+#[test]
+fn sqlite_has_the_tables_of_nsys_and_the_range_of_each_kernel() {
+    let scratch = run_of(&[(10, "a"), (11, "a")]);
+    scratch.export(Format::Sqlite, "x.sqlite");
+    let db = rusqlite::Connection::open(scratch.folder.path().join("x.sqlite")).expect("database");
+    let kernels = "SELECT k.globalPid >> 24 & 0xffffff, s.value, w.rangePath, sum(k.end - k.start)
+        FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.mangledName
+        JOIN STAGE2_WORK_RANGES w ON w.kind = 'kernel' AND w.workRowId = k.rowid
+        GROUP BY 1, 2, 3 ORDER BY 1, 3";
+    let mut query = db.prepare(kernels).expect("query");
+    let rows =
+        query.query_map([], |row| Ok((row.get(0)?, row.get(2)?, row.get(3)?))).expect("rows");
+    let rows: Vec<(i64, String, i64)> = rows.map(|row| row.expect("row")).collect();
+    let of_one = [
+        ("(outside ranges)", 1_000),
+        ("(unattributed)", 1_000),
+        ("decode", 1_000),
+        ("decode/ncclAllReduce@NCCL", 1_000),
+        ("decode/step", 1_000),
+        ("prefill", 5_000),
+    ];
+    let expected: Vec<(i64, String, i64)> = [10, 11]
+        .into_iter()
+        .flat_map(|pid| of_one.map(|(path, ns)| (pid, path.to_owned(), ns)))
+        .collect();
+    assert_eq!(rows, expected);
+    let count = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).expect(sql);
+    assert_eq!(count("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 59"), 10);
+    assert_eq!(count("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 75 AND text = 'NCCL'"), 2);
+    assert_eq!(count("SELECT min(start) FROM CUPTI_ACTIVITY_KIND_KERNEL"), 100);
+    assert_eq!(count("SELECT count(*) FROM TARGET_INFO_GPU"), 1, "two processes, one GPU");
+}
+
+#[test]
+fn totals_by_path_hold_every_nanosecond_of_the_run() {
+    let scratch = run_of(&[(10, "a")]);
+    scratch.export(Format::Folded, "x.folded");
+    let text = fs::read_to_string(scratch.folder.path().join("x.folded")).expect("file");
+    let numbers = text.lines().map(|line| line.rsplit_once(' ').expect("number").1);
+    assert_eq!(numbers.map(|n| n.parse::<u64>().expect("ns")).sum::<u64>(), 12_750);
+    assert!(text.contains("decode;step;say \"hi\": <b>"), "{text}");
+    scratch.export(Format::Hatchet, "x.json");
+    let tree: Value =
+        serde_json::from_slice(&fs::read(scratch.folder.path().join("x.json")).expect("file"))
+            .expect("JSON");
+    fn ns(node: &Value) -> u64 {
+        let own = node["metrics"]["time (ns)"].as_u64().unwrap_or(0);
+        own + node["children"].as_array().map_or(0, |all| all.iter().map(ns).sum())
+    }
+    assert_eq!(ns(&tree[0]), 12_750);
+    assert_eq!(tree[0]["metrics"]["time (ns)"], 0);
+}
+
+#[test]
+fn a_stage_or_a_window_is_a_part() {
+    let scratch = run_of(&[(10, "a")]);
+    let stage = |name: &str| Selection { stages: vec![name.into()], ..Selection::default() };
+    let counts = scratch.select(Format::Sqlite, "decode", &stage("decode")).expect("decode").counts;
+    assert_eq!((counts.kernels, counts.ranges, counts.graphs, counts.not_selected), (3, 3, 1, 10));
+    let window = Selection {
+        window: Some("0.000020..0.000031".parse().expect("window")),
+        ..Selection::default()
+    };
+    let counts = scratch.select(Format::Perfetto, "window", &window).expect("window").counts;
+    assert_eq!((counts.kernels, counts.ranges, counts.not_selected), (3, 3, 10));
+    let refused =
+        scratch.select(Format::Folded, "none", &stage("warm-up")).expect_err("no such stage");
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("`warm-up`") && refused.contains("`decode`, `never closed`"),
+        "{refused}"
+    );
+    assert!(!scratch.folder.path().join("none").exists());
+}
+
+#[test]
+fn nothing_takes_the_place_of_a_file_and_nothing_is_left_of_an_export_that_fails() {
+    let scratch = run_of(&[(10, "a"), (11, "a")]);
+    for format in Format::ALL {
+        let name = format!("taken {}", format.name());
+        fs::write(scratch.folder.path().join(&name), "mine").expect("file");
+        let refused = scratch.select(format, &name, &Selection::default()).expect_err("taken");
+        assert!(refused.to_string().contains("exists already"), "{refused}");
+        assert_eq!(fs::read_to_string(scratch.folder.path().join(&name)).expect("file"), "mine");
+        let missing = format!("no/such/folder/{}", format.name());
+        let refused =
+            scratch.select(format, &missing, &Selection::default()).expect_err("no folder");
+        assert!(refused.to_string().contains("cannot be written"), "{refused}");
+    }
+    let left = fs::read_dir(scratch.folder.path()).expect("folder").filter_map(Result::ok);
+    let left: Vec<_> =
+        left.filter(|e| e.file_name().to_string_lossy().starts_with(".new-")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_run_without_trace_files_and_a_damaged_one_say_so() {
+    let none = Run::open("runs/1".into(), &[], &LibraryDomains::default(), &[]);
+    assert!(none.expect_err("no files").to_string().contains("runs/1: there is no trace file"));
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a-1.s2t");
+    fs::write(&path, "not a trace").expect("file");
+    let damaged = Run::open("x".into(), &[path], &LibraryDomains::default(), &[]);
+    assert!(damaged.is_err());
+}

@@ -1,0 +1,98 @@
+//! The trace files of a run -> a file for another tool.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use stage2_export::{Counts, Exported, Run, Selection, export as write};
+use stage2_text::numbers::counted;
+use stage2_text::visible_path;
+
+use crate::cli::ExportArgs;
+use crate::failure::Failure;
+use crate::terminal::{Terminal, printable};
+
+/// The program that writes Parquet, beside this one.
+const PARQUET: &str = "stage2-parquet";
+
+/// `stage2-launch export`.
+pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let (exported, out) = match args.format.of_crate() {
+        Some(format) => {
+            let run = Run::of_bundle(&args.run_dir).map_err(failure)?;
+            let out =
+                args.output.unwrap_or_else(|| format!("{}{}", run.name, format.suffix()).into());
+            let selection = Selection { stages: args.stage, window: args.window };
+            (write(&run, format, &selection, &out).map_err(failure)?, out)
+        }
+        None => parquet(args)?,
+    };
+    tell(&exported, &out, terminal);
+    Ok(0)
+}
+
+fn failure(error: stage2_export::ExportError) -> Failure {
+    let text = error.to_string();
+    if error.is_usage() { Failure::Usage(text) } else { Failure::NoResult(text) }
+}
+
+/// Runs the program that writes Parquet.
+fn parquet(args: ExportArgs) -> Result<(Exported, PathBuf), Failure> {
+    let ExportArgs { run_dir, output, stage, window, .. } = args;
+    let name = run_dir.canonicalize().unwrap_or_else(|_| run_dir.clone());
+    let name = name.file_name().map(PathBuf::from).unwrap_or_else(|| "run".into());
+    let out = output.unwrap_or_else(|| name.with_added_extension("parquet"));
+    let program = beside_this_program()?;
+    let mut command = Command::new(&program);
+    command.arg(&run_dir).arg(&out);
+    command.args(stage.iter().flat_map(|stage| ["--stage", stage]));
+    command.args(window.iter().flat_map(|window| ["--window".to_owned(), window.to_string()]));
+    let no_result = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(&program)));
+    let Output { status, stdout, stderr } =
+        command.output().map_err(|error| no_result(format!("it cannot be started: {error}")))?;
+    if !status.success() {
+        let text = printable(String::from_utf8_lossy(&stderr).trim());
+        return Err(match status.code() {
+            Some(2) => Failure::Usage(text),
+            Some(_) => Failure::NoResult(text),
+            None => no_result(format!("it ended early ({status})")),
+        });
+    }
+    let exported = serde_json::from_slice(&stdout);
+    let exported =
+        exported.map_err(|error| no_result(format!("its answer cannot be read: {error}")))?;
+    Ok((exported, out))
+}
+
+fn beside_this_program() -> Result<PathBuf, Failure> {
+    let here = std::env::current_exe().ok();
+    let folder = here.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+    let program = folder.join(PARQUET);
+    if program.is_file() {
+        return Ok(program);
+    }
+    Err(Failure::NoResult(format!(
+        "Parquet is written by a program of its own, {PARQUET}, which is not in {}; build it with \
+         `cargo build --release -p stage2-parquet`, and copy it there",
+        visible_path(folder)
+    )))
+}
+
+fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
+    let Counts { kernels, memory, graphs, ranges, without_times, not_selected } = exported.counts;
+    let kinds = [
+        (memory, counted(memory, "memory operation")),
+        (graphs, counted(graphs, "CUDA graph launch")),
+        (ranges, counted(ranges, "range")),
+    ];
+    let kinds = kinds.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text);
+    let held: Vec<String> = std::iter::once(counted(kernels, "kernel")).chain(kinds).collect();
+    terminal.result(&format!("export: {} ({})", visible_path(out), held.join(", ")));
+    if without_times > 0 {
+        let times = counted(without_times, "GPU record");
+        terminal.result(&format!("without valid times, and in no timeline: {times}"));
+    }
+    if not_selected > 0 {
+        terminal.detail(&format!("not selected: {}", counted(not_selected, "GPU record")));
+    }
+    exported.losses.iter().for_each(|loss| terminal.result(&format!("incomplete: {loss}")));
+}
