@@ -3,7 +3,7 @@
 
 mod common;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
-#[path = "nsys_tables/fixture.rs"]
+#[path = "../../crates/analysis/tests/nsys_tables/fixture.rs"]
 mod nsys_export;
 
 use std::fs::{self, File};

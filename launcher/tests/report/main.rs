@@ -17,7 +17,7 @@ mod markdown;
 mod meaning;
 mod no_ranges;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
-#[path = "../nsys_tables/fixture.rs"]
+#[path = "../../../crates/analysis/tests/nsys_tables/fixture.rs"]
 mod nsys_export;
 mod overhead;
 mod part;

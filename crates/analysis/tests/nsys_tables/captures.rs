@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::fixture::{load_recorded, recorded, unpack};
-use stage2_analysis::nsys::load::{Kernel, Naming, Tables, Total, Traced, csv};
+use crate::fixture::{load_recorded, recorded};
+use stage2_analysis::nsys::load::{Kernel, Naming, Tables, Total, csv};
 use stage2_analysis::nsys::reconcile::{Comparison, reconcile};
-use stage2_launch::tools::nsys::scrub::scrub;
 use stage2_model::nsys::Source;
 use stage2_model::{Belief, Reconciliation};
 
@@ -19,7 +18,7 @@ fn sums(totals: &[Total<'_>]) -> Sums {
 
 /// Calls and time of the kernels that were recorded for the simulated GPU, so many times each.
 fn kernels_of(sequences: &[(&str, u64)]) -> Sums {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/sim/data");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/data");
     let rows = |file: &str| -> Vec<Vec<String>> {
         let text = std::fs::read_to_string(data.join(file)).expect(file);
         text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect()
@@ -145,18 +144,4 @@ fn the_capture_with_losses_is_not_believed() {
     let prefill = tables.totals_in("prefill", None).expect("range");
     let stage = compare("the stage prefill", &kernels_of(&[("prefill.tsv", 1)]), &prefill);
     assert_eq!((stage.belief, stage.overall.collector_calls), (Belief::Lossy, 662));
-}
-
-#[test]
-fn a_scrubbed_copy_reads_the_same() {
-    let dir = tempfile::tempdir().expect("folder");
-    let (from, to) = (unpack("decode", dir.path()), dir.path().join("scrubbed.sqlite"));
-    scrub(&from, &to).expect("copy");
-    let read = |path| {
-        let tables =
-            stage2_analysis::nsys::load::sqlite::load(path, &Default::default()).expect("export");
-        // What was traced stands beside the environment and the arguments, which a copy leaves out.
-        Tables { files: Vec::new(), traced: Traced::default(), ..tables }
-    };
-    assert_eq!(read(&to), read(&from));
 }

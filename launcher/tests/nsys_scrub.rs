@@ -1,0 +1,23 @@
+//! An nsys export without its secrets -> the same tables.
+
+#[path = "../../crates/analysis/tests/nsys_tables/fixture.rs"]
+#[allow(dead_code, reason = "the tests of its tables use the rest")]
+mod fixture;
+
+use fixture::unpack;
+use stage2_analysis::nsys::load::{Tables, Traced};
+use stage2_launch::tools::nsys::scrub::scrub;
+
+#[test]
+fn a_scrubbed_copy_reads_the_same() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (from, to) = (unpack("decode", dir.path()), dir.path().join("scrubbed.sqlite"));
+    scrub(&from, &to).expect("copy");
+    let read = |path| {
+        let tables =
+            stage2_analysis::nsys::load::sqlite::load(path, &Default::default()).expect("export");
+        // What was traced stands beside the environment and the arguments, which a copy leaves out.
+        Tables { files: Vec::new(), traced: Traced::default(), ..tables }
+    };
+    assert_eq!(read(&to), read(&from));
+}
