@@ -1,4 +1,6 @@
 //! How the workload ended, what the reports cover and which passes are required -> the exit status.
+//!
+//! The options that decide are [`Acceptance`].
 
 use crate::bundle::PassRecord;
 use crate::cli::{Acceptance, FailOn, RequiredPass};

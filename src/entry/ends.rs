@@ -73,7 +73,7 @@ fn is_process_of(shared: &Shared) -> bool {
 }
 
 /// Gives the drain thread a short time to take in what there is and end the trace file. Does nothing
-/// in a callback of CUPTI's, whose locks this thread may hold.
+/// inside a handler of ours: it may run in a callback of CUPTI's, whose locks this thread holds.
 fn finish_at_once() {
     if !matches!(state::phase(), Phase::On | Phase::Stopping) {
         return;
