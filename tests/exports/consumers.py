@@ -250,7 +250,7 @@ def main() -> int:
             except Skip as why:
                 print(f"SKIPPED: {name}: {why}")
                 skipped += 1
-            except (AssertionError, subprocess.CalledProcessError) as problem:
+            except (AssertionError, OSError, subprocess.CalledProcessError) as problem:
                 print(f"FAILED: {name}: {problem}")
                 failed += 1
             else:

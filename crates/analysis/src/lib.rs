@@ -19,6 +19,7 @@ pub mod load;
 pub mod ncu;
 pub mod nsys;
 pub mod operators;
+mod path_label;
 mod ranks;
 pub mod roofline;
 mod workload_end;

@@ -18,7 +18,7 @@ use crate::run::Process;
 use crate::selection::Selected;
 use crate::{Counts, ExportError, Exported, Format, names, output};
 
-/// Added to the number of a stream for each further row of it: larger than any number of a stream.
+/// Added to the number of a stream for each further row of it: larger than the numbers of streams.
 const NEXT_ROW: u64 = 1_000_000;
 
 pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
@@ -27,8 +27,10 @@ pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, Exp
         output::folder(out, |folder| {
             let processes = selected.run.processes().iter().enumerate();
             let one = |(index, process): (usize, &Process)| {
-                let stem = process.file.file.trim_end_matches(".s2t").replace('/', "_");
-                let path = folder.join(format!("{stem}.json.gz"));
+                let stem = process.file.name().trim_end_matches(".s2t").replace('/', "_");
+                // A long name leaves no room for its ending.
+                let stem: String = stem.chars().take(50).collect();
+                let path = folder.join(format!("{index}-{stem}.json.gz"));
                 output::file(&path, |out| {
                     gzipped(selected, (index, process), &path, out, &mut counts)
                 })?;
@@ -94,11 +96,16 @@ fn document(
         Event::Range(range) => {
             let thread = range.thread;
             threads.entry(thread.os_tid).or_insert_with(|| thread.name.to_owned());
-            document.event(&range_event(&range, process.pid, base_ns))
+            let event = range_event(&range, process.pid, base_ns);
+            if range.start_end {
+                document.async_range(event, &range)
+            } else {
+                document.event(&event)
+            }
         }
         Event::Mark { at_ns, thread, name, payload } => document.event(&json!({
             "ph": "i", "s": "t", "cat": "user_annotation", "name": name, "pid": process.pid,
-            "tid": thread.os_tid, "ts": micros(at_ns - base_ns),
+            "tid": thread.os_tid, "ts": micros(at_ns.saturating_sub(base_ns)),
             "args": {"payload": payload.map(number)},
         })),
     })?;
@@ -129,7 +136,10 @@ impl<W: Write> Document<'_, W> {
             }))
         };
         let devices: Vec<Json> = process.gpus.iter().filter_map(device).collect();
-        let coverage = process.losses().unwrap_or_else(|| "nothing lost".to_owned());
+        let coverage = match process.file.missing() {
+            missing if missing.is_empty() => "nothing lost".to_owned(),
+            missing => missing.join("; "),
+        };
         let text = format!(
             "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {rank}, \
              \"world_size\": {ranks}}},\n\"traceName\": {},\n\"coverage\": {},\n\"hostName\": {},\n\
@@ -152,6 +162,22 @@ impl<W: Write> Document<'_, W> {
             Some((event, lane)) => self.in_lane(event, lane),
             None => Ok(()),
         }
+    }
+
+    /// Start/end ranges may overlap others of their thread, which no row can hold: they are
+    /// asynchronous.
+    fn async_range(&mut self, begin: Json, range: &Range<'_>) -> Result<(), ExportError> {
+        let mut begin = begin;
+        begin["ph"] = json!("b");
+        begin["id"] = json!(range.id);
+        if let Some(event) = begin.as_object_mut() {
+            event.remove("dur");
+        }
+        let mut end = begin.clone();
+        end["ph"] = json!("e");
+        end["ts"] = micros(range.span.end_ns.saturating_sub(self.base_ns));
+        self.event(&begin)?;
+        self.event(&end)
     }
 
     fn in_lane(&mut self, mut event: Json, lane: usize) -> Result<(), ExportError> {
@@ -243,7 +269,7 @@ fn work_event(work: &Work<'_>, span: Span, base_ns: i64) -> Json {
     };
     json!({
         "ph": "X", "cat": category, "name": names::work(work), "pid": queue.device,
-        "tid": queue.stream, "ts": micros(span.start_ns - base_ns), "dur": micros(span.ns()),
+        "tid": queue.stream, "ts": micros(span.start_ns.saturating_sub(base_ns)), "dur": micros(span.ns()),
         "args": args,
     })
 }
@@ -257,16 +283,19 @@ fn range_event(range: &Range<'_>, pid: u32, base_ns: i64) -> Json {
     if let Some(payload) = range.payload {
         args.insert("payload".to_owned(), number(payload));
     }
-    for (name, value) in range.fields {
-        let value = match value {
+    if !range.fields.is_empty() {
+        let value = |value: &Value| match value {
             Value::Number(payload) => number(*payload),
             Value::Text(text) => json!(text),
         };
-        args.insert(name.clone(), value);
+        let fields: Map<String, Json> =
+            range.fields.iter().map(|(name, of)| (name.clone(), value(of))).collect();
+        // Apart: a field may have any name, also one that readers look for.
+        args.insert("fields".to_owned(), Json::Object(fields));
     }
     json!({
         "ph": "X", "cat": "user_annotation", "name": range.name, "pid": pid,
-        "tid": range.thread.os_tid, "ts": micros(range.span.start_ns - base_ns),
+        "tid": range.thread.os_tid, "ts": micros(range.span.start_ns.saturating_sub(base_ns)),
         "dur": micros(range.span.ns()), "args": args,
     })
 }

@@ -10,12 +10,23 @@ use stage2_spool::ReadError;
 pub enum ExportError {
     /// The run has no trace file of the collector.
     #[error(
-        "{run}: there is no trace file of the collector to export; run the workload under the collector, \
-         or import trace files with `stage2-launch import --spool DIR`"
+        "{run}: there is no trace file of the collector to export{}{why}; run the workload under the \
+         collector, or import trace files with `stage2-launch import --spool DIR`",
+        if why.is_empty() { "" } else { ": " }
     )]
     NoTraceFiles {
-        /// The folder.
+        /// The run.
         run: String,
+        /// What is wrong with those that are there.
+        why: String,
+    },
+    /// Nothing is left of what was selected.
+    #[error(
+        "--stage and --window leave nothing of the run; its events end {seconds:.3} s after the first"
+    )]
+    NothingSelected {
+        /// Length of the run, seconds.
+        seconds: f64,
     },
     /// The report of the run cannot be read.
     #[error(
@@ -70,6 +81,7 @@ impl ExportError {
             Self::NoReport { .. }
             | Self::NoSuchStage { .. }
             | Self::NoWindow { .. }
+            | Self::NothingSelected { .. }
             | Self::Exists { .. } => true,
             Self::NoTraceFiles { .. } | Self::Read(_) | Self::Write { .. } => false,
         }

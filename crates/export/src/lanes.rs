@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use rustc_hash::FxHashMap;
 
 /// Pieces of work that wait for earlier ones.
-const WAITING: usize = 1 << 16;
+const WAITING: usize = 1 << 14;
 
 /// Sorts pieces of work by their start, and gives each a lane of its queue.
 #[derive(Debug)]

@@ -26,6 +26,7 @@ pub use run::{Gpu, Process, Run};
 pub use selection::{Selected, Selection, Window};
 use serde::{Deserialize, Serialize};
 pub use stage2_analysis::load::events;
+pub use stage2_analysis::load::events::Traces;
 
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +62,11 @@ impl Format {
         }
     }
 
-    /// The end of the name of its file.
-    pub fn suffix(self) -> &'static str {
+    /// The end of the name of its file, or folder.
+    pub fn suffix(self, run: &Run) -> &'static str {
         match self {
             Self::Perfetto => ".perfetto-trace",
+            Self::Chrome if self.is_folder(run) => ".chrome",
             Self::Chrome => ".json.gz",
             Self::Sqlite => ".sqlite",
             Self::Hatchet => ".hatchet.json",
@@ -86,9 +88,11 @@ pub struct Exported {
     pub files: Vec<PathBuf>,
     /// What they hold, and what they do not.
     pub counts: Counts,
-    /// What the run lost before: one line for each process that lost something.
-    #[serde(default)]
-    pub losses: Vec<String>,
+    /// What is missing from the run: a line for each file or process.
+    pub missing: Vec<String>,
+    /// The share of range instances that was recorded (`1/N`), where it was not all of them: an export
+    /// holds what was recorded, unscaled.
+    pub sample: Option<String>,
 }
 
 /// Events of an export, by kind.
@@ -104,7 +108,9 @@ pub struct Counts {
     pub ranges: u64,
     /// GPU work without times, which no timeline can hold.
     pub without_times: u64,
-    /// GPU work outside the stages and the window that were asked for.
+    /// NVTX marks.
+    pub marks: u64,
+    /// GPU work and ranges outside the stages and the window that were asked for.
     pub not_selected: u64,
 }
 
@@ -139,7 +145,7 @@ pub fn select(
     write: impl FnOnce(&Selected<'_>) -> Result<Exported, ExportError>,
 ) -> Result<Exported, ExportError> {
     selection.check(run)?;
+    selection.check_window(run)?;
     let exported = write(&Selected::new(run, selection))?;
-    let losses = |process: &Process| Some(format!("{}: {}", process.title(), process.losses()?));
-    Ok(Exported { losses: run.processes().iter().filter_map(losses).collect(), ..exported })
+    Ok(Exported { missing: run.missing(), sample: run.sample(), ..exported })
 }

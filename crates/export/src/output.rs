@@ -1,4 +1,4 @@
-//! A file or folder that appears under its name once it is whole, and never takes the place of another.
+//! Writes a file or folder that gets its name only when it is whole, and never replaces another.
 //!
 //! Unlike a bundle, an export is made to be passed on: it has the permissions of any new file.
 
@@ -62,13 +62,8 @@ pub fn by_path(
     let beside = new_folder(path)?;
     let new = beside.path().join("export");
     fill(&new)?;
-    // A link, unlike a renaming, never takes the place of another file.
-    match fs::hard_link(&new, path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            fs::rename(&new, path).map_err(ExportError::write(path))
-        }
-        other => other.map_err(|error| exists_or(path, error)),
-    }
+    let new = tempfile::TempPath::try_from_path(new).map_err(ExportError::write(path))?;
+    new.persist_noclobber(path).map_err(|error| exists_or(path, error.error))
 }
 
 fn new_folder(path: &Path) -> Result<TempDir, ExportError> {

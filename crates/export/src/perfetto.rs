@@ -60,8 +60,8 @@ struct RenderStage {
     extra_data: Vec<ExtraData>,
     #[prost(uint32, tag = "10")]
     submission_id: u32,
-    #[prost(int32, tag = "11")]
-    gpu_id: i32,
+    #[prost(int32, optional, tag = "11")]
+    gpu_id: Option<i32>,
     #[prost(uint64, tag = "13")]
     hw_queue_iid: u64,
     #[prost(uint64, tag = "14")]
@@ -250,7 +250,7 @@ struct Sequence<'p, 'a, W> {
     threads: BTreeMap<u32, u64>,
     /// What is interned: names of kernels, queues, contexts.
     names: FxHashMap<String, u64>,
-    queues: FxHashMap<Queue, u64>,
+    queues: FxHashMap<(u32, u32, u32), u64>,
     contexts: FxHashMap<u32, u64>,
     next_iid: u64,
     next_event: u64,
@@ -263,14 +263,13 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
         process: &'p Process,
     ) -> Result<Self, ExportError> {
         let process_uuid = packets.uuid();
-        let traced = process.file.process.as_ref();
+        let traced = process.file.process();
         let descriptor = ProcessDescriptor {
             pid: process.pid as i32,
             cmdline: traced.map_or_else(Vec::new, |traced| traced.argv.clone()),
             process_name: process.title(),
-            process_labels: [Some(process.host().to_owned()), process.losses()]
-                .into_iter()
-                .flatten()
+            process_labels: std::iter::once(process.host().to_owned())
+                .chain(process.file.missing())
                 .filter(|label| !label.is_empty())
                 .collect(),
         };
@@ -402,7 +401,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
             context,
             extra_data: details(work),
             submission_id: work.correlation as u32,
-            gpu_id: self.process.gpu(work.queue.device) as i32,
+            gpu_id: Some(self.process.gpu(work.queue.device) as i32),
             hw_queue_iid,
             stage_iid,
             name,
@@ -422,22 +421,26 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
     }
 
     fn stage(&mut self, name: &str, work: &Work<'_>, interned: &mut InternedData) -> u64 {
-        if let Some(&iid) = self.names.get(name) {
+        // Different kernels may have the same short name.
+        let full = names::work(work);
+        if let Some(&iid) = self.names.get(full.as_ref()) {
             return iid;
         }
         let iid = self.iid();
-        self.names.insert(name.to_owned(), iid);
-        let (name, description) = (name.to_owned(), names::work(work).into_owned());
+        let description = full.into_owned();
+        self.names.insert(description.clone(), iid);
+        let name = name.to_owned();
         interned.specifications.push(Specification { iid, name, description, category: COMPUTE });
         iid
     }
 
     fn queue(&mut self, queue: Queue, interned: &mut InternedData) -> u64 {
-        if let Some(&iid) = self.queues.get(&queue) {
+        let key = (queue.device, queue.context, queue.stream);
+        if let Some(&iid) = self.queues.get(&key) {
             return iid;
         }
         let iid = self.iid();
-        self.queues.insert(queue, iid);
+        self.queues.insert(key, iid);
         let name =
             format!("{}, context {}, stream {}", self.process.title(), queue.context, queue.stream);
         let description = String::new();

@@ -55,8 +55,8 @@ struct Sample {
 struct Label {
     #[prost(int64, tag = "1")]
     key: i64,
-    #[prost(int64, tag = "3")]
-    num: i64,
+    #[prost(int64, tag = "2")]
+    text: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -137,8 +137,10 @@ fn profile(root: &Node, selected: &Selected<'_>) -> Profile {
             }
             profile.sample.push(Sample {
                 location_id,
-                value: vec![total.calls as i64, total.ns as i64],
-                label: vec![Label { key: gpu, num: i64::from(total.gpu) }],
+                value: [total.calls, total.ns]
+                    .map(|n| i64::try_from(n).unwrap_or(i64::MAX))
+                    .to_vec(),
+                label: vec![Label { key: gpu, text: strings.index(&total.gpu.to_string()) }],
             });
             Ok(())
         });

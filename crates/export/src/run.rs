@@ -1,16 +1,14 @@
 //! What is exported: the trace files of a run, and who wrote them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use stage2_analysis::layout::COLLECTOR_DIR;
-use stage2_analysis::load::events::{Span, TraceFile};
-use stage2_analysis::load::libraries::LibraryDomains;
-use stage2_analysis::load::spool::trace_files;
+use stage2_analysis::load::events::{Span, TraceFile, Traces};
 use stage2_analysis::{Settings, files};
 use stage2_model::{ProcessRow, Report};
 use stage2_spool::Device;
-use stage2_text::visible_path;
+use stage2_text::{visible, visible_path};
 
 use crate::ExportError;
 
@@ -21,6 +19,7 @@ pub struct Run {
     pub name: String,
     processes: Vec<Process>,
     gpus: Vec<Gpu>,
+    problems: Vec<String>,
 }
 
 /// One traced process.
@@ -52,13 +51,14 @@ const REPORT_LIMIT_BYTES: u64 = 1 << 30;
 
 /// First number for a process whose own is taken: process ids are smaller.
 const FIRST_STAND_IN: u32 = 1 << 23;
+/// A machine has no more GPUs.
+const LAST_GPU: u32 = 63;
 
 impl Run {
-    /// The run whose bundle is in `run_dir`, with the trace files that its report counts (it leaves
-    /// out copies).
+    /// The run whose bundle is in `run_dir`, with the trace files that its report counts.
     ///
     /// # Errors
-    /// When the report or a trace file cannot be read, and when there is no trace file.
+    /// When the report cannot be read, and when there is no trace file that can be read.
     pub fn of_bundle(run_dir: &Path) -> Result<Self, ExportError> {
         let path = run_dir.join("metrics.json");
         let text = files::read_text(&path, REPORT_LIMIT_BYTES).map_err(|error| error.to_string());
@@ -67,50 +67,68 @@ impl Run {
         });
         let report =
             report.map_err(|why| ExportError::NoReport { path: visible_path(&path), why })?;
-        // A folder that cannot be listed has no trace files; the error is that of an empty one.
-        let all = trace_files(&run_dir.join(COLLECTOR_DIR)).unwrap_or_default();
-        let counted = |path: &PathBuf| {
-            let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
-            let name = files::plain_name(&name);
-            report.coverage.processes.iter().any(|process| process.file == name)
-        };
-        let files: Vec<PathBuf> = all.into_iter().filter(counted).collect();
-        let name = report.run.name.clone();
-        Self::open(name, &files, &Settings::of_run(run_dir).libraries, &report.processes)
+        // Not the name in the report, which may be anything in a bundle of somebody else.
+        let whole = run_dir.canonicalize().unwrap_or_else(|_| run_dir.to_owned());
+        let name = whole.file_name().map_or("run".into(), |name| visible(name.as_encoded_bytes()));
+        let traces =
+            Traces::read(&run_dir.join(COLLECTOR_DIR), &Settings::of_run(run_dir).libraries);
+        let mut run = Self::of_traces(name, traces, &report.processes)?;
+        for row in &report.processes {
+            if run.processes.iter().all(|process| process.file.name() != row.file) {
+                run.problems
+                    .push(format!("{}: it is in the report, and not in the bundle", row.file));
+            }
+        }
+        Ok(run)
     }
 
-    /// The run that left `files`; `rows` say which rank wrote which of them.
+    /// The run that left `traces`; `rows` say which rank wrote which of them.
     ///
     /// # Errors
-    /// When a file cannot be read, and when there is none.
-    pub fn open(
+    /// When there is no trace file that can be read.
+    pub fn of_traces(
         name: String,
-        files: &[PathBuf],
-        libraries: &LibraryDomains,
+        traces: Traces,
         rows: &[ProcessRow],
     ) -> Result<Self, ExportError> {
-        if files.is_empty() {
-            return Err(ExportError::NoTraceFiles { run: name });
+        let problems: Vec<String> = traces.problems.iter().map(ToString::to_string).collect();
+        if traces.files.is_empty() {
+            return Err(ExportError::NoTraceFiles { run: name, why: problems.join("; ") });
         }
-        let mut run = Self { name, processes: Vec::new(), gpus: Vec::new() };
-        for path in files {
-            let file = TraceFile::open(path, libraries)?;
-            let row = rows.iter().find(|row| row.file == file.file);
+        let mut run = Self { name, processes: Vec::new(), gpus: Vec::new(), problems };
+        for file in traces.files {
+            let row = rows.iter().find(|row| row.file == file.name());
             run.add(file, row.and_then(|row| row.rank), row.and_then(|row| row.world_size));
         }
         Ok(run)
     }
 
+    /// What is missing from the run: damaged or absent files, and what each process lost.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let of = |process: &Process| {
+            let missing = process.file.missing();
+            (!missing.is_empty()).then(|| format!("{}: {}", process.title(), missing.join("; ")))
+        };
+        self.problems.iter().cloned().chain(self.processes.iter().filter_map(of)).collect()
+    }
+
+    pub(crate) fn sample(&self) -> Option<String> {
+        self.processes.iter().find_map(|process| process.file.sample()).map(str::to_owned)
+    }
+
     fn add(&mut self, file: TraceFile, rank: Option<u64>, world_size: Option<u64>) {
-        let own = file.process.as_ref().map_or(0, |process| process.pid);
-        let taken = own == 0 || self.processes.iter().any(|process| process.pid == own);
+        let traced = file.process();
+        let own = traced.map_or(0, |process| process.pid);
+        let host = traced.map_or_else(String::new, |process| process.host.clone());
+        let gpus: BTreeMap<u32, u32> = {
+            let devices: Vec<Device> = file.devices().cloned().collect();
+            devices.iter().map(|device| (device.id, self.gpu(&host, device))).collect()
+        };
+        // Formats have GPUs and processes in one space of numbers; in a container, processes have
+        // small ones.
+        let taken = own <= LAST_GPU || self.processes.iter().any(|process| process.pid == own);
         let stand_in = FIRST_STAND_IN + self.processes.len() as u32;
         let pid = if taken { stand_in } else { own };
-        let host = file.process.as_ref().map_or_else(String::new, |process| process.host.clone());
-        let mut gpus = BTreeMap::new();
-        for device in file.devices.values() {
-            gpus.insert(device.id, self.gpu(&host, device));
-        }
         self.processes.push(Process { file, rank, world_size, pid, gpus });
     }
 
@@ -143,7 +161,7 @@ impl Run {
 
     /// From the first to the last event of all processes.
     pub fn span(&self) -> Option<Span> {
-        let spans = self.processes.iter().filter_map(|process| process.file.span);
+        let spans = self.processes.iter().filter_map(|process| process.file.span());
         spans.reduce(|a, b| Span {
             start_ns: a.start_ns.min(b.start_ns),
             end_ns: a.end_ns.max(b.end_ns),
@@ -154,9 +172,9 @@ impl Run {
 impl Process {
     /// How tools show it: its program, and its rank where it has one.
     pub fn title(&self) -> String {
-        let process = self.file.process.as_ref();
+        let process = self.file.process();
         let exe = process.map_or("", |process| process.exe.rsplit('/').next().unwrap_or(""));
-        let exe = if exe.is_empty() { self.file.file.as_str() } else { exe };
+        let exe = if exe.is_empty() { self.file.name() } else { exe };
         match self.rank {
             Some(rank) => format!("rank {rank}: {exe}"),
             None => exe.to_owned(),
@@ -165,26 +183,11 @@ impl Process {
 
     /// Its host; empty: not known.
     pub fn host(&self) -> &str {
-        self.file.process.as_ref().map_or("", |process| process.host.as_str())
+        self.file.process().map_or("", |process| process.host.as_str())
     }
 
     /// The GPU of the run; the process's own number where the trace file does not describe it.
     pub fn gpu(&self, device: u32) -> u32 {
         self.gpus.get(&device).copied().unwrap_or(device)
-    }
-
-    /// What was lost, in a few words; nothing: all was recorded.
-    pub fn losses(&self) -> Option<String> {
-        let losses = &self.file.losses;
-        let records = losses.cupti_dropped + losses.unreadable_records;
-        let parts = [
-            (records, "records lost"),
-            (losses.unattributed, "unattributed"),
-            (losses.invalid_timestamps, "without times"),
-            (losses.spool_bytes_unwritten, "bytes not written"),
-        ];
-        let parts: Vec<String> =
-            parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
     }
 }

@@ -55,6 +55,15 @@ impl std::fmt::Display for Window {
 }
 
 impl Selection {
+    /// That the window is not behind the end of the run.
+    pub(crate) fn check_window(&self, run: &Run) -> Result<(), ExportError> {
+        let Some((window, span)) = self.window.zip(run.span()) else { return Ok(()) };
+        if window.from_ns <= span.ns() {
+            return Ok(());
+        }
+        Err(ExportError::NothingSelected { seconds: span.ns() as f64 / 1e9 })
+    }
+
     /// That the run has the stages that are asked for.
     pub(crate) fn check(&self, run: &Run) -> Result<(), ExportError> {
         if self.stages.is_empty() {
@@ -152,12 +161,19 @@ impl<'r> Selected<'r> {
                 }
                 Event::Range(range) => {
                     if !self.has_stage(range.path.stage()) || !self.has_time(range.span) {
+                        counts.not_selected += u64::from(!range.continues);
                         return Ok(());
                     }
-                    counts.ranges += 1;
+                    counts.ranges += u64::from(!range.continues);
                 }
-                Event::Mark { at_ns, .. } if !self.has_time(at(*at_ns)) => return Ok(()),
-                _ => {}
+                // A mark belongs to no stage.
+                Event::Mark { at_ns, .. } => {
+                    if !self.stages.is_empty() || !self.has_time(at(*at_ns)) {
+                        counts.not_selected += 1;
+                        return Ok(());
+                    }
+                    counts.marks += 1;
+                }
             }
             each(event)
         })

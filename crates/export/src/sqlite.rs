@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 use rusqlite::{Connection, Statement, ToSql, params};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_analysis::load::events::{Event, Range, What, Work};
 use stage2_spool::Payload;
 
@@ -147,7 +147,7 @@ struct Tables<'c> {
     connection: &'c Connection,
     strings: FxHashMap<String, i64>,
     domains: FxHashMap<(u32, String), i64>,
-    threads: FxHashMap<i64, ()>,
+    threads: FxHashSet<i64>,
     start_ns: i64,
 }
 
@@ -206,7 +206,7 @@ impl<'c> Tables<'c> {
             connection,
             strings: FxHashMap::default(),
             domains: FxHashMap::default(),
-            threads: FxHashMap::default(),
+            threads: FxHashSet::default(),
             start_ns: selected.start_ns(),
         })
     }
@@ -270,12 +270,14 @@ impl<'c> Tables<'c> {
             }
             What::Copy { bytes, kind } => {
                 let unknown = &MEMORY_NOT_KNOWN;
-                let more: [&dyn ToSql; 5] = [&node, &(bytes as i64), &kind, unknown, unknown];
+                let more: [&dyn ToSql; 5] =
+                    [&node, &i64::try_from(bytes).unwrap_or(i64::MAX), &kind, unknown, unknown];
                 let values: Vec<&dyn ToSql> = head.into_iter().chain(more).collect();
                 ("memcpy", self.copy.insert(values.as_slice())?)
             }
             What::Fill { bytes } => {
-                let more: [&dyn ToSql; 4] = [&node, &(bytes as i64), &0i64, &MEMORY_NOT_KNOWN];
+                let more: [&dyn ToSql; 4] =
+                    [&node, &i64::try_from(bytes).unwrap_or(i64::MAX), &0i64, &MEMORY_NOT_KNOWN];
                 let values: Vec<&dyn ToSql> = head.into_iter().chain(more).collect();
                 ("memset", self.fill.insert(values.as_slice())?)
             }
@@ -291,7 +293,7 @@ impl<'c> Tables<'c> {
 
     fn range(&mut self, process: &Process, range: &Range<'_>) -> rusqlite::Result<()> {
         let tid = global_tid(process, range.thread.os_tid);
-        if !range.thread.name.is_empty() && self.threads.insert(tid, ()).is_none() {
+        if !range.thread.name.is_empty() && self.threads.insert(tid) {
             let name = self.string(range.thread.name)?;
             self.connection
                 .execute("INSERT INTO ThreadNames VALUES (?, NULL, ?)", params![name, tid])?;
@@ -408,12 +410,33 @@ impl<'c> Tables<'c> {
     }
 }
 
-/// The bare name of a kernel, as nsys has it: without namespaces, template arguments and parameters.
+/// The bare name of a kernel, as nsys has it: without return type, namespaces, template arguments and
+/// parameters.
 fn short_name(demangled: &str) -> &str {
-    let end = demangled.find(['<', '(']).unwrap_or(demangled.len());
-    let head = demangled.get(..end).unwrap_or(demangled);
-    let name = head.rsplit("::").next().unwrap_or(head);
-    name.rsplit(' ').next().filter(|name| !name.is_empty()).unwrap_or(demangled)
+    let mut depth = 0usize;
+    let (mut start, mut end) = (0, None);
+    let mut before = ' ';
+    for (at, c) in demangled.char_indices() {
+        match c {
+            // `(anonymous namespace)` is no list of parameters.
+            '(' if depth == 0 && (before == ':' || before == ' ') => depth += 1,
+            '(' if depth == 0 => {
+                end.get_or_insert(at);
+                break;
+            }
+            '<' if depth == 0 => {
+                end = Some(at);
+                depth += 1;
+            }
+            '(' | '<' | '[' | '{' => depth += 1,
+            ')' | '>' | ']' | '}' => depth = depth.saturating_sub(1),
+            ':' | ' ' if depth == 0 => (start, end) = (at + 1, None),
+            _ => {}
+        }
+        before = c;
+    }
+    let name = demangled.get(start..end.unwrap_or(demangled.len())).unwrap_or(demangled);
+    if name.is_empty() { demangled } else { name }
 }
 
 #[cfg(test)]
@@ -424,6 +447,11 @@ mod tests {
     fn the_short_name_is_the_bare_one() {
         assert_eq!(short_name("void at::native::vectorized<4, float>(int)"), "vectorized");
         assert_eq!(short_name("gemm_128x128"), "gemm_128x128");
+        let nested = "void at::native::(anonymous namespace)::elementwise<4>(int)";
+        assert_eq!(short_name(nested), "elementwise");
+        assert_eq!(short_name("void cub::Agent<int, a::b>::Kernel<3>(int*)"), "Kernel");
+        assert_eq!(short_name("void f<(a)1>((anonymous namespace)::T)"), "f");
+        assert_eq!(short_name("kernel()"), "kernel");
         assert_eq!(short_name("<lambda>"), "<lambda>");
     }
 }

@@ -3,14 +3,14 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::Read as _;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use common::trace;
 use serde_json::Value;
 use stage2_analysis::load::libraries::LibraryDomains;
-use stage2_export::{ExportError, Exported, Format, Run, Selection, export};
+use stage2_export::{ExportError, Exported, Format, Run, Selection, Traces, export};
 use stage2_model::ProcessRow;
 
 struct Scratch {
@@ -20,10 +20,11 @@ struct Scratch {
 
 fn run_of(processes: &[(u32, &str)]) -> Scratch {
     let folder = tempfile::tempdir().expect("folder");
-    let mut files = Vec::new();
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces).expect("folder");
     let mut rows = Vec::new();
     for (rank, &(pid, host)) in (0u64..).zip(processes) {
-        files.push(trace(folder.path(), pid, host, 1_000 * rank));
+        trace(&traces, pid, host, 1_000 * rank);
         rows.push(ProcessRow {
             file: format!("{host}-{pid}.s2t"),
             rank: Some(rank),
@@ -31,8 +32,12 @@ fn run_of(processes: &[(u32, &str)]) -> Scratch {
             ..ProcessRow::default()
         });
     }
-    let run = Run::open("try".into(), &files, &LibraryDomains::default(), &rows).expect("run");
+    let run = of_folder(&traces, &rows).expect("run");
     Scratch { folder, run }
+}
+
+fn of_folder(traces: &Path, rows: &[ProcessRow]) -> Result<Run, ExportError> {
+    Run::of_traces("try".into(), Traces::read(traces, &LibraryDomains::default()), rows)
 }
 
 impl Scratch {
@@ -54,7 +59,7 @@ fn json(path: &Path) -> Value {
 
 #[test]
 fn what_a_file_holds_and_what_it_cannot_hold_is_counted() {
-    let scratch = run_of(&[(10, "a"), (11, "a")]);
+    let scratch = run_of(&[(110, "a"), (111, "a")]);
     for format in Format::ALL {
         let counts = scratch.export(format, format.name()).counts;
         let totals = matches!(format, Format::Hatchet | Format::Pprof | Format::Folded);
@@ -67,7 +72,7 @@ fn what_a_file_holds_and_what_it_cannot_hold_is_counted() {
 
 #[test]
 fn chrome_keeps_all_work_in_rows_where_nothing_overlaps() {
-    let scratch = run_of(&[(10, "a"), (11, "a")]);
+    let scratch = run_of(&[(110, "a"), (111, "a")]);
     let files = scratch.export(Format::Chrome, "chrome").files;
     assert_eq!(files.len(), 2);
     for (rank, file) in files.iter().enumerate() {
@@ -104,7 +109,7 @@ fn chrome_keeps_all_work_in_rows_where_nothing_overlaps() {
 
 #[test]
 fn sqlite_has_the_tables_of_nsys_and_the_range_of_each_kernel() {
-    let scratch = run_of(&[(10, "a"), (11, "a")]);
+    let scratch = run_of(&[(110, "a"), (111, "a")]);
     scratch.export(Format::Sqlite, "x.sqlite");
     let db = rusqlite::Connection::open(scratch.folder.path().join("x.sqlite")).expect("database");
     let kernels = "SELECT k.globalPid >> 24 & 0xffffff, s.value, w.rangePath, sum(k.end - k.start)
@@ -123,7 +128,7 @@ fn sqlite_has_the_tables_of_nsys_and_the_range_of_each_kernel() {
         ("decode/step", 1_000),
         ("prefill", 5_000),
     ];
-    let expected: Vec<(i64, String, i64)> = [10, 11]
+    let expected: Vec<(i64, String, i64)> = [110, 111]
         .into_iter()
         .flat_map(|pid| of_one.map(|(path, ns)| (pid, path.to_owned(), ns)))
         .collect();
@@ -137,7 +142,7 @@ fn sqlite_has_the_tables_of_nsys_and_the_range_of_each_kernel() {
 
 #[test]
 fn totals_by_path_hold_every_nanosecond_of_the_run() {
-    let scratch = run_of(&[(10, "a")]);
+    let scratch = run_of(&[(110, "a")]);
     scratch.export(Format::Folded, "x.folded");
     let text = fs::read_to_string(scratch.folder.path().join("x.folded")).expect("file");
     let numbers = text.lines().map(|line| line.rsplit_once(' ').expect("number").1);
@@ -157,16 +162,19 @@ fn totals_by_path_hold_every_nanosecond_of_the_run() {
 
 #[test]
 fn a_stage_or_a_window_is_a_part() {
-    let scratch = run_of(&[(10, "a")]);
+    let scratch = run_of(&[(110, "a")]);
     let stage = |name: &str| Selection { stages: vec![name.into()], ..Selection::default() };
     let counts = scratch.select(Format::Sqlite, "decode", &stage("decode")).expect("decode").counts;
-    assert_eq!((counts.kernels, counts.ranges, counts.graphs, counts.not_selected), (3, 3, 1, 10));
+    assert_eq!((counts.kernels, counts.ranges, counts.graphs, counts.not_selected), (3, 3, 1, 12));
     let window = Selection {
         window: Some("0.000020..0.000031".parse().expect("window")),
         ..Selection::default()
     };
     let counts = scratch.select(Format::Perfetto, "window", &window).expect("window").counts;
-    assert_eq!((counts.kernels, counts.ranges, counts.not_selected), (3, 3, 10));
+    assert_eq!((counts.kernels, counts.ranges, counts.not_selected), (3, 3, 12));
+    let late = Selection { window: Some("9..".parse().expect("window")), ..Selection::default() };
+    let refused = scratch.select(Format::Folded, "none", &late).expect_err("nothing is left");
+    assert!(refused.to_string().contains("leave nothing"), "{refused}");
     let refused =
         scratch.select(Format::Folded, "none", &stage("warm-up")).expect_err("no such stage");
     let refused = refused.to_string();
@@ -179,7 +187,7 @@ fn a_stage_or_a_window_is_a_part() {
 
 #[test]
 fn nothing_takes_the_place_of_a_file_and_nothing_is_left_of_an_export_that_fails() {
-    let scratch = run_of(&[(10, "a"), (11, "a")]);
+    let scratch = run_of(&[(110, "a"), (111, "a")]);
     for format in Format::ALL {
         let name = format!("taken {}", format.name());
         fs::write(scratch.folder.path().join(&name), "mine").expect("file");
@@ -198,12 +206,74 @@ fn nothing_takes_the_place_of_a_file_and_nothing_is_left_of_an_export_that_fails
 }
 
 #[test]
-fn a_run_without_trace_files_and_a_damaged_one_say_so() {
-    let none = Run::open("runs/1".into(), &[], &LibraryDomains::default(), &[]);
-    assert!(none.expect_err("no files").to_string().contains("runs/1: there is no trace file"));
+fn damage_is_said_and_costs_only_its_own_file() {
     let folder = tempfile::tempdir().expect("folder");
-    let path = folder.path().join("a-1.s2t");
-    fs::write(&path, "not a trace").expect("file");
-    let damaged = Run::open("x".into(), &[path], &LibraryDomains::default(), &[]);
-    assert!(damaged.is_err());
+    let none = of_folder(folder.path(), &[]).expect_err("no files").to_string();
+    assert!(none.contains("there is no trace file"), "{none}");
+    fs::write(folder.path().join("a-1.s2t"), "not a trace").expect("file");
+    let damaged = of_folder(folder.path(), &[]).expect_err("a damaged file").to_string();
+    assert!(damaged.contains("a-1.s2t"), "{damaged}");
+    // A whole one, and one that was cut in the middle and compressed.
+    trace(folder.path(), 10, "a", 0);
+    let whole = fs::read(trace(folder.path(), 11, "a", 0)).expect("file");
+    fs::remove_file(folder.path().join("a-11.s2t")).expect("file");
+    let packed = File::create(folder.path().join("a-11.s2t.gz")).expect("file");
+    let mut packed = flate2::write::GzEncoder::new(packed, flate2::Compression::fast());
+    packed.write_all(&whole[..whole.len() - 20]).expect("disk");
+    packed.finish().expect("disk");
+    let run = of_folder(folder.path(), &[]).expect("two of three");
+    assert_eq!(run.processes().len(), 2);
+    let out = folder.path().join("x");
+    let exported = export(&run, Format::Folded, &Selection::default(), &out).expect("an export");
+    let missing = exported.missing.join("\n");
+    assert!(missing.contains("a-1.s2t"), "{missing}");
+    assert!(missing.contains("the file is cut short"), "{missing}");
+    assert_eq!(missing.lines().count(), 2, "nothing is missing from the whole file: {missing}");
+}
+
+#[test]
+fn paths_are_those_of_reports() {
+    let folder = tempfile::tempdir().expect("folder");
+    // A program without ranges is one stage.
+    common::without_ranges(folder.path());
+    let run = of_folder(folder.path(), &[]).expect("run");
+    let whole = Selection { stages: vec!["(whole process)".into()], ..Selection::default() };
+    let out = folder.path().join("x");
+    let counts = export(&run, Format::Folded, &whole, &out).expect("an export").counts;
+    assert_eq!((counts.kernels, counts.not_selected), (1, 0));
+    // Of a deep path the middle gives way.
+    let deep = tempfile::tempdir().expect("folder");
+    common::nested(deep.path(), 100);
+    let run = of_folder(deep.path(), &[]).expect("run");
+    export(&run, Format::Folded, &Selection::default(), &deep.path().join("x")).expect("an export");
+    let text = fs::read_to_string(deep.path().join("x")).expect("file");
+    let frames: Vec<&str> = text.trim().split(';').collect();
+    assert_eq!((frames.len(), frames[0], frames[1]), (65, "r1", "… 37 more …"), "{text}");
+    assert!(frames[63].starts_with("r100"), "{text}");
+}
+
+#[test]
+fn ranks_of_one_host_stay_aligned_whatever_their_wall_clock_says() {
+    let scratch = run_of(&[(100, "a"), (101, "a")]);
+    let files = scratch.export(Format::Chrome, "chrome").files;
+    let first = |file: &PathBuf| {
+        let trace = json(file);
+        let events = trace["traceEvents"].as_array().expect("events").clone();
+        let prefill = events.iter().find(|event| event["name"] == "prefill").expect("prefill");
+        prefill["ts"].as_f64().expect("ts")
+    };
+    // The second was started 1,000 ns later; its own wall clock is 5 us ahead.
+    assert_eq!([first(&files[0]), first(&files[1])], [0.0, 1.0]);
+}
+
+#[test]
+fn hostile_times_neither_panic_nor_wrap() {
+    let folder = tempfile::tempdir().expect("folder");
+    common::hostile_times(folder.path());
+    let run = of_folder(folder.path(), &[]).expect("run");
+    for format in Format::ALL {
+        let out = folder.path().join(format.name());
+        let exported = export(&run, format, &Selection::default(), &out);
+        assert!(exported.is_ok(), "{format:?}: {exported:?}");
+    }
 }

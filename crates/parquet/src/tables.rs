@@ -15,6 +15,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
+use rustc_hash::FxHashMap;
 use stage2_export::events::{Event, Range, What, Work};
 use stage2_spool::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
 
@@ -89,10 +90,10 @@ struct Tables {
 impl Tables {
     fn create(folder: &Path, index: usize, process: &Process) -> Result<Self, ExportError> {
         let host = if process.host().is_empty() { "unknown" } else { process.host() };
-        // This is how partitions say that there is no value.
+        // Hive's name for a partition without a value.
         let rank = process.rank.map(|rank| rank.to_string());
         let rank = rank.as_deref().unwrap_or("__HIVE_DEFAULT_PARTITION__");
-        let pid = process.file.process.as_ref().map_or(0, |traced| traced.pid);
+        let pid = process.file.process().map_or(0, |traced| traced.pid);
         let place = format!("host={}/rank={rank}/pid={pid}/part-{index}.parquet", partition(host));
         let table =
             |name: &str, schema: &'static str| Table::new(folder.join(name).join(&place), schema);
@@ -121,7 +122,7 @@ impl Tables {
         match work.what {
             What::Kernel(_, name) => row.text(&name.demangled).text(&name.mangled),
             What::Copy { bytes, .. } | What::Fill { bytes } => {
-                row.text(&names::short(work.what)).int(bytes as i64)
+                row.text(&names::short(work.what)).int(i64::try_from(bytes).unwrap_or(i64::MAX))
             }
             What::Graph { graph } => row.int(i64::from(graph)),
         };
@@ -175,6 +176,7 @@ fn partition(name: &str) -> String {
         c => c.to_string(),
     };
     let escaped: String = name.chars().map(escape).collect();
+    let escaped: String = escaped.chars().take(200).collect();
     if escaped.trim_matches('.').is_empty() { "unknown".to_owned() } else { escaped }
 }
 
@@ -182,7 +184,12 @@ fn partition(name: &str) -> String {
 enum Column {
     Int(Vec<i64>, Option<Vec<i16>>),
     Double(Vec<f64>, Vec<i16>),
-    Text(Vec<ByteArray>, Option<Vec<i16>>),
+    /// Equal texts share their bytes.
+    Text {
+        values: Vec<ByteArray>,
+        levels: Option<Vec<i16>>,
+        known: FxHashMap<String, ByteArray>,
+    },
 }
 
 struct Table {
@@ -226,8 +233,15 @@ impl Row<'_> {
     }
 
     fn maybe_text(&mut self, value: Option<&str>) -> &mut Self {
-        if let Some(Column::Text(values, levels)) = self.columns.next() {
-            values.extend(value.map(|value| ByteArray::from(value.as_bytes().to_vec())));
+        if let Some(Column::Text { values, levels, known }) = self.columns.next() {
+            values.extend(value.map(|value| match known.get(value) {
+                Some(bytes) => bytes.clone(),
+                None => {
+                    let bytes = ByteArray::from(value.as_bytes().to_vec());
+                    known.insert(value.to_owned(), bytes.clone());
+                    bytes
+                }
+            }));
             if let Some(levels) = levels {
                 levels.push(i16::from(value.is_some()));
             }
@@ -250,7 +264,9 @@ impl Table {
         let column = |field: &parquet::schema::types::TypePtr| {
             let levels = field.is_optional().then(Vec::new);
             match field.get_physical_type() {
-                Type::BYTE_ARRAY => Column::Text(Vec::new(), levels),
+                Type::BYTE_ARRAY => {
+                    Column::Text { values: Vec::new(), levels, known: FxHashMap::default() }
+                }
                 Type::DOUBLE => Column::Double(Vec::new(), Vec::new()),
                 _ => Column::Int(Vec::new(), levels),
             }
@@ -303,7 +319,7 @@ impl Table {
                 Column::Double(values, levels) => {
                     out.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
                 }
-                Column::Text(values, levels) => {
+                Column::Text { values, levels, .. } => {
                     out.typed::<ByteArrayType>().write_batch(&values, levels.as_deref(), None)?;
                 }
             }

@@ -95,7 +95,7 @@ fn a_part_is_exported_and_wrong_requests_are_refused() {
     let none = bundle.path().join("none");
     stage2_parquet(bundle.path(), &none, &["--stage", "warm-up"]).assert().code(2);
     stage2_parquet(&out, &none, &[]).assert().code(2);
-    write_report(bundle.path(), &Report::default());
+    fs::remove_dir_all(bundle.path().join("collector")).expect("folder");
     stage2_parquet(bundle.path(), &none, &[]).assert().code(1);
     assert!(!none.exists());
 }

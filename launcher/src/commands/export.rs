@@ -19,8 +19,9 @@ pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failur
     let (exported, out) = match args.format.of_crate() {
         Some(format) => {
             let run = Run::of_bundle(&args.run_dir).map_err(failure)?;
-            let out =
-                args.output.unwrap_or_else(|| format!("{}{}", run.name, format.suffix()).into());
+            let out = args
+                .output
+                .unwrap_or_else(|| format!("{}{}", run.name, format.suffix(&run)).into());
             let selection = Selection { stages: args.stage, window: args.window };
             (write(&run, format, &selection, &out).map_err(failure)?, out)
         }
@@ -43,9 +44,9 @@ fn parquet(args: ExportArgs) -> Result<(Exported, PathBuf), Failure> {
     let out = output.unwrap_or_else(|| name.with_added_extension("parquet"));
     let program = beside_this_program()?;
     let mut command = Command::new(&program);
-    command.arg(&run_dir).arg(&out);
-    command.args(stage.iter().flat_map(|stage| ["--stage", stage]));
-    command.args(window.iter().flat_map(|window| ["--window".to_owned(), window.to_string()]));
+    command.args(stage.iter().map(|stage| format!("--stage={stage}")));
+    command.args(window.iter().map(|window| format!("--window={window}")));
+    command.arg("--").arg(&run_dir).arg(&out);
     let no_result = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(&program)));
     let Output { status, stdout, stderr } =
         command.output().map_err(|error| no_result(format!("it cannot be started: {error}")))?;
@@ -78,21 +79,27 @@ fn beside_this_program() -> Result<PathBuf, Failure> {
 }
 
 fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
-    let Counts { kernels, memory, graphs, ranges, without_times, not_selected } = exported.counts;
+    let Counts { kernels, memory, graphs, ranges, marks, without_times, not_selected } =
+        exported.counts;
     let kinds = [
         (memory, counted(memory, "memory operation")),
         (graphs, counted(graphs, "CUDA graph launch")),
         (ranges, counted(ranges, "range")),
+        (marks, counted(marks, "mark")),
     ];
     let kinds = kinds.into_iter().filter(|(n, _)| *n > 0).map(|(_, text)| text);
     let held: Vec<String> = std::iter::once(counted(kernels, "kernel")).chain(kinds).collect();
     terminal.result(&format!("export: {} ({})", visible_path(out), held.join(", ")));
     if without_times > 0 {
         let times = counted(without_times, "GPU record");
-        terminal.result(&format!("without valid times, and in no timeline: {times}"));
+        terminal.result(&format!("no valid times, and so in no timeline: {times}"));
     }
     if not_selected > 0 {
-        terminal.detail(&format!("not selected: {}", counted(not_selected, "GPU record")));
+        terminal.detail(&format!("not selected: {}", counted(not_selected, "event")));
     }
-    exported.losses.iter().for_each(|loss| terminal.result(&format!("incomplete: {loss}")));
+    exported.missing.iter().for_each(|what| terminal.result(&format!("incomplete: {what}")));
+    if let Some(share) = &exported.sample {
+        terminal
+            .result(&format!("a sample ({share}): the export holds what was recorded, unscaled"));
+    }
 }

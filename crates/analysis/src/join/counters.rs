@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::labels::ELEMENT_LIMIT;
 use crate::ncu::load::{KernelCounters, Tables};
 use crate::ncu::nvtx::{self, Label};
+use crate::path_label::ELEMENT_LIMIT;
 use crate::roofline::bound::{DURATION_RATIO_MOST, roofline};
 use crate::roofline::representativeness::{Evidence, one_launch};
 use stage2_model::{

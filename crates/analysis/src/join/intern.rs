@@ -8,6 +8,10 @@ use stage2_spool::{Device, Shape};
 use crate::load::ProcessCapture;
 use crate::load::paths::{OUTSIDE, PathIndex, UNATTRIBUTED, UNDEFINED};
 use crate::load::stats::{GroupKey, Work};
+use crate::path_label::{
+    OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_KERNEL, UNDEFINED_RANGE, WHOLE_PROCESS,
+    visible_name,
+};
 use stage2_model::PathKind;
 use stage2_text as text;
 
@@ -96,10 +100,10 @@ impl Mapping {
 impl Default for Tables {
     fn default() -> Self {
         let special = [
-            (OUTSIDE, PathKind::OutsideRanges, "(outside ranges)"),
-            (UNATTRIBUTED, PathKind::Unattributed, "(unattributed)"),
-            (UNDEFINED, PathKind::Undefined, "(undefined range)"),
-            (WHOLE, PathKind::WholeProcess, "(whole process)"),
+            (OUTSIDE, PathKind::OutsideRanges, OUTSIDE_RANGES),
+            (UNATTRIBUTED, PathKind::Unattributed, UNATTRIBUTED_WORK),
+            (UNDEFINED, PathKind::Undefined, UNDEFINED_RANGE),
+            (WHOLE, PathKind::WholeProcess, WHOLE_PROCESS),
         ];
         let node = |(top, kind, name): (u32, PathKind, &str)| {
             let name = name.to_owned();
@@ -157,11 +161,7 @@ impl Tables {
     fn add_node(&mut self, key: NodeKey) -> u32 {
         let index = self.nodes.len() as u32;
         let around = key.0.and_then(|parent| self.nodes.get(parent as usize));
-        let name = match &key.1 {
-            None => "(undefined name)".to_owned(),
-            Some(name) if name.is_empty() => "(empty name)".to_owned(),
-            Some(name) => text::visible(name),
-        };
+        let name = visible_name(key.1.as_deref());
         let node = Node {
             parent: key.0,
             top: around.map_or(index, |node| node.top),
@@ -184,7 +184,7 @@ impl Tables {
                 continue;
             }
             let bytes = entry.name.and_then(|name| process.names.get(name as usize));
-            let bytes = bytes.cloned().unwrap_or_else(|| b"(undefined kernel)".to_vec());
+            let bytes = bytes.cloned().unwrap_or_else(|| UNDEFINED_KERNEL.as_bytes().to_vec());
             let name = self.kernel_names.insert_full(bytes).0 as u32;
             let launch = entry.defined.then_some(Shape { id: 0, name: 0, ..entry.shape });
             mapped.push(self.shapes.insert_full(GlobalShape { name, launch }).0 as u32);

@@ -2,12 +2,8 @@
 
 use super::intern::{GlobalDevice, Node, Tables};
 use crate::load::paths::UNDEFINED;
+use crate::path_label::{element, shown};
 use stage2_text as text;
-
-/// Ranges of a path that are shown; of a deeper one, the middle gives way.
-const PATH_DEPTH_LIMIT: u64 = 64;
-/// Characters of one range name within a path; the names themselves are kept in full.
-pub(crate) const ELEMENT_LIMIT: usize = 200;
 
 #[derive(Debug)]
 pub(crate) struct Labels<'t> {
@@ -45,28 +41,11 @@ impl<'t> Labels<'t> {
     }
 }
 
-/// Own name of a range, with its domain unless that is the default one.
-fn element(node: &Node) -> String {
-    let name = text::shorten(&node.name, ELEMENT_LIMIT);
-    match &node.domain {
-        Some(domain) => format!("{name}@{}", text::shorten(domain, ELEMENT_LIMIT)),
-        None => name,
-    }
-}
-
 fn path_label(nodes: &[Node], node: &Node) -> String {
     let up = |node: &&Node| node.parent.and_then(|parent| nodes.get(parent as usize));
     let around = std::iter::successors(Some(node), up);
-    let mut elements: Vec<String> = if node.depth < PATH_DEPTH_LIMIT {
-        around.map(element).collect()
-    } else {
-        let inner = around.take(PATH_DEPTH_LIMIT as usize - 2).map(element);
-        let left_out = node.depth + 2 - PATH_DEPTH_LIMIT;
-        let outermost = nodes.get(node.top as usize).map(element);
-        inner.chain([format!("… {left_out} more …")]).chain(outermost).collect()
-    };
-    elements.reverse();
-    elements.join("/")
+    let element = |node: &Node| element(&node.name, node.domain.as_deref());
+    shown(around.map(element), node.depth, nodes.get(node.top as usize).map(element)).join("/")
 }
 
 /// What the name of a simulated GPU ends in.

@@ -1,75 +1,73 @@
-//! One trace file -> its events one by one, with names, paths and one clock: what exports are made of.
+//! Trace files -> their events one by one, with names, paths and one clock: what exports are made of.
 //!
-//! Two passes over the file. The first collects what holds for all of it: who was traced, clock
-//! readings, devices. The second gives every event. Memory grows with the names, paths and shapes,
-//! and with the windows of [`instances`](super::instances), not with the kernels.
+//! Two passes over each file. The first is the report's: who was traced, clocks, paths, and what is
+//! damaged or missing. The second gives every event, under the names that reports use. Memory grows
+//! with the names, paths and shapes, and with the windows of [`instances`](super::instances), not with
+//! the kernels.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_spool::{
-    self as spool, Anchor, Device, FieldValue, GpuNs, GpuWork, Losses, MonoNs, NONE, Payload,
-    Process, Queue, RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, ReadError, Reader, Record, Shape,
+    Device, FieldValue, GpuNs, GpuWork, Losses, MonoNs, NONE, Payload, Process, Queue,
+    RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, ReadError, Reader, Record, Shape, {self as spool},
 };
-use stage2_text::{KernelName, kernel_name, shorten, visible};
+use stage2_text::{KernelName, kernel_name, visible};
 
-use super::clock::ClockMap;
+use super::ProcessCapture;
 use super::instances::{Entry, Instances, NO_ROOT};
 use super::libraries::LibraryDomains;
 use super::names::Names;
-use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
+use super::paths::{OUTSIDE, PathIndex, PathNode, Paths, UNATTRIBUTED, UNDEFINED};
+use super::spool::load_folder;
 use crate::files;
+use crate::path_label::{
+    OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_KERNEL, UNDEFINED_RANGE, WHOLE_PROCESS, element,
+    shown, visible_name,
+};
+use stage2_model::{FileEnding, Finding, Severity};
 
-/// Characters of one range name within a path.
-const ELEMENT_LIMIT: usize = 200;
-/// Elements of a path; of a longer one the innermost are left out.
-const PATH_DEPTH_LIMIT: usize = 64;
+/// The trace files of a folder.
+#[derive(Debug)]
+pub struct Traces {
+    /// Those that can be read, at least in part, by name. Of copies there is one.
+    pub files: Vec<TraceFile>,
+    /// What is wrong with the folder and its files: all errors and warnings.
+    pub problems: Vec<Finding>,
+}
+
+impl Traces {
+    /// Reads the trace files of `folder` for the first time. Ranges of the domains in `libraries` are
+    /// never around a range of the program, as in reports.
+    pub fn read(folder: &Path, libraries: &LibraryDomains) -> Self {
+        let capture = load_folder(folder, libraries);
+        let serious = |finding: &Finding| finding.severity != Severity::Note;
+        let problems = capture.findings.into_iter().filter(serious).collect();
+        let mut files: Vec<TraceFile> = Vec::new();
+        for capture in capture.processes {
+            let mut file = TraceFile { capture, libraries: libraries.clone(), wall_ahead_ns: 0 };
+            // Processes of one host share its monotonic clock: with one offset they stay aligned.
+            let host = file.process().map(|process| process.host.as_str());
+            let same = files.iter().find(|other| {
+                host.is_some() && other.process().map(|process| process.host.as_str()) == host
+            });
+            let own = file.capture.wall_ahead_ns.unwrap_or(0);
+            file.wall_ahead_ns = same.map_or(own, |other| other.wall_ahead_ns);
+            files.push(file);
+        }
+        Self { files, problems }
+    }
+}
 
 /// A trace file, and what holds for all of it.
 #[derive(Debug)]
 pub struct TraceFile {
-    path: PathBuf,
+    capture: ProcessCapture,
     libraries: LibraryDomains,
-    /// Name of the file, without its folder and without the ending of compression.
-    pub file: String,
-    /// Who was traced; nothing where the file does not say.
-    pub process: Option<Process>,
-    /// Facts about the capture.
-    pub meta: BTreeMap<String, String>,
-    /// Devices by the number that the process gives them.
-    pub devices: BTreeMap<u32, Device>,
-    /// What the collector lost.
-    pub losses: Losses,
-    /// From the first to the last thing that happened; nothing in an empty file.
-    pub span: Option<Span>,
-    clock: Clock,
-}
-
-/// Puts the times of one process on the wall clock.
-#[derive(Clone, Debug, Default)]
-struct Clock {
-    map: ClockMap,
     /// Wall time less monotonic time, ns.
     wall_ahead_ns: i64,
-}
-
-impl Clock {
-    fn new(anchors: &[Anchor]) -> Self {
-        let ahead = |anchor: &Anchor| (anchor.wall.0 as i64).wrapping_sub(anchor.mono.0 as i64);
-        let middle = anchors.get(anchors.len() / 2);
-        Self { map: ClockMap::new(anchors), wall_ahead_ns: middle.map_or(0, ahead) }
-    }
-
-    fn host(&self, at: MonoNs) -> i64 {
-        i64::try_from(at.0).unwrap_or(i64::MAX).saturating_add(self.wall_ahead_ns)
-    }
-
-    /// Nothing where no clock reading ties the clock of the GPU to that of the host.
-    fn gpu(&self, at: GpuNs) -> Option<i64> {
-        self.map.mono(at).map(|mono| self.host(mono))
-    }
 }
 
 /// A time span on the wall clock, ns since the Unix epoch.
@@ -184,6 +182,9 @@ pub struct Range<'a> {
     pub id: u64,
     /// The range that it was opened in; 0: in none.
     pub parent: u64,
+    /// It is not a new instance: a range around another one closed first, so that this one goes on
+    /// under another path.
+    pub continues: bool,
     /// Its own name.
     pub name: &'a str,
     /// Its NVTX domain; empty for the default one.
@@ -213,24 +214,6 @@ pub struct Thread<'a> {
     pub name: &'a str,
 }
 
-/// The first and the last reading of a clock.
-#[derive(Debug, Default)]
-struct Extent(Option<(u64, u64)>);
-
-impl Extent {
-    fn add(&mut self, at: u64) {
-        let (first, last) = self.0.unwrap_or((at, at));
-        self.0 = Some((first.min(at), last.max(at)));
-    }
-
-    fn work(&mut self, start: GpuNs, end: GpuNs) {
-        if is_timed(start, end) {
-            self.add(start.0);
-            self.add(end.0);
-        }
-    }
-}
-
 /// CUPTI gives 0 where it could not take the times.
 fn is_timed(start: GpuNs, end: GpuNs) -> bool {
     start.0 != 0 && end >= start
@@ -243,69 +226,136 @@ fn reader(path: &Path) -> Result<Reader<Box<dyn Read>>, ReadError> {
     } else {
         Box::new(files::open(path).map_err(failed)?)
     };
-    Reader::new(input)
+    Reader::named(input, path.to_owned())
 }
 
 impl TraceFile {
-    /// Reads what holds for the whole file. Ranges of the domains in `libraries` are never around a
-    /// range of the program, as in reports.
-    ///
-    /// # Errors
-    /// When the file cannot be opened, or is no trace file that this version can read.
-    pub fn open(path: &Path, libraries: &LibraryDomains) -> Result<Self, ReadError> {
-        let name = path.file_name().map_or_else(String::new, |n| visible(n.as_encoded_bytes()));
-        let mut file = Self {
-            path: path.to_owned(),
-            libraries: libraries.clone(),
-            file: files::plain_name(&name).to_owned(),
-            process: None,
-            meta: BTreeMap::new(),
-            devices: BTreeMap::new(),
-            losses: Losses::default(),
-            span: None,
-            clock: Clock::default(),
+    /// Its name, without its folder and without the ending of compression.
+    pub fn name(&self) -> &str {
+        &self.capture.file
+    }
+
+    /// Who was traced; nothing where the file does not say.
+    pub fn process(&self) -> Option<&Process> {
+        self.capture.process.as_ref()
+    }
+
+    /// Devices as the process numbers them.
+    pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.capture.devices.iter().filter_map(|entry| entry.device.as_ref())
+    }
+
+    /// From the first to the last event; nothing in an empty file.
+    pub fn span(&self) -> Option<Span> {
+        let host = self.capture.host_extent.0;
+        let host = host.map(|(first, last)| (self.host(MonoNs(first)), self.host(MonoNs(last))));
+        let gpu = self.capture.gpu_extent.0;
+        let gpu = gpu.and_then(|(a, b)| Some((self.gpu(GpuNs(a))?, self.gpu(GpuNs(b))?)));
+        let all = host.into_iter().chain(gpu).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        all.map(|(start_ns, end_ns)| Span { start_ns, end_ns })
+    }
+
+    /// What is missing from the file, in a few words each; empty: nothing.
+    pub fn missing(&self) -> Vec<String> {
+        let Losses {
+            cupti_dropped,
+            buffers_refused,
+            range_events,
+            unattributed,
+            invalid_timestamps,
+            unreadable_records,
+            spool_bytes_unwritten,
+            late_switches,
+            beyond_limits,
+            calls_turned_away,
+            ..
+        } = self.capture.losses;
+        let state = &self.capture.state;
+        let counts = [
+            (cupti_dropped, "activity records dropped by CUPTI"),
+            (buffers_refused, "activity buffers refused"),
+            (unreadable_records, "activity records unreadable"),
+            (range_events, "range events lost"),
+            (unattributed, "GPU records unattributed"),
+            (invalid_timestamps, "GPU records without valid times"),
+            (spool_bytes_unwritten, "bytes not written"),
+            (late_switches, "ranges that opened before collection was on"),
+            (beyond_limits, "entries beyond the limits of the collector's tables"),
+            (calls_turned_away, "NVTX calls turned away"),
+            (state.corrupt_frames, "damaged frames"),
+            (state.torn_bytes, "bytes at a torn end"),
+        ];
+        let lost = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{what}: {n}"));
+        let ending = match state.ending {
+            FileEnding::Complete => None,
+            FileEnding::Open => Some("the process was killed, or still runs"),
+            FileEnding::Torn => Some("the file is cut short"),
+            FileEnding::Unreadable => Some("the file cannot be read to its end"),
         };
-        let mut anchors = Vec::new();
-        let (mut host, mut gpu) = (Extent::default(), Extent::default());
-        for record in reader(path)? {
-            match record? {
-                Record::Work(work) => gpu.work(work.start, work.end),
-                Record::RangeOpen(open) => host.add(open.start.0),
-                Record::RangeClose { end, .. } => host.add(end.0),
-                Record::Mark(mark) => host.add(mark.at.0),
-                Record::Process(process) => file.process = Some(process),
-                Record::Meta { key, value } => drop(file.meta.insert(key, value)),
-                Record::Device(device) => drop(file.devices.insert(device.id, device)),
-                Record::Anchor(anchor) => anchors.push(anchor),
-                Record::Losses(losses) => file.losses = losses,
-                _ => {}
+        ending.map(str::to_owned).into_iter().chain(lost).collect()
+    }
+
+    /// The share of range instances that was recorded (`1/N`), where it was not all of them.
+    pub fn sample(&self) -> Option<&str> {
+        self.capture.sample()
+    }
+
+    fn host(&self, at: MonoNs) -> i64 {
+        i64::try_from(at.0).unwrap_or(i64::MAX).saturating_add(self.wall_ahead_ns)
+    }
+
+    /// Nothing where no clock reading ties the clock of the GPU to that of the host.
+    fn gpu(&self, at: GpuNs) -> Option<i64> {
+        self.capture.clock.mono(at).map(|mono| self.host(mono))
+    }
+
+    /// All paths, by index, as reports name them.
+    fn labels(&self) -> Vec<RangePath> {
+        let ProcessCapture { paths, names, whole, .. } = &self.capture;
+        let bytes = |name: Option<u32>| name.and_then(|i| names.get(i as usize)).map(Vec::as_slice);
+        let whole = whole.as_ref().map(|whole| whole.path);
+        let own = |index: PathIndex, node: &PathNode| match index {
+            _ if whole == Some(index) => WHOLE_PROCESS.to_owned(),
+            OUTSIDE => OUTSIDE_RANGES.to_owned(),
+            UNATTRIBUTED => UNATTRIBUTED_WORK.to_owned(),
+            UNDEFINED => UNDEFINED_RANGE.to_owned(),
+            _ => {
+                let domain = node.domain.map(|domain| visible_name(bytes(Some(domain))));
+                element(&visible_name(bytes(node.name)), domain.as_deref())
             }
+        };
+        let elements: Vec<String> =
+            (0..).zip(paths).map(|(index, node)| own(index, node)).collect();
+        let element_of = |index: PathIndex| elements.get(index as usize).cloned();
+        let mut depths: Vec<u64> = Vec::with_capacity(paths.len());
+        let mut labels = Vec::with_capacity(paths.len());
+        for (index, node) in (0..).zip(paths) {
+            let depth = node.parent.and_then(|p| depths.get(p as usize)).map_or(0, |d| d + 1);
+            depths.push(depth);
+            let parent =
+                |index: &PathIndex| paths.get(*index as usize).and_then(|node| node.parent);
+            let around = std::iter::successors(Some(index), parent).filter_map(element_of);
+            let elements = shown(around, depth, element_of(node.top));
+            labels.push(RangePath { label: elements.join("/"), elements });
         }
-        file.clock = Clock::new(&anchors);
-        let clock = &file.clock;
-        let of_host =
-            host.0.map(|(first, last)| (clock.host(MonoNs(first)), clock.host(MonoNs(last))));
-        let of_gpu = gpu
-            .0
-            .and_then(|(first, last)| Some((clock.gpu(GpuNs(first))?, clock.gpu(GpuNs(last))?)));
-        let all = of_host.into_iter().chain(of_gpu);
-        let all = all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        file.span = all.map(|(start_ns, end_ns)| Span { start_ns, end_ns });
-        Ok(file)
+        labels
     }
 
     /// Gives every event to `each`, in the order of the file: GPU work comes after the ranges that
     /// it was launched in, and is not sorted by time.
     ///
+    /// What is behind damage that ends the file is left out; [`missing`](Self::missing) says so.
+    ///
     /// # Errors
-    /// The first error of `each`, and files that cannot be read to their end.
+    /// The first error of `each`, and a file that is no longer there.
     pub fn for_each<E: From<ReadError>>(
         &self,
         mut each: impl FnMut(Event<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut state = State::new(self);
-        for record in reader(&self.path)? {
-            state.take(record?, &mut each)?;
+        // The first pass has met the same error.
+        for record in reader(&self.capture.path)?.map_while(Result::ok) {
+            state.take(record, &mut each)?;
         }
         state.close_all(&mut each)
     }
@@ -315,48 +365,50 @@ impl TraceFile {
 struct State<'f> {
     file: &'f TraceFile,
     names: Names,
-    /// Strings by the index of their name: as the file has them, and visible.
-    bytes: Vec<Vec<u8>>,
+    /// Strings by the index of their name.
     texts: Vec<String>,
-    library_names: HashSet<u32>,
+    library_names: FxHashSet<u32>,
     kernels: FxHashMap<u32, KernelName>,
     threads: FxHashMap<u32, (u32, String)>,
     queues: FxHashMap<u32, Queue>,
-    shapes: FxHashMap<u32, Shape>,
+    /// Shapes, and the index of their kernel's name.
+    shapes: FxHashMap<u32, (Shape, Option<u32>)>,
     unknown_shape: Shape,
     unknown_name: KernelName,
     paths: Paths,
     labels: Vec<RangePath>,
     instances: Instances,
-    open: BTreeMap<u64, (RangeOpen, Vec<(String, Value)>)>,
+    open: BTreeMap<u64, OpenRange>,
+    /// Open ranges that go on under another identifier.
+    continued: FxHashMap<u64, u64>,
     last_ns: i64,
+}
+
+struct OpenRange {
+    record: RangeOpen,
+    path: PathIndex,
+    fields: Vec<(String, Value)>,
 }
 
 impl<'f> State<'f> {
     fn new(file: &'f TraceFile) -> Self {
-        let label = |text: &str| RangePath { elements: vec![text.to_owned()], label: text.into() };
-        let not_known = "(name not known)".to_owned();
         Self {
             file,
             names: Names::default(),
-            bytes: Vec::new(),
             texts: Vec::new(),
-            library_names: HashSet::new(),
+            library_names: FxHashSet::default(),
             kernels: FxHashMap::default(),
             threads: FxHashMap::default(),
             queues: FxHashMap::default(),
             shapes: FxHashMap::default(),
             unknown_shape: Shape::default(),
-            unknown_name: KernelName {
-                mangled: not_known.clone(),
-                demangled: not_known.clone(),
-                short: not_known,
-            },
+            unknown_name: kernel_name(UNDEFINED_KERNEL.as_bytes()),
             paths: Paths::default(),
-            labels: ["(outside ranges)", "(unattributed)", "(path not known)"].map(label).to_vec(),
+            labels: file.labels(),
             instances: Instances::default(),
             open: BTreeMap::new(),
-            last_ns: 0,
+            continued: FxHashMap::default(),
+            last_ns: i64::MIN,
         }
     }
 
@@ -367,18 +419,24 @@ impl<'f> State<'f> {
     ) -> Result<(), E> {
         match record {
             Record::Work(work) => each(Event::Work(self.work(&work))),
-            Record::RangeOpen(open) => {
-                let path = self.paths.find(open.path).unwrap_or(UNDEFINED);
-                self.instances.insert(open.range, Entry { path, root: NO_ROOT });
-                self.last_ns = self.last_ns.max(self.file.clock.host(open.start));
-                self.open.insert(open.range, (open, Vec::new()));
-                Ok(())
+            Record::RangeOpen(record) => {
+                let path = self.paths.find(record.path).unwrap_or(UNDEFINED);
+                self.instances.insert(record.range, Entry { path, root: NO_ROOT });
+                let at_ns = self.file.host(record.start);
+                self.last_ns = self.last_ns.max(at_ns);
+                let before = self.open.remove(&record.continues);
+                if before.is_some() {
+                    self.continued.insert(record.continues, record.range);
+                }
+                self.open.insert(record.range, OpenRange { record, path, fields: Vec::new() });
+                before.map_or(Ok(()), |before| each(Event::Range(self.range(&before, at_ns))))
             }
             Record::RangeClose { range, end } => {
-                let Some((open, fields)) = self.open.remove(&range) else { return Ok(()) };
-                let end_ns = self.file.clock.host(end);
+                let range = self.continued.remove(&range).unwrap_or(range);
+                let Some(open) = self.open.remove(&range) else { return Ok(()) };
+                let end_ns = self.file.host(end);
                 self.last_ns = self.last_ns.max(end_ns);
-                each(Event::Range(self.range(&open, &fields, end_ns)))
+                each(Event::Range(self.range(&open, end_ns)))
             }
             Record::RangeFields { range, fields } => {
                 let value = |value| match value {
@@ -389,15 +447,15 @@ impl<'f> State<'f> {
                 };
                 let fields: Vec<_> =
                     fields.iter().map(|f| (self.text(f.name).to_owned(), value(f.value))).collect();
-                if let Some((_, known)) = self.open.get_mut(&range) {
+                if let Some(open) = self.open.get_mut(&range) {
                     // Of two values of a name the later one holds.
-                    known.retain(|(name, _)| fields.iter().all(|(other, _)| other != name));
-                    known.extend(fields);
+                    open.fields.retain(|(name, _)| fields.iter().all(|(other, _)| other != name));
+                    open.fields.extend(fields);
                 }
                 Ok(())
             }
             Record::Mark(mark) => each(Event::Mark {
-                at_ns: self.file.clock.host(mark.at),
+                at_ns: self.file.host(mark.at),
                 thread: self.thread(mark.thread),
                 name: self.text(mark.name),
                 payload: mark.payload,
@@ -412,14 +470,14 @@ impl<'f> State<'f> {
     fn define(&mut self, record: Record) {
         match record {
             Record::Name { id, bytes } => {
+                let text = visible(&bytes);
                 let of_library = self.file.libraries.contains(&bytes);
-                let index = self.names.define(id, bytes.clone());
+                let index = self.names.define(id, bytes);
                 if of_library {
                     self.library_names.insert(index);
                 }
                 if index as usize == self.texts.len() {
-                    self.texts.push(visible(&bytes));
-                    self.bytes.push(bytes);
+                    self.texts.push(text);
                 }
             }
             Record::Thread { id, os_tid, name } => {
@@ -427,47 +485,26 @@ impl<'f> State<'f> {
             }
             Record::Queue(queue) => drop(self.queues.insert(queue.id, queue)),
             Record::Shape(shape) => {
-                if let Some(index) = self.names.find(shape.name)
-                    && let Some(bytes) = self.bytes.get(index as usize)
-                {
+                let index = self.names.find(shape.name);
+                let bytes = index.and_then(|i| self.file.capture.names.get(i as usize));
+                if let (Some(index), Some(bytes)) = (index, bytes) {
                     self.kernels.entry(index).or_insert_with(|| kernel_name(bytes));
                 }
-                self.shapes.insert(shape.id, shape);
+                self.shapes.insert(shape.id, (shape, index));
             }
             Record::Path(path) => {
                 let name = self.names.find(path.name);
                 let domain = (path.domain != NONE).then(|| self.names.find(path.domain)).flatten();
                 let library = domain.is_some_and(|name| self.library_names.contains(&name));
                 self.paths.define(&path, name, domain, library);
-                while self.labels.len() < self.paths.nodes().len() {
-                    self.labels.push(self.label(self.labels.len() as PathIndex));
-                }
             }
             _ => {}
         }
     }
 
-    /// The label of a node whose parent has one.
-    fn label(&self, index: PathIndex) -> RangePath {
-        let node = self.paths.node(index);
-        let text = |name: Option<u32>| name.and_then(|name| self.texts.get(name as usize));
-        let name =
-            shorten(text(node.name).map_or("(name not known)", String::as_str), ELEMENT_LIMIT);
-        let element = match text(node.domain) {
-            Some(domain) => format!("{name}@{}", shorten(domain, ELEMENT_LIMIT)),
-            None => name,
-        };
-        let around = node.parent.and_then(|parent| self.labels.get(parent as usize));
-        let mut elements = around.map_or_else(Vec::new, |around| around.elements.clone());
-        if elements.len() < PATH_DEPTH_LIMIT {
-            elements.push(element);
-        }
-        RangePath { label: elements.join("/"), elements }
-    }
-
     fn work(&self, work: &GpuWork) -> Work<'_> {
         let span = || {
-            let start_ns = self.file.clock.gpu(work.start)?;
+            let start_ns = self.file.gpu(work.start)?;
             // The two clocks may drift. Lengths are the GPU's, so that sums equal the reports'.
             let length_ns = i64::try_from(work.end.since(work.start)).unwrap_or(i64::MAX);
             Some(Span { start_ns, end_ns: start_ns.saturating_add(length_ns) })
@@ -475,12 +512,17 @@ impl<'f> State<'f> {
         let path = match work.range {
             RANGE_OUTSIDE => OUTSIDE,
             RANGE_UNKNOWN => UNATTRIBUTED,
-            id => self.instances.get(id).map_or(UNATTRIBUTED, |entry| entry.path),
+            // What is open stays known however old it is.
+            id => self.instances.get(id).map_or_else(
+                || self.open.get(&id).map_or(UNATTRIBUTED, |open| open.path),
+                |entry| entry.path,
+            ),
         };
         let what = match work.what {
             spool::What::Kernel { shape } => {
-                let shape = self.shapes.get(&shape).unwrap_or(&self.unknown_shape);
-                let name = self.names.find(shape.name).and_then(|name| self.kernels.get(&name));
+                let known = self.shapes.get(&shape);
+                let name = known.and_then(|(_, name)| self.kernels.get(&(*name)?));
+                let shape = known.map_or(&self.unknown_shape, |(shape, _)| shape);
                 What::Kernel(shape, name.unwrap_or(&self.unknown_name))
             }
             spool::What::Copy { bytes, kind } => What::Copy { bytes, kind },
@@ -517,28 +559,24 @@ impl<'f> State<'f> {
         })
     }
 
-    fn range<'s>(
-        &'s self,
-        open: &RangeOpen,
-        fields: &'s [(String, Value)],
-        end_ns: i64,
-    ) -> Range<'s> {
-        let index = self.paths.find(open.path).unwrap_or(UNDEFINED);
-        let node = self.paths.node(index);
+    fn range<'s>(&'s self, open: &'s OpenRange, end_ns: i64) -> Range<'s> {
+        let OpenRange { record, path, fields } = open;
+        let node = self.paths.node(*path);
         let text = |name: Option<u32>| {
             name.and_then(|name| self.texts.get(name as usize)).map_or("", String::as_str)
         };
-        let start_ns = self.file.clock.host(open.start);
+        let start_ns = self.file.host(record.start);
         Range {
-            id: open.range,
-            parent: open.parent,
+            id: record.range,
+            parent: record.parent,
+            continues: record.continues != 0,
             name: text(node.name),
             domain: text(node.domain),
-            path: self.path(index),
-            thread: self.thread(open.thread),
-            start_end: open.start_end,
-            category: open.category,
-            payload: open.payload,
+            path: self.path(*path),
+            thread: self.thread(record.thread),
+            start_end: record.start_end,
+            category: record.category,
+            payload: record.payload,
             fields,
             span: Span { start_ns, end_ns: end_ns.max(start_ns) },
         }
@@ -547,9 +585,6 @@ impl<'f> State<'f> {
     /// Ranges that never closed: the innermost first.
     fn close_all<E>(&mut self, each: &mut impl FnMut(Event<'_>) -> Result<(), E>) -> Result<(), E> {
         let open = std::mem::take(&mut self.open);
-        let mut ranges = open.values().rev();
-        ranges.try_for_each(|(open, fields)| {
-            each(Event::Range(self.range(open, fields, self.last_ns)))
-        })
+        open.values().rev().try_for_each(|open| each(Event::Range(self.range(open, self.last_ns))))
     }
 }

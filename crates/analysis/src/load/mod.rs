@@ -29,6 +29,7 @@ pub(crate) mod whole;
 use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Busy;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use stage2_spool::{Anchor, Losses, Process};
 
@@ -66,6 +67,8 @@ pub struct Capture {
 #[derive(Debug)]
 pub struct ProcessCapture {
     pub(crate) file: String,
+    /// Where it lies.
+    pub(crate) path: PathBuf,
     pub(crate) state: FileState,
     /// Who was traced; nothing where the file does not say.
     pub(crate) process: Option<Process>,
@@ -108,6 +111,21 @@ pub struct ProcessCapture {
     pub(crate) clock: ClockMap,
     /// Wall time less monotonic time at the middle one of the clock readings, ns.
     pub(crate) wall_ahead_ns: Option<i64>,
+    /// First and last event of the host, on the monotonic clock.
+    pub(crate) host_extent: Extent,
+    /// First start and last end of GPU work with times, on the clock of the GPU.
+    pub(crate) gpu_extent: Extent,
+}
+
+/// The first and the last reading of a clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent(pub(crate) Option<(u64, u64)>);
+
+impl Extent {
+    pub(crate) fn add(&mut self, at: u64) {
+        let (first, last) = self.0.unwrap_or((at, at));
+        self.0 = Some((first.min(at), last.max(at)));
+    }
 }
 
 impl ProcessCapture {

@@ -190,6 +190,7 @@ fn read<R: std::io::Read>(
     }
     let mut capture = tally.finish();
     capture.file = display_name(path);
+    path.clone_into(&mut capture.path);
     let skipped = reader.skipped();
     let state = &mut capture.state;
     state.corrupt_frames = skipped.corrupt_frames;

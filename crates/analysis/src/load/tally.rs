@@ -4,6 +4,7 @@
 //! nor with the range instances.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 
 use stage2_spool::{
     Anchor, Field, FieldValue, GpuWork, Losses, NONE, Process, RANGE_OUTSIDE, RANGE_UNKNOWN,
@@ -21,13 +22,17 @@ use super::shapes::{Shapes, UNKNOWN};
 use super::stats::{GroupKey, Span, Stats, Work};
 use super::steps::{GRAPH, Launch};
 use super::whole::Whole;
-use super::{Captured, Counts, META_OPEN_AT_END, MODEL_STAGES, ProcessCapture, StageCapture};
+use super::{
+    Captured, Counts, Extent, META_OPEN_AT_END, MODEL_STAGES, ProcessCapture, StageCapture,
+};
 use stage2_model::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Unions;
 
 /// Builds a [`ProcessCapture`] from records.
 #[derive(Debug, Default)]
 pub struct Tally {
+    host_extent: Extent,
+    gpu_extent: Extent,
     process: Option<Process>,
     meta: BTreeMap<String, String>,
     anchors: Vec<Anchor>,
@@ -100,6 +105,7 @@ impl Tally {
         match record {
             Record::Work(work) => self.work(&work),
             Record::RangeOpen(open) => {
+                self.host_extent.add(open.start.0);
                 let path = self.paths.find(open.path);
                 let index = path.unwrap_or(UNDEFINED);
                 if !self.is_of_library(index) {
@@ -113,12 +119,16 @@ impl Tally {
                 self.counts.ranges += u64::from(open.continues == 0);
             }
             Record::RangeClose { range, end } => {
+                self.host_extent.add(end.0);
                 self.collectives.close(range);
                 self.ranges.close(range, end);
             }
             Record::RangeFields { range, fields } => self.fields(range, &fields),
             Record::RangeSample { range, recorded } => self.ranges.sample(range, recorded),
-            Record::Mark(_) => self.counts.marks += 1,
+            Record::Mark(mark) => {
+                self.host_extent.add(mark.at.0);
+                self.counts.marks += 1;
+            }
             other => self.describe(other),
         }
     }
@@ -211,6 +221,10 @@ impl Tally {
 
     fn work(&mut self, done: &GpuWork) {
         let span = Span { start: done.start.0, end: done.end.0 };
+        if span.valid() {
+            self.gpu_extent.add(span.start);
+            self.gpu_extent.add(span.end);
+        }
         let (work, bytes) = match done.what {
             What::Kernel { shape } => {
                 let known = self.shapes.find(shape);
@@ -356,6 +370,9 @@ impl Tally {
         let collectives = self.collectives.finish(sampled);
         ProcessCapture {
             file: String::new(),
+            path: PathBuf::new(),
+            host_extent: self.host_extent,
+            gpu_extent: self.gpu_extent,
             state: FileState { ending, ..FileState::default() },
             process: self.process,
             meta: self.meta,

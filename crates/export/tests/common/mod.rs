@@ -28,7 +28,8 @@ pub(crate) fn trace(folder: &Path, pid: u32, host: &str, shift: u64) -> PathBuf 
     let anchor = |at: u64| Anchor {
         gpu: GpuNs(1_000_000 + at),
         mono: MonoNs(at),
-        wall: WallNs(1_700_000_000_000_000_000 + at),
+        // The clocks of two processes are never read at the same moment.
+        wall: WallNs(1_700_000_000_000_000_000 + at + 5 * shift),
     };
     w.write(&Record::Process(Process {
         pid,
@@ -109,4 +110,76 @@ pub(crate) fn trace(folder: &Path, pid: u32, host: &str, shift: u64) -> PathBuf 
     w.write(&Record::End { reason: "exit".into() });
     w.flush().expect("disk");
     path
+}
+
+fn writer(folder: &Path, name: &str) -> Writer<File> {
+    let mut writer = Writer::new(File::create(folder.join(name)).expect("file")).expect("header");
+    writer.write(&Record::Process(Process { pid: 1, host: "h".into(), ..Process::default() }));
+    for at in [10, 60_000] {
+        let anchor = Anchor { gpu: GpuNs(1_000_000 + at), mono: MonoNs(at), wall: WallNs(at) };
+        writer.write(&Record::Anchor(anchor));
+    }
+    writer.write(&Record::Name { id: 1, bytes: b"k".to_vec() });
+    writer.write(&Record::Shape(Shape { id: 1, name: 1, ..Shape::default() }));
+    writer
+}
+
+fn kernel_at(start: u64, end: u64, range: u64) -> GpuWork {
+    let (start, end, what) = (GpuNs(start), GpuNs(end), What::Kernel { shape: 1 });
+    GpuWork { what, start, end, queue: 1, range, correlation: 1, graph_node: 0 }
+}
+
+fn opened(range: u64, path: u32, parent: u64, start: u64) -> Record {
+    Record::RangeOpen(RangeOpen {
+        range,
+        path,
+        thread: 1,
+        parent,
+        start: MonoNs(start),
+        start_end: true,
+        category: 0,
+        payload: None,
+        continues: 0,
+    })
+}
+
+/// A process that opened no range.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn without_ranges(folder: &Path) {
+    let mut writer = writer(folder, "h-1.s2t");
+    writer.work(&kernel_at(1_000_100, 1_000_200, RANGE_OUTSIDE));
+    writer.write(&Record::End { reason: "exit".into() });
+    writer.flush().expect("disk");
+}
+
+/// A kernel in so many ranges, each in the one before: `r1`, `r2`...
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn nested(folder: &Path, depth: u32) {
+    let mut writer = writer(folder, "h-1.s2t");
+    for id in 1..=depth {
+        writer.write(&Record::Name { id: id + 1, bytes: format!("r{id}").into_bytes() });
+        let path = stage2_spool::Path { id, parent: id - 1, name: id + 1, domain: 0 };
+        writer.write(&Record::Path(path));
+        writer.write(&opened(u64::from(id), id, u64::from(id - 1), 20));
+    }
+    writer.work(&kernel_at(1_000_100, 1_000_200, u64::from(depth)));
+    writer.write(&Record::End { reason: "exit".into() });
+    writer.flush().expect("disk");
+}
+
+/// Work and ranges at both ends of all clocks.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn hostile_times(folder: &Path) {
+    let mut writer = writer(folder, "h-1.s2t");
+    let path = stage2_spool::Path { id: 1, parent: 0, name: 1, domain: 0 };
+    writer.write(&Record::Path(path));
+    for (range, start) in [(1, 0), (2, u64::MAX), (3, 1 << 63)] {
+        writer.write(&opened(range, 1, 0, start));
+        writer.write(&Record::RangeClose { range, end: MonoNs(u64::MAX - start) });
+    }
+    for (start, end) in [(1, u64::MAX), (u64::MAX, u64::MAX), (1, 1), (1 << 63, (1 << 63) + 1)] {
+        writer.work(&kernel_at(start, end, 1));
+    }
+    writer.write(&opened(4, 1, 0, 5));
+    writer.flush().expect("disk");
 }
