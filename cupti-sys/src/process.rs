@@ -4,6 +4,7 @@ use libloading::Library;
 use libloading::os::unix;
 use std::error::Error as _;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -28,14 +29,17 @@ pub fn mapped_files() -> Vec<PathBuf> {
 }
 
 /// Opens a library; the reason why not is the dynamic linker's own.
-pub(super) fn open(path: &Path, flags: c_int) -> Result<Library, String> {
+pub(super) fn open(path: &Path, flags: c_int) -> io::Result<Library> {
     // SAFETY: running a library's initialisers is what loading CUPTI takes. With RTLD_NOLOAD none
     // run.
     match unsafe { unix::Library::open(Some(path), flags) } {
         Ok(library) => Ok(library.into()),
-        Err(_) if flags & libc::RTLD_NOLOAD != 0 => Err("it is not in the process any more".into()),
+        Err(_) if flags & libc::RTLD_NOLOAD != 0 => {
+            Err(io::Error::other("it is not in the process any more"))
+        }
         Err(error) => {
-            Err(error.source().map_or_else(|| error.to_string(), |source| source.to_string()))
+            let why = error.source().map_or_else(|| error.to_string(), |source| source.to_string());
+            Err(io::Error::other(why))
         }
     }
 }

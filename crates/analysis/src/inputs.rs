@@ -58,7 +58,7 @@ impl Sources {
     /// Those in the folder of a run. What is absent or damaged costs its own part of the report.
     pub fn of_run(run_dir: &Path) -> Self {
         let mut findings = Vec::new();
-        let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).map_err(|e| e.to_string());
+        let json = |bytes: &[u8]| Ok(serde_json::from_slice::<Value>(bytes)?);
         let run = read(run_dir, "run.json", json, &mut findings);
         let env = read(run_dir, "env.json", json, &mut findings);
         Self {
@@ -84,10 +84,7 @@ impl Settings {
     /// Those in the folder of a run. What cannot be used has its default, and a finding.
     pub fn of_run(run_dir: &Path) -> Self {
         let mut findings = Vec::new();
-        let yaml = |bytes: &[u8]| {
-            let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-            serde_saphyr::from_str::<Value>(text).map_err(|e| e.to_string())
-        };
+        let yaml = |bytes: &[u8]| Ok(serde_saphyr::from_str::<Value>(std::str::from_utf8(bytes)?)?);
         let config = read(run_dir, "config.yaml", yaml, &mut findings);
         Self {
             top_n: top_n(&config, &mut findings),
@@ -149,14 +146,14 @@ fn name_of(run_dir: &Path) -> String {
 fn read(
     run_dir: &Path,
     name: &str,
-    parse: impl Fn(&[u8]) -> Result<Value, String>,
+    parse: impl Fn(&[u8]) -> anyhow::Result<Value>,
     findings: &mut Vec<Finding>,
 ) -> Value {
-    let read = files::read(&run_dir.join(name), LIMIT_BYTES).map_err(|e| e.to_string());
+    let read = files::read(&run_dir.join(name), LIMIT_BYTES).map_err(anyhow::Error::from);
     read.and_then(|bytes| parse(&bytes)).unwrap_or_else(|problem| {
         findings.push(Finding::new(
             Severity::Note,
-            format!("{name} cannot be used: {}", visible(problem.as_bytes())),
+            format!("{name} cannot be used: {}", visible(problem.to_string().as_bytes())),
             "what it says of the run is missing from the report; no measured number depends on it",
             "run the workload again to have a whole bundle",
         ));

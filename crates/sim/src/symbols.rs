@@ -28,16 +28,18 @@ pub fn without_symbol(source: &Path, copy: &Path, name: &str) -> Result<()> {
 }
 
 /// Where in the file the name of an exported symbol stands.
-fn name_offset(bytes: &[u8], name: &str) -> std::result::Result<usize, String> {
-    let file = object::File::parse(bytes).map_err(|error| format!("no library ({error})"))?;
+fn name_offset(bytes: &[u8], name: &str) -> Result<usize> {
+    let invalid = |what: String| Error::new(ErrorKind::InvalidData, what);
+    let file =
+        object::File::parse(bytes).map_err(|error| invalid(format!("no library ({error})")))?;
     let is_exported = file.dynamic_symbols().any(|s| s.is_definition() && s.name() == Ok(name));
     let strings = file.section_by_name(".dynstr").filter(|_| is_exported);
     let names = strings.and_then(|section| Some((section.file_range()?.0, section.data().ok()?)));
-    let (start, names) = names.ok_or_else(|| format!("does not export {name}"))?;
+    let (start, names) = names.ok_or_else(|| invalid(format!("does not export {name}")))?;
     // Behind a NUL, because the linker lets a name that ends like another one share its bytes.
     let entry = format!("\0{name}\0");
     let at = names.windows(entry.len()).position(|window| window == entry.as_bytes());
-    at.map(|at| start as usize + at + 1).ok_or_else(|| format!("shares the name {name}"))
+    at.map(|at| start as usize + at + 1).ok_or_else(|| invalid(format!("shares the name {name}")))
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ fn open(Candidate { how, path, .. }: Candidate) -> Result<Found, Attempt> {
     let flags = if how == How::AlreadyLoaded { NOLOAD } else { unix::RTLD_NOW };
     let library = match process::open(&path, flags) {
         Ok(library) => library,
-        Err(reason) => return Err(Attempt { how, place: path, reason }),
+        Err(error) => return Err(Attempt { how, place: path, reason: error.to_string() }),
     };
     let (library, name) = process::with_path(library);
     let path = name.unwrap_or(path);

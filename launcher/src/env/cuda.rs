@@ -3,6 +3,7 @@
 
 use std::io::Write as _;
 
+use anyhow::{anyhow, ensure};
 use cudarc::driver::result::{self, device};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
@@ -10,19 +11,20 @@ use super::gpu::{Gpu, GpuFacts};
 
 /// Prints [`GpuFacts`] as JSON.
 pub(crate) fn print_devices() -> anyhow::Result<()> {
-    let facts = read().unwrap_or_else(|why| GpuFacts { absent: Some(why), ..GpuFacts::default() });
+    let none =
+        |why: anyhow::Error| GpuFacts { absent: Some(why.to_string()), ..GpuFacts::default() };
+    let facts = read().unwrap_or_else(none);
     let json = serde_json::to_string(&facts)?;
     std::io::stdout().write_all(json.as_bytes())?;
     Ok(())
 }
 
-fn read() -> Result<GpuFacts, String> {
+fn read() -> anyhow::Result<GpuFacts> {
     // SAFETY: loads libcuda and runs its constructors; this process does nothing else.
-    if !unsafe { sys::is_culib_present() } {
-        return Err("no CUDA driver library (libcuda.so) on this machine".into());
-    }
-    result::init().map_err(|e| format!("cuInit failed: {e:?}"))?;
-    let count = device::get_count().map_err(|e| format!("cuDeviceGetCount failed: {e:?}"))?;
+    let present = unsafe { sys::is_culib_present() };
+    ensure!(present, "no CUDA driver library (libcuda.so) on this machine");
+    result::init().map_err(|e| anyhow!("cuInit failed: {e:?}"))?;
+    let count = device::get_count().map_err(|e| anyhow!("cuDeviceGetCount failed: {e:?}"))?;
     let devices: Vec<Gpu> = (0..count).filter_map(gpu).collect();
     let absent = devices.is_empty().then(|| "the CUDA driver lists no device".to_owned());
     Ok(GpuFacts { driver: None, cuda_driver: cuda_version(), devices, absent })
