@@ -1,14 +1,19 @@
 //! Perfetto's protobuf: each stream is a row of GPU render stages, ranges lie on their threads.
 //!
 //! Render stages may overlap within a row, as kernels of a CUDA graph do; Perfetto keeps them all.
-//! The messages hold the fields that are written here, with the numbers of Perfetto's own
-//! descriptors (`perfetto` 0.59.1 on PyPI).
+
+mod messages;
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use prost::Message;
+use messages::{
+    Annotation, BEGIN, CLEARED, COMPUTE, CUDA, END, ExtraData, GpuDescription, GpuInfo,
+    GraphicsContext, INSTANT, InternedData, Packet, ProcessDescriptor, RenderStage, Specification,
+    ThreadDescriptor, Trace, TrackDescriptor, TrackEvent, USES_INTERNED,
+};
+use prost::Message as _;
 use rustc_hash::FxHashMap;
 use stage2_analysis::load::events::{Event, Range, Thread, Value, What, Work};
 use stage2_spool::{Payload, Queue};
@@ -16,187 +21,6 @@ use stage2_spool::{Payload, Queue};
 use crate::run::Process;
 use crate::selection::Selected;
 use crate::{Counts, ExportError, Exported, names, output};
-
-/// A file is a sequence of these: field 1 of `perfetto.protos.Trace`.
-#[derive(Clone, PartialEq, Message)]
-struct Trace {
-    #[prost(message, repeated, tag = "1")]
-    packet: Vec<Packet>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Packet {
-    #[prost(uint64, optional, tag = "8")]
-    timestamp: Option<u64>,
-    #[prost(uint32, tag = "10")]
-    sequence: u32,
-    #[prost(message, optional, tag = "11")]
-    track_event: Option<TrackEvent>,
-    #[prost(message, optional, tag = "12")]
-    interned_data: Option<InternedData>,
-    #[prost(uint32, tag = "13")]
-    sequence_flags: u32,
-    #[prost(message, optional, tag = "53")]
-    render_stage: Option<RenderStage>,
-    #[prost(message, optional, tag = "60")]
-    track_descriptor: Option<TrackDescriptor>,
-    #[prost(message, optional, tag = "128")]
-    gpu_info: Option<GpuInfo>,
-}
-
-/// `sequence_flags`: what was interned before counts no more; and this packet uses interned data.
-const CLEARED: u32 = 1;
-const USES_INTERNED: u32 = 2;
-
-#[derive(Clone, PartialEq, Message)]
-struct RenderStage {
-    #[prost(uint64, tag = "1")]
-    event_id: u64,
-    #[prost(uint64, tag = "2")]
-    duration: u64,
-    #[prost(uint64, tag = "5")]
-    context: u64,
-    #[prost(message, repeated, tag = "6")]
-    extra_data: Vec<ExtraData>,
-    #[prost(uint32, tag = "10")]
-    submission_id: u32,
-    #[prost(int32, optional, tag = "11")]
-    gpu_id: Option<i32>,
-    #[prost(uint64, tag = "13")]
-    hw_queue_iid: u64,
-    #[prost(uint64, tag = "14")]
-    stage_iid: u64,
-    #[prost(string, tag = "17")]
-    name: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ExtraData {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    value: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TrackEvent {
-    #[prost(message, repeated, tag = "4")]
-    debug_annotations: Vec<Annotation>,
-    #[prost(int32, tag = "9")]
-    kind: i32,
-    #[prost(uint64, tag = "11")]
-    track_uuid: u64,
-    #[prost(string, repeated, tag = "22")]
-    categories: Vec<String>,
-    #[prost(string, optional, tag = "23")]
-    name: Option<String>,
-}
-
-const BEGIN: i32 = 1;
-const END: i32 = 2;
-const INSTANT: i32 = 3;
-
-#[derive(Clone, PartialEq, Message)]
-struct Annotation {
-    #[prost(string, tag = "10")]
-    name: String,
-    #[prost(uint64, optional, tag = "3")]
-    uint: Option<u64>,
-    #[prost(int64, optional, tag = "4")]
-    int: Option<i64>,
-    #[prost(double, optional, tag = "5")]
-    double: Option<f64>,
-    #[prost(string, optional, tag = "6")]
-    text: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct InternedData {
-    #[prost(message, repeated, tag = "23")]
-    contexts: Vec<GraphicsContext>,
-    #[prost(message, repeated, tag = "24")]
-    specifications: Vec<Specification>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct GraphicsContext {
-    #[prost(uint64, tag = "1")]
-    iid: u64,
-    #[prost(int32, tag = "2")]
-    pid: i32,
-    #[prost(int32, tag = "3")]
-    api: i32,
-}
-
-/// `InternedGraphicsContext.api`.
-const CUDA: i32 = 4;
-
-#[derive(Clone, PartialEq, Message)]
-struct Specification {
-    #[prost(uint64, tag = "1")]
-    iid: u64,
-    #[prost(string, tag = "2")]
-    name: String,
-    #[prost(string, tag = "3")]
-    description: String,
-    #[prost(int32, tag = "4")]
-    category: i32,
-}
-
-/// `InternedGpuRenderStageSpecification.category`.
-const COMPUTE: i32 = 2;
-
-#[derive(Clone, PartialEq, Message)]
-struct TrackDescriptor {
-    #[prost(uint64, tag = "1")]
-    uuid: u64,
-    #[prost(string, optional, tag = "2")]
-    name: Option<String>,
-    #[prost(message, optional, tag = "3")]
-    process: Option<ProcessDescriptor>,
-    #[prost(message, optional, tag = "4")]
-    thread: Option<ThreadDescriptor>,
-    #[prost(uint64, optional, tag = "5")]
-    parent_uuid: Option<u64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ProcessDescriptor {
-    #[prost(int32, tag = "1")]
-    pid: i32,
-    #[prost(string, repeated, tag = "2")]
-    cmdline: Vec<String>,
-    #[prost(string, tag = "6")]
-    process_name: String,
-    #[prost(string, repeated, tag = "8")]
-    process_labels: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ThreadDescriptor {
-    #[prost(int32, tag = "1")]
-    pid: i32,
-    #[prost(int64, tag = "2")]
-    tid: i64,
-    #[prost(string, tag = "5")]
-    thread_name: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct GpuInfo {
-    #[prost(message, repeated, tag = "1")]
-    gpus: Vec<GpuDescription>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct GpuDescription {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    vendor: String,
-    #[prost(bytes = "vec", tag = "5")]
-    uuid: Vec<u8>,
-}
 
 pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
     let mut counts = Counts::default();
