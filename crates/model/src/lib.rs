@@ -4,6 +4,7 @@
 //! zero.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod counters;
 mod coverage;
 mod figure;
@@ -22,6 +23,7 @@ mod steps;
 mod tokens;
 mod utilisation;
 
+pub use answer::*;
 pub use counters::*;
 pub use coverage::*;
 pub use figure::*;

@@ -3,6 +3,7 @@
 //! Every name of a number says its unit; absent is null, never zero. Names of foreign origin are
 //! held as visible text (see [`stage2_text`]): safe to print, not yet escaped for a format.
 
+use crate::answer::{Answer, StepSeries, StepTimeline};
 use crate::coverage::{Coverage, META_SAMPLE};
 use crate::finding::Finding;
 use crate::nsys::NsysSection;
@@ -41,6 +42,9 @@ pub struct Report {
     pub simulated: bool,
     /// What ran.
     pub run: RunInfo,
+    /// The answer, before its evidence.
+    #[serde(default)]
+    pub answer: Answer,
     /// What was recorded and what is missing.
     pub coverage: Coverage,
     /// GPUs.
@@ -56,6 +60,12 @@ pub struct Report {
     /// Steps that repeat in processes without ranges; null: none are certain, or there are ranges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inferred_steps: Option<InferredSteps>,
+    /// How long the steps of each stage took over the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_series: Vec<StepSeries>,
+    /// What ran in the median step of each stage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_timelines: Vec<StepTimeline>,
     /// Windows of the model's stages, joined; null: it has none, or nobody looked.
     pub model_windows: Option<ModelWindows>,
     /// All ranges, as a tree: every parent before its children.

@@ -28,7 +28,7 @@ use crate::ranks::Together;
 use intern::Tables;
 use labels::Labels;
 use stage2_model::{
-    CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, Report, RunInfo, SCHEMA,
+    Answer, CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, Report, RunInfo, SCHEMA,
     SCHEMA_VERSION,
 };
 
@@ -101,6 +101,9 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         stages: stage_rows,
         inferred_steps,
         model_windows,
+        answer: Answer::default(),
+        step_series: Vec::new(),
+        step_timelines: Vec::new(),
         paths: path_rows,
         kernel_names: rows.names,
         kernels: rows.kernels,

@@ -1,0 +1,286 @@
+//! The answer of a report, before its evidence: how long a step takes, where the time goes, what the
+//! hardware would need, what to do first, and whether the capture can be trusted.
+
+use serde::{Deserialize, Serialize};
+
+use crate::figure::Figure;
+use crate::rule::Rule;
+use crate::utilisation::Role;
+
+/// What the console, every page and `metrics.json` say first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Five lines, always in this order: time, window, floor, first, coverage.
+    pub lines: Vec<AnswerLine>,
+    /// The stages; the one with the longest window first.
+    pub stages: Vec<StageAnswer>,
+    /// What to do first, over all stages; null: nothing is known to gain anything.
+    pub first: Option<FirstStep>,
+}
+
+/// One line of the answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerLine {
+    /// `time`, `window`, `floor`, `first` or `coverage`.
+    pub label: String,
+    /// What it says: visible text, not escaped for a format.
+    pub text: String,
+}
+
+/// The answer for one stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageAnswer {
+    /// [`crate::StageRow::stage`].
+    pub stage: String,
+    /// What it is to the model.
+    pub role: Role,
+    /// What the numbers are of, for instance `3 warm instances, the first of each process left out`.
+    pub basis: String,
+    /// Times of its steps; null: not known.
+    pub step: Option<StepTimes>,
+    /// Time to the first token, ns: of a prefill, with the vision encoder before it.
+    pub time_to_first_token_ns: Figure,
+    /// Tokens per second of wall time.
+    pub tokens_per_s: Figure,
+    /// Where its window goes; null: not known.
+    pub window: Option<WindowSplit>,
+    /// The least time that the hardware would need for a step.
+    pub floor: Floor,
+    /// What to do first in this stage.
+    pub first: Option<FirstStep>,
+}
+
+/// Host times of the warm steps of a stage, ns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepTimes {
+    /// What a step is.
+    pub unit: StepUnit,
+    /// Path of the range whose instances are the steps; null: they are inferred from the kernels.
+    pub path: Option<String>,
+    /// Steps that the times are of.
+    pub steps: u64,
+    /// Mean, rounded.
+    pub mean_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Sample standard deviation; null: of fewer than two, or not known.
+    pub std_ns: Option<u64>,
+    /// Tokens of one sequence in a step, where an instance holds several; null: one, or not known.
+    pub tokens_per_step: Option<u64>,
+}
+
+/// What a step of a stage is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepUnit {
+    /// One instance of the stage.
+    #[default]
+    Instance,
+    /// One instance of a range within the stage that repeats.
+    RangeWithin,
+    /// A repeating sequence of kernels.
+    Inferred,
+}
+
+/// Where the window of a stage goes. The parts add up to the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowSplit {
+    /// Union of the windows of the instances that the split is of, summed over processes, ns.
+    pub window_ns: u64,
+    /// The parts, in the order of [`WindowKind`]; none is of no time.
+    pub parts: Vec<WindowPart>,
+}
+
+/// A part of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowPart {
+    /// What the time goes into.
+    pub kind: WindowKind,
+    /// Time, ns.
+    pub ns: u64,
+    /// Share of the window, percent.
+    pub percent: f64,
+}
+
+/// What a part of a window goes into. Where work overlaps, the first kind has the time.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowKind {
+    /// Kernels that compute, and graphs that were recorded as a whole.
+    #[strum(serialize = "compute")]
+    Compute,
+    /// Exposed communication from the arrival of the last rank on.
+    #[strum(serialize = "transfer")]
+    Transfer,
+    /// Exposed waiting for other ranks in collectives.
+    #[strum(serialize = "waiting for ranks")]
+    Waiting,
+    /// Exposed communication that could not be split into the two before.
+    #[strum(serialize = "communication")]
+    Communication,
+    /// Exposed copies and fills.
+    #[strum(serialize = "copies")]
+    Copies,
+    /// GPU work that is not told apart.
+    #[strum(serialize = "GPU busy")]
+    Busy,
+    /// Idle gaps as short as between launches right behind each other.
+    #[strum(serialize = "launch gaps")]
+    LaunchGaps,
+    /// All other idle time.
+    #[strum(serialize = "other idle")]
+    OtherIdle,
+}
+
+impl WindowKind {
+    /// In a word or two.
+    pub fn label(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The least time that the hardware would need for what a step computes and reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Weights and KV cache of a step at peak memory bandwidth, ns.
+    pub memory_ns: Figure,
+    /// FLOPs of a step at the dense peak, ns.
+    pub compute_ns: Figure,
+    /// The larger of the two that are known, ns.
+    pub floor_ns: Figure,
+    /// Median time of a step over the floor.
+    pub distance: Figure,
+}
+
+/// Something to do, and what it gains at most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FirstStep {
+    /// The stage that gets faster.
+    pub stage: Option<String>,
+    /// The rule that asks for it.
+    pub rule: Rule,
+    /// What to do.
+    pub text: String,
+    /// What would have to vanish, to be read after "if": `launch gaps vanish`.
+    pub condition: String,
+    /// How many times faster the stage would be at most; null: not known.
+    pub factor: Option<f64>,
+}
+
+/// How long the steps of a stage took over the run, in bounded space.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepSeries {
+    /// [`crate::StageRow::stage`].
+    pub stage: String,
+    /// Path of the range whose instances are the steps.
+    pub path: String,
+    /// Trace file of the process that they are of.
+    pub file: String,
+    /// Steps in the order of their start, the cold first one included, in buckets of equal size.
+    pub buckets: Vec<StepBucket>,
+    /// The longest steps beyond the 99th percentile, in the order of their start.
+    pub outliers: Vec<Step>,
+    /// The warm step whose time is nearest to the median; null: there is none.
+    pub median: Option<Step>,
+}
+
+/// Steps that follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepBucket {
+    /// Number of the first step, from 0 on.
+    pub first: u64,
+    /// Steps.
+    pub steps: u64,
+    /// Host time of the shortest, ns.
+    pub min_ns: u64,
+    /// Mean host time, ns, rounded.
+    pub mean_ns: u64,
+    /// Host time of the longest, ns.
+    pub max_ns: u64,
+}
+
+/// One step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its number, from 0 on.
+    pub number: u64,
+    /// Identifier of its range in the trace file.
+    pub range: u64,
+    /// Host time, ns.
+    pub host_ns: u64,
+}
+
+/// What ran on the host and on the GPU in one step. Times are in ns since the start of the step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepTimeline {
+    /// [`crate::StageRow::stage`].
+    pub stage: String,
+    /// Path of the range that the step is an instance of.
+    pub path: String,
+    /// Trace file of its process.
+    pub file: String,
+    /// The step.
+    pub step: Step,
+    /// From its start to its end on the host, or to the end of its last GPU work if that is later.
+    pub length_ns: u64,
+    /// Names of kernels, ranges, copies and fills, once each.
+    pub names: Vec<String>,
+    /// Ranges of the host, parents before children.
+    pub ranges: Vec<TimelineRange>,
+    /// Streams with GPU work of the step.
+    pub lanes: Vec<TimelineLane>,
+    /// Times in which no GPU work of the step ran.
+    pub gaps: Vec<TimelineGap>,
+    /// Ranges and GPU work that did not fit.
+    pub left_out: u64,
+}
+
+/// A range of the host within a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimelineRange {
+    /// Index in [`StepTimeline::names`].
+    pub name: usize,
+    /// Ranges of the step around it.
+    pub depth: u64,
+    /// Start.
+    pub start_ns: u64,
+    /// Length.
+    pub length_ns: u64,
+}
+
+/// The GPU work of a step on one stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimelineLane {
+    /// Device and stream.
+    pub label: String,
+    /// Its work, in the order of the starts.
+    pub work: Vec<TimelineWork>,
+}
+
+/// A kernel, copy, fill or whole graph within a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimelineWork {
+    /// Index in [`StepTimeline::names`].
+    pub name: usize,
+    /// Class of a kernel; `copy`, `fill` or `graph` otherwise.
+    pub class: String,
+    /// Start.
+    pub start_ns: u64,
+    /// Length.
+    pub length_ns: u64,
+}
+
+/// A time in which no GPU work of a step ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimelineGap {
+    /// Start.
+    pub start_ns: u64,
+    /// Length.
+    pub length_ns: u64,
+    /// It is as short as between launches right behind each other.
+    pub launch: bool,
+}
