@@ -1,0 +1,85 @@
+"""Runs the commands of the documentation, page by page.
+
+    page_commands.py PROGRAMS [PAGE...]    PROGRAMS: the folder with stage2-launch; pages: all chapters
+
+A page's blocks of ```sh run one after the other with bash in an empty folder of their own. A block that
+cannot run everywhere says so in its first line, for the reader: `# needs: a GPU, and a workload infer.py`.
+Exit status 1: a command failed, or a page has a command outside of such a block.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import List
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BLOCK = re.compile(r"^```sh\n(.*?)^```", flags=re.S | re.M)
+INDENTED = re.compile(r"^ {4}(?:\(?cd |stage2-launch |cargo |pip |python |LD_PRELOAD=|\./target).*$", flags=re.M)
+# Seconds; the longest block is a few demos.
+LIMIT = 300
+
+
+def main(argv: List[str]) -> int:
+    if len(argv) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    programs = Path(argv[1]).resolve()
+    pages = [Path(page) for page in argv[2:]] or chapters()
+    faults, ran, marked = [], 0, 0
+    for page in pages:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        faults += [f"{page}: a command outside of a ```sh block: {line.strip()}" for line in INDENTED.findall(text)]
+        with tempfile.TemporaryDirectory() as folder:
+            for block in BLOCK.findall(text):
+                if needs(block):
+                    marked += 1
+                    continue
+                ran += 1
+                fault = run(block, programs, folder)
+                if fault:
+                    faults.append(f"{page}: {fault}")
+                    break
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    print(f"{len(pages)} pages: {ran} blocks ran, {marked} need what is not here, {len(faults)} faults")
+    return 1 if faults or not ran else 0
+
+
+def needs(block: str) -> bool:
+    return block.startswith("# needs: ")
+
+
+def chapters() -> List[Path]:
+    """The pages that the summary of the book names, and that are there: some are generated."""
+    text = (ROOT / "docs/SUMMARY.md").read_text(encoding="utf-8")
+    found = [(ROOT / "docs" / target).resolve() for target in re.findall(r"\]\(([^)]+\.md)\)", text)]
+    return [path.relative_to(ROOT) for path in found if path.exists()]
+
+
+def run(block: str, programs: Path, folder: str) -> str:
+    """What went wrong; nothing if all went well."""
+    environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}")
+    try:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=LIMIT,
+        )
+    except subprocess.TimeoutExpired:
+        return f"took longer than {LIMIT} s:\n{block}"
+    if done.returncode:
+        return f"exit status {done.returncode}:\n{block}{done.stdout[-2000:]}"
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
