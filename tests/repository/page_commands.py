@@ -1,10 +1,11 @@
-"""Runs the commands of the documentation, page by page.
+"""Run the commands of the documentation, page by page.
 
-    page_commands.py PROGRAMS [PAGE...]    PROGRAMS: the folder with stage2-launch; pages: all chapters
+    page_commands.py PROGRAMS [PAGE...]    PROGRAMS: the folder with stage2-launch
 
-A page's blocks of ```sh run one after the other with bash in an empty folder of their own. A block that
-cannot run everywhere says so in its first line, for the reader: `# needs: a GPU, and a workload infer.py`.
-Exit status 1: a command failed, or a page has a command outside of such a block.
+Without pages it takes all chapters of the book. A page's blocks of ```sh run one after the other
+with bash in an empty folder of their own. A block that cannot run everywhere says so to the reader
+in its first line: `# needs: a GPU, and a workload infer.py`. Exit status 1: a command failed, or a
+page has a command outside of such a block.
 """
 
 import os
@@ -13,16 +14,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import List
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BLOCK = re.compile(r"^```sh\n(.*?)^```", flags=re.S | re.M)
-INDENTED = re.compile(r"^ {4}(?:\(?cd |stage2-launch |cargo |pip |python |LD_PRELOAD=|\./target).*$", flags=re.M)
+INDENTED = re.compile(
+    r"^ {4}(?:\(?cd |stage2-launch |cargo |pip |python |LD_PRELOAD=|\./target).*$", flags=re.M
+)
 # Seconds; the longest block is a few demos.
 LIMIT = 300
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
+    """Run the blocks; return the exit status."""
     if len(argv) < 2:
         print(__doc__, file=sys.stderr)
         return 2
@@ -31,7 +34,8 @@ def main(argv: List[str]) -> int:
     faults, ran, marked = [], 0, 0
     for page in pages:
         text = (ROOT / page).read_text(encoding="utf-8")
-        faults += [f"{page}: a command outside of a ```sh block: {line.strip()}" for line in INDENTED.findall(text)]
+        for line in INDENTED.findall(text):
+            faults.append(f"{page}: a command outside of a ```sh block: {line.strip()}")
         with tempfile.TemporaryDirectory() as folder:
             for block in BLOCK.findall(text):
                 if needs(block):
@@ -44,23 +48,26 @@ def main(argv: List[str]) -> int:
                     break
     for fault in faults:
         print(fault, file=sys.stderr)
-    print(f"{len(pages)} pages: {ran} blocks ran, {marked} need what is not here, {len(faults)} faults")
+    blocks = f"{ran} blocks ran, {marked} need what is not here"
+    print(f"{len(pages)} pages: {blocks}, {len(faults)} faults")
     return 1 if faults or not ran else 0
 
 
 def needs(block: str) -> bool:
+    """Tell whether a block says that it cannot run everywhere."""
     return block.startswith("# needs: ")
 
 
-def chapters() -> List[Path]:
-    """The pages that the summary of the book names, and that are there: some are generated."""
+def chapters() -> list[Path]:
+    """Return the pages that the summary names and that are there: some are generated."""
     text = (ROOT / "docs/SUMMARY.md").read_text(encoding="utf-8")
-    found = [(ROOT / "docs" / target).resolve() for target in re.findall(r"\]\(([^)]+\.md)\)", text)]
-    return [path.relative_to(ROOT) for path in found if path.exists()]
+    found = re.findall(r"\]\(([^)]+\.md)\)", text)
+    paths = [(ROOT / "docs" / target).resolve() for target in found]
+    return [path.relative_to(ROOT) for path in paths if path.exists()]
 
 
 def run(block: str, programs: Path, folder: str) -> str:
-    """What went wrong; nothing if all went well."""
+    """Run a block; return what went wrong, or nothing."""
     environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}")
     try:
         done = subprocess.run(

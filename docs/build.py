@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Builds the book of the documentation, and checks its links.
+"""Build the book of the documentation, and check its links.
 
-    docs/build LAUNCHER OUT     LAUNCHER: stage2-launch; OUT: a folder that is not there yet
+    docs/build.py LAUNCHER OUT     LAUNCHER: stage2-launch; OUT: a folder that is not there yet
 
-Needs mdBook (https://rust-lang.github.io/mdBook/) on PATH. The pages stay where they are useful in the
-repository, so that some chapters lie outside of docs/. This puts all that the chapters link to into one
-tree of the same shape, adds the page of settings, and runs mdBook. Exit status 1: a link leads nowhere.
+It needs mdBook (https://rust-lang.github.io/mdBook/) on PATH. The pages stay where they are useful
+in the repository, so that some chapters lie outside of docs/. The script puts all that the chapters
+link to into one tree of the same shape, adds the page of settings, and runs mdBook. Exit status 1:
+a link leads nowhere.
 """
 
 import re
@@ -14,7 +15,6 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Dict, List, Optional, Set, Tuple
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +23,8 @@ SETTINGS = Path("docs/settings.md")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
-def main(argv: List[str]) -> int:
+def main(argv: list[str]) -> int:
+    """Build the book; return the exit status."""
     if len(argv) != 3:
         print(__doc__, file=sys.stderr)
         return 2
@@ -41,8 +42,8 @@ def main(argv: List[str]) -> int:
     return 1 if faults else 0
 
 
-def links(page: Path, text: str) -> Set[Path]:
-    """Files of the repository that a page links to, from its root."""
+def links(page: Path, text: str) -> set[Path]:
+    """Return the files of the repository that a page links to, from its root."""
     found = set()
     for target in LINK.findall(without_code(text)):
         parts = urlsplit(target)
@@ -55,11 +56,12 @@ def links(page: Path, text: str) -> Set[Path]:
 
 
 def without_code(text: str) -> str:
+    """Return a page without its code, in which brackets are no links."""
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
 
 
-def collect(pages: Path, generated: Dict[Path, str]) -> List[Path]:
-    """Copies the chapters and all that they link to, by whatever way; returns what was copied."""
+def collect(pages: Path, generated: dict[Path, str]) -> list[Path]:
+    """Copy the chapters and all that they link to, by whatever way; return what was copied."""
     waiting, seen = [SUMMARY], set()
     while waiting:
         page = waiting.pop()
@@ -71,38 +73,41 @@ def collect(pages: Path, generated: Dict[Path, str]) -> List[Path]:
         if page.suffix == ".md":
             text = generated.get(page) or source.read_text(encoding="utf-8")
             copy.write_text(text, encoding="utf-8")
-            waiting += [path for path in links(page, text) if (ROOT / path).is_file() or path in generated]
+            found = links(page, text)
+            waiting += [path for path in found if (ROOT / path).is_file() or path in generated]
         else:
             shutil.copy(source, copy)
     return sorted(seen)
 
 
-def summary(copied: List[Path]) -> str:
-    """The chapters, and behind them the other pages, which mdBook would not render otherwise."""
+def summary(copied: list[Path]) -> str:
+    """List the chapters, and behind them the pages that mdBook would not render otherwise."""
     text = (ROOT / SUMMARY).read_text(encoding="utf-8")
     chapters = links(SUMMARY, text)
     # mdBook reads the summary at the root of the tree.
-    text = LINK.sub(lambda link: link.group(0).replace(link.group(1), from_root(link.group(1))), text)
-    others = [page for page in copied if page.suffix == ".md" and page not in chapters and page != SUMMARY]
-    rows = [f"- [{title(page)}]({page})\n" for page in others]
+    text = LINK.sub(lambda link: link[0].replace(link[1], from_root(link[1])), text)
+    others = {page for page in copied if page.suffix == ".md"} - chapters - {SUMMARY}
+    rows = [f"- [{title(page)}]({page})\n" for page in sorted(others)]
     return text + "\n# Raw pages\n" + "".join(rows)
 
 
 def from_root(target: str) -> str:
+    """Return the path from the repository's root of what the summary links to."""
     return str((ROOT / SUMMARY.parent / target).resolve().relative_to(ROOT))
 
 
 def title(page: Path) -> str:
+    """Return the heading of a page, with its folder."""
     first = (ROOT / page).read_text(encoding="utf-8").lstrip().split("\n", 1)[0]
     words = first.lstrip("# ").replace("[", "").replace("]", "")
     return f"{words} ({page.parent})"
 
 
 def settings(launcher: Path) -> str:
-    """Every key of the default configuration, with its value and what its preset says of it."""
-    shown = subprocess.run([str(launcher), "config"], check=True, capture_output=True, text=True)
-    rows, path = [], []  # type: List[Tuple[str, str, str]], List[Tuple[int, str]]
-    for line in shown.stdout.splitlines():
+    """Describe every key of the default configuration: its value and its preset's comment."""
+    rows: list[tuple[str, str, str]] = []
+    path: list[tuple[int, str]] = []
+    for line in output_of(launcher, "config").splitlines():
         match = re.match(r"( *)([^:#\s-][^:]*):(.*?)(?:\s{2,}# (conf/\S+):(\d+))?$", line)
         if not match:
             continue
@@ -112,9 +117,10 @@ def settings(launcher: Path) -> str:
         path.append((len(indent), key))
         if file:
             name = ".".join(key for _, key in path)
-            rows.append((name, value.strip() or "(see below it)", explained(ROOT / file, int(number))))
+            shown = value.strip() or "(see below it)"
+            rows.append((name, shown, explained(ROOT / file, int(number))))
     if not rows:
-        raise SystemExit(f"{launcher} config printed no setting with its origin; is it of this version?")
+        raise SystemExit(f"{launcher} config printed no setting; is it of this version?")
     head = (
         "# Every setting\n"
         "Generated from `stage2-launch config` and the comments of the presets in `conf/`. "
@@ -126,39 +132,44 @@ def settings(launcher: Path) -> str:
 
 
 def presets() -> str:
-    """The presets of each group, with the first line of what each says of itself."""
-    out = "\n## Presets\nEach is chosen with `GROUP=PRESET`.\n\n| group | preset | its comment |\n| --- | --- | --- |\n"
+    """List the presets of each group, with the first line of the comment of each."""
+    out = "\n## Presets\nEach is chosen with `GROUP=PRESET`.\n\n"
+    out += "| group | preset | its comment |\n| --- | --- | --- |\n"
     for file in sorted((ROOT / "conf").rglob("*.yaml")):
         group = file.parent.relative_to(ROOT / "conf")
         if group == Path():
             continue
         lines = file.read_text(encoding="utf-8").splitlines()
-        comments = [line[2:] for line in lines if line.startswith("# ") and not line.startswith("# @")]
+        comments = [line[2:] for line in lines if re.match("# [^@]", line)]
         out += f"| `{group}` | `{file.stem}` | {cell(comments[0] if comments else '')} |\n"
     return out
 
 
 def options(launcher: Path) -> str:
-    """What `--help` prints, for the program and each subcommand."""
-    help_of = lambda *words: subprocess.run(  # noqa: E731
-        [str(launcher), *words, "--help"], check=True, capture_output=True, text=True
-    ).stdout
-    whole = help_of()
+    """Return what `--help` prints, for the program and each subcommand."""
+    whole = output_of(launcher, "--help")
     commands = re.search(r"^Commands:\n((?:  .*\n)+)", whole, flags=re.M)
     names = re.findall(r"^  (\S+)", commands.group(1), flags=re.M) if commands else []
     out = f"\n## Options\n```text\n{whole}```\n"
     for name in names:
         if name != "help":
-            out += f"\n### {name}\n```text\n{help_of(name)}```\n"
+            out += f"\n### {name}\n```text\n{output_of(launcher, name, '--help')}```\n"
     return out
 
 
+def output_of(launcher: Path, *words: str) -> str:
+    """Return what a command prints."""
+    command = [str(launcher), *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 def cell(text: str) -> str:
+    """Escape what a cell of a table cannot hold."""
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def explained(file: Path, number: int) -> str:
-    """The comment of a line, or the comment lines right above it."""
+    """Return the comment of a line, or the comment lines right above it."""
     lines = file.read_text(encoding="utf-8").splitlines()
     own = re.search(r"\s# (.*)$", lines[number - 1])
     if own:
@@ -170,7 +181,7 @@ def explained(file: Path, number: int) -> str:
                 break
             further.append(more.group(1))
         return " ".join([own.group(1), *further])
-    above = []
+    above: list[str] = []
     for line in reversed(lines[: number - 1]):
         if not line.strip().startswith("# "):
             break
@@ -182,11 +193,13 @@ class Targets(HTMLParser):
     """What a page links to, and the anchors that it has."""
 
     def __init__(self) -> None:
+        """Start with nothing found."""
         super().__init__()
-        self.hrefs: Set[str] = set()
-        self.anchors: Set[str] = set()
+        self.hrefs: set[str] = set()
+        self.anchors: set[str] = set()
 
-    def handle_starttag(self, tag: str, attrs: List[Tuple[str, Optional[str]]]) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take the links and the anchor of a tag."""
         for name, value in attrs:
             if name == "id" and value:
                 self.anchors.add(value)
@@ -194,7 +207,8 @@ class Targets(HTMLParser):
                 self.hrefs.add(value)
 
 
-def broken_links(book: Path) -> List[str]:
+def broken_links(book: Path) -> list[str]:
+    """Return what is wrong with the links of a built book, a line each."""
     parsed = {}
     for page in sorted(book.rglob("*.html")):
         parsed[page.resolve()] = targets = Targets()
