@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::answer;
 use crate::claims::Workload;
 use crate::inputs::{Settings, Sources};
 use crate::insight::{self, Shown};
@@ -78,8 +79,9 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let wanted = config.pointer("/run/baseline").and_then(serde_json::Value::as_bool);
     passes::add(&mut report, baseline, wanted);
     let context = insight::Context { run_dir, config, workload: &workload, argv: &sources.argv };
-    let shown = insight::add(&mut report, &context);
+    let (shown, drawn_from) = insight::add(&mut report, &context);
     overhead::explain(&mut report, config);
+    answer::add(&mut report, &drawn_from);
     Analysis {
         report,
         top_n: settings.top_n,

@@ -2,11 +2,12 @@
 //!
 //! Readers ([`load`] for trace files, [`nsys`], [`ncu`]) know nothing of each other. [`join`] brings
 //! their rows together, [`ranks`] matches processes, [`llm`], [`roofline`] and [`operators`] compute
-//! what follows, and [`insight`] draws the conclusions. [`analyse()`] is the one way through all of it;
+//! what follows, [`insight`] draws the conclusions, and `answer` sums them up. [`analyse()`] is the one way through all of it;
 //! a report is complete when it returns.
 #![deny(unsafe_code)]
 
 mod analyse;
+mod answer;
 pub mod claims;
 pub mod files;
 pub mod in_part;

@@ -83,6 +83,12 @@ pub enum Absent {
     /// It is computed for decode only.
     #[error("it is computed for decode only")]
     DecodeOnly,
+    /// It is computed for prefill only.
+    #[error("it is computed for prefill only")]
+    PrefillOnly,
+    /// No warm step of the stage was timed.
+    #[error("no warm step of the stage was timed")]
+    NoStepTime,
     /// The stage is no part of the model that FLOPs are computed for.
     #[error("the stage is no part of the model's FLOPs")]
     NotModelled,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::answer::StepTimes;
+
 /// What a range path stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -131,6 +133,9 @@ pub struct StageRow {
     pub gpu_short_gaps_ns: Option<u64>,
     /// Busy time in percent of the window; null as the idle time.
     pub gpu_busy_percent: Option<f64>,
+    /// What the busy time went into; null: not known.
+    #[serde(default)]
+    pub gpu_busy_parts: Option<BusyParts>,
     /// Kernels.
     pub kernels: Option<u64>,
     /// Fewest kernels in an instance.
@@ -151,6 +156,9 @@ pub struct StageRow {
     pub graph_launches: Option<u64>,
     /// GPU work without the cold first instance of each process; null: none is left, or not known.
     pub warm: Option<WarmRow>,
+    /// Times of its steps; `metrics.json` has them in its answer. Absent: not known.
+    #[serde(skip)]
+    pub steps: Option<StageSteps>,
     /// Why it is no stage of the model; null where it may be one.
     pub apart: Option<Apart>,
     /// The same for each GPU.
@@ -169,8 +177,46 @@ pub struct WarmRow {
     /// Idle time in short gaps, ns, as that of the stage.
     #[serde(default)]
     pub gpu_short_gaps_ns: u64,
+    /// What that busy time went into; null: not known.
+    #[serde(default)]
+    pub gpu_busy_parts: Option<BusyParts>,
     /// Kernels.
     pub kernels: u64,
+}
+
+/// What the GPU was busy with, ns. Where work overlaps, the first of these has the time, so that
+/// they add up to the busy time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BusyParts {
+    /// A kernel that computes ran, or a graph that was recorded as a whole.
+    pub compute_ns: u64,
+    /// A communication kernel ran, and none that computes.
+    pub communication_ns: u64,
+    /// Copies or fills ran, and no kernel.
+    pub copies_ns: u64,
+}
+
+impl BusyParts {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            compute_ns: self.compute_ns.saturating_add(other.compute_ns),
+            communication_ns: self.communication_ns.saturating_add(other.communication_ns),
+            copies_ns: self.copies_ns.saturating_add(other.copies_ns),
+        }
+    }
+}
+
+/// The steps of a stage, as they were measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageSteps {
+    /// Their times.
+    pub times: StepTimes,
+    /// Steps in an instance of the stage, on average.
+    pub per_instance: f64,
+    /// The first instance of each process is left out; else only the first step of each is.
+    pub warm: bool,
 }
 
 /// Why an outermost range is no stage of the model.

@@ -1,12 +1,13 @@
 //! Random captures: what the report says equals what the slowest possible count gives.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use crate::build::Build;
 use proptest::prelude::*;
 use stage2_analysis::join::join;
 use stage2_analysis::load::{Capture, Tally};
-use stage2_model::{Report, RunInfo, WarmRow};
+use stage2_model::{BusyParts, Report, RunInfo, WarmRow};
 use stage2_spool::{NONE, RANGE_OUTSIDE, RANGE_UNKNOWN};
 
 const STAGES: [&str; 2] = ["prefill", "decode"];
@@ -47,7 +48,8 @@ fn instance() -> impl Strategy<Value = Instance> {
 fn records(instances: &[Instance], loose: &[Work], order: &[usize]) -> Tally {
     let mut b = Build::process(1, "x");
     b.anchor(1).anchor(500).name(1, b"prefill").name(2, b"decode").name(3, b"layer").name(4, b"k");
-    b.device(0, "A", 1).device(1, "B", 40).shape(1, 4, 1).shape(2, 4, 2).shape(3, 4, 3);
+    b.name(5, b"ncclDevKernel_AllReduce");
+    b.device(0, "A", 1).device(1, "B", 40).shape(1, 4, 1).shape(2, 4, 2).shape(3, 5, 3);
     b.path(1, NONE, 1).path(2, NONE, 2).path(3, 1, 3).path(4, 2, 3);
     let mut gpu = Vec::new();
     for (i, instance) in instances.iter().enumerate() {
@@ -79,6 +81,15 @@ fn covered(intervals: impl Iterator<Item = (u64, u64)> + Clone) -> u64 {
 
 fn stage_kernels(instances: &[Instance], stage: usize) -> impl Iterator<Item = &Work> + Clone {
     instances.iter().filter(move |i| i.stage == stage).flat_map(|i| &i.kernels)
+}
+
+/// Communication counts only where nothing computes.
+fn parts<'k>(kernels: impl Iterator<Item = &'k Work> + Clone) -> BusyParts {
+    let of = |shapes: RangeInclusive<u32>| {
+        let of = kernels.clone().filter(move |k| shapes.contains(&k.shape));
+        covered(of.map(|k| (k.start, k.start + k.ns)))
+    };
+    BusyParts { compute_ns: of(1..=2), communication_ns: of(1..=3) - of(1..=2), copies_ns: 0 }
 }
 
 /// The stage without its first instance, where that is the first in time and its work overlaps no
@@ -116,6 +127,7 @@ fn warm(own: &[&Instance]) -> Option<WarmRow> {
         gpu_short_gaps_ns: all_gaps - cold_gaps,
         gpu_window_ns: covered(others.iter().map(window)),
         gpu_busy_ns: covered(kernels().map(|k| (k.start, k.start + k.ns))),
+        gpu_busy_parts: Some(parts(kernels())),
         kernels: kernels().count() as u64,
     })
 }
@@ -134,6 +146,7 @@ fn check_stage(report: &Report, instances: &[Instance], stage: usize) {
     assert_eq!(row.instances, Some(own.len() as u64));
     assert_eq!(row.host_total_ns, Some(own.iter().map(|i| i.host_ns).sum()));
     assert_eq!(row.gpu_busy_ns, Some(busy));
+    assert_eq!(row.gpu_busy_parts, Some(parts(kernels.clone())));
     assert_eq!(row.gpu_window_ns, Some(window));
     assert_eq!(row.gpu_idle_ns, Some(window - busy));
     assert_eq!((row.kernels, row.kernel_sum_ns), (Some(kernels.clone().count() as u64), Some(sum)));

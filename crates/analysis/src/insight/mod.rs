@@ -3,9 +3,9 @@
 pub mod counted;
 mod doubt;
 mod facts;
-mod sample_basis;
+pub(crate) mod sample_basis;
 mod settings;
-mod stages;
+pub(crate) mod stages;
 mod utilisation;
 pub mod vision;
 mod workload;
@@ -18,7 +18,7 @@ use crate::claims::Workload;
 use crate::join;
 use crate::operators::stage1::{self, Stage1Aggregates};
 use crate::operators::{OperatorSettings, Stage1Settings, operators};
-use crate::roofline::takeaways::takeaways;
+use crate::roofline::takeaways::{Facts, takeaways};
 pub(crate) use settings::section;
 use stage2_model::Report;
 
@@ -49,7 +49,8 @@ pub struct Context<'a> {
     pub argv: &'a [String],
 }
 
-pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
+/// Adds everything; gives what the pages need beyond the report, and what the takeaways are drawn from.
+pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, Facts) {
     let config = context.config;
     let mut findings = Vec::new();
     let settings: OperatorSettings = section(config, "operators", &mut findings);
@@ -82,12 +83,13 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> Shown {
     let used = utilisation::model_use(report, config, model, tokens.all, &mut findings);
     findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
     findings.extend(used.numbers.findings.iter().cloned());
-    report.insight.takeaways = takeaways(&facts::facts(report, &used));
+    let facts = facts::facts(report, &used);
+    report.insight.takeaways = takeaways(&facts);
     report.insight.utilisation = Some(used);
     for finding in findings {
         if !report.findings.contains(&finding) {
             report.findings.push(finding);
         }
     }
-    shown
+    (shown, facts)
 }

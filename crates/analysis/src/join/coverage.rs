@@ -52,7 +52,7 @@ fn process(capture: &ProcessCapture) -> ProcessCoverage {
 fn counts(capture: &ProcessCapture) -> CoverageCounts {
     let (counts, losses, state) = (&capture.counts, &capture.losses, &capture.state);
     let still_open = capture.path_times.values().fold(0, |sum, times| sum + times.unclosed);
-    let busy = capture.stages.values().map(|stage| stage.busy.late_intervals);
+    let busy = capture.stages.values().map(|stage| stage.busy.all.late_intervals);
     CoverageCounts {
         kernels: counts.kernels,
         copies: counts.copies,

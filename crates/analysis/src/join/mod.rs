@@ -13,6 +13,7 @@ pub mod overhead;
 pub mod passes;
 mod paths;
 pub mod same_name;
+mod stage_steps;
 mod stages;
 pub mod steps;
 pub mod timeline;
@@ -55,11 +56,13 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let mut devices = devices::DeviceTotals::default();
     let mut model_windows: Option<ModelWindows> = None;
     let mut together = Together::default();
+    let mut steps = stage_steps::MaybeSteps::default();
     let inferred_steps = steps::inferred(&capture.processes);
     for (file, mut process) in capture.processes.into_iter().enumerate() {
         let mapping = tables.take(file, &process);
         together.take(&mut process, |path| mapping.path(path), |device| mapping.device(device));
         stages.take(&process, &mapping);
+        steps.take(&mut process, &mapping);
         paths.take(&process, &mapping);
         devices.take(&process, &mapping);
         if let Some(windows) = process.model_windows.filter(|_| process.gpu_recorded()) {
@@ -82,7 +85,15 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let join = kernels::Join { labels: &labels, row_of_path: &row_of_path, files: &files };
     let rows = join.rows(&groups);
     let shared = devices.shared();
-    let stage_rows = stages.rows(&groups, &labels, &shared);
+    let mut stage_rows = stages.rows(&groups, &labels, &shared);
+    let mut of_stages = steps.finish(&tables, &labels);
+    let mut step_series = Vec::new();
+    for row in &mut stage_rows {
+        if let Some((steps, series)) = of_stages.remove(&row.stage) {
+            row.steps = Some(steps);
+            step_series.push(series);
+        }
+    }
     let device_rows = devices.rows(&groups, &labels);
     let (processes, ranks, of_ranks) =
         together.finish(|path| labels.stage(path), &stage_rows, &device_rows);
@@ -102,7 +113,7 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
         inferred_steps,
         model_windows,
         answer: Answer::default(),
-        step_series: Vec::new(),
+        step_series,
         step_timelines: Vec::new(),
         paths: path_rows,
         kernel_names: rows.names,

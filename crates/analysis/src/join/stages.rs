@@ -11,8 +11,9 @@ use super::paths::add_times;
 use crate::load::ranges::{PathTimes, StageTimes, WarmTimes};
 use crate::load::series::Series;
 use crate::load::stats::{Work, mean};
+use crate::load::work_unions::WorkTime;
 use crate::load::{ProcessCapture, StageCapture};
-use stage2_model::{PathKind, StageDeviceRow, StageRow, WarmRow};
+use stage2_model::{BusyParts, PathKind, StageDeviceRow, StageRow, WarmRow};
 
 /// What the processes measured of each stage.
 #[derive(Debug, Default)]
@@ -33,6 +34,7 @@ struct Stage {
     has_ranges: bool,
     kernels_per_instance: Series,
     busy_ns: u64,
+    busy_parts: BusyParts,
     short_gaps_ns: u64,
     late_ns: u64,
     busy_by_device: BTreeMap<u32, u64>,
@@ -61,9 +63,10 @@ impl Stages {
             let gpu_recorded = some_recorded && captured.recorded;
             let stage = self.stages.entry(mapping.path(path)).or_default();
             stage.gpu_recorded |= gpu_recorded;
-            stage.busy_ns = stage.busy_ns.saturating_add(captured.busy.busy_ns);
+            stage.busy_ns = stage.busy_ns.saturating_add(captured.busy.all.busy_ns);
+            stage.busy_parts = stage.busy_parts.plus(parts(captured.busy));
             stage.short_gaps_ns = stage.short_gaps_ns.saturating_add(short_gaps_ns(captured));
-            stage.late_ns = stage.late_ns.saturating_add(captured.busy.late_ns);
+            stage.late_ns = stage.late_ns.saturating_add(captured.busy.all.late_ns);
             for (&device, busy) in &captured.by_device {
                 let sum = stage.busy_by_device.entry(mapping.device(device)).or_default();
                 *sum = sum.saturating_add(busy.busy_ns);
@@ -114,7 +117,17 @@ impl Stages {
 /// turn of another stage.
 fn short_gaps_ns(stage: &StageCapture) -> u64 {
     let between_ns = stage.times.as_ref().map_or(0, |times| times.between_ns);
-    stage.busy.short_gaps_ns.saturating_sub(between_ns)
+    stage.busy.all.short_gaps_ns.saturating_sub(between_ns)
+}
+
+/// What the busy time went into.
+fn parts(time: WorkTime) -> BusyParts {
+    let WorkTime { all, kernels_ns, compute_ns } = time;
+    BusyParts {
+        compute_ns,
+        communication_ns: kernels_ns.saturating_sub(compute_ns),
+        copies_ns: all.busy_ns.saturating_sub(kernels_ns),
+    }
 }
 
 impl Stage {
@@ -127,12 +140,15 @@ impl Stage {
         };
         // The work of the first instance overlaps no other's: that was looked at.
         let (all, cold) = (captured.busy, captured.cold_busy);
-        let short_gaps_ns = short_gaps_ns(captured).saturating_sub(cold.short_gaps_ns);
+        let short_gaps_ns = short_gaps_ns(captured).saturating_sub(cold.all.short_gaps_ns);
         let sum = &mut self.warm;
         sum.instances = sum.instances.saturating_add(instances);
         sum.gpu_window_ns = sum.gpu_window_ns.saturating_add(window_ns);
         sum.kernels = sum.kernels.saturating_add(kernels);
-        sum.gpu_busy_ns = sum.gpu_busy_ns.saturating_add(all.busy_ns.saturating_sub(cold.busy_ns));
+        let warm = all.without(cold);
+        sum.gpu_busy_ns = sum.gpu_busy_ns.saturating_add(warm.all.busy_ns);
+        let before = sum.gpu_busy_parts.unwrap_or_default();
+        sum.gpu_busy_parts = Some(before.plus(parts(warm)));
         sum.gpu_short_gaps_ns = sum.gpu_short_gaps_ns.saturating_add(short_gaps_ns);
     }
 
@@ -188,6 +204,7 @@ impl Stage {
             gpu_short_gaps_ns: window_ns
                 .map(|window| window.saturating_sub(self.busy_ns).min(self.short_gaps_ns)),
             gpu_busy_percent: window_ns.and_then(|window| percent(self.busy_ns, window)),
+            gpu_busy_parts: self.gpu_recorded.then_some(self.busy_parts),
             kernels: known(all.kernels),
             kernels_per_instance_min: per_instance.min(),
             kernels_per_instance_max: per_instance.max(),
@@ -198,6 +215,7 @@ impl Stage {
             fills: known(all.fills),
             graph_launches: known(all.graph_launches),
             warm: Some(self.warm).filter(|warm| !self.warm_missing && warm.instances > 0),
+            steps: None,
             apart: None,
             devices,
         }

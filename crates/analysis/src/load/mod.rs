@@ -23,9 +23,11 @@ pub(crate) mod shapes;
 pub mod spool;
 mod stage_windows;
 pub mod stats;
+pub(crate) mod step_times;
 pub(crate) mod steps;
 mod tally;
 pub(crate) mod whole;
+pub(crate) mod work_unions;
 use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
 use stage2_stats::Busy;
 use std::collections::BTreeMap;
@@ -40,8 +42,10 @@ use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
 use shapes::ShapeEntry;
 use stats::{GroupKey, Stats, Work};
+use step_times::StepTrack;
 pub use tally::Tally;
 use whole::WholeProcess;
+use work_unions::WorkTime;
 
 /// Key under which a collector says why it collects no GPU work.
 pub(crate) const META_GPU_OFF: &str = "gpu.off";
@@ -85,6 +89,8 @@ pub struct ProcessCapture {
     pub(crate) stages: BTreeMap<PathIndex, StageCapture>,
     /// Windows of the model's stages, joined; nothing where it has none.
     pub(crate) model_windows: Option<JoinedWindows>,
+    /// Stages and the ranges right within them, as they followed each other.
+    pub(crate) steps: BTreeMap<PathIndex, StepTrack>,
     pub(crate) groups: Vec<(GroupKey, Stats)>,
     /// Kernels of graph replays, by (path at replay, path at capture).
     pub(crate) captured: BTreeMap<(PathIndex, PathIndex), Captured>,
@@ -151,10 +157,10 @@ pub(crate) struct StageCapture {
     /// Its ranges; nothing for work outside of ranges.
     pub(crate) times: Option<StageTimes>,
     /// Time in which any device worked for it.
-    pub(crate) busy: Busy,
+    pub(crate) busy: WorkTime,
     /// Time in which any device worked for its first instance.
-    pub(crate) cold_busy: Busy,
-    /// The same for each device, by index.
+    pub(crate) cold_busy: WorkTime,
+    /// That of any work, for each device, by index.
     pub(crate) by_device: BTreeMap<u32, Busy>,
     /// GPU work was recorded in it, or in ranges within it: none in it means that there was none.
     pub(crate) recorded: bool,

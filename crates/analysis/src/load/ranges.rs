@@ -7,7 +7,7 @@
 //! ranges, the paths and the windows of [`instances`](super::instances) and
 //! [`roots`](super::stage_windows), not by the number of instances.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 use stage2_spool::{MonoNs, RANGE_OUTSIDE, RangeOpen};
@@ -20,6 +20,8 @@ use super::paths::{PathIndex, Paths};
 pub(crate) use super::stage_windows::{JoinedWindows, StageTimes, WarmTimes};
 use super::stage_windows::{OPEN, Roots};
 use super::stats::Span;
+use super::step_times::{Closed, StepTrack, Tracks};
+use stage2_model::Step;
 
 /// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.
 const MAX_CLOSING: usize = 1 << 8;
@@ -38,6 +40,8 @@ struct Open {
     counted: bool,
     /// Whether it was recorded, where not everything is; nothing: it was not asked for.
     sampled: Option<bool>,
+    /// Its number among those of its path, where it may be the step of a stage.
+    step: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +60,19 @@ pub(crate) struct RangeFaults {
     pub(crate) contradicting: u64,
 }
 
+/// What the ranges of a file add up to.
+#[derive(Debug)]
+pub(crate) struct RangeTimes {
+    /// Of every path that was opened.
+    pub(crate) paths: HashMap<PathIndex, PathTimes>,
+    /// Windows and kernel counts of every stage: of the recorded instances, where not all are.
+    pub(crate) stages: HashMap<PathIndex, StageTimes>,
+    /// Windows of the joined stages.
+    pub(crate) model_windows: Option<JoinedWindows>,
+    /// Stages and the ranges right within them, as they followed each other.
+    pub(crate) steps: BTreeMap<PathIndex, StepTrack>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     known: Instances,
@@ -66,6 +83,7 @@ pub(crate) struct Ranges {
     closing: VecDeque<(Open, u64)>,
     roots: Roots,
     times: HostTimes,
+    steps: Tracks,
     pub(crate) faults: RangeFaults,
 }
 
@@ -105,7 +123,12 @@ impl Ranges {
         let is_root = around.is_none();
         let root = around.unwrap_or_else(|| self.roots.open(node.top, start, counted, sampled));
         self.times.opened(path, counted);
-        let open = Open { first, goes_on, start, path, root, is_root, counted, sampled };
+        // A stage, or a range of the user right within it.
+        let may_be_step = counted
+            && node.user == Some(path)
+            && node.parent.is_none_or(|parent| parent == node.top);
+        let step = may_be_step.then(|| self.steps.opened(path));
+        let open = Open { first, goes_on, start, path, root, is_root, counted, sampled, step };
         self.insert(record.range, open);
     }
 
@@ -246,6 +269,12 @@ impl Ranges {
             root.end = end;
         }
         self.times.ended(open.path, (open.start, end), open.counted, open.sampled);
+        if let Some(number) = open.step {
+            let step = Step { number, range: open.first, host_ns: end - open.start };
+            let cold = self.roots.get(open.root).is_some_and(|root| root.cold);
+            let Open { path, root, is_root, .. } = *open;
+            self.steps.closed(Closed { path, step, root, cold, is_root });
+        }
     }
 
     fn never_closed(&mut self, open: &Open) {
@@ -289,20 +318,15 @@ impl Ranges {
         self.roots.settle(clock);
     }
 
-    /// Times of every path that was opened, and windows and kernel counts of every stage: of the
-    /// recorded instances, where not all are; and the windows of the joined stages.
-    pub(crate) fn finish(
-        mut self,
-        clock: &ClockMap,
-    ) -> (HashMap<PathIndex, PathTimes>, HashMap<PathIndex, StageTimes>, Option<JoinedWindows>)
-    {
+    /// Sums up everything. `clock` ties the clocks.
+    pub(crate) fn finish(mut self, clock: &ClockMap) -> RangeTimes {
         self.end_closing();
         for open in std::mem::take(&mut self.open).into_values() {
             self.never_closed(&open);
         }
         let paths = self.times.finish(self.roots.gated);
-        let (stages, joined) = self.roots.finish(clock);
-        (paths, stages, joined)
+        let (stages, model_windows) = self.roots.finish(clock);
+        RangeTimes { paths, stages, model_windows, steps: self.steps.finish() }
     }
 }
 
@@ -371,7 +395,7 @@ mod tests {
         ranges.end_closing();
         assert!(ranges.open.is_empty() && ranges.times.exact() <= EXACT_TIMES);
         assert_eq!(ranges.faults, RangeFaults::default());
-        let (times, stages, _) = ranges.finish(&ClockMap::default());
+        let RangeTimes { paths: times, stages, .. } = ranges.finish(&ClockMap::default());
         assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 1_058_576);
         for (path, times) in times {
             assert_eq!(times.host_warm_ns.kept(), 0);

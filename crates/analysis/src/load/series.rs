@@ -126,6 +126,20 @@ impl Series {
         }
     }
 
+    /// The value that 99 % of them do not exceed (nearest rank): exact where the values are kept.
+    pub(crate) fn p99(&self) -> Option<u64> {
+        match &self.values {
+            Values::Each(values) => {
+                let mut sorted = values.clone();
+                sorted.sort_unstable();
+                sorted.get((sorted.len() * 99).div_ceil(100).checked_sub(1)?).copied()
+            }
+            Values::Folded(histogram) => {
+                Some(histogram.percentile(99)?.clamp(self.min?, self.max?))
+            }
+        }
+    }
+
     /// Standard deviation of a sample (divided by one less than its size), rounded down; nothing
     /// for fewer than two, and for values whose squares cannot be summed.
     pub(crate) fn deviation(&self) -> Option<u64> {
@@ -160,6 +174,17 @@ mod tests {
         assert_eq!(of([far, far + 1_000, far + 2_000]).deviation(), Some(1_000));
         assert_eq!(of([0, 1 << 63]).deviation(), Some(6_521_908_912_666_391_106));
         assert_eq!(of([0, u64::MAX]).deviation(), None, "no number rather than a wrong one");
+    }
+
+    #[test]
+    fn ninety_nine_percent_do_not_exceed_the_99th_percentile() {
+        assert_eq!(of([]).p99(), None);
+        assert_eq!(of([7]).p99(), Some(7));
+        assert_eq!(of((1..=100).rev()).p99(), Some(99));
+        assert_eq!(of(1..=101).p99(), Some(100));
+        let mut folded = of(1..=101);
+        folded.fold(0);
+        assert!(folded.p99().is_some_and(|ns| ns.abs_diff(100) <= 2), "{folded:?}");
     }
 
     proptest! {

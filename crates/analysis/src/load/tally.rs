@@ -22,11 +22,11 @@ use super::shapes::{Shapes, UNKNOWN};
 use super::stats::{GroupKey, Span, Stats, Work};
 use super::steps::{GRAPH, Launch};
 use super::whole::Whole;
+use super::work_unions::{self, Part, StageWork, WorkUnions};
 use super::{
     Captured, Counts, Extent, META_OPEN_AT_END, MODEL_STAGES, ProcessCapture, StageCapture,
 };
 use stage2_model::{FileEnding, FileState, META_RANGES, META_SAMPLE, Undefined};
-use stage2_stats::Unions;
 
 /// Builds a [`ProcessCapture`] from records.
 #[derive(Debug, Default)]
@@ -48,9 +48,7 @@ pub struct Tally {
     ranges: Ranges,
     groups: HashMap<GroupKey, u32>,
     stats: Vec<GroupStats>,
-    unions: Unions,
-    device_unions: HashMap<u32, usize>,
-    stages: HashMap<PathIndex, StageUnions>,
+    unions: WorkUnions,
     graph_nodes: HashMap<u64, PathIndex>,
     captured: HashMap<(PathIndex, PathIndex), Captured>,
     collectives: Gather,
@@ -64,18 +62,8 @@ pub struct Tally {
 struct GroupStats {
     key: GroupKey,
     stats: Stats,
-    stage: PathIndex,
-    /// Union of the device, and of the stage on the device.
-    unions: [usize; 2],
-}
-
-#[derive(Debug, Default)]
-struct StageUnions {
-    by_device: Vec<(u32, usize)>,
-    /// Of all devices; only where there is more than one.
-    any: Option<usize>,
-    /// Of its first instance, on all devices.
-    cold: Option<usize>,
+    part: Part,
+    place: work_unions::Place,
 }
 
 impl Tally {
@@ -273,16 +261,7 @@ impl Tally {
         let Some(group) = self.stats.get_mut(index) else { return };
         group.stats.add(span, bytes, node != 0);
         if span.valid() {
-            for union in group.unions {
-                self.unions.add(union, span.start, span.end);
-            }
-            if let Some(stage) = self.stages.get_mut(&group.stage) {
-                let unions = &mut self.unions;
-                let first = cold.then(|| *stage.cold.get_or_insert_with(|| unions.create()));
-                for union in stage.any.into_iter().chain(first) {
-                    unions.add(union, span.start, span.end);
-                }
-            }
+            self.unions.add(group.place, group.part, span, cold);
         }
         if node != 0
             && is_kernel
@@ -313,11 +292,15 @@ impl Tally {
         if let Some(&index) = self.groups.get(&key) {
             return index as usize;
         }
-        let stage = self.paths.node(key.path).top;
-        let device = *self.device_unions.entry(key.device).or_insert_with(|| self.unions.create());
-        let on_device = self.stages.entry(stage).or_default().on(key.device, &mut self.unions);
-        let unions = [device, on_device];
-        self.stats.push(GroupStats { key, stats: Stats::default(), stage, unions });
+        let place = self.unions.place(self.paths.node(key.path).top, key.device);
+        let part = match key.work {
+            Work::Kernel(shape) if self.collectives.operation(shape).is_some() => {
+                Part::Communication
+            }
+            Work::Kernel(_) | Work::Graph(_) => Part::Compute,
+            Work::Copy(_) | Work::Fill => Part::Copies,
+        };
+        self.stats.push(GroupStats { key, stats: Stats::default(), part, place });
         self.groups.insert(key, (self.stats.len() - 1) as u32);
         self.stats.len() - 1
     }
@@ -328,21 +311,23 @@ impl Tally {
         let clock = ClockMap::new(&self.anchors);
         let wall_ahead_ns = wall_ahead_ns(&self.anchors);
         let ending = if self.end.is_some() { FileEnding::Complete } else { FileEnding::Open };
-        let busy = self.unions.finish();
-        let busy_of = |union: usize| busy.get(union).copied().unwrap_or_default();
+        let (device_busy, worked) = self.unions.finish();
         let mut stages: BTreeMap<PathIndex, StageCapture> = BTreeMap::new();
         let (faults, gated) = (self.ranges.faults, self.ranges.is_gated());
-        let (path_times, stage_times, model_windows) = self.ranges.finish(&clock);
-        for (stage, times) in stage_times {
+        let ranges = self.ranges.finish(&clock);
+        let path_times = ranges.paths;
+        for (stage, times) in ranges.stages {
             stages.entry(stage).or_default().times = Some(times);
         }
-        for (stage, unions) in &self.stages {
-            let entry = stages.entry(*stage).or_default();
-            entry.by_device = unions.by_device.iter().map(|&(d, u)| (d, busy_of(u))).collect();
-            let all = unions.any.or(unions.by_device.first().map(|&(_, union)| union));
-            entry.busy = all.map(busy_of).unwrap_or_default();
-            entry.cold_busy = unions.cold.map(busy_of).unwrap_or_default();
-            entry.recorded = true;
+        for (stage, StageWork { busy, cold_busy, by_device }) in worked {
+            let entry = stages.entry(stage).or_default();
+            *entry = StageCapture {
+                times: entry.times.take(),
+                busy,
+                cold_busy,
+                by_device,
+                recorded: true,
+            };
         }
         for (path, times) in &path_times {
             let stage = stages.get_mut(&self.paths.node(*path).top);
@@ -381,9 +366,10 @@ impl Tally {
             path_times: path_times.into_iter().collect(),
             paths: self.paths.nodes().to_vec(),
             devices: self.devices.into_list(),
-            device_busy: self.device_unions.iter().map(|(&d, &u)| (d, busy_of(u))).collect(),
+            device_busy,
             stages,
-            model_windows,
+            model_windows: ranges.model_windows,
+            steps: ranges.steps,
             groups,
             captured: self.captured.into_iter().collect(),
             losses: self.losses,
@@ -401,22 +387,6 @@ impl Tally {
             clock,
             wall_ahead_ns,
         }
-    }
-}
-
-impl StageUnions {
-    /// The union of this stage on `device`. The second device adds one over all devices, which
-    /// goes on from what the first one had so far.
-    fn on(&mut self, device: u32, unions: &mut Unions) -> usize {
-        if let Some(&(_, union)) = self.by_device.iter().find(|&&(d, _)| d == device) {
-            return union;
-        }
-        if let (&[(_, first)], None) = (self.by_device.as_slice(), self.any) {
-            self.any = Some(unions.fork(first));
-        }
-        let union = unions.create();
-        self.by_device.push((device, union));
-        union
     }
 }
 

@@ -212,7 +212,7 @@ fn stage_rows(
         let host = process.path_times.get(&path);
         let on_gpu = |value: u64| (some_recorded && captured.recorded).then_some(value);
         let (calls, communication_ns) = kernels.get(&path).copied().unwrap_or_default();
-        let busy_ns = captured.busy.busy_ns;
+        let busy_ns = captured.busy.all.busy_ns;
         let row = RankStageRow {
             file: process.file.clone(),
             instances: host.map_or(0, |host| host.instances),

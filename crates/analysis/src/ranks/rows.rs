@@ -25,6 +25,8 @@ struct Sums {
     matched_calls: Estimate,
     waiting_ns: Option<Estimate>,
     transfer_ns: Option<Estimate>,
+    /// Waiting and transfer beyond the first instance of the stage in each process.
+    warm_ns: Option<(Estimate, Estimate)>,
     bus_bytes: f64,
     bus_ns: u64,
     bus_unknown: bool,
@@ -64,6 +66,11 @@ pub(super) fn collective_rows<'l>(
             sum.matched_calls.add(1, weight);
             sum.waiting_ns.get_or_insert_default().add(waiting_ns, weight);
             sum.transfer_ns.get_or_insert_default().add(transfer_ns, weight);
+            if made.call.instance > 0 {
+                let (waiting, transfer) = sum.warm_ns.get_or_insert_default();
+                waiting.add(waiting_ns, weight);
+                transfer.add(transfer_ns, weight);
+            }
         }
         let Some(&(first, ..)) = split.members.first() else { continue };
         let sum = sums.entry(key(first)).or_default();
@@ -103,6 +110,8 @@ pub(super) fn collective_rows<'l>(
             matched_calls: sum.matched_calls.get(),
             transfer_ns: sum.transfer_ns.map(Estimate::get),
             waiting_ns: sum.waiting_ns.map(Estimate::get),
+            warm_transfer_ns: sum.warm_ns.map(|(_, transfer)| transfer.get()),
+            warm_waiting_ns: sum.warm_ns.map(|(waiting, _)| waiting.get()),
             bus_gb_per_s: bus_known.then(|| sum.bus_bytes / sum.bus_ns as f64),
             unmatched: sum.unmatched.into_iter().map(unmatched).collect(),
         }

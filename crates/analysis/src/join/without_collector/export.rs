@@ -56,6 +56,7 @@ fn without_busy_times(made: &mut Report) {
         row.gpu_idle_ns = None;
         row.gpu_short_gaps_ns = None;
         row.gpu_busy_percent = None;
+        row.gpu_busy_parts = None;
         row.warm = None;
         row.devices.clear();
     }

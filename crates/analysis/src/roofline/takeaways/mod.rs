@@ -5,6 +5,7 @@
 
 mod rules;
 
+pub(crate) use rules::FUSIBLE;
 use stage2_model::{Bound, Takeaway};
 
 use super::kernel_class::KernelClass;

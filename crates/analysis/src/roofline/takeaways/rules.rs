@@ -79,7 +79,7 @@ fn calls(count: u64) -> String {
 }
 
 /// Classes that compilers and hand-written kernels fuse into their neighbours.
-const FUSIBLE: [KernelClass; 6] = [
+pub(crate) const FUSIBLE: [KernelClass; 6] = [
     KernelClass::Elementwise,
     KernelClass::Norm,
     KernelClass::Rope,

@@ -1,0 +1,291 @@
+//! What calls for something to be done, and where the window goes -> the one thing to do first, and how
+//! many times faster the stage would be at most.
+
+use super::lines::Told;
+use crate::roofline::kernel_class::KernelClass;
+use crate::roofline::takeaways::{FUSIBLE, StageFacts};
+use stage2_model::rule::COPY_PERCENT;
+use stage2_model::{
+    FirstStep, Floor, RATE_SHARE_MOST, Report, Rule, Status, Takeaway, WindowKind, WindowSplit,
+};
+use stage2_text::shorten_kernel;
+
+/// Characters of a kernel's name.
+const NAME_LIMIT: usize = 40;
+
+/// What to do first in a stage.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gain {
+    pub(super) step: Option<FirstStep>,
+    /// Part of its window that would vanish.
+    pub(super) saved: Option<f64>,
+}
+
+/// Time of a window that would vanish under a condition.
+struct Vanishing {
+    ns: f64,
+    condition: String,
+}
+
+/// The largest gain of what `takeaways`, those of the stage, call for. Of times in doubt, of a part of
+/// the capture and near the roofs there is no gain.
+pub(super) fn of_stage(
+    takeaways: &[&Takeaway],
+    facts: Option<&StageFacts>,
+    window: Option<&WindowSplit>,
+    floor: &Floor,
+) -> Gain {
+    let stage = Stage { facts, window };
+    let mut best = Gain::default();
+    for takeaway in takeaways {
+        let Some(text) = &takeaway.recommendation else { continue };
+        let vanishing = stage.vanishing(takeaway);
+        best.offer(takeaway, text, vanishing, window, floor);
+    }
+    let exposed = stage.exposed_copies();
+    if let Some((takeaway, vanishing)) = &exposed
+        && let Some(text) = &takeaway.recommendation
+    {
+        let vanishing = Vanishing { ns: vanishing.ns, condition: vanishing.condition.clone() };
+        best.offer(takeaway, text, Some(vanishing), window, floor);
+    }
+    best
+}
+
+impl Gain {
+    /// Takes what gains more; of several the first, and any rather than none.
+    fn offer(
+        &mut self,
+        takeaway: &Takeaway,
+        text: &str,
+        vanishing: Option<Vanishing>,
+        window: Option<&WindowSplit>,
+        floor: &Floor,
+    ) {
+        let gain = vanishing.zip(window).and_then(|(vanishing, window)| {
+            let (factor, capped) = factor(vanishing.ns, window.window_ns as f64, floor)?;
+            let within = if capped { ", as far as the floor allows" } else { "" };
+            Some((factor, format!("{}{within}", vanishing.condition)))
+        });
+        let saved = gain.as_ref().map(|(factor, _)| 1.0 - 1.0 / factor);
+        if self.step.is_some() && saved.unwrap_or(0.0) <= self.saved.unwrap_or(0.0) {
+            return;
+        }
+        let (factor, condition) = gain.unzip();
+        self.saved = saved;
+        self.step = Some(FirstStep {
+            stage: takeaway.stage.clone(),
+            rule: takeaway.rule,
+            text: text.to_owned(),
+            condition: condition.unwrap_or_default(),
+            factor,
+        });
+    }
+}
+
+/// How many times faster a window is without `vanishing` of it; true where the floor allows less than
+/// that.
+fn factor(vanishing_ns: f64, window_ns: f64, floor: &Floor) -> Option<(f64, bool)> {
+    let left = window_ns - vanishing_ns;
+    let factor = Some(window_ns / left).filter(|_| vanishing_ns > 0.0 && left > 0.0);
+    match floor.distance.value() {
+        // Faster than the hardware allows: model and run do not agree.
+        Some(distance) if distance <= 1.0 => None,
+        Some(distance) if factor.is_none_or(|factor| factor > distance) && vanishing_ns > 0.0 => {
+            Some((distance, true))
+        }
+        _ => factor.map(|factor| (factor, false)),
+    }
+}
+
+struct Stage<'a> {
+    facts: Option<&'a StageFacts>,
+    window: Option<&'a WindowSplit>,
+}
+
+impl Stage<'_> {
+    fn part_ns(&self, kinds: &[WindowKind]) -> Option<f64> {
+        let of_kind = self.window?.parts.iter().filter(|part| kinds.contains(&part.kind));
+        Some(of_kind.map(|part| part.ns as f64).sum())
+    }
+
+    /// Time of a part of the kernel time, which is no longer than what the kernels took.
+    fn of_kernels_ns(&self, percent: f64) -> Option<f64> {
+        use WindowKind::{Busy, Communication, Compute, Copies, Transfer, Waiting};
+        let compute_ns = self.part_ns(&[Compute, Busy])?;
+        let busy_ns = self.part_ns(&[Compute, Busy, Communication, Transfer, Waiting, Copies])?;
+        Some((busy_ns * percent.clamp(0.0, 100.0) / 100.0).min(compute_ns))
+    }
+
+    fn class_percent(&self, classes: &[KernelClass]) -> Option<f64> {
+        let of = self.facts?.classes.iter().filter(|(class, _)| classes.contains(class));
+        Some(of.map(|(_, percent)| percent).filter(|percent| percent.is_finite()).sum())
+    }
+
+    /// What following the advice of `takeaway` does away with at best.
+    fn vanishing(&self, takeaway: &Takeaway) -> Option<Vanishing> {
+        let facts = self.facts.filter(|facts| facts.doubt.is_none())?;
+        let (ns, condition) = match takeaway.rule {
+            Rule::LaunchBound => (self.part_ns(&[WindowKind::LaunchGaps])?, "launch gaps vanish"),
+            Rule::HostGaps => {
+                let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
+                (self.part_ns(&idle)?, "the GPU's idle time vanishes")
+            }
+            Rule::Waiting => (self.part_ns(&[WindowKind::Waiting])?, "waiting for ranks vanishes"),
+            Rule::Communication => {
+                (self.part_ns(&[WindowKind::Transfer])?, "exposed communication vanishes")
+            }
+            Rule::Fusible => {
+                let percent = self.class_percent(&FUSIBLE)?;
+                (self.of_kernels_ns(percent)?, "kernels that could be fused vanish")
+            }
+            Rule::Copies => {
+                let percent = self.class_percent(&[KernelClass::Copy])?;
+                (self.of_kernels_ns(percent)?, "copy kernels vanish")
+            }
+            Rule::FarFromRoof | Rule::LowOccupancy => return self.at_its_roof(facts, takeaway),
+            _ => return None,
+        };
+        Some(Vanishing { ns, condition: condition.to_owned() })
+    }
+
+    /// What a kernel would take less at its roof.
+    fn at_its_roof(&self, facts: &StageFacts, takeaway: &Takeaway) -> Option<Vanishing> {
+        let kernel = facts.top_kernels.iter().find(|kernel| {
+            let about = format!("{}: {} (", facts.stage, kernel.kernel);
+            takeaway.text.starts_with(&about)
+        })?;
+        let share = kernel.attainable_share.filter(|share| (0.0..=RATE_SHARE_MOST).contains(share));
+        let ns = self.of_kernels_ns(kernel.percent)? * (1.0 - share?.min(1.0));
+        let name = shorten_kernel(&kernel.kernel, NAME_LIMIT);
+        Some(Vanishing { ns, condition: format!("{name} reaches its roof") })
+    }
+
+    /// Copies and fills beside which no kernel runs, where they matter: no rule looks at them.
+    fn exposed_copies(&self) -> Option<(Takeaway, Vanishing)> {
+        let facts = self.facts.filter(|facts| facts.doubt.is_none())?;
+        let ns = self.part_ns(&[WindowKind::Copies])?;
+        let percent = ns * 100.0 / self.window?.window_ns as f64;
+        let text = "Keep the data on the GPU, or copy it from pinned memory on another stream while \
+                    kernels run.";
+        let takeaway = Takeaway {
+            rule: Rule::Copies,
+            stage: Some(facts.stage.clone()),
+            text: String::new(),
+            recommendation: Some(text.to_owned()),
+            concerns_percent: None,
+        };
+        let condition = "exposed copies vanish".to_owned();
+        (percent >= COPY_PERCENT).then_some((takeaway, Vanishing { ns, condition }))
+    }
+}
+
+/// What to do first over all stages: where the most time is saved, else what the takeaways put first.
+pub(super) fn of_run(report: &Report, stages: &[Told<'_>]) -> Option<FirstStep> {
+    if report.coverage.verdict.status == Status::Empty {
+        let reason = &report.coverage.empty.as_ref()?.first;
+        return Some(FirstStep {
+            stage: None,
+            rule: Rule::Incomplete,
+            text: reason.remedy.clone(),
+            condition: String::new(),
+            factor: None,
+        });
+    }
+    let saving = stages.iter().filter(|told| told.saved_ns.is_some());
+    let most = saving.reduce(|most, told| if told.saved_ns > most.saved_ns { told } else { most });
+    if let Some(most) = most {
+        return most.answer.first.clone();
+    }
+    let advised = report.insight.takeaways.iter().filter(|takeaway| !takeaway.rule.is_caveat());
+    let advised = advised.chain(report.insight.takeaways.iter());
+    let step = |takeaway: &Takeaway| {
+        Some(FirstStep {
+            stage: takeaway.stage.clone(),
+            rule: takeaway.rule,
+            text: takeaway.recommendation.clone()?,
+            condition: String::new(),
+            factor: None,
+        })
+    };
+    advised.filter_map(step).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::{Absent, Figure, WindowPart};
+
+    fn takeaway(rule: Rule) -> Takeaway {
+        Takeaway {
+            rule,
+            stage: Some("decode".into()),
+            text: "decode: k (gemm) takes".into(),
+            recommendation: Some(format!("{rule:?}")),
+            concerns_percent: None,
+        }
+    }
+
+    fn window(parts: &[(WindowKind, u64)]) -> WindowSplit {
+        let window_ns = parts.iter().map(|(_, ns)| ns).sum();
+        let part = |&(kind, ns): &(WindowKind, u64)| WindowPart { kind, ns, percent: 0.0 };
+        WindowSplit { window_ns, parts: parts.iter().map(part).collect() }
+    }
+
+    fn floor(distance: Option<f64>) -> Floor {
+        let none = || Figure::Absent(Absent::NoModel);
+        let distance = distance.map_or(none(), Figure::of);
+        Floor { memory_ns: none(), compute_ns: none(), floor_ns: none(), distance }
+    }
+
+    fn gain(rules: &[Rule], parts: &[(WindowKind, u64)], distance: Option<f64>) -> FirstStep {
+        let facts = StageFacts {
+            stage: "decode".into(),
+            classes: vec![(KernelClass::Norm, 40.0), (KernelClass::Gemm, 60.0)],
+            ..StageFacts::default()
+        };
+        let all: Vec<Takeaway> = rules.iter().map(|&rule| takeaway(rule)).collect();
+        let all: Vec<&Takeaway> = all.iter().collect();
+        of_stage(&all, Some(&facts), Some(&window(parts)), &floor(distance)).step.expect("a step")
+    }
+
+    #[test]
+    fn the_largest_gain_is_first_and_is_what_is_left_of_the_window() {
+        use WindowKind::*;
+        let parts = [(Compute, 197), (LaunchGaps, 799), (OtherIdle, 4)];
+        let rules = [Rule::NearRoof, Rule::Fusible, Rule::LaunchBound];
+        let first = gain(&rules, &parts, None);
+        assert_eq!(
+            (first.rule, first.condition.as_str()),
+            (Rule::LaunchBound, "launch gaps vanish")
+        );
+        assert!((first.factor.expect("known") - 1000.0 / 201.0).abs() < 1e-9, "{first:?}");
+        let idle = gain(&[Rule::HostGaps], &parts, None);
+        assert!((idle.factor.expect("known") - 1000.0 / 197.0).abs() < 1e-9, "{idle:?}");
+        let fused = gain(&[Rule::Fusible], &parts, None);
+        assert!(
+            (fused.factor.expect("known") - 1000.0 / (1000.0 - 78.8)).abs() < 1e-9,
+            "{fused:?}"
+        );
+        let copies = gain(&[Rule::NearRoof], &[(Compute, 800), (Copies, 200)], None);
+        assert_eq!((copies.rule, copies.factor), (Rule::Copies, Some(1.25)));
+        let ranks = gain(&[Rule::Waiting], &[(Compute, 600), (Waiting, 400)], None);
+        assert!((ranks.factor.expect("known") - 1000.0 / 600.0).abs() < 1e-9, "{ranks:?}");
+    }
+
+    #[test]
+    fn no_gain_exceeds_the_floor_or_is_made_up() {
+        use WindowKind::*;
+        let parts = [(Compute, 100), (LaunchGaps, 900)];
+        let capped = gain(&[Rule::LaunchBound], &parts, Some(4.0));
+        assert_eq!(capped.factor, Some(4.0));
+        assert_eq!(capped.condition, "launch gaps vanish, as far as the floor allows");
+        assert_eq!(gain(&[Rule::LaunchBound], &parts, Some(0.8)).factor, None);
+        assert_eq!(gain(&[Rule::NearRoof], &parts, Some(4.0)).factor, None);
+        assert_eq!(gain(&[Rule::Communication], &parts, None).factor, None);
+        let doubted = StageFacts { doubt: Some("cold".into()), ..StageFacts::default() };
+        let all = takeaway(Rule::LaunchBound);
+        let of = of_stage(&[&all], Some(&doubted), Some(&window(&parts)), &floor(None));
+        assert_eq!((of.step.expect("a step").factor, of.saved), (None, None));
+    }
+}

@@ -1,0 +1,284 @@
+//! What is known of all stages -> the five lines that every view of a report begins with. Each can be
+//! read alone.
+
+use crate::join::empty::EMPTY;
+use stage2_model::{
+    Absent, AnswerLine, Figure, FirstStep, ModelUse, Report, Role, StageAnswer, StageRow, Status,
+    StepTimes, StepUnit, WindowSplit,
+};
+use stage2_text::numbers::{count, percent1};
+use stage2_text::shorten;
+
+/// Stages in a line.
+const STAGES: usize = 3;
+/// Characters of a line, about, and of the stages listed in it.
+const LINE_LIMIT: usize = 240;
+const LIST_LIMIT: usize = 170;
+/// Characters of the name of a stage.
+const NAME_LIMIT: usize = 40;
+
+/// A stage, and what only the lines say of it.
+#[derive(Debug)]
+pub(super) struct Told<'r> {
+    pub(super) row: &'r StageRow,
+    pub(super) answer: StageAnswer,
+    /// Why its window is not split.
+    pub(super) why_no_window: Option<&'static str>,
+    /// Tokens of one sequence in a step, where that is known.
+    pub(super) tokens_of_step: Option<u64>,
+    /// Time that the first thing to do saves in the whole run, ns.
+    pub(super) saved_ns: Option<f64>,
+    /// Why its times are no ground for advice.
+    pub(super) doubt: Option<String>,
+}
+
+/// The lines: time, window, floor, first, coverage.
+pub(super) fn lines(
+    report: &Report,
+    stages: &[Told<'_>],
+    first: Option<&FirstStep>,
+) -> Vec<AnswerLine> {
+    let used = report.insight.utilisation.as_ref();
+    let texts = [
+        ("time", format!("{}{}", lead(report), time(report, stages))),
+        ("window", window(report, stages)),
+        ("floor", floor(used, stages)),
+        ("first", first_text(stages, first)),
+        ("coverage", report.coverage.verdict.text.clone()),
+    ];
+    let line = |(label, text): (&str, String)| AnswerLine {
+        label: label.to_owned(),
+        text: cut(&text, LINE_LIMIT),
+    };
+    texts.map(line).into()
+}
+
+/// What the numbers that follow must not be read without.
+fn lead(report: &Report) -> String {
+    let mut lead = String::new();
+    if let Some(end) = &report.run.workload_end {
+        lead.push_str(&format!("{}; until then: ", end.text));
+    }
+    if report.simulated {
+        lead.push_str("simulated GPU: ");
+    }
+    lead
+}
+
+fn time(report: &Report, stages: &[Told<'_>]) -> String {
+    if report.coverage.verdict.status == Status::Empty {
+        let why = report.coverage.empty.as_ref().map(|empty| format!(": {}", empty.first.why));
+        return format!("{EMPTY}{}", why.unwrap_or_default());
+    }
+    match stages {
+        [] => format!("not known: {}", report.no_range()),
+        stages => listed(stages, time_of),
+    }
+}
+
+fn time_of(told: &Told<'_>) -> Option<String> {
+    let (name, answer) = (told.name(), &told.answer);
+    if let Figure::Known(ns) = answer.time_to_first_token_ns {
+        return Some(format!("{name} {} (time to first token)", Scale::of(ns).with_unit(ns)));
+    }
+    let Some(step) = &answer.step else {
+        return Some(match told.row.host_first_ns.map(|ns| ns as f64) {
+            Some(ns) => {
+                format!("{name} {} (its first, cold instance)", Scale::of(ns).with_unit(ns))
+            }
+            None => format!("{name}: no step was timed"),
+        });
+    };
+    let of = told.tokens_of_step.unwrap_or(1) as f64;
+    let (p50, p99) = (step.p50_ns as f64 / of, step.p99_ns as f64 / of);
+    let scale = Scale::of(p50);
+    let rate = answer.tokens_per_s.value().map(|rate| format!(", {rate:.1} tokens/s"));
+    Some(format!(
+        "{name} {}{} (p50; p99 {}){}",
+        scale.with_unit(p50),
+        told.per(step),
+        scale.number(p99),
+        rate.unwrap_or_default()
+    ))
+}
+
+fn window(report: &Report, stages: &[Told<'_>]) -> String {
+    let known = stages.iter().any(|told| told.answer.window.is_some());
+    match stages.first().and_then(|told| told.why_no_window).filter(|_| !known) {
+        Some(why) => format!("not known: {why}"),
+        None if stages.is_empty() => format!("not known: {}", report.no_range()),
+        None => listed(stages, |told| {
+            let parts = match (&told.answer.window, told.why_no_window) {
+                (Some(WindowSplit { parts, .. }), _) => {
+                    let part = |part: &stage2_model::WindowPart| {
+                        format!("{} {} %", part.kind.label(), percent1(part.percent))
+                    };
+                    parts.iter().map(part).collect::<Vec<_>>().join(", ")
+                }
+                (None, why) => format!("not known ({})", why.unwrap_or("nothing was recorded")),
+            };
+            Some(format!("{}: {parts}", told.name()))
+        }),
+    }
+}
+
+fn floor(used: Option<&ModelUse>, stages: &[Told<'_>]) -> String {
+    let known = |told: &&Told<'_>| told.answer.floor.floor_ns.value().is_some();
+    if !stages.iter().any(|told| known(&told)) {
+        let of_model = |told: &&Told<'_>| matches!(told.answer.role, Role::Prefill | Role::Decode);
+        let whose = stages.iter().find(of_model);
+        return match whose.and_then(|told| told.answer.floor.floor_ns.absent()) {
+            Some(Absent::NoModel) | None if used.is_none_or(|used| used.model_name.is_none()) => {
+                "not known: no model is configured; model/llm=NAME gives the floor".to_owned()
+            }
+            Some(why) => format!("not known: {why}"),
+            None => "not known: no stage is named prefill or decode".to_owned(),
+        };
+    }
+    listed(stages, |told| floor_of(used?, told))
+}
+
+fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
+    let (name, floor) = (told.name(), &told.answer.floor);
+    let ns = match &floor.floor_ns {
+        Figure::Known(ns) => *ns,
+        // Of what is no part of the model there is none.
+        Figure::Absent(Absent::NotModelled) => return None,
+        Figure::Absent(why) => return Some(format!("{name}: not known ({why})")),
+    };
+    let of = told.tokens_of_step.unwrap_or(1) as f64;
+    let peaks = used.peaks.as_ref()?;
+    let by_memory = floor.memory_ns.value() == Some(ns);
+    let of_what = match (by_memory, peaks.bytes_per_s(), used.peak_dense_tflops()) {
+        (true, Some(rate), _) => format!("weights and KV cache at {:.1} TB/s", rate / 1e12),
+        (_, _, Some(tera)) => format!("FLOPs at {tera:.0} TFLOP/s"),
+        _ => "peak rates".to_owned(),
+    };
+    let per = match &told.answer.step {
+        Some(step) => told.per(step),
+        None => " per instance",
+    };
+    let distance = match floor.distance.value() {
+        Some(distance) if distance >= 1.0 => format!(": {} faster than measured", times(distance)),
+        Some(_) => {
+            ": longer than measured, so the model or the peaks are not those of the run".into()
+        }
+        None => String::new(),
+    };
+    Some(format!("{name} {}{per} ({of_what}){distance}", Scale::of(ns / of).with_unit(ns / of)))
+}
+
+fn first_text(stages: &[Told<'_>], first: Option<&FirstStep>) -> String {
+    let Some(first) = first else {
+        let doubt = stages.iter().find_map(|told| Some((told.name(), told.doubt.as_deref()?)));
+        return match doubt {
+            Some((name, doubt)) => format!("nothing is advised: {name}: {doubt}"),
+            None => "nothing is known to gain anything".to_owned(),
+        };
+    };
+    let stage = first.stage.as_deref().map(|stage| shorten(stage, NAME_LIMIT));
+    match (stage, first.factor) {
+        (Some(stage), Some(factor)) => {
+            format!("{stage} up to {} faster if {}: {}", times(factor), first.condition, first.text)
+        }
+        (Some(stage), None) => format!("{stage}: {}", first.text),
+        (None, _) => first.text.clone(),
+    }
+}
+
+impl Told<'_> {
+    fn name(&self) -> String {
+        shorten(&self.row.stage, NAME_LIMIT)
+    }
+
+    /// What the time of a step is of.
+    fn per(&self, step: &StepTimes) -> &'static str {
+        match (self.tokens_of_step, step.unit) {
+            (Some(_), _) => " per token",
+            (None, StepUnit::Instance) => "",
+            (None, StepUnit::RangeWithin) => " per step",
+            (None, StepUnit::Inferred) => " per inferred step",
+        }
+    }
+}
+
+/// As many stages as fit, and how many more there are.
+fn listed<'t>(stages: &'t [Told<'_>], text: impl Fn(&'t Told<'_>) -> Option<String>) -> String {
+    let mut texts = stages.iter().filter_map(text);
+    let mut line = String::new();
+    let mut shown = 0;
+    let mut more = 0u64;
+    for text in texts.by_ref() {
+        let fits = line.chars().count() + text.chars().count() + 2 <= LIST_LIMIT;
+        if more == 0 && shown < STAGES && (shown == 0 || fits) {
+            line.push_str(if shown == 0 { "" } else { "; " });
+            line.push_str(&text);
+            shown += 1;
+        } else {
+            more += 1;
+        }
+    }
+    match more {
+        0 => line,
+        1 => format!("{line}; and 1 more stage"),
+        more => format!("{line}; and {} more stages", count(more)),
+    }
+}
+
+/// Cuts a text that is too long at the end of a clause.
+fn cut(text: &str, limit: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(limit) else { return text.to_owned() };
+    let fits = text.get(..end).unwrap_or(text);
+    let ends = [". ", "; ", ": ", ", ", " ("];
+    let at = ends.iter().filter_map(|end| fits.rfind(end)).max();
+    // Not much less than what fits.
+    let at = at.filter(|at| at * 2 >= end).unwrap_or(end);
+    format!("{} ...", fits.get(..at).unwrap_or(fits).trim_end())
+}
+
+/// `16.6x`, and one digit more of what is below 2.
+fn times(factor: f64) -> String {
+    match factor < 2.0 {
+        true => format!("{factor:.2}x"),
+        false => format!("{factor:.1}x"),
+    }
+}
+
+/// The unit that a time is shown in.
+#[derive(Clone, Copy, Debug)]
+enum Scale {
+    Microseconds,
+    Milliseconds,
+    Seconds,
+}
+
+impl Scale {
+    fn of(ns: f64) -> Self {
+        match ns {
+            ns if ns < 1e5 => Scale::Microseconds,
+            ns if ns < 1e10 => Scale::Milliseconds,
+            _ => Scale::Seconds,
+        }
+    }
+
+    fn number(self, ns: f64) -> String {
+        match self {
+            Scale::Microseconds => format!("{:.1}", ns / 1e3),
+            Scale::Milliseconds => format!("{:.2}", ns / 1e6),
+            Scale::Seconds => format!("{:.2}", ns / 1e9),
+        }
+    }
+
+    fn with_unit(self, ns: f64) -> String {
+        let unit = match self {
+            Scale::Microseconds => "us",
+            Scale::Milliseconds => "ms",
+            Scale::Seconds => "s",
+        };
+        format!("{} {unit}", self.number(ns))
+    }
+}
+
+#[cfg(test)]
+#[path = "lines_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+//! A report that is complete otherwise -> its answer: how long a step takes, where the time goes, what
+//! the hardware would need, what to do first, and whether the capture can be trusted.
+
+mod first;
+mod floor;
+mod lines;
+mod split;
+mod steps;
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use crate::insight::sample_basis::{sample_basis, whole_window_ns};
+use crate::insight::stages::role;
+use crate::roofline::takeaways::{Facts, StageFacts};
+use lines::Told;
+use stage2_model::{
+    Absent, Answer, Figure, ModelUse, PathKind, Report, StageAnswer, StageRow, StageUtilisation,
+    Takeaway,
+};
+
+/// Series of steps that a report keeps.
+const SERIES: usize = 64;
+
+/// Fills [`Report::answer`] from `report`, and keeps the series of the stages that it is about.
+/// `facts` are those that the takeaways were drawn from.
+pub(crate) fn add(report: &mut Report, facts: &Facts) {
+    let is_stage = |row: &&StageRow| {
+        row.apart.is_none() && matches!(row.kind, PathKind::Range | PathKind::WholeProcess)
+    };
+    let known = Known::of(report, facts);
+    let mut all: Vec<Told<'_>> =
+        report.stages.iter().filter(is_stage).map(|row| stage(report, &known, row)).collect();
+    all.sort_by_cached_key(|told| {
+        let window = told.answer.window.as_ref().map(|window| window.window_ns);
+        let window = window.or(told.row.gpu_window_ns).or(told.row.host_total_ns);
+        (Reverse(window), told.row.stage.clone())
+    });
+    let first = first::of_run(report, &all);
+    let lines = lines::lines(report, &all, first.as_ref());
+    let stages: Vec<StageAnswer> = all.into_iter().map(|told| told.answer).collect();
+    // In the order of the stages, of which there may be very many.
+    let mut series = std::mem::take(&mut report.step_series);
+    let place = |stage: &str| stages.iter().take(SERIES).position(|known| known.stage == stage);
+    series.retain(|series| place(&series.stage).is_some());
+    series.sort_by_key(|series| place(&series.stage));
+    report.step_series = series;
+    report.answer = Answer { lines, stages, first };
+}
+
+/// What is known by stage: of stages there may be very many.
+struct Known<'r> {
+    facts: HashMap<&'r str, &'r StageFacts>,
+    numbers: HashMap<&'r str, &'r StageUtilisation>,
+    takeaways: HashMap<&'r str, Vec<&'r Takeaway>>,
+}
+
+impl<'r> Known<'r> {
+    fn of(report: &'r Report, facts: &'r Facts) -> Self {
+        let used = report.insight.utilisation.iter().flat_map(|used| &used.numbers.stages);
+        let outermost = used.filter(|numbers| numbers.within.is_none());
+        let mut takeaways: HashMap<&str, Vec<&Takeaway>> = HashMap::new();
+        for takeaway in &report.insight.takeaways {
+            if let Some(stage) = &takeaway.stage {
+                takeaways.entry(stage).or_default().push(takeaway);
+            }
+        }
+        Self {
+            facts: facts.stages.iter().map(|facts| (facts.stage.as_str(), facts)).collect(),
+            numbers: outermost.map(|numbers| (numbers.stage.as_str(), numbers)).collect(),
+            takeaways,
+        }
+    }
+}
+
+fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> {
+    let used = report.insight.utilisation.as_ref();
+    let stage = row.stage.as_str();
+    let facts = known.facts.get(stage).copied();
+    let numbers = known.numbers.get(stage).copied();
+    let takeaways = known.takeaways.get(stage).map_or(&[][..], Vec::as_slice);
+    let steps = steps::of(report, row);
+    let window = split::of(report, row);
+    let floor = floor::of(used, numbers, steps.as_ref());
+    let gain = first::of_stage(takeaways, facts, window.as_ref().ok(), &floor);
+    let saved_ns = gain.saved.zip(whole_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
+    let tokens_of_step = steps.as_ref().and_then(|steps| steps.tokens);
+    Told {
+        row,
+        why_no_window: window.as_ref().err().copied(),
+        tokens_of_step,
+        saved_ns,
+        doubt: facts.and_then(|facts| facts.doubt.clone()),
+        answer: StageAnswer {
+            stage: row.stage.clone(),
+            role: role(row),
+            basis: basis(report, row),
+            time_to_first_token_ns: steps::time_to_first_token(report, row),
+            tokens_per_s: tokens_per_s(used, numbers),
+            step: steps.map(|steps| steps.times),
+            window: window.ok(),
+            floor,
+            first: gain.step,
+        },
+    }
+}
+
+fn basis(report: &Report, row: &StageRow) -> String {
+    match row.kind {
+        PathKind::Range => sample_basis(report, row).basis,
+        _ => "from the first GPU work of each process to its last, loading and warm-up included"
+            .to_owned(),
+    }
+}
+
+fn tokens_per_s(used: Option<&ModelUse>, numbers: Option<&StageUtilisation>) -> Figure {
+    match numbers {
+        Some(numbers) => numbers.tokens_per_s.clone(),
+        None => Figure::Absent(why_no_numbers(used)),
+    }
+}
+
+/// Why a stage is not among those of the model.
+fn why_no_numbers(used: Option<&ModelUse>) -> Absent {
+    match used {
+        Some(ModelUse { absent: Some(why), .. }) if *why != Absent::NoModel.to_string() => {
+            Absent::BadModel { why: why.clone() }
+        }
+        Some(ModelUse { absent: None, .. }) => Absent::NotModelled,
+        _ => Absent::NoModel,
+    }
+}

@@ -1,0 +1,184 @@
+//! A stage -> the times of its steps, the tokens of a step, and the time to the first token.
+
+use crate::insight::stages::role;
+use crate::llm::mfu::per_generation;
+use stage2_model::{
+    Absent, Figure, InferredStepRow, PathKind, Report, Role, StageRow, StageSteps, StepTimes,
+    StepUnit,
+};
+
+/// How far a number of tokens may be from a whole one, as a part of it: steps of a sample or of
+/// several generations do not divide evenly.
+const UNEVEN: f64 = 0.02;
+
+/// The steps of a stage.
+#[derive(Clone, Debug)]
+pub(super) struct Steps {
+    pub(super) times: StepTimes,
+    /// Steps of an instance of the stage, on average.
+    pub(super) per_instance: f64,
+    /// Tokens of one sequence in a step, where that is known: 1 where a step is a token.
+    pub(super) tokens: Option<u64>,
+}
+
+pub(super) fn of(report: &Report, row: &StageRow) -> Option<Steps> {
+    let Some(StageSteps { times, per_instance, .. }) = &row.steps else {
+        let times = (row.kind == PathKind::WholeProcess).then(|| inferred(report)).flatten()?;
+        return Some(Steps { times, per_instance: 1.0, tokens: None });
+    };
+    let tokens = tokens(report, row, *per_instance);
+    let tokens_per_step = tokens.filter(|tokens| *tokens > 1);
+    let times = StepTimes { tokens_per_step, ..times.clone() };
+    Some(Steps { times, per_instance: *per_instance, tokens })
+}
+
+/// The kind of steps of which there are most, over all processes without ranges.
+fn inferred(report: &Report) -> Option<StepTimes> {
+    let timed = |row: &&InferredStepRow| row.step_p50_ns.is_some();
+    let rows = report.inferred_steps.as_ref()?.rows.iter().filter(timed);
+    // The first of several with as many.
+    let row = rows.rev().max_by_key(|row| row.timed_steps)?;
+    Some(StepTimes {
+        unit: StepUnit::Inferred,
+        path: None,
+        steps: row.timed_steps,
+        mean_ns: row.step_mean_ns?,
+        p50_ns: row.step_p50_ns?,
+        p99_ns: row.step_p99_ns?,
+        std_ns: None,
+        tokens_per_step: None,
+    })
+}
+
+/// Decode steps of the model in a step of the stage.
+fn tokens(report: &Report, row: &StageRow, per_instance: f64) -> Option<u64> {
+    let used = report.insight.utilisation.as_ref()?;
+    let decode_steps = used.tokens.steps().ok().filter(|_| role(row) == Role::Decode)?;
+    let of_step = decode_steps as f64 / instances_per_prefill(report, row)? / per_instance;
+    let whole = of_step.round();
+    (whole >= 1.0 && (of_step - whole).abs() <= whole * UNEVEN).then_some(whole as u64)
+}
+
+/// Instances of a stage in a generation: there is one prefill in each. Without any prefill, an
+/// instance of decode is a generation.
+fn instances_per_prefill(report: &Report, row: &StageRow) -> Option<f64> {
+    let mut prefills = report.stages.iter().filter(|row| role(row) == Role::Prefill);
+    match (prefills.next(), prefills.next()) {
+        (None, _) => Some(1.0),
+        (Some(prefill), None) => per_generation(row.instances?, prefill.instances?),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+/// Host time of a prefill, with the vision encoder before it, ns: of warm instances.
+pub(super) fn time_to_first_token(report: &Report, row: &StageRow) -> Figure {
+    if role(row) != Role::Prefill {
+        return Figure::Absent(Absent::PrefillOnly);
+    }
+    let time = |row: &StageRow| {
+        let ns = row.host_warm_median_ns.map(|ns| ns as f64).ok_or(Absent::NoStepTime);
+        Figure::from(ns)
+    };
+    let before = report.stages.iter().filter(|row| role(row) == Role::VisionBefore);
+    before.fold(time(row), |sum, vision| {
+        let often = instances_per_prefill(report, vision).ok_or(Absent::StagesOverlap {
+            why: format!("how often {} runs before a prefill", vision.stage),
+        });
+        match often {
+            Ok(often) => sum.plus(&time(vision).map(|ns| ns * often)),
+            Err(why) => Figure::Absent(why),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::{InferredSteps, ModelUse, TokenCounts, Utilisation};
+
+    fn row(stage: &str, instances: u64, median_ns: u64) -> StageRow {
+        let times = StepTimes { p50_ns: median_ns, ..StepTimes::default() };
+        StageRow {
+            stage: stage.to_owned(),
+            instances: Some(instances),
+            host_warm_median_ns: Some(median_ns),
+            steps: Some(StageSteps { times, per_instance: 1.0, warm: true }),
+            ..StageRow::default()
+        }
+    }
+
+    fn report(stages: Vec<StageRow>, decode_steps: u64) -> Report {
+        let tokens = TokenCounts { decode_steps: Some(decode_steps), ..TokenCounts::default() };
+        let mut report = Report { stages, ..Report::default() };
+        let none = || Figure::Absent(Absent::NoModel);
+        report.insight.utilisation = Some(ModelUse {
+            model_name: None,
+            absent: None,
+            tokens,
+            peaks: None,
+            numbers: Utilisation {
+                stages: Vec::new(),
+                model: stage2_model::ModelUtilisation {
+                    flops: none(),
+                    wall_s: none(),
+                    busy_s: none(),
+                    mfu_wall: none(),
+                    mfu_busy: none(),
+                    generated_tokens: none(),
+                    generated_tokens_per_s: none(),
+                },
+                precision: None,
+                peak_source: None,
+                assumptions: Vec::new(),
+                findings: Vec::new(),
+            },
+        });
+        report
+    }
+
+    #[test]
+    fn a_step_holds_as_many_tokens_as_decode_has_steps_for_it() {
+        let tokens = |decode: StageRow, decode_steps| {
+            let report = report(vec![row("prefill", 4, 10), decode], decode_steps);
+            of(&report, &report.stages[1]).and_then(|steps| steps.tokens)
+        };
+        assert_eq!(tokens(row("decode", 4, 640), 64), Some(64), "one range around all steps");
+        assert_eq!(tokens(row("decode", 256, 10), 64), Some(1), "one range around each");
+        assert_eq!(tokens(row("decode", 255, 10), 64), None, "they do not divide evenly");
+        let mut within = row("decode", 4, 640);
+        within.steps.as_mut().expect("steps").per_instance = 64.0;
+        assert_eq!(tokens(within, 64), Some(1));
+        assert_eq!(tokens(row("other", 4, 640), 64), None);
+    }
+
+    #[test]
+    fn the_first_token_waits_for_the_vision_encoder_too() {
+        let ttft = |stages| {
+            let report = report(stages, 64);
+            time_to_first_token(&report, &report.stages[0])
+        };
+        assert_eq!(ttft(vec![row("prefill", 4, 100)]), Figure::of(100.0));
+        let with_vision = vec![row("prefill", 4, 100), row("vision", 8, 30)];
+        assert_eq!(ttft(with_vision), Figure::of(160.0));
+        let cold = StageRow { host_warm_median_ns: None, ..row("prefill", 1, 0) };
+        assert_eq!(ttft(vec![cold]), Figure::Absent(Absent::NoStepTime));
+        assert_eq!(ttft(vec![row("decode", 4, 9)]), Figure::Absent(Absent::PrefillOnly));
+    }
+
+    #[test]
+    fn without_ranges_the_steps_are_those_that_repeat_most() {
+        let step = |timed_steps, ns| InferredStepRow {
+            timed_steps,
+            step_p50_ns: Some(ns),
+            step_p99_ns: Some(ns),
+            step_mean_ns: Some(ns),
+            ..InferredStepRow::default()
+        };
+        let row = StageRow { kind: PathKind::WholeProcess, ..StageRow::default() };
+        let mut report = report(vec![row], 64);
+        assert!(of(&report, &report.stages[0]).is_none());
+        report.inferred_steps = Some(InferredSteps::of(vec![step(5, 1), step(9, 2), step(9, 3)]));
+        let found = of(&report, &report.stages[0]).expect("inferred").times;
+        assert_eq!((found.unit, found.steps, found.p50_ns), (StepUnit::Inferred, 9, 2));
+    }
+}

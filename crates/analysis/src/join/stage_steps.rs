@@ -1,0 +1,119 @@
+//! Stages and the ranges right within them, of all processes -> which of them is the step of a
+//! stage, how long it takes, and how that went over the run.
+
+use std::collections::BTreeMap;
+
+use super::intern::{Mapping, Tables};
+use super::labels::Labels;
+use crate::load::ProcessCapture;
+use crate::load::step_times::{StepTrack, Steps};
+use stage2_model::{StageSteps, StepSeries, StepTimes, StepUnit};
+
+/// Ranges that repeat within an instance of a stage are its steps where there are at least this many.
+const REPEATS: u64 = 2;
+/// Part of the host time of a stage that its steps cover at least, percent.
+const COVERED_PERCENT: u128 = 90;
+
+/// What may be steps, by path.
+#[derive(Debug, Default)]
+pub(crate) struct MaybeSteps {
+    paths: BTreeMap<u32, Path>,
+}
+
+#[derive(Debug, Default)]
+struct Path {
+    cold: Steps,
+    warm: Steps,
+    /// The process with the most of them, the first of several.
+    most: StepTrack,
+    file: String,
+}
+
+impl Path {
+    fn of(&self, warm: bool) -> &Steps {
+        if warm { &self.warm } else { &self.cold }
+    }
+}
+
+impl MaybeSteps {
+    pub(crate) fn take(&mut self, process: &mut ProcessCapture, mapping: &Mapping) {
+        for (path, track) in std::mem::take(&mut process.steps) {
+            let sum = self.paths.entry(mapping.path(path)).or_default();
+            sum.cold.merge(&track.cold);
+            sum.warm.merge(&track.warm);
+            if track.count() > sum.most.count() {
+                sum.most = track;
+                sum.file.clone_from(&process.file);
+            }
+        }
+    }
+
+    /// The steps of each stage, by its label, and how they went over the run.
+    pub(crate) fn finish(
+        &self,
+        tables: &Tables,
+        labels: &Labels<'_>,
+    ) -> BTreeMap<String, (StageSteps, StepSeries)> {
+        let mut within: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for &path in self.paths.keys() {
+            let Some(node) = tables.nodes.get(path as usize) else { continue };
+            if let Some(parent) = node.parent {
+                within.entry(parent).or_default().push(path);
+            }
+        }
+        let outermost =
+            |path: &u32| tables.nodes.get(*path as usize).is_some_and(|node| node.parent.is_none());
+        let of_stage = |(&stage, own): (&u32, &Path)| {
+            let warm = own.warm.times.count() > 0;
+            let within = within.get(&stage).into_iter().flatten().copied();
+            let repeats = |path: &u32| {
+                self.paths.get(path).is_some_and(|path| repeats(path.of(warm), own.of(warm)))
+            };
+            let longest = |path: &u32| self.paths.get(path).map(|path| path.of(warm).total_ns);
+            let step = within.filter(repeats).max_by_key(longest);
+            let path = step.unwrap_or(stage);
+            let found = self.paths.get(&path)?;
+            let unit = match step {
+                Some(_) => StepUnit::RangeWithin,
+                None => StepUnit::Instance,
+            };
+            let label = labels.path(path);
+            let times = times(found.of(warm), unit, label)?;
+            let series = StepSeries {
+                stage: labels.path(stage).to_owned(),
+                path: label.to_owned(),
+                file: found.file.clone(),
+                buckets: found.most.buckets(),
+                outliers: found.most.longest(warm, times.p99_ns),
+                median: found.most.nearest(warm, times.p50_ns),
+            };
+            let per_instance = found.of(warm).count as f64 / own.of(warm).count as f64;
+            Some((
+                labels.path(stage).to_owned(),
+                (StageSteps { times, per_instance, warm }, series),
+            ))
+        };
+        self.paths.iter().filter(|(path, _)| outermost(path)).filter_map(of_stage).collect()
+    }
+}
+
+/// Whether these make up instances of a stage, several in each.
+fn repeats(steps: &Steps, stage: &Steps) -> bool {
+    let covered = u128::from(steps.total_ns) * 100;
+    steps.per_instance.median().is_some_and(|median| median >= REPEATS)
+        && covered >= u128::from(stage.total_ns) * COVERED_PERCENT
+}
+
+fn times(steps: &Steps, unit: StepUnit, path: &str) -> Option<StepTimes> {
+    let times = &steps.times;
+    Some(StepTimes {
+        unit,
+        path: Some(path.to_owned()),
+        steps: times.count(),
+        mean_ns: times.mean()?,
+        p50_ns: times.median()?,
+        p99_ns: times.p99()?,
+        std_ns: times.deviation(),
+        tokens_per_step: None,
+    })
+}
