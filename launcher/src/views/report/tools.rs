@@ -124,7 +124,7 @@ mod tests {
             let row = KernelRow { counters, ..KernelRow::default() };
             roofline(&Report { kernels: vec![row; rows], ..Report::default() })
         };
-        assert!(with(30).contains("10 more rows stand in kernels.csv."), "{}", with(30));
+        assert!(with(30).contains("10 more rows are in kernels.csv."), "{}", with(30));
         assert!(!with(20).contains("more rows"), "all of them are shown");
     }
 }
