@@ -140,6 +140,8 @@ fn tools_that_are_missing_or_too_old_cost_their_passes_only() {
     for name in ["nsys", "ncu"] {
         assert_eq!(pass(&run, name)["status"], "skipped");
         assert!(pass(&run, name)["why"].as_str().is_some_and(|why| why.contains("cannot be")));
+        let folder = none.path(&format!("tmp/stage2/latest/{name}"));
+        assert!(!folder.exists(), "an empty folder looks like a capture that failed");
     }
     assert_eq!(runs(&none), 1);
     let old = sandbox(true, true);

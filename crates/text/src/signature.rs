@@ -52,7 +52,14 @@ pub fn shorten_kernel(name: &str, limit: usize) -> String {
     if fits(name, limit) {
         return name.to_owned();
     }
-    fit(&without_signature(name), limit)
+    // Names that would be the same are told apart by a number, which has to stay.
+    let (name, number) = match name.rsplit_once(" #") {
+        Some((own, digits)) if digits.parse::<u32>().is_ok() && digits.len() + 2 < limit => {
+            (own, format!(" #{digits}"))
+        }
+        _ => (name, String::new()),
+    };
+    fit(&without_signature(name), limit - number.len()) + &number
 }
 
 /// The same for a name without return type and parameters.
@@ -247,6 +254,8 @@ mod tests {
             "void gemvx::kernel<int>(int)"
         );
         assert_eq!(shorten_kernel("void gemvx::kernel<int>(float*)", 20), "gemvx::kernel<int>");
+        let numbered = "at::native::unrolled_elementwise_kernel<direct_copy_kernel_cuda> #2";
+        assert_eq!(shorten_kernel(numbered, 40), "…unrolled_elementwise_kernel<…> #2");
         let deep =
             "at::native::elementwise_kernel<128, 4, gpu_kernel_impl_nocast<BinaryFunctor<float>>>";
         assert_eq!(shorten_kernel(deep, 40), "at::native::elementwise_kernel<128, 4,…>");

@@ -244,6 +244,8 @@ impl Current<'_> {
             ..Tool::of(self.host, self.pass, profiler, &interrupted)
         };
         let mut done = run_under(&tool, profiler, made, Some(collected));
+        // Goes only if it is empty, as where the tool is missing: it would look like a failed capture.
+        let _ = std::fs::remove_dir(&profiler.folder);
         if let Some(signal) = interrupted.get() {
             let finding = interruption(signal);
             done.also(finding.what.clone());

@@ -1,14 +1,26 @@
-//! What the numbers say, what to do about it, and what they do not cover: in report.md and in the
-//! summary.
+//! What the numbers say, what to do about it, and what they do not cover: whole for report.md, in brief
+//! for the summary.
 
-use super::table::{ROWS, Table, more, none};
-use super::values::{sentence, text, with_source};
+use std::collections::BTreeSet;
+
+use super::table::{ROWS, Table, more, more_in, none};
+use super::values::{sentence, text};
 use stage2_analysis::roofline::takeaways::{self, Recommended};
-use stage2_model::{Finding, Report};
+use stage2_model::{Finding, Report, Rule, Severity};
 use stage2_text::numbers::{counted, percent1};
+use stage2_text::{code, plain, shorten};
 
 /// Why there is no recommendation.
 pub(in crate::views) const NO_ADVICE: &str = "no takeaway calls for one";
+/// Heading of the rules, which the takeaways name.
+pub(in crate::views) const RULES: &str = "Rules of the takeaways";
+
+// How many the summary shows of each.
+const TAKEAWAYS: usize = 4;
+const RECOMMENDATIONS: usize = 4;
+const FINDINGS: usize = 5;
+/// Characters of a text in a line of the summary.
+const LINE_LIMIT: usize = 260;
 
 pub(in crate::views) fn takeaways(report: &Report) -> String {
     if report.insight.takeaways.is_empty() {
@@ -18,11 +30,32 @@ pub(in crate::views) fn takeaways(report: &Report) -> String {
     let table = Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("Takeaway", |(_, takeaway)| sentence(&takeaway.text))
-        .left("Evidence", |(_, takeaway)| {
-            let stage = takeaway.stage.as_ref().map(|stage| format!("stage {stage}; "));
-            text(&format!("{}rule: {}", stage.unwrap_or_default(), takeaway.rule.text()))
-        });
-    with_source(table, [], "rules over the numbers of report.md, each with its thresholds")
+        .left("Rule", |(_, takeaway)| code(&rule_name(takeaway.rule)));
+    table.markdown()
+}
+
+/// The first ones, without their rules.
+pub(in crate::views) fn takeaways_in_brief(report: &Report) -> String {
+    let all = &report.insight.takeaways;
+    if all.is_empty() {
+        return none("nothing was computed from the numbers", "");
+    }
+    let lines = all.iter().take(TAKEAWAYS).map(|takeaway| sentence(&takeaway.text));
+    numbered(lines) + &more_in("report.md", all.len().saturating_sub(TAKEAWAYS), "takeaway")
+}
+
+/// What the rules are by which the takeaways speak; nothing without takeaways.
+pub(in crate::views) fn rules(report: &Report) -> String {
+    let rules: BTreeSet<Rule> = report.insight.takeaways.iter().map(|said| said.rule).collect();
+    let item = |rule: Rule| format!("- {}: {}\n", code(&rule_name(rule)), sentence(&rule.text()));
+    let items: String = rules.into_iter().map(item).collect();
+    if items.is_empty() { items } else { items + "\n" }
+}
+
+/// The rule as metrics.json names it.
+fn rule_name(rule: Rule) -> String {
+    let name = serde_json::to_value(rule).ok();
+    name.and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
 }
 
 pub(in crate::views) fn recommendations(report: &Report) -> String {
@@ -34,17 +67,49 @@ pub(in crate::views) fn recommendations(report: &Report) -> String {
     let table = Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("To do", |(_, advice)| sentence(advice.text))
+        .left("Gain at most", |(_, advice)| gain(report, advice).map(|gain| text(&gain)))
         .left("Why", |(_, Recommended { first, further, .. })| {
             text(&match further {
                 0 => first.text.clone(),
                 more => format!("{}; and {}", first.text, counted(*more as u64, "more takeaway")),
             })
-        })
-        .left("Gain at most", |(_, advice)| {
-            let percent = advice.concerns_percent.map(percent1);
-            percent.map(|percent| format!("{percent} % of the time of all stages"))
         });
-    with_source(table, [], "the takeaways")
+    table.markdown()
+}
+
+/// The first ones with their gain, without the reasons.
+pub(in crate::views) fn recommendations_in_brief(report: &Report) -> String {
+    let all = takeaways::recommendations(&report.insight.takeaways);
+    if all.is_empty() {
+        return none(NO_ADVICE, "");
+    }
+    let lines = all.iter().take(RECOMMENDATIONS).map(|advice| {
+        let gain = gain(report, advice);
+        let gain = gain.map_or_else(String::new, |gain| format!(" Gain at most: {}.", text(&gain)));
+        format!("{}{gain}", sentence(advice.text))
+    });
+    let left_out = all.len().saturating_sub(RECOMMENDATIONS);
+    numbered(lines) + &more_in("report.md", left_out, "recommendation")
+}
+
+/// What a recommendation gains: a factor where the answer has one, else the time that it is about.
+fn gain(report: &Report, advice: &Recommended<'_>) -> Option<String> {
+    let of_stages = report.answer.stages.iter().filter_map(|stage| stage.first.as_ref());
+    let mut steps = report.answer.first.iter().chain(of_stages);
+    let step =
+        steps.find(|step| step.rule == advice.first.rule && step.stage == advice.first.stage);
+    if let Some((step, factor)) = step.and_then(|step| Some((step, step.factor?))) {
+        let stage = step.stage.as_deref().unwrap_or("the run");
+        return Some(format!("{stage} {factor:.1}x faster, if {}", step.condition));
+    }
+    let percent = advice.concerns_percent.map(percent1);
+    percent.map(|percent| format!("{percent} % of the time of all stages"))
+}
+
+fn numbered(lines: impl Iterator<Item = String>) -> String {
+    let items: String =
+        lines.enumerate().map(|(at, line)| format!("{}. {line}\n", at + 1)).collect();
+    items + "\n"
 }
 
 /// What is missing or uncertain, at most so many.
@@ -53,5 +118,31 @@ pub(in crate::views) fn findings(report: &Report, most: usize) -> String {
         return none("nothing is known to be missing or uncertain", "");
     }
     let items: String = report.findings.iter().take(most).map(Finding::item).collect();
-    format!("{items}\n{}", more(report.findings.len(), most, "findings"))
+    format!("{items}\n{}", more(report.findings.len(), most, "finding"))
+}
+
+/// The first ones in a line each: what an error is and what to do about it, of others what they are.
+pub(in crate::views) fn findings_in_brief(report: &Report) -> String {
+    if report.findings.is_empty() {
+        return none("nothing is known to be missing or uncertain", "");
+    }
+    let items: String = report
+        .findings
+        .iter()
+        .take(FINDINGS)
+        .map(|finding| {
+            if finding.severity == Severity::Error {
+                return finding.item();
+            }
+            let what = sentence(&shorten(&finding.what, LINE_LIMIT));
+            let remedy = Some(&finding.remedy).filter(|text| !text.is_empty());
+            let remedy = remedy.filter(|_| finding.severity == Severity::Warning);
+            let remedy = remedy.map_or_else(String::new, |remedy| {
+                format!(" To do: {}", sentence(&shorten(remedy, LINE_LIMIT)))
+            });
+            format!("- **{}:** {what}{remedy}\n", plain(&finding.severity.to_string()))
+        })
+        .collect();
+    let left_out = report.findings.len().saturating_sub(FINDINGS);
+    format!("{items}\n{}", more_in("report.md", left_out, "finding"))
 }

@@ -5,6 +5,36 @@ use stage2_model::{PassDuration, Report, StageCost};
 use stage2_text::numbers::{count, ms3, ratio3};
 use stage2_text::plain;
 
+/// Rows of the summary.
+const BRIEF_ROWS: usize = 6;
+
+/// What the passes cost, for the summary: the ratios only.
+pub(super) fn costs_in_brief(report: &Report, is_shown: impl Fn(&StageCost) -> bool) -> String {
+    let costs = &report.costs;
+    let known = costs.stages.iter().filter(|cost| is_shown(cost) && cost.ratio.is_some());
+    let rows: Vec<&StageCost> = known.collect();
+    let mut out = String::new();
+    if !rows.is_empty() {
+        let table = Table::first(BRIEF_ROWS, &rows)
+            .left("Pass", |row| plain(&row.pass))
+            .left("Stage", |row| name(&row.stage))
+            .right("Median (ms)", |row| row.host_warm_median_ns.map(ms3))
+            .right("Times the baseline", |row| row.ratio.map(ratio3));
+        out.push_str(&table.markdown_with_rest_in("report.md"));
+        out.push_str("Host times of warm instances; the baseline pass records ranges only.\n\n");
+    }
+    match &costs.absent {
+        Some(why) => {
+            let why =
+                format!("Untraced times of the stages: none, because {why}{}.", costs.remedy());
+            out.push_str(&paragraph(&why));
+        }
+        None if rows.is_empty() => out = none("no stage was measured in two passes", ""),
+        None => {}
+    }
+    out
+}
+
 /// The table with its notes, without the stages that `is_shown` refuses.
 pub(super) fn costs(report: &Report, is_shown: impl Fn(&StageCost) -> bool) -> String {
     let costs = &report.costs;

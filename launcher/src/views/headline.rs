@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::kernels::top::top_kernels;
-use super::page::{SIMULATED, idle_percent};
+use super::page::{SIMULATED, answer_lines, idle_percent};
 use super::ranks;
-use stage2_model::{Report, StageRow};
+use stage2_model::{AnswerLine, Report, StageRow};
 use stage2_text::numbers::{count, ms3, or_absent, percent1, us3};
 use stage2_text::{shorten, shorten_kernel, visible_path};
 
@@ -23,7 +23,8 @@ pub(super) fn headline(report: &Report, report_md: &Path) -> Vec<String> {
     if report.simulated {
         lines.push(SIMULATED.to_owned());
     }
-    lines.push(format!("coverage: {}", report.coverage.verdict.text));
+    let answer = answer_lines(report).into_iter();
+    lines.extend(answer.map(|AnswerLine { label, text }| format!("{label}: {text}")));
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
     if ranks::is_job(report) {
         lines.push(format!("ranks: {}", ranks::seen(report)));
@@ -64,5 +65,36 @@ fn stage(row: &StageRow, of: &str) -> String {
         }
         (Some(all), None, Some(ns)) => format!("{}, {} ms in sum", kernels(all), ms3(ns)),
         _ => format!("{name}: GPU work was not recorded"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::views::sample_answer::{answer, rich};
+
+    #[test]
+    fn the_answer_opens_the_headline_with_coverage_as_its_fifth_line() {
+        let report = Report { simulated: true, answer: answer(), ..rich() };
+        let lines = headline(&report, Path::new("run/report.md"));
+        assert_eq!(lines[0], SIMULATED);
+        let expected = ["time: decode 2.150 ms", "window: ", "floor: ", "first: ", "coverage: "];
+        for (line, start) in lines[1..].iter().zip(expected) {
+            assert!(line.starts_with(start), "{start}: {lines:#?}");
+        }
+        assert!(lines[6].starts_with("stage0: "), "then the evidence: {lines:#?}");
+        assert_eq!(lines.last().map(String::as_str), Some("report: run/report.md"));
+    }
+
+    #[test]
+    fn without_an_answer_the_coverage_is_the_first_line() {
+        let mut report = Report { answer: answer(), ..rich() };
+        report.answer.lines.pop();
+        report.coverage.verdict.text = "EMPTY: no GPU work was recorded".into();
+        let lines = headline(&report, Path::new("report.md"));
+        assert_eq!(lines[4], "coverage: EMPTY: no GPU work was recorded", "it is never left out");
+        report.answer.lines.clear();
+        let lines = headline(&report, Path::new("report.md"));
+        assert_eq!(lines[0], "coverage: EMPTY: no GPU work was recorded");
     }
 }

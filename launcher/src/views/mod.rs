@@ -12,6 +12,10 @@ mod page;
 mod ranks;
 mod regions;
 mod report;
+#[cfg(test)]
+mod sample_answer;
+mod scopes;
+mod stages;
 mod steps;
 mod summary;
 pub(crate) mod table;

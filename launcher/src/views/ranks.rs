@@ -69,7 +69,7 @@ fn late_ranks(report: &Report) -> String {
         out.push_str("- No rank was late by more than the error of the clocks.\n");
     }
     if report.ranks.late.len() > LATE_NAMED {
-        out.push_str("- More stand in metrics.json.\n");
+        out.push_str("- metrics.json lists more late ranks.\n");
     }
     let hosts = if report.ranks.hosts > 1 {
         "Hosts share no clock: theirs are tied by the collectives in which no member can end before \
@@ -91,7 +91,6 @@ fn stages(rows: &[RankStageRow]) -> String {
         return String::new();
     }
     let table = Table::first(ROWS, rows)
-        .without_empty_columns()
         .left("stage", |row| name(&row.stage))
         .left("who", |row| plain(&row.who))
         .right("instances", |row| row.instances.to_string())
@@ -118,7 +117,6 @@ pub(super) fn collectives(report: &Report) -> String {
         return String::new();
     }
     let table = Table::first(ROWS, rows)
-        .without_empty_columns()
         .left("stage", |row| name(&row.stage))
         .left("operation", |row| row.operation.label().to_owned())
         .left("communicator", |row| row.communicator.as_deref().map(code))
@@ -205,7 +203,6 @@ pub(super) fn processes(report: &Report) -> String {
         return String::new();
     }
     let table = Table::first(ROWS, &report.processes)
-        .without_empty_columns()
         .right("rank", |row| {
             let rank = row.rank?;
             Some(if row.inherited_rank { format!("({rank})") } else { rank.to_string() })

@@ -26,7 +26,7 @@ pub(super) fn sentences(report: &Report, limit: usize) -> Vec<String> {
     let mut lines: Vec<String> =
         steps.rows.iter().take(limit).map(|row| sentence(steps, row, several)).collect();
     if let Some(more) = steps.rows.len().checked_sub(limit).filter(|&more| more > 0) {
-        lines.push(format!("{} more kinds of steps stand in metrics.json", count(more as u64)));
+        lines.push(format!("{} more kinds of steps are in metrics.json", count(more as u64)));
     }
     lines
 }

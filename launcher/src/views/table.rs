@@ -1,5 +1,5 @@
-//! Rows -> a Markdown table, column by column, or why there is none. Cells come escaped (see
-//! [`stage2_text`]).
+//! Rows -> a Markdown table, column by column, or why there is none. Columns and rows without any value
+//! are left out here, once for all pages. Cells come escaped (see [`stage2_text`]).
 
 use stage2_text::numbers::{ABSENT, count};
 use stage2_text::{code, plain, shorten};
@@ -9,14 +9,21 @@ pub(in crate::views) const ROWS: usize = 200;
 /// Characters of a name in a cell.
 pub(in crate::views) const NAME_LIMIT: usize = 160;
 
-/// A table in the making. Every column is written for all rows that are shown.
+/// A table in the making. Every column is written for all rows that are shown; columns and rows in
+/// which every cell is absent are left out.
 #[derive(Debug)]
 pub(crate) struct Table<'r, T> {
     rows: &'r [T],
     left_out: usize,
-    drops_empty_columns: bool,
-    /// The names, their alignment, and a line for each row.
-    lines: Vec<String>,
+    keeps_every_column: bool,
+    columns: Vec<Column>,
+}
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    alignment: &'static str,
+    cells: Vec<Option<String>>,
 }
 
 impl<'r, T> Table<'r, T> {
@@ -28,13 +35,13 @@ impl<'r, T> Table<'r, T> {
     /// A table of the first `most` rows, which says how many more there are.
     pub(crate) fn first(most: usize, all: &'r [T]) -> Self {
         let (rows, left_out) = all.split_at(most.min(all.len()));
-        let lines = vec![String::new(); rows.len() + 2];
-        Self { rows, left_out: left_out.len(), drops_empty_columns: false, lines }
+        let left_out = left_out.len();
+        Self { rows, left_out, keeps_every_column: false, columns: Vec::new() }
     }
 
-    /// From here on, leaves out the columns in which no row has a value.
-    pub(crate) fn without_empty_columns(self) -> Self {
-        Self { drops_empty_columns: true, ..self }
+    /// Keeps the columns without a value, for tables whose columns are a promise to programs.
+    pub(crate) fn with_every_column(self) -> Self {
+        Self { keeps_every_column: true, ..self }
     }
 
     /// Adds a column of text; a cell without a value shows the mark for absence.
@@ -58,19 +65,15 @@ impl<'r, T> Table<'r, T> {
     fn column<C: Into<Option<String>>>(
         mut self,
         name: &str,
-        alignment: &str,
+        alignment: &'static str,
         mut cell: impl FnMut(&'r T) -> C,
     ) -> Self {
-        let cells: Vec<Option<String>> = self.rows.iter().map(|row| cell(row).into()).collect();
-        if self.drops_empty_columns && cells.iter().all(Option::is_none) {
-            return self;
-        }
-        let head = [name, alignment].into_iter();
-        let cells = head.chain(cells.iter().map(|cell| cell.as_deref().unwrap_or(ABSENT)));
-        for (line, cell) in self.lines.iter_mut().zip(cells) {
-            line.push_str("| ");
-            line.push_str(cell);
-            line.push(' ');
+        let cells = self.rows.iter().map(|row| cell(row).into());
+        let cells: Vec<Option<String>> =
+            cells.map(|cell| cell.filter(|text| text != ABSENT)).collect();
+        let is_shown = self.keeps_every_column || cells.is_empty();
+        if is_shown || cells.iter().any(Option::is_some) {
+            self.columns.push(Column { name: name.to_owned(), alignment, cells });
         }
         self
     }
@@ -82,20 +85,36 @@ impl<'r, T> Table<'r, T> {
 
     /// The same; the rows that are left out stand in `file`.
     pub(crate) fn markdown_with_rest_in(self, file: &str) -> String {
-        let table = self.lines.join("|\n");
-        format!("{table}|\n\n{}", more_in(file, self.left_out, "rows"))
+        let columns = &self.columns;
+        let mut out = line(columns.iter().map(|column| column.name.as_str()));
+        out.push_str(&line(columns.iter().map(|column| column.alignment)));
+        for row in 0..self.rows.len() {
+            let cells =
+                columns.iter().map(|column| column.cells.get(row).and_then(Option::as_deref));
+            if cells.clone().any(|cell| cell.is_some()) {
+                out.push_str(&line(cells.map(|cell| cell.unwrap_or(ABSENT))));
+            }
+        }
+        format!("{out}\n{}", more_in(file, self.left_out, "row"))
     }
 }
 
-/// Says how many of `all` are not among the first `most`; nothing if there are none.
-pub(in crate::views) fn more(all: usize, most: usize, what: &str) -> String {
-    more_in("metrics.json", all.saturating_sub(most), what)
+fn line<'c>(cells: impl Iterator<Item = &'c str>) -> String {
+    let cells: String = cells.map(|cell| format!("| {cell} ")).collect();
+    format!("{cells}|\n")
 }
 
-fn more_in(file: &str, left_out: usize, what: &str) -> String {
+/// Says how many of `all` are not among the first `most`; nothing if there are none.
+pub(in crate::views) fn more(all: usize, most: usize, noun: &str) -> String {
+    more_in("metrics.json", all.saturating_sub(most), noun)
+}
+
+/// Says how many more there are in `file`; nothing if there are none.
+pub(in crate::views) fn more_in(file: &str, left_out: usize, noun: &str) -> String {
     match left_out {
         0 => String::new(),
-        left_out => format!("{} more {what} stand in {file}.\n\n", count(left_out as u64)),
+        1 => format!("1 more {noun} is in {file}.\n\n"),
+        more => format!("{} more {noun}s are in {file}.\n\n", count(more as u64)),
     }
 }
 
@@ -124,15 +143,30 @@ mod tests {
 
     #[test]
     fn looks_like_a_table() {
-        let rows = [(1, None), (2, Some("b")), (3, Some("c"))];
-        let table = || Table::first(2, &rows).right("ms", |row| row.0.to_string());
-        let with_names = table().left("name", |row| row.1.map(str::to_owned));
+        let rows = [(1, None), (2, Some("b")), (3, Some("c")), (4, None)];
+        let table = Table::first(2, &rows).right("ms", |row| row.0.to_string());
+        let table = table.left("name", |row| row.1.map(str::to_owned));
         assert_eq!(
-            with_names.markdown(),
-            "| ms | name |\n| ---: | --- |\n| 1 | – |\n| 2 | b |\n\n\
-             1 more rows stand in metrics.json.\n\n"
+            table.markdown_with_rest_in("x.csv"),
+            "| ms | name |\n| ---: | --- |\n| 1 | – |\n| 2 | b |\n\n2 more rows are in x.csv.\n\n"
         );
-        let without = table().without_empty_columns().left("none", |_| None);
-        assert!(without.markdown_with_rest_in("x.csv").starts_with("| ms |\n| ---: |\n| 1 |\n"));
+        let table = Table::first(3, &rows).right("ms", |row| row.0.to_string());
+        assert!(table.markdown().ends_with("\n\n1 more row is in metrics.json.\n\n"));
+    }
+
+    #[test]
+    fn what_is_absent_everywhere_is_left_out() {
+        let rows = [(Some("a"), None), (None, None), (Some("b"), Some("c"))];
+        let text = |cell: Option<&str>| cell.map(str::to_owned);
+        let first = || Table::first(2, &rows).left("first", |row| text(row.0));
+        let with_marks =
+            first().left("second", |row| text(row.1)).left("none", |_| ABSENT.to_owned());
+        assert_eq!(with_marks.markdown_with_rest_in("x").lines().nth(2), Some("| a |"));
+        let page = first().left("second", |row| text(row.1)).markdown();
+        assert_eq!(page, "| first |\n| --- |\n| a |\n\n1 more row is in metrics.json.\n\n");
+        let kept = Table::first(1, &rows).with_every_column().left("second", |row| text(row.1));
+        assert!(kept.markdown().starts_with("| second |\n| --- |\n\n"), "a promised column stays");
+        let none: [u8; 0] = [];
+        assert!(Table::new(&none).left("first", |_| None).markdown().starts_with("| first |"));
     }
 }

@@ -1,6 +1,5 @@
-//! Numbers and texts of a report -> cells, sentences, and the notes of a table.
+//! Numbers and texts of a report -> cells and sentences.
 
-use super::table::Table;
 use stage2_text::numbers::ABSENT;
 use stage2_text::{plain, shorten};
 
@@ -21,15 +20,12 @@ pub(in crate::views) fn decimal(value: Option<f64>, digits: usize) -> String {
     }
 }
 
-/// A share of a peak, 0 to 1. Beyond that something was counted or looked up wrongly, and the number
-/// says so wherever it goes.
-pub(in crate::views) fn share_of_peak(value: Option<f64>) -> String {
-    match value {
-        Some(share) if share.is_finite() && !(0.0..=1.0).contains(&share) => {
-            format!("{} (not possible)", decimal(value, 6))
-        }
-        _ => decimal(value, 6),
-    }
+/// A share of a peak, 0 to 1, as a percentage. Beyond the peak something was counted or looked up
+/// wrongly, and the number says so wherever it goes.
+pub(in crate::views) fn share_of_peak(share: Option<f64>) -> String {
+    let percent = decimal(share.map(|share| share * 100.0), 3);
+    let is_possible = |share: f64| !share.is_finite() || (0.0..=1.0).contains(&share);
+    if share.is_none_or(is_possible) { percent } else { format!("{percent} (not possible)") }
 }
 
 /// A sentence that may stand at the beginning of a line: with a full stop, unless it ends in one or
@@ -41,17 +37,6 @@ pub(in crate::views) fn sentence(words: &str) -> String {
         words.insert(digits, '\\');
     }
     if words.ends_with(['.', '!', '?', ':']) { words } else { format!("{words}.") }
-}
-
-/// A table with the notes on it, and where its numbers come from.
-pub(in crate::views) fn with_source<T>(
-    table: Table<'_, T>,
-    notes: impl IntoIterator<Item = String>,
-    source: &str,
-) -> String {
-    let mut out = table.markdown();
-    out.extend(notes.into_iter().map(|note| format!("{}\n\n", sentence(&note))));
-    out + &format!("Source: {}\n\n", sentence(source))
 }
 
 #[cfg(test)]
@@ -66,9 +51,9 @@ mod tests {
             assert_eq!(decimal(Some(absurd), 3), "(no number)");
             assert!(share_of_peak(Some(absurd)).starts_with("(no number)"));
         }
-        assert_eq!(share_of_peak(Some(0.021011)), "0.021011");
-        assert_eq!(share_of_peak(Some(1.2)), "1.200000 (not possible)");
-        assert_eq!(share_of_peak(Some(-0.5)), "-0.500000 (not possible)");
+        assert_eq!(share_of_peak(Some(0.021011)), "2.101");
+        assert_eq!(share_of_peak(Some(1.2)), "120.000 (not possible)");
+        assert_eq!(share_of_peak(Some(-0.5)), "-50.000 (not possible)");
     }
 
     #[test]

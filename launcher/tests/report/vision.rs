@@ -47,14 +47,15 @@ fn nested() -> Build {
     b
 }
 
-fn reports(b: &Build, config: &str) -> (String, Value) {
+/// The summary, report.md, and metrics.json.
+fn reports(b: &Build, config: &str) -> ([String; 2], Value) {
     let folder = tempfile::tempdir().expect("folder");
     b.save(folder.path(), "a.s2t");
     fs::write(folder.path().join("config.yaml"), config).expect("config.yaml");
     write_reports(folder.path()).expect("reports");
     let read = |name: &str| fs::read_to_string(Path::new(folder.path()).join(name)).expect(name);
     let metrics = serde_json::from_str(&read("metrics.json")).expect("JSON");
-    (read("stakeholder_summary.md"), metrics)
+    ([read("stakeholder_summary.md"), read("report.md")], metrics)
 }
 
 fn row<'p>(page: &'p str, heading: &str, first: &str) -> Vec<&'p str> {
@@ -68,24 +69,20 @@ fn row<'p>(page: &'p str, heading: &str, first: &str) -> Vec<&'p str> {
 
 #[test]
 fn parts_within_prefill_have_rows_and_mfu() {
-    let (page, metrics) = reports(&nested(), &config());
-    // Name, mean, std, median, first, instances, GPU, idle, kernels, within.
+    let ([page, whole], metrics) = reports(&nested(), &config());
+    // Name, median, mean, instances, within.
     let stages = |name: &str| row(&page, "Per-Stage Timings", name);
-    assert_eq!(
-        stages("`sam`"),
-        ["`sam`", "0.001", "–", "0.001", "0.001", "4", "0.008", "–", "4", "`prefill`"]
-    );
-    // What ran in ranges within it is its own.
-    assert_eq!(stages("`clip`")[5..], ["2", "0.006", "–", "2", "`prefill`"]);
-    assert_eq!(stages("`projector`")[5..], ["2", "0.002", "–", "2", "`prefill`"]);
-    assert_eq!(stages("`prefill`")[9], "–");
+    assert_eq!(stages("`sam`"), ["`sam`", "0.001", "–", "4", "`prefill`"]);
+    assert_eq!(stages("`clip`")[3..], ["2", "`prefill`"]);
+    assert_eq!(stages("`projector`")[3..], ["2", "`prefill`"]);
+    assert_eq!(stages("`prefill`")[4], "–");
 
     // The peak is 1 GFLOP/s. An instance of sam has half of 4000 FLOPs in 2 us.
     let mfu = |name: &str| row(&page, "MFU", name)[1].to_owned();
-    assert_eq!(mfu("`sam`"), "1.000000");
-    assert_eq!(mfu("`clip`"), "0.666667");
-    assert_eq!(mfu("`projector`"), "0.100000");
-    assert_eq!(row(&page, "MFU", "`clip`")[6], "0.003");
+    assert_eq!(mfu("`sam`"), "100.000");
+    assert_eq!(mfu("`clip`"), "66.667");
+    assert_eq!(mfu("`projector`"), "10.000");
+    assert_eq!(row(&whole, "Model FLOP utilisation", "`clip`")[3], "0.003", "time in ms");
     assert!(page.contains("Within prefill: sam, clip, projector."), "{page}");
 
     let of = |stage: &str| {
@@ -113,11 +110,12 @@ fn parts_before_prefill_are_stages_of_the_model() {
         }
     }
     b.end();
-    let (page, metrics) = reports(&b, &config());
+    let ([page, whole], metrics) = reports(&b, &config());
     // 4000 FLOPs in 10 us of wall time.
-    assert_eq!(row(&page, "MFU", "`sam`")[1], "0.400000");
-    assert_eq!(row(&page, "MFU", "`sam`")[6], "0.010");
-    assert_eq!(row(&page, "Per-Stage Timings", "`sam`")[9], "–");
+    assert_eq!(row(&page, "MFU", "`sam`")[1], "40.000");
+    assert_eq!(row(&whole, "Model FLOP utilisation", "`sam`")[3], "0.010", "time in ms");
+    assert_eq!(row(&page, "Per-Stage Timings", "`sam`")[0], "`sam`");
+    assert!(!page.contains("| Within |"), "{page}");
     let wall = &metrics["utilisation"]["model"]["wall_s"]["known"];
     assert!((wall.as_f64().expect("known") - 30e-6).abs() < 1e-12, "{wall}");
 }

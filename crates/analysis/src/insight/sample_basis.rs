@@ -31,9 +31,9 @@ pub(crate) fn sample_basis(report: &Report, row: &StageRow) -> SampleBasis {
         basis,
     };
     if report.is_sampled() {
-        // Windows and busy times are those of the recorded instances; counts of kernels stand for
-        // all. Where instances were recorded in parts only (sampling chose among ranges within them),
-        // or in some processes only, no time is over a known number of instances.
+        // Windows and busy times are those of the recorded instances; kernel counts are scaled to all
+        // instances. If instances were recorded only in part (sampling chose among ranges within
+        // them), or only in some processes, no time is over a known number of instances.
         let taken = row.recorded_instances.filter(|taken| (1..=all).contains(taken));
         return match taken.filter(|_| report.is_sampled_throughout()) {
             Some(taken) => SampleBasis {
@@ -143,7 +143,7 @@ mod tests {
             (basis.instances, basis.window_ns, basis.busy_ns),
             (4, Some(4_000), Some(1_000))
         );
-        assert_eq!(basis.kernels, Some(40), "kernels of the row stand for all 64");
+        assert_eq!(basis.kernels, Some(40), "the row counts the kernels of all 64 instances");
         assert_eq!(whole_window_ns(&report, &row(Some(4))), Some(64_000));
     }
 

@@ -69,8 +69,8 @@ fn warms_up(name: &str) -> bool {
     letters.starts_with("warmup") || letters.ends_with("warmup") || letters.starts_with("warmingup")
 }
 
-/// What to tell where prefill-decode was on, and there is no range of it. Where no process was recorded,
-/// nobody knows what ran in it.
+/// The finding for a run with `--annotate prefill-decode` that has none of its ranges. Without a recorded
+/// process there is none, because we do not know what ran.
 pub(super) fn unmarked(report: &Report, settings: &OperatorSettings) -> Option<Finding> {
     let asked = settings.annotate.contains(&Annotation::PrefillDecode);
     if !asked || report.coverage.processes.is_empty() {

@@ -1,4 +1,4 @@
-//! A run of which the collector has no kernels -> rows of kernels from nsys, or else from ncu.
+//! A run without kernels from the collector -> kernel rows from nsys, or else from ncu.
 //!
 //! Both say so in every row: nsys can lose records without a trace of it, and ncu's durations are
 //! those of replayed launches at other clocks. The SQLite export of nsys is tallied as the

@@ -20,7 +20,7 @@
 use super::shape::{Clip, Sam, Vision, VisionParts};
 use stage2_model::TokenCounts;
 
-/// A part of a vision encoder that a stage may stand for; its text is the name of the stage.
+/// The part of a vision encoder that a stage runs; its text is the name of the stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum Part {

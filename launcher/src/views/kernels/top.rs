@@ -49,9 +49,9 @@ pub(in crate::views) fn top_kernels<'r, K: Ord + Hash>(
 
 /// Rows of one kernel together.
 #[derive(Clone, Copy, Default)]
-struct Sum {
-    total_ns: u64,
-    calls: u64,
+pub(super) struct Sum {
+    pub(super) total_ns: u64,
+    pub(super) calls: u64,
     timed: u64,
     /// Some of it is scaled from a sample.
     scaled: bool,
@@ -60,7 +60,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, times: &Times) {
+    pub(super) fn add(&mut self, times: &Times) {
         let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);
         self.total_ns = self.total_ns.saturating_add(times.total_ns);
         self.calls = self.calls.saturating_add(times.calls);
@@ -74,7 +74,7 @@ impl Sum {
 
     /// Total over calls, ns. Every sum of a sample is rounded by itself, which must not carry their
     /// quotient beyond the means of the rows.
-    fn mean_ns(&self) -> Option<u64> {
+    pub(super) fn mean_ns(&self) -> Option<u64> {
         let mean = mean(self.total_ns, self.timed)?;
         let means = self.means_ns.filter(|_| self.scaled);
         Some(means.map_or(mean, |(least, greatest)| mean.clamp(least, greatest)))

@@ -93,7 +93,7 @@ fn stages(operators: &Operators, gpu_total_ns: Option<u64>) -> String {
         let title = stage.map_or_else(|| "(in no stage)".to_owned(), code_in_text);
         out.push_str(&format!("### {title}\n\n{table}"));
     }
-    out.push_str(&more(groups.len(), STAGES, "stages"));
+    out.push_str(&more(groups.len(), STAGES, "stage"));
     out
 }
 

@@ -1,8 +1,10 @@
 //! Use of the GPU's peak.
 
-use crate::views::table::{Table, name, none, paragraph};
+use crate::views::scopes::{scopes, within_prefill};
+use crate::views::table::{ROWS, Table, name, none, paragraph};
+use crate::views::values::{decimal, share_of_peak};
 use stage2_model::{Absence, Figure, ModelUse, Report, StageUtilisation};
-use stage2_text::numbers::percent1;
+use stage2_text::numbers::{ms3, percent1};
 use stage2_text::{plain, shorten};
 
 /// What FLOPs by counters are.
@@ -18,7 +20,7 @@ pub(super) fn utilisation(report: &Report) -> String {
         Err(absence) => return none(&absence.reason, &absence.remedy),
     };
     let stages = &used.numbers.stages;
-    let share = |figure: &Figure| figure.value().map(|share| format!("{:.4}", share * 100.0));
+    let share = |figure: &Figure| share_of_peak(figure.value());
     let number = |figure: &Figure, decimals: usize| {
         figure.value().map(|value| format!("{value:.decimals$}"))
     };
@@ -32,12 +34,18 @@ pub(super) fn utilisation(report: &Report) -> String {
         .right("MFU by counters, GPU busy (%)", |stage| share(&stage.measured_mfu_busy))
         .right("counters cover (% of kernel time)", |stage| stage.measured_percent.map(percent1))
         .right("kernels per token", |stage| number(&stage.kernels_per_token, 1))
-        .right("GPU us per token", |stage| number(&stage.gpu_us_per_token, 3));
-    let mut out = table.markdown();
-    out.push_str(&paragraph(COUNTED_FLOPS));
+        .right("GPU ms per token", |stage| {
+            stage.gpu_us_per_token.value().map(|us| format!("{:.6}", us / 1e3))
+        });
+    let mut out = work(used) + &table.markdown();
+    if stages.iter().any(|stage| stage.measured_mfu_busy.value().is_some()) {
+        out.push_str(&paragraph(COUNTED_FLOPS));
+    }
     let name = used.model_name.as_deref().unwrap_or("unnamed");
     let peaks = used.peak_source().unwrap_or_else(|| "not known".to_owned());
     let mut lines = vec![format!("model: {name}; peaks: {peaks}")];
+    let model = used.numbers.model.mfu_wall.absent();
+    lines.extend(model.map(|why| format!("model-level MFU: none, because {why}")));
     lines.extend(stages.iter().map(|s| format!("{}: {}", shorten(&s.stage, 60), s.basis)));
     for stage in stages {
         let figures = [
@@ -52,10 +60,35 @@ pub(super) fn utilisation(report: &Report) -> String {
         ];
         lines.extend(reasons(stage, &figures));
     }
+    lines.extend(within_prefill(used));
     lines.extend(used.numbers.assumptions.iter().cloned());
     out.extend(lines.iter().map(|line| format!("- {}\n", plain(line))));
     out.push('\n');
     out
+}
+
+/// The FLOPs of the model and of its stages, and the time that they took.
+fn work(used: &ModelUse) -> String {
+    let rows = scopes(used);
+    let table = Table::first(ROWS, &rows)
+        .left("scope", |scope| name(scope.name))
+        .right("MFU (%)", |scope| share_of_peak(scope.mfu))
+        .right("FLOPs (GFLOP)", |scope| decimal(scope.flops.map(|flops| flops / 1e9), 3))
+        .right("time (ms)", |scope| {
+            let wall_s = scope.wall_s.filter(|s| (0.0..1e9).contains(s))?;
+            Some(ms3((wall_s * 1e9).round() as u64))
+        })
+        .right("achieved (TFLOP/s)", |scope| {
+            let wall_s = scope.wall_s.filter(|s| *s > 0.0);
+            decimal(scope.flops.zip(wall_s).map(|(flops, s)| flops / s / 1e12), 3)
+        })
+        .right("peak, dense (TFLOP/s)", |_| decimal(used.peak_dense_tflops(), 2));
+    format!(
+        "{}FLOPs are of one instance, and of one generation for the model. Time is the joined windows \
+         divided by the instances (the generations): where some run side by side, each of them takes \
+         longer.\n\n",
+        table.markdown(),
+    )
 }
 
 /// The use of the peak, if any stage has one; else why not.

@@ -2,9 +2,10 @@
 
 mod coverage;
 pub(super) mod insight;
-pub(super) mod ranges;
+mod ranges;
 mod run;
 mod tools;
+mod whole_run;
 mod work;
 
 use super::advice;
@@ -46,6 +47,8 @@ pub(super) fn page(report: &Report) -> Page {
         ("Processes", processes(report)),
         ("Coverage", coverage::coverage(report)),
         ("Findings", advice::findings(report, usize::MAX)),
+        ("Whole run, with warm-up", whole_run::whole_run(report)),
+        (advice::RULES, advice::rules(report)),
         ("How to read this", definitions(report)),
     ];
     Page { title, head: first_screen(report) + &serious(report), sections }

@@ -1,12 +1,21 @@
 //! Stages and range paths.
 
-use crate::views::table::{ROWS, Table, name, none, paragraph};
-use stage2_analysis::in_part;
+use crate::views::stages;
+use crate::views::table::{ROWS, Table, name, none};
 use stage2_model::{PathKind, PathRow, Report, StageRow};
-use stage2_text::numbers::{count, ms3, or_absent, percent1, us3};
+use stage2_text::numbers::{count, ms3, ms6, or_absent, percent1};
 use stage2_text::plain;
 
 pub(super) fn stages(report: &Report) -> String {
+    if report.stages.is_empty() {
+        return none("no range was opened, and no GPU work was recorded", "");
+    }
+    let windows = stages::windows(report, ROWS, "metrics.json");
+    stages::times(report, ROWS, "metrics.json") + &windows + &stages::floors(report, ROWS)
+}
+
+/// All instances of all stages, of warm-ups, of operators and of work outside of ranges.
+pub(super) fn all_instances(report: &Report) -> String {
     if report.stages.is_empty() {
         return none("no range was opened, and no GPU work was recorded", "");
     }
@@ -23,9 +32,6 @@ pub(super) fn stages(report: &Report) -> String {
         })
         .right("host_total_ms", |row| row.host_total_ns.map(ms3))
         .right("host_first_ms (cold)", |row| row.host_first_ns.map(ms3))
-        .right("host_median_ms (without first)", |row| row.host_warm_median_ns.map(ms3))
-        .right("host_mean_ms (without first)", |row| row.host_warm_mean_ns.map(ms3))
-        .right("host_std_ms (without first)", |row| row.host_warm_std_ns.map(ms3))
         .right("gpu_window_ms", |row| row.gpu_window_ns.map(ms3))
         .right("gpu_busy_ms", |row| row.gpu_busy_ns.map(ms3))
         .right("gpu_idle_ms", |row| row.gpu_idle_ns.map(ms3))
@@ -33,9 +39,8 @@ pub(super) fn stages(report: &Report) -> String {
         .right("kernels", |row| row.kernels.map(|kernels| kernels.to_string()))
         .right("kernels per instance, min / median / max", kernels_per_instance)
         .right("kernel_sum_ms (may exceed wall)", |row| row.kernel_sum_ns.map(ms3))
-        .right("us per kernel", |row| row.kernel_mean_ns.map(us3));
+        .right("kernel_mean_ms", |row| row.kernel_mean_ns.map(ms6));
     let mut out = table.markdown();
-    out.extend(stage_notes(report).iter().map(|note| paragraph(note)));
     out.push_str(
         "A marked range is not a stage of the model: it is a warm-up, or an operator outside every \
          other range. Busy time is a union: overlapping work counts once. Idle time is the window \
@@ -48,26 +53,6 @@ pub(super) fn stages(report: &Report) -> String {
         out.push_str(&format!("Busy times may be larger, by {ms} ms in all: see Findings.\n\n"));
     }
     out
-}
-
-/// What the numbers of stages are over.
-pub(in crate::views) fn stage_notes(report: &Report) -> Vec<String> {
-    let mut notes = vec![
-        "A stage is an outermost range of the workload. The first instance of each process is cold \
-         and shown separately; mean, sample standard deviation and median cover the others."
-            .to_owned(),
-    ];
-    let whole = report.stages.iter().find(|row| row.kind == PathKind::WholeProcess);
-    notes.extend(whole.map(|row| {
-        format!(
-            "{} stands for all work of a process, because {}: from its first GPU record to its \
-             last, loading and warm-up included.",
-            row.stage,
-            report.no_range()
-        )
-    }));
-    notes.extend(in_part::stages(report));
-    notes
 }
 
 fn kernels_per_instance(row: &StageRow) -> Option<String> {

@@ -69,9 +69,9 @@ pub(super) fn roofline(report: &Report) -> String {
         .left("of one launch only, because", |(_, c)| c.one_launch.as_deref().map(plain));
     let mut out = table.markdown_with_rest_in("kernels.csv");
     out.push_str(&paragraph(&format!(
-        "Counters are ncu's, of one launch of each kernel and configuration; rates are counts over \
-         the mean duration of the row (source: {}); when they stand for the row and when for the \
-         profiled launch only: see counters under How to read this. Bound: {}",
+        "Counters are ncu's, of one launch of each kernel and configuration. Rates are counts over the \
+         mean duration of the row (source: {}). How to read this says, under counters, when they hold \
+         for the whole row and when only for the profiled launch. Bound: {}",
         report.source,
         bound::rule()
     )));
@@ -124,7 +124,7 @@ mod tests {
             let row = KernelRow { counters, ..KernelRow::default() };
             roofline(&Report { kernels: vec![row; rows], ..Report::default() })
         };
-        assert!(with(30).contains("10 more rows stand in kernels.csv."), "{}", with(30));
+        assert!(with(30).contains("10 more rows are in kernels.csv."), "{}", with(30));
         assert!(!with(20).contains("more rows"), "all of them are shown");
     }
 }

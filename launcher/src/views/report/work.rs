@@ -2,7 +2,7 @@
 
 use crate::views::table::{ROWS, Table, more, none};
 use stage2_model::{MemoryRow, Report};
-use stage2_text::numbers::{ms3, ms6, percent1, us3};
+use stage2_text::numbers::{ms3, ms6, percent1};
 use stage2_text::{code, code_in_text, plain};
 
 /// Stages whose kernels are listed.
@@ -12,7 +12,9 @@ pub(super) fn stage_kernels(report: &Report) -> String {
     if report.stage_kernels.is_empty() {
         return none("no kernel was recorded", "");
     }
-    let mut out = String::from("Over all ranges, launch configurations and GPUs.\n\n");
+    let mut out = String::from(
+        "Over all ranges, launch configurations, GPUs and instances, the cold first ones included.\n\n",
+    );
     let stages: Vec<_> = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage).collect();
     for rows in stages.iter().take(STAGES) {
         let table = Table::new(rows)
@@ -21,13 +23,13 @@ pub(super) fn stage_kernels(report: &Report) -> String {
             .right("% of the stage's sum", |row| row.stage_kernel_sum_percent.map(percent1))
             .right("calls", |row| row.times.calls.to_string())
             .right("mean_ms", |row| row.times.mean_ns.map(ms6))
-            .right("p50_us", |row| row.times.p50_ns.map(us3))
-            .right("p99_us", |row| row.times.p99_ns.map(us3))
-            .right("max_us", |row| row.times.max_ns.map(us3));
+            .right("p50_ms", |row| row.times.p50_ns.map(ms6))
+            .right("p99_ms", |row| row.times.p99_ns.map(ms6))
+            .right("max_ms", |row| row.times.max_ns.map(ms6));
         let stage = rows.first().map_or("", |row| row.stage.as_str());
         out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.markdown()));
     }
-    out + &more(stages.len(), STAGES, "stages")
+    out + &more(stages.len(), STAGES, "stage")
 }
 
 pub(super) fn memory(rows: &[MemoryRow]) -> String {
@@ -40,7 +42,7 @@ pub(super) fn memory(rows: &[MemoryRow]) -> String {
         .right("calls", |row| row.times.calls.to_string())
         .right("bytes", |row| row.bytes.to_string())
         .right("mean_ms", |row| row.times.mean_ns.map(ms6))
-        .right("max_us", |row| row.times.max_ns.map(us3))
+        .right("max_ms", |row| row.times.max_ns.map(ms6))
         .left("GPU", |row| plain(&row.device))
         .left("range path", |row| code(&row.path));
     table.markdown()
@@ -55,8 +57,8 @@ pub(super) fn graphs(report: &Report) -> String {
         .right("total_ms", |row| ms3(row.times.total_ns))
         .right("launches", |row| row.times.calls.to_string())
         .right("mean_ms", |row| row.times.mean_ns.map(ms6))
-        .right("p50_us", |row| row.times.p50_ns.map(us3))
-        .right("p99_us", |row| row.times.p99_ns.map(us3))
+        .right("p50_ms", |row| row.times.p50_ns.map(ms6))
+        .right("p99_ms", |row| row.times.p99_ns.map(ms6))
         .left("GPU", |row| plain(&row.device))
         .left("range path", |row| code(&row.path))
         .left("file", |row| code(&row.file));

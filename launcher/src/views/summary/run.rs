@@ -1,39 +1,49 @@
-//! What the run ran on, and its figures as a whole.
+//! What the run ran on, and its figures over all stages.
 
-use super::ROWS;
-use crate::views::kernels::top::classes;
-use crate::views::ranks;
+use crate::views::page::model_stages;
 use crate::views::table::{Table, none};
-use crate::views::values::{decimal, text, with_source};
-use stage2_analysis::in_part;
+use crate::views::values::{decimal, text};
 use stage2_analysis::insight::Shown;
 use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
-use stage2_model::{DeviceRow, Fact, ModelUse, Origin, Report};
+use stage2_model::{DeviceRow, Fact, Report, WarmRow};
+use stage2_text::shorten;
 
+/// Rows of a table here.
+const ROWS: usize = 16;
+/// GPUs that have a row.
+const DEVICES: usize = 4;
+/// Characters of the command line; report.md has it whole.
+const COMMAND_LIMIT: usize = 200;
+
+/// The facts that matter for the numbers; report.md has the whole environment.
 pub(super) fn environment(report: &Report) -> String {
     let fact = |key: &str, value: String| Fact { key: key.to_owned(), value };
     let run = &report.run;
-    let mut facts: Vec<Fact> = Vec::new();
-    facts.extend(run.command.as_ref().map(|words| fact("command", words.join(" "))));
-    facts.extend(run.started.clone().map(|started| fact("started", started)));
-    facts.extend(report.devices.iter().map(device));
-    facts.extend(ranks::head(report).map(|ranks| fact("ranks", ranks)));
+    let mut facts: Vec<Fact> = report.devices.iter().take(DEVICES).map(device).collect();
+    let more = report.devices.len().saturating_sub(DEVICES);
+    facts.extend((more > 0).then(|| fact("GPU", format!("{more} more, in report.md"))));
+    facts.extend(run.environment.iter().filter(|fact| matters(&fact.key)).cloned());
     let used = report.insight.utilisation.as_ref();
     facts.extend(used.and_then(|u| u.model_name.clone()).map(|name| fact("model", name)));
-    let peaks = used.and_then(ModelUse::peak_source);
-    facts.extend(peaks.map(|source| fact("peak rates", source)));
-    facts.extend(run.environment.iter().cloned());
+    let command = run.command.as_ref().map(|words| words.join(" "));
+    facts.extend(command.map(|words| fact("command", shorten(&words, COMMAND_LIMIT))));
+    facts.extend(run.started.clone().map(|started| fact("started", started)));
     if facts.is_empty() {
         return none(
             "neither env.json nor a recorded GPU says what it ran on",
             "run the workload again to have a whole bundle",
         );
     }
-    let the = if report.source == Origin::Collector.label() { "the " } else { "" };
     let table = Table::first(ROWS, &facts)
         .left("Key", |fact| text(&fact.key))
         .left("Value", |fact| text(&fact.value));
-    with_source(table, [], &format!("run.json, env.json and {the}{}", report.source))
+    table.markdown_with_rest_in("report.md")
+}
+
+/// Whether a fact of the environment says something about the times: the driver, or CUDA.
+fn matters(key: &str) -> bool {
+    let key = key.to_lowercase();
+    key.ends_with("driver") || key.starts_with("cuda") || key.ends_with("cuda")
 }
 
 fn device(row: &DeviceRow) -> Fact {
@@ -48,71 +58,52 @@ fn device(row: &DeviceRow) -> Fact {
     Fact { key: format!("GPU {}", row.device), value }
 }
 
+/// Means over the warm instances of the stages, and what Stage 1 measured.
 pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
     let mut rows = Vec::new();
-    let counts = &report.coverage.total;
-    if report.coverage.gpu_records() > 0 {
-        let attributed = counts.attributed as f64 * 100.0 / report.coverage.gpu_records() as f64;
-        rows.push(total("Kernels", "kernels", in_part::kernels(report) as f64));
-        rows.push(total("GPU work placed in a range", "% of its records", attributed));
+    if let Some(used) = &report.insight.utilisation {
+        let model = &used.numbers.model;
+        let rate = model.generated_tokens_per_s.value();
+        rows.extend(rate.map(|rate| total("Generated tokens", "1/s", rate)));
+        let wall_s = model.wall_s.value();
+        rows.extend(wall_s.map(|s| total("Time of a generation", "ms", s * 1e3)));
     }
-    for device in &report.devices {
-        let Some((span_ns, busy_ns)) = device.gpu_span_ns.zip(device.gpu_busy_ns) else { continue };
-        let name = &device.device;
-        if device.shared_by_processes {
-            let metric = format!("GPU busy, {name}, summed over {} processes", device.processes);
-            rows.push(total(&metric, "ms", busy_ns as f64 / 1e6));
-            continue;
-        }
-        let idle_ns = span_ns.saturating_sub(busy_ns);
-        rows.push(total(&format!("GPU busy, {name}"), "ms", busy_ns as f64 / 1e6));
-        rows.push(total(&format!("GPU idle, {name}"), "ms", idle_ns as f64 / 1e6));
-        let busy = device.gpu_busy_percent;
-        rows.extend(busy.map(|busy| total(&format!("GPU busy, {name}"), "% of its span", busy)));
+    let warm = || model_stages(report).filter_map(|stage| stage.warm);
+    let sum = |ns: fn(WarmRow) -> u64| warm().map(ns).fold(0, u64::saturating_add);
+    // Where another process may use the GPU meanwhile, a share says nothing.
+    let is_known = model_stages(report).all(|stage| stage.gpu_busy_percent.is_some());
+    let window_ns = sum(|warm| warm.gpu_window_ns);
+    if is_known && window_ns > 0 {
+        let busy = sum(|warm| warm.gpu_busy_ns) as f64 * 100.0 / window_ns as f64;
+        rows.push(total("GPU busy in the stages", "% of their windows", busy));
     }
-    for class in classes(&report.kernels).iter().filter(|class| class.total_ns > 0) {
-        let metric = format!("Kernel class {}", class.class);
-        rows.push(total(&metric, "% of kernel time", class.percent));
-    }
-    let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
-    rows.extend(
-        waited.reduce(u64::saturating_add).map(|ns| {
-            total("Communication kernels, waiting for other ranks", "ms", ns as f64 / 1e6)
-        }),
-    );
-    let used = report.insight.utilisation.as_ref();
-    let rate = used.and_then(|used| used.numbers.model.generated_tokens_per_s.value());
-    rows.extend(rate.map(|rate| total("Generated tokens (instances as for MFU)", "1/s", rate)));
-    let (from, stage1_note) = match shown.stage1_is_own {
-        true => (
-            "Stage 1 files of this run",
-            "Rows of Stage 1 files are what the workload measured itself in this run, by its host \
-             clock.",
-        ),
-        false => ("Stage 1 run", "Rows of the Stage 1 run are of that run, not of this one."),
-    };
+    let from = if shown.stage1_is_own { "Stage 1 files of this run" } else { "Stage 1 run" };
     rows.extend(shown.stage1.iter().flat_map(|means| stage1(means, from)));
     if rows.is_empty() {
-        return none("no GPU work was recorded", "see Limits");
+        return none(
+            "no stage has warm instances and no model is configured",
+            "run at least two instances of each stage, and choose a model; report.md has the whole run",
+        );
     }
     let table = Table::first(ROWS, &rows)
         .left("Metric", |row| text(&row.metric))
         .left("Unit", |row| text(row.unit))
         .right("Mean", |row| decimal(Some(row.value.mean), 3))
         .right("Std", |row| decimal(row.value.std, 3));
-    let mut notes = vec![
-        "A total of the run has a single value. Generated tokens per second uses the same instances \
-         as MFU: the warm ones, wherever they can be told apart. GPU idle is the time between the \
-         start of the first GPU work and the end of the last during which nothing ran."
-            .to_owned(),
-    ];
-    notes.extend(in_part::whole_run(report));
-    notes.extend(shown.stage1.as_ref().map(|_| stage1_note.to_owned()));
-    let source = format!("{}, the whole run with its cold first instances", report.source);
-    with_source(table, notes, &source)
+    let mut out = table.markdown_with_rest_in("report.md");
+    out.push_str("Over warm instances.");
+    out.push_str(match (&shown.stage1, shown.stage1_is_own) {
+        (None, _) => "",
+        (Some(_), true) => {
+            " Rows of Stage 1 files are what the workload measured itself in this run, by its host \
+             clock."
+        }
+        (Some(_), false) => " Rows of the Stage 1 run are of that run, not of this one.",
+    });
+    out + "\n\n"
 }
 
-/// A figure of the whole run.
+/// A figure over several stages, or of Stage 1.
 struct Aggregate {
     metric: String,
     unit: &'static str,

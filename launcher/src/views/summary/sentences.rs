@@ -1,9 +1,9 @@
-//! Takeaways -> the three to five sentences at the top.
+//! Takeaways -> the three to five sentences at the top of a report without an answer.
 
-use super::measured::{model_stages, no_stage};
 use crate::views::advice::NO_ADVICE;
 use crate::views::kernels::top::top_kernels;
-use crate::views::page::idle_percent;
+use crate::views::page::{idle_percent, model_stages};
+use crate::views::stages::no_stage;
 use crate::views::table::NAME_LIMIT;
 use crate::views::values::sentence;
 use stage2_analysis::roofline::takeaways::recommendations;

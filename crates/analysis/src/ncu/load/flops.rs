@@ -89,9 +89,9 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Operations of the tensor cores by source type, none counted twice: a counter over all
-/// destinations, or over all kinds of sparsity, stands for the narrower ones beside it. Sources that
-/// differ are different instructions, also `fp4` and `fp4_fp6_fp8` of sm_100.
+/// Operations of the tensor cores by source type, each counted once: a counter over all destinations,
+/// or over all kinds of sparsity, includes the narrower counters beside it, so we leave those out.
+/// Different sources are different instructions, also `fp4` and `fp4_fp6_fp8` of sm_100.
 fn tensor(metrics: &BTreeMap<String, Quantity>) -> BTreeMap<String, f64> {
     const PREFIX: &str = "sm__ops_path_tensor_";
     let named = metrics

@@ -45,7 +45,7 @@ fn grouped(text: &str) -> Option<String> {
     good.then(|| text.replace(',', ""))
 }
 
-/// The factor to the base unit, and its name. A unit that is not known stands for itself.
+/// The factor to the base unit, and its name. An unknown unit is its own base unit.
 fn base(unit: &str) -> (f64, String) {
     let unit = unit.trim();
     let mut parts = unit.split('/');

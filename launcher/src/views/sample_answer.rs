@@ -1,0 +1,114 @@
+//! An answer made by hand, and a report that is rich in stages, for the tests of the pages.
+
+use stage2_model::*;
+
+/// The answer for a decode that launch gaps hold up.
+pub(super) fn answer() -> Answer {
+    let first = FirstStep {
+        stage: Some("decode".into()),
+        rule: Rule::LaunchBound,
+        text: "Launch less often: CUDA graphs".into(),
+        condition: "launch gaps vanish".into(),
+        factor: Some(4.9),
+    };
+    let line = |label: &str, text: &str| AnswerLine { label: label.into(), text: text.into() };
+    Answer {
+        lines: vec![
+            line("time", "decode 2.150 ms per token (p50; p99 2.310), 465 tokens/s"),
+            line("window", "decode: launch gaps 79.0 %, compute 20.9 %, copies 0.1 %"),
+            line("floor", "decode 0.420 ms per token: 5.1x the floor"),
+            line("first", "decode up to 4.9x faster if launch gaps vanish: use CUDA graphs"),
+            line("coverage", "complete: every kernel record that CUPTI delivered is attributed"),
+        ],
+        stages: vec![stage("decode", Some(first.clone()))],
+        first: Some(first),
+    }
+}
+
+/// The same for a stage of this name.
+fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
+    let part = |kind, ns, percent| WindowPart { kind, ns, percent };
+    StageAnswer {
+        stage: name.into(),
+        role: Role::Decode,
+        basis: "3 warm instances, the first of each process left out".into(),
+        step: Some(StepTimes {
+            unit: StepUnit::RangeWithin,
+            path: Some(format!("{name}/step")),
+            steps: 64,
+            mean_ns: 2_160_000,
+            p50_ns: 2_150_000,
+            p99_ns: 2_310_000,
+            std_ns: Some(41_000),
+            tokens_per_step: None,
+        }),
+        time_to_first_token_ns: Figure::Absent(Absent::NotMeasured),
+        tokens_per_s: Figure::of(465.0),
+        window: Some(WindowSplit {
+            window_ns: 412_000_000,
+            parts: vec![
+                part(WindowKind::Compute, 86_000_000, 20.9),
+                part(WindowKind::Copies, 500_000, 0.1),
+                part(WindowKind::LaunchGaps, 325_500_000, 79.0),
+            ],
+        }),
+        floor: Floor {
+            memory_ns: Figure::of(420_000.0),
+            compute_ns: Figure::of(40_000.0),
+            floor_ns: Figure::of(420_000.0),
+            distance: Figure::of(5.119),
+        },
+        first,
+    }
+}
+
+/// Twenty stages with ten kernels each, as many takeaways and findings, and an answer for each stage.
+pub(super) fn rich() -> Report {
+    let mut report = Report { source: "collector".into(), ..Report::default() };
+    report.run.name = "20261122-101500-7".into();
+    report.run.started = Some("2026-11-22T10:15:00.000Z".into());
+    report.run.command = Some((0..200).map(|n| format!("--option-{n}=value")).collect());
+    let facts = (0..60).map(|n| Fact { key: format!("python.package{n}"), value: "1.0".into() });
+    report.run.environment = facts.collect();
+    report.coverage.verdict.text = "complete: every kernel record is attributed".into();
+    report.answer = answer();
+    report.answer.stages.clear();
+    for number in 0..20 {
+        let name = format!("stage{number}");
+        report.answer.stages.push(stage(&name, None));
+        report.stages.push(StageRow {
+            stage: name.clone(),
+            instances: Some(4),
+            host_warm_median_ns: Some(9_000_000),
+            host_warm_mean_ns: Some(9_100_000),
+            host_warm_std_ns: Some(100_000),
+            ..StageRow::default()
+        });
+        report.kernels.extend((0..10).map(|kernel| KernelRow {
+            kernel: format!("at::native::vectorized_elementwise_kernel<{kernel}, float, int>"),
+            name_index: kernel,
+            stage: name.clone(),
+            class: "elementwise".into(),
+            times: Times { total_ns: 1_000_000, calls: 10, ..Times::default() },
+            ..KernelRow::default()
+        }));
+        report.insight.takeaways.push(Takeaway {
+            rule: Rule::LaunchBound,
+            stage: Some(name.clone()),
+            text: format!(
+                "{name}: the GPU is idle 80.1 % of the window: 43392 kernels, 678 per token, 2.6 us \
+                 each, one every 12.9 us; the host cannot launch them as fast as they run"
+            ),
+            recommendation: Some(format!("Replay {name} as a CUDA graph, then fuse its kernels")),
+            concerns_percent: Some(4.0),
+        });
+        report.findings.push(Finding::warning(
+            format!(
+                "counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in {name}"
+            ),
+            "profiled in decode, and 1.76 times the mean of the row",
+            "profile the stage that matters, or tell workloads apart with NVTX ranges",
+        ));
+    }
+    report
+}

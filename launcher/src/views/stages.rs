@@ -1,0 +1,260 @@
+//! Stages over their warm instances -> tables of their times, of where their windows go, and of the
+//! floor: one place for report.md and the summary.
+
+use super::page::{model_stages, outermost_ranges};
+use super::table::{Table, name, none, paragraph};
+use stage2_analysis::in_part;
+use stage2_analysis::insight::vision::{Nested, nested};
+use stage2_model::{Figure, PathKind, Report, StageAnswer, StageRow, StepUnit, WindowKind};
+use stage2_text::numbers::{count, ms3, percent1, ratio3};
+
+/// Ranges that are named as being no stages.
+const APART_NAMED: usize = 2;
+/// What the workload can do to have stages.
+pub(super) const MARK_STAGES: &str = "mark its stages with NVTX ranges, such as prefill and decode";
+
+/// Kinds of time in a window, with the titles of their columns.
+const WINDOW_KINDS: [(WindowKind, &str); 8] = [
+    (WindowKind::Compute, "Compute (%)"),
+    (WindowKind::Transfer, "Transfer (%)"),
+    (WindowKind::Waiting, "Waiting for ranks (%)"),
+    (WindowKind::Communication, "Communication (%)"),
+    (WindowKind::Copies, "Copies (%)"),
+    (WindowKind::Busy, "GPU busy (%)"),
+    (WindowKind::LaunchGaps, "Launch gaps (%)"),
+    (WindowKind::OtherIdle, "Other idle (%)"),
+];
+
+/// Why there are no stages of the model.
+pub(super) fn no_stage(report: &Report) -> String {
+    match apart(report) {
+        None => report.no_range().to_owned(),
+        Some(apart) => format!("no outermost range is a stage of the model ({apart})"),
+    }
+}
+
+/// Outermost ranges that are no stages, with the reason, and where they stand; none if all are.
+pub(super) fn apart(report: &Report) -> Option<String> {
+    let names: Vec<String> = outermost_ranges(report)
+        .filter_map(|row| Some(format!("{} is {} range", row.stage, row.apart?.phrase())))
+        .collect();
+    let shown = names.iter().take(APART_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(APART_NAMED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let them = if names.len() == 1 { "it" } else { "them" };
+    (!names.is_empty()).then(|| format!("{shown}{more}; report.md lists {them}"))
+}
+
+/// The answer for a stage.
+fn answer<'r>(report: &'r Report, stage: &StageRow) -> Option<&'r StageAnswer> {
+    report.answer.stages.iter().find(|answer| answer.stage == stage.stage)
+}
+
+/// A row of the table of times.
+#[derive(Default)]
+struct Timing<'r> {
+    stage: &'r str,
+    /// Path of what repeats within the stage, or that it is inferred; none: the stage itself.
+    step: Option<String>,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    mean_ns: Option<u64>,
+    std_ns: Option<u64>,
+    /// Of the first instance, where there is no other.
+    cold_ns: Option<u64>,
+    count: Option<u64>,
+    first_token_ns: Option<f64>,
+    tokens_per_s: Option<f64>,
+    /// The range that a part of the stage lies in and whose times contain it.
+    within: Option<&'r str>,
+}
+
+/// Host times of the warm instances, at most `most` rows of them; the rest is in `file`.
+pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
+    let mut rows: Vec<Timing<'_>> = Vec::new();
+    for stage in model_stages(report) {
+        let answer = answer(report, stage);
+        rows.push(instances(stage, answer));
+        rows.extend(answer.and_then(|answer| steps(&stage.stage, answer)));
+    }
+    if rows.is_empty() {
+        return none(&no_stage(report), MARK_STAGES);
+    }
+    let parts = nested(report);
+    rows.extend(parts.iter().map(part));
+    let ms = |ns: Option<u64>| ns.map(ms3);
+    let table = Table::first(most, &rows)
+        .left("Stage", |row| name(row.stage))
+        .left("Step", |row| row.step.clone())
+        .right("p50 (ms)", |row| ms(row.p50_ns))
+        .right("p99 (ms)", |row| ms(row.p99_ns))
+        .right("Mean (ms)", |row| ms(row.mean_ns))
+        .right("Std (ms)", |row| ms(row.std_ns))
+        .right("Only one, cold (ms)", |row| ms(row.cold_ns))
+        .right("Time to first token (ms)", |row| row.first_token_ns.and_then(ms_of))
+        .right("Tokens/s", |row| row.tokens_per_s.map(|rate| format!("{rate:.1}")))
+        .right("Instances", |row| row.count.map(count))
+        .left("Within", |row| row.within.map(name));
+    let mut out = table.markdown_with_rest_in(file);
+    out.push_str(&paragraph(
+        "Host times, without the first, cold instance of each process unless there is no other. The \
+         appendix of report.md has all instances.",
+    ));
+    if rows.iter().any(|row| row.step.is_some()) {
+        out.push_str(&paragraph(
+            "A row with a step is of what repeats within the stage; the others are of whole instances.",
+        ));
+    }
+    if !parts.is_empty() {
+        out.push_str(&paragraph(
+            "A row with a range under Within is a part of that range: its times are in those of the \
+             stage.",
+        ));
+    }
+    let whole = report.stages.iter().find(|row| row.kind == PathKind::WholeProcess);
+    out.extend(whole.map(|row| {
+        paragraph(&format!(
+            "{} is all work of a process, because {}: from its first GPU record to its last, loading \
+             and warm-up included.",
+            row.stage,
+            report.no_range()
+        ))
+    }));
+    out.extend(in_part::stages(report).map(|note| paragraph(&note)));
+    out.extend(apart(report).map(|apart| paragraph(&format!("{apart} apart from the stages."))));
+    out
+}
+
+fn ms_of(ns: f64) -> Option<String> {
+    (0.0..1e18).contains(&ns).then(|| ms3(ns.round() as u64))
+}
+
+/// The stage as a whole, by the answer where that is of its instances.
+fn instances<'r>(stage: &'r StageRow, answer: Option<&StageAnswer>) -> Timing<'r> {
+    let step = answer.and_then(|answer| answer.step.as_ref());
+    let whole = step.filter(|step| step.unit == StepUnit::Instance);
+    let is_warm = whole.is_some() || stage.host_warm_median_ns.is_some();
+    let value =
+        |figure: fn(&StageAnswer) -> &Figure| answer.and_then(|answer| figure(answer).value());
+    Timing {
+        stage: &stage.stage,
+        p50_ns: whole.map(|step| step.p50_ns).or(stage.host_warm_median_ns),
+        p99_ns: whole.map(|step| step.p99_ns),
+        mean_ns: whole.map(|step| step.mean_ns).or(stage.host_warm_mean_ns),
+        std_ns: whole.map_or(stage.host_warm_std_ns, |step| step.std_ns),
+        cold_ns: stage.host_first_ns.filter(|_| !is_warm),
+        count: stage.instances,
+        first_token_ns: value(|answer| &answer.time_to_first_token_ns),
+        tokens_per_s: value(|answer| &answer.tokens_per_s),
+        ..Timing::default()
+    }
+}
+
+/// What repeats within the stage, where the answer found that.
+fn steps<'r>(stage: &'r str, answer: &StageAnswer) -> Option<Timing<'r>> {
+    let step = answer.step.as_ref()?;
+    let label = match step.unit {
+        StepUnit::Instance => return None,
+        StepUnit::RangeWithin => step.path.as_deref().map_or_else(|| "range".to_owned(), name),
+        StepUnit::Inferred => "inferred from the kernels".to_owned(),
+    };
+    Some(Timing {
+        stage,
+        step: Some(label),
+        p50_ns: Some(step.p50_ns),
+        p99_ns: Some(step.p99_ns),
+        mean_ns: Some(step.mean_ns),
+        std_ns: step.std_ns,
+        count: Some(step.steps),
+        ..Timing::default()
+    })
+}
+
+/// A part of a vision encoder within a stage. The mean of all its instances is no mean of warm ones.
+fn part<'r>(nested: &Nested<'r>) -> Timing<'r> {
+    let path = nested.path;
+    Timing {
+        stage: &path.name,
+        p50_ns: path.host_warm_median_ns,
+        cold_ns: path.host_first_ns.filter(|_| path.host_warm_median_ns.is_none()),
+        count: path.instances,
+        within: Some(&nested.within.path),
+        ..Timing::default()
+    }
+}
+
+/// A stage and where its window goes, percent: by the answer, or else only busy and idle.
+struct Split<'r> {
+    stage: &'r str,
+    parts: Vec<(WindowKind, f64)>,
+    idle_percent: Option<f64>,
+}
+
+/// Where the windows of the warm instances go; nothing where that is not known.
+pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
+    let rows: Vec<Split<'_>> =
+        model_stages(report).filter_map(|stage| split(stage, answer(report, stage))).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::first(most, &rows).left("Stage", |row| name(row.stage));
+    for (kind, title) in WINDOW_KINDS {
+        table = table.right(title, |row| {
+            let of_kind = row.parts.iter().filter(|part| part.0 == kind);
+            of_kind.map(|part| part.1).reduce(|a, b| a + b).map(percent1)
+        });
+    }
+    let table = table.right("Idle (%)", |row| row.idle_percent.map(percent1));
+    let is_split = |row: &Split<'_>| row.parts.len() > 1;
+    let overlap = match rows.iter().any(is_split) {
+        true => " Where work overlaps, the column to the left has the time.",
+        false => "",
+    };
+    format!(
+        "{}Shares of the windows of warm instances, each from its start on the host to its end or to \
+         the end of its last GPU work.{overlap}\n\n",
+        table.markdown_with_rest_in(file),
+    )
+}
+
+fn split<'r>(stage: &'r StageRow, answer: Option<&StageAnswer>) -> Option<Split<'r>> {
+    if let Some(window) = answer.and_then(|answer| answer.window.as_ref()) {
+        let parts = window.parts.iter().map(|part| (part.kind, part.percent)).collect();
+        return Some(Split { stage: &stage.stage, parts, idle_percent: None });
+    }
+    // Busy time is known exactly where the share of all instances is.
+    stage.gpu_busy_percent?;
+    let busy = match stage.warm {
+        Some(warm) if warm.gpu_window_ns > 0 => {
+            warm.gpu_busy_ns as f64 * 100.0 / warm.gpu_window_ns as f64
+        }
+        _ => stage.gpu_busy_percent?,
+    };
+    let parts = vec![(WindowKind::Busy, busy)];
+    Some(Split { stage: &stage.stage, parts, idle_percent: Some((100.0 - busy).max(0.0)) })
+}
+
+/// What the hardware would need at least for a step; nothing where no stage has an answer.
+pub(super) fn floors(report: &Report, most: usize) -> String {
+    let rows: Vec<&StageAnswer> = report.answer.stages.iter().collect();
+    let is_known = |row: &&StageAnswer| row.floor.floor_ns.value().is_some();
+    if !rows.iter().any(is_known) {
+        return String::new();
+    }
+    let ms = |figure: &Figure| figure.value().and_then(ms_of);
+    let table = Table::first(most, &rows)
+        .left("Stage", |row| name(&row.stage))
+        .right("p50 of a step (ms)", |row| row.step.as_ref().map(|step| ms3(step.p50_ns)))
+        .right("Weights and KV cache at peak bandwidth (ms)", |row| ms(&row.floor.memory_ns))
+        .right("FLOPs at the dense peak (ms)", |row| ms(&row.floor.compute_ns))
+        .right("Floor (ms)", |row| ms(&row.floor.floor_ns))
+        .right("p50 over the floor", |row| row.floor.distance.value().map(ratio3));
+    let missing = rows.iter().filter_map(|row| Some((row, row.floor.floor_ns.absent()?)));
+    let missing = missing
+        .map(|(row, why)| paragraph(&format!("Floor of {}: none, because {why}.", row.stage)));
+    format!(
+        "{}The floor is the larger of the two times that the hardware needs at least.\n\n{}",
+        table.markdown(),
+        missing.collect::<String>(),
+    )
+}
