@@ -26,5 +26,6 @@ pub mod roofline;
 mod workload_end;
 
 pub use analyse::{Analysis, WorkloadFacts, analyse};
+pub use answer::complete as complete_answer;
 pub use inputs::{Settings, Sources};
 pub use workload_end::out_of_memory;

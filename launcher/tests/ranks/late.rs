@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::common::Sandbox;
 use crate::job::{ALL_REDUCE, BROADCAST, MS, Rank, US, report};
-use stage2_model::{Operation, Report};
+use stage2_model::{Operation, Report, Rule, WindowKind};
 
 const BYTES: u64 = 16_384;
 const HASH: u64 = 0xfeed;
@@ -85,6 +85,33 @@ fn the_late_rank_is_named_and_waiting_is_told_from_transfer() {
     for part in ["2 of 2", "rank 1", "4.000"] {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+#[test]
+fn waiting_is_a_part_of_the_window_of_its_own_and_what_to_do_first() {
+    let (report, _) = report(&mut captured(Some(HASH)));
+    let decode = &report.answer.stages[0];
+    let window = decode.window.as_ref().expect("a window");
+    let parts: Vec<(WindowKind, u64)> =
+        window.parts.iter().map(|part| (part.kind, part.ns)).collect();
+    // Of both ranks, without the first step of each: where rank 1 sleeps, rank 0 waits.
+    let (waiting, warm) = ((SLEEP + JITTER) * LATE, 2 * (STEPS - 1));
+    assert_eq!(
+        parts,
+        [
+            (WindowKind::Compute, warm * 100 * US),
+            (WindowKind::Transfer, warm * TRANSFER),
+            (WindowKind::Waiting, waiting),
+            (WindowKind::OtherIdle, warm * 20 * US + waiting),
+        ]
+    );
+    let first = report.answer.first.as_ref().expect("a late rank");
+    assert_eq!(
+        (first.rule, first.condition.as_str()),
+        (Rule::Waiting, "waiting for ranks vanishes")
+    );
+    let left = window.window_ns as f64 / (window.window_ns - waiting) as f64;
+    assert!(first.factor.is_some_and(|factor| (factor - left).abs() < 1e-9), "{first:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Spools in, reports out: golden files, brute-force checks and hostile input.
 
+mod answer;
 mod brute_force;
 mod build;
 mod children;

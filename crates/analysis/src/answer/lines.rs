@@ -3,8 +3,8 @@
 
 use crate::join::empty::EMPTY;
 use stage2_model::{
-    Absent, AnswerLine, Figure, FirstStep, ModelUse, Report, Role, StageAnswer, StageRow, Status,
-    StepTimes, StepUnit, WindowSplit,
+    Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Report, Role, StageAnswer, StageRow,
+    Status, StepTimes, StepUnit, WindowSplit,
 };
 use stage2_text::numbers::{count, percent1};
 use stage2_text::shorten;
@@ -14,6 +14,8 @@ const STAGES: usize = 3;
 /// Characters of a line, about, and of the stages listed in it.
 const LINE_LIMIT: usize = 240;
 const LIST_LIMIT: usize = 170;
+/// Part of a window from which on a line has it, percent.
+const SHOWN_PERCENT: f64 = 0.05;
 /// Characters of the name of a stage.
 const NAME_LIMIT: usize = 40;
 
@@ -59,6 +61,9 @@ fn lead(report: &Report) -> String {
     if let Some(end) = &report.run.workload_end {
         lead.push_str(&format!("{}; until then: ", end.text));
     }
+    if report.source == Origin::Nsys.label() {
+        lead.push_str("under nsys, which slows the host down: ");
+    }
     if report.simulated {
         lead.push_str("simulated GPU: ");
     }
@@ -103,6 +108,9 @@ fn time_of(told: &Told<'_>) -> Option<String> {
 }
 
 fn window(report: &Report, stages: &[Told<'_>]) -> String {
+    if report.coverage.verdict.status == Status::Empty {
+        return "not known: no GPU work was recorded".to_owned();
+    }
     let known = stages.iter().any(|told| told.answer.window.is_some());
     match stages.first().and_then(|told| told.why_no_window).filter(|_| !known) {
         Some(why) => format!("not known: {why}"),
@@ -113,11 +121,15 @@ fn window(report: &Report, stages: &[Told<'_>]) -> String {
                     let part = |part: &stage2_model::WindowPart| {
                         format!("{} {} %", part.kind.label(), percent1(part.percent))
                     };
-                    parts.iter().map(part).collect::<Vec<_>>().join(", ")
+                    // What would read 0.0 % takes room from what matters.
+                    let shown = parts.iter().filter(|part| part.percent >= SHOWN_PERCENT);
+                    shown.map(part).collect::<Vec<_>>().join(", ")
                 }
                 (None, why) => format!("not known ({})", why.unwrap_or("nothing was recorded")),
             };
-            Some(format!("{}: {parts}", told.name()))
+            let cold = told.answer.window.is_some() && told.row.instances == Some(1);
+            let which = if cold { " (its only instance, a cold one)" } else { "" };
+            Some(format!("{}{which}: {parts}", told.name()))
         }),
     }
 }

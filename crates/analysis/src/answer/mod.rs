@@ -10,6 +10,7 @@ mod steps;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use crate::insight::facts::facts;
 use crate::insight::sample_basis::{sample_basis, whole_window_ns};
 use crate::insight::stages::role;
 use crate::roofline::takeaways::{Facts, StageFacts};
@@ -21,6 +22,18 @@ use stage2_model::{
 
 /// Series of steps that a report keeps.
 const SERIES: usize = 64;
+
+/// Fills [`Report::answer`] of a report that was read from a `metrics.json`, where an earlier version
+/// that had no answer wrote it. Times of steps are not in it, and stay absent.
+pub fn complete(report: &mut Report) {
+    if !report.answer.lines.is_empty() {
+        return;
+    }
+    if let Some(used) = report.insight.utilisation.clone() {
+        let facts = facts(report, &used);
+        add(report, &facts);
+    }
+}
 
 /// Fills [`Report::answer`] from `report`, and keeps the series of the stages that it is about.
 /// `facts` are those that the takeaways were drawn from.
@@ -107,6 +120,9 @@ fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> 
 
 fn basis(report: &Report, row: &StageRow) -> String {
     match row.kind {
+        PathKind::Range if row.instances.is_none() => {
+            format!("of how many instances is not known: the rows are those of {}", report.source)
+        }
         PathKind::Range => sample_basis(report, row).basis,
         _ => "from the first GPU work of each process to its last, loading and warm-up included"
             .to_owned(),

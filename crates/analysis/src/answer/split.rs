@@ -1,7 +1,9 @@
 //! The window of a stage -> what it went into: parts that add up to it.
 
 use crate::insight::sample_basis::{is_warm, sample_basis};
-use stage2_model::{BusyParts, Report, StageRow, Status, WindowKind, WindowPart, WindowSplit};
+use stage2_model::{
+    BusyParts, Origin, Report, StageRow, Status, WindowKind, WindowPart, WindowSplit,
+};
 
 /// Part of the time in collectives that must be split into waiting and transfer before exposed
 /// communication is, percent.
@@ -25,11 +27,17 @@ pub(super) fn of(report: &Report, row: &StageRow) -> Result<WindowSplit, &'stati
     }
     let basis = sample_basis(report, row);
     let (Some(window_ns), Some(busy_ns)) = (basis.window_ns, basis.busy_ns) else {
-        let on_gpu = row.kernels.is_some() || row.gpu_busy_ns.is_some();
-        return Err(match on_gpu {
-            _ if report.is_sampled() => "its instances were recorded in parts only",
-            true => "the source of the rows gives no windows",
-            false => "its GPU work was not recorded",
+        let source = report.source.as_str();
+        return Err(if report.is_sampled() {
+            "its instances were recorded in parts only"
+        } else if source == Origin::Ncu.label() {
+            "ncu replays launches, and gives no windows"
+        } else if source == Origin::Nsys.label() {
+            "nsys lost records, or its tables have no windows"
+        } else if row.gpu_busy_ns.is_none() {
+            "its GPU work was not recorded"
+        } else {
+            "in some process the clocks of host and GPU cannot be tied together"
         });
     };
     if row.gpu_idle_ns.is_none() {

@@ -2,7 +2,7 @@
 
 pub mod counted;
 mod doubt;
-mod facts;
+pub(crate) mod facts;
 pub(crate) mod sample_basis;
 mod settings;
 pub(crate) mod stages;
