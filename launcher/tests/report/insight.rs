@@ -184,7 +184,7 @@ fn where_nothing_is_known_every_section_says_why() {
     let summary = page(folder.path(), "stakeholder_summary.md");
     for (heading, next) in [
         ("Environment", "None, because"),
-        ("Aggregates", "None, because no stage has warm instances and no model is configured"),
+        ("Aggregates", "None, because no stage has an instance after the first"),
         ("Per-Stage Timings", "None, because the workload opened no NVTX range"),
         ("MFU", "None, because no model is configured"),
         ("Top Operators", "None, because the workload opened no NVTX range"),

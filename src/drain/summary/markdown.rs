@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::rows::{self, Section, Tables, ms, percent, us};
+use super::rows::{self, Section, Tables, ms, percent};
 use super::{LIBRARIES, Summary};
 use crate::drain::aggregate::Instances;
 use stage2_text as text;
@@ -44,7 +44,7 @@ fn write_table(
 ) -> std::fmt::Result {
     writeln!(
         out,
-        "| kernel_name | total_ms | calls | mean_ms | device | range | % of GPU time | p50_us | p99_us |"
+        "| kernel_name | total_ms | calls | mean_ms | device | range | % of GPU time | p50_ms | p99_ms |"
     )?;
     writeln!(out, "|---|--:|--:|--:|---|---|--:|--:|--:|")?;
     let mut lines: Vec<_> = sections
@@ -61,8 +61,10 @@ fn write_table(
         .collect();
     lines.sort_by_key(|(_, line)| std::cmp::Reverse(line.total_ns));
     for (title, line) in &lines {
-        let percentile = |p| us(line.percentile_ns(p).map(|ns| ns as f64));
-        let mean = line.mean_ns().map_or_else(|| "-".to_owned(), |ns| format!("{:.6}", ns / 1e6));
+        let ms6 =
+            |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.6}", ns / 1e6));
+        let percentile = |p| ms6(line.percentile_ns(p).map(|ns| ns as f64));
+        let mean = ms6(line.mean_ns());
         writeln!(
             out,
             "| {} | {} | {} | {mean} | {}:{} | {} | {} | {} | {} |",

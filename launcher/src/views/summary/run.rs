@@ -81,8 +81,8 @@ pub(super) fn aggregates(report: &Report, shown: &Shown) -> String {
     rows.extend(shown.stage1.iter().flat_map(|means| stage1(means, from)));
     if rows.is_empty() {
         return none(
-            "no stage has warm instances and no model is configured",
-            "run at least two instances of each stage, and choose a model; report.md has the whole run",
+            "no stage has an instance after the first, cold one",
+            "run each stage at least twice; the appendix of report.md has the whole run",
         );
     }
     let table = Table::first(ROWS, &rows)
