@@ -8,13 +8,13 @@ use crate::claims::Workload;
 use crate::inputs::{Settings, Sources};
 use crate::insight::{self, Shown};
 use crate::join::{
-    counters, empty, join, overhead, passes, same_name, timeline, without_collector,
+    counters, empty, join_kept, overhead, passes, same_name, timeline, without_collector,
 };
 use crate::layout::{BASELINE_DIR, COLLECT, COLLECTOR_DIR, NCU_DIR, NCU_REGIONS_DIR, NSYS_DIR};
 use crate::load::Capture;
 use crate::load::spool::load_folder;
 use crate::roofline::hardware::{self, Catalogue};
-use crate::{ncu, nsys, workload_end};
+use crate::{ncu, nsys, step_timeline, workload_end};
 use stage2_model::{Fact, Origin, Report};
 use stage2_text::visible;
 
@@ -63,8 +63,9 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let passes = &run.passes;
     let collected = passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
     let load = |folder: &Path| load_folder(folder, &settings.libraries);
-    let capture = if collected { load(&run_dir.join(COLLECTOR_DIR)) } else { Capture::default() };
-    let mut report = join(capture, run, findings);
+    let mut capture =
+        if collected { load(&run_dir.join(COLLECTOR_DIR)) } else { Capture::default() };
+    let mut report = join_kept(&mut capture, run, findings);
     if sources.simulated {
         report.mark_simulated();
     }
@@ -82,6 +83,7 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let (shown, drawn_from) = insight::add(&mut report, &context);
     overhead::explain(&mut report, config);
     answer::add(&mut report, &drawn_from);
+    step_timeline::add(&mut report, capture, &settings.libraries);
     Analysis {
         report,
         top_n: settings.top_n,

@@ -23,6 +23,7 @@ pub mod operators;
 mod path_label;
 mod ranks;
 pub mod roofline;
+mod step_timeline;
 mod workload_end;
 
 pub use analyse::{Analysis, WorkloadFacts, analyse};

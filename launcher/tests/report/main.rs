@@ -6,6 +6,8 @@ mod build;
 mod children;
 mod damage;
 mod deep;
+#[path = "../common/dom.rs"]
+mod dom;
 mod empty;
 mod fixture;
 mod golden;

@@ -238,7 +238,7 @@ pub(crate) fn distinct(names: impl Iterator<Item = KernelName>) -> Vec<KernelNam
 }
 
 /// What `CUpti_ActivityMemcpyKind` says.
-fn direction(kind: u8) -> String {
+pub(crate) fn direction(kind: u8) -> String {
     let name = match kind {
         1 => "host to device",
         2 => "device to host",

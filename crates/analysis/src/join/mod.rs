@@ -43,10 +43,16 @@ const META_INCOMPLETE: &str = "gpu.incomplete";
 type Groups = HashMap<GroupKey, Stats>;
 
 /// Joins the captures of all processes. `findings` are those of the run itself.
-pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
-    let coverage = coverage::coverage(&capture);
+pub fn join(mut capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
+    join_kept(&mut capture, run, findings)
+}
+
+/// The same. The files can be read a second time afterwards: names, paths and clocks stay with them.
+pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
+    let coverage = coverage::coverage(capture);
     let found = findings::of_processes(&capture.processes, &coverage);
-    let mut findings = findings::distinct([findings, capture.findings, found].concat());
+    let mut findings =
+        findings::distinct([findings, std::mem::take(&mut capture.findings), found].concat());
 
     let mut tables = Tables::default();
     let mut groups = Groups::new();
@@ -58,13 +64,13 @@ pub fn join(capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
     let mut together = Together::default();
     let mut steps = stage_steps::MaybeSteps::default();
     let inferred_steps = steps::inferred(&capture.processes);
-    for (file, mut process) in capture.processes.into_iter().enumerate() {
-        let mapping = tables.take(file, &process);
-        together.take(&mut process, |path| mapping.path(path), |device| mapping.device(device));
-        stages.take(&process, &mapping);
-        steps.take(&mut process, &mapping);
-        paths.take(&process, &mapping);
-        devices.take(&process, &mapping);
+    for (file, process) in capture.processes.iter_mut().enumerate() {
+        let mapping = tables.take(file, process);
+        together.take(process, |path| mapping.path(path), |device| mapping.device(device));
+        stages.take(process, &mapping);
+        steps.take(process, &mapping);
+        paths.take(process, &mapping);
+        devices.take(process, &mapping);
         if let Some(windows) = process.model_windows.filter(|_| process.gpu_recorded()) {
             let windows = ModelWindows { all_ns: windows.all_ns, warm_ns: windows.warm_ns };
             model_windows = Some(model_windows.map_or(windows, |sum| sum.plus(windows)));

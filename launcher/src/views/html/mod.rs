@@ -1,21 +1,41 @@
-//! The pages of a report -> `report.html`: one file that needs no network and no script.
+//! A report and its pages -> `report.html`: one file that works offline, without scripts, on a phone
+//! and on paper.
 //!
-//! The cards and the bars are made here; everything else is what the Markdown pages say, so that a
-//! number stands in one place only. Foreign text comes through [`text`] or out of the Markdown pages,
-//! and is escaped in both; what a browser could load is forbidden by the page itself.
+//! Pictures are SVG that is drawn here; everything else is what the Markdown pages say, so that a
+//! number stands in one place only. Foreign text is escaped by [`markdown`] alone. The page forbids
+//! itself to load anything, and to run or apply what is not its own script and style.
 
-mod bars;
+mod chart;
+mod head;
+mod kernels;
+mod latency;
 mod markdown;
+mod ranks;
+mod roofline;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod window;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use sha2::{Digest, Sha256};
 
 use super::page::Page;
-use super::summary::sentences;
-use markdown::{html, text};
-use stage2_model::{DeviceRow, Report, Severity, Status};
-use stage2_text::numbers::{count, ms3, percent1};
+use super::summary::model_stages;
+use markdown::{foreign, html, text};
+use stage2_model::Report;
+use stage2_text::shorten;
 
 const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
 /// Sections of report.md that the summary has as well.
 const SAID_ALREADY: [&str; 4] = ["Takeaways", "Recommendations", "Cost of the passes", "Findings"];
+/// Stages with pictures: those with the longest window.
+const STAGES: usize = 8;
+/// Characters of a stage's name in the table of contents.
+const NAME_LIMIT: usize = 40;
 
 /// The page, from those of the summary, the report and the operators.
 pub(super) fn report_html(
@@ -24,68 +44,111 @@ pub(super) fn report_html(
     whole: &Page,
     operators: &Page,
 ) -> String {
-    let known = whole.sections.iter().filter(|(title, _)| !SAID_ALREADY.contains(title));
-    let details = known.chain(&operators.sections).map(|section| (section, true));
-    let sections = summary.sections.iter().map(|section| (section, false)).chain(details);
-    let sections = sections.filter(|((_, markdown), _)| !markdown.is_empty());
-    let bars = Part { number: 1, title: "At a glance", html: bars::bars(report), folded: false };
-    let mut parts = vec![bars];
-    parts.extend(sections.zip(2..).map(|(((title, markdown), folded), number)| Part {
-        number,
-        title,
-        html: html(markdown),
-        folded,
-    }));
+    let parts = parts(report, summary, whole, operators);
     let title = text(&whole.title);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'\">\n\
+         style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
+        hash(STYLE),
+        hash(SCRIPT),
     );
+    out.push_str(&head::header(report, &whole.title));
     out.push_str(&contents(&parts));
-    let kind = match report.coverage.verdict.status {
-        Status::Complete => "good",
-        Status::Partial => "fair",
-        Status::Empty => "bad",
-    };
-    let short: String =
-        sentences(report).iter().map(|sentence| format!("- {sentence}\n")).collect();
-    out.push_str(&format!(
-        "<main>\n<header>\n<h1>{title}</h1>\n<div class=\"verdict {kind}\">\n{}</div>\n{}{}</header>\n",
-        html(&whole.head),
-        cards(report),
-        html(&short),
-    ));
+    out.push_str("<main>\n");
     parts.iter().for_each(|part| out.push_str(&part.html()));
     out.push_str(&format!(
-        "<footer>Written by {}. metrics.json holds everything here, kernels.csv every kernel \
-         row.</footer>\n</main>\n</body>\n</html>\n",
+        "<footer>Written by {}. metrics.json holds all numbers, kernels.csv every kernel row.</footer>\n\
+         </main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
         text(&report.generator)
     ));
     out
 }
 
+/// What the policy calls a script or style.
+fn hash(content: &str) -> String {
+    format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(content)))
+}
+
 /// A section of the page.
 struct Part {
-    number: usize,
-    title: &'static str,
+    id: String,
+    title: String,
     html: String,
-    /// Details that open when they are asked for.
-    folded: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It has its own frame and heading.
+    Framed,
+    /// It is open.
+    Open,
+    /// It opens when it is asked for.
+    Folded,
+}
+
+/// All of them, in order: pictures of each stage, ranks, kernels, the sections of the pages.
+fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec<Part> {
+    let mut stages: Vec<&str> = report.answer.stages.iter().map(|s| s.stage.as_str()).collect();
+    if stages.is_empty() {
+        stages = model_stages(report).map(|row| row.stage.as_str()).collect();
+    }
+    let shown = stages.iter().take(STAGES).zip(1..);
+    let mut parts: Vec<Part> = shown
+        .map(|(stage, number)| Part {
+            id: format!("stage-{number}"),
+            title: foreign(&shorten(stage, NAME_LIMIT)),
+            html: stage::stage(report, stage, number),
+            kind: Kind::Framed,
+        })
+        .collect();
+    let more = stages.len().saturating_sub(STAGES);
+    if more > 0 {
+        parts.push(Part {
+            id: "more-stages".into(),
+            title: "More stages".into(),
+            html: format!(
+                "<p>{more} more stages have no pictures here, because their windows are shorter. The \
+                 tables below and metrics.json have their numbers.</p>\n"
+            ),
+            kind: Kind::Open,
+        });
+    }
+    let open = |id: &str, title: &str, html: String| Part {
+        id: id.into(),
+        title: title.into(),
+        html,
+        kind: Kind::Open,
+    };
+    parts.extend(ranks::heat_map(report).map(|map| open("ranks", "Ranks by stage", map)));
+    parts.push(open("all-kernels", "Kernels", kernels::table(report)));
+    let known = whole.sections.iter().filter(|(title, _)| !SAID_ALREADY.contains(title));
+    let details = known.chain(&operators.sections).map(|section| (section, Kind::Folded));
+    let sections = summary.sections.iter().map(|section| (section, Kind::Open)).chain(details);
+    let sections = sections.filter(|((_, markdown), _)| !markdown.is_empty());
+    parts.extend(sections.zip(1..).map(|(((title, markdown), kind), number)| Part {
+        id: format!("part-{number}"),
+        title: text(title),
+        html: html(markdown),
+        kind,
+    }));
+    parts
 }
 
 impl Part {
     /// Browsers open folded details when a link leads into them.
     fn html(&self) -> String {
-        let Part { number, title, html, folded } = self;
-        match folded {
-            false => {
-                format!("<section id=\"part-{number}\">\n<h2>{title}</h2>\n{html}</section>\n")
+        let Part { id, title, html, kind } = self;
+        match kind {
+            Kind::Framed => html.clone(),
+            Kind::Open => {
+                format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{html}</section>\n")
             }
-            true => format!(
-                "<details>\n<summary>{title}</summary>\n<div id=\"part-{number}\">\n{html}</div>\n\
+            Kind::Folded => format!(
+                "<details class=\"part\">\n<summary>{title}</summary>\n<div id=\"{id}\">\n{html}</div>\n\
                  </details>\n"
             ),
         }
@@ -94,50 +157,21 @@ impl Part {
 
 /// The table of contents.
 fn contents(parts: &[Part]) -> String {
-    let list = |folded: bool| -> String {
-        let of_kind = parts.iter().filter(|part| part.folded == folded);
-        let item = |Part { number, title, .. }: &Part| {
-            format!("<li><a href=\"#part-{number}\">{title}</a></li>\n")
-        };
+    let list = |kinds: &[Kind]| -> String {
+        let of_kind = parts.iter().filter(|part| kinds.contains(&part.kind));
+        let item =
+            |Part { id, title, .. }: &Part| format!("<li><a href=\"#{id}\">{title}</a></li>\n");
         of_kind.map(item).collect()
     };
+    let stages = list(&[Kind::Framed]);
+    let stages = match stages.is_empty() {
+        true => String::new(),
+        false => format!("<h2>Stages</h2>\n<ul>\n{stages}</ul>\n"),
+    };
     format!(
-        "<nav aria-label=\"Contents\">\n<h2>Contents</h2>\n<ul>\n{}</ul>\n<h2>Details</h2>\n\
+        "<nav aria-label=\"Contents\">\n{stages}<h2>Contents</h2>\n<ul>\n{}</ul>\n<h2>Details</h2>\n\
          <ul>\n{}</ul>\n</nav>\n",
-        list(false),
-        list(true)
+        list(&[Kind::Open]),
+        list(&[Kind::Folded])
     )
-}
-
-/// The numbers that are asked for first.
-fn cards(report: &Report) -> String {
-    let mut cards: Vec<(&str, String)> = Vec::new();
-    if report.coverage.gpu_records() > 0 {
-        cards.push(("kernels", count(stage2_analysis::in_part::kernels(report))));
-    }
-    let sum = |ns: fn(&DeviceRow) -> Option<u64>| {
-        let mut devices = report.devices.iter().map(ns);
-        devices.try_fold(0u64, |sum, ns| Some(sum.saturating_add(ns?))).unwrap_or(0)
-    };
-    let (busy_ns, span_ns) = (sum(|d| d.gpu_busy_ns), sum(|d| d.gpu_span_ns));
-    if span_ns > 0 {
-        cards.push(("ms of GPU work", ms3(busy_ns)));
-        if !report.devices.iter().any(|device| device.shared_by_processes) {
-            let percent = busy_ns as f64 * 100.0 / span_ns as f64;
-            cards.push(("% of its span busy", percent1(percent)));
-        }
-    }
-    if let Some(used) = &report.insight.utilisation {
-        let model = &used.numbers.model;
-        let rate = model.generated_tokens_per_s.value();
-        cards.extend(rate.map(|rate| ("generated tokens/s", format!("{rate:.1}"))));
-        let mfu = model.mfu_wall.value();
-        cards.extend(mfu.map(|mfu| ("% MFU, model-level", format!("{:.3}", mfu * 100.0))));
-    }
-    let warnings = report.findings.iter().filter(|f| f.severity == Severity::Warning).count();
-    cards.push(("warnings", count(warnings as u64)));
-    let card = |(label, value): (&str, String)| {
-        format!("<div><b>{}</b><span>{}</span></div>\n", text(&value), text(label))
-    };
-    format!("<div class=\"cards\">\n{}</div>\n", cards.into_iter().map(card).collect::<String>())
 }

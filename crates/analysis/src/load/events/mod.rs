@@ -227,6 +227,12 @@ fn reader(path: &Path) -> Result<Reader<Box<dyn Read>>, ReadError> {
 }
 
 impl TraceFile {
+    /// A file that was read for the first time already.
+    pub(crate) fn of(capture: ProcessCapture, libraries: &LibraryDomains) -> Self {
+        let wall_ahead_ns = capture.wall_ahead_ns.unwrap_or(0);
+        Self { capture, libraries: libraries.clone(), wall_ahead_ns }
+    }
+
     /// Its name, without its folder and without the ending of compression.
     pub fn name(&self) -> &str {
         &self.capture.file

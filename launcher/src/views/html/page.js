@@ -1,0 +1,229 @@
+
+"use strict";
+// What the page can do beyond reading: timelines zoom, kernels can be sorted and filtered, and light
+// and dark can be switched. Nothing here is needed to read it.
+(() => {
+  const make = (tag, properties = {}, ...children) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  };
+
+  const themes = () => {
+    const dark = () => {
+      const chosen = document.documentElement.dataset.theme;
+      return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    };
+    const button = make("button", { type: "button", className: "theme" });
+    const name = () => { button.textContent = dark() ? "Light" : "Dark"; };
+    button.addEventListener("click", () => {
+      document.documentElement.dataset.theme = dark() ? "light" : "dark";
+      name();
+    });
+    name();
+    document.body.append(button);
+  };
+
+  const LONGEST_PICTURE_PX = 4e6;
+  const SVG = "http://www.w3.org/2000/svg";
+
+  const timeline = (box) => {
+    const length = Number(box.dataset.length);
+    const scroll = box.querySelector(".scroll");
+    const picture = box.querySelector(".steps");
+    const axis = box.querySelector(".axis");
+    const height = picture.getAttribute("height");
+    const names = [];
+    for (let next = box.nextElementSibling; next && next.tagName !== "H3"; next = next.nextElementSibling) {
+      if (next.matches("details.names")) {
+        for (const row of next.querySelectorAll("tbody tr")) {
+          names.push([row.cells[0].textContent, row.cells[1].textContent]);
+        }
+        break;
+      }
+    }
+    let zoom = 1;
+    const said = make("output", { textContent: "Point at a bar, tap it, or press n and p to step through." });
+    const button = (label, text, act) => {
+      const made = make("button", { type: "button", textContent: text });
+      made.setAttribute("aria-label", label);
+      made.addEventListener("click", act);
+      return made;
+    };
+
+    const shown = (ns) => (length >= 1e6 ? [ns / 1e6, "ms"] : [ns / 1e3, "µs"]);
+    const trimmed = (value) => String(Number(value.toFixed(6)));
+    const ticks = () => {
+      const width = picture.clientWidth || 1;
+      const from = (scroll.scrollLeft / width) * length;
+      const to = from + (scroll.clientWidth / width) * length;
+      const rough = (to - from) / Math.max(2, Math.floor(scroll.clientWidth / 110));
+      const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
+      const step = Math.max(1, [1, 2, 5, 10].map((by) => by * power).find((ns) => ns >= rough) || rough);
+      axis.replaceChildren();
+      for (let at = Math.floor(from / step) * step; at <= to && at < length; at += step) {
+        const x = `${(at * 100) / length}%`;
+        const line = document.createElementNS(SVG, "line");
+        const label = document.createElementNS(SVG, "text");
+        for (const [name, value] of [["x1", x], ["x2", x], ["y1", "20"], ["y2", height]]) line.setAttribute(name, value);
+        for (const [name, value] of [["x", x], ["dx", "3"], ["y", "13"]]) label.setAttribute(name, value);
+        const [value, unit] = shown(at);
+        label.textContent = `${trimmed(value)} ${unit}`;
+        axis.append(line, label);
+      }
+    };
+    let waits = false;
+    const ticksSoon = () => {
+      if (waits) return;
+      waits = true;
+      requestAnimationFrame(() => { waits = false; ticks(); });
+    };
+
+    // Zooms so that what is at `x` pixels in the box stays there.
+    const zoomTo = (wanted, x = scroll.clientWidth / 2) => {
+      const most = Math.max(1, Math.min(length / 100, LONGEST_PICTURE_PX / scroll.clientWidth));
+      const before = picture.clientWidth || 1;
+      const at = (scroll.scrollLeft + x) / before;
+      zoom = Math.min(most, Math.max(1, wanted));
+      picture.style.width = `${zoom * 100}%`;
+      scroll.scrollLeft = at * picture.clientWidth - x;
+      box.dataset.zoom = String(zoom);
+      ticksSoon();
+    };
+
+    const ns = (element, name) => Math.round((parseFloat(element.getAttribute(name)) / 100) * length);
+    let picked = null;
+    const pick = (rect) => {
+      if (!rect) return;
+      if (picked) picked.classList.remove("picked");
+      picked = rect;
+      rect.classList.add("picked");
+      const range = rect.closest("svg.range");
+      const place = range || rect;
+      const start = ns(place, "x");
+      const takes = ns(place, "width");
+      const [name, kind] = range
+        ? [range.querySelector("text").textContent, "range on the host"]
+        : rect.closest(".gaps")
+          ? [rect.matches(".g-launch") ? "launch gap" : "other idle time", "no GPU work of this step"]
+          : names[rect.dataset.n] || ["(name not in the list)", rect.getAttribute("class").replace("k-", "").replace("picked", "")];
+      const isolated = make("bdi", { textContent: name });
+      said.replaceChildren(
+        isolated,
+        ` · ${kind} · starts at ${(start / 1e6).toFixed(6)} ms · takes ${(takes / 1e3).toFixed(3)} µs`,
+      );
+    };
+    const bars = [...picture.querySelectorAll("rect")];
+    const byStart = bars
+      .filter((rect) => rect.closest(".lane"))
+      .sort((a, b) => parseFloat(a.getAttribute("x")) - parseFloat(b.getAttribute("x")));
+    const step = (by) => {
+      if (!byStart.length) return;
+      const at = byStart.indexOf(picked);
+      const next = byStart[Math.min(byStart.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
+      pick(next);
+      const x = (ns(next, "x") / length) * picture.clientWidth;
+      if (x < scroll.scrollLeft || x > scroll.scrollLeft + scroll.clientWidth) {
+        scroll.scrollLeft = x - scroll.clientWidth / 2;
+      }
+    };
+    picture.addEventListener("pointerover", (event) => {
+      if (event.pointerType === "mouse" && event.target.matches("rect")) pick(event.target);
+    });
+    picture.addEventListener("click", (event) => {
+      if (event.target.matches("rect")) pick(event.target);
+    });
+    const inBox = (x) => x - scroll.getBoundingClientRect().left;
+    picture.addEventListener("dblclick", (event) => zoomTo(zoom * 2, inBox(event.clientX)));
+    // The wheel alone scrolls the page, as everywhere.
+    scroll.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      zoomTo(zoom * 1.002 ** -event.deltaY, inBox(event.clientX));
+    }, { passive: false });
+    let drag = null;
+    scroll.addEventListener("pointerdown", (event) => {
+      if (event.pointerType === "mouse" && event.button === 0) drag = [event.clientX, scroll.scrollLeft];
+    });
+    addEventListener("pointermove", (event) => {
+      if (drag) scroll.scrollLeft = drag[1] - (event.clientX - drag[0]);
+    });
+    addEventListener("pointerup", () => { drag = null; });
+    let pinch = null;
+    const apart = (touches) => Math.hypot(touches[0].clientX - touches[1].clientX, touches[0].clientY - touches[1].clientY);
+    scroll.addEventListener("touchstart", (event) => {
+      pinch = event.touches.length === 2 ? [apart(event.touches), zoom] : null;
+    }, { passive: true });
+    scroll.addEventListener("touchmove", (event) => {
+      if (!pinch || event.touches.length !== 2) return;
+      event.preventDefault();
+      const middle = (event.touches[0].clientX + event.touches[1].clientX) / 2;
+      zoomTo(pinch[1] * (apart(event.touches) / Math.max(1, pinch[0])), inBox(middle));
+    }, { passive: false });
+    scroll.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const act = {
+        "+": () => zoomTo(zoom * 2), "=": () => zoomTo(zoom * 2), "-": () => zoomTo(zoom / 2),
+        0: () => zoomTo(1), n: () => step(1), p: () => step(-1),
+      }[event.key];
+      if (!act) return;
+      event.preventDefault();
+      act();
+    });
+    scroll.addEventListener("scroll", ticksSoon, { passive: true });
+    addEventListener("resize", ticksSoon);
+    scroll.setAttribute("aria-label", "Timeline: arrow keys pan, + and - zoom, 0 shows all, n and p step through");
+    box.prepend(make("div", { className: "tools" },
+      button("Zoom in", "+", () => zoomTo(zoom * 2)),
+      button("Zoom out", "−", () => zoomTo(zoom / 2)),
+      button("Show all", "All", () => zoomTo(1)),
+      said));
+    ticks();
+  };
+
+  const sortable = (table) => {
+    const body = table.tBodies[0];
+    const rows = [...body.rows];
+    const text = (row, at) => row.cells[at].textContent;
+    const number = (row, at) => {
+      const value = parseFloat(text(row, at).replaceAll(",", ""));
+      return Number.isNaN(value) ? -Infinity : value;
+    };
+    [...table.tHead.rows[0].cells].forEach((head, at) => {
+      const numeric = head.classList.contains("n");
+      const button = make("button", { type: "button", textContent: head.textContent });
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const first = numeric ? "descending" : "ascending";
+        const second = numeric ? "ascending" : "descending";
+        const order = head.getAttribute("aria-sort") === first ? second : first;
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", order);
+        const compare = numeric
+          ? (a, b) => number(a, at) - number(b, at)
+          : (a, b) => text(a, at).localeCompare(text(b, at));
+        const sign = order === "ascending" ? 1 : -1;
+        body.append(...rows.sort((a, b) => sign * compare(a, b)));
+      });
+    });
+    const words = rows.map((row) => [row, row.textContent.toLowerCase()]);
+    const input = make("input", { type: "search", placeholder: "Filter: words that a row must have" });
+    input.setAttribute("aria-label", "Filter rows");
+    const found = make("output", { textContent: `${rows.length} rows` });
+    input.addEventListener("input", () => {
+      const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let visible = 0;
+      for (const [row, has] of words) {
+        row.hidden = !wanted.every((word) => has.includes(word));
+        visible += row.hidden ? 0 : 1;
+      }
+      found.textContent = `${visible} of ${rows.length} rows`;
+    });
+    const frame = table.closest(".table");
+    frame.before(make("div", { className: "filter" }, input, found));
+  };
+
+  themes();
+  document.querySelectorAll(".timeline").forEach(timeline);
+  document.querySelectorAll("table.sortable").forEach(sortable);
+})();

@@ -1,0 +1,63 @@
+//! Where the window of a stage goes: one bar of 100 %, and its numbers.
+
+use super::markdown::text;
+use stage2_model::{WindowKind, WindowPart, WindowSplit};
+use stage2_text::numbers::{ms3, percent1};
+
+/// The class of a part in the style of the page.
+fn mark(kind: WindowKind) -> &'static str {
+    match kind {
+        WindowKind::Compute => "w-compute",
+        WindowKind::Transfer => "w-transfer",
+        WindowKind::Waiting => "w-waiting",
+        WindowKind::Communication => "w-communication",
+        WindowKind::Copies => "w-copies",
+        WindowKind::Busy => "w-busy",
+        WindowKind::LaunchGaps => "g-launch",
+        WindowKind::OtherIdle => "g-idle",
+    }
+}
+
+/// The bar and its table.
+pub(super) fn window(split: &WindowSplit, id: &str) -> String {
+    let parts: Vec<&WindowPart> = (split.parts.iter())
+        .filter(|part| part.percent.is_finite() && part.percent > 0.0)
+        .collect();
+    let (mut at, mut rects) = (0.0, String::new());
+    for part in &parts {
+        // Shares are rounded: together they must not leave the bar.
+        let width = part.percent.clamp(0.0, 100.0 - at);
+        let label = part.kind.label();
+        rects.push_str(&format!(
+            "<rect class=\"{}\" x=\"{at:.4}%\" width=\"{width:.4}%\" height=\"100%\"><title>{label}: {} \
+             %</title></rect>\n",
+            mark(part.kind),
+            percent1(part.percent),
+        ));
+        at += width;
+    }
+    let said: Vec<String> = (parts.iter())
+        .map(|part| format!("{} {} %", part.kind.label(), percent1(part.percent)))
+        .collect();
+    let row = |part: &&WindowPart| {
+        format!(
+            "<tr><td><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" \
+             height=\"100%\"/></svg>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+            mark(part.kind),
+            part.kind.label(),
+            ms3(part.ns),
+            percent1(part.percent),
+        )
+    };
+    format!(
+        "<svg id=\"{id}\" class=\"window\" role=\"img\" aria-labelledby=\"{id}-title\">\n\
+         <title id=\"{id}-title\">{}</title>\n{rects}</svg>\n\
+         <div class=\"table\"><table><thead><tr><th>part of the window</th><th class=\"n\">ms</th>\
+         <th class=\"n\">%</th></tr></thead>\n<tbody>\n{}\
+         <tr><td>window</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
+         </tbody></table></div>\n",
+        text(&format!("Where the window of {} ms goes: {}", ms3(split.window_ns), said.join(", "))),
+        parts.iter().map(row).collect::<String>(),
+        ms3(split.window_ns),
+    )
+}
