@@ -46,9 +46,10 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
             what: topic.what.clone(),
             before: text(old),
             after: text(new),
-            meaning: match varies {
-                true => format!("{} (the runs of a side differ)", topic.meaning),
-                false => topic.meaning.to_owned(),
+            meaning: match (known, varies) {
+                (false, _) => "one side does not say".to_owned(),
+                (true, true) => format!("{} (the runs of a side differ)", topic.meaning),
+                (true, false) => topic.meaning.to_owned(),
             },
         });
     }

@@ -206,7 +206,7 @@ fn metric(
     }
     let values = |side: &[Measured]| side.iter().map(|number| number.value).collect::<Vec<f64>>();
     let (a_values, b_values) = (values(&a), values(&b));
-    let noise_within: Expected = expected(unit, a.first().copied(), b.first().copied());
+    let noise_within: Expected = expected(name, a.first().copied(), b.first().copied());
     let (verdict, noise) = judge(&a_values, &b_values, noise_within);
     let (old, new) = (median(&a_values), median(&b_values));
     let change = old.zip(new).map(|(old, new)| new - old);

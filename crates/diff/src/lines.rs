@@ -155,12 +155,12 @@ fn noise(of: &Comparison) -> String {
     }
 }
 
-/// `8.820 ms -> 9.410 ms`.
+/// `8.820 ms → 9.410 ms`.
 pub(crate) fn value_text(metric: &MetricChange) -> String {
     let text = |value: Option<f64>| {
         value.map_or_else(|| ABSENT.to_owned(), |value| number(value, metric.unit))
     };
-    format!("{} -> {}", text(metric.before), text(metric.after))
+    format!("{} → {}", text(metric.before), text(metric.after))
 }
 
 /// `+0.590 ms, +6.7 %`.
@@ -197,7 +197,7 @@ pub(crate) fn work_name(row: &WorkChange, limit: usize) -> String {
     let short = |name: &str| shorten_kernel(name, limit);
     match (&row.before, &row.after) {
         (Some(a), Some(b)) if a.name != b.name => {
-            format!("{} -> {}", short(&a.name), short(&b.name))
+            format!("{} → {}", short(&a.name), short(&b.name))
         }
         (Some(only), _) | (None, Some(only)) => short(&only.name),
         (None, None) => String::new(),
@@ -212,6 +212,7 @@ fn number(value: f64, unit: MetricUnit) -> String {
 fn digits(unit: MetricUnit, value: f64) -> usize {
     match unit {
         MetricUnit::Ms => 3,
+        MetricUnit::Percent if value.abs() < 1.0 => 3,
         MetricUnit::Percent | MetricUnit::PerSecond => 1,
         MetricUnit::Count if value.fract() == 0.0 => 0,
         MetricUnit::Count => 2,

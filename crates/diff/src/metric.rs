@@ -168,19 +168,20 @@ pub(crate) struct Measured {
 }
 
 /// What is known of the noise of two numbers of single runs.
-pub(crate) fn expected(
-    unit: MetricUnit,
-    before: Option<Measured>,
-    after: Option<Measured>,
-) -> Expected {
-    match (before, after) {
-        _ if unit == MetricUnit::Percent => Expected::Share,
-        (Some(a), Some(b)) if a.exact && b.exact => Expected::Count,
-        (Some(Measured { spread: Some(a), .. }), Some(Measured { spread: Some(b), .. })) => {
-            Expected::Spread(a, b)
-        }
-        _ => Expected::Measured,
+pub(crate) fn expected(name: &str, before: Option<Measured>, after: Option<Measured>) -> Expected {
+    let spread = |number: Option<Measured>| number.and_then(|number| number.spread);
+    let spreads = spread(before).zip(spread(after));
+    let exact = |number: Option<Measured>| number.is_some_and(|number| number.exact);
+    match spreads {
+        _ if is_share_of_window(name) => Expected::Share(spreads),
+        _ if exact(before) && exact(after) => Expected::Count,
+        Some((a, b)) => Expected::Spread(a, b),
+        None => Expected::Measured,
     }
+}
+
+fn is_share_of_window(name: &str) -> bool {
+    name == "gpu_busy_percent" || WINDOW_METRICS.iter().any(|(_, kind)| kind.name == name)
 }
 
 /// The numbers of a stage in one run, by name; what is not known is not there.
@@ -191,8 +192,8 @@ pub(crate) fn of_stage(
     classes: &BTreeMap<String, f64>,
 ) -> BTreeMap<String, Measured> {
     let mut found = Found::default();
-    of_steps(view, &mut found);
-    of_window(view, units, &mut found);
+    let error_of_mean = of_steps(view, &mut found);
+    of_window(view, units, error_of_mean, &mut found);
     if let Some(units) = units {
         let ms = |ns: u64| ns as f64 / NS_PER_MS / units.all;
         found.add("kernel_ms", view.row.kernel_sum_ns.map(ms));
@@ -209,18 +210,24 @@ pub(crate) fn of_stage(
     for (part, kind) in WINDOW_METRICS {
         let Some(window) = view.window() else { break };
         let part = window.parts.iter().find(|found| found.kind == *part);
-        found.add(kind.name, Some(part.map_or(0.0, |part| part.percent)));
+        found.noisy(kind.name, Some(part.map_or(0.0, |part| part.percent)), error_of_mean);
     }
     found.0
 }
 
-fn of_steps(view: &StageView<'_>, found: &mut Found) {
+/// Standard error of a mean relative to it, and the observations behind it.
+type RelativeError = Option<(f64, u64)>;
+
+/// Times of steps, and the noise of their mean.
+fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
+    let mut error_of_mean = None;
     let relative = |error: Option<f64>, of: f64| error.filter(|_| of > 0.0).map(|error| error / of);
     if let Some(steps) = view.steps() {
         let error = steps.std_ns.map(|std| std / (steps.count.max(1) as f64).sqrt());
         let (mean, median) = (steps.mean_ns, steps.p50_ns);
         let of_median = relative(error, median).map(|error| (error * MEDIAN_ERROR, steps.count));
         let of_mean = mean.and_then(|mean| relative(error, mean)).map(|error| (error, steps.count));
+        error_of_mean = of_mean;
         found.noisy("step_ms", Some(median / NS_PER_MS), of_median);
         found.noisy("step_mean_ms", mean.map(|ns| ns / NS_PER_MS), of_mean);
         found.noisy("step_p99_ms", steps.p99_ns.map(|ns| ns / NS_PER_MS), of_median);
@@ -237,11 +244,18 @@ fn of_steps(view: &StageView<'_>, found: &mut Found) {
         let closed = all.saturating_sub(view.row.unclosed.unwrap_or(0));
         (closed > 0).then(|| total as f64 / closed as f64)
     });
-    found.add("host_ms", closed.map(|ns| ns / NS_PER_MS));
+    found.noisy("host_ms", closed.map(|ns| ns / NS_PER_MS), error_of_mean);
+    error_of_mean
 }
 
-/// Window, busy and idle time: of the warm instances where they are told apart.
-fn of_window(view: &StageView<'_>, units: Option<Units>, found: &mut Found) {
+/// Window, busy and idle time: of the warm instances where they are told apart. What the host takes
+/// part in is as noisy as its steps.
+fn of_window(
+    view: &StageView<'_>,
+    units: Option<Units>,
+    error_of_mean: RelativeError,
+    found: &mut Found,
+) {
     let Some(units) = units else { return };
     let row = view.row;
     let warm = row.warm.filter(|warm| warm.instances > 0);
@@ -261,12 +275,18 @@ fn of_window(view: &StageView<'_>, units: Option<Units>, found: &mut Found) {
     // Other processes may have filled the gaps where the report gives no idle time.
     let idle_known = row.gpu_idle_ns.is_some();
     let idle = window.zip(busy).map(|(window, busy)| window.saturating_sub(busy));
-    found.add("window_ms", window.map(ms));
+    found.noisy("window_ms", window.map(ms), error_of_mean);
     found.add("gpu_busy_ms", busy.map(ms));
     let share = window.zip(busy).filter(|(window, _)| *window > 0 && idle_known);
-    found.add("gpu_busy_percent", share.map(|(window, busy)| busy as f64 * 100.0 / window as f64));
-    found.add("idle_ms", idle.filter(|_| idle_known).map(ms));
-    found.add("launch_gaps_ms", gaps.filter(|_| idle_known).map(ms));
+    let share = share.map(|(window, busy)| busy as f64 * 100.0 / window as f64);
+    found.noisy("gpu_busy_percent", share, error_of_mean);
+    // Busy time hardly varies: idle time varies by as much as the window, and not by as large a share.
+    let idle = idle.filter(|_| idle_known);
+    let share_of_idle = window.zip(idle).filter(|(_, idle)| *idle > 0);
+    let share_of_idle = share_of_idle.map(|(window, idle)| window as f64 / idle as f64);
+    let error_of_idle = error_of_mean.zip(share_of_idle).map(|((error, n), by)| (error * by, n));
+    found.noisy("idle_ms", idle.map(ms), error_of_idle);
+    found.noisy("launch_gaps_ms", gaps.filter(|_| idle_known).map(ms), error_of_mean);
 }
 
 /// The numbers of a run.
@@ -325,7 +345,7 @@ impl Found {
     }
 
     /// `error` is the standard error relative to the value, and the observations behind it.
-    fn noisy(&mut self, name: &str, value: Option<f64>, error: Option<(f64, u64)>) {
+    fn noisy(&mut self, name: &str, value: Option<f64>, error: RelativeError) {
         let spread = value.zip(error).filter(|(_, (_, count))| *count > 1);
         let spread = spread
             .map(|(value, (error, count))| Spread { standard_error: error * value.abs(), count });

@@ -30,7 +30,7 @@ pub(crate) enum Expected {
     /// It is a count that repeats exactly.
     Count,
     /// It is a share, percent: of small shares 5 % are less than anybody cares about.
-    Share,
+    Share(Option<(Spread, Spread)>),
 }
 
 /// Whether the sides differ. Each value is that of a run.
@@ -39,7 +39,7 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
         return (Verdict::Unknown, Noise::default());
     };
     let share = match expected {
-        Expected::Share => (LEAST_SHARE * a.abs().max(b.abs())).max(LEAST_POINTS),
+        Expected::Share(_) => (LEAST_SHARE * a.abs().max(b.abs())).max(LEAST_POINTS),
         _ => LEAST_SHARE * a.abs().max(b.abs()),
     };
     let of = |method, threshold, p_value, differs: bool| {
@@ -53,7 +53,9 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
     let beyond = |threshold: f64| (b - a).abs() > threshold;
     match (before.len(), after.len(), expected) {
         (1, 1, Expected::Count) => of(NoiseMethod::Exact, Some(0.0), None, beyond(0.0)),
-        (1, 1, Expected::Spread(x, y)) if combined(x, y) > share => {
+        (1, 1, Expected::Spread(x, y) | Expected::Share(Some((x, y))))
+            if combined(x, y) > share =>
+        {
             let threshold = combined(x, y);
             of(NoiseMethod::Instances, Some(threshold), None, beyond(threshold))
         }

@@ -113,7 +113,7 @@ fn real_reports_add_up_and_equal_themselves() {
     let step = decode.metric("step_ms").expect("a step");
     assert_eq!((step.verdict, decode.per), (Verdict::Increased, Per::Instance));
     assert_eq!(other.lines.len(), 5);
-    assert!(other.lines[0].text.contains("decode: step 141.121 ms -> 173.008 ms (+22.6 %, worse)"));
+    assert!(other.lines[0].text.contains("decode: step 141.121 ms → 173.008 ms (+22.6 %, worse)"));
 }
 
 #[test]
@@ -207,6 +207,31 @@ fn an_empty_run_is_refused_and_a_partial_one_is_warned_of() {
     let run = |report| Run { label: "a/b", report, left_out: &[] };
     let error = compare(&[run(&a)], &[run(&b)], &[], false).expect_err("EMPTY");
     assert!(error.to_string().starts_with("a/b is EMPTY"), "{error}");
+}
+
+#[test]
+fn idle_time_is_as_noisy_as_the_steps_that_it_is_in() {
+    let of = |window_ns: u64| {
+        let mut report = report(&[("decode", 4, window_ns, vec![("k".to_owned(), 4, 4000)])]);
+        let row = &mut report.stages[0];
+        row.host_warm_std_ns = Some(200_000);
+        row.gpu_idle_ns = Some(3 * window_ns);
+        row.warm = Some(stage2_model::WarmRow {
+            instances: 3,
+            gpu_window_ns: 3 * window_ns,
+            gpu_busy_ns: 600_000,
+            ..Default::default()
+        });
+        report
+    };
+    let found = diff(&[&of(1_000_000)], &[&of(1_200_000)], &["decode.idle_ms>+10%"], false);
+    let metric = |name: &str| found.stages[0].metric(name).expect(name);
+    assert_eq!(
+        (metric("step_ms").verdict, metric("idle_ms").verdict),
+        (Verdict::None, Verdict::None)
+    );
+    assert!(metric("idle_ms").change.is_some_and(|change| (change - 0.2).abs() < 1e-9));
+    assert_eq!(found.conditions[0].outcome, Outcome::PassedWithinNoise);
 }
 
 fn kernels() -> impl Strategy<Value = Kernels> {

@@ -74,10 +74,7 @@ pub(super) fn format(name: &str) -> Option<&'static str> {
     let says = |word: &&str| {
         words.iter().any(|found| found == word || found.ends_with("bf16") && *word == "bf16")
     };
-    FORMATS
-        .iter()
-        .find(|(_, words)| words.iter().any(|word| says(&word)))
-        .map(|(format, _)| *format)
+    FORMATS.iter().find(|(_, words)| words.iter().any(&says)).map(|(format, _)| *format)
 }
 
 /// The name without numbers and what stands for layouts and schedules beside them.

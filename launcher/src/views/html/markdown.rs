@@ -3,12 +3,12 @@
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 /// A piece of Markdown as HTML.
-pub(super) fn html(markdown: &str) -> String {
+pub(in crate::views) fn html(markdown: &str) -> String {
     push(events(markdown))
 }
 
 /// Text of any origin as HTML text; not for attributes, which hold nothing of foreign origin.
-pub(super) fn text(text: &str) -> String {
+pub(in crate::views) fn text(text: &str) -> String {
     push([Event::Text(text.into())])
 }
 

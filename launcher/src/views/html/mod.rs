@@ -5,7 +5,7 @@
 //! and is escaped in both; what a browser could load is forbidden by the page itself.
 
 mod bars;
-mod markdown;
+pub(super) mod markdown;
 
 use super::page::Page;
 use super::summary::sentences;
