@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use stage2_model::{META_RANGES, META_SAMPLE, Report, Severity, Status};
 use stage2_text::{shorten, visible};
 
-use crate::compare::Run;
 use crate::comparison::Difference;
+use crate::run::Run;
 
 /// Characters of a value.
 const VALUE_LIMIT: usize = 160;

@@ -12,25 +12,13 @@ use crate::comparison::{
 use crate::condition::Condition;
 use crate::evaluate::evaluate;
 use crate::lines::lines;
-use crate::metric::{
-    Better, Measured, MetricUnit, RUN_METRICS, class_metric, expected, of_run, of_stage,
-    stage_kinds,
-};
+use crate::metric::{Measured, RUN_METRICS, class_metric, expected, of_run, of_stage, stage_kinds};
 use crate::noise::{Expected, judge, median};
 use crate::per::Basis;
+use crate::run::Run;
 use crate::stage_view::StageView;
+use crate::unit::{Better, MetricUnit};
 use crate::work::{Gathered, RunWork, StageWork, changes};
-
-/// A run that is compared.
-#[derive(Clone, Copy, Debug)]
-pub struct Run<'r> {
-    /// What the user called it.
-    pub label: &'r str,
-    /// Its report.
-    pub report: &'r Report,
-    /// Parts of the report that could not be read.
-    pub left_out: &'r [String],
-}
 
 /// Why nothing can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use stage2_model::{AnswerLine, Apart, Severity, Status};
 
-use crate::metric::{Better, MetricUnit};
+use crate::unit::{Better, MetricUnit};
 
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.diff";

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use stage2_text::{shorten, visible};
 
-use crate::metric::{Kind, MetricUnit, RUN_METRICS, class_of_metric, stage_kinds};
+use crate::metric::{Kind, RUN_METRICS, class_of_metric, stage_kinds};
+use crate::unit::MetricUnit;
 
 /// The name in front of a metric of the whole run.
 const RUN: &str = "run";

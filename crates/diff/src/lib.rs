@@ -18,11 +18,14 @@ mod noise;
 mod per;
 mod rank_test;
 mod read;
+mod run;
 mod stage_view;
+mod unit;
 mod work;
 
-pub use compare::{CompareError, Run, compare};
+pub use compare::{CompareError, compare};
 pub use comparison::*;
 pub use condition::{Condition, ConditionError};
-pub use metric::{Better, MetricUnit};
 pub use read::{ReadError, ReadReport, read_report};
+pub use run::Run;
+pub use unit::{Better, MetricUnit};

@@ -7,7 +7,7 @@ use stage2_text::{shorten, shorten_kernel};
 use crate::comparison::{
     Comparison, MetricChange, NoiseMethod, Presence, StageChange, Verdict, WorkChange,
 };
-use crate::metric::{Better, MetricUnit};
+use crate::unit::{Better, MetricUnit};
 
 /// Stages in a line.
 const STAGES: usize = 3;

@@ -2,63 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use stage2_model::{Report, WindowKind};
 
 use crate::comparison::Per;
 use crate::noise::{Expected, Spread};
 use crate::per::Units;
 use crate::stage_view::StageView;
+use crate::unit::{Better, MetricUnit};
 
 const NS_PER_MS: f64 = 1e6;
 /// Standard error of a median over that of a mean, of a normal distribution.
 const MEDIAN_ERROR: f64 = 1.2533;
-
-/// The unit of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MetricUnit {
-    /// Milliseconds.
-    Ms,
-    /// Percent; absolute changes are percentage points.
-    Percent,
-    /// A number of things.
-    Count,
-    /// Things per second.
-    PerSecond,
-}
-
-impl MetricUnit {
-    /// As it follows a number.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            MetricUnit::Ms => " ms",
-            MetricUnit::Percent => " %",
-            MetricUnit::Count => "",
-            MetricUnit::PerSecond => "/s",
-        }
-    }
-
-    /// As it follows a difference of two numbers.
-    pub fn difference_suffix(self) -> &'static str {
-        match self {
-            MetricUnit::Percent => " points",
-            unit => unit.suffix(),
-        }
-    }
-}
-
-/// Which way a metric gets better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    /// Less is better.
-    Lower,
-    /// More is better.
-    Higher,
-    /// Neither by itself.
-    Neither,
-}
 
 /// What is known of a metric whatever its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
