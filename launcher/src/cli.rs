@@ -11,7 +11,7 @@ use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _}
 
 use crate::env::PROBE_GPU;
 pub(crate) use arguments::{
-    BenchArgs, Captures, ExportArgs, MergeArgs, ReportArgs, RunArgs, Times,
+    BenchArgs, Captures, DiffArgs, ExportArgs, MergeArgs, ReportArgs, RunArgs, Times,
 };
 pub(crate) use hints::no_setting;
 pub(crate) use options::{Acceptance, FailOn, Messages, RequiredPass, RunOptions, RunSettings};
@@ -30,6 +30,8 @@ Examples:
       reports of captures taken elsewhere, any subset of them
   stage2-launch report tmp/stage2/latest model/llm=llama_3_8b hardware=h200
       the reports of a run again, here with the model that it was not told of
+  stage2-launch diff before/ after/ --fail-if 'decode.step_ms>+5%+0.2ms'
+      what changed between two runs, and status 1 if a decode step got slower by more than that
   stage2-launch export tmp/stage2/latest --format perfetto --stage decode
       the kernels and ranges of decode, for ui.perfetto.dev
   stage2-launch --dry-run -- python infer.py
@@ -53,7 +55,7 @@ that --timeout ended does not count as failing: nsys and ncu run.";
     name = "stage2-launch",
     version,
     override_usage = "stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...\n       \
-                      stage2-launch <demo|report|export|bench|merge|config> [OPTIONS] ...",
+                      stage2-launch <demo|report|diff|export|bench|merge|config> [OPTIONS] ...",
     after_help = EXAMPLES,
     arg_required_else_help = true,
     args_conflicts_with_subcommands = true,
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     Demo(RunOptions),
     /// Write the reports of an existing run again
     Report(ReportArgs),
+    /// Print what changed between runs, per stage and kernel
+    Diff(DiffArgs),
     /// Write the kernels and ranges of a run for another tool
     Export(ExportArgs),
     /// Run a command untraced and under each profiler in turn, and print what each costs
@@ -159,7 +163,9 @@ mod tests {
                 Some(Command::Config(settings)) => settings.request(),
                 Some(Command::Merge(args)) => args.presets.request(args.overrides),
                 Some(Command::Report(args)) => args.presets.request(args.overrides),
-                Some(Command::Export(_) | Command::ProbeGpu) => crate::config::Request::default(),
+                Some(Command::Diff(_) | Command::Export(_) | Command::ProbeGpu) => {
+                    crate::config::Request::default()
+                }
             };
             crate::config::compose(&request).unwrap_or_else(|e| panic!("{line}: {e}"));
             // A module of Python is looked for where the example runs.
@@ -169,7 +175,7 @@ mod tests {
             }
             seen += 1;
         }
-        assert_eq!(seen, 10, "all of them");
+        assert_eq!(seen, 11, "all of them");
     }
 
     #[test]

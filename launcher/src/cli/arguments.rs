@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use stage2_diff::Condition;
 use stage2_export::{Format, Window};
 
 use super::options::{Acceptance, Presets, RunOptions, RunSettings};
@@ -39,6 +40,44 @@ pub(crate) struct ReportArgs {
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,
 }
+
+// `stage2-launch diff`.
+#[derive(Debug, Args)]
+#[command(after_help = DIFF_HELP)]
+pub(crate) struct DiffArgs {
+    /// Runs: folders, metrics.json files, or `latest`. Without --against the first is compared with each
+    /// of the others; with it these are the runs before the change
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Runs after the change: several on each side bring the noise between runs
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    pub(crate) against: Vec<PathBuf>,
+    /// Exit with 1 if this got worse, for instance decode.step_ms>+5%+0.2ms (by more than 5 % and by
+    /// more than 0.2 ms) or decode.tokens_per_s<-5%; may be repeated
+    #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
+    pub(crate) fail_if: Vec<Condition>,
+    /// Also fail for a difference that is within noise
+    #[arg(long, requires = "fail_if")]
+    pub(crate) strict: bool,
+    /// Print JSON in the place of Markdown
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also write a page for a browser
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write to this file in the place of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+const DIFF_HELP: &str = "\
+Examples:
+  stage2-launch diff RUN_A RUN_B
+  stage2-launch diff A1 A2 A3 A4 --against B1 B2 B3 B4 --html diff.html
+  stage2-launch diff baseline.json latest --fail-if 'decode.step_ms>+5%+0.2ms'
+
+Exit status: 0 when no condition failed; 1 when one failed or could not be evaluated; 2 for wrong
+usage; 70 when a report cannot be read or holds no GPU work.";
 
 // `stage2-launch export`.
 #[derive(Debug, Args)]

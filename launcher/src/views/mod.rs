@@ -4,6 +4,7 @@
 mod advice;
 pub(crate) mod artifacts;
 mod costs;
+pub(crate) mod diff;
 mod headline;
 mod html;
 mod kernels;

@@ -4,14 +4,14 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 /// A piece of Markdown as HTML. The policy of the page forbids style attributes: cells of numbers get
 /// a class instead. In a text no `<` is left, so that only tags are replaced.
-pub(super) fn html(markdown: &str) -> String {
+pub(in crate::views) fn html(markdown: &str) -> String {
     let html = push(events(markdown));
     let html = html.replace("<td style=\"text-align: right\">", "<td class=\"n\">");
     html.replace("<th style=\"text-align: right\">", "<th class=\"n\">")
 }
 
 /// Text of any origin as HTML text; not for attributes.
-pub(super) fn text(text: &str) -> String {
+pub(in crate::views) fn text(text: &str) -> String {
     push([Event::Text(text.into())])
 }
 

@@ -9,7 +9,7 @@ mod chart;
 mod head;
 mod kernels;
 mod latency;
-mod markdown;
+pub(super) mod markdown;
 mod ranks;
 mod roofline;
 mod stage;

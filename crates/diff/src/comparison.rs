@@ -1,0 +1,372 @@
+//! What a comparison says: the types of the JSON that `diff --json` writes.
+//!
+//! Texts are visible text (see [`stage2_text`]), not escaped for a format. Absent is null, never zero.
+
+use serde::{Deserialize, Serialize};
+use stage2_model::{AnswerLine, Apart, Severity, Status};
+
+use crate::unit::{Better, MetricUnit};
+
+/// Name of the model.
+pub const SCHEMA: &str = "stage2.diff";
+/// Version of the model: grows when a field changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// All comparisons of one command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Diff {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Program and version that wrote it.
+    pub generator: String,
+    /// The comparisons, in the order of the command line.
+    pub comparisons: Vec<Comparison>,
+}
+
+impl Diff {
+    /// These comparisons.
+    pub fn of(comparisons: Vec<Comparison>, generator: String) -> Self {
+        Self { schema: SCHEMA.to_owned(), schema_version: SCHEMA_VERSION, generator, comparisons }
+    }
+}
+
+/// One side against another. Every change is the value after minus the value before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The runs before the change.
+    pub before: Vec<ComparedRun>,
+    /// The runs after it.
+    pub after: Vec<ComparedRun>,
+    /// Five lines, always in this order: time, window, kernels, comparable, noise.
+    pub lines: Vec<AnswerLine>,
+    /// What differs besides the numbers; warnings first.
+    pub differences: Vec<Difference>,
+    /// Metrics of the whole run.
+    pub run: Vec<MetricChange>,
+    /// Stages; those of the model first, the largest change of GPU work or step time first.
+    pub stages: Vec<StageChange>,
+    /// What became of the conditions, in the order given.
+    pub conditions: Vec<ConditionResult>,
+}
+
+/// A run that takes part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComparedRun {
+    /// What the user called it.
+    pub label: String,
+    /// Its name in its report.
+    pub name: String,
+    /// Its coverage.
+    pub coverage: Status,
+    /// Its GPU was simulated.
+    pub simulated: bool,
+    /// Parts of its report that could not be read.
+    pub left_out: Vec<String>,
+}
+
+/// Something that differs between the sides, or within one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// A warning where numbers differ for that reason alone.
+    pub severity: Severity,
+    /// What differs.
+    pub what: String,
+    /// Before; several values where the runs of the side differ.
+    pub before: String,
+    /// After.
+    pub after: String,
+    /// What it means for the comparison.
+    pub meaning: String,
+}
+
+/// What the numbers of a stage are per.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Per {
+    /// A step: an instance of a range within the stage, or a repeating sequence of kernels.
+    Step,
+    /// An instance of the stage.
+    Instance,
+    /// A token of one sequence.
+    Token,
+    /// The whole run.
+    Run,
+}
+
+impl Per {
+    /// In a word, to be read after "per".
+    pub fn word(self) -> &'static str {
+        match self {
+            Per::Step => "step",
+            Per::Instance => "instance",
+            Per::Token => "token",
+            Per::Run => "run",
+        }
+    }
+}
+
+/// Whether something is on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Presence {
+    /// On both.
+    Both,
+    /// After only.
+    New,
+    /// Before only.
+    Vanished,
+}
+
+/// What a comparison of two numbers comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No difference beyond noise.
+    None,
+    /// Larger after.
+    Increased,
+    /// Smaller after.
+    Decreased,
+    /// A side has no number.
+    Unknown,
+}
+
+impl Verdict {
+    /// Whether it is a difference beyond noise.
+    pub fn is_change(self) -> bool {
+        matches!(self, Verdict::Increased | Verdict::Decreased)
+    }
+}
+
+/// A stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageChange {
+    /// Its name: that of the outermost range.
+    pub stage: String,
+    /// Why it is no stage of the model; null where it may be one.
+    pub apart: Option<Apart>,
+    /// Which side has it.
+    pub presence: Presence,
+    /// What the GPU work, and the metrics that say so, are per.
+    pub per: Per,
+    /// The same in words, with the reason for it.
+    pub per_text: String,
+    /// Its metrics.
+    pub metrics: Vec<MetricChange>,
+    /// GPU work in it, the largest change first. Its changes add up to that of `work_total`.
+    pub work: Vec<WorkChange>,
+    /// Sum of the durations of all GPU work of the stage.
+    pub work_total: WorkTotal,
+}
+
+impl StageChange {
+    /// A metric of it by its name.
+    pub fn metric(&self, name: &str) -> Option<&MetricChange> {
+        self.metrics.iter().find(|metric| metric.metric == name)
+    }
+}
+
+/// Sums over all GPU work of a stage, ns per [`StageChange::per`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkTotal {
+    /// Before; null: the stage is not there, or the number of its instances is not known.
+    pub before_ns: Option<f64>,
+    /// After.
+    pub after_ns: Option<f64>,
+    /// The change; what one side lacks counts as no work.
+    pub change_ns: f64,
+}
+
+/// A number on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricChange {
+    /// Its name, as a condition names it.
+    pub metric: String,
+    /// Its unit.
+    pub unit: MetricUnit,
+    /// Which way is better.
+    pub better: Better,
+    /// Median over the runs before; null: no run has it.
+    pub before: Option<f64>,
+    /// Median over the runs after.
+    pub after: Option<f64>,
+    /// In the unit.
+    pub change: Option<f64>,
+    /// Percent of the value before; null: that is zero or not known.
+    pub change_percent: Option<f64>,
+    /// What that comes to.
+    pub verdict: Verdict,
+    /// What it was held against.
+    pub noise: Noise,
+    /// Each run before, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before_runs: Vec<f64>,
+    /// Each run after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after_runs: Vec<f64>,
+}
+
+/// How the noise of a number is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoiseMethod {
+    /// A side has no number.
+    #[default]
+    NotCompared,
+    /// One run a side: 5 % of the larger value. Noise between runs is not known.
+    FivePercent,
+    /// One run a side: the noise of its instances or calls, which is larger than 5 %.
+    Instances,
+    /// A count that repeats exactly: any difference is one.
+    Exact,
+    /// Several runs: exact rank test (Mann-Whitney), two-sided, p of at most 0.05.
+    RankTest,
+    /// Few runs, so that no rank test can reach 0.05: the values of the sides lie apart by more than
+    /// either side spreads.
+    Separation,
+    /// One run against several: as for few runs, and the difference is larger than 5 %.
+    OneAgainstSeveral,
+}
+
+/// What a difference was held against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// How it is known.
+    pub method: NoiseMethod,
+    /// Smaller differences are none; in the unit of the number. Null: the method has no such limit.
+    pub threshold: Option<f64>,
+    /// Probability of such ranks if nothing changed; null: no rank test.
+    pub p_value: Option<f64>,
+}
+
+/// A kind of GPU work.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum WorkKind {
+    /// Kernels of one name.
+    Kernel,
+    /// Copies of one direction.
+    Copy,
+    /// Fills.
+    Fill,
+    /// CUDA graphs that were recorded as a whole.
+    Graph,
+}
+
+/// How the work before was found again after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MatchedBy {
+    /// The names are equal.
+    Name,
+    /// The names are equal but for what differs between builds (hashes, spelling).
+    Spelling,
+    /// The names are equal but for the numbers that autotuning chooses; class and calls are equal.
+    TunedName,
+    /// Class, number format and calls are equal, the names are another library's or generator's.
+    ClassAndCalls,
+}
+
+impl MatchedBy {
+    /// To be read after "matched by".
+    pub fn words(self) -> &'static str {
+        match self {
+            MatchedBy::Name => "name",
+            MatchedBy::Spelling => "name, spelled differently",
+            MatchedBy::TunedName => "name without tile sizes, class and calls",
+            MatchedBy::ClassAndCalls => "class and calls",
+        }
+    }
+}
+
+/// GPU work before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkChange {
+    /// What it is.
+    pub kind: WorkKind,
+    /// Class of a kernel; empty for other work and older reports.
+    pub class: String,
+    /// Before; null: it is new.
+    pub before: Option<WorkSide>,
+    /// After; null: it vanished.
+    pub after: Option<WorkSide>,
+    /// How the two were brought together; null: one is missing.
+    pub matched_by: Option<MatchedBy>,
+    /// Time after minus time before, ns per [`StageChange::per`]; what is missing counts as none.
+    pub change_ns: f64,
+    /// Whether the time changed beyond noise.
+    pub verdict: Verdict,
+    /// What it was held against, ns.
+    pub noise: Noise,
+}
+
+impl WorkChange {
+    /// Which side has it.
+    pub fn presence(&self) -> Presence {
+        match (&self.before, &self.after) {
+            (None, _) => Presence::New,
+            (_, None) => Presence::Vanished,
+            _ => Presence::Both,
+        }
+    }
+}
+
+/// GPU work of one name in a stage on one side: means over the runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkSide {
+    /// Its name: short for a kernel.
+    pub name: String,
+    /// Sum of its durations, ns per [`StageChange::per`].
+    pub ns: f64,
+    /// Calls per [`StageChange::per`].
+    pub calls: f64,
+    /// Mean duration of a call, ns; null: no call is timed.
+    pub mean_ns: Option<f64>,
+}
+
+/// What became of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The limit is not exceeded.
+    Passed,
+    /// The limit is exceeded, but the difference is within noise.
+    PassedWithinNoise,
+    /// The limit is exceeded.
+    Failed,
+    /// The stage or the number is missing, so that nothing could be compared.
+    NotEvaluated,
+}
+
+impl Outcome {
+    /// Whether the command fails for it.
+    pub fn fails(self) -> bool {
+        matches!(self, Outcome::Failed | Outcome::NotEvaluated)
+    }
+}
+
+/// A condition and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConditionResult {
+    /// As the user wrote it.
+    pub condition: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why, with the numbers.
+    pub text: String,
+}

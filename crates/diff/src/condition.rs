@@ -1,0 +1,252 @@
+//! `decode.step_ms>+5%+0.2ms` -> a condition that a comparison is held against.
+
+use std::str::FromStr;
+
+use stage2_text::{shorten, visible};
+
+use crate::metric::{Kind, RUN_METRICS, class_of_metric, stage_kinds};
+use crate::unit::MetricUnit;
+
+/// The name in front of a metric of the whole run.
+const RUN: &str = "run";
+/// In front of a stage whose name could be taken for something else.
+const STAGE: &str = "stage:";
+/// Characters of a foreign text in a message.
+const TEXT_LIMIT: usize = 120;
+
+/// A metric, and how much worse it may get. The limit is exceeded when both its parts are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    pub(crate) text: String,
+    pub(crate) scope: Scope,
+    pub(crate) metric: String,
+    pub(crate) unit: MetricUnit,
+    pub(crate) direction: Direction,
+    /// Percent of the value before; above zero.
+    pub(crate) relative: Option<f64>,
+    /// In the unit; above zero.
+    pub(crate) absolute: Option<f64>,
+}
+
+/// What a metric is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Run,
+    Stage(String),
+}
+
+/// Which change is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Growth,
+    Fall,
+}
+
+/// Why a text is no condition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConditionError {
+    /// There is neither `>` nor `<`.
+    #[error(
+        "it has neither > nor <; write STAGE.METRIC>+LIMIT or STAGE.METRIC<-LIMIT, for instance \
+             decode.step_ms>+5%+0.2ms"
+    )]
+    NoOperator,
+    /// There is no dot, or nothing at a side of it.
+    #[error(
+        "`{name}` is no STAGE.METRIC: the stage stands before the last dot, for instance \
+             decode.step_ms; metrics of the whole run are run.METRIC"
+    )]
+    NoStage {
+        /// What stands there.
+        name: String,
+    },
+    /// There is no such metric.
+    #[error("there is no metric `{name}`; known are {known}")]
+    UnknownMetric {
+        /// What stands there.
+        name: String,
+        /// The metrics.
+        known: String,
+    },
+    /// The limit cannot be read.
+    #[error("the limit `{limit}` cannot be read: {why}; write one or both of {form}")]
+    BadLimit {
+        /// What stands there.
+        limit: String,
+        /// What is wrong with it.
+        why: String,
+        /// What is accepted.
+        form: String,
+    },
+}
+
+impl FromStr for Condition {
+    type Err = ConditionError;
+
+    fn from_str(text: &str) -> Result<Self, ConditionError> {
+        // Names of stages may hold either sign; limits do not.
+        let at = text.rfind(['>', '<']).ok_or(ConditionError::NoOperator)?;
+        let (name, rest) = text.split_at(at);
+        let direction = if rest.starts_with('>') { Direction::Growth } else { Direction::Fall };
+        let (name, limit) = (name.trim(), rest.get(1..).unwrap_or_default().trim());
+        let (scope, metric) = split_name(name)?;
+        let kind = find(&scope, metric)?;
+        let (relative, absolute) = parse_limit(limit, direction, kind)?;
+        Ok(Self {
+            text: visible(text.trim().as_bytes()),
+            scope,
+            metric: metric.to_owned(),
+            unit: kind,
+            direction,
+            relative,
+            absolute,
+        })
+    }
+}
+
+fn split_name(name: &str) -> Result<(Scope, &str), ConditionError> {
+    let no_stage = || ConditionError::NoStage { name: shown(name) };
+    let (stage, metric) = name.rsplit_once('.').ok_or_else(no_stage)?;
+    let scope = match stage.strip_prefix(STAGE) {
+        Some(stage) => Scope::Stage(stage.to_owned()),
+        None if stage == RUN => Scope::Run,
+        None => Scope::Stage(stage.to_owned()),
+    };
+    match &scope {
+        Scope::Stage(stage) if stage.is_empty() => Err(no_stage()),
+        _ if metric.is_empty() => Err(no_stage()),
+        _ => Ok((scope, metric)),
+    }
+}
+
+fn find(scope: &Scope, metric: &str) -> Result<MetricUnit, ConditionError> {
+    let names =
+        |kinds: Vec<&Kind>| kinds.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+    let found =
+        |kinds: &[&Kind]| kinds.iter().find(|kind| kind.name == metric).map(|kind| kind.unit);
+    let (unit, known) = match scope {
+        Scope::Run => {
+            let kinds: Vec<&Kind> = RUN_METRICS.iter().collect();
+            (found(&kinds), format!("{} of the whole run", names(kinds)))
+        }
+        Scope::Stage(_) => {
+            let kinds: Vec<&Kind> = stage_kinds().collect();
+            let class = class_of_metric(metric).map(|_| MetricUnit::Ms);
+            let known =
+                format!("{}, and class_NAME_ms (for instance class_gemm_ms)", names(kinds.clone()));
+            (found(&kinds).or(class), known)
+        }
+    };
+    unit.ok_or_else(|| ConditionError::UnknownMetric { name: shown(metric), known })
+}
+
+/// Percent, and a number in the unit of the metric.
+fn parse_limit(
+    limit: &str,
+    direction: Direction,
+    unit: MetricUnit,
+) -> Result<(Option<f64>, Option<f64>), ConditionError> {
+    let sign = match direction {
+        Direction::Growth => '+',
+        Direction::Fall => '-',
+    };
+    let bad = |why: &str| ConditionError::BadLimit {
+        limit: shown(limit),
+        why: why.to_owned(),
+        form: match unit {
+            MetricUnit::Ms => format!("{sign}5% and {sign}0.2ms (also us, s)"),
+            MetricUnit::Percent => format!("{sign}5% and {sign}2pp (percentage points)"),
+            MetricUnit::Count => format!("{sign}5% and {sign}3"),
+            MetricUnit::PerSecond => format!("{sign}5% and {sign}3 (per second)"),
+        },
+    };
+    if limit.is_empty() {
+        return Err(bad("it is empty"));
+    }
+    if !limit.starts_with(sign) {
+        return Err(bad(match direction {
+            Direction::Growth => "after > it begins with +, for growth",
+            Direction::Fall => "after < it begins with -, for a decrease",
+        }));
+    }
+    let (mut relative, mut absolute) = (None, None);
+    for part in limit.split(sign).skip(1) {
+        let part = part.trim();
+        let digits = part.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(part.len());
+        let (number, suffix) = part.split_at(digits);
+        let number: f64 = number.parse().map_err(|_| bad("a part of it has no number"))?;
+        if !number.is_finite() || number > 1e15 {
+            return Err(bad("a number is too large"));
+        }
+        let (slot, value) = match (suffix.trim(), unit) {
+            ("%", _) => (&mut relative, number),
+            ("ms", MetricUnit::Ms) => (&mut absolute, number),
+            ("us", MetricUnit::Ms) => (&mut absolute, number / 1e3),
+            ("s", MetricUnit::Ms) => (&mut absolute, number * 1e3),
+            ("pp", MetricUnit::Percent) => (&mut absolute, number),
+            ("", MetricUnit::Count | MetricUnit::PerSecond) | ("/s", MetricUnit::PerSecond) => {
+                (&mut absolute, number)
+            }
+            ("", _) => return Err(bad("a part of it has no unit")),
+            _ => return Err(bad("the metric has another unit")),
+        };
+        if slot.replace(value).is_some() {
+            return Err(bad("two of its parts are of one kind"));
+        }
+    }
+    Ok((relative, absolute))
+}
+
+fn shown(text: &str) -> String {
+    shorten(&visible(text.as_bytes()), TEXT_LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Condition {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn conditions_are_read() {
+        let condition = parsed("decode.step_ms>+5%+0.2ms");
+        assert_eq!(condition.scope, Scope::Stage("decode".to_owned()));
+        assert_eq!((condition.relative, condition.absolute), (Some(5.0), Some(0.2)));
+        let condition = parsed(" a.b/c>d.tokens_per_s < -5% ");
+        assert_eq!(condition.scope, Scope::Stage("a.b/c>d".to_owned()));
+        assert_eq!((condition.direction, condition.absolute), (Direction::Fall, None));
+        assert_eq!(parsed("run.kernels>+0").scope, Scope::Run);
+        assert_eq!(parsed("stage:run.kernels>+0").scope, Scope::Stage("run".to_owned()));
+        assert_eq!(parsed("decode.class_gemm_ms>+200us").absolute, Some(0.2));
+        assert_eq!(parsed("decode.gpu_busy_percent<-5%-2pp").absolute, Some(2.0));
+    }
+
+    #[test]
+    fn what_is_no_condition_says_what_to_write() {
+        for (text, part) in [
+            ("", "neither > nor <"),
+            ("decode.step_ms", "neither > nor <"),
+            ("step_ms>+5%", "no STAGE.METRIC"),
+            (".step_ms>+5%", "no STAGE.METRIC"),
+            ("decode.>+5%", "no STAGE.METRIC"),
+            ("decode.setp_ms>+5%", "known are step_ms, step_mean_ms"),
+            ("run.step_ms>+5%", "of the whole run"),
+            ("decode.step_ms>", "it is empty"),
+            ("decode.step_ms>5%", "begins with +"),
+            ("decode.step_ms>-5%", "begins with +"),
+            ("decode.tokens_per_s<+5%", "begins with -"),
+            ("decode.step_ms>+5", "no unit"),
+            ("decode.step_ms>+5pp", "another unit"),
+            ("decode.step_ms>+5%+6%", "of one kind"),
+            ("decode.step_ms>+ms", "no number"),
+            ("decode.step_ms>+1e5%", "another unit"),
+            ("decode.step_ms>+99999999999999999999%", "too large"),
+            ("decode.step_ms\u{1b}[2J>+5%", "\\x1b"),
+        ] {
+            let error = text.parse::<Condition>().expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Reports of two sides in, what changed between them out: a [`Comparison`], and whether it meets the
+//! user's [`Condition`]s.
+//!
+//! Nothing is read or written here but bytes that the caller has: [`read_report`] makes a report of the
+//! text of a `metrics.json`. A side is one run or several of the same program. What the numbers are per
+//! (a step, an instance, a token) is chosen once for a stage and both sides, so that runs of different
+//! length compare. A difference is only called one when it is larger than the noise.
+#![forbid(unsafe_code)]
+
+mod comparability;
+mod compare;
+mod comparison;
+mod condition;
+mod evaluate;
+mod lines;
+mod metric;
+mod noise;
+mod per;
+mod rank_test;
+mod read;
+mod run;
+mod stage_view;
+mod unit;
+mod work;
+
+pub use compare::{CompareError, compare};
+pub use comparison::*;
+pub use condition::{Condition, ConditionError};
+pub use read::{ReadError, ReadReport, read_report};
+pub use run::Run;
+pub use unit::{Better, MetricUnit};

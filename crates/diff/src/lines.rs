@@ -1,0 +1,241 @@
+//! A comparison -> its five lines, and its numbers as words.
+
+use stage2_model::{AnswerLine, Severity};
+use stage2_text::numbers::{count, counted};
+use stage2_text::{shorten, shorten_kernel};
+
+use crate::comparison::{
+    Comparison, MetricChange, NoiseMethod, Presence, StageChange, Verdict, WorkChange,
+};
+use crate::unit::{Better, MetricUnit};
+
+/// Stages in a line.
+const STAGES: usize = 3;
+/// Characters of a name in a line.
+const NAME_LIMIT: usize = 60;
+/// Times of a stage, the first that both sides have.
+const TIMES: [(&str, &str); 4] = [
+    ("step_ms", "step"),
+    ("host_ms", "host time per instance"),
+    ("gpu_busy_ms", "GPU busy"),
+    ("kernel_ms", "kernel time"),
+];
+/// What stands for a missing number.
+const ABSENT: &str = "not known";
+
+/// Time, window, kernels, comparable, noise.
+pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
+    let line = |label: &str, text: String| AnswerLine { label: label.to_owned(), text };
+    let stages: Vec<&StageChange> =
+        of.stages.iter().filter(|stage| stage.apart.is_none()).collect();
+    // Without a stage of the model, whatever there is.
+    let stages = if stages.is_empty() { of.stages.iter().collect() } else { stages };
+    vec![
+        line("time", time(&stages)),
+        line("window", window(&stages)),
+        line("kernels", kernels(&stages)),
+        line("comparable", comparable(of)),
+        line("noise", noise(of)),
+    ]
+}
+
+fn name(stage: &StageChange) -> String {
+    shorten(&stage.stage, NAME_LIMIT)
+}
+
+fn time(stages: &[&StageChange]) -> String {
+    let of = |stage: &&StageChange| {
+        let name = name(stage);
+        match stage.presence {
+            Presence::New => return format!("{name} is new"),
+            Presence::Vanished => return format!("{name} vanished"),
+            Presence::Both => {}
+        }
+        let found = TIMES.iter().find_map(|(metric, label)| {
+            let metric = stage.metric(metric).filter(|metric| metric.change.is_some())?;
+            Some((metric, label))
+        });
+        match found {
+            None => format!("{name}: no time is known on both sides"),
+            Some((metric, label)) => {
+                format!("{name}: {label} {} ({})", value_text(metric), in_words(metric))
+            }
+        }
+    };
+    let mut texts: Vec<String> = stages.iter().take(STAGES).map(of).collect();
+    if stages.is_empty() {
+        texts.push("no stage on either side".to_owned());
+    }
+    if let Some(more) = stages.len().checked_sub(STAGES).filter(|&more| more > 0) {
+        texts.push(format!("{} below", counted(more as u64, "more stage")));
+    }
+    texts.join("; ")
+}
+
+/// Where the time of the stage that changed most went.
+fn window(stages: &[&StageChange]) -> String {
+    let Some(stage) = stages.iter().find(|stage| stage.presence == Presence::Both) else {
+        return "no stage is on both sides".to_owned();
+    };
+    let parts = [
+        ("gpu_busy_ms", "GPU busy"),
+        ("idle_ms", "idle"),
+        ("launch_gaps_ms", "launch gaps within that"),
+    ];
+    let text = |(metric, label): &(&str, &str)| {
+        let metric = stage.metric(metric).filter(|metric| metric.change.is_some())?;
+        Some(format!("{label} {} ({})", value_text(metric), in_words(metric)))
+    };
+    let texts: Vec<String> = parts.iter().filter_map(text).collect();
+    match texts.is_empty() {
+        true => format!("{}: busy and idle time are not known on both sides", name(stage)),
+        false => format!("{} per {}: {}", name(stage), stage.per.word(), texts.join(", ")),
+    }
+}
+
+fn kernels(stages: &[&StageChange]) -> String {
+    let rows = || stages.iter().flat_map(|stage| stage.work.iter().map(move |row| (stage, row)));
+    let number =
+        |is: &dyn Fn(&WorkChange) -> bool| count(rows().filter(|(_, row)| is(row)).count() as u64);
+    let all = rows().count() as u64;
+    let summary = format!(
+        "{} in stages: {} changed, {} new, {} vanished",
+        counted(all, "row"),
+        number(&|row| row.presence() == Presence::Both && row.verdict.is_change()),
+        number(&|row| row.presence() == Presence::New),
+        number(&|row| row.presence() == Presence::Vanished),
+    );
+    let most = rows().find(|(_, row)| row.verdict.is_change());
+    match most {
+        None => format!("none changed beyond noise ({summary})"),
+        Some((stage, row)) => format!(
+            "most in {}: {} {} us per {} ({summary})",
+            name(stage),
+            work_name(row, NAME_LIMIT),
+            signed(row.change_ns / 1e3, 3),
+            stage.per.word(),
+        ),
+    }
+}
+
+fn comparable(of: &Comparison) -> String {
+    let weighty = |d: &&crate::comparison::Difference| d.severity >= Severity::Warning;
+    let warnings: Vec<&str> =
+        of.differences.iter().filter(weighty).map(|difference| difference.what.as_str()).collect();
+    let notes = of.differences.len() - warnings.len();
+    let notes = match notes {
+        0 => String::new(),
+        n => format!("; {} beside", counted(n as u64, "note")),
+    };
+    match warnings.is_empty() {
+        true => format!("nothing is known that forbids it{notes}"),
+        false => format!("with care: {}{notes}", warnings.join(", ")),
+    }
+}
+
+fn noise(of: &Comparison) -> String {
+    match (of.before.len(), of.after.len()) {
+        (1, 1) => {
+            "one run a side: between-run noise unknown; a difference is one beyond the noise of \
+                   the instances and 5 % of the larger value"
+                .to_owned()
+        }
+        (1, n) | (n, 1) => format!(
+            "one run against {n}: the noise of the side with one is unknown; a difference is one if \
+             the values lie apart by more than the several spread, and by 5 %"
+        ),
+        (a, b) if crate::rank_test::smallest_p(a, b) > 0.05 => format!(
+            "{a} runs against {b}, too few for a test at 0.05: a difference is one if the values of \
+             the sides lie apart by more than either spreads; 4 a side are enough"
+        ),
+        (a, b) => format!(
+            "{a} runs against {b}: exact rank test (Mann-Whitney) of each number at 0.05, so 1 of 20 \
+             numbers that did not change may still be called a difference"
+        ),
+    }
+}
+
+/// `8.820 ms → 9.410 ms`.
+pub(crate) fn value_text(metric: &MetricChange) -> String {
+    let text = |value: Option<f64>| {
+        value.map_or_else(|| ABSENT.to_owned(), |value| number(value, metric.unit))
+    };
+    format!("{} → {}", text(metric.before), text(metric.after))
+}
+
+/// `+0.590 ms, +6.7 %`.
+pub(crate) fn change_text(metric: &MetricChange) -> String {
+    let Some(change) = metric.change else { return ABSENT.to_owned() };
+    let digits = digits(metric.unit, change);
+    let change = format!("{}{}", signed(change, digits), metric.unit.difference_suffix());
+    match metric.change_percent {
+        Some(percent) if metric.unit != MetricUnit::Percent => {
+            format!("{change}, {} %", signed(percent, 1))
+        }
+        _ => change,
+    }
+}
+
+/// `+6.7 %, slower`, or that it is noise.
+fn in_words(metric: &MetricChange) -> String {
+    let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
+    let percent = percent.unwrap_or_else(|| change_text(metric));
+    let better = match (metric.verdict, metric.better) {
+        (Verdict::None, _) if metric.noise.method == NoiseMethod::Exact => {
+            return "equal".to_owned();
+        }
+        (Verdict::None, _) => return format!("{percent}: no difference beyond noise"),
+        (Verdict::Increased, Better::Lower) | (Verdict::Decreased, Better::Higher) => ", worse",
+        (Verdict::Decreased, Better::Lower) | (Verdict::Increased, Better::Higher) => ", better",
+        _ => "",
+    };
+    format!("{percent}{better}")
+}
+
+/// The name of work, or both where it has another after.
+pub(crate) fn work_name(row: &WorkChange, limit: usize) -> String {
+    let short = |name: &str| shorten_kernel(name, limit);
+    match (&row.before, &row.after) {
+        (Some(a), Some(b)) if a.name != b.name => {
+            format!("{} → {}", short(&a.name), short(&b.name))
+        }
+        (Some(only), _) | (None, Some(only)) => short(&only.name),
+        (None, None) => String::new(),
+    }
+}
+
+/// A number with its unit.
+fn number(value: f64, unit: MetricUnit) -> String {
+    format!("{value:.*}{}", digits(unit, value), unit.suffix())
+}
+
+fn digits(unit: MetricUnit, value: f64) -> usize {
+    match unit {
+        MetricUnit::Ms => 3,
+        MetricUnit::Percent if value.abs() < 1.0 => 3,
+        MetricUnit::Percent | MetricUnit::PerSecond => 1,
+        MetricUnit::Count if value.fract() == 0.0 => 0,
+        MetricUnit::Count => 2,
+    }
+}
+
+/// A number with its sign; what rounds to nothing has none.
+fn signed(value: f64, digits: usize) -> String {
+    let text = format!("{value:+.digits$}");
+    if text.trim_start_matches(['+', '-']).chars().all(|c| c == '0' || c == '.') {
+        return text.trim_start_matches(['+', '-']).to_owned();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rounds_to_nothing_has_no_sign() {
+        assert_eq!(signed(-0.0001, 2), "0.00");
+        assert_eq!(signed(0.5, 1), "+0.5");
+        assert_eq!(signed(-12.0, 0), "-12");
+    }
+}

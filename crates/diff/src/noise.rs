@@ -1,0 +1,170 @@
+//! The values of both sides -> whether they differ beyond noise, and what they were held against.
+
+use crate::comparison::{Noise, NoiseMethod, Verdict};
+use crate::rank_test::{p_value, smallest_p};
+
+/// Share of the larger value that a difference between two single runs has to exceed.
+const LEAST_SHARE: f64 = 0.05;
+/// Percentage points that two shares of single runs have to differ by at least.
+const LEAST_POINTS: f64 = 1.0;
+/// Largest probability of a difference by chance.
+const ALPHA: f64 = 0.05;
+
+/// Noise within a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    /// Standard error of the value, in its unit.
+    pub(crate) standard_error: f64,
+    /// Observations that it comes from.
+    pub(crate) count: u64,
+}
+
+/// What is known of the noise of a number before it is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Expected {
+    /// It is a measurement; of single runs nothing else is known.
+    #[default]
+    Measured,
+    /// It is one, and this is the noise within a run.
+    Spread(Spread, Spread),
+    /// It is a count that repeats exactly.
+    Count,
+    /// It is a share, percent: of small shares 5 % are less than anybody cares about.
+    Share(Option<(Spread, Spread)>),
+}
+
+/// Whether the sides differ. Each value is that of a run.
+pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdict, Noise) {
+    let (Some(a), Some(b)) = (median(before), median(after)) else {
+        return (Verdict::Unknown, Noise::default());
+    };
+    let share = match expected {
+        Expected::Share(_) => (LEAST_SHARE * a.abs().max(b.abs())).max(LEAST_POINTS),
+        _ => LEAST_SHARE * a.abs().max(b.abs()),
+    };
+    let of = |method, threshold, p_value, differs: bool| {
+        let verdict = match (b > a, b < a) {
+            (true, _) if differs => Verdict::Increased,
+            (_, true) if differs => Verdict::Decreased,
+            _ => Verdict::None,
+        };
+        (verdict, Noise { method, threshold, p_value })
+    };
+    let beyond = |threshold: f64| (b - a).abs() > threshold;
+    match (before.len(), after.len(), expected) {
+        (1, 1, Expected::Count) => of(NoiseMethod::Exact, Some(0.0), None, beyond(0.0)),
+        (1, 1, Expected::Spread(x, y) | Expected::Share(Some((x, y))))
+            if combined(x, y) > share =>
+        {
+            let threshold = combined(x, y);
+            of(NoiseMethod::Instances, Some(threshold), None, beyond(threshold))
+        }
+        (1, 1, _) => of(NoiseMethod::FivePercent, Some(share), None, beyond(share)),
+        (1, _, _) | (_, 1, _) => {
+            let threshold = match expected {
+                Expected::Count => 0.0,
+                _ => share,
+            };
+            let differs = lie_apart(before, after) && beyond(threshold);
+            of(NoiseMethod::OneAgainstSeveral, Some(threshold), None, differs)
+        }
+        (x, y, _) if smallest_p(x, y) > ALPHA => {
+            of(NoiseMethod::Separation, None, None, lie_apart(before, after))
+        }
+        _ => match p_value(before, after) {
+            Some(p) => of(NoiseMethod::RankTest, None, Some(p), p <= ALPHA),
+            None => of(NoiseMethod::Separation, None, None, lie_apart(before, after)),
+        },
+    }
+}
+
+/// The middle of some values.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    match sorted.len() % 2 {
+        0 => Some((sorted.get(sorted.len() / 2 - 1)? + upper) / 2.0),
+        _ => Some(upper),
+    }
+}
+
+/// Whether the sides leave a gap that is wider than the values of either spread.
+fn lie_apart(before: &[f64], after: &[f64]) -> bool {
+    let ends = |values: &[f64]| {
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        (least, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    };
+    let ((a_least, a_most), (b_least, b_most)) = (ends(before), ends(after));
+    let gap = (b_least - a_most).max(a_least - b_most);
+    gap > (a_most - a_least).max(b_most - b_least)
+}
+
+/// Differences of two values with these errors are larger than this once in twenty times by chance.
+fn combined(x: Spread, y: Spread) -> f64 {
+    let freedom = x.count.saturating_add(y.count).saturating_sub(2).max(1);
+    x.standard_error.hypot(y.standard_error) * student_t(freedom)
+}
+
+/// Two-sided 95 % quantile of Student's t.
+fn student_t(freedom: u64) -> f64 {
+    const FEW: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+    let at = usize::try_from(freedom.saturating_sub(1)).unwrap_or(usize::MAX);
+    // Beyond the table this is right to three digits.
+    FEW.get(at).copied().unwrap_or(1.96 + 2.372 / freedom as f64 + 3.2 / (freedom as f64).powi(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(before: &[f64], after: &[f64]) -> (Verdict, NoiseMethod) {
+        let (verdict, noise) = judge(before, after, Expected::Measured);
+        (verdict, noise.method)
+    }
+
+    #[test]
+    fn single_runs_differ_beyond_five_percent_or_their_own_noise() {
+        assert_eq!(verdict(&[100.0], &[104.0]), (Verdict::None, NoiseMethod::FivePercent));
+        assert_eq!(verdict(&[100.0], &[106.0]), (Verdict::Increased, NoiseMethod::FivePercent));
+        assert_eq!(verdict(&[106.0], &[100.0]), (Verdict::Decreased, NoiseMethod::FivePercent));
+        let spread = |standard_error| Spread { standard_error, count: 3 };
+        let noisy = Expected::Spread(spread(5.0), spread(5.0));
+        let (verdict, noise) = judge(&[100.0], &[115.0], noisy);
+        // sqrt(50) * 2.776
+        assert_eq!((verdict, noise.method), (Verdict::None, NoiseMethod::Instances));
+        assert!(noise.threshold.is_some_and(|t| (t - 19.629).abs() < 0.001));
+        assert_eq!(judge(&[100.0], &[125.0], noisy).0, Verdict::Increased);
+        assert_eq!(judge(&[10.0], &[11.0], Expected::Count).0, Verdict::Increased);
+        assert_eq!(judge(&[], &[1.0], noisy).0, Verdict::Unknown);
+    }
+
+    #[test]
+    fn several_runs_bring_their_own_noise() {
+        let few = ([10.0, 10.1, 10.2], [10.15, 10.3, 10.4]);
+        assert_eq!(verdict(&few.0, &few.1), (Verdict::None, NoiseMethod::Separation));
+        let apart = [10.5, 10.6, 10.65];
+        assert_eq!(verdict(&few.0, &apart), (Verdict::Increased, NoiseMethod::Separation));
+        // Four a side reach 0.05, also for differences below 5 %.
+        let (a, b) = ([1.0, 1.001, 1.002, 1.003], [1.010, 1.011, 1.012, 1.013]);
+        assert_eq!(verdict(&a, &b), (Verdict::Increased, NoiseMethod::RankTest));
+        assert_eq!(verdict(&b, &a), (Verdict::Decreased, NoiseMethod::RankTest));
+        assert_eq!(verdict(&a, &a), (Verdict::None, NoiseMethod::RankTest));
+        assert_eq!(verdict(&[10.3], &few.0), (Verdict::None, NoiseMethod::OneAgainstSeveral));
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_table() {
+        for (freedom, expected) in
+            [(1, 12.706), (10, 2.228), (11, 2.201), (20, 2.086), (1000, 1.962)]
+        {
+            assert!(
+                (student_t(freedom) - expected).abs() < 0.004,
+                "{freedom}: {}",
+                student_t(freedom)
+            );
+        }
+        assert_eq!(median(&[3.0, 1.0]), Some(2.0));
+        assert_eq!(median(&[f64::NAN]), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! A stage of a report, with what other parts of the report say of it; older reports without an answer
+//! included.
+
+use stage2_model::{
+    Figure, PathRow, Report, Role, StageAnswer, StageRow, StageUtilisation, StepUnit, WindowSplit,
+};
+
+/// A stage of one run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StageView<'r> {
+    pub(crate) report: &'r Report,
+    pub(crate) row: &'r StageRow,
+    answer: Option<&'r StageAnswer>,
+    utilisation: Option<&'r StageUtilisation>,
+}
+
+/// Times of the warm steps of a stage, ns.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Steps {
+    pub(crate) unit: StepUnit,
+    pub(crate) path: Option<String>,
+    pub(crate) count: u64,
+    pub(crate) mean_ns: Option<f64>,
+    pub(crate) p50_ns: f64,
+    pub(crate) p99_ns: Option<f64>,
+    pub(crate) std_ns: Option<f64>,
+}
+
+impl<'r> StageView<'r> {
+    /// The stage of that name; nothing where the run has none.
+    pub(crate) fn find(report: &'r Report, stage: &str) -> Option<Self> {
+        let row = report.stages.iter().find(|row| row.stage == stage)?;
+        let used = report.insight.utilisation.as_ref();
+        Some(Self {
+            report,
+            row,
+            answer: report.answer.stages.iter().find(|answer| answer.stage == stage),
+            utilisation: used
+                .and_then(|used| used.numbers.stages.iter().find(|s| s.stage == stage)),
+        })
+    }
+
+    /// What it is to the model.
+    pub(crate) fn role(&self) -> Role {
+        let answer = self.answer.map(|answer| answer.role);
+        answer.or(self.utilisation.map(|used| used.role)).unwrap_or(Role::Other)
+    }
+
+    /// Times of its steps: those of the answer, or of its warm instances.
+    pub(crate) fn steps(&self) -> Option<Steps> {
+        if let Some(times) = self.answer.and_then(|answer| answer.step.as_ref()) {
+            return Some(Steps {
+                unit: times.unit,
+                path: times.path.clone(),
+                count: times.steps,
+                mean_ns: Some(times.mean_ns as f64),
+                p50_ns: times.p50_ns as f64,
+                p99_ns: Some(times.p99_ns as f64),
+                std_ns: times.std_ns.map(|ns| ns as f64),
+            });
+        }
+        Some(Steps {
+            unit: StepUnit::Instance,
+            path: None,
+            count: self.row.host_warm_instances.unwrap_or(0),
+            mean_ns: self.row.host_warm_mean_ns.map(|ns| ns as f64),
+            p50_ns: self.row.host_warm_median_ns? as f64,
+            p99_ns: None,
+            std_ns: self.row.host_warm_std_ns.map(|ns| ns as f64),
+        })
+    }
+
+    /// Tokens of one sequence in a step.
+    pub(crate) fn tokens_per_step(&self) -> Option<f64> {
+        let step = self.answer.and_then(|answer| answer.step.as_ref());
+        if let Some(step) = step {
+            return step.tokens_per_step.filter(|&tokens| tokens > 0).map(|tokens| tokens as f64);
+        }
+        let tokens = &self.report.insight.utilisation.as_ref()?.tokens;
+        (self.role() == Role::Decode).then(|| tokens.steps().ok().map(|tokens| tokens as f64))?
+    }
+
+    /// Tokens per second of wall time.
+    pub(crate) fn tokens_per_s(&self) -> Option<f64> {
+        let answer = self.answer.and_then(|answer| answer.tokens_per_s.value());
+        answer.or_else(|| self.utilisation?.tokens_per_s.value())
+    }
+
+    /// Time to the first token, ns.
+    pub(crate) fn time_to_first_token_ns(&self) -> Option<f64> {
+        if let Some(answer) = self.answer {
+            return answer.time_to_first_token_ns.value();
+        }
+        // Without an answer: that of a prefill with nothing before it.
+        let stages = &self.report.insight.utilisation.as_ref()?.numbers.stages;
+        let vision_before = stages.iter().any(|stage| stage.role == Role::VisionBefore);
+        let is_alone = self.role() == Role::Prefill && !vision_before;
+        is_alone.then(|| self.row.host_warm_median_ns.map(|ns| ns as f64))?
+    }
+
+    /// Where its window goes.
+    pub(crate) fn window(&self) -> Option<&'r WindowSplit> {
+        self.answer.and_then(|answer| answer.window.as_ref())
+    }
+
+    /// Times that it was opened.
+    pub(crate) fn instances(&self) -> Option<f64> {
+        self.row.instances.filter(|&n| n > 0).map(|n| n as f64)
+    }
+
+    /// Instances that busy times and windows are of: of a sample, those that were recorded.
+    pub(crate) fn recorded_instances(&self) -> Option<f64> {
+        let recorded = self.row.recorded_instances.or(self.row.instances);
+        recorded.filter(|&n| n > 0).map(|n| n as f64)
+    }
+
+    /// Instances of the range that the steps are instances of; of inferred steps, all of them.
+    pub(crate) fn steps_in_all(&self) -> Option<f64> {
+        let steps = self.steps()?;
+        let count = match steps.unit {
+            StepUnit::Instance => return self.instances(),
+            StepUnit::RangeWithin => {
+                let path = steps.path?;
+                self.path(&path)?.instances?
+            }
+            StepUnit::Inferred => {
+                let rows = &self.report.inferred_steps.as_ref()?.rows;
+                rows.iter().map(|row| row.steps).fold(0, u64::saturating_add)
+            }
+        };
+        (count > 0).then_some(count as f64)
+    }
+
+    fn path(&self, path: &str) -> Option<&'r PathRow> {
+        self.report.paths.iter().find(|row| row.path == path)
+    }
+
+    /// Share of its FLOPs peak that it used over wall time, percent.
+    pub(crate) fn mfu_percent(&self) -> Option<f64> {
+        percent(&self.utilisation?.mfu_wall)
+    }
+
+    /// Share of peak bandwidth over wall time, percent.
+    pub(crate) fn mbu_percent(&self) -> Option<f64> {
+        percent(&self.utilisation?.mbu_wall)
+    }
+}
+
+fn percent(share: &Figure) -> Option<f64> {
+    share.value().map(|share| share * 100.0)
+}

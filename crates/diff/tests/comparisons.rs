@@ -1,0 +1,297 @@
+//! Whole comparisons of reports, real ones among them: what holds of any two.
+
+use proptest::prelude::*;
+use stage2_diff::{
+    Comparison, Condition, Outcome, Per, Presence, Run, Verdict, compare, read_report,
+};
+use stage2_model::{KernelRow, PathKind, Report, SCHEMA, SCHEMA_VERSION, StageRow, Status, Times};
+use stage2_text::KernelName;
+
+/// Calls and total time of kernels of a stage, by name.
+type Kernels = Vec<(String, u64, u64)>;
+
+fn report(stages: &[(&str, u64, u64, Kernels)]) -> Report {
+    let mut report = Report {
+        schema: SCHEMA.to_owned(),
+        schema_version: SCHEMA_VERSION,
+        source: "collector".to_owned(),
+        ..Report::default()
+    };
+    report.coverage.verdict.status = Status::Complete;
+    for (stage, instances, step_ns, kernels) in stages {
+        let sum = kernels.iter().map(|(_, _, ns)| ns).sum();
+        report.stages.push(StageRow {
+            stage: (*stage).to_owned(),
+            kind: PathKind::Range,
+            instances: Some(*instances),
+            host_warm_instances: Some(instances - 1),
+            host_warm_median_ns: Some(*step_ns),
+            host_warm_mean_ns: Some(*step_ns),
+            host_warm_std_ns: Some(step_ns / 100),
+            kernels: Some(kernels.iter().map(|(_, calls, _)| calls).sum()),
+            kernel_sum_ns: Some(sum),
+            ..StageRow::default()
+        });
+        for (name, calls, total_ns) in kernels {
+            let names = &mut report.kernel_names;
+            let name_index = names.iter().position(|known| known.mangled == *name);
+            let name_index = name_index.unwrap_or_else(|| {
+                names.push(KernelName {
+                    mangled: name.clone(),
+                    demangled: name.clone(),
+                    short: name.clone(),
+                });
+                names.len() - 1
+            });
+            report.kernels.push(KernelRow {
+                kernel: name.clone(),
+                name_index,
+                stage: (*stage).to_owned(),
+                class: "gemm".to_owned(),
+                times: Times { calls: *calls, total_ns: *total_ns, ..Times::default() },
+                ..KernelRow::default()
+            });
+        }
+    }
+    report
+}
+
+fn diff(before: &[&Report], after: &[&Report], conditions: &[&str], strict: bool) -> Comparison {
+    fn runs<'r>(side: &[&'r Report]) -> Vec<Run<'r>> {
+        side.iter().map(|report| Run { label: "run", report, left_out: &[] }).collect()
+    }
+    let conditions: Vec<Condition> =
+        conditions.iter().map(|text| text.parse().expect("a condition")).collect();
+    compare(&runs(before), &runs(after), &conditions, strict).expect("a comparison")
+}
+
+fn sample(name: &str) -> Report {
+    let path = format!("{}/../../docs/sample/{name}/metrics.json", env!("CARGO_MANIFEST_DIR"));
+    let read = read_report(&std::fs::read(&path).expect(&path)).expect("a report");
+    assert!(read.left_out.is_empty(), "{:?}", read.left_out);
+    read.report
+}
+
+/// What holds of every comparison: rows add up to their stage.
+fn assert_sums(comparison: &Comparison) {
+    for stage in &comparison.stages {
+        let rows: f64 = stage.work.iter().map(|row| row.change_ns).sum();
+        let scale = stage.work.iter().map(|row| row.change_ns.abs()).sum::<f64>().max(1.0);
+        let total = stage.work_total.change_ns;
+        assert!((rows - total).abs() <= 1e-9 * scale, "{}: {rows} {total}", stage.stage);
+        if comparison.after.len() > 1 {
+            // Metrics are medians of several runs, rows are means.
+            continue;
+        }
+        let kernels = stage.work.iter().filter(|row| row.kind == stage2_diff::WorkKind::Kernel);
+        let sum: f64 = kernels.filter_map(|row| row.after.as_ref()).map(|side| side.ns).sum();
+        let said = stage.metric("kernel_ms").and_then(|metric| metric.after).unwrap_or(0.0);
+        assert!((sum / 1e6 - said).abs() <= 1e-9 * said.max(1.0), "{}: {sum} {said}", stage.stage);
+    }
+}
+
+fn assert_nothing_changed(comparison: &Comparison) {
+    for stage in &comparison.stages {
+        assert_eq!(stage.presence, Presence::Both);
+        assert!(stage.metrics.iter().all(|metric| metric.verdict == Verdict::None));
+        assert!(stage.work.iter().all(|row| row.verdict == Verdict::None && row.change_ns == 0.0));
+    }
+    assert!(comparison.run.iter().all(|metric| metric.verdict == Verdict::None));
+}
+
+#[test]
+fn real_reports_add_up_and_equal_themselves() {
+    let (llama, moe) = (sample("llama_1b"), sample("moe_small"));
+    let same = diff(&[&llama], &[&llama], &[], false);
+    assert_nothing_changed(&same);
+    assert!(same.differences.is_empty(), "{:?}", same.differences);
+    let other = diff(&[&llama], &[&moe], &[], false);
+    assert_sums(&other);
+    let warned: Vec<&str> = other.differences.iter().map(|d| d.what.as_str()).collect();
+    assert!(warned.contains(&"model") && !warned.contains(&"GPU"), "{warned:?}");
+    let decode = other.stages.iter().find(|stage| stage.stage == "decode").expect("decode");
+    let step = decode.metric("step_ms").expect("a step");
+    assert_eq!((step.verdict, decode.per), (Verdict::Increased, Per::Instance));
+    assert_eq!(other.lines.len(), 5);
+    assert!(other.lines[0].text.contains("decode: step 141.121 ms → 173.008 ms (+22.6 %, worse)"));
+}
+
+#[test]
+fn runs_of_different_length_compare() {
+    let kernels = |n: u64| vec![("k".to_owned(), 8 * n, 800 * n)];
+    let (short, long) = (
+        report(&[("decode", 4, 1_000_000, kernels(4))]),
+        report(&[("decode", 40, 1_000_000, kernels(40))]),
+    );
+    let found = diff(&[&short], &[&long], &[], false);
+    let decode = &found.stages[0];
+    assert!(decode.work.iter().all(|row| row.change_ns == 0.0 && row.verdict == Verdict::None));
+    assert!(decode.metrics.iter().all(|metric| metric.verdict == Verdict::None), "{decode:?}");
+    // Twice the tokens in an instance: per token nothing changed either.
+    let mut twice = sample("llama_1b");
+    let tokens = |report: &mut Report| {
+        report.insight.utilisation.as_mut().expect("use").tokens.decode_steps = Some(32)
+    };
+    tokens(&mut twice);
+    twice.kernels.iter_mut().filter(|row| row.stage == "decode").for_each(|row| {
+        row.times.calls *= 2;
+        row.times.total_ns *= 2;
+    });
+    let found = diff(&[&sample("llama_1b")], &[&twice], &[], false);
+    let decode = found.stages.iter().find(|stage| stage.stage == "decode").expect("decode");
+    assert_eq!(decode.per, Per::Token);
+    assert!(decode.work.iter().all(|row| row.change_ns.abs() < 1e-6), "{:?}", decode.work.first());
+}
+
+#[test]
+fn conditions_fire_beyond_noise_only_unless_strict() {
+    let of = |step_ns| report(&[("decode", 40, step_ns, vec![("k".to_owned(), 40, 4000)])]);
+    let (a, slower, little) = (of(1_000_000), of(1_200_000), of(1_030_000));
+    let outcome = |after: &Report, condition: &str, strict: bool| {
+        diff(&[&a], &[after], &[condition], strict).conditions[0].outcome
+    };
+    assert_eq!(outcome(&slower, "decode.step_ms>+5%+0.1ms", false), Outcome::Failed);
+    // Both parts have to be exceeded.
+    assert_eq!(outcome(&slower, "decode.step_ms>+5%+0.3ms", false), Outcome::Passed);
+    assert_eq!(outcome(&slower, "decode.step_ms>+30%+0.1ms", false), Outcome::Passed);
+    assert_eq!(outcome(&little, "decode.step_ms>+1%", false), Outcome::PassedWithinNoise);
+    assert_eq!(outcome(&little, "decode.step_ms>+1%", true), Outcome::Failed);
+    assert_eq!(outcome(&slower, "decode.step_ms<-5%", true), Outcome::Passed);
+    let back = diff(&[&slower], &[&a], &["decode.step_ms<-5%"], false);
+    assert_eq!(back.conditions[0].outcome, Outcome::Failed);
+    for (condition, why) in [
+        ("decod.step_ms>+5%", "no side has a stage `decod`; there are decode"),
+        ("decode.ttft_ms>+5%", "no such number on either side"),
+        ("decode.class_moe_ms>+5%", "there are gemm"),
+        ("run.mfu_percent<-5%", "the run has no such number"),
+    ] {
+        let found = diff(&[&a], &[&slower], &[condition], false);
+        assert_eq!(found.conditions[0].outcome, Outcome::NotEvaluated);
+        assert!(found.conditions[0].text.contains(why), "{}", found.conditions[0].text);
+    }
+    let none = report(&[("prefill", 4, 1, vec![("k".to_owned(), 1, 1)])]);
+    let found = diff(&[&a], &[&none], &["decode.step_ms>+5%"], false);
+    assert!(found.conditions[0].outcome.fails());
+    assert!(found.conditions[0].text.contains("missing after"), "{:?}", found.conditions);
+}
+
+#[test]
+fn several_runs_bring_the_noise_of_their_own() {
+    let of = |step_ns: u64| report(&[("decode", 4, step_ns, vec![("k".to_owned(), 4, step_ns)])]);
+    let side = |steps: [u64; 4]| steps.map(of);
+    let (a, noisy, b) = (
+        side([1_000_000, 1_002_000, 1_004_000, 1_001_000]),
+        side([1_001_500, 999_000, 1_200_000, 1_003_000]),
+        side([1_020_000, 1_021_000, 1_023_000, 1_019_000]),
+    );
+    fn all(side: &[Report; 4]) -> Vec<&Report> {
+        side.iter().collect()
+    }
+    let same = diff(&all(&a), &all(&noisy), &["decode.step_ms>+0.01%"], false);
+    assert_eq!(same.stages[0].metric("step_ms").map(|m| m.verdict), Some(Verdict::None));
+    assert!(!same.conditions[0].outcome.fails());
+    let slower = diff(&all(&a), &all(&b), &["decode.step_ms>+1%"], false);
+    assert_eq!(slower.conditions[0].outcome, Outcome::Failed, "2 % is real with four runs");
+    assert_eq!(slower.stages[0].work[0].verdict, Verdict::Increased);
+    assert_sums(&slower);
+}
+
+#[test]
+fn an_empty_run_is_refused_and_a_partial_one_is_warned_of() {
+    let mut a = report(&[("decode", 4, 1_000_000, vec![("k".to_owned(), 4, 4000)])]);
+    let b = a.clone();
+    a.coverage.verdict.status = Status::Partial;
+    let found = diff(&[&a], &[&b], &[], false);
+    assert!(found.lines[3].text.contains("coverage is partial"), "{:?}", found.lines);
+    a.coverage.verdict.status = Status::Empty;
+    let run = |report| Run { label: "a/b", report, left_out: &[] };
+    let error = compare(&[run(&a)], &[run(&b)], &[], false).expect_err("EMPTY");
+    assert!(error.to_string().starts_with("a/b is EMPTY"), "{error}");
+}
+
+#[test]
+fn idle_time_is_as_noisy_as_the_steps_that_it_is_in() {
+    let of = |window_ns: u64| {
+        let mut report = report(&[("decode", 4, window_ns, vec![("k".to_owned(), 4, 4000)])]);
+        let row = &mut report.stages[0];
+        row.host_warm_std_ns = Some(200_000);
+        row.gpu_idle_ns = Some(3 * window_ns);
+        row.warm = Some(stage2_model::WarmRow {
+            instances: 3,
+            gpu_window_ns: 3 * window_ns,
+            gpu_busy_ns: 600_000,
+            ..Default::default()
+        });
+        report
+    };
+    let found = diff(&[&of(1_000_000)], &[&of(1_200_000)], &["decode.idle_ms>+10%"], false);
+    let metric = |name: &str| found.stages[0].metric(name).expect(name);
+    assert_eq!(
+        (metric("step_ms").verdict, metric("idle_ms").verdict),
+        (Verdict::None, Verdict::None)
+    );
+    assert!(metric("idle_ms").change.is_some_and(|change| (change - 0.2).abs() < 1e-9));
+    assert_eq!(found.conditions[0].outcome, Outcome::PassedWithinNoise);
+}
+
+fn kernels() -> impl Strategy<Value = Kernels> {
+    let name = prop::sample::select(vec![
+        "nvjet_sm90_tst_64x8_v_bz_TNT",
+        "nvjet_sm90_tst_8x64_v_bz_TNN",
+        "nvjet_sm90_hsh_8x8_TNT",
+        "ampere_bf16_s16816gemm_bf16_64x64_nn",
+        "my_kernel",
+        "\u{1b}[2J|`<b>",
+        "",
+    ]);
+    let calls = prop_oneof![Just(4u64), Just(8u64), any::<u64>()];
+    let row = (name, calls, prop_oneof![0u64..1_000_000, any::<u64>()]);
+    prop::collection::vec(row.prop_map(|(name, calls, ns)| (name.to_owned(), calls, ns)), 0..8)
+}
+
+fn any_report() -> impl Strategy<Value = Report> {
+    let stage = (
+        prop::sample::select(vec!["decode", "prefill", "x/y.z"]),
+        2u64..9,
+        any::<u64>(),
+        kernels(),
+    );
+    prop::collection::vec(stage, 1..4).prop_map(|stages| {
+        let mut seen = Vec::new();
+        let mut kept: Vec<(&str, u64, u64, Kernels)> = Vec::new();
+        for (stage, instances, step, kernels) in stages {
+            if !seen.contains(&stage) {
+                seen.push(stage);
+                // Sums of a real report fit.
+                let kernels = kernels.into_iter().map(|(n, c, ns)| (n, c >> 8, ns >> 8)).collect();
+                kept.push((stage, instances, step, kernels));
+            }
+        }
+        report(&kept)
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_report_equals_itself(a in any_report()) {
+        assert_nothing_changed(&diff(&[&a], &[&a], &[], false));
+    }
+
+    #[test]
+    fn changes_add_up_and_change_their_sign_with_the_sides(a in any_report(), b in any_report()) {
+        let (there, back) = (diff(&[&a], &[&b], &[], false), diff(&[&b], &[&a], &[], false));
+        assert_sums(&there);
+        let json = serde_json::to_string(&there).expect("JSON");
+        prop_assert!(!json.contains("u001b"));
+        for stage in &there.stages {
+            let other = back.stages.iter().find(|s| s.stage == stage.stage).expect("the same stages");
+            prop_assert_eq!(stage.work.len(), other.work.len());
+            prop_assert!((stage.work_total.change_ns + other.work_total.change_ns).abs() < 1e-6);
+            for metric in &stage.metrics {
+                let swapped = other.metric(&metric.metric).expect("the same metrics");
+                prop_assert_eq!(metric.change, swapped.change.map(|change| -change));
+                prop_assert_eq!(metric.verdict.is_change(), swapped.verdict.is_change());
+            }
+        }
+    }
+}

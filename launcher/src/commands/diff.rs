@@ -1,0 +1,167 @@
+//! The reports of runs -> what changed between them, and whether that is too much.
+
+use std::path::{Path, PathBuf};
+
+use stage2_analysis::files::{self, write_whole};
+use stage2_analysis::layout::COLLECTOR_DIR;
+use stage2_diff::{Condition, Diff, ReadReport, Run, compare, read_report};
+use stage2_text::visible_path;
+
+use crate::bundle::RUN_JSON;
+use crate::cli::DiffArgs;
+use crate::failure::Failure;
+use crate::terminal::{Terminal, print};
+use crate::views::diff as view;
+
+const METRICS: &str = "metrics.json";
+/// What stands for the latest run in the default folder.
+const LATEST: (&str, &str) = ("latest", "tmp/stage2/latest");
+/// Larger reports are none of ours.
+const REPORT_LIMIT_BYTES: u64 = 1 << 30;
+/// The exit status where a condition failed.
+const EXIT_CONDITION: u8 = 1;
+
+/// A report, where it came from, and what the user called it.
+struct Input {
+    label: String,
+    path: PathBuf,
+    read: ReadReport,
+}
+
+/// `stage2-launch diff`.
+pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    if args.against.is_empty() && args.runs.len() < 2 {
+        let only = args.runs.first().map(|run| visible_path(run)).unwrap_or_default();
+        return Err(Failure::Usage(format!(
+            "diff needs two runs, and got {only} only: name the run before the change and the run \
+             after it; several on each side: diff A1 A2 --against B1 B2"
+        )));
+    }
+    let runs = inputs(&args.runs, terminal)?;
+    let against = inputs(&args.against, terminal)?;
+    for out in args.output.iter().chain(&args.html) {
+        refuse_input(out, runs.iter().chain(&against))?;
+    }
+    let pairs: Vec<(&[Input], &[Input])> = match (against.is_empty(), runs.split_first()) {
+        (false, _) => vec![(&runs[..], &against[..])],
+        (true, Some((first, others))) => {
+            let first = std::slice::from_ref(first);
+            others.iter().map(|other| (first, std::slice::from_ref(other))).collect()
+        }
+        (true, None) => Vec::new(),
+    };
+    let compared: Result<Vec<_>, Failure> =
+        pairs.into_iter().map(|(a, b)| compared(a, b, &args.fail_if, args.strict)).collect();
+    let generator = concat!("stage2-launch ", env!("CARGO_PKG_VERSION")).to_owned();
+    let diff = Diff::of(compared?, generator);
+    let text = match args.json {
+        true => {
+            let json = serde_json::to_string_pretty(&diff);
+            json.map_err(|error| Failure::NoResult(format!("the comparison is no JSON: {error}")))?
+                + "\n"
+        }
+        false => view::markdown(&diff),
+    };
+    if let Some(path) = &args.html {
+        write_whole(path, &view::html(&diff)).map_err(Failure::no_result)?;
+        terminal.result(&format!("diff: {}", visible_path(path)));
+    }
+    match &args.output {
+        Some(path) => {
+            write_whole(path, &text).map_err(Failure::no_result)?;
+            terminal.result(&format!("diff: {}", visible_path(path)));
+            view::short_lines(&diff).iter().for_each(|line| terminal.result(line));
+        }
+        None => print(&text)
+            .map_err(|error| Failure::NoResult(format!("stdout cannot be written: {error}")))?,
+    }
+    view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
+    let failed: Vec<String> = view::failures(&diff);
+    failed.iter().for_each(|line| terminal.error(line));
+    Ok(if failed.is_empty() { 0 } else { EXIT_CONDITION })
+}
+
+fn compared(
+    before: &[Input],
+    after: &[Input],
+    conditions: &[Condition],
+    strict: bool,
+) -> Result<stage2_diff::Comparison, Failure> {
+    fn run(input: &Input) -> Run<'_> {
+        let ReadReport { report, left_out } = &input.read;
+        Run { label: &input.label, report, left_out }
+    }
+    let before: Vec<Run<'_>> = before.iter().map(run).collect();
+    let after: Vec<Run<'_>> = after.iter().map(run).collect();
+    compare(&before, &after, conditions, strict)
+        .map_err(|error| Failure::NoResult(error.to_string()))
+}
+
+fn inputs(paths: &[PathBuf], terminal: &Terminal) -> Result<Vec<Input>, Failure> {
+    let read = |path: &PathBuf| {
+        terminal.progress(&format!("reading {}", visible_path(path)));
+        input(path)
+    };
+    paths.iter().map(read).collect()
+}
+
+fn input(given: &Path) -> Result<Input, Failure> {
+    let path = metrics_of(given)?;
+    let refused = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(&path)));
+    let bytes = files::read(&path, REPORT_LIMIT_BYTES)
+        .map_err(|error| refused(format!("it cannot be read: {error}")))?;
+    let read = read_report(&bytes).map_err(|error| refused(error.to_string()))?;
+    Ok(Input { label: visible_path(given), path, read })
+}
+
+/// The file that holds the report of what the user named.
+fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
+    let shown = visible_path(given);
+    let (latest, place) = LATEST;
+    let path = match given.as_os_str() == latest && !given.exists() {
+        true => Path::new(place),
+        false => given,
+    };
+    let is_folder = match std::fs::metadata(path) {
+        Ok(found) => found.is_dir(),
+        Err(error) => {
+            return Err(Failure::Usage(format!(
+                "{shown} cannot be read: {error}; name the folder of a run, its metrics.json, or \
+                 `latest`"
+            )));
+        }
+    };
+    if !is_folder {
+        return Ok(path.to_owned());
+    }
+    let metrics = path.join(METRICS);
+    if metrics.exists() {
+        return Ok(metrics);
+    }
+    Err(Failure::NoResult(
+        match [RUN_JSON, COLLECTOR_DIR].iter().any(|name| path.join(name).exists()) {
+            true => format!(
+                "{shown} holds a run without a report ({METRICS} is missing); write it with \
+             `stage2-launch report {shown}`"
+            ),
+            false => format!(
+                "{shown} is not the folder of a run: it has neither {METRICS} nor {RUN_JSON}; of captures \
+             that were taken elsewhere, `stage2-launch merge` makes one"
+            ),
+        },
+    ))
+}
+
+/// An output must not replace what is compared.
+fn refuse_input<'i>(out: &Path, inputs: impl Iterator<Item = &'i Input>) -> Result<(), Failure> {
+    let Ok(out_file) = out.canonicalize() else { return Ok(()) };
+    for input in inputs {
+        if input.path.canonicalize().is_ok_and(|path| path == out_file) {
+            return Err(Failure::Usage(format!(
+                "{} is one of the reports that are compared; write to another file",
+                visible_path(out)
+            )));
+        }
+    }
+    Ok(())
+}
