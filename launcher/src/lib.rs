@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod config;
 mod copy_inputs;
+mod doctor;
 mod env;
 mod exit;
 mod failure;
@@ -57,6 +58,9 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Report(args)) => commands::report::report(args, terminal),
         Some(Command::Export(args)) => commands::export::export(args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),
+        Some(Command::Doctor(args)) => {
+            commands::doctor::doctor(args, cli.messages.verbosity(), terminal)
+        }
         Some(Command::Config(args)) => commands::config::config(args),
         Some(Command::ProbeGpu) => env::print_devices().map(|()| 0).map_err(Failure::no_result),
     }
