@@ -11,7 +11,7 @@ use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _}
 
 use crate::env::PROBE_GPU;
 pub(crate) use arguments::{
-    BenchArgs, Captures, DiffArgs, ExportArgs, MergeArgs, ReportArgs, RunArgs, Times,
+    BenchArgs, Captures, DoctorArgs, DiffArgs, ExportArgs, MergeArgs, ReportArgs, RunArgs, Times,
 };
 pub(crate) use hints::no_setting;
 pub(crate) use options::{Acceptance, FailOn, Messages, RequiredPass, RunOptions, RunSettings};
@@ -38,6 +38,8 @@ Examples:
       what would be run, as a shell would write it
   stage2-launch bench --rounds 5 -- python infer.py
       what the collector, and nsys where it is installed, cost this program
+  stage2-launch doctor -- python infer.py
+      whether driver, CUPTI, permissions and tools let a run of this program record
   stage2-launch config run.mode=light
       all settings, and where each value comes from
 
@@ -49,13 +51,17 @@ are missing, and with --require PASS,... when one of these passes gave nothing. 
 status takes precedence over 70, and nsys and ncu are skipped unless --keep-going is given; a workload
 that --timeout ended does not count as failing: nsys and ncu run.";
 
+const DOCTOR_STATUS: &str = "\
+Exit status: 0 when all checks are ok, warnings or not checked; 1 when one is a problem; 2 for wrong
+usage. docs/doctor.md describes every check and the JSON.";
+
 /// Runs a workload and shows every GPU kernel of it, per NVTX range
 #[derive(Debug, Parser)]
 #[command(
     name = "stage2-launch",
     version,
     override_usage = "stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...\n       \
-                      stage2-launch <demo|report|diff|export|bench|merge|config> [OPTIONS] ...",
+                      stage2-launch <demo|doctor|report|diff|export|bench|merge|config> [OPTIONS] ...",
     after_help = EXAMPLES,
     arg_required_else_help = true,
     args_conflicts_with_subcommands = true,
@@ -87,6 +93,9 @@ pub(crate) enum Command {
     /// Make a bundle with reports of captures that were taken elsewhere
     #[command(visible_alias = "import")]
     Merge(MergeArgs),
+    /// Check driver, CUPTI, permissions, tools and the workload, and print what to do about each problem
+    #[command(after_help = DOCTOR_STATUS)]
+    Doctor(DoctorArgs),
     /// Print the composed configuration, and where each value comes from
     Config(RunSettings),
     /// Print what the CUDA driver says about the GPUs, as JSON
@@ -163,7 +172,7 @@ mod tests {
                 Some(Command::Config(settings)) => settings.request(),
                 Some(Command::Merge(args)) => args.presets.request(args.overrides),
                 Some(Command::Report(args)) => args.presets.request(args.overrides),
-                Some(Command::Diff(_) | Command::Export(_) | Command::ProbeGpu) => {
+                Some(Command::Diff(_) | Command::Export(_) | Command::Doctor(_) | Command::ProbeGpu) => {
                     crate::config::Request::default()
                 }
             };

@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod config;
 mod copy_inputs;
+mod doctor;
 mod env;
 mod exit;
 mod failure;
@@ -58,6 +59,9 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Diff(args)) => commands::diff::diff(args, terminal),
         Some(Command::Export(args)) => commands::export::export(args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),
+        Some(Command::Doctor(args)) => {
+            commands::doctor::doctor(args, cli.messages.verbosity(), terminal)
+        }
         Some(Command::Config(args)) => commands::config::config(args),
         Some(Command::ProbeGpu) => env::print_devices().map(|()| 0).map_err(Failure::no_result),
     }

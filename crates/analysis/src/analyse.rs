@@ -73,7 +73,7 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     add_regions(&mut report, run_dir, config);
     read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
     read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
-    empty::explain(&mut report, collected);
+    empty::explain(&mut report, collected, &sources.doctor);
     workload_end::explain(&mut report);
     let baseline = run_dir.join(BASELINE_DIR);
     let baseline = baseline.is_dir().then(|| load(&baseline));

@@ -33,10 +33,21 @@ pub struct Sources {
     pub(crate) nvtx_package: Option<String>,
     /// The command of the collect pass, with what was added to it.
     pub(crate) argv: Vec<String>,
+    /// What `stage2-launch` found out about a run without GPU work, and the command for more.
+    pub(crate) doctor: Doctor,
     /// What was wrong with the files.
     pub(crate) findings: Vec<Finding>,
     /// Findings of the run itself.
     pub(crate) run_findings: Vec<Finding>,
+}
+
+/// What doctor knew at the end of a run without GPU work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doctor {
+    /// Each with what to do.
+    pub(crate) found: Vec<String>,
+    /// The command that makes all checks; none: it was not asked.
+    pub(crate) next: Option<String>,
 }
 
 /// How it is analysed: what the run's `config.yaml` says.
@@ -74,6 +85,10 @@ impl Sources {
             nvtx_package: env.pointer("/python/packages/nvtx").and_then(scalar),
             simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
             argv: collect_argv(&run),
+            doctor: Doctor {
+                found: words(run.pointer("/doctor/found")).unwrap_or_default(),
+                next: run.pointer("/doctor/next").and_then(scalar),
+            },
             findings,
             run_findings: never_closed(&run).into_iter().chain(run_findings(&run)).collect(),
         }

@@ -5,45 +5,18 @@
 //! the driver comes first: the running Python's packages, the CUDA toolkit, the system. No function
 //! of CUPTI is called here, only the presence of its symbols is looked at.
 
-pub mod places;
-
 pub use crate::process;
 use crate::table;
 use libloading::Library;
 use libloading::os::unix;
 use places::{Candidate, Places, Surroundings};
+pub use stage2_libcupti as places;
+pub use stage2_libcupti::{Attempt, How};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Opens only what is in the process already.
 const NOLOAD: libc::c_int = unix::RTLD_NOW | libc::RTLD_NOLOAD;
-
-/// Where a `libcupti` comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    /// The user named it.
-    Explicit,
-    /// It was in the process.
-    AlreadyLoaded,
-    /// The packages of the running Python.
-    PythonPackages,
-    /// An installed CUDA toolkit.
-    Toolkit,
-    /// The dynamic linker's own search.
-    System,
-}
-
-impl fmt::Display for How {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Explicit => "given path",
-            Self::AlreadyLoaded => "already in the process",
-            Self::PythonPackages => "Python packages",
-            Self::Toolkit => "CUDA toolkit",
-            Self::System => "system",
-        })
-    }
-}
 
 /// A `libcupti` that could be opened. Its symbols are not checked here if the user gave it or if it
 /// was in the process: [`crate::Api::load`] does that, and there is no better one to fall back to.
@@ -55,17 +28,6 @@ pub struct Found {
     pub path: PathBuf,
     /// Why this one.
     pub how: How,
-}
-
-/// One place that gave no library.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
-    /// The kind of place.
-    pub how: How,
-    /// The file or folder; empty where there was nothing to look at.
-    pub place: PathBuf,
-    /// Why it gave none.
-    pub reason: String,
 }
 
 /// No usable `libcupti`: every place that was looked at, and why it gave none.

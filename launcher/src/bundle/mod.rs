@@ -14,10 +14,10 @@ pub(crate) use folder::{FolderError, RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use retention::{Room, make_room, too_big};
 pub(crate) use run_record::now;
-pub use run_record::{PassRecord, RUN_JSON, RunRecord, SCHEMA};
+pub use run_record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA};
 
 use crate::config::{Origins, origins, yaml_with_origins};
-use crate::env::Environment;
+use crate::env::{Environment, GpuFacts};
 use crate::failure::Failure;
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
@@ -68,6 +68,11 @@ impl Bundle {
     pub(crate) fn note(&mut self, finding: Finding, terminal: &Terminal) {
         terminal.finding(&finding);
         self.record.findings.push(finding);
+    }
+
+    /// The GPUs, as far as they were asked for.
+    pub(crate) fn gpu(&self) -> Option<&GpuFacts> {
+        self.environment.as_ref().map(|environment| &environment.gpu)
     }
 
     pub(crate) fn set_environment(&mut self, environment: Environment) -> anyhow::Result<()> {

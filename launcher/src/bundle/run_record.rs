@@ -62,6 +62,9 @@ pub struct RunRecord {
     /// What the reports cover, as the report states it; null before there is one.
     #[serde(default)]
     pub coverage: serde_json::Value,
+    /// What doctor knows of a run without GPU work; none: there was some, or nobody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doctor: Option<DoctorNote>,
     /// Files of the bundle, relative to its folder.
     #[serde(default)]
     pub files: Vec<String>,
@@ -69,6 +72,15 @@ pub struct RunRecord {
     /// versions do not say.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub origins: BTreeMap<String, String>,
+}
+
+/// What doctor knows of a run without GPU work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoctorNote {
+    /// Problems and warnings that fit the cause, each with what to do.
+    pub found: Vec<String>,
+    /// The command that makes all checks.
+    pub next: String,
 }
 
 /// One pass over the workload.

@@ -133,6 +133,20 @@ impl ExportFormat {
     }
 }
 
+// `stage2-launch doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print the checks as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Folder that the bundle of a run would go to [default: below tmp/stage2]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// The workload: its program and Python are checked, and it is not run
+    #[arg(last = true, value_name = "COMMAND [ARG]...")]
+    pub(crate) workload: Vec<OsString>,
+}
+
 // `stage2-launch bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod diff;
+pub(crate) mod doctor;
 mod ending;
 pub(crate) mod export;
 pub(crate) mod import;

@@ -5,20 +5,21 @@ use std::path::{Path, PathBuf};
 
 use super::ending::{list_files, printed, take_signals, tell};
 use super::precheck;
-use crate::bundle::{self, Bundle, Inputs, Manifest, RunFolder, RunRecord};
+use crate::bundle::{self, Bundle, DoctorNote, Inputs, Manifest, RunFolder, RunRecord};
 use crate::cli::{self, Acceptance, RunArgs, RunOptions, RunSettings};
 use crate::config::{self, Composed, Config, Run};
 use crate::env::{self, GpuFacts};
 use crate::failure::Failure;
 use crate::hook::Hook;
+use crate::outcome::Outcome;
 use crate::plan::{self, Inherited, LIBRARY, Plan};
 use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
-use crate::{copy_inputs, views, workload};
+use crate::{copy_inputs, doctor, views, workload};
 use stage2_analysis::claims::Workload;
 use stage2_analysis::operators::stage1;
 use stage2_hydra::Node;
-use stage2_model::{Finding, Severity, Tool};
+use stage2_model::{Empty, Finding, Severity, Status, Tool};
 
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";
@@ -107,7 +108,13 @@ impl Job {
         }
         terminal.progress("writing the reports");
         // The reports read the record: without it they would be about another state of the run.
-        let outcome = bundle.passes_ended().and_then(|()| views::write_reports(&run_dir));
+        let mut outcome = bundle.passes_ended().and_then(|()| views::write_reports(&run_dir));
+        if let Ok(empty) = &outcome
+            && let Some(note) = self.ask_doctor(&prepared, &bundle, empty)
+        {
+            bundle.record.doctor = Some(note);
+            outcome = bundle.save().and_then(|()| views::write_reports(&run_dir));
+        }
         let closed = bundle.finish(&outcome);
         tell(&bundle.record, &outcome, &run_dir, terminal);
         if let Err(error) = closed.as_ref().map_err(|error| format!("{error:#}"))
@@ -135,6 +142,36 @@ impl Job {
         }
         list_files(&outcome, &run_dir, terminal);
         Ok(self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal))
+    }
+
+    /// What doctor knows of a run without GPU work: the reports say it beside the cause.
+    fn ask_doctor(
+        &self,
+        prepared: &Prepared,
+        bundle: &Bundle,
+        outcome: &Outcome,
+    ) -> Option<DoctorNote> {
+        // On the simulated GPU nothing of this machine matters.
+        if outcome.status != Status::Empty || self.simulator.is_some() {
+            return None;
+        }
+        let empty: Empty = serde_json::from_value(outcome.coverage["empty"].clone()).ok()?;
+        let causes: Vec<_> =
+            [&empty.first].into_iter().chain(&empty.also).map(|r| r.cause).collect();
+        let subject = doctor::Subject {
+            command: self.command.clone(),
+            library: Library::Found(prepared.library.clone()),
+            run_folder: prepared.folder.path(),
+        };
+        let gpu = bundle.gpu().cloned().unwrap_or_default();
+        let found = doctor::explain(&subject, &gpu, &causes).into_iter();
+        let found = found.map(|check| match check.fix {
+            Some(fix) => format!("{} (to do: {fix})", check.what),
+            None => check.what,
+        });
+        let words: Vec<String> = self.command.iter().map(plan::quote).collect();
+        let next = format!("stage2-launch doctor -- {}", words.join(" "));
+        Some(DoctorNote { found: found.collect(), next })
     }
 
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {

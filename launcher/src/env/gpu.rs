@@ -54,12 +54,17 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Asks the driver; never fails, but may know nothing.
 pub(crate) fn probe() -> GpuFacts {
+    probe_within(LIMIT)
+}
+
+/// The same, with a limit of its own.
+pub(crate) fn probe_within(limit: Duration) -> GpuFacts {
     let driver = std::fs::read_to_string("/proc/driver/nvidia/version")
         .ok()
         .and_then(|text| driver_version(&text));
     let answer = std::env::current_exe()
         .map_err(|e| format!("this program does not find itself: {e}"))
-        .and_then(|exe| ask(Command::new(exe).arg(SUBCOMMAND), LIMIT).map_err(|e| e.to_string()))
+        .and_then(|exe| ask(Command::new(exe).arg(SUBCOMMAND), limit).map_err(|e| e.to_string()))
         .and_then(|text| serde_json::from_str::<GpuFacts>(&text).map_err(|e| e.to_string()));
     match answer {
         Ok(facts) => GpuFacts { driver, ..facts },
@@ -72,7 +77,7 @@ pub(crate) fn probe() -> GpuFacts {
 }
 
 /// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.03  ...`: the first word of that form.
-fn driver_version(text: &str) -> Option<String> {
+pub(crate) fn driver_version(text: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with("NVRM version"))?;
     line.split_whitespace()
         .find(|word| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.'))

@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use cuda::print_devices;
 pub(crate) use gpu::GpuFacts;
-pub(crate) use gpu::{SUBCOMMAND as PROBE_GPU, probe as probe_gpu};
+pub(crate) use gpu::{SUBCOMMAND as PROBE_GPU, driver_version, probe as probe_gpu, probe_within};
 pub(crate) use host::Host;
-pub(crate) use python::{Python, is_python};
-pub(crate) use subprocess::{DOORS, NoAnswer, ask};
+pub(crate) use python::{Python, interpreter_of, is_python};
+pub(crate) use subprocess::{Answer, DOORS, NoAnswer, answer, ask};
 pub(crate) use tools::{is_executable, on_path, path_folders};
 pub(crate) use variables::relevant_variables;
 

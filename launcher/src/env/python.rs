@@ -72,7 +72,7 @@ pub(crate) fn of_workload(command: &[OsString]) -> Option<Python> {
 
 /// The interpreter: the command itself, what its `#!` line names, or a python further on in the
 /// words of a wrapper that keeps PATH (`env A=b python x.py`).
-fn interpreter_of(command: &[OsString]) -> Option<OsString> {
+pub(crate) fn interpreter_of(command: &[OsString]) -> Option<OsString> {
     let (first, rest) = command.split_first()?;
     if is_python(first) {
         return Some(first.clone());

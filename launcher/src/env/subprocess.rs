@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 /// Variables through which the driver and NVTX load their tool.
 pub(crate) const DOORS: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
 
+/// After SIGKILL.
+const UNKILLABLE: Duration = Duration::from_millis(500);
+
 /// More than this of an answer is not read.
 const MAX_ANSWER_BYTES: u64 = 256 * 1024;
 
@@ -29,12 +32,30 @@ pub(crate) enum NoAnswer {
     },
 }
 
+/// What a program left that ended by itself.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
 /// Runs `command` without input and gives its standard output. Variables that would load a
 /// profiler into it are taken away: it is no part of what is measured.
 pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, NoAnswer> {
     for variable in ["LD_PRELOAD"].into_iter().chain(DOORS) {
         command.env_remove(variable);
     }
+    let Answer { status, stdout, stderr } = answer(command, limit)?;
+    if status.success() {
+        return Ok(stdout);
+    }
+    let last = stderr.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    Err(NoAnswer::Failed { status, said: last.map(|line| format!(": {line}")).unwrap_or_default() })
+}
+
+/// Runs `command` without input, in the environment that it has.
+pub(crate) fn answer(command: &mut Command, limit: Duration) -> Result<Answer, NoAnswer> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(NoAnswer::NotStarted)?;
     let stdout = child.stdout.take().map(read_in_background);
@@ -46,7 +67,11 @@ pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, NoAn
             Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
             Ok(None) => {
                 let _ = child.kill();
-                let _ = child.wait();
+                // A process that hangs in the kernel does not end by this either: it is left alone.
+                let end = Instant::now() + UNKILLABLE;
+                while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
                 return Err(NoAnswer::TooLate(limit));
             }
             Err(error) => return Err(NoAnswer::Lost(error)),
@@ -57,12 +82,7 @@ pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, NoAn
         let bytes = from.and_then(|r| r.recv_timeout(Duration::from_secs(1)).ok());
         String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
     };
-    let (answer, complaint) = (text(stdout), text(stderr));
-    if status.success() {
-        return Ok(answer);
-    }
-    let last = complaint.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    Err(NoAnswer::Failed { status, said: last.map(|line| format!(": {line}")).unwrap_or_default() })
+    Ok(Answer { status, stdout: text(stdout), stderr: text(stderr) })
 }
 
 fn read_in_background(from: impl std::io::Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {

@@ -36,9 +36,9 @@ pub(crate) fn find(configured: Option<&Path>, variable: Option<&Path>, exe: &Pat
 }
 
 impl Library {
-    /// What to tell when it cannot be used.
-    pub(crate) fn complaint(&self) -> String {
-        let problem = match self {
+    /// What is wrong with it.
+    pub(crate) fn problem(&self) -> String {
+        match self {
             Library::Unusable(path) => {
                 format!("{} is no shared library of this machine", path.display())
             }
@@ -48,7 +48,12 @@ impl Library {
                 let places = places.join(" and ");
                 format!("the collector {LIBRARY} is not there; looked for {places}")
             }
-        };
+        }
+    }
+
+    /// What to tell when it cannot be used.
+    pub(crate) fn complaint(&self) -> String {
+        let problem = self.problem();
         format!(
             "{problem}; build it with `cargo build --release`, or name it with \
              profiling.collector.library=PATH or STAGE2_COLLECTOR=PATH"

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::inputs::Doctor;
 use crate::load::{Capture, META_GPU_OFF, ProcessCapture};
 use stage2_model::{
     COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, FileEnding, Finding, META_RANGES,
@@ -139,7 +140,7 @@ fn ranges_never_opened(recording: &[&ProcessCapture]) -> Option<EmptyReason> {
 
 /// Completes the verdict of a report without GPU work: what the run record and `env.json` say, the
 /// sentence on the first screen, and a finding.
-pub(crate) fn explain(report: &mut Report, collected: bool) {
+pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     if report.coverage.verdict.status != Status::Empty {
         report.coverage.empty = None;
         return;
@@ -158,7 +159,8 @@ pub(crate) fn explain(report: &mut Report, collected: bool) {
             "merge captures of a run that used the GPU",
         )],
     };
-    let Some(empty) = Empty::of(reasons) else { return };
+    let Some(mut empty) = Empty::of(reasons) else { return };
+    add_doctor(&mut empty.first.remedy, doctor);
     let EmptyReason { why, remedy, .. } = &empty.first;
     let also: Vec<&str> = empty.also.iter().map(|reason| reason.why.as_str()).collect();
     let also = match also.is_empty() {
@@ -172,6 +174,17 @@ pub(crate) fn explain(report: &mut Report, collected: bool) {
     let what = format!("no GPU work was recorded: {why}{also}");
     report.findings.insert(0, Finding::error(what, "", remedy));
     report.coverage.empty = Some(empty);
+}
+
+/// Adds what doctor found to what is to be done, and the command that makes all checks.
+fn add_doctor(remedy: &mut String, doctor: &Doctor) {
+    if !doctor.found.is_empty() {
+        remedy.push_str("; doctor found: ");
+        remedy.push_str(&doctor.found.join("; "));
+    }
+    if let Some(next) = &doctor.next {
+        remedy.push_str(&format!("; `{next}` checks everything that a run needs"));
+    }
 }
 
 fn of_run(report: &Report) -> Vec<EmptyReason> {

@@ -1,13 +1,53 @@
 //! Turns a description of the surroundings into the files that may be a `libcupti`, best first.
 //!
 //! Pure apart from [`list`] and [`Surroundings::of_this_process`], so that every rule can be tested
-//! without a file of NVIDIA's.
+//! without a file of NVIDIA's. Nothing is opened here: the launcher, which must not load a CUPTI, lists
+//! the places too.
+#![forbid(unsafe_code)]
 
-use super::{Attempt, How};
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
+
+/// Where a `libcupti` comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// The user named it.
+    Explicit,
+    /// It was in the process.
+    AlreadyLoaded,
+    /// The packages of the running Python.
+    PythonPackages,
+    /// An installed CUDA toolkit.
+    Toolkit,
+    /// The dynamic linker's own search.
+    System,
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Explicit => "given path",
+            Self::AlreadyLoaded => "already in the process",
+            Self::PythonPackages => "Python packages",
+            Self::Toolkit => "CUDA toolkit",
+            Self::System => "system",
+        })
+    }
+}
+
+/// One place that gave no library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The kind of place.
+    pub how: How,
+    /// The file or folder; empty where there was nothing to look at.
+    pub place: PathBuf,
+    /// Why it gave none.
+    pub reason: String,
+}
 
 /// What the search may know about the process and its environment.
 #[derive(Debug, Clone, Default)]
@@ -95,7 +135,7 @@ fn called_as() -> Option<PathBuf> {
 }
 
 /// Whether the last part of a path starts with `start`.
-pub(super) fn file_name_starts(path: &Path, start: &str) -> bool {
+pub fn file_name_starts(path: &Path, start: &str) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(start.as_bytes()))
 }
 

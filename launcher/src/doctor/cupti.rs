@@ -1,0 +1,235 @@
+//! The places of libcupti and what the collector found in the trial -> which one a run uses.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use stage2_libcupti::{Candidate, How, Surroundings, list, places};
+use stage2_model::EmptyCause;
+
+use super::check::{Check, Fix, Group, Known, Status};
+use super::system::System;
+use super::trial::Trial;
+
+pub(super) const LIBCUPTI: Known = Known {
+    id: "libcupti",
+    group: Group::Collector,
+    looks_at: "The libcupti that the collector opened in a child process that started CUDA, and all \
+               others that it would try, best first.",
+    why: "CUPTI gives the kernel records. One that is newer than the driver does not start; one of \
+          CUDA 11 beside a newer runtime would crash the workload, so the collector refuses it.",
+    fixes: &[
+        Fix {
+            when: "there is no libcupti, or none that fits",
+            status: Status::Problem,
+            text: "install CUPTI where the workload runs: `pip install nvidia-cuda-cupti` (CUDA 13), \
+                   `pip install nvidia-cuda-cupti-cu12` (CUDA 12), or the toolkit's package cuda-cupti; \
+                   or set STAGE2_CUPTI to the path of a libcupti.so",
+        },
+        Fix {
+            when: "the collector found a libcupti and cannot use it",
+            status: Status::Problem,
+            text: "do what the text says; STAGE2_CUPTI=PATH chooses another libcupti, and an other \
+                   profiler in the workload has to go",
+        },
+        Fix {
+            when: "all candidates are of a newer CUDA than the driver",
+            status: Status::Warning,
+            text: "install a libcupti of the driver's CUDA version (`pip install \
+                   nvidia-cuda-cupti-cu12` for CUDA 12) and name it in STAGE2_CUPTI, or update the \
+                   driver",
+        },
+        Fix {
+            when: "the libcupti in use and torch are of different CUDA major versions",
+            status: Status::Warning,
+            text: "set STAGE2_CUPTI to the libcupti that torch brings (the details list it)",
+        },
+    ],
+    explains: &[EmptyCause::CuptiOff],
+};
+
+/// A libcupti that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Installed {
+    pub(super) path: PathBuf,
+    how: How,
+    /// CUDA major version, from the file's name.
+    cuda_major: Option<u32>,
+    /// As its wheel or its file's name says.
+    version: Option<String>,
+}
+
+/// The files that the collector would try in a process of `interpreter`, best first.
+pub(super) fn installed(
+    system: &System,
+    interpreter: Option<&Path>,
+    driver_major: Option<u32>,
+) -> Vec<Installed> {
+    let folder = |name: &str| system.variable(name).map(PathBuf::from);
+    let surroundings = Surroundings {
+        executable: interpreter.and_then(|path| path.canonicalize().ok()),
+        called_as: interpreter.map(Path::to_owned),
+        virtual_env: folder("VIRTUAL_ENV"),
+        conda_prefix: folder("CONDA_PREFIX"),
+        home: folder("HOME"),
+        cuda_home: folder("CUDA_HOME"),
+        cuda_path: folder("CUDA_PATH"),
+        mapped: Vec::new(),
+    };
+    let given = folder("STAGE2_CUPTI").map(|path| Candidate::new(How::Explicit, path));
+    let candidates = match given {
+        // What the user names is used or fails; nothing else is tried.
+        Some(given) => vec![given],
+        None => places(&surroundings, driver_major, &list).candidates,
+    };
+    let mut found: Vec<Installed> = Vec::new();
+    for Candidate { how, path, cuda_major } in candidates {
+        let Some(path) = (if how == How::System { by_linker(system, &path) } else { Some(path) })
+        else {
+            continue;
+        };
+        let real = path.canonicalize();
+        let Ok(real) = real else { continue };
+        if found.iter().any(|known| known.path.canonicalize().is_ok_and(|known| known == real)) {
+            continue;
+        }
+        let version = of_wheel(&path).or_else(|| of_name(&real));
+        found.push(Installed { path, how, cuda_major, version });
+    }
+    found
+}
+
+/// Where the dynamic linker finds a bare name, as far as its usual folders tell.
+fn by_linker(system: &System, name: &Path) -> Option<PathBuf> {
+    let named = system.variable("LD_LIBRARY_PATH").unwrap_or_default();
+    let usual =
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let folders = std::env::split_paths(named).chain(usual.map(|folder| system.path(folder)));
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// The version of the wheel that a file is from: its folder of metadata lies beside `nvidia`.
+fn of_wheel(path: &Path) -> Option<String> {
+    let nvidia =
+        path.ancestors().find(|folder| folder.file_name() == Some(OsStr::new("nvidia")))?;
+    list(nvidia.parent()?).into_iter().find_map(|name| {
+        let name = name.to_str()?.strip_prefix("nvidia_cuda_cupti")?.strip_suffix(".dist-info")?;
+        Some(name.rsplit('-').next()?.to_owned())
+    })
+}
+
+/// `2025.3.1` of the toolkit's `libcupti.so.2025.3.1`.
+fn of_name(path: &Path) -> Option<String> {
+    let (_, version) = path.file_name()?.to_str()?.split_once(".so.")?;
+    version.contains('.').then(|| version.to_owned())
+}
+
+fn line(found: &Installed) -> String {
+    let version = found.version.as_deref().map(|v| format!(", version {v}")).unwrap_or_default();
+    let major = found.cuda_major.map(|v| format!(", CUDA {v}")).unwrap_or_default();
+    format!("{}: {}{major}{version}", found.how, found.path.display())
+}
+
+/// Judges what a run would use. `tried`: the trial that is most like the workload.
+pub(super) fn check(
+    installed: &[Installed],
+    tried: Result<&Trial, String>,
+    driver_cuda: Option<&str>,
+    torch_cuda: Option<&str>,
+) -> Check {
+    let major = |version: &str| version.split('.').next()?.parse::<u32>().ok();
+    let driver = driver_cuda.and_then(major);
+    let details: Vec<String> = installed.iter().map(line).collect();
+    let count = match installed.len() {
+        0 => "no libcupti was found in the usual places".to_owned(),
+        1 => "1 candidate".to_owned(),
+        many => format!("{many} candidates"),
+    };
+    let facts = tried.as_ref().ok().map(|trial| &trial.facts);
+    let fact = |key: &str| facts.and_then(|facts| facts.get(key)).map(String::as_str);
+    if let Some(why) = fact("gpu.off") {
+        let case = usize::from(!why.contains("no libcupti found"));
+        return LIBCUPTI
+            .case(case, format!("the collector cannot record the GPU: {why}"))
+            .with(details);
+    }
+    let newer =
+        |found: &Installed| found.cuda_major.zip(driver).is_some_and(|(own, newest)| own > newest);
+    let Some(path) = fact("cupti.path") else {
+        if !installed.is_empty() && installed.iter().all(newer) {
+            let newest = driver.unwrap_or_default();
+            let what = format!("{count}, all of a newer CUDA than the driver's ({newest})");
+            return LIBCUPTI.case(2, what).with(details);
+        }
+        if installed.is_empty() && driver.is_some() {
+            return LIBCUPTI.case(0, count);
+        }
+        let why = match &tried {
+            Err(why) => why.clone(),
+            Ok(trial) => match (trial.said.cuda, &trial.said.cuda_absent) {
+                (Some(0), _) => "CUDA started, and the collector was not told".to_owned(),
+                (Some(code), _) => format!("CUDA did not start in the child (cuInit gave {code})"),
+                (None, Some(why)) => format!("no CUDA driver in the child ({why})"),
+                (None, None) => "the child did not start CUDA".to_owned(),
+            },
+        };
+        return LIBCUPTI.not_checked(format!("{why}; {count}")).with(details);
+    };
+    let version = fact("cupti.version").unwrap_or("unknown");
+    let simulated = if fact("cupti.simulated").is_some() { " (simulated)" } else { "" };
+    let what = format!("CUPTI {version} at {path}{simulated}; {count}");
+    let used = Candidate::new(How::AlreadyLoaded, path.into()).cuda_major;
+    match used.zip(torch_cuda.and_then(major)) {
+        Some((used, torch)) if used != torch => {
+            LIBCUPTI.case(3, format!("{what}; torch is of CUDA {torch}")).with(details)
+        }
+        _ => LIBCUPTI.ok(what).with(details),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(facts: &[(&str, &str)]) -> Trial {
+        let facts = facts.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Trial { facts: facts.collect(), ..Trial::default() }
+    }
+
+    #[test]
+    fn candidates_are_those_of_the_interpreter_with_versions() {
+        let dir = tempfile::tempdir().expect("folder");
+        let packages = dir.path().join("lib/python3.12/site-packages");
+        let file = packages.join("nvidia/cuda_cupti/lib/libcupti.so.12");
+        std::fs::create_dir_all(file.parent().expect("parent")).expect("folder");
+        std::fs::write(&file, "").expect("file");
+        std::fs::create_dir_all(packages.join("nvidia_cuda_cupti_cu12-12.8.90.dist-info"))
+            .expect("folder");
+        let system = System::at(dir.path(), &[]);
+        let found = installed(&system, Some(&dir.path().join("bin/python3")), Some(12));
+        let first = found.first().expect("a candidate");
+        assert_eq!(first.path, file);
+        assert!(line(first).ends_with("CUDA 12, version 12.8.90"), "{}", line(first));
+        let newer = check(&found[..1], Ok(&trial(&[])), Some("11.8"), None);
+        assert_eq!(newer.status, Status::Warning);
+        let system = System::at(dir.path(), &[("STAGE2_CUPTI", "/no/such/libcupti.so")]);
+        assert_eq!(installed(&system, None, None), [], "the named one is the only one");
+    }
+
+    #[test]
+    fn what_the_collector_found_decides() {
+        let used = [("cupti.path", "/x/libcupti.so.12"), ("cupti.version", "26")];
+        let ok = check(&[], Ok(&trial(&used)), Some("13.0"), Some("12.8"));
+        assert_eq!(ok.status, Status::Ok, "{ok:?}");
+        let torch = check(&[], Ok(&trial(&used)), Some("13.0"), Some("13.0"));
+        assert!(torch.fix.is_some_and(|fix| fix.contains("that torch brings")));
+        let none = trial(&[("gpu.off", "no libcupti found; tried ...")]);
+        assert!(
+            check(&[], Ok(&none), None, None).fix.is_some_and(|fix| fix.contains("pip install"))
+        );
+        let off = trial(&[("gpu.off", "CUPTI error 39")]);
+        let off = check(&[], Ok(&off), None, None);
+        assert!(off.status == Status::Problem && off.what.contains("error 39"));
+        let untold = check(&[], Err("no python3".into()), None, None);
+        assert_eq!((untold.status, untold.is_bad()), (Status::NotChecked, false));
+    }
+}

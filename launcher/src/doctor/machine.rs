@@ -1,0 +1,175 @@
+//! Markers of containers, /dev/shm and the run's folder -> checks.
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::statvfs::statvfs;
+
+use super::check::{Check, Fix, Group, Known, Status};
+use super::system::System;
+
+pub(super) const CONTAINER: Known = Known {
+    id: "container",
+    group: Group::Machine,
+    looks_at: "Marker files and variables of Docker, Podman, Kubernetes, Slurm and Singularity, and the \
+               seccomp mode of this process.",
+    why: "It says where the other fixes have to be made: a container sees the driver and the \
+          permissions of its host.",
+    fixes: &[],
+    explains: &[],
+};
+
+pub(super) const SHARED_MEMORY: Known = Known {
+    id: "shared-memory",
+    group: Group::Machine,
+    looks_at: "Size and free space of /dev/shm.",
+    why: "DataLoader workers and NCCL keep their buffers there; a container has 64 MiB by default, and \
+          a workload then ends with a bus error.",
+    fixes: &[Fix {
+        when: "/dev/shm is smaller than 1 GiB, or full",
+        status: Status::Warning,
+        text: "start the container with `--ipc=host` or `--shm-size=8g` (Kubernetes: an emptyDir of \
+               medium Memory at /dev/shm), if the workload has several processes; delete what ended \
+               programs left in it",
+    }],
+    explains: &[],
+};
+
+pub(super) const RUN_FOLDER: Known = Known {
+    id: "run-folder",
+    group: Group::Machine,
+    looks_at: "Whether the folder of the runs (tmp/stage2 below the working directory) can be written, \
+               and the free space of its disk.",
+    why: "A kernel takes 7 to 8 bytes, an nsys capture a hundred times as much: a full disk cuts the \
+          records short.",
+    fixes: &[
+        Fix {
+            when: "the folder cannot be written",
+            status: Status::Problem,
+            text: "change to a folder that you may write, or give `--run-dir DIR`",
+        },
+        Fix {
+            when: "less than 64 MiB are free",
+            status: Status::Problem,
+            text: "delete older runs, or give `--run-dir DIR` on another disk",
+        },
+        Fix {
+            when: "less than 2 GiB are free",
+            status: Status::Warning,
+            text: "make room or give `--run-dir DIR` on another disk, if the nsys pass is to run \
+                   (`run.mode=light` needs little)",
+        },
+    ],
+    explains: &[],
+};
+
+#[cfg(test)]
+pub(super) const ALL: [&Known; 3] = [&CONTAINER, &SHARED_MEMORY, &RUN_FOLDER];
+
+const MIB: u64 = 1 << 20;
+
+/// Judges what contains this process.
+pub(super) fn container(system: &System) -> Check {
+    let has = |name: &str| system.variable(name).is_some();
+    let cgroup = system.read("/proc/1/cgroup").unwrap_or_default();
+    let mut kinds = Vec::new();
+    let markers = [
+        ("Kubernetes", has("KUBERNETES_SERVICE_HOST") || cgroup.contains("kubepods")),
+        ("Docker", system.exists("/.dockerenv") || cgroup.contains("/docker")),
+        ("Podman", system.exists("/run/.containerenv")),
+        ("Singularity or Apptainer", has("SINGULARITY_CONTAINER") || has("APPTAINER_CONTAINER")),
+        ("a Slurm job", has("SLURM_JOB_ID")),
+    ];
+    kinds.extend(markers.into_iter().filter(|(_, is)| *is).map(|(name, _)| name));
+    let seccomp = match system.field("/proc/self/status", "Seccomp").as_deref() {
+        Some("0") => "no seccomp filter".to_owned(),
+        Some("2") => "a seccomp filter is on (nsys may not sample the CPU)".to_owned(),
+        Some(other) => format!("seccomp mode {other}"),
+        None => "the seccomp mode is not known".to_owned(),
+    };
+    let kinds = match kinds.is_empty() {
+        true => "no marker of a container".to_owned(),
+        false => kinds.join(", "),
+    };
+    CONTAINER.ok(format!("{kinds}; {seccomp}"))
+}
+
+/// Judges /dev/shm.
+pub(super) fn shared_memory(system: &System) -> Check {
+    let path = system.path("/dev/shm");
+    match space(&path) {
+        Ok(space) => of_shared_memory(space),
+        Err(why) => SHARED_MEMORY.not_checked(format!("/dev/shm: {why}")),
+    }
+}
+
+fn of_shared_memory(Space { size, free }: Space) -> Check {
+    let what = format!("/dev/shm has {} MiB, of which {} MiB are free", size / MIB, free / MIB);
+    if size < 1024 * MIB || free < 16 * MIB {
+        return SHARED_MEMORY.case(0, what);
+    }
+    SHARED_MEMORY.ok(what)
+}
+
+/// Judges the folder that runs are written into.
+pub(super) fn run_folder(folder: &Path) -> Check {
+    // The part of the path that is there already.
+    let there = folder
+        .ancestors()
+        .find(|part| part.exists())
+        .map_or_else(|| PathBuf::from("/"), Path::to_owned);
+    let shown = there.display();
+    if let Err(why) = tempfile::tempfile_in(&there) {
+        return RUN_FOLDER.case(0, format!("{shown} cannot be written: {why}"));
+    }
+    match space(&there) {
+        Ok(space) => of_run_folder(&there, space.free),
+        Err(why) => RUN_FOLDER.not_checked(format!("the free space of {shown}: {why}")),
+    }
+}
+
+fn of_run_folder(folder: &Path, free: u64) -> Check {
+    let what = format!("{} can be written; {} MiB are free", folder.display(), free / MIB);
+    match free / MIB {
+        0..64 => RUN_FOLDER.case(1, what),
+        64..2048 => RUN_FOLDER.case(2, what),
+        _ => RUN_FOLDER.ok(what),
+    }
+}
+
+/// Bytes of a file system.
+#[derive(Clone, Copy, Debug)]
+struct Space {
+    size: u64,
+    /// For users other than root.
+    free: u64,
+}
+
+fn space(path: &Path) -> nix::Result<Space> {
+    let found = statvfs(path)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.fragment_size());
+    Ok(Space { size: bytes(found.blocks()), free: bytes(found.blocks_available()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_and_space_are_judged() {
+        let root = tempfile::tempdir().expect("folder");
+        let system = System::at(root.path(), &[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]);
+        std::fs::write(root.path().join(".dockerenv"), "").expect("file");
+        let what = container(&system).what;
+        assert!(what.starts_with("Kubernetes, Docker;") && !what.contains("10.0.0.1"), "{what}");
+        assert_eq!(shared_memory(&system).status, Status::NotChecked);
+        let shm =
+            |size: u64, free: u64| of_shared_memory(Space { size: size * MIB, free: free * MIB });
+        assert_eq!(shm(64, 64).status, Status::Warning);
+        assert_eq!(shm(32_768, 32_000).status, Status::Ok);
+        for (free, status) in [(10, Status::Problem), (500, Status::Warning), (9000, Status::Ok)] {
+            assert_eq!(of_run_folder(root.path(), free * MIB).status, status, "{free}");
+        }
+        assert!(run_folder(&root.path().join("tmp/stage2")).status != Status::NotChecked);
+        assert_eq!(run_folder(Path::new("/proc/x")).status, Status::Problem);
+    }
+}

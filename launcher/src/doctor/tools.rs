@@ -1,0 +1,151 @@
+//! `nsys --version` and `ncu --version` -> whether they fit the driver.
+
+use std::process::Command;
+
+use super::check::{Check, Fix, Group, Known, Status};
+use super::system::System;
+use crate::tools::version::Version;
+
+const MISSING: Fix = Fix {
+    when: "it is not on PATH",
+    status: Status::Warning,
+    text: "install it and put its folder into PATH, or name it in pipeline.nsys.executable or \
+           pipeline.ncu.executable; `run.mode=light` needs neither",
+};
+const NO_ANSWER: Fix = Fix {
+    when: "it does not start, or gives no answer",
+    status: Status::Warning,
+    text: "run it with --version yourself; if it hangs or fails there too, install it again, or leave \
+           its pass out: pipeline.nsys.enable=false, pipeline.ncu.enable=false",
+};
+const TOO_OLD: Fix = Fix {
+    when: "it is older than the first release for the driver's CUDA major version",
+    status: Status::Warning,
+    text: "install a release that is at least as new (developer.nvidia.com, or the package \
+           nsight-systems or nsight-compute): an old one may leave kernels out without an error",
+};
+const UNSUPPORTED: Fix = Fix {
+    when: "it is older than the oldest release whose arguments stage2-launch uses",
+    status: Status::Warning,
+    text: "install a newer release, or leave its pass out: pipeline.nsys.enable=false, \
+           pipeline.ncu.enable=false",
+};
+const FIXES: &[Fix] = &[MISSING, NO_ANSWER, TOO_OLD, UNSUPPORTED];
+
+pub(super) const NSYS: Known = Known {
+    id: "nsys",
+    group: Group::Tools,
+    looks_at: "The nsys on PATH, its version, and the driver's CUDA version.",
+    why: "The nsys pass gives the timeline. An nsys that is older than the driver may lose most of the \
+          kernels and say nothing.",
+    fixes: FIXES,
+    explains: &[],
+};
+
+pub(super) const NCU: Known = Known {
+    id: "ncu",
+    group: Group::Tools,
+    looks_at: "The ncu on PATH, its version, and the driver's CUDA version.",
+    why: "The ncu pass gives counters. An ncu that is older than the driver may not start measuring.",
+    fixes: FIXES,
+    explains: &[],
+};
+
+#[cfg(test)]
+pub(super) const ALL: [&Known; 2] = [&NSYS, &NCU];
+
+/// First releases for a CUDA major version, of nsys and of ncu.
+const FIRST_FOR: [(u32, Version, Version); 2] = [
+    (12, Version::new(2022, 4, 0), Version::new(2022, 4, 0)),
+    (13, Version::new(2025, 3, 0), Version::new(2025, 3, 0)),
+];
+
+/// What a tool answered.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    Missing,
+    Failed(String),
+    Said { path: String, text: String },
+}
+
+/// Asks a tool for its version.
+pub(super) fn ask(system: &System, name: &str) -> Asked {
+    let Some(path) = system.on_path(name) else { return Asked::Missing };
+    let shown = path.display().to_string();
+    match system.ask(Command::new(&path).arg("--version")) {
+        Ok(text) => Asked::Said { path: shown, text },
+        Err(why) => Asked::Failed(format!("{shown} --version: {why}")),
+    }
+}
+
+/// Judges a tool.
+pub(super) fn check(known: &Known, asked: &Asked, driver_cuda: Option<&str>) -> Check {
+    let (path, text) = match asked {
+        Asked::Missing => return known.case(0, format!("{} is not on PATH", known.id)),
+        Asked::Failed(why) => return known.case(1, why.clone()),
+        Asked::Said { path, text } => (path, text),
+    };
+    let Some(version) = Version::parse(text) else {
+        return known.case(1, format!("{path} --version names no version"));
+    };
+    let details = [path.clone()];
+    let name = known.id;
+    let is_nsys = known.id == NSYS.id;
+    let oldest = if is_nsys {
+        crate::tools::nsys::version::OLDEST
+    } else {
+        crate::tools::ncu::command::OLDEST
+    };
+    if version < oldest {
+        let what = format!("{name} {version} is too old: stage2-launch needs {oldest} or newer");
+        return known.case(3, what).with(details);
+    }
+    let major = driver_cuda.and_then(|cuda| cuda.split('.').next()?.parse::<u32>().ok());
+    let (Some(cuda), Some(major)) = (driver_cuda, major) else {
+        let what = format!("{name} {version}; no driver to compare it with");
+        return known.ok(what).with(details);
+    };
+    let Some((_, nsys, ncu)) = FIRST_FOR.iter().find(|(of, ..)| *of == major) else {
+        let what = format!(
+            "{name} {version}; which release belongs to a driver of CUDA {cuda} is not known here"
+        );
+        return known.ok(what).with(details);
+    };
+    let first = if is_nsys { nsys } else { ncu };
+    if version < *first {
+        let what = format!(
+            "{name} {version} is older than the driver (CUDA {cuda}), which needs {}.{} or newer",
+            first.year, first.release
+        );
+        return known.case(2, what).with(details);
+    }
+    known.ok(format!("{name} {version} fits the driver (CUDA {cuda})")).with(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_older_than_the_driver_is_told() {
+        let said = |text: &str| Asked::Said { path: "/x".into(), text: text.into() };
+        let old = said("NVIDIA Nsight Systems version 2023.4.4.54-234433681190v0\n");
+        for (cuda, status) in [
+            (Some("13.0"), Status::Warning),
+            (Some("12.8"), Status::Ok),
+            (Some("14.0"), Status::Ok),
+            (None, Status::Ok),
+        ] {
+            assert_eq!(check(&NSYS, &old, cuda).status, status, "{cuda:?}");
+        }
+        let ncu =
+            said("NVIDIA (R) Nsight Compute Command Line Profiler\nVersion 2025.3.1.0 (build 1)\n");
+        assert_eq!(check(&NCU, &ncu, Some("13.0")).status, Status::Ok);
+        let ancient = check(&NCU, &said("Version 2021.1.0.0"), Some("12.0"));
+        assert!(ancient.what.contains("too old"), "{ancient:?}");
+        for asked in [Asked::Missing, Asked::Failed("no answer in 3 s".into()), said("")] {
+            let check = check(&NSYS, &asked, Some("13.0"));
+            assert!(check.status == Status::Warning && check.fix.is_some(), "{check:?}");
+        }
+    }
+}

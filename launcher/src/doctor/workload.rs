@@ -1,0 +1,295 @@
+//! The collector's library, the program, its Python and the trial -> whether ranges reach us.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use stage2_model::{EmptyCause, Severity};
+
+use super::check::{Check, Fix, Group, Known, Status};
+use super::trial::{NoTrial, Trial};
+use crate::run::Library;
+use crate::workload;
+
+pub(super) const COLLECTOR: Known = Known {
+    id: "collector",
+    group: Group::Collector,
+    looks_at: "The file libstage2.so that a run loads, and its version, as a trace file of it says.",
+    why: "Without it there is no measurement; one of another version may write what this program \
+          cannot read.",
+    fixes: &[
+        Fix {
+            when: "libstage2.so is not where a run looks for it, or is no library of this machine",
+            status: Status::Problem,
+            text: "put libstage2.so beside stage2-launch or into ../lib, name it in STAGE2_COLLECTOR, or \
+                   build both with `cargo build --release`",
+        },
+        Fix {
+            when: "it is of another version than stage2-launch",
+            status: Status::Warning,
+            text: "install libstage2.so and stage2-launch of the same release",
+        },
+    ],
+    explains: &[EmptyCause::CollectorNotLoaded, EmptyCause::FilesUnreadable],
+};
+
+pub(super) const PROGRAM: Known = Known {
+    id: "program",
+    group: Group::Collector,
+    looks_at: "The program of COMMAND: whether it is there, and whether it can load the collector (glibc \
+               version, musl, static, 32-bit, AddressSanitizer), from its ELF headers.",
+    why: "A program that cannot load the collector runs without it, and nothing is recorded.",
+    fixes: &[
+        Fix {
+            when: "there is no such program, or it cannot be run",
+            status: Status::Problem,
+            text: "correct COMMAND (the text says what is wrong): stage2-launch doctor -- COMMAND",
+        },
+        Fix {
+            when: "it cannot load the collector",
+            status: Status::Problem,
+            text: "run the workload with a dynamically linked glibc program (no Alpine image); for an \
+                   older glibc build the collector on a system as old, and name it in STAGE2_COLLECTOR",
+        },
+        Fix {
+            when: "it is static (then its child processes are recorded), or is built with \
+                   AddressSanitizer",
+            status: Status::Warning,
+            text: "use a dynamically linked build without AddressSanitizer, if it uses the GPU itself",
+        },
+    ],
+    explains: &[EmptyCause::CollectorNotLoaded, EmptyCause::NothingUsed],
+};
+
+pub(super) const PYTHON: Known = Known {
+    id: "python",
+    group: Group::Collector,
+    looks_at: "The interpreter of COMMAND (else python3), and the versions of torch, nvtx, hydra-core \
+               and others in it.",
+    why: "Their CUDA and CUPTI are those of the workload; without a package that opens NVTX ranges a \
+          report has no stages.",
+    fixes: &[Fix {
+        when: "the interpreter does not run",
+        status: Status::Problem,
+        text: "run it yourself, and name the interpreter of the workload's environment in COMMAND",
+    }],
+    explains: &[EmptyCause::NotStarted],
+};
+
+pub(super) const PRELOAD: Known = Known {
+    id: "nvtx",
+    group: Group::Collector,
+    looks_at: "Starts the interpreter with the collector preloaded, opens a range by each NVTX binding \
+               that is there (torch.cuda.nvtx, the package nvtx, an NVTX client of its own), and reads \
+               the trace file that this leaves.",
+    why: "This is the way of every range: what fails here fails in the workload.",
+    fixes: &[
+        Fix {
+            when: "no range reached the collector",
+            status: Status::Problem,
+            text: "see the details (-v): a line of ld.so names a library that cannot be loaded; in a \
+                   sandbox or under sudo LD_PRELOAD is dropped: start stage2-launch inside of it",
+        },
+        Fix {
+            when: "a binding is installed, and its range did not reach the collector",
+            status: Status::Warning,
+            text: "update that package (torch, nvtx): it may be built without NVTX, or NVTX_DISABLE or \
+                   NVTX_INJECTION64_PATH is set",
+        },
+        Fix {
+            when: "the interpreter ended with the collector preloaded",
+            status: Status::Problem,
+            text: "run it without the collector; if it works there, please report it with the output of \
+                   `stage2-launch doctor -v`",
+        },
+    ],
+    explains: &[EmptyCause::NothingUsed],
+};
+
+#[cfg(test)]
+pub(super) const ALL: [&Known; 4] = [&COLLECTOR, &PROGRAM, &PYTHON, &PRELOAD];
+
+/// Judges the library. `recorded`: the version in the trace file of the trial.
+pub(super) fn collector(library: &Library, recorded: Option<&str>) -> Check {
+    let Library::Found(path) = library else { return COLLECTOR.case(0, library.problem()) };
+    let own = env!("CARGO_PKG_VERSION");
+    let path = path.display();
+    match recorded {
+        None => COLLECTOR.ok(format!("{path}; its version is not known: it left no trace file")),
+        Some(version) if version == own => COLLECTOR.ok(format!("{path}, version {version}")),
+        Some(version) => {
+            let what = format!("{path} is version {version}, stage2-launch is version {own}");
+            COLLECTOR.case(1, what)
+        }
+    }
+}
+
+/// Judges the program of the command.
+pub(super) fn program(command: &[OsString], library: &Library) -> Check {
+    let Some(word) = command.first() else {
+        return PROGRAM.not_checked("no COMMAND was given: stage2-launch doctor -- COMMAND");
+    };
+    let path = match workload::find(word) {
+        Ok(path) => path,
+        Err(problem) => {
+            let check = PROGRAM.case(0, problem.to_string());
+            return check
+                .with([problem.finding.remedy].into_iter().filter(|text| !text.is_empty()));
+        }
+    };
+    let Library::Found(library) = library else {
+        return PROGRAM.not_checked("there is no collector to compare its glibc with");
+    };
+    let loading = workload::loading(command, library);
+    let Some(finding) = loading.finding else {
+        return PROGRAM.ok(format!("{} can load the collector", path.display()));
+    };
+    let case = if loading.preload || loading.doors { 2 } else { 1 };
+    debug_assert!(finding.severity >= Severity::Warning);
+    PROGRAM.case(case, format!("{}: {}", finding.what, finding.why)).with([finding.remedy])
+}
+
+/// Judges the interpreter.
+pub(super) fn python(interpreter: Result<&Path, &str>, quick: &Result<Trial, NoTrial>) -> Check {
+    let path = match interpreter {
+        Ok(path) => path.display(),
+        Err(why) => return PYTHON.not_checked(why),
+    };
+    match quick {
+        Ok(Trial { said, .. }) => {
+            let known = said.packages.iter();
+            let known =
+                known.filter_map(|(name, version)| Some(format!("{name} {}", version.as_ref()?)));
+            let mut packages: Vec<String> = known.collect();
+            if let Some(cuda) = &said.torch_cuda {
+                packages.push(format!("torch for CUDA {cuda}"));
+            }
+            let packages = match (&said.packages_unknown, packages.is_empty()) {
+                (Some(why), _) => format!("its packages are not known ({why})"),
+                (None, true) => "none of torch, nvtx, hydra-core, vllm, jax and cupy".to_owned(),
+                (None, false) => packages.join(", "),
+            };
+            PYTHON.ok(format!("{path}, Python {}: {packages}", said.version))
+        }
+        Err(NoTrial::NoAnswer(_, why)) if why.starts_with("cannot be started") => {
+            PYTHON.case(0, format!("{path} {why}"))
+        }
+        Err(why) => PYTHON.not_checked(why.to_string()),
+    }
+}
+
+/// Judges which bindings reached the collector.
+pub(super) fn preload(
+    quick: &Result<Trial, NoTrial>,
+    torch: Option<&Result<Trial, NoTrial>>,
+) -> Check {
+    let first = match quick {
+        Ok(trial) => trial,
+        Err(why @ NoTrial::Ended(..)) => return PRELOAD.case(2, why.to_string()),
+        Err(why) => return PRELOAD.not_checked(why.to_string()),
+    };
+    let mut details = first.lines.clone();
+    let mut reached: Vec<String> = Vec::new();
+    let mut lost: Vec<String> = Vec::new();
+    let mut take = |trial: &Trial| {
+        for (name, problem) in &trial.said.bindings {
+            let shown = label(name);
+            match problem {
+                Some(why) => lost.push(format!("{shown} ({why})")),
+                None if trial.reached.contains(name) => reached.push(shown.to_owned()),
+                None => lost.push(format!("{shown} (no range in the trace file)")),
+            }
+        }
+    };
+    take(first);
+    match torch {
+        Some(Ok(trial)) => {
+            take(trial);
+            details.extend(trial.lines.iter().filter(|line| !first.lines.contains(line)).cloned());
+        }
+        Some(Err(why)) => details.push(format!("torch.cuda.nvtx was not checked: {why}")),
+        None => {}
+    }
+    let not_torch = matches!(torch, Some(Err(_)));
+    details.extend(lost.iter().cloned());
+    let lost = lost.join("; ");
+    if reached.is_empty() {
+        return PRELOAD
+            .case(0, format!("no NVTX range reached the collector: {lost}"))
+            .with(details);
+    }
+    let mut what = format!("ranges reach the collector by {}", reached.join(", "));
+    if not_torch {
+        what.push_str(
+            "; torch.cuda.nvtx was not checked (importing torch took too long, or failed)",
+        );
+    }
+    match lost.is_empty() {
+        true => PRELOAD.ok(what).with(details),
+        false => PRELOAD.case(1, format!("{what}, but not by {lost}")).with(details),
+    }
+}
+
+fn label(binding: &str) -> &str {
+    match binding {
+        "torch" => "torch.cuda.nvtx",
+        "nvtx" => "the package nvtx",
+        _ => "NVTX itself",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn trial(bindings: &[(&str, Option<&str>)], reached: &[&str]) -> Result<Trial, NoTrial> {
+        let mut trial = Trial::default();
+        let bindings = bindings.iter();
+        trial.said.bindings = bindings
+            .map(|(name, why)| ((*name).to_owned(), why.map(str::to_owned)))
+            .collect::<BTreeMap<_, _>>();
+        trial.reached = reached.iter().map(|name| (*name).to_owned()).collect();
+        Ok(trial)
+    }
+
+    #[test]
+    fn a_range_counts_only_if_it_is_in_the_trace_file() {
+        let both = trial(&[("bare", None), ("nvtx", None)], &["bare", "nvtx"]);
+        assert_eq!(preload(&both, None).status, Status::Ok);
+        let one = trial(&[("bare", None), ("nvtx", None)], &["bare"]);
+        let told = preload(&one, None);
+        assert!(
+            told.status == Status::Warning && told.what.contains("not by the package nvtx"),
+            "{told:?}"
+        );
+        let none = trial(&[("bare", Some("the collector did not start"))], &[]);
+        assert_eq!(preload(&none, None).status, Status::Problem);
+        let late = Err(NoTrial::NoAnswer("python3".into(), "no answer in 3 s".into()));
+        let torch = preload(&both, Some(&late));
+        assert!(torch.status == Status::Ok && torch.what.contains("was not checked"), "{torch:?}");
+        let crashed = Err(NoTrial::Ended("python3".into(), "signal 11".into()));
+        assert_eq!(preload(&crashed, None).status, Status::Problem);
+        assert_eq!(preload(&late, None).status, Status::NotChecked);
+    }
+
+    #[test]
+    fn the_library_and_the_program_are_judged() {
+        let missing = Library::Missing(vec!["/a/libstage2.so".into()]);
+        let check = collector(&missing, None);
+        assert!(
+            check.status == Status::Problem && check.what.contains("/a/libstage2.so"),
+            "{check:?}"
+        );
+        let found = Library::Found("/a/libstage2.so".into());
+        assert_eq!(collector(&found, Some(env!("CARGO_PKG_VERSION"))).status, Status::Ok);
+        assert_eq!(collector(&found, Some("0.0.1")).status, Status::Warning);
+        assert_eq!(program(&[], &found).status, Status::NotChecked);
+        let none = program(&["/no/such/program".into()], &found);
+        assert!(
+            none.status == Status::Problem && none.what.contains("command not found"),
+            "{none:?}"
+        );
+        let own = Library::Found(std::env::current_exe().expect("path"));
+        assert_eq!(program(&["sh".into()], &own).status, Status::Ok);
+    }
+}
