@@ -18,6 +18,7 @@ mod failure;
 #[path = "../tests/common/golden.rs"]
 mod golden;
 mod hook;
+mod install;
 pub mod outcome;
 mod plan;
 mod run;
@@ -58,6 +59,8 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Export(args)) => commands::export::export(args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),
         Some(Command::Config(args)) => commands::config::config(args),
+        Some(Command::Completions { shell }) => commands::shell::completions(shell),
+        Some(Command::Man { folder }) => commands::shell::man(&folder),
         Some(Command::ProbeGpu) => env::print_devices().map(|()| 0).map_err(Failure::no_result),
     }
 }

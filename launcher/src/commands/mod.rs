@@ -9,3 +9,4 @@ pub(crate) mod import;
 mod precheck;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod shell;
