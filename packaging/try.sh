@@ -32,7 +32,7 @@ simulator=$(dirname "$library")/libstage2_sim.so
 LD_PRELOAD=$library STAGE2_CUPTI=$simulator "$(dirname "$library")/stage2-demo" \
   --device simulated --sim "$simulator" 2>table.txt
 grep decode table.txt >/dev/null || { cat table.txt; exit 1; }
-STAGE2_COLLECTOR=$library ../venv/bin/python -m pytest -q -p no:cacheprovider \
+STAGE2_COLLECTOR=$library ../venv/bin/python -m pytest -q --noconftest -p no:cacheprovider \
   "$repository/python/tests/test_ranges.py"
 cd ..
 
@@ -56,4 +56,4 @@ grep 'looked for .*lib/libstage2.so.*pip install' missing.txt >/dev/null || { ca
 echo "== the collector's tests with the library"
 cd "$repository"
 STAGE2_TEST_COLLECTOR=$dist/build/libstage2.so STAGE2_TEST_SIMULATOR=$dist/build/libstage2_sim.so \
-  cargo test --locked -p stage2 --tests
+  ${STAGE2_TRY_CARGO:-cargo} test --locked -p stage2 --tests

@@ -5,4 +5,4 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-pytest_plugins = ["pytester", "stage2.pytest_plugin"]
+pytest_plugins = ["pytester"]
