@@ -38,7 +38,12 @@ fn only_libc_is_needed() {
     let Some(headers) = dynamic(&["objdump", "-p"]) else { return };
     let needed: Vec<&str> =
         headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")).collect();
-    assert_eq!(needed.iter().map(|name| name.trim()).collect::<Vec<_>>(), ["libc.so.6"]);
+    let mut needed: Vec<_> = needed.iter().map(|name| name.trim()).collect();
+    if std::env::var_os("STAGE2_TEST_COLLECTOR").is_some() {
+        // Linked for glibc 2.17, which has these parts in files of their own; musl knows the names.
+        needed.retain(|name| !["libpthread.so.0", "libdl.so.2"].contains(name));
+    }
+    assert_eq!(needed, ["libc.so.6"]);
 }
 
 #[test]

@@ -6,8 +6,10 @@ mod options;
 mod words;
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
+use clap_complete::Shell;
 
 use crate::env::PROBE_GPU;
 pub(crate) use arguments::{
@@ -61,7 +63,7 @@ usage. docs/doctor.md describes every check and the JSON.";
     name = "stage2-launch",
     version,
     override_usage = "stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...\n       \
-                      stage2-launch <demo|doctor|report|diff|export|bench|merge|config> [OPTIONS] ...",
+                      stage2-launch <demo|doctor|report|diff|export|bench|merge|config|completions> [OPTIONS] ...",
     after_help = EXAMPLES,
     arg_required_else_help = true,
     args_conflicts_with_subcommands = true,
@@ -98,6 +100,19 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Print the composed configuration, and where each value comes from
     Config(RunSettings),
+    /// Print the completions of this command line for a shell
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Write the manual pages into a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder, which has to be there
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Print what the CUDA driver says about the GPUs, as JSON
     #[command(name = PROBE_GPU, hide = true)]
     ProbeGpu,
@@ -172,9 +187,14 @@ mod tests {
                 Some(Command::Config(settings)) => settings.request(),
                 Some(Command::Merge(args)) => args.presets.request(args.overrides),
                 Some(Command::Report(args)) => args.presets.request(args.overrides),
-                Some(Command::Diff(_) | Command::Export(_) | Command::Doctor(_) | Command::ProbeGpu) => {
-                    crate::config::Request::default()
-                }
+                Some(
+                    Command::Diff(_)
+                    | Command::Doctor(_)
+                    | Command::Export(_)
+                    | Command::ProbeGpu
+                    | Command::Completions { .. }
+                    | Command::Man { .. },
+                ) => crate::config::Request::default(),
             };
             crate::config::compose(&request).unwrap_or_else(|e| panic!("{line}: {e}"));
             // A module of Python is looked for where the example runs.

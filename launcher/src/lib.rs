@@ -19,6 +19,7 @@ mod failure;
 #[path = "../tests/common/golden.rs"]
 mod golden;
 mod hook;
+mod install;
 pub mod outcome;
 mod plan;
 mod run;
@@ -63,6 +64,8 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
             commands::doctor::doctor(args, cli.messages.verbosity(), terminal)
         }
         Some(Command::Config(args)) => commands::config::config(args),
+        Some(Command::Completions { shell }) => commands::shell::completions(shell),
+        Some(Command::Man { folder }) => commands::shell::man(&folder),
         Some(Command::ProbeGpu) => env::print_devices().map(|()| 0).map_err(Failure::no_result),
     }
 }

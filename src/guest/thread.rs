@@ -114,8 +114,8 @@ pub(crate) fn number_for(events: &Events, counters: &Counters) -> u32 {
     let (number, is_new) = with_state(number).unwrap_or((0, false));
     if is_new {
         let mut event = Event::new(EventKind::Thread, number);
-        // SAFETY: gettid has no preconditions and cannot fail.
-        event.id = unsafe { libc::gettid() } as u64;
+        // SAFETY: gettid has no preconditions and cannot fail. glibc has a function for it from 2.30 on.
+        event.id = unsafe { libc::syscall(libc::SYS_gettid) } as u64;
         events.send(event, counters);
     }
     number

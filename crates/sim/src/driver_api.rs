@@ -30,8 +30,8 @@ fn call_early(call: impl Into<Call>, body: impl FnOnce(&'static State, u32) -> O
         let cbid = call.api.cbid;
         if state.kinds.has(kind::DRIVER) || state.recorded_calls.has(cbid) {
             let end_ns = clock::now_ns();
-            // SAFETY: gettid takes no argument and cannot fail.
-            let thread_id = unsafe { libc::gettid() }.cast_unsigned();
+            // SAFETY: gettid takes no argument and cannot fail. glibc 2.17 has no function for it.
+            let thread_id = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
             let record = Record::Api { cbid, start_ns, end_ns, thread_id, correlation_id, result };
             state.buffers.stage(record, end_ns);
         }

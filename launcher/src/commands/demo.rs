@@ -7,6 +7,7 @@ use super::run::Job;
 use crate::cli::RunOptions;
 use crate::env::probe_gpu;
 use crate::failure::Failure;
+use crate::install::{self, HOW_TO_INSTALL};
 use crate::terminal::Terminal;
 use stage2_model::{Finding, Severity};
 
@@ -17,15 +18,11 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
     let RunOptions { settings, dry_run, acceptance, keep_going } = options;
     let exe = std::env::current_exe()
         .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;
-    let folder = exe.parent().unwrap_or(Path::new("/"));
     terminal.progress("looking for a GPU");
     let gpu = probe_gpu();
     let simulated = gpu.devices.is_empty();
-    let workload = folder.join(WORKLOAD);
-    let simulator = simulated.then(|| folder.join(SIMULATOR));
-    for file in [Some(&workload), simulator.as_ref()].into_iter().flatten() {
-        require(file, dry_run, terminal)?;
-    }
+    let workload = required(&exe, WORKLOAD, dry_run, terminal)?;
+    let simulator = simulated.then(|| required(&exe, SIMULATOR, dry_run, terminal)).transpose()?;
     match (gpu.devices.first(), &gpu.absent) {
         (Some(device), _) => terminal.progress(&format!("the demo runs on {}", device.name)),
         (None, why) => terminal.progress(&format!(
@@ -56,19 +53,24 @@ fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {
     command
 }
 
-/// A file of the demo has to be there, unless nothing is run.
-fn require(file: &Path, dry_run: bool, terminal: &Terminal) -> Result<(), Failure> {
-    if file.is_file() {
-        return Ok(());
+/// A file of the demo, which has to be there unless nothing is run.
+fn required(
+    exe: &Path,
+    name: &str,
+    dry_run: bool,
+    terminal: &Terminal,
+) -> Result<PathBuf, Failure> {
+    let mut places = match install::find(exe, name) {
+        Ok(found) => return Ok(found),
+        Err(places) => places,
+    };
+    let all: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
+    let text = format!("{name} is not there; looked for {}", all.join(", "));
+    if !dry_run {
+        return Err(Failure::NoResult(format!("{text}; {HOW_TO_INSTALL}")));
     }
-    let text = format!("{} is not there", file.display());
-    let remedy = "build it with `cargo build --release`";
-    if dry_run {
-        let finding = Finding::new(Severity::Warning, "a run would fail", text, remedy);
-        terminal.finding(&finding);
-        return Ok(());
-    }
-    Err(Failure::NoResult(format!("{text}; {remedy}")))
+    terminal.finding(&Finding::new(Severity::Warning, "a run would fail", text, HOW_TO_INSTALL));
+    Ok(places.swap_remove(0))
 }
 
 #[cfg(test)]

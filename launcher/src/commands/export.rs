@@ -9,9 +9,10 @@ use stage2_text::visible_path;
 
 use crate::cli::ExportArgs;
 use crate::failure::Failure;
+use crate::install;
 use crate::terminal::{Terminal, printable};
 
-/// The program that writes Parquet, beside this one.
+/// The program that writes Parquet.
 const PARQUET: &str = "stage2-parquet";
 
 /// `stage2-launch export`.
@@ -42,7 +43,7 @@ fn parquet(args: ExportArgs) -> Result<(Exported, PathBuf), Failure> {
     let name = run_dir.canonicalize().unwrap_or_else(|_| run_dir.clone());
     let name = name.file_name().map(PathBuf::from).unwrap_or_else(|| "run".into());
     let out = output.unwrap_or_else(|| name.with_added_extension("parquet"));
-    let program = beside_this_program()?;
+    let program = program_for_parquet()?;
     let mut command = Command::new(&program);
     command.args(stage.iter().map(|stage| format!("--stage={stage}")));
     command.args(window.iter().map(|window| format!("--window={window}")));
@@ -64,18 +65,18 @@ fn parquet(args: ExportArgs) -> Result<(Exported, PathBuf), Failure> {
     Ok((exported, out))
 }
 
-fn beside_this_program() -> Result<PathBuf, Failure> {
-    let here = std::env::current_exe().ok();
-    let folder = here.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
-    let program = folder.join(PARQUET);
-    if program.is_file() {
-        return Ok(program);
-    }
-    Err(Failure::NoResult(format!(
-        "Parquet is written by a program of its own, {PARQUET}, which is not in {}; build it with \
-         `cargo build --release -p stage2-parquet`, and copy it there",
-        visible_path(folder)
-    )))
+fn program_for_parquet() -> Result<PathBuf, Failure> {
+    let exe = std::env::current_exe()
+        .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;
+    install::find(&exe, PARQUET).map_err(|places| {
+        let folder = places.first().and_then(|path| path.parent()).unwrap_or(Path::new("."));
+        Failure::NoResult(format!(
+            "Parquet is written by a program of its own, {PARQUET}, which is neither in {} nor in \
+             another folder of this installation; build it with `cargo build --release -p \
+             stage2-parquet`, and copy it there",
+            visible_path(folder)
+        ))
+    })
 }
 
 fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {

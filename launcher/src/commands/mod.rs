@@ -11,3 +11,4 @@ pub(crate) mod import;
 mod precheck;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod shell;

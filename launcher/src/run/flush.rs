@@ -12,8 +12,8 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-use nix::sys::memfd::{MFdFlags, memfd_create};
+// As a system call: glibc has a function for it from 2.27 on only.
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 const PAGE_BYTES: u64 = 4096;
 /// Where the numbers stand in the page, after the nonce.
@@ -35,12 +35,12 @@ pub(crate) struct FlushPage {
 impl FlushPage {
     /// Makes the page.
     pub(crate) fn new() -> io::Result<FlushPage> {
-        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create(c"stage2-flush", flags)?);
         file.set_len(PAGE_BYTES)?;
         let nonce = RandomState::new().build_hasher().finish();
         file.write_all_at(&nonce.to_ne_bytes(), 0)?;
-        fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW))?;
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
         Ok(FlushPage { file, nonce })
     }
 

@@ -3,6 +3,7 @@
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::install::{self, HOW_TO_INSTALL};
 use crate::plan::{LIBRARY, Link};
 use crate::workload::is_library;
 
@@ -18,20 +19,20 @@ pub(crate) enum Library {
     Unusable(PathBuf),
 }
 
-/// Looks for the library: as the configuration says, as `STAGE2_COLLECTOR` says, beside this program,
-/// in `../lib`. A place that was named is the only one.
+/// Looks for the library: as the configuration says, as `STAGE2_COLLECTOR` says, in the installation
+/// of this program. A place that was named is the only one.
 pub(crate) fn find(configured: Option<&Path>, variable: Option<&Path>, exe: &Path) -> Library {
-    let beside = exe.parent().unwrap_or(Path::new("/"));
-    let places = match configured.or(variable.filter(|path| !path.as_os_str().is_empty())) {
-        Some(named) => vec![std::path::absolute(named).unwrap_or_else(|_| named.to_owned())],
-        None => {
-            vec![beside.join(LIBRARY), beside.parent().unwrap_or(beside).join("lib").join(LIBRARY)]
+    let found = match configured.or(variable.filter(|path| !path.as_os_str().is_empty())) {
+        Some(named) => {
+            let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
+            if named.is_file() { Ok(named) } else { Err(vec![named]) }
         }
+        None => install::find(exe, LIBRARY),
     };
-    match places.iter().find(|path| path.is_file()) {
-        Some(found) if is_library(found) => Library::Found(found.clone()),
-        Some(found) => Library::Unusable(found.clone()),
-        None => Library::Missing(places),
+    match found {
+        Ok(found) if is_library(&found) => Library::Found(found),
+        Ok(found) => Library::Unusable(found),
+        Err(places) => Library::Missing(places),
     }
 }
 
@@ -45,7 +46,7 @@ impl Library {
             Library::Found(path) => format!("the collector {LIBRARY} is {}", path.display()),
             Library::Missing(places) => {
                 let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
-                let places = places.join(" and ");
+                let places = places.join(", ");
                 format!("the collector {LIBRARY} is not there; looked for {places}")
             }
         }
@@ -55,7 +56,7 @@ impl Library {
     pub(crate) fn complaint(&self) -> String {
         let problem = self.problem();
         format!(
-            "{problem}; build it with `cargo build --release`, or name it with \
+            "{problem}; {HOW_TO_INSTALL}, or name the library with \
              profiling.collector.library=PATH or STAGE2_COLLECTOR=PATH"
         )
     }
@@ -155,7 +156,7 @@ mod tests {
         let exe = dir.path().join("bin/stage2-launch");
         std::fs::create_dir_all(dir.path().join("bin")).expect("folder");
         let missing = find(None, None, &exe);
-        assert!(matches!(&missing, Library::Missing(places) if places.len() == 2), "{missing:?}");
+        assert!(matches!(&missing, Library::Missing(places) if places.len() > 2), "{missing:?}");
         assert!(missing.complaint().contains("STAGE2_COLLECTOR"));
         make("lib/libstage2.so");
         assert!(

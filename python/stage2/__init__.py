@@ -1,0 +1,24 @@
+"""Mark ranges in a workload, load what a run measured, and find what was installed.
+
+    with stage2.range("decode", step=3):     # an NVTX range with fields
+        ...
+    run = stage2.load("tmp/stage2/latest")   # run.answer, run.stages, run.kernels
+    subprocess.run(command, env=stage2.env())  # the command under the collector
+
+Times are integers in nanoseconds, and their names end in `_ns`. None means "not known", never 0.
+"""
+
+from ._install import InstallError, env, launcher_path, library_path
+from ._ranges import range
+from ._run import Run, RunError, load
+
+__all__ = [
+    "InstallError",
+    "Run",
+    "RunError",
+    "env",
+    "launcher_path",
+    "library_path",
+    "load",
+    "range",
+]

@@ -1,0 +1,20 @@
+"""`python -m stage2 ...` is `stage2-launch ...` of this installation."""
+
+import os
+import sys
+
+from ._install import InstallError, launcher_path
+
+
+def main() -> None:
+    """Become `stage2-launch`; end with status 70 where it cannot be started."""
+    try:
+        launcher = str(launcher_path())
+        os.execv(launcher, [launcher, *sys.argv[1:]])
+    except (InstallError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(70)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The way of a range to the tool that is injected into this process, if there is one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Callable, Mapping, Protocol
+
+from ._nvtx import NvtxClient, NvtxError
+
+INJECTION = "NVTX_INJECTION64_PATH"
+"""The variable that names the tool, which LD_PRELOAD of the collector sets as well."""
+
+
+class Backend(Protocol):
+    """Opens and closes ranges of this thread. Neither raises."""
+
+    def push(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Open one."""
+
+    def pop(self) -> None:
+        """Close the innermost."""
+
+
+class _Calls:
+    """A package with functions for it. Fields have no place there."""
+
+    def __init__(self, push: Callable[[str], Any], pop: Callable[[], Any]) -> None:
+        self._push = push
+        self.pop = pop
+
+    def push(self, name: str, fields: Mapping[str, Any]) -> None:
+        self._push(name)
+
+
+def find_backend() -> Backend | None:
+    """Return the backend of this process; None where no tool is injected.
+
+    To our own collector we speak ourselves, with fields. For other tools the `nvtx` package and
+    PyTorch come first: tools are tested with them.
+    """
+    tool = os.environ.get(INJECTION)
+    if not tool:
+        return None
+    is_ours = Path(tool).name.startswith("libstage2")
+    order = [_own, _package, _torch] if is_ours else [_package, _torch, _own]
+    for attempt in order:
+        backend = attempt(tool)
+        if backend is not None:
+            return backend
+    return None
+
+
+def _own(tool: str) -> Backend | None:
+    try:
+        return NvtxClient(tool)
+    except (NvtxError, OSError):
+        return None
+
+
+def _package(_tool: str) -> Backend | None:
+    try:
+        import nvtx
+
+        return _Calls(nvtx.push_range, nvtx.pop_range)
+    except (ImportError, AttributeError):
+        return None
+
+
+def _torch(_tool: str) -> Backend | None:
+    try:
+        from torch.cuda import nvtx
+
+        # Without CUDA its functions raise.
+        nvtx.range_push("stage2")
+        nvtx.range_pop()
+        return _Calls(nvtx.range_push, nvtx.range_pop)
+    except (ImportError, RuntimeError, AttributeError):
+        return None

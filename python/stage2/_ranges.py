@@ -1,0 +1,84 @@
+"""Ranges that the user marks: `stage2.range(name, **fields)`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from types import TracebackType
+from typing import Any, Callable, TypeVar
+
+from ._backend import Backend, find_backend
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_backend: Backend | None = None
+_is_decided = False
+
+
+def _decide() -> Backend | None:
+    """Choose once in a process, at its first range: tools are injected before that or never."""
+    global _backend, _is_decided
+    if not _is_decided:
+        _backend = find_backend()
+        _is_decided = True
+    return _backend
+
+
+class range:
+    """A range of the host, as a context manager or a decorator.
+
+    GPU work that is launched inside belongs to it; the outermost range is a stage of the report.
+    `fields` are numbers, booleans or texts that the trace file keeps with each instance: at most 16
+    in 280 bytes, of a text 64 bytes. They are kept under the stage2 collector only: other tools get
+    the name. Where no tool is injected a range does nothing, in well below a microsecond.
+
+    A range belongs to its thread, and must end in it: do not `await` or `yield` inside.
+    """
+
+    __slots__ = ("_fields", "_name")
+
+    def __init__(self, name: str, **fields: Any) -> None:
+        """Take the name, by which instances are put together, and what tells them apart."""
+        self._name = name
+        self._fields = fields
+
+    def __enter__(self) -> range:
+        """Open the range in this thread."""
+        backend = _backend if _is_decided else _decide()
+        if backend is not None:
+            backend.push(self._name, self._fields)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it. An exception goes on."""
+        if _backend is not None:
+            _backend.pop()
+
+    def __call__(self, function: _F) -> _F:
+        """Return the function with this range around each of its calls.
+
+        Raises:
+            TypeError: The calls do not end in the thread and in the order in which they begin.
+        """
+        if (
+            inspect.iscoroutinefunction(function)
+            or inspect.isgeneratorfunction(function)
+            or inspect.isasyncgenfunction(function)
+        ):
+            raise TypeError(
+                f"{function.__qualname__} suspends itself, and a range must end before another "
+                "task runs in its thread: put `with stage2.range(...)` around parts without "
+                "`await` and `yield`"
+            )
+
+        @functools.wraps(function)
+        def with_range(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return with_range  # type: ignore[return-value]

@@ -1,0 +1,115 @@
+"""A pytest plug-in that fails a test on a performance regression.
+
+    def test_decode_is_not_slower(stage2_gate):
+        stage2_gate("tmp/stage2/latest", "baseline", fail_if=["decode.step_ms>+5%+0.2ms"])
+
+`stage2-launch diff` compares, and its output is the text of the failure. The option
+`--stage2-fail-if CONDITION` adds a condition to every gate of the session.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Iterable, Protocol, Sequence
+
+import pytest
+
+from ._install import InstallError, launcher_path
+
+_FAILED = 1
+
+
+class Gate(Protocol):
+    """Compares a run with a baseline, and fails the test where a condition fails."""
+
+    def __call__(
+        self,
+        run: str | os.PathLike[str],
+        baseline: str | os.PathLike[str],
+        fail_if: Sequence[str] = (),
+        *,
+        timeout_s: float = 600,
+    ) -> str:
+        """Return what the comparison says; `timeout_s` bounds it, in seconds."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register the option."""
+    parser.getgroup("stage2", "performance gates").addoption(
+        "--stage2-fail-if",
+        metavar="CONDITION",
+        action="append",
+        default=[],
+        help="a condition for every stage2_gate, e.g. 'decode.step_ms>+5%%+0.2ms'; may be repeated",
+    )
+
+
+@pytest.fixture(scope="session")
+def stage2_gate(pytestconfig: pytest.Config) -> Gate:
+    """Return a function that fails the test if a run regressed against a baseline."""
+    of_session = pytestconfig.getoption("--stage2-fail-if")
+
+    def gate(
+        run: str | os.PathLike[str],
+        baseline: str | os.PathLike[str],
+        fail_if: Sequence[str] = (),
+        *,
+        timeout_s: float = 600,
+    ) -> str:
+        conditions = [fail_if] if isinstance(fail_if, str) else list(fail_if)
+        return _compare(run, baseline, [*conditions, *of_session], timeout_s)
+
+    return gate
+
+
+def _compare(
+    run: str | os.PathLike[str],
+    baseline: str | os.PathLike[str],
+    conditions: Iterable[str],
+    timeout_s: float,
+) -> str:
+    __tracebackhide__ = True
+    conditions = list(conditions)
+    if not conditions:
+        # A gate that cannot fail would look like one that passed.
+        pytest.fail(
+            "stage2_gate has no condition: give fail_if=[...] or --stage2-fail-if", pytrace=False
+        )
+    try:
+        command = [str(launcher_path()), "diff"]
+    except InstallError as error:
+        pytest.fail(str(error), pytrace=False)
+    # In one word: a condition or a folder may begin with a dash.
+    command += [f"--fail-if={condition}" for condition in conditions]
+    command += [_as_operand(baseline), _as_operand(run)]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"stage2-launch diff took more than {timeout_s} s", pytrace=False)
+    except OSError as error:
+        pytest.fail(f"stage2-launch cannot be started: {error}", pytrace=False)
+    output = done.stdout.decode("utf-8", "replace")
+    if done.returncode == _FAILED:
+        pytest.fail(f"{os.fspath(run)} regressed against {os.fspath(baseline)}:\n{output}", False)
+    if done.returncode != 0:
+        pytest.fail(
+            f"the runs were not compared (stage2-launch diff ended with {done.returncode}):\n"
+            f"{output}",
+            pytrace=False,
+        )
+    return output
+
+
+def _as_operand(path: str | os.PathLike[str]) -> str:
+    text = os.fspath(path)
+    # An option begins with a dash, and a setting has an equals sign.
+    is_plain = os.path.isabs(text) or not (text.startswith("-") or "=" in text)
+    return text if is_plain else f"./{text}"
