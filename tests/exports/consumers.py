@@ -111,7 +111,8 @@ def tracelens(run: Run) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
         from TraceLens import TreePerfAnalyzer
 
-        analyzer = TreePerfAnalyzer.from_file(str(out))
+        # Kernels have no launch call in the trace that would tie them to an operator.
+        analyzer = TreePerfAnalyzer.from_file(str(out), include_unlinked_kernels=True)
         timeline = analyzer.get_df_gpu_timeline()
     tree = analyzer.tree
     with gzip.open(out) as file:
