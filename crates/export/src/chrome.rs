@@ -1,25 +1,30 @@
 //! Chrome trace JSON in the dialect of PyTorch's profiler (Kineto), one file for each process.
 //!
-//! Perfetto's UI, HolisticTraceAnalysis and TraceLens read it. Its importers drop work that overlaps
+//! Perfetto's UI, HolisticTraceAnalysis and TraceLens read it. Outermost ranges are user annotations,
+//! and ranges in them are operators, as PyTorch's profiler has stages and operators. Its importers drop work that overlaps
 //! other work of its row, as kernels of a CUDA graph do: overlapping work gets rows of its own, and
 //! keeps the number of its stream in `args`.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Map, Value as Json, json};
-use stage2_analysis::load::events::{Event, Range, Span, Value, What, Work};
-use stage2_spool::Payload;
+use stage2_analysis::load::events::{Event, Range, Span, What, Work};
+use stage2_spool::{RANGE_OUTSIDE, RANGE_UNKNOWN};
 
+use crate::fields::number;
 use crate::lanes::Lanes;
 use crate::run::Process;
 use crate::selection::Selected;
-use crate::{Counts, ExportError, Exported, Format, names, output};
+use crate::{Counts, ExportError, Exported, Format, fields, names, output};
 
 /// Added to the number of a stream for each further row of it: larger than the numbers of streams.
 const NEXT_ROW: u64 = 1_000_000;
+
+/// Ties work to its range. HolisticTraceAnalysis and TraceLens know it under this name.
+const EXTERNAL_ID: &str = "External id";
 
 pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
     let mut counts = Counts::default();
@@ -62,9 +67,12 @@ fn gzipped(
     out: &mut impl Write,
     counts: &mut Counts,
 ) -> Result<(), ExportError> {
-    let mut out = GzEncoder::new(out, Compression::fast());
+    // JSON comes in pieces of a few bytes, each of which would cost the compressor a call.
+    let packed = GzEncoder::new(out, Compression::fast());
+    let mut out = BufWriter::with_capacity(1 << 16, packed);
     document(selected, process, path, &mut out, counts)?;
-    out.finish().map(drop).map_err(ExportError::write(path))
+    let packed = out.into_inner().map_err(|error| error.into_error());
+    packed.and_then(GzEncoder::finish).map(drop).map_err(ExportError::write(path))
 }
 
 /// Row of a piece of work before its lane is known: device and stream.
@@ -142,11 +150,12 @@ impl<W: Write> Document<'_, W> {
         };
         let text = format!(
             "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {rank}, \
-             \"world_size\": {ranks}}},\n\"traceName\": {},\n\"coverage\": {},\n\"hostName\": {},\n\
+             \"world_size\": {ranks}}},\n\"traceName\": {},\n\"coverage\": {},\n\"clocks\": {},\n\"hostName\": {},\n\
              \"deviceProperties\": {},\n\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": {},\n\
              \"traceEvents\": [",
             json!(run.name),
             json!(coverage),
+            json!(run.clocks().unwrap_or("one host")),
             json!(process.host()),
             json!(devices),
             self.base_ns,
@@ -243,6 +252,10 @@ fn work_event(work: &Work<'_>, span: Span, base_ns: i64) -> Json {
     put("stream", json!(queue.stream));
     put("correlation", json!(work.correlation));
     put("range", json!(work.path.label));
+    // As PyTorch's profiler ties work to the operator that launched it.
+    if ![RANGE_OUTSIDE, RANGE_UNKNOWN].contains(&work.range) {
+        put(EXTERNAL_ID, json!(work.range));
+    }
     if work.graph_node != 0 {
         put("graph node id", json!(work.graph_node));
     }
@@ -277,6 +290,7 @@ fn work_event(work: &Work<'_>, span: Span, base_ns: i64) -> Json {
 fn range_event(range: &Range<'_>, pid: u32, base_ns: i64) -> Json {
     let mut args = Map::new();
     args.insert("range".to_owned(), json!(range.path.label));
+    args.insert(EXTERNAL_ID.to_owned(), json!(range.id));
     if !range.domain.is_empty() {
         args.insert("domain".to_owned(), json!(range.domain));
     }
@@ -284,28 +298,16 @@ fn range_event(range: &Range<'_>, pid: u32, base_ns: i64) -> Json {
         args.insert("payload".to_owned(), number(payload));
     }
     if !range.fields.is_empty() {
-        let value = |value: &Value| match value {
-            Value::Number(payload) => number(*payload),
-            Value::Text(text) => json!(text),
-        };
-        let fields: Map<String, Json> =
-            range.fields.iter().map(|(name, of)| (name.clone(), value(of))).collect();
         // Apart: a field may have any name, also one that readers look for.
-        args.insert("fields".to_owned(), Json::Object(fields));
+        args.insert("fields".to_owned(), Json::Object(fields::object(range.fields)));
     }
+    // TraceLens builds its tree of operators only.
+    let category = if range.parent == RANGE_OUTSIDE { "user_annotation" } else { "cpu_op" };
     json!({
-        "ph": "X", "cat": "user_annotation", "name": range.name, "pid": pid,
+        "ph": "X", "cat": category, "name": range.name, "pid": pid,
         "tid": range.thread.os_tid, "ts": micros(range.span.start_ns.saturating_sub(base_ns)),
         "dur": micros(range.span.ns()), "args": args,
     })
-}
-
-fn number(payload: Payload) -> Json {
-    match payload {
-        Payload::U64(value) => json!(value),
-        Payload::I64(value) => json!(value),
-        Payload::F64(value) => json!(value),
-    }
 }
 
 fn gb_per_s(bytes: u64, span: Span) -> f64 {

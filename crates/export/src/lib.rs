@@ -7,8 +7,10 @@
 
 mod chrome;
 mod error;
+pub mod fields;
 mod folded;
 mod hatchet;
+mod kernels_csv;
 mod lanes;
 pub mod names;
 pub mod output;
@@ -37,6 +39,8 @@ pub enum Format {
     Chrome,
     /// SQLite with the tables of an nsys export.
     Sqlite,
+    /// CSV, a row for each piece of GPU work.
+    Csv,
     /// The JSON of Triton Proton, which Hatchet reads.
     Hatchet,
     /// A gzipped pprof profile.
@@ -47,8 +51,15 @@ pub enum Format {
 
 impl Format {
     /// All formats, in the order in which they are offered.
-    pub const ALL: [Self; 6] =
-        [Self::Perfetto, Self::Chrome, Self::Sqlite, Self::Hatchet, Self::Pprof, Self::Folded];
+    pub const ALL: [Self; 7] = [
+        Self::Perfetto,
+        Self::Chrome,
+        Self::Sqlite,
+        Self::Csv,
+        Self::Hatchet,
+        Self::Pprof,
+        Self::Folded,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -56,6 +67,7 @@ impl Format {
             Self::Perfetto => "perfetto",
             Self::Chrome => "chrome",
             Self::Sqlite => "sqlite",
+            Self::Csv => "csv",
             Self::Hatchet => "hatchet",
             Self::Pprof => "pprof",
             Self::Folded => "folded",
@@ -69,10 +81,16 @@ impl Format {
             Self::Chrome if self.is_folder(run) => ".chrome",
             Self::Chrome => ".json.gz",
             Self::Sqlite => ".sqlite",
+            Self::Csv => ".csv",
             Self::Hatchet => ".hatchet.json",
             Self::Pprof => ".pb.gz",
             Self::Folded => ".folded",
         }
+    }
+
+    /// Whether it has a place for NVTX marks.
+    fn has_marks(self) -> bool {
+        matches!(self, Self::Perfetto | Self::Chrome | Self::Sqlite)
     }
 
     /// Whether an export of `run` is a folder of files.
@@ -93,6 +111,8 @@ pub struct Exported {
     /// The share of range instances that was recorded (`1/N`), where it was not all of them: an export
     /// holds what was recorded, unscaled.
     pub sample: Option<String>,
+    /// How far the clocks of several hosts agree, where there are several.
+    pub clocks: Option<String>,
 }
 
 /// Events of an export, by kind.
@@ -110,6 +130,8 @@ pub struct Counts {
     pub without_times: u64,
     /// NVTX marks.
     pub marks: u64,
+    /// NVTX marks that the format has no place for.
+    pub marks_left_out: u64,
     /// GPU work and ranges outside the stages and the window that were asked for.
     pub not_selected: u64,
 }
@@ -125,14 +147,19 @@ pub fn export(
     selection: &Selection,
     out: &Path,
 ) -> Result<Exported, ExportError> {
-    select(run, selection, |selected| match format {
+    let mut exported = select(run, selection, |selected| match format {
         Format::Perfetto => perfetto::write(selected, out),
         Format::Chrome => chrome::write(selected, out),
         Format::Sqlite => sqlite::write(selected, out),
+        Format::Csv => kernels_csv::write(selected, out),
         Format::Hatchet => hatchet::write(selected, out),
         Format::Pprof => pprof::write(selected, out),
         Format::Folded => folded::write(selected, out),
-    })
+    })?;
+    if !format.has_marks() {
+        exported.counts.marks_left_out = std::mem::take(&mut exported.counts.marks);
+    }
+    Ok(exported)
 }
 
 /// Gives the selected part of `run` to `write`: for formats of other crates.
@@ -147,5 +174,6 @@ pub fn select(
     selection.check(run)?;
     selection.check_window(run)?;
     let exported = write(&Selected::new(run, selection))?;
-    Ok(Exported { missing: run.missing(), sample: run.sample(), ..exported })
+    let clocks = run.clocks().map(str::to_owned);
+    Ok(Exported { missing: run.missing(), sample: run.sample(), clocks, ..exported })
 }

@@ -1,12 +1,13 @@
 //! What is exported: the trace files of a run, and who wrote them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use serde::Deserialize;
 use stage2_analysis::layout::COLLECTOR_DIR;
 use stage2_analysis::load::events::{Span, TraceFile, Traces};
 use stage2_analysis::{Settings, files};
-use stage2_model::{ProcessRow, Report};
+use stage2_model::{HostClock, ProcessRow, SCHEMA, SCHEMA_VERSION};
 use stage2_spool::Device;
 use stage2_text::{visible, visible_path};
 
@@ -20,6 +21,7 @@ pub struct Run {
     processes: Vec<Process>,
     gpus: Vec<Gpu>,
     problems: Vec<String>,
+    clocks: Option<String>,
 }
 
 /// One traced process.
@@ -46,6 +48,35 @@ pub struct Gpu {
     pub device: Device,
 }
 
+/// What of a report an export needs: the rest may be most of it.
+#[derive(Debug, Deserialize)]
+struct Known {
+    schema: String,
+    schema_version: u32,
+    processes: Vec<ProcessRow>,
+    ranks: KnownRanks,
+}
+
+#[derive(Debug, Deserialize)]
+struct KnownRanks {
+    #[serde(default)]
+    host_clocks: Vec<HostClock>,
+}
+
+impl Known {
+    fn of_this_version(self) -> Result<Self, String> {
+        if self.schema == SCHEMA && self.schema_version == SCHEMA_VERSION {
+            return Ok(self);
+        }
+        let schema = visible(self.schema.as_bytes());
+        Err(format!(
+            "it is of schema {schema}, version {}; this program reads {SCHEMA}, version \
+             {SCHEMA_VERSION}",
+            self.schema_version
+        ))
+    }
+}
+
 /// Larger reports are none of ours.
 const REPORT_LIMIT_BYTES: u64 = 1 << 30;
 
@@ -63,16 +94,19 @@ impl Run {
         let path = run_dir.join("metrics.json");
         let text = files::read_text(&path, REPORT_LIMIT_BYTES).map_err(|error| error.to_string());
         let report = text.and_then(|text| {
-            serde_json::from_str::<Report>(&text).map_err(|error| error.to_string())
+            serde_json::from_str::<Known>(&text).map_err(|error| error.to_string())
         });
+        let report = report.and_then(Known::of_this_version);
         let report =
             report.map_err(|why| ExportError::NoReport { path: visible_path(&path), why })?;
         // Not the name in the report, which may be anything in a bundle of somebody else.
         let whole = run_dir.canonicalize().unwrap_or_else(|_| run_dir.to_owned());
         let name = whole.file_name().map_or("run".into(), |name| visible(name.as_encoded_bytes()));
-        let traces =
+        let mut traces =
             Traces::read(&run_dir.join(COLLECTOR_DIR), &Settings::of_run(run_dir).libraries);
+        traces.correct(&report.ranks.host_clocks);
         let mut run = Self::of_traces(name, traces, &report.processes)?;
+        run.clocks = run.clocks_of_hosts(&report.ranks.host_clocks);
         for row in &report.processes {
             if run.processes.iter().all(|process| process.file.name() != row.file) {
                 run.problems
@@ -95,11 +129,13 @@ impl Run {
         if traces.files.is_empty() {
             return Err(ExportError::NoTraceFiles { run: name, why: problems.join("; ") });
         }
-        let mut run = Self { name, processes: Vec::new(), gpus: Vec::new(), problems };
+        let (processes, gpus) = (Vec::new(), Vec::new());
+        let mut run = Self { name, processes, gpus, problems, clocks: None };
         for file in traces.files {
             let row = rows.iter().find(|row| row.file == file.name());
             run.add(file, row.and_then(|row| row.rank), row.and_then(|row| row.world_size));
         }
+        run.clocks = run.clocks_of_hosts(&[]);
         Ok(run)
     }
 
@@ -110,6 +146,34 @@ impl Run {
             (!missing.is_empty()).then(|| format!("{}: {}", process.title(), missing.join("; ")))
         };
         self.problems.iter().cloned().chain(self.processes.iter().filter_map(of)).collect()
+    }
+
+    /// How far clocks of several hosts agree; nothing where all processes are of one host.
+    pub fn clocks(&self) -> Option<&str> {
+        self.clocks.as_deref()
+    }
+
+    fn clocks_of_hosts(&self, clocks: &[HostClock]) -> Option<String> {
+        let hosts: BTreeSet<&str> = self.processes.iter().map(Process::host).collect();
+        if hosts.len() < 2 {
+            return None;
+        }
+        let known = |host: &&str| clocks.iter().find(|clock| clock.host == **host);
+        let error_ns = hosts.iter().filter_map(known).map(|clock| clock.error_ns).max();
+        let untied = hosts.iter().filter(|host| known(host).is_none());
+        let untied: Vec<String> = untied.map(|host| shown(host)).collect();
+        let aligned = error_ns.map(|ns| {
+            let micros = ns.div_ceil(1_000);
+            format!("clocks of hosts were aligned by their collectives, to {micros} us at worst")
+        });
+        let apart = (!untied.is_empty()).then(|| {
+            let hosts = untied.join(", ");
+            format!(
+                "no collective ties the clocks of these hosts: {hosts}; their times are on their own \
+                 wall clocks, which may differ by milliseconds: do not compare starts across hosts"
+            )
+        });
+        Some(aligned.into_iter().chain(apart).collect::<Vec<_>>().join("; "))
     }
 
     pub(crate) fn sample(&self) -> Option<String> {
@@ -167,6 +231,10 @@ impl Run {
             end_ns: a.end_ns.max(b.end_ns),
         })
     }
+}
+
+fn shown(host: &str) -> String {
+    if host.is_empty() { "(unknown)".to_owned() } else { visible(host.as_bytes()) }
 }
 
 impl Process {

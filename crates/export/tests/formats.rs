@@ -11,7 +11,7 @@ use common::trace;
 use serde_json::Value;
 use stage2_analysis::load::libraries::LibraryDomains;
 use stage2_export::{ExportError, Exported, Format, Run, Selection, Traces, export};
-use stage2_model::ProcessRow;
+use stage2_model::{ClockPoint, HostClock, ProcessRow};
 
 struct Scratch {
     folder: tempfile::TempDir,
@@ -62,8 +62,8 @@ fn what_a_file_holds_and_what_it_cannot_hold_is_counted() {
     let scratch = run_of(&[(110, "a"), (111, "a")]);
     for format in Format::ALL {
         let counts = scratch.export(format, format.name()).counts;
-        let totals = matches!(format, Format::Hatchet | Format::Pprof | Format::Folded);
-        let kernels = if totals { 22 } else { 20 };
+        let timeline = matches!(format, Format::Perfetto | Format::Chrome | Format::Sqlite);
+        let kernels = if timeline { 20 } else { 22 };
         assert_eq!((counts.kernels, counts.memory, counts.graphs), (kernels, 4, 2), "{format:?}");
         assert_eq!((counts.without_times, counts.not_selected), (2, 0), "{format:?}");
         assert_eq!(counts.ranges, 10, "{format:?}");
@@ -276,4 +276,106 @@ fn hostile_times_neither_panic_nor_wrap() {
         let exported = export(&run, format, &Selection::default(), &out);
         assert!(exported.is_ok(), "{format:?}: {exported:?}");
     }
+}
+
+/// A run of one process, from what `write` leaves in a folder.
+fn of(write: impl FnOnce(&Path)) -> Scratch {
+    let folder = tempfile::tempdir().expect("folder");
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces).expect("folder");
+    write(&traces);
+    let run = of_folder(&traces, &[]).expect("run");
+    Scratch { folder, run }
+}
+
+#[test]
+fn ranges_that_open_in_the_same_nanosecond_come_from_the_outside_in() {
+    let scratch = of(common::same_nanosecond);
+    scratch.export(Format::Chrome, "x.json.gz");
+    let trace = json(&scratch.folder.path().join("x.json.gz"));
+    let events = trace["traceEvents"].as_array().expect("events");
+    let of_host = |e: &&Value| e["ph"] == "X" && e["cat"] != "kernel";
+    let ranges: Vec<&Value> = events.iter().filter(of_host).collect();
+    let names: Vec<&str> = ranges.iter().filter_map(|e| e["name"].as_str()).collect();
+    assert_eq!(names, ["outer", "middle", "inner"]);
+    assert!(ranges.iter().all(|e| e["ts"] == ranges[0]["ts"]), "{ranges:?}");
+    let kinds: Vec<&str> = ranges.iter().filter_map(|e| e["cat"].as_str()).collect();
+    assert_eq!(kinds, ["user_annotation", "cpu_op", "cpu_op"], "stages are no operators");
+    let kernel = events.iter().find(|e| e["cat"] == "kernel").expect("kernel");
+    assert_eq!(kernel["args"]["External id"], ranges[2]["args"]["External id"]);
+}
+
+#[test]
+fn sqlite_has_the_typed_values_of_ranges_as_nsys_has_them() {
+    let scratch = of(common::same_nanosecond);
+    scratch.export(Format::Sqlite, "x.sqlite");
+    let db = rusqlite::Connection::open(scratch.folder.path().join("x.sqlite")).expect("database");
+    let text = "SELECT jsonText FROM NVTX_EVENTS WHERE text = 'inner'";
+    let text: String = db.query_row(text, [], |row| row.get(0)).expect("a row");
+    let fields: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(fields["tokens"], u64::MAX);
+    assert_eq!(fields["text"], "=cmd|' /C calc'!A0");
+    let none = "SELECT count(*) FROM NVTX_EVENTS WHERE text = 'outer' AND jsonText IS NULL";
+    assert_eq!(db.query_row(none, [], |row| row.get::<_, i64>(0)).expect("a row"), 1);
+}
+
+#[test]
+fn csv_has_a_row_for_each_piece_of_work_and_no_formula() {
+    let scratch = run_of(&[(110, "a"), (111, "b")]);
+    scratch.export(Format::Csv, "x.csv");
+    let mut table = csv::Reader::from_path(scratch.folder.path().join("x.csv")).expect("table");
+    let header = table.headers().expect("header").clone();
+    let at = |name: &str| header.iter().position(|column| column == name).expect(name);
+    let rows: Vec<csv::StringRecord> = table.records().map(|row| row.expect("row")).collect();
+    let kernels: Vec<_> = rows.iter().filter(|row| &row[at("kind")] == "kernel").collect();
+    assert_eq!((kernels.len(), rows.len()), (22, 28));
+    let ns = |row: &&&csv::StringRecord| row[at("duration_ns")].parse::<i64>().ok();
+    assert_eq!(kernels.iter().filter_map(|row| ns(&row)).sum::<i64>(), 20_000);
+    let timeless = kernels.iter().filter(|row| row[at("start_ns")].is_empty());
+    assert_eq!(timeless.count(), 2, "absent is not zero");
+    let second: Vec<_> = rows.iter().filter(|row| &row[at("host")] == "b").collect();
+    assert!(second.iter().all(|row| &row[at("rank")] == "1" && &row[at("pid")] == "111"));
+    assert!(second[0][at("device_uuid")].starts_with("GPU-07070707-"), "{:?}", second[0]);
+    let hostile = of(common::same_nanosecond);
+    let counts = hostile.export(Format::Csv, "x.csv.gz").counts;
+    assert_eq!((counts.marks, counts.marks_left_out), (0, 1));
+    let packed = fs::read(hostile.folder.path().join("x.csv.gz")).expect("file");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut text).expect("gzip");
+    assert!(text.contains("kernel,'=cmd|' /C calc'!A0,'=cmd|"), "{text}");
+    assert!(text.ends_with("\r\n") && text.lines().count() == 2, "{text}");
+}
+
+#[test]
+fn hosts_whose_clocks_nothing_ties_are_said() {
+    let one = run_of(&[(110, "a"), (111, "a")]);
+    assert_eq!(one.export(Format::Folded, "x").clocks, None);
+    let two = run_of(&[(110, "a"), (111, "b")]);
+    let clocks = two.export(Format::Sqlite, "x.sqlite").clocks.expect("two hosts");
+    assert!(clocks.contains("no collective ties the clocks of these hosts: a, b"), "{clocks}");
+    let db = rusqlite::Connection::open(two.folder.path().join("x.sqlite")).expect("database");
+    let said = "SELECT value FROM META_DATA_EXPORT WHERE name = 'STAGE2_CLOCKS'";
+    assert_eq!(db.query_row(said, [], |row| row.get::<_, String>(0)).expect("a row"), clocks);
+    two.export(Format::Chrome, "chrome");
+    let files = fs::read_dir(two.folder.path().join("chrome")).expect("folder");
+    assert!(files.filter_map(Result::ok).all(|file| json(&file.path())["clocks"] == clocks));
+}
+
+#[test]
+fn hosts_whose_clocks_are_tied_are_on_one_clock() {
+    let scratch = run_of(&[(110, "a"), (111, "b")]);
+    let traces = scratch.folder.path().join("traces");
+    let names = ["a-110.s2t", "b-111.s2t"];
+    let rows = names.map(|file| ProcessRow { file: file.into(), ..ProcessRow::default() });
+    let first = |clocks: &[HostClock]| {
+        let mut traces = Traces::read(&traces, &LibraryDomains::default());
+        traces.correct(clocks);
+        let run = Run::of_traces("try".into(), traces, &rows).expect("run");
+        run.processes()[1].file.span().expect("events").start_ns
+    };
+    let apart = first(&[]);
+    let points = vec![ClockPoint { wall_ns: 0, add_ns: -4_000 }];
+    let ahead = 1_700_000_000_000_000_000 + 5_000;
+    let clock = HostClock { host: "b".into(), wall_ahead_ns: ahead, error_ns: 9, points };
+    assert_eq!(first(&[clock]), apart - 4_000);
 }

@@ -47,6 +47,9 @@ pub struct Ranks {
     pub hosts: u64,
     /// How far arrivals of two ranks may be off against each other, ns; null: nothing was compared.
     pub clock_error_ns: Option<u64>,
+    /// Clocks of hosts that collectives tie together, the one of reference first; empty: none does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_clocks: Vec<HostClock>,
     /// Each rank in each stage: stages in the order of the report, the slowest rank first.
     pub stages: Vec<RankStageRow>,
     /// Collectives of each stage, by operation and communicator.
@@ -55,6 +58,28 @@ pub struct Ranks {
     pub late: Vec<LateRow>,
     /// Communication kernels in no collective: their times are unknown, or there were too many.
     pub kernels_left_out: u64,
+}
+
+/// What makes the wall clock of a host that of the run, as matched collectives show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostClock {
+    /// The host.
+    pub host: String,
+    /// What was taken for its wall time less its monotonic time, ns.
+    pub wall_ahead_ns: i64,
+    /// What its corrected time may be off by against the host of reference, at most, ns.
+    pub error_ns: u64,
+    /// Over the run, in the order of time; in between, clocks drift evenly.
+    pub points: Vec<ClockPoint>,
+}
+
+/// What must be added to the wall clock of a host at some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockPoint {
+    /// When, on the wall clock of the host, ns since the Unix epoch.
+    pub wall_ns: i64,
+    /// What must be added, ns.
+    pub add_ns: i64,
 }
 
 /// A stage in one process.

@@ -1,5 +1,5 @@
 //! Parquet, in folders by host, rank and process: `kernels/host=H/rank=R/pid=P/part-0.parquet`, and
-//! the same for `memory`, `graphs` and `ranges`.
+//! the same for `memory`, `graphs`, `ranges` and `marks`.
 //!
 //! Times are signed 64-bit integers in columns that end in `_ns`; no column is unsigned, because
 //! Spark knows no unsigned types. An absent value is null. Folder names hold what partitions say, so
@@ -12,14 +12,15 @@ use std::sync::Arc;
 use parquet::basic::{Compression, GzipLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use rustc_hash::FxHashMap;
-use stage2_export::events::{Event, Range, What, Work};
+use stage2_export::events::{Event, Range, Thread, What, Work};
 use stage2_spool::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
 
-use stage2_export::{Counts, ExportError, Exported, Process, Selected, names, output};
+use stage2_export::{Counts, ExportError, Exported, Process, Selected, fields, names, output};
 
 /// Rows of a row group: what is kept in memory for each table.
 const ROWS: usize = 1 << 16;
@@ -57,6 +58,11 @@ const RANGES: &str = "message ranges {
   required binary stage (UTF8); required binary range_path (UTF8); required int64 range_id;
   optional int64 parent_id; required binary name (UTF8); optional binary domain (UTF8);
   required int64 thread; required int64 start_end; required int64 category;
+  optional int64 payload; optional double payload_double; optional binary fields (JSON);
+}";
+
+const MARKS: &str = "message marks {
+  required int64 at_ns; required binary name (UTF8); required int64 thread;
   optional int64 payload; optional double payload_double;
 }";
 
@@ -65,12 +71,13 @@ pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, Exp
     let files = output::folder(out, |folder| {
         let mut files = Vec::new();
         for (index, process) in selected.run.processes().iter().enumerate() {
-            let mut tables = Tables::create(folder, index, process)?;
+            let mut tables = Tables::create(folder, index, process, selected.run.clocks())?;
             selected.for_each(process, false, &mut counts, |event| match event {
                 Event::Work(work) => tables.work(&work),
                 Event::Range(range) => tables.range(&range),
-                // A mark has no duration, and no table.
-                Event::Mark { .. } => Ok(()),
+                Event::Mark { at_ns, thread, name, payload } => {
+                    tables.mark(at_ns, thread, name, payload)
+                }
             })?;
             files.extend(tables.finish()?);
         }
@@ -85,23 +92,31 @@ struct Tables {
     memory: Table,
     graphs: Table,
     ranges: Table,
+    marks: Table,
 }
 
 impl Tables {
-    fn create(folder: &Path, index: usize, process: &Process) -> Result<Self, ExportError> {
+    fn create(
+        folder: &Path,
+        index: usize,
+        process: &Process,
+        clocks: Option<&str>,
+    ) -> Result<Self, ExportError> {
         let host = if process.host().is_empty() { "unknown" } else { process.host() };
         // Hive's name for a partition without a value.
         let rank = process.rank.map(|rank| rank.to_string());
         let rank = rank.as_deref().unwrap_or("__HIVE_DEFAULT_PARTITION__");
         let pid = process.file.process().map_or(0, |traced| traced.pid);
         let place = format!("host={}/rank={rank}/pid={pid}/part-{index}.parquet", partition(host));
-        let table =
-            |name: &str, schema: &'static str| Table::new(folder.join(name).join(&place), schema);
+        let table = |name: &str, schema: &'static str| {
+            Table::new(folder.join(name).join(&place), schema, clocks)
+        };
         Ok(Self {
             kernels: table("kernels", KERNELS)?,
             memory: table("memory", MEMORY)?,
             graphs: table("graphs", GRAPHS)?,
             ranges: table("ranges", RANGES)?,
+            marks: table("marks", MARKS)?,
         })
     }
 
@@ -143,12 +158,8 @@ impl Tables {
     }
 
     fn range(&mut self, range: &Range<'_>) -> Result<(), ExportError> {
-        let (whole, fraction) = match range.payload {
-            Some(Payload::U64(value)) => (Some(value as i64), None),
-            Some(Payload::I64(value)) => (Some(value), None),
-            Some(Payload::F64(value)) => (None, Some(value)),
-            None => (None, None),
-        };
+        let (whole, fraction) = columns(range.payload);
+        let fields = fields::text(range.fields);
         let mut row = self.ranges.row();
         row.int(range.span.start_ns).int(range.span.end_ns).int(range.span.ns());
         row.text(range.path.stage()).text(&range.path.label).int(range.id as i64);
@@ -156,13 +167,42 @@ impl Tables {
         row.text(range.name).maybe_text((!range.domain.is_empty()).then_some(range.domain));
         row.int(i64::from(range.thread.os_tid)).int(i64::from(range.start_end));
         row.int(i64::from(range.category)).maybe(whole).maybe_double(fraction);
+        row.maybe_text(fields.as_deref());
         self.ranges.end_row()
     }
 
+    fn mark(
+        &mut self,
+        at_ns: i64,
+        thread: Thread<'_>,
+        name: &str,
+        payload: Option<Payload>,
+    ) -> Result<(), ExportError> {
+        let (whole, fraction) = columns(payload);
+        let mut row = self.marks.row();
+        row.int(at_ns).text(name).int(i64::from(thread.os_tid));
+        row.maybe(whole).maybe_double(fraction);
+        self.marks.end_row()
+    }
+
     fn finish(self) -> Result<Vec<PathBuf>, ExportError> {
-        let tables = [self.kernels, self.memory, self.graphs, self.ranges];
+        let tables = [self.kernels, self.memory, self.graphs, self.ranges, self.marks];
         let written = tables.into_iter().map(Table::finish).collect::<Result<Vec<_>, _>>()?;
         Ok(written.into_iter().flatten().collect())
+    }
+}
+
+/// A payload as a whole number, or as another one: what is beyond signed integers becomes the nearest
+/// floating-point number.
+fn columns(payload: Option<Payload>) -> (Option<i64>, Option<f64>) {
+    match payload {
+        Some(Payload::U64(value)) => match i64::try_from(value) {
+            Ok(whole) => (Some(whole), None),
+            Err(_) => (None, Some(value as f64)),
+        },
+        Some(Payload::I64(value)) => (Some(value), None),
+        Some(Payload::F64(value)) => (None, Some(value)),
+        None => (None, None),
     }
 }
 
@@ -194,6 +234,8 @@ enum Column {
 
 struct Table {
     path: PathBuf,
+    /// How far the clocks of several hosts agree, for the metadata of the file.
+    clocks: Option<String>,
     schema: parquet::schema::types::TypePtr,
     writer: Option<SerializedFileWriter<File>>,
     columns: Vec<Column>,
@@ -251,10 +293,12 @@ impl Row<'_> {
 }
 
 impl Table {
-    fn new(path: PathBuf, schema: &str) -> Result<Self, ExportError> {
+    fn new(path: PathBuf, schema: &str, clocks: Option<&str>) -> Result<Self, ExportError> {
         let failed = |error: ParquetError| ExportError::write(&path)(std::io::Error::other(error));
         let schema = Arc::new(parse_message_type(schema).map_err(failed)?);
-        let mut table = Self { path, schema, writer: None, columns: Vec::new(), rows: 0 };
+        let clocks = clocks.map(str::to_owned);
+        let (writer, columns) = (None, Vec::new());
+        let mut table = Self { path, clocks, schema, writer, columns, rows: 0 };
         table.columns = table.empty();
         Ok(table)
     }
@@ -302,7 +346,12 @@ impl Table {
             }
             let properties = WriterProperties::builder()
                 .set_compression(Compression::GZIP(GzipLevel::try_new(1)?))
-                .set_created_by(concat!("stage2 ", env!("CARGO_PKG_VERSION")).to_owned());
+                .set_created_by(concat!("stage2 ", env!("CARGO_PKG_VERSION")).to_owned())
+                .set_key_value_metadata(
+                    self.clocks
+                        .clone()
+                        .map(|clocks| vec![KeyValue::new("stage2.clocks".to_owned(), clocks)]),
+                );
             let file = File::create(&self.path)?;
             let writer =
                 SerializedFileWriter::new(file, self.schema.clone(), Arc::new(properties.build()))?;

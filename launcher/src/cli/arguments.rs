@@ -110,6 +110,8 @@ pub(crate) enum ExportFormat {
     Parquet,
     /// SQLite with the tables of an nsys export
     Sqlite,
+    /// CSV, a row for each kernel, copy, fill and graph launch
+    Csv,
     /// JSON of Triton Proton, for Hatchet and proton-viewer
     Hatchet,
     /// A pprof profile
@@ -125,6 +127,7 @@ impl ExportFormat {
             Self::Perfetto => Format::Perfetto,
             Self::Chrome => Format::Chrome,
             Self::Sqlite => Format::Sqlite,
+            Self::Csv => Format::Csv,
             Self::Hatchet => Format::Hatchet,
             Self::Pprof => Format::Pprof,
             Self::Folded => Format::Folded,

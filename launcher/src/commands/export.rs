@@ -80,8 +80,16 @@ fn program_for_parquet() -> Result<PathBuf, Failure> {
 }
 
 fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
-    let Counts { kernels, memory, graphs, ranges, marks, without_times, not_selected } =
-        exported.counts;
+    let Counts {
+        kernels,
+        memory,
+        graphs,
+        ranges,
+        marks,
+        marks_left_out,
+        without_times,
+        not_selected,
+    } = exported.counts;
     let kinds = [
         (memory, counted(memory, "memory operation")),
         (graphs, counted(graphs, "CUDA graph launch")),
@@ -93,12 +101,19 @@ fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
     terminal.result(&format!("export: {} ({})", visible_path(out), held.join(", ")));
     if without_times > 0 {
         let times = counted(without_times, "GPU record");
-        terminal.result(&format!("no valid times, and so in no timeline: {times}"));
+        terminal.result(&format!("no valid times, and so in no timeline or sum: {times}"));
+    }
+    if marks_left_out > 0 {
+        let marks = counted(marks_left_out, "NVTX mark");
+        terminal.result(&format!("left out: {marks}, which this format has no place for"));
     }
     if not_selected > 0 {
         terminal.detail(&format!("not selected: {}", counted(not_selected, "event")));
     }
     exported.missing.iter().for_each(|what| terminal.result(&format!("incomplete: {what}")));
+    if let Some(clocks) = &exported.clocks {
+        terminal.result(&format!("several hosts: {clocks}"));
+    }
     if let Some(share) = &exported.sample {
         terminal
             .result(&format!("a sample ({share}): the export holds what was recorded, unscaled"));

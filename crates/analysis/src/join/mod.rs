@@ -28,6 +28,7 @@ use crate::load::{Capture, Captured, ProcessCapture};
 use crate::ranks::Together;
 use intern::Tables;
 use labels::Labels;
+pub use labels::uuid_text;
 use stage2_model::{
     Answer, CaptureRow, Finding, Insight, ModelWindows, Origin, PassCosts, Report, RunInfo, SCHEMA,
     SCHEMA_VERSION,

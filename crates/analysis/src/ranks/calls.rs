@@ -55,7 +55,7 @@ impl MemberCall<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     pub(super) processes: Vec<ProcessCalls>,
-    hosts: BTreeMap<Option<String>, usize>,
+    pub(super) hosts: BTreeMap<Option<String>, usize>,
 }
 
 impl Calls {

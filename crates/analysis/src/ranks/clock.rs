@@ -95,6 +95,15 @@ pub(super) struct CommonClock {
     latest: Option<(i128, SliceClock)>,
 }
 
+/// What makes the wall clock of a host that of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct HostCorrection {
+    /// Times of its own wall clock, and what is to be added there, ns.
+    pub(super) points: Vec<(i64, i64)>,
+    /// What that may be off by at most, ns.
+    pub(super) error_ns: u64,
+}
+
 /// The common clock in one slice of the run.
 #[derive(Debug, Default)]
 pub(super) struct SliceClock {
@@ -178,6 +187,36 @@ impl CommonClock {
         let latest = self.latest.take().filter(|&(known, _)| known == slice);
         let latest = latest.unwrap_or_else(|| (slice, self.tied(slice)));
         &self.latest.insert(latest).1
+    }
+
+    /// What must be added to the wall clock of each host that is tied to others, over the run, and what
+    /// that may be off by at most, ns. Times are those of the host's own wall clock. The first is the
+    /// host that the others are tied to. Empty: no host is tied to another.
+    pub(super) fn corrections(&self) -> Vec<(usize, HostCorrection)> {
+        let slices = || self.pairs.values().flat_map(|pair| pair.0.keys().copied());
+        let (Some(first), Some(last)) = (slices().min(), slices().max()) else { return Vec::new() };
+        let Some(root) = self.centre(self.weights.keys().copied()) else { return Vec::new() };
+        let mut found: BTreeMap<usize, HostCorrection> = BTreeMap::new();
+        // Slices are few, whatever the length of the run.
+        for slice in first..=last {
+            for (host, offset) in self.tied(slice).offsets {
+                if offset.root != root {
+                    continue;
+                }
+                let narrow = |ns: i128| i64::try_from(ns).unwrap_or(i64::MAX);
+                let add = offset.add_ns - self.base(host);
+                let middle = self.first_ns + slice * self.slice_ns + self.slice_ns / 2;
+                let of_host = found.entry(host).or_default();
+                of_host.error_ns = of_host.error_ns.max(offset.error_ns);
+                of_host.points.push((narrow(middle - add), narrow(add)));
+            }
+        }
+        if found.len() < 2 {
+            return Vec::new();
+        }
+        let mut all: Vec<(usize, HostCorrection)> = found.into_iter().collect();
+        all.sort_by_key(|(host, _)| *host != root);
+        all
     }
 
     /// All hosts in one slice, each tied to the one that is in the most sets.
@@ -325,6 +364,29 @@ mod tests {
                 assert!(error <= 20 * US + slice, "{error} ns in {seconds} s");
             }
         }
+    }
+
+    #[test]
+    fn corrections_follow_the_clock_of_each_host_that_is_tied() {
+        // Host 2 is 1,000 ns ahead of host 1 and gains 100 ns in the run; host 4 is tied to nobody.
+        let ahead = |gained: u64| [70, 0, 1_000 + gained, 5_000, 300];
+        let (calls, sets) = recorded(&[
+            (&[1, 2], 0, 20, ahead(0)),
+            (&[1, 2], 500_000_000, 20, ahead(50)),
+            (&[1, 2], 1_000_000_000, 20, ahead(100)),
+            (&[4], 1_000_000_000, 20, ahead(0)),
+        ]);
+        let sets: Vec<_> = sets.iter().map(|set| calls.set(set)).collect();
+        let wall = BTreeMap::from([(1, 7), (2, 7), (4, 7)]);
+        let found = CommonClock::new(&wall, sets.iter()).corrections();
+        let hosts: Vec<usize> = found.iter().map(|(host, _)| *host).collect();
+        assert_eq!(hosts, [1, 2], "the one that the others are tied to is the first");
+        assert!(found[0].1.points.iter().all(|(_, add)| *add == 0), "{found:?}");
+        let adds: Vec<i64> = found[1].1.points.iter().map(|(_, add)| *add).collect();
+        assert_eq!((adds.first(), adds.last()), (Some(&-1_000), Some(&-1_100)));
+        assert!(found[1].1.points.windows(2).all(|pair| pair[0].0 < pair[1].0), "{found:?}");
+        assert!(found[1].1.error_ns >= 20, "{found:?}");
+        assert_eq!(CommonClock::default().corrections(), []);
     }
 
     #[test]

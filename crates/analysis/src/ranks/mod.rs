@@ -17,7 +17,9 @@ use crate::load::stats::Work;
 use crate::load::{ProcessCapture, StageCapture};
 use calls::{Calls, Member};
 use identity::{Job, Process};
-use stage2_model::{DeviceRow, Finding, LateRow, ProcessRow, RankStageRow, Ranks, StageRow};
+use stage2_model::{
+    ClockPoint, DeviceRow, Finding, HostClock, LateRow, ProcessRow, RankStageRow, Ranks, StageRow,
+};
 use stage2_text::numbers::count;
 
 /// What of a process is looked at together with the others.
@@ -109,6 +111,7 @@ impl Together {
             expected,
             hosts: hosts.len() as u64,
             clock_error_ns: found.error_ns,
+            host_clocks: self.host_clocks(&found.clocks),
             stages: rank_stages,
             collectives,
             late,
@@ -123,6 +126,20 @@ impl Together {
             }
         };
         (self.processes.into_iter().map(row).collect(), ranks, findings)
+    }
+
+    fn host_clocks(&self, clocks: &[(usize, clock::HostCorrection)]) -> Vec<HostClock> {
+        let named = |(host, correction): &(usize, clock::HostCorrection)| {
+            let (name, _) = self.calls.hosts.iter().find(|(_, index)| *index == host)?;
+            let points = correction.points.iter();
+            Some(HostClock {
+                host: name.clone()?,
+                wall_ahead_ns: self.wall_ahead_ns.get(host).copied()?,
+                error_ns: correction.error_ns,
+                points: points.map(|&(wall_ns, add_ns)| ClockPoint { wall_ns, add_ns }).collect(),
+            })
+        };
+        clocks.iter().filter_map(named).collect()
     }
 
     /// Who a process is, and which GPU of it where it has several.

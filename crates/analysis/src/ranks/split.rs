@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::calls::MemberCall;
-use super::clock::{CommonClock, SliceClock};
+use super::clock::{CommonClock, HostCorrection, SliceClock};
 use super::matching::{Matching, Unmatched};
 
 /// Tolerated share of unnamed sets whose calls do not overlap, percent. Above it, the members are
@@ -38,6 +38,8 @@ pub(super) struct Collectives<'c> {
     pub(super) whole: Vec<Vec<MemberCall<'c>>>,
     /// Largest error of any, ns.
     pub(super) error_ns: Option<u64>,
+    /// Clocks of the hosts that collectives tie together.
+    pub(super) clocks: Vec<(usize, HostCorrection)>,
 }
 
 /// A set, and what became of it.
@@ -55,7 +57,7 @@ pub(super) fn split<'c>(
     let known = sets.iter().take(matching.unnamed_from);
     let known = known.filter(|set| needs_all(set));
     let mut clock = CommonClock::new(wall_ahead_ns, known);
-    let mut found = Collectives::default();
+    let mut found = Collectives { clocks: clock.corrections(), ..Collectives::default() };
     // Unnamed ones wait until it is known whether their kind holds.
     let mut unnamed: BTreeMap<_, Vec<Tried<'_>>> = BTreeMap::new();
     for (at, set) in sets.into_iter().enumerate() {

@@ -13,6 +13,8 @@ pub(super) struct Trace {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Packet {
+    #[prost(message, optional, tag = "6")]
+    pub(super) clock_snapshot: Option<ClockSnapshot>,
     #[prost(uint64, optional, tag = "8")]
     pub(super) timestamp: Option<u64>,
     #[prost(uint32, tag = "10")]
@@ -25,10 +27,38 @@ pub(super) struct Packet {
     pub(super) sequence_flags: u32,
     #[prost(message, optional, tag = "53")]
     pub(super) render_stage: Option<RenderStage>,
+    #[prost(message, optional, tag = "59")]
+    pub(super) defaults: Option<PacketDefaults>,
     #[prost(message, optional, tag = "60")]
     pub(super) track_descriptor: Option<TrackDescriptor>,
     #[prost(message, optional, tag = "128")]
     pub(super) gpu_info: Option<GpuInfo>,
+}
+
+/// `BuiltinClock`: the wall clock, ns since the Unix epoch.
+pub(super) const REALTIME: u32 = 1;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) clocks: Vec<Clock>,
+    #[prost(uint32, tag = "2")]
+    pub(super) primary_trace_clock: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Clock {
+    #[prost(uint32, tag = "1")]
+    pub(super) clock_id: u32,
+    #[prost(uint64, tag = "2")]
+    pub(super) timestamp: u64,
+}
+
+/// `TracePacketDefaults`: what holds for the packets of a sequence that do not say otherwise.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PacketDefaults {
+    #[prost(uint32, tag = "58")]
+    pub(super) timestamp_clock_id: u32,
 }
 
 /// `sequence_flags`: what was interned before counts no more; and this packet uses interned data.

@@ -9,9 +9,10 @@ use std::io::Write;
 use std::path::Path;
 
 use messages::{
-    Annotation, BEGIN, CLEARED, COMPUTE, CUDA, END, ExtraData, GpuDescription, GpuInfo,
-    GraphicsContext, INSTANT, InternedData, Packet, ProcessDescriptor, RenderStage, Specification,
-    ThreadDescriptor, Trace, TrackDescriptor, TrackEvent, USES_INTERNED,
+    Annotation, BEGIN, CLEARED, COMPUTE, CUDA, Clock, ClockSnapshot, END, ExtraData,
+    GpuDescription, GpuInfo, GraphicsContext, INSTANT, InternedData, Packet, PacketDefaults,
+    ProcessDescriptor, REALTIME, RenderStage, Specification, ThreadDescriptor, Trace,
+    TrackDescriptor, TrackEvent, USES_INTERNED,
 };
 use prost::Message as _;
 use rustc_hash::FxHashMap;
@@ -26,9 +27,11 @@ pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, Exp
     let mut counts = Counts::default();
     output::file(out, |file| {
         let mut file = Packets { out: file, path: out, next_uuid: 1 };
+        file.clock(selected)?;
         file.gpus(selected)?;
         for (index, process) in selected.run.processes().iter().enumerate() {
-            Sequence::start(&mut file, index, process)?.fill(selected, &mut counts)?;
+            let clocks = selected.run.clocks();
+            Sequence::start(&mut file, index, process, clocks)?.fill(selected, &mut counts)?;
         }
         Ok(())
     })?;
@@ -51,6 +54,14 @@ impl<W: Write> Packets<'_, W> {
     fn uuid(&mut self) -> u64 {
         self.next_uuid += 1;
         self.next_uuid
+    }
+
+    /// All times are of the wall clock, which is the clock of the trace.
+    fn clock(&mut self, selected: &Selected<'_>) -> Result<(), ExportError> {
+        let timestamp = u64::try_from(selected.start_ns()).unwrap_or(0);
+        let clocks = vec![Clock { clock_id: REALTIME, timestamp }];
+        let snapshot = ClockSnapshot { clocks, primary_trace_clock: REALTIME };
+        self.packet(Packet { clock_snapshot: Some(snapshot), sequence: 1, ..Packet::default() })
     }
 
     fn gpus(&mut self, selected: &Selected<'_>) -> Result<(), ExportError> {
@@ -85,6 +96,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
         packets: &'p mut Packets<'a, W>,
         index: usize,
         process: &'p Process,
+        clocks: Option<&str>,
     ) -> Result<Self, ExportError> {
         let process_uuid = packets.uuid();
         let traced = process.file.process();
@@ -94,6 +106,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
             process_name: process.title(),
             process_labels: std::iter::once(process.host().to_owned())
                 .chain(process.file.missing())
+                .chain(clocks.map(str::to_owned))
                 .filter(|label| !label.is_empty())
                 .collect(),
         };
@@ -144,10 +157,10 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
     }
 
     fn packet(&mut self, packet: Packet) -> Result<(), ExportError> {
-        let clears = if self.cleared { 0 } else { CLEARED };
-        self.cleared = true;
-        let sequence_flags = USES_INTERNED | clears;
-        self.packets.packet(Packet { sequence: self.number, sequence_flags, ..packet })
+        let first = !std::mem::replace(&mut self.cleared, true);
+        let sequence_flags = USES_INTERNED | if first { CLEARED } else { 0 };
+        let defaults = first.then_some(PacketDefaults { timestamp_clock_id: REALTIME });
+        self.packets.packet(Packet { sequence: self.number, sequence_flags, defaults, ..packet })
     }
 
     fn track(&mut self, descriptor: TrackDescriptor) -> Result<(), ExportError> {

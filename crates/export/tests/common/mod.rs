@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use stage2_spool::{
-    Anchor, Device, GpuNs, GpuWork, MonoNs, Process, Queue, RANGE_OUTSIDE, RANGE_UNKNOWN,
-    RangeOpen, Record, Shape, WallNs, What, Writer,
+    Anchor, Device, Field, FieldValue, GpuNs, GpuWork, Mark, MonoNs, Payload, Process, Queue,
+    RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Record, Shape, WallNs, What, Writer,
 };
 
 const NAMES: [&[u8]; 8] = [
@@ -163,6 +163,66 @@ pub(crate) fn nested(folder: &Path, depth: u32) {
         writer.write(&opened(u64::from(id), id, u64::from(id - 1), 20));
     }
     writer.work(&kernel_at(1_000_100, 1_000_200, u64::from(depth)));
+    writer.write(&Record::End { reason: "exit".into() });
+    writer.flush().expect("disk");
+}
+
+/// Three ranges that open in the same nanosecond, each in the one before: `outer` to 90, `middle` to
+/// 50, `inner` to 50, which has typed values; then a mark at 60, and kernels named like formulas.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn same_nanosecond(folder: &Path) {
+    let mut writer = writer(folder, "h-1.s2t");
+    let names: [&[u8]; 6] =
+        [b"outer", b"middle", b"inner", b"=cmd|' /C calc'!A0", b"tokens", b"text"];
+    for (id, bytes) in (2..).zip(names) {
+        writer.write(&Record::Name { id, bytes: bytes.to_vec() });
+    }
+    writer.write(&Record::Shape(Shape { id: 2, name: 5, ..Shape::default() }));
+    for range in 1..=3 {
+        let (id, parent) = (range as u32, range as u32 - 1);
+        let path = stage2_spool::Path { id, parent, name: id + 1, domain: 0 };
+        writer.write(&Record::Path(path));
+        let Record::RangeOpen(open) = opened(range, id, range - 1, 20) else { continue };
+        writer.write(&Record::RangeOpen(RangeOpen { start_end: false, ..open }));
+    }
+    let fields = vec![
+        Field { name: 6, value: FieldValue::U64(u64::MAX) },
+        Field { name: 7, value: FieldValue::Name(5) },
+    ];
+    writer.write(&Record::RangeFields { range: 3, fields });
+    let kernel = GpuWork { what: What::Kernel { shape: 2 }, ..kernel_at(1_000_030, 1_000_040, 3) };
+    writer.work(&kernel);
+    for (range, end) in [(3, 50), (2, 50), (1, 90)] {
+        writer.write(&Record::RangeClose { range, end: MonoNs(end) });
+    }
+    writer.write(&Record::Mark(Mark {
+        at: MonoNs(60),
+        thread: 1,
+        name: 5,
+        domain: 0,
+        category: 0,
+        payload: Some(Payload::U64(u64::MAX)),
+    }));
+    writer.write(&Record::End { reason: "exit".into() });
+    writer.flush().expect("disk");
+}
+
+/// So many kernels of 10 ns in ranges of 100 kernels, each of which has a value.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn many(folder: &Path, kernels: u64) {
+    let mut writer = writer(folder, "h-1.s2t");
+    let path = stage2_spool::Path { id: 1, parent: 0, name: 1, domain: 0 };
+    writer.write(&Record::Path(path));
+    for range in 1..=kernels / 100 {
+        let start = range * 1_000;
+        writer.write(&opened(range, 1, 0, start));
+        for at in (0..100).map(|kernel| 1_000_000 + start + kernel * 10) {
+            writer.work(&kernel_at(at, at + 10, range));
+        }
+        let fields = vec![Field { name: 1, value: FieldValue::U64(range) }];
+        writer.write(&Record::RangeFields { range, fields });
+        writer.write(&Record::RangeClose { range, end: MonoNs(start + 1_000) });
+    }
     writer.write(&Record::End { reason: "exit".into() });
     writer.flush().expect("disk");
 }

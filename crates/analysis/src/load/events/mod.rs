@@ -6,6 +6,7 @@
 //! the kernels.
 
 mod state;
+mod wall_clock;
 
 use std::io::Read;
 use std::path::Path;
@@ -23,8 +24,9 @@ use crate::files;
 use crate::path_label::{
     OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_RANGE, WHOLE_PROCESS, element, shown, visible_name,
 };
-use stage2_model::{FileEnding, Finding, Severity};
+use stage2_model::{FileEnding, Finding, HostClock, Severity};
 use state::State;
+use wall_clock::WallClock;
 
 /// The trace files of a folder.
 #[derive(Debug)]
@@ -44,17 +46,28 @@ impl Traces {
         let problems = capture.findings.into_iter().filter(serious).collect();
         let mut files: Vec<TraceFile> = Vec::new();
         for capture in capture.processes {
-            let mut file = TraceFile { capture, libraries: libraries.clone(), wall_ahead_ns: 0 };
+            let own = WallClock::ahead(capture.wall_ahead_ns.unwrap_or(0));
+            let mut file = TraceFile { capture, libraries: libraries.clone(), clock: own };
             // Processes of one host share its monotonic clock: with one offset they stay aligned.
-            let host = file.process().map(|process| process.host.as_str());
-            let same = files.iter().find(|other| {
-                host.is_some() && other.process().map(|process| process.host.as_str()) == host
-            });
-            let own = file.capture.wall_ahead_ns.unwrap_or(0);
-            file.wall_ahead_ns = same.map_or(own, |other| other.wall_ahead_ns);
+            let same = files
+                .iter()
+                .find(|other| file.host_name().is_some_and(|host| other.host_name() == Some(host)));
+            if let Some(clock) = same.map(|other| other.clock.clone()) {
+                file.clock = clock;
+            }
             files.push(file);
         }
         Self { files, problems }
+    }
+
+    /// Puts the times of each host in `clocks` on the clock of the run.
+    pub fn correct(&mut self, clocks: &[HostClock]) {
+        for file in &mut self.files {
+            let of_host = clocks.iter().find(|of| file.host_name() == Some(of.host.as_str()));
+            if let Some(clock) = of_host {
+                file.clock = WallClock::corrected(clock);
+            }
+        }
     }
 }
 
@@ -63,8 +76,7 @@ impl Traces {
 pub struct TraceFile {
     capture: ProcessCapture,
     libraries: LibraryDomains,
-    /// Wall time less monotonic time, ns.
-    wall_ahead_ns: i64,
+    clock: WallClock,
 }
 
 /// A time span on the wall clock, ns since the Unix epoch.
@@ -88,7 +100,8 @@ impl Span {
 pub enum Event<'a> {
     /// GPU work ran.
     Work(Work<'a>),
-    /// A range closed, so that all of it is known. One that never closed ends with the file.
+    /// A range closed, so that all of it is known. One that never closed ends with the file. It comes
+    /// after the ranges in it, but before those of them that opened in the same nanosecond.
     Range(Range<'a>),
     /// An NVTX mark.
     Mark {
@@ -304,7 +317,11 @@ impl TraceFile {
     }
 
     fn host(&self, at: MonoNs) -> i64 {
-        i64::try_from(at.0).unwrap_or(i64::MAX).saturating_add(self.wall_ahead_ns)
+        self.clock.at(at)
+    }
+
+    fn host_name(&self) -> Option<&str> {
+        self.process().map(|process| process.host.as_str())
     }
 
     /// Nothing where no clock reading ties the clock of the GPU to that of the host.

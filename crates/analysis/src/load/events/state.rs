@@ -1,6 +1,6 @@
 //! Records of a trace file, in order -> events, with what they refer to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_spool::{
@@ -42,7 +42,14 @@ struct OpenRange {
     record: RangeOpen,
     path: PathIndex,
     fields: Vec<(String, Value)>,
+    /// Ranges in it that opened in the same nanosecond, and when they closed. They come after it:
+    /// by their times alone, nobody could tell which one is around the other.
+    held: VecDeque<(OpenRange, i64)>,
 }
+
+/// Closed ranges that one open range holds back: of more, all in the same nanosecond, the order is
+/// not worth the memory.
+const HELD: usize = 1 << 12;
 
 impl<'f> State<'f> {
     pub(super) fn new(file: &'f TraceFile) -> Self {
@@ -82,15 +89,16 @@ impl<'f> State<'f> {
                 if before.is_some() {
                     self.continued.insert(record.continues, record.range);
                 }
-                self.open.insert(record.range, OpenRange { record, path, fields: Vec::new() });
-                before.map_or(Ok(()), |before| each(Event::Range(self.range(&before, at_ns))))
+                let (fields, held) = (Vec::new(), VecDeque::new());
+                self.open.insert(record.range, OpenRange { record, path, fields, held });
+                before.map_or(Ok(()), |before| self.close(before, at_ns, each))
             }
             Record::RangeClose { range, end } => {
                 let range = self.continued.remove(&range).unwrap_or(range);
                 let Some(open) = self.open.remove(&range) else { return Ok(()) };
                 let end_ns = self.file.host(end);
                 self.last_ns = self.last_ns.max(end_ns);
-                each(Event::Range(self.range(&open, end_ns)))
+                self.close(open, end_ns, each)
             }
             Record::RangeFields { range, fields } => {
                 let value = |value| match value {
@@ -214,7 +222,7 @@ impl<'f> State<'f> {
     }
 
     fn range<'s>(&'s self, open: &'s OpenRange, end_ns: i64) -> Range<'s> {
-        let OpenRange { record, path, fields } = open;
+        let OpenRange { record, path, fields, .. } = open;
         let node = self.paths.node(*path);
         let text = |name: Option<u32>| {
             name.and_then(|name| self.texts.get(name as usize)).map_or("", String::as_str)
@@ -236,12 +244,38 @@ impl<'f> State<'f> {
         }
     }
 
+    /// Gives a range that closed to `each`, unless the one around it has to come first.
+    fn close<E>(
+        &mut self,
+        mut range: OpenRange,
+        end_ns: i64,
+        each: &mut impl FnMut(Event<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut held = std::mem::take(&mut range.held);
+        if let Some(around) = self.open.get_mut(&range.record.parent)
+            && around.record.start == range.record.start
+            && around.held.len() + held.len() < HELD
+        {
+            held.push_front((range, end_ns));
+            if around.held.is_empty() {
+                around.held = held;
+            } else {
+                around.held.append(&mut held);
+            }
+            return Ok(());
+        }
+        each(Event::Range(self.range(&range, end_ns)))?;
+        held.iter().try_for_each(|(inner, end_ns)| each(Event::Range(self.range(inner, *end_ns))))
+    }
+
     /// Ranges that never closed: the innermost first.
     pub(super) fn close_all<E>(
         &mut self,
         each: &mut impl FnMut(Event<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let open = std::mem::take(&mut self.open);
-        open.values().rev().try_for_each(|open| each(Event::Range(self.range(open, self.last_ns))))
+        while let Some((_, open)) = self.open.pop_last() {
+            self.close(open, self.last_ns, each)?;
+        }
+        Ok(())
     }
 }

@@ -4,6 +4,9 @@
 //! kernels to ranges through API calls find nothing; `STAGE2_WORK_RANGES` holds the exact range of
 //! each kernel instead.
 
+mod schema;
+mod short_name;
+
 use std::io;
 use std::path::Path;
 
@@ -14,91 +17,9 @@ use stage2_spool::Payload;
 
 use crate::run::Process;
 use crate::selection::Selected;
-use crate::{Counts, ExportError, Exported, output};
-
-/// The tables: names, columns and constraints as nsys 2023.4 to 2026.2 write them.
-const SCHEMA: &str = "
-CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (
-  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
-  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
-  demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, mangledName INTEGER,
-  launchType INTEGER, cacheConfig INTEGER, registersPerThread INTEGER NOT NULL,
-  gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, gridZ INTEGER NOT NULL,
-  blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL,
-  staticSharedMemory INTEGER NOT NULL, dynamicSharedMemory INTEGER NOT NULL,
-  localMemoryPerThread INTEGER NOT NULL, localMemoryTotal INTEGER NOT NULL, gridId INTEGER NOT NULL,
-  sharedMemoryExecuted INTEGER, graphNodeId INTEGER, sharedMemoryLimitConfig INTEGER);
-CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (
-  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
-  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
-  bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, deprecatedSrcId INTEGER, srcKind INTEGER,
-  dstKind INTEGER, srcDeviceId INTEGER, srcContextId INTEGER, dstDeviceId INTEGER,
-  dstContextId INTEGER, migrationCause INTEGER, graphNodeId INTEGER, virtualAddress INTEGER,
-  copyCount INTEGER);
-CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (
-  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
-  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
-  value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER);
-CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (
-  start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL,
-  greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
-  graphId INTEGER NOT NULL, graphExecId INTEGER NOT NULL);
-CREATE TABLE NVTX_EVENTS (
-  start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER,
-  category INTEGER, color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER,
-  textId INTEGER, domainId INTEGER, uint64Value INTEGER, int64Value INTEGER, doubleValue REAL,
-  uint32Value INTEGER, int32Value INTEGER, floatValue REAL, jsonTextId INTEGER, jsonText TEXT,
-  binaryData TEXT);
-CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);
-CREATE TABLE ThreadNames (nameId INTEGER NOT NULL, priority INTEGER, globalTid INTEGER);
-CREATE TABLE TARGET_INFO_GPU (
-  vmId INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT, busLocation TEXT, isDiscrete INTEGER,
-  l2CacheSize INTEGER, totalMemory INTEGER, memoryBandwidth INTEGER, clockRate INTEGER,
-  smCount INTEGER, uuid TEXT, computeMajor INTEGER, computeMinor INTEGER);
-CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT);
-CREATE TABLE ANALYSIS_DETAILS (
-  globalVid INTEGER NOT NULL, duration INTEGER NOT NULL, startTime INTEGER NOT NULL,
-  stopTime INTEGER NOT NULL);
-CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
-CREATE TABLE ENUM_CUDA_MEMCPY_OPER (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
-CREATE TABLE ENUM_CUDA_MEM_KIND (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
-CREATE TABLE STAGE2_WORK_RANGES (
-  kind TEXT NOT NULL, workRowId INTEGER NOT NULL, rangePath TEXT NOT NULL, stage TEXT NOT NULL);
-";
-
-/// Labels of `copyKind` and of kinds of memory; reports of nsys join them.
-const COPIES: [&str; 11] = [
-    "Unknown",
-    "Host-to-Device",
-    "Device-to-Host",
-    "Host-to-Array",
-    "Array-to-Host",
-    "Array-to-Array",
-    "Array-to-Device",
-    "Device-to-Array",
-    "Device-to-Device",
-    "Host-to-Host",
-    "Peer-to-Peer",
-];
-const MEMORY: [&str; 8] = [
-    "Pageable",
-    "Pinned",
-    "Device",
-    "Array",
-    "Managed",
-    "Device Static",
-    "Managed Static",
-    "Unknown",
-];
-/// The collector keeps no kind of memory.
-const MEMORY_NOT_KNOWN: i64 = 7;
-
-/// `NVTX_EVENTS.eventType`.
-const MARK: i64 = 34;
-const PUSH_POP: i64 = 59;
-const START_END: i64 = 60;
-const DOMAIN_CREATE: i64 = 75;
+use crate::{Counts, ExportError, Exported, fields, output};
+use schema::{COPIES, DOMAIN_CREATE, MARK, MEMORY, MEMORY_NOT_KNOWN, PUSH_POP, SCHEMA, START_END};
+use short_name::short_name;
 
 pub(crate) fn write(selected: &Selected<'_>, out: &Path) -> Result<Exported, ExportError> {
     let mut counts = Counts::default();
@@ -159,6 +80,8 @@ struct Nvtx<'a> {
     domain: i64,
     category: u32,
     range: Option<u64>,
+    /// Typed values, as JSON.
+    fields: Option<String>,
 }
 
 fn insert<'c>(
@@ -199,7 +122,7 @@ impl<'c> Tables<'c> {
                 connection,
                 "NVTX_EVENTS",
                 "start, end, eventType, rangeId, category, text, globalTid, domainId, \
-                 uint64Value, int64Value, doubleValue",
+                 uint64Value, int64Value, doubleValue, jsonText",
             )?,
             ranges: insert(connection, "STAGE2_WORK_RANGES", "kind, workRowId, rangePath, stage")?,
             string: insert(connection, "StringIds", "id, value")?,
@@ -304,6 +227,7 @@ impl<'c> Tables<'c> {
             domain: self.domain(process, range.domain)?,
             category: range.category,
             range: range.start_end.then_some(range.id),
+            fields: fields::text(range.fields),
         };
         let times = (self.since(range.span.start_ns), Some(self.since(range.span.end_ns)));
         self.nvtx(process, &event, times, range.thread.os_tid, range.payload)
@@ -351,6 +275,7 @@ impl<'c> Tables<'c> {
             unsigned,
             signed,
             float,
+            event.fields,
         ])?;
         Ok(())
     }
@@ -403,55 +328,10 @@ impl<'c> Tables<'c> {
             ("EXPORT_SCHEMA_VERSION_MINOR", "7"),
             ("EXPORT_SCHEMA_VERSION_MICRO", "2"),
         ];
-        for (name, value) in about {
+        let clocks = selected.run.clocks().map(|clocks| ("STAGE2_CLOCKS", clocks));
+        for (name, value) in about.into_iter().chain(clocks) {
             self.connection.execute("INSERT INTO META_DATA_EXPORT VALUES (?, ?)", [name, value])?;
         }
         Ok(())
-    }
-}
-
-/// The bare name of a kernel, as nsys has it: without return type, namespaces, template arguments and
-/// parameters.
-fn short_name(demangled: &str) -> &str {
-    let mut depth = 0usize;
-    let (mut start, mut end) = (0, None);
-    let mut before = ' ';
-    for (at, c) in demangled.char_indices() {
-        match c {
-            // `(anonymous namespace)` is no list of parameters.
-            '(' if depth == 0 && (before == ':' || before == ' ') => depth += 1,
-            '(' if depth == 0 => {
-                end.get_or_insert(at);
-                break;
-            }
-            '<' if depth == 0 => {
-                end = Some(at);
-                depth += 1;
-            }
-            '(' | '<' | '[' | '{' => depth += 1,
-            ')' | '>' | ']' | '}' => depth = depth.saturating_sub(1),
-            ':' | ' ' if depth == 0 => (start, end) = (at + 1, None),
-            _ => {}
-        }
-        before = c;
-    }
-    let name = demangled.get(start..end.unwrap_or(demangled.len())).unwrap_or(demangled);
-    if name.is_empty() { demangled } else { name }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_short_name_is_the_bare_one() {
-        assert_eq!(short_name("void at::native::vectorized<4, float>(int)"), "vectorized");
-        assert_eq!(short_name("gemm_128x128"), "gemm_128x128");
-        let nested = "void at::native::(anonymous namespace)::elementwise<4>(int)";
-        assert_eq!(short_name(nested), "elementwise");
-        assert_eq!(short_name("void cub::Agent<int, a::b>::Kernel<3>(int*)"), "Kernel");
-        assert_eq!(short_name("void f<(a)1>((anonymous namespace)::T)"), "f");
-        assert_eq!(short_name("kernel()"), "kernel");
-        assert_eq!(short_name("<lambda>"), "<lambda>");
     }
 }
