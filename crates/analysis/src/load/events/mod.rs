@@ -242,8 +242,8 @@ fn reader(path: &Path) -> Result<Reader<Box<dyn Read>>, ReadError> {
 impl TraceFile {
     /// A file that was read for the first time already.
     pub(crate) fn of(capture: ProcessCapture, libraries: &LibraryDomains) -> Self {
-        let wall_ahead_ns = capture.wall_ahead_ns.unwrap_or(0);
-        Self { capture, libraries: libraries.clone(), wall_ahead_ns }
+        let clock = WallClock::ahead(capture.wall_ahead_ns.unwrap_or(0));
+        Self { capture, libraries: libraries.clone(), clock }
     }
 
     /// Its name, without its folder and without the ending of compression.
