@@ -224,7 +224,7 @@ fn work(stage: &StageChange) -> String {
         .right(&format!("after us/{per}"), |row| numbers::us(row.after.as_ref().map(|s| s.ns)))
         .right("change us", |row| numbers::us_difference(row.change_ns))
         .right(&format!("calls/{per}"), calls)
-        .left("difference", |row| what_became(row));
+        .left("difference", what_became);
     let rest: f64 = others.iter().map(|row| row.change_ns).sum();
     let rest = match others.len() {
         0 => String::new(),
