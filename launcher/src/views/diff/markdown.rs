@@ -218,13 +218,13 @@ fn work(stage: &StageChange) -> String {
     let (shown, others) = stage.work.split_at(WORK_ROWS.min(different));
     let per = stage.per.word();
     let table = Table::new(shown)
-        .left("GPU work", |row| kernel(row))
+        .left("GPU work", kernel)
         .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
         .right(&format!("before us/{per}"), |row| numbers::us(row.before.as_ref().map(|s| s.ns)))
         .right(&format!("after us/{per}"), |row| numbers::us(row.after.as_ref().map(|s| s.ns)))
         .right("change us", |row| numbers::us_difference(row.change_ns))
         .right(&format!("calls/{per}"), calls)
-        .left("difference", |row| what_became(row));
+        .left("difference", what_became);
     let rest: f64 = others.iter().map(|row| row.change_ns).sum();
     let rest = match others.len() {
         0 => String::new(),
