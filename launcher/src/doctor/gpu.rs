@@ -46,7 +46,7 @@ pub(super) const DEVICES: Known = Known {
         when: "CUDA lists no GPU",
         status: Status::Problem,
         text: "unset or correct CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES; `nvidia-smi -L` lists \
-               all GPUs",
+               all GPUs; give a container GPUs as the check `driver` says",
     }],
     explains: &[EmptyCause::NoGpu, EmptyCause::CudaNeverInitialised, EmptyCause::NothingLaunched],
 };
@@ -142,6 +142,10 @@ pub(super) fn checks(system: &System, gpu: &GpuFacts) -> Vec<Check> {
         let what = format!("{version}; {absent}");
         return vec![DRIVER.not_checked(what), DEVICES.not_checked("the driver did not answer")];
     }
+    // The library starts, and finds nothing: hidden, or not handed to the container.
+    if absent.contains("CUDA_ERROR_NO_DEVICE") {
+        return vec![DRIVER.ok(format!("{version}; the library starts")), devices(system, gpu)];
+    }
     // The driver started, and has a version.
     if cuda.is_some() {
         return vec![DRIVER.ok(version), devices(system, gpu)];
@@ -159,7 +163,7 @@ fn devices(system: &System, gpu: &GpuFacts) -> Check {
     let visible = ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"];
     let visible = visible
         .iter()
-        .filter_map(|name| Some(format!("{name}={}", system.variable(name)?.to_string_lossy())));
+        .filter_map(|name| Some(format!("{name}={}", system.even_empty(name)?.to_string_lossy())));
     let mut details: Vec<String> = visible.collect();
     let unknown = || "unknown".to_owned();
     details.extend(gpu.devices.iter().map(|device| {
@@ -307,6 +311,7 @@ mod tests {
                 Status::Problem,
                 Some("NVIDIA_DRIVER_CAPABILITIES"),
             ),
+            (facts(driver, None, Some("cuInit failed: CUDA_ERROR_NO_DEVICE")), Status::Ok, None),
             (facts(driver, None, Some("cuInit failed: 803")), Status::Problem, Some("reboot")),
             (facts(driver, Some("13.0"), None), Status::Ok, None),
             (facts(driver, None, Some(COULD_NOT_ASK)), Status::NotChecked, None),

@@ -72,9 +72,14 @@ impl System {
         self.read(absolute).ok()?.trim().parse().ok()
     }
 
+    /// A variable that is set: an empty list of devices hides them all.
+    pub(crate) fn even_empty(&self, name: &str) -> Option<&OsStr> {
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
     /// A variable that is set and not empty.
     pub(crate) fn variable(&self, name: &str) -> Option<&OsStr> {
-        self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|v| !v.is_empty())
+        self.even_empty(name).filter(|value| !value.is_empty())
     }
 
     /// The first executable file of that name on PATH.
