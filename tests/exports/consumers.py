@@ -234,9 +234,15 @@ def dask(run: Run) -> None:
     needs("dask")
     needs("pyarrow")
     import dask.dataframe
+    import pyarrow
 
     folder = run.export("parquet", "tables")
-    table = dask.dataframe.read_parquet(folder / "kernels")
+    # Where no process has a rank, pyarrow cannot tell the type of the column.
+    kinds = [("host", pyarrow.string()), ("rank", pyarrow.int64()), ("pid", pyarrow.int64())]
+    partitioning = {"flavor": "hive", "schema": pyarrow.schema(kinds)}
+    table = dask.dataframe.read_parquet(
+        folder / "kernels", dataset={"partitioning": partitioning}
+    )
     sums = table.groupby("stage")["duration_ns"].agg(["count", "sum"]).compute()
     rows = {stage: (int(row["count"]), int(row["sum"])) for stage, row in sums.iterrows()}
     same("Dask, kernels by stage", rows, run.by_stage())
