@@ -6,6 +6,7 @@ pub(crate) mod demo;
 mod ending;
 pub(crate) mod export;
 pub(crate) mod import;
+mod open;
 mod precheck;
 pub(crate) mod report;
 pub(crate) mod run;
