@@ -1,57 +1,27 @@
 //! Words of the command line -> what the user wants.
 
 mod arguments;
+mod examples;
 mod hints;
 mod options;
 mod words;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 use clap_complete::Shell;
 
 use crate::env::PROBE_GPU;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
 pub(crate) use arguments::{
-    BenchArgs, Captures, DoctorArgs, DiffArgs, ExportArgs, MergeArgs, ReportArgs, RunArgs, Times,
+    BenchArgs, Captures, DiffArgs, DoctorArgs, ExportArgs, MergeArgs, ReportArgs, RunArgs, Times,
 };
-pub(crate) use hints::no_setting;
-pub(crate) use options::{Acceptance, FailOn, Messages, RequiredPass, RunOptions, RunSettings};
-
-const EXAMPLES: &str = "\
-Examples:
-  stage2-launch demo
-      the built-in workload, on the GPU if there is one, else on a simulated one
-  stage2-launch -- python infer.py --batch 4
-      any program: every kernel of it, per NVTX range
-  (cd examples && stage2-launch workload=hydra -- python -m runner)
-      a Hydra app, here the example of the repository: its outputs go into the bundle
-  stage2-launch 'profiling.collector.ranges=[prefill,decode*]' --timeout 5m -- ./server
-      only kernels inside of these ranges, and an end after five minutes
-  stage2-launch merge --nsys x.sqlite --ncu raw.csv --ncu details.csv -o OUT report.top_n=20
-      reports of captures taken elsewhere, any subset of them
-  stage2-launch report tmp/stage2/latest model/llm=llama_3_8b hardware=h200
-      the reports of a run again, here with the model that it was not told of
-  stage2-launch diff before/ after/ --fail-if 'decode.step_ms>+5%+0.2ms'
-      what changed between two runs, and status 1 if a decode step got slower by more than that
-  stage2-launch export tmp/stage2/latest --format perfetto --stage decode
-      the kernels and ranges of decode, for ui.perfetto.dev
-  stage2-launch --dry-run -- python infer.py
-      what would be run, as a shell would write it
-  stage2-launch bench --rounds 5 -- python infer.py
-      what the collector, and nsys where it is installed, cost this program
-  stage2-launch doctor -- python infer.py
-      whether driver, CUPTI, permissions and tools let a run of this program record
-  stage2-launch config run.mode=light
-      all settings, and where each value comes from
-
-The bundle is written to tmp/stage2/<time>-<pid>/, and tmp/stage2/latest points to it.
-Exit status: the workload's own (128+N when signal N ended it); 124 after --timeout; 127 and 126 for
-a command that is not there or cannot be run; 2 for wrong usage or configuration; 70 when profiling
-failed or recorded no GPU work (--allow-empty lets that pass), with --fail-on partial when records
-are missing, and with --require PASS,... when one of these passes gave nothing. A failing workload's
-status takes precedence over 70, and nsys and ncu are skipped unless --keep-going is given; a workload
-that --timeout ended does not count as failing: nsys and ncu run.";
+pub(crate) use options::{
+    Acceptance, FailOn, Messages, RequiredPass, RunOptions, RunSettings, Showing,
+};
+pub(crate) use words::is_setting;
 
 const DOCTOR_STATUS: &str = "\
 Exit status: 0 when all checks are ok, warnings or not checked; 1 when one is a problem; 2 for wrong
@@ -63,11 +33,10 @@ usage. docs/doctor.md describes every check and the JSON.";
     name = "stage2-launch",
     version,
     override_usage = "stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...\n       \
-                      stage2-launch <demo|doctor|report|diff|export|bench|merge|config|completions> [OPTIONS] ...",
-    after_help = EXAMPLES,
+                      stage2-launch SUBCOMMAND ...",
+    after_help = examples::ALL,
     arg_required_else_help = true,
-    args_conflicts_with_subcommands = true,
-    disable_help_subcommand = true
+    args_conflicts_with_subcommands = true
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -81,24 +50,38 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a workload through all passes and write its reports (`run` may be left out)
+    #[command(
+        override_usage = "stage2-launch run [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...",
+        after_help = examples::RUN
+    )]
+    Run(RunArgs),
     /// Run the built-in workload through the whole pipeline: on the GPU if there is one, else on a
     /// simulated one
+    #[command(after_help = examples::DEMO)]
     Demo(RunOptions),
     /// Write the reports of an existing run again
+    #[command(after_help = examples::REPORT)]
     Report(ReportArgs),
     /// Print what changed between runs, per stage and kernel
     Diff(DiffArgs),
     /// Write the kernels and ranges of a run for another tool
+    #[command(after_help = examples::EXPORT)]
     Export(ExportArgs),
     /// Run a command untraced and under each profiler in turn, and print what each costs
+    #[command(
+        override_usage = "stage2-launch bench [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...",
+        after_help = examples::BENCH
+    )]
     Bench(BenchArgs),
     /// Make a bundle with reports of captures that were taken elsewhere
-    #[command(visible_alias = "import")]
+    #[command(visible_alias = "import", after_help = examples::MERGE)]
     Merge(MergeArgs),
     /// Check driver, CUPTI, permissions, tools and the workload, and print what to do about each problem
     #[command(after_help = DOCTOR_STATUS)]
     Doctor(DoctorArgs),
     /// Print the composed configuration, and where each value comes from
+    #[command(after_help = examples::CONFIG)]
     Config(RunSettings),
     /// Print the completions of this command line for a shell
     Completions {
@@ -143,20 +126,28 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
     set_color(words);
     let mut command = Cli::command();
     command.build();
-    let words = words::subcommand_first(&command, words);
-    Cli::try_parse_from(&words).map_err(|error| {
+    let words = words::arranged(&command, words);
+    let typed = words.get(1..).unwrap_or_default();
+    let cli = Cli::try_parse_from(&words).map_err(|error| {
         // Nothing can be done about a stderr that is closed.
         let _ = error.print();
         if error.kind() == clap::error::ErrorKind::UnknownArgument
-            && !words.iter().any(|word| word == OsStr::new("--"))
-            && let Some(hint) =
-                hints::behind_unknown_option(&command, words.get(1..).unwrap_or_default())
+            && !words.iter().any(|word| word == "--")
+            && let Some(hint) = hints::behind_unknown_option(&command, typed)
         {
             let hint = format!("\n{}\n", crate::terminal::printable(&hint));
             let _ = std::io::Write::write_all(&mut anstream::stderr(), hint.as_bytes());
         }
         u8::try_from(error.exit_code()).unwrap_or(2)
-    })
+    })?;
+    match hints::no_setting(&command, typed) {
+        Some(hint) => {
+            let failure = Failure::Usage(hint);
+            Terminal::new(cli.messages.verbosity()).error(&failure.to_string());
+            Err(failure.exit())
+        }
+        None => Ok(cli),
+    }
 }
 
 #[cfg(test)]
@@ -171,22 +162,29 @@ mod tests {
     #[test]
     fn the_examples_of_the_help_run() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let mut command = Cli::command();
+        command.build();
+        let helps: Vec<String> = std::iter::once(&command)
+            .chain(command.get_subcommands())
+            .filter_map(|command| command.get_after_help().map(ToString::to_string))
+            .collect();
         let mut seen = 0;
-        for line in EXAMPLES.lines().filter(|line| line.contains("stage2-launch ")) {
-            let (before, command) = line.split_once("stage2-launch ").expect("a command");
+        for line in helps.iter().flat_map(|help| help.lines()) {
+            let Some((before, command)) = line.split_once("stage2-launch ") else { continue };
             if !before.trim().is_empty() && !before.starts_with("  (cd examples && ") {
                 continue;
             }
             let words = shlex::split(command.trim_end_matches(')')).expect("words");
             let words = std::iter::once("stage2-launch".to_owned()).chain(words);
             let cli = Cli::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
-            let request = match cli.command {
-                None => cli.run.options.settings.request(),
-                Some(Command::Demo(options)) => options.settings.request(),
+            let request = match &cli.command {
+                None => cli.run.options.request(),
+                Some(Command::Run(args)) => args.options.request(),
+                Some(Command::Demo(options)) => options.request(),
                 Some(Command::Bench(args)) => args.settings.request(),
                 Some(Command::Config(settings)) => settings.request(),
-                Some(Command::Merge(args)) => args.presets.request(args.overrides),
-                Some(Command::Report(args)) => args.presets.request(args.overrides),
+                Some(Command::Merge(args)) => args.presets.request(args.overrides.clone()),
+                Some(Command::Report(args)) => args.presets.request(args.overrides.clone()),
                 Some(
                     Command::Diff(_)
                     | Command::Doctor(_)
@@ -198,13 +196,13 @@ mod tests {
             };
             crate::config::compose(&request).unwrap_or_else(|e| panic!("{line}: {e}"));
             // A module of Python is looked for where the example runs.
-            if cli.run.workload.iter().any(|word| word == "runner") {
+            if line.contains("-m runner") {
                 assert!(before.contains("cd examples"), "{line}");
                 assert!(std::path::Path::new(root).join("examples/runner/__main__.py").is_file());
             }
             seen += 1;
         }
-        assert_eq!(seen, 11, "all of them");
+        assert!(seen >= 20, "all of them, not {seen}");
     }
 
     #[test]

@@ -54,6 +54,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
 fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
     match cli.command {
         None => commands::run::run(cli.run, terminal),
+        Some(Command::Run(args)) => commands::run::run(args, terminal),
         Some(Command::Demo(args)) => commands::demo::demo(args, terminal),
         Some(Command::Bench(args)) => commands::bench::bench(args, terminal),
         Some(Command::Report(args)) => commands::report::report(args, terminal),

@@ -28,8 +28,13 @@ fn a_new_or_empty_folder_is_taken() {
         assert!(sandbox.path(folder).join("run.json").is_file(), "{folder}");
     }
     let made = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("folder of all runs");
-    let made: Vec<_> = made.map(|entry| entry.expect("entry").file_name()).collect();
-    assert_eq!(made, ["latest"], "Hydra's key has a link, and no other folder is made");
+    let mut made: Vec<_> = made.map(|entry| entry.expect("entry").file_name()).collect();
+    made.sort();
+    assert_eq!(
+        made,
+        [".gitignore", "latest"],
+        "Hydra's key has a link, and no other folder is made"
+    );
 }
 
 #[test]
@@ -61,6 +66,35 @@ fn hydras_run_folder_has_the_link_to_the_latest() {
     sandbox.write("file", "");
     let words = ["hydra.run.dir=four", "artifacts.stage2_dir=file/x", "--", "sh", "-c", "exit 0"];
     sandbox.launch(&words).assert().success().stderr(contains("does not point to this run"));
+}
+
+#[test]
+fn the_users_repository_ignores_the_folder_of_all_runs() {
+    let sandbox = Sandbox::new();
+    let git = |words: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        let output = git.args(words).current_dir(sandbox.path("")).output().expect("git");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    git(&["init", "-q"]);
+    let before = git(&["status", "--porcelain"]);
+    let run = |words: &[&str]| {
+        sandbox.launch(&[words, &["-q", "--light", "--", "true"]].concat()).assert().success();
+    };
+    run(&[]);
+    assert_eq!(git(&["status", "--porcelain"]), before);
+    // Who wants bundles in the repository empties or deletes the file, or makes the folder.
+    sandbox.write("tmp/stage2/.gitignore", "");
+    run(&[]);
+    assert_eq!(common::read(&sandbox.path("tmp/stage2/.gitignore")), "");
+    std::fs::remove_file(sandbox.path("tmp/stage2/.gitignore")).expect("file");
+    std::fs::create_dir(sandbox.path("runs")).expect("folder");
+    run(&[]);
+    run(&["artifacts.stage2_dir=runs"]);
+    for folder in ["tmp/stage2", "runs"] {
+        assert!(!sandbox.path(folder).join(".gitignore").exists(), "{folder}");
+    }
 }
 
 #[test]
@@ -159,7 +193,7 @@ fn latest_points_to_the_newest_run() {
         "{name}"
     );
     let entries = std::fs::read_dir(sandbox.path("tmp/stage2")).expect("folder").count();
-    assert_eq!(entries, 4, "two runs, the link and the lock");
+    assert_eq!(entries, 5, "two runs, the link and the lock");
 }
 
 #[test]

@@ -396,3 +396,29 @@ fn captures_of_which_nothing_can_be_read_are_a_step_that_failed() {
     words[4] = &failing;
     sandbox.launch(&words).assert().code(5);
 }
+
+#[test]
+fn a_run_of_several_passes_says_at_once_how_often_and_then_how_long() {
+    let sandbox = Sandbox::new();
+    sandbox.executable("nsys", common::FAKE_NSYS);
+    let nsys = format!("pipeline.nsys.executable={}", sandbox.path("nsys").display());
+    let told = |words: &[&str]| {
+        let words = [words, &["--", "sh", "-c", "echo it runs >&2"]].concat();
+        let assert = sandbox.launch(&words).assert().success();
+        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+    };
+    let deep = told(&["-v", &nsys]);
+    let at = |part: &str| deep.find(part).unwrap_or_else(|| panic!("{part}: {deep}"));
+    // ncu is not there, so that nothing runs under it.
+    assert!(at("the workload will run 2 times") < at("give --light"));
+    assert!(deep.contains("at a time: collect, nsys\n") && at("--light") < at("it runs"));
+    assert!(at("it runs") < at("still to come: nsys about 3 s"));
+    assert!(at("still to come") < at("the workload runs again, about 3 s"));
+    let nowhere = sandbox.path("tmp/stage2/latest/ncu");
+    assert!(!nowhere.exists(), "a pass without its tool leaves no empty folder");
+    let plain = told(&[&nsys]);
+    assert!(plain.contains("will run 2 times") && !plain.contains("still to come"), "{plain}");
+    for (once, why) in [(&["-q", nsys.as_str()][..], "quiet"), (&["--light", &nsys], "light")] {
+        assert!(!told(once).contains("will run"), "{why}");
+    }
+}

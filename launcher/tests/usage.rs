@@ -1,4 +1,4 @@
-//! Command lines that are wrong, or that run nothing.
+//! The words of a command line: what is understood, what is not, and what is said then.
 
 mod common;
 
@@ -30,10 +30,18 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["run.mode=light"], "after `--`"),
         (&["--"], "Usage:"),
         (&["-v"], "after `--`"),
-        (&["python"], "To run a program: stage2-launch -- python"),
+        (&["python"], "To run a program: stage2-launch --allow-empty -- python"),
         (&["python", "-m", "runner"], "comes after `--`"),
-        (&["a=1", "demo"], "has to come first"),
-        (&["a=1", "config"], "has to come first"),
+        (&["a=1", "demo"], "unknown key `a`"),
+        (&["--light", "run.mode=deep", "--", "true"], "--light says something else of run.mode"),
+        (&["run", "++run={mode: light}", "--deep", "--", "true"], "--deep says something else"),
+        (&["--light", "--deep", "--", "true"], "cannot be used with"),
+        (&["run"], "after `--`"),
+        (&["merge", "x.sqlite", "-o", "m"], "`x.sqlite` is no KEY=VALUE, and merge takes options"),
+        (&["run", "python"], "To run a program: stage2-launch run --allow-empty -- python"),
+        (&["report", "model/llm=llama_3_8b"], "give RUN_DIR as well"),
+        (&["--dryrun", "--", "true"], "'--dry-run'"),
+        (&["export", "x", "--fromat", "chrome"], "'--format'"),
         (&["--timeout", "soon", "--", "true"], "--timeout"),
         (&["--timeout", "0", "--", "true"], "--timeout"),
         (&["--color", "pink", "--", "true"], "--color"),
@@ -96,17 +104,13 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
         let assert = sandbox.launch_strictly(&[word, "--bogus"]).assert().code(2).stdout("");
         assert.stderr(contains("--bogus").and(predicate::str::ends_with(format!("\n{near}\n"))));
     }
-    let first = "the subcommand `demo` has to come first: stage2-launch demo run.mode=light";
-    told(&["run.mode=light", "demo"], first);
-    told(&["run.mode=light", "demo", "--", "x"], first);
+    // Behind another subcommand a word is none, and what follows it belongs to the program.
     told(
-        &["a=1", "report", "DIR", "b=2"],
-        "the subcommand `report` has to come first: stage2-launch report DIR b=2 a=1",
+        &["bench", "a=1", "ls", "-q"],
+        "`ls` is no KEY=VALUE. To run a program: stage2-launch bench a=1 -- ls -q",
     );
-    told(
-        &["a=1", "bench", "--", "sh", "-c", "x y"],
-        "the subcommand `bench` has to come first: stage2-launch bench a=1 -- sh -c 'x y'",
-    );
+    let words = ["run", "a.py", "--", "x"];
+    told(&words, "`a.py` is no KEY=VALUE. Only options and KEY=VALUE settings go before `--`");
 }
 
 #[test]
@@ -115,15 +119,17 @@ fn each_subcommand_lists_and_takes_its_own_options_only() {
     let common = ["--color", "--help", "--quiet", "--verbose"];
     let settings = ["--annotate", "--config-dir", "--run-dir", "--timeout"];
     let accepted = ["--allow-empty", "--fail-on", "--require"];
-    let run = [&settings[..], &accepted, &["--dry-run", "--keep-going"]].concat();
-    let report = [&accepted[..], &["--config-dir"]].concat();
+    let modes = ["--deep", "--dry-run", "--keep-going", "--light", "--open"];
+    let run = [&settings[..], &accepted, &modes].concat();
+    let merge = [&accepted[..], &["--config-dir", "--open"]].concat();
     let captures = ["--ncu", "--nsys", "--output", "--spool"];
     for (words, own) in [
         (&["--help"][..], [&run[..], &["--nsys", "--version"]].concat()),
         (&["demo", "--help"], run.clone()),
-        (&["report", "--help"], report.clone()),
-        (&["merge", "--help"], [&report[..], &captures].concat()),
-        (&["import", "--help"], [&report[..], &captures].concat()),
+        (&["run", "--help"], [&run[..], &["--nsys"]].concat()),
+        (&["report", "--help"], [&merge[..], &["--json"]].concat()),
+        (&["merge", "--help"], [&merge[..], &captures].concat()),
+        (&["import", "--help"], [&merge[..], &captures].concat()),
         (&["bench", "--help"], [&settings[..], &["--dry-run", "--rounds", "--warmup"]].concat()),
         (&["config", "--help"], settings.to_vec()),
     ] {
@@ -157,7 +163,7 @@ fn own_name(word: &str) -> String {
 }
 
 #[test]
-fn options_may_precede_their_subcommand() {
+fn options_and_settings_may_precede_their_subcommand() {
     let sandbox = Sandbox::new();
     for words in [
         &["--timeout", "90", "-v", "config"][..],
@@ -167,11 +173,13 @@ fn options_may_precede_their_subcommand() {
         let assert = sandbox.launch_strictly(words).assert().success();
         assert.stdout(contains("timeout_s: 90"));
     }
+    let assert = sandbox.launch_strictly(&["hardware=h200", "-q", "config"]).assert().success();
+    assert.stdout(contains("# override hardware=h200").or(contains("conf/hardware/h200.yaml")));
+    let assert = sandbox.launch_strictly(&["--help", "export"]).assert().success();
+    assert.stdout(contains("--window"));
     let assert = sandbox.launch_strictly(&["--version", "config"]).assert().success();
     assert.stdout(contains(env!("CARGO_PKG_VERSION")));
-    // Behind a setting a word is none, and a value is no subcommand.
-    let first = "the subcommand `config` has to come first: stage2-launch config a=1";
-    sandbox.launch_strictly(&["-v", "a=1", "config"]).assert().code(2).stderr(contains(first));
+    // The value of an option is no subcommand.
     let words = ["--dry-run", "--run-dir", "config", "run.mode=light", "--", "true"];
     sandbox.launch_strictly(&words).assert().success().stdout(contains("/config"));
 }
@@ -197,67 +205,11 @@ fn an_unknown_option_is_told_where_the_command_belongs() {
     // Whether `python` is the value of `--bogus` cannot be told.
     told(&["--bogus", "python"], usage);
     told(&["a=1", "--bogus=1", "python"], usage);
+    let line = "stage2-launch run a=1 -- python -m runner";
+    told(&["a=1", "run", "python", "-m", "runner"], &format!("{place}, e.g. {line}"));
     for subcommand in [&["report", "DIR", "--bogus"][..], &["-v", "config", "a=1", "--bogus"]] {
         told(subcommand, "");
     }
-}
-
-#[test]
-fn errors_in_settings_name_the_nearest_key() {
-    let sandbox = Sandbox::new();
-    for (setting, parts) in [
-        ("run.mod=light", ["override run.mod=light", "`run.mode`"]),
-        ("runn.mode=light", ["`runn.mode`", "`run.mode`"]),
-        ("workload=hidra", ["`hidra`", "`hydra`"]),
-        ("run.timeout_s=soon", ["`run.timeout_s`", "whole number"]),
-        ("profiling.collector.log=loud", ["`profiling.collector.log`", "`debug`"]),
-        ("profiling.collector.ranges=[a", ["character", "`]`"]),
-        ("run.mode=deep,light", ["character", "sweep"]),
-    ] {
-        let assert = sandbox.launch(&[setting, "--", "true"]).assert().code(2);
-        let assert = assert.stderr(contains(parts[0])).stderr(contains(parts[1]));
-        assert.stderr(predicate::function(|text: &str| text.lines().count() == 1));
-        sandbox.launch(&["config", setting]).assert().code(2).stderr(contains(parts[0]));
-    }
-}
-
-#[test]
-fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
-    let sandbox = Sandbox::new();
-    for (setting, part) in [
-        ("infer.max_new_tokens=64", "stage2-launch -- COMMAND infer.max_new_tokens=64"),
-        ("+torch_profiler.enabled=false", "go after `--`"),
-        ("dataset/sampling@dataset.sampling=default", "go after `--`"),
-        ("model=llama_1b", "model/llm=PRESET"),
-        ("nsys.gating_nvtx=false", "pipeline.nsys.capture_range"),
-        ("ncu.gating_nvtx=false", "`pipeline.ncu.gating_nvtx`"),
-        ("ncu=ncu.high", "`profiling/ncu`"),
-        ("run.dir=${oc.env:HOME}", "\"KEY=$HOME\""),
-        ("nsys.nvtx_capture=decode", "capture_range=nvtx pipeline.nsys.nvtx_capture=decode (or"),
-        ("+model.target=alt", "use model/llm=PRESET or model.llm.config_json=FILE"),
-        ("runner@stage1_runner=stage1.no-static", "use workload=stage1, which switches"),
-        ("profiling/torch=torch-profiler.min", "go after `--`"),
-        ("+torch_profiler.enabled=false", "workload=stage1 switch it off already"),
-    ] {
-        sandbox.launch(&[setting, "--", "true"]).assert().code(2).stderr(contains(part));
-    }
-    for (words, part) in [
-        (&["merge", "-o", "m", "--nsys", "x", "+model.target=x"][..], "use model/llm=PRESET"),
-        (
-            &["merge", "-o", "m", "--nsys", "x", "infer.a=1"],
-            "this is a workload setting, and this command runs no",
-        ),
-    ] {
-        let assert = sandbox.launch(words).assert().code(2).stderr(contains(part));
-        assert.stderr(contains("after `--`").not());
-    }
-    let assert = sandbox.launch(&["--", "+run.mode=deep", "+inputs.manifest=x"]).assert().code(127);
-    assert.stderr(contains("settings of stage2-launch stand before `--`"));
-    // Hydra refuses a + for a key that is there; here it is a note.
-    let words = ["-v", "+run.mode=light", "hydra.run.dir=${hydra:runtime.cwd}/out", "--", "true"];
-    let assert = sandbox.launch(&words).assert().success();
-    assert.stderr(contains("note: +run.mode=light was taken as run.mode=light"));
-    assert!(sandbox.path("out/run.json").is_file());
 }
 
 #[test]
@@ -286,117 +238,6 @@ fn a_missing_collector_is_told_with_the_places() {
         .stderr(contains("stage2-demo"))
         .stderr(contains("cargo build"));
     launch(&["demo", "--dry-run"]).assert().success().stdout(contains("--device"));
-}
-
-#[test]
-fn config_shows_every_value_with_its_origin() {
-    let sandbox = Sandbox::new();
-    sandbox.write(
-        "presets/runner/quick.yaml",
-        "# @package _global_\ndefaults: [stage2]\nrun:\n  tee: true\n",
-    );
-    let words = [
-        "config",
-        "--config-dir",
-        "presets",
-        "runner=quick",
-        "run.mode=light",
-        "--timeout",
-        "90s",
-        "workload=hydra",
-    ];
-    let output = sandbox.launch(&words).assert().success().stderr("").get_output().stdout.clone();
-    let text = String::from_utf8(output).expect("UTF-8");
-    for (value, origin) in [
-        ("mode: light", "# override run.mode=light"),
-        ("tee: true", "# presets/runner/quick.yaml:4"),
-        ("timeout_s: 90", "# option --timeout 90"),
-        ("kill_grace_s: 10", "# conf/runner/stage2.yaml:7"),
-        ("dir: null", "# conf/runner/stage2.yaml:5"),
-        ("append:", "# conf/workload/hydra.yaml:"),
-    ] {
-        let line = text.lines().find(|line| line.trim_start().starts_with(value));
-        assert!(line.is_some_and(|line| line.contains(origin)), "{value} {origin} in {text}");
-    }
-}
-
-#[test]
-fn a_dry_run_prints_what_a_shell_could_run() {
-    let sandbox = Sandbox::new();
-    let words = [
-        "--dry-run",
-        "workload=hydra",
-        "profiling.collector.ranges=[prefill,'de code']",
-        "--run-dir",
-        "out",
-        "--",
-        "no-such-program",
-        "two words",
-        "it's",
-        "",
-        "$HOME",
-    ];
-    let output = sandbox.launch(&words).assert().success().get_output().stdout.clone();
-    let text = String::from_utf8(output).expect("UTF-8");
-    let out = sandbox.path("out");
-    let line = text.lines().find(|line| line.starts_with("env ")).expect("a command line");
-    // The line is given to a real shell, with `printf` in the place of the program.
-    let script = line.replace(
-        "no-such-program",
-        "sh -c 'printf \"%s\\n\" \"$STAGE2_RANGES\" \"$STAGE2_OUT\" \"$@\"' sh",
-    );
-    let script = script.replace("LD_PRELOAD=", "IGNORED=");
-    let shell = std::process::Command::new("sh").arg("-c").arg(script).output().expect("sh");
-    let expected = format!(
-        "prefill,de code\n{0}/collector\ntwo words\nit's\n\n$HOME\nhydra.run.dir={0}/stage1\n\
-         hydra.job.chdir=false\n++pipeline.torch_profiler.enable=false\n\
-         ++pipeline.static_analysis.enable=false\n",
-        out.display()
-    );
-    assert_eq!(String::from_utf8_lossy(&shell.stdout), expected, "{text}");
-    assert!(!out.exists() && !sandbox.path("tmp").exists(), "nothing is made");
-}
-
-#[test]
-fn a_dry_run_says_what_would_fail() {
-    let sandbox = Sandbox::new();
-    std::fs::create_dir(sandbox.path("empty-path")).expect("folder");
-    sandbox.write("full/old.txt", "x");
-    let dry = |words: &[&str]| {
-        let mut command = sandbox.launch(&[&["--dry-run"][..], words].concat());
-        command.env("PATH", sandbox.path("empty-path"));
-        let assert = command.assert().code(0);
-        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
-    };
-    let said = dry(&["--run-dir", "full", "--", "no-such-program"]);
-    for part in [
-        "a run would exit with status 127: no-such-program: command not found",
-        "a run would exit with status 2: the run folder",
-        "it is not empty",
-        "a run would leave the nsys pass out: nsys: command not found",
-        "a run would leave the ncu pass out: ncu: command not found",
-        "pipeline.ncu.executable",
-    ] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
-    sandbox.executable("there", "#!/bin/sh\n");
-    sandbox.write("script", "x");
-    let said = dry(&["pipeline.nsys.executable=./there", "--", "./script"]);
-    assert!(said.contains("exit with status 126: cannot run ./script"), "{said}");
-    assert!(!said.contains("the nsys pass out") && said.contains("the ncu pass out"), "{said}");
-    // What is not planned is not missed, and what would work is not mentioned.
-    assert_eq!(dry(&["run.mode=light", "--", "./there"]), "");
-    sandbox.write("libother.so", "no library");
-    let library = "profiling.collector.library=libother.so";
-    let said = dry(&["run.mode=light", library, "--", "./there"]);
-    assert!(
-        said.contains("a run would fail") && said.contains("libother.so is no shared"),
-        "{said}"
-    );
-    assert!(!sandbox.path("tmp").exists(), "nothing is made");
-    assert_eq!(std::fs::read_dir(sandbox.path("full")).expect("folder").count(), 1);
-    // What cannot be planned has the status of a run.
-    sandbox.launch(&["--dry-run", "run.mode=no", "--", "./there"]).assert().code(2);
 }
 
 #[test]

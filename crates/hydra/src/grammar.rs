@@ -56,8 +56,7 @@ impl Override {
         };
         let missing_value = || {
             let what = format!(
-                "it is no KEY=VALUE. A program to run comes after `--`: stage2-launch -- {word} ...; \
-                 a subcommand such as `demo` comes before every KEY=VALUE"
+                "it is no KEY=VALUE. A program to run comes after `--`: stage2-launch -- {word} ..."
             );
             fault(word.chars().count(), what)
         };

@@ -1,6 +1,6 @@
 //! The choice of a run folder -> an empty folder that can be written to, and the link to the latest.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ impl RunFolder {
                 let failed = |path: &Path, e: io::Error| {
                     FolderError::new(path, reason(&e), "choose another place with --run-dir DIR")
                 };
-                std::fs::create_dir_all(&under).map_err(|e| failed(&under, e))?;
+                make_folder_of_runs(&under).map_err(|e| failed(&under, e))?;
                 // Two containers with one folder can have the same process id in the same second.
                 for attempt in 1..100 {
                     let name =
@@ -108,7 +108,7 @@ impl RunFolder {
             RunFolder::Given(_) => return None,
             RunFolder::New { under, name } => (under, Ok(PathBuf::from(name))),
             RunFolder::GivenAndLinked { path, latest_in } => {
-                let made = std::fs::create_dir_all(latest_in);
+                let made = make_folder_of_runs(latest_in);
                 (latest_in, made.and_then(|()| way(latest_in, path)))
             }
         };
@@ -125,6 +125,21 @@ impl RunFolder {
             Finding::new(Severity::Warning, what, why, "move what is there out of the way")
         })
     }
+}
+
+/// What keeps git, and tools that read its files, away from all that lies in a folder.
+const IGNORE_ALL: &str = "# Written by stage2-launch: runs are no sources.\n*\n";
+
+/// Makes the folder of all runs. Only a new one is marked as none of the user's sources: in one that was
+/// there somebody else may have decided.
+fn make_folder_of_runs(path: &Path) -> io::Result<()> {
+    let is_new = !path.exists();
+    std::fs::create_dir_all(path)?;
+    if is_new && let Ok(mut file) = std::fs::File::create_new(path.join(".gitignore")) {
+        // A disk that has no room for this is told of by the run itself.
+        let _ = file.write_all(IGNORE_ALL.as_bytes());
+    }
+    Ok(())
 }
 
 /// The way from a folder to another, both there: relative, so that it holds where they are moved or

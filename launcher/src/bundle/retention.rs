@@ -7,10 +7,10 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use super::compress::{Compressed, compress};
-use super::{MAX_LISTED_FILES, RunFolder, RunRecord, files_of, for_each_file};
+use super::{MAX_LISTED_FILES, PassRecord, RunFolder, RunRecord, files_of, for_each_file};
 use crate::config::Run;
 use stage2_analysis::files;
-use stage2_model::{Finding, Severity};
+use stage2_model::{Finding, PassStatus, Severity};
 use stage2_text::visible;
 
 #[derive(Debug, Default)]
@@ -32,13 +32,14 @@ struct Older {
     record: RunRecord,
 }
 
-/// Removes and compresses bundles of the folder that `folder` was made in, the oldest first.
+/// Removes and compresses bundles of the folder that `folder` was made in for the run `record`. Those of
+/// runs that failed go first, then the oldest; a run that failed itself takes the place of no other.
 ///
 /// Only folders that lie directly in it, are no links, hold a `run.json` of ours that is about this
 /// very folder, is closed and lists every file there, and are neither this run's nor the target of
 /// `latest`. A folder that the user named may lie anywhere, so that nothing beside it is touched.
 /// Where another run makes room at this moment, that is enough.
-pub(crate) fn make_room(folder: &RunFolder, settings: &Run) -> Room {
+pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) -> Room {
     let mut room = Room::default();
     let RunFolder::New { under, .. } = folder else { return room };
     if !settings.limits_bundles() {
@@ -58,7 +59,8 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run) -> Room {
         }
     };
     // By the time that they say themselves: copying changes that of the files.
-    bundles.sort_by(|a, b| a.record.started.cmp(&b.record.started));
+    let by_start = |a: &Older, b: &Older| a.record.started.cmp(&b.record.started);
+    bundles.sort_by(|a, b| is_good(&a.record).cmp(&is_good(&b.record)).then(by_start(a, b)));
     let latest = under.join("latest").canonicalize().ok();
     let this = folder.path().canonicalize().ok();
     bundles.retain(|older| this.is_none() || older.path.canonicalize().ok() != this);
@@ -66,6 +68,8 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run) -> Room {
         let real = path.canonicalize().ok();
         real.is_none() || real == latest
     };
+    let may_go =
+        |older: &Older| !is_latest(&older.path) && (is_good(record) || !is_good(&older.record));
     // This run's own bundle counts among those that are kept.
     let others = |keep: NonZeroU64| usize::try_from(keep.get() - 1).unwrap_or(usize::MAX);
     let keep_last = settings.keep_last;
@@ -75,15 +79,16 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run) -> Room {
         format!("run.keep_last={keep} keeps the newest {keep}; null keeps all")
     });
     for (index, older) in bundles.into_iter().enumerate() {
-        let goes = index < excess && !is_latest(&older.path);
+        let goes = index < excess && may_go(&older);
         if !(goes && remove(&older, "run.keep_last", &why, &mut room.findings)) {
             kept.push(older);
         }
     }
     if let Some(limit) = settings.keep_bytes {
         why = format!("run.keep_bytes={limit} is the most for all bundles; null keeps all");
-        kept = within(kept, &folder.path(), limit.get(), &why, &is_latest, &mut room.findings);
+        kept = within(kept, &folder.path(), limit.get(), &why, &may_go, &mut room.findings);
     }
+    kept.sort_by(by_start);
     let Some(uncompressed) = settings.keep_uncompressed else { return room };
     let old = kept.len().saturating_sub(others(uncompressed));
     let mut budget = MOST_COMPRESSED_BYTES;
@@ -116,14 +121,14 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run) -> Room {
     room
 }
 
-/// Removes the oldest bundles until all of them, with that of this run, have at most `limit` bytes.
+/// Removes the first bundles until all of them, with that of this run, have at most `limit` bytes.
 /// Where this run alone has more, nothing that is removed would help, and nothing is.
 fn within(
     bundles: Vec<Older>,
     this: &Path,
     limit: u64,
     why: &str,
-    is_latest: &impl Fn(&Path) -> bool,
+    may_go: &impl Fn(&Older) -> bool,
     findings: &mut Vec<Finding>,
 ) -> Vec<Older> {
     let own = size_of(this);
@@ -140,7 +145,7 @@ fn within(
     let mut all = sizes.iter().fold(own, |all, bytes| all.saturating_add(*bytes));
     let mut kept = Vec::new();
     for (older, bytes) in bundles.into_iter().zip(sizes) {
-        let goes = all > limit && !is_latest(&older.path);
+        let goes = all > limit && may_go(&older);
         if goes && remove(&older, "run.keep_bytes", why, findings) {
             all = all.saturating_sub(bytes);
         } else {
@@ -148,6 +153,16 @@ fn within(
         }
     }
     kept
+}
+
+/// Whether a run came to its end with a result, so that its bundle is worth more than that of one that
+/// failed, was interrupted or recorded no GPU work. A bundle that does not say is worth as much.
+fn is_good(record: &RunRecord) -> bool {
+    use PassStatus::{Failed, Interrupted, WorkloadFailed};
+    let failed = |pass: &PassRecord| {
+        pass.name == "collect" && matches!(pass.status, Failed | Interrupted | WorkloadFailed)
+    };
+    record.coverage["verdict"]["status"] != "empty" && !record.passes.iter().any(failed)
 }
 
 /// Removes a bundle in which every file is its run's; whether it did.

@@ -9,9 +9,9 @@ use clap::{Args, ValueEnum};
 use stage2_diff::Condition;
 use stage2_export::{Format, Window};
 
-use super::options::{Acceptance, Presets, RunOptions, RunSettings};
+use super::options::{Acceptance, Presets, RunOptions, RunSettings, Showing};
 
-// `stage2-launch -- COMMAND`.
+// `stage2-launch run -- COMMAND`, and the same without `run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -32,6 +32,11 @@ pub(crate) struct ReportArgs {
     pub(crate) presets: Presets,
     #[command(flatten)]
     pub(crate) acceptance: Acceptance,
+    #[command(flatten)]
+    pub(crate) showing: Showing,
+    /// Print the whole report as JSON (metrics.json) on standard output, and nothing else there
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Folder of the bundle, e.g. tmp/stage2/latest
     #[arg(value_name = "RUN_DIR")]
     pub(crate) run_dir: PathBuf,
@@ -160,7 +165,7 @@ pub(crate) struct BenchArgs {
     /// Print every command and environment change, and run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// The workload
+    /// The workload: a command and its arguments, taken as they are (no shell)
     #[arg(last = true, value_name = "COMMAND [ARG]...")]
     pub(crate) workload: Vec<OsString>,
 }
@@ -191,6 +196,8 @@ pub(crate) struct MergeArgs {
     pub(crate) presets: Presets,
     #[command(flatten)]
     pub(crate) acceptance: Acceptance,
+    #[command(flatten)]
+    pub(crate) showing: Showing,
     /// Settings of the reports, as for a run: model, hardware, operators, report
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) overrides: Vec<String>,

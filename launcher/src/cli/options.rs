@@ -16,13 +16,14 @@ use stage2_hydra::{Node, Origin, Value};
 #[derive(Debug, Args)]
 pub(crate) struct Messages {
     /// Say more
-    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = MESSAGES)]
     pub(super) verbose: bool,
     /// Say nothing but errors
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = MESSAGES)]
     pub(super) quiet: bool,
     /// Colors; auto: on a terminal, unless NO_COLOR is set
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", action = ArgAction::Set)]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", action = ArgAction::Set,
+          help_heading = MESSAGES)]
     color: ColorChoice,
 }
 
@@ -66,19 +67,39 @@ pub(crate) struct RunOptions {
     /// Run the nsys and ncu passes even if the workload failed under the collector
     #[arg(long)]
     pub(crate) keep_going: bool,
+    /// Run the workload once, under the collector only (the same as run.mode=light)
+    #[arg(long, conflicts_with = "deep")]
+    light: bool,
+    /// Run it again under nsys, and again under ncu, where they are installed (the default; the same
+    /// as run.mode=deep)
+    #[arg(long)]
+    deep: bool,
+    #[command(flatten)]
+    pub(crate) showing: Showing,
 }
+
+// What happens to reports that are written: of every command that writes some.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Showing {
+    /// Open report.html in a browser at the end; without a display, say how to get it to one
+    #[arg(long)]
+    pub(crate) open: bool,
+}
+
+const EXIT_STATUS: &str = "Exit status";
+const MESSAGES: &str = "Messages";
 
 // What counts as a result: of every command that writes reports.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Acceptance {
     /// Do not exit with 70 if no GPU work was recorded
-    #[arg(long)]
+    #[arg(long, help_heading = EXIT_STATUS)]
     pub(crate) allow_empty: bool,
     /// Also exit with 70 if coverage is partial (records are missing)
-    #[arg(long, value_name = "COVERAGE")]
+    #[arg(long, value_name = "COVERAGE", help_heading = EXIT_STATUS)]
     pub(crate) fail_on: Option<FailOn>,
     /// Exit with 70 if any of these passes is missing, was skipped, or failed
-    #[arg(long, value_name = "PASS,...", value_delimiter = ',')]
+    #[arg(long, value_name = "PASS,...", value_delimiter = ',', help_heading = EXIT_STATUS)]
     pub(crate) require: Vec<RequiredPass>,
 }
 
@@ -123,7 +144,7 @@ impl Presets {
     /// What to compose of the settings of a command that runs no workload.
     pub(crate) fn request(&self, overrides: Vec<String>) -> Request {
         let config_dir = self.config_dir.clone();
-        Request { overrides, config_dir, flags: Vec::new(), no_workload: true }
+        Request { overrides, config_dir, no_workload: true, ..Request::default() }
     }
 }
 
@@ -148,6 +169,23 @@ impl RunSettings {
                 |word: &&str| Node { value: Value::Text((*word).into()), origin: origin.clone() };
             let list = Value::List(words.iter().map(node).collect());
             request.flags.push(("operators.annotate", text, list));
+        }
+        request
+    }
+}
+
+impl RunOptions {
+    /// What to compose of the settings and of these options.
+    pub(crate) fn request(&self) -> Request {
+        let mut request = self.settings.request();
+        for (mode, is_asked) in [("light", self.light), ("deep", self.deep)] {
+            if is_asked {
+                request.switches.push((
+                    "run.mode",
+                    format!("--{mode}"),
+                    Value::Text(mode.to_owned()),
+                ));
+            }
         }
         request
     }

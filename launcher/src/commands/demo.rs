@@ -15,7 +15,8 @@ const WORKLOAD: &str = "stage2-demo";
 const SIMULATOR: &str = "libstage2_sim.so";
 
 pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failure> {
-    let RunOptions { settings, dry_run, acceptance, keep_going } = options;
+    let config = options.request();
+    let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
     let exe = std::env::current_exe()
         .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;
     terminal.progress("looking for a GPU");
@@ -32,13 +33,14 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
     }
     let job = Job {
         command: command(workload, simulator.as_deref()),
-        config: settings.request(),
+        config,
         run_dir: settings.run_dir,
         dry_run,
         simulator,
         gpu: Some(gpu),
         keep_going,
         acceptance,
+        showing,
         ..Job::default()
     };
     job.launch(terminal)

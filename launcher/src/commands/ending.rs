@@ -1,5 +1,6 @@
 //! What a command came to -> the last lines that the user reads.
 
+use std::fs::File;
 use std::path::Path;
 
 use crate::bundle::RunRecord;
@@ -8,6 +9,7 @@ use crate::outcome::Outcome;
 use crate::run::Signals;
 use crate::terminal::{Terminal, print};
 use crate::views::artifacts;
+use stage2_text::visible_path;
 
 /// Ends report.md with the list of all files, once they have the size that they keep.
 pub(super) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, terminal: &Terminal) {
@@ -38,6 +40,18 @@ pub(super) fn tell(
 
 pub(super) fn printed(text: &str) -> Result<u8, Failure> {
     print(text).map(|()| 0).map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")))
+}
+
+/// Copies a file of ours to stdout as it is, however long. A reader that has seen enough is no error.
+pub(super) fn print_file(path: &Path) -> Result<(), Failure> {
+    let open = File::open(path)
+        .map_err(|e| Failure::NoResult(format!("{} cannot be read: {e}", visible_path(path))));
+    match std::io::copy(&mut open?, &mut std::io::stdout().lock()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::NoResult(format!("stdout cannot be written: {e}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Takes the signals over that would end this program; `interrupted` is what one of them ends.

@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 mod ending;
 pub(crate) mod export;
 pub(crate) mod import;
+mod open;
 mod precheck;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -1,8 +1,9 @@
 //! The folder of a run -> its reports, written again.
 
-use super::ending::{list_files, tell};
+use super::ending::{list_files, print_file, tell};
+use super::open::open_report;
 use crate::bundle::{self, RunRecord};
-use crate::cli::ReportArgs;
+use crate::cli::{self, ReportArgs};
 use crate::config;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -10,7 +11,14 @@ use crate::views;
 
 /// `stage2-launch report`.
 pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let ReportArgs { presets, acceptance, run_dir, overrides } = args;
+    let ReportArgs { presets, acceptance, showing, json, run_dir, overrides } = args;
+    if cli::is_setting(&run_dir.to_string_lossy()) && !run_dir.exists() {
+        let word = run_dir.display();
+        return Err(Failure::Usage(format!(
+            "`{word}` is no folder; if it is a setting, give RUN_DIR as well: stage2-launch report \
+             tmp/stage2/latest {word}"
+        )));
+    }
     RunRecord::read(&run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
     if !overrides.is_empty() {
         let words = overrides.join(" ");
@@ -25,5 +33,11 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     let outcome = Ok(outcome);
     list_files(&outcome, &run_dir, terminal);
     tell(&record, &outcome, &run_dir, terminal);
+    if json {
+        print_file(&run_dir.join("metrics.json"))?;
+    }
+    if showing.open {
+        open_report(&run_dir, terminal);
+    }
     Ok(acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal))
 }

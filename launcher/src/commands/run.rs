@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::ending::{list_files, printed, take_signals, tell};
+use super::open::open_report;
 use super::precheck;
 use crate::bundle::{self, Bundle, DoctorNote, Inputs, Manifest, RunFolder, RunRecord};
-use crate::cli::{self, Acceptance, RunArgs, RunOptions, RunSettings};
+use crate::cli::{Acceptance, RunArgs, RunOptions, Showing};
 use crate::config::{self, Composed, Config, Run};
 use crate::env::{self, GpuFacts};
 use crate::failure::Failure;
@@ -38,6 +39,7 @@ pub(super) struct Job {
     pub(super) nsys_files: Vec<PathBuf>,
     pub(super) keep_going: bool,
     pub(super) acceptance: Acceptance,
+    pub(super) showing: Showing,
 }
 
 /// A plan and what else is known before anything runs.
@@ -52,33 +54,31 @@ struct Prepared {
 
 pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let RunArgs { options, nsys, workload } = args;
-    let RunOptions { settings, dry_run, acceptance, keep_going } = options;
-    let job = Job::of_user(settings, dry_run, workload)?;
+    let config = options.request();
+    let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
+    let job = Job::of_user(config, settings.run_dir, dry_run, workload)?;
     for file in &nsys {
         copy_inputs::check(copy_inputs::Kind::Nsys, file)
             .map_err(|why| Failure::Usage(format!("--nsys {}: {why:#}", file.display())))?;
     }
-    Job { nsys_files: nsys, keep_going, acceptance, ..job }.launch(terminal)
+    Job { nsys_files: nsys, keep_going, acceptance, showing, ..job }.launch(terminal)
 }
 
 impl Job {
     /// The workload of the user, on the GPU, by the rules that hold where no option says otherwise.
     pub(super) fn of_user(
-        settings: RunSettings,
+        config: config::Request,
+        run_dir: Option<PathBuf>,
         dry_run: bool,
         command: Vec<OsString>,
     ) -> Result<Job, Failure> {
-        if let Some(hint) = cli::no_setting(&settings.overrides, &command) {
-            return Err(Failure::Usage(hint));
-        }
-        let config = settings.request();
         if command.is_empty() {
             config::compose(&config)?;
             let text =
                 "there is no command to run; put it after `--`: stage2-launch -- python infer.py";
             return Err(Failure::Usage(text.into()));
         }
-        Ok(Job { command, config, run_dir: settings.run_dir, dry_run, ..Job::default() })
+        Ok(Job { command, config, run_dir, dry_run, ..Job::default() })
     }
 
     /// Plans, runs, reports. The exit status is the workload's as long as there is a result.
@@ -141,6 +141,9 @@ impl Job {
             make_room(folder, settings, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
+        if self.showing.open {
+            open_report(&run_dir, terminal);
+        }
         Ok(self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal))
     }
 
@@ -335,7 +338,7 @@ pub(super) fn working_dir() -> Result<PathBuf, Failure> {
 }
 
 fn make_room(folder: &RunFolder, settings: &Run, bundle: &mut Bundle, terminal: &Terminal) {
-    let bundle::Room { findings, compressed } = bundle::make_room(folder, settings);
+    let bundle::Room { findings, compressed } = bundle::make_room(folder, settings, &bundle.record);
     for older in compressed {
         if let Err(error) = views::artifacts::list_files(&older) {
             terminal.detail(&format!("{error:#}; it names files that are compressed now"));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use stage2_model::{Finding, Severity};
+use stage2_model::Finding;
 use stage2_text::visible_path;
 
 use super::advice::{Keys, within};
@@ -20,8 +20,11 @@ use stage2_hydra::{Action, Node, Origin, Override, Value, join_key};
 pub(crate) struct Request {
     pub(crate) overrides: Vec<String>,
     pub(crate) config_dir: Option<PathBuf>,
-    /// Keys that options of the command line set, the option as it was written, and the value.
+    /// Keys that options of the command line set, the option as it was written, and the value, which
+    /// wins over that of an override.
     pub(crate) flags: Vec<(&'static str, String, Value)>,
+    /// The same of options that have no value, and beside which no override may say otherwise.
+    pub(crate) switches: Vec<(&'static str, String, Value)>,
     /// The command runs no workload: errors send no setting behind `--`.
     pub(crate) no_workload: bool,
 }
@@ -74,9 +77,15 @@ pub(crate) fn compose(request: &Request) -> Result<Composed, ConfigError> {
     for o in &values {
         apply(&mut tree, o, &keys, &mut done)?;
     }
-    for (key, text, value) in &request.flags {
-        let origin = Origin::Flag(text.as_str().into());
-        tree.set(key, Node { value: value.clone(), origin });
+    let node = |option: &str, value: &Value| Node {
+        value: value.clone(),
+        origin: Origin::Flag(option.into()),
+    };
+    for (key, option, value) in &request.switches {
+        agrees(&tree, key, &node(option, value), option)?;
+    }
+    for (key, option, value) in request.flags.iter().chain(&request.switches) {
+        tree.set(key, node(option, value));
     }
     check_keys(&tree, &skeleton, "", &keys)?;
     let Applied { deleted, notes } = done;
@@ -169,6 +178,18 @@ fn refers_to_run_dir(tree: &Node) -> Option<(String, &Node)> {
     tree.leaves().into_iter().find(|(_, node)| refers(node))
 }
 
+/// Refuses an option beside an override of the same key that says something else: neither of two words
+/// for the same choice is the one that was meant.
+fn agrees(tree: &Node, key: &str, node: &Node, option: &str) -> Result<(), ConfigError> {
+    let Some(Node { origin: Origin::Override(word), .. }) =
+        tree.get(key).filter(|other| other.to_json() != node.to_json())
+    else {
+        return Ok(());
+    };
+    let what = format!("{option} says something else of {key}; leave one of the two out");
+    Err(ConfigError::Conflict { word: word.to_string(), what })
+}
+
 /// What came of the overrides besides the values.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
@@ -189,19 +210,8 @@ pub(super) fn apply(
     match &o.action {
         Action::Set(_) if present.is_none() => return Err(unknown()),
         Action::Set(value) | Action::Add(value) | Action::AddOrSet(value) => {
-            let fills = matches!(value, Value::Map(_) | Value::List(_));
-            if matches!(o.action, Action::Add(_))
-                && present.is_some_and(|node| node.value != Value::Null && !fills)
-            {
-                let (key, word) = (&o.key, &o.word);
-                done.notes.push(Finding::new(
-                    Severity::Note,
-                    format!("{word} was taken as {}", word.trim_start_matches('+')),
-                    format!(
-                        "the key {key} is there already, and Hydra would refuse the + before it"
-                    ),
-                    "leave the + out",
-                ));
+            if matches!(o.action, Action::Add(_)) {
+                done.notes.extend(present.and_then(|present| added_to(present, value, o)));
             }
             tree.set(&o.key, Node { value: value.clone(), origin: o.origin() });
         }
@@ -220,6 +230,30 @@ pub(super) fn apply(
         }
     }
     Ok(())
+}
+
+/// What to say of a `+` before a key that has a value already.
+fn added_to(present: &Node, value: &Value, o: &Override) -> Option<Finding> {
+    let Override { key, word, .. } = o;
+    match (&present.value, value) {
+        (Value::Null, _) | (_, Value::Map(_)) => None,
+        (Value::List(before), Value::List(_)) if before.is_empty() => None,
+        // A list replaces whatever was there.
+        (Value::List(_), Value::List(_)) => Some(Finding::warning(
+            format!("{word} replaces the list, and adds nothing to it"),
+            format!(
+                "{key} was {}; Hydra replaces lists, too, with + as without",
+                present.to_json()
+            ),
+            "name the items before it as well, or leave the + out to say that they go",
+        )),
+        (_, Value::List(_)) => None,
+        _ => Some(Finding::note(
+            format!("{word} was taken as {}", word.trim_start_matches('+')),
+            format!("the key {key} is there already, and Hydra would refuse the + before it"),
+            "leave the + out",
+        )),
+    }
 }
 
 /// The settings as they are built in.

@@ -85,6 +85,25 @@ fn add_delete_and_synonyms() {
 }
 
 #[test]
+fn a_plus_before_a_list_that_is_there_is_told() {
+    let notes = |words: &[&str]| {
+        let (composed, config) = compose_words(words).expect("composed");
+        let told: Vec<String> = composed.notes.iter().map(ToString::to_string).collect();
+        (told.join("; "), config.workload.append)
+    };
+    // As Hydra 1.3 does: it replaces the list, too.
+    let (told, append) = notes(&["workload=hydra", "+workload.append=[x=1]"]);
+    assert!(
+        told.contains("+workload.append=[x=1] replaces the list") && told.contains("hydra.run.dir")
+    );
+    assert_eq!(append, ["x=1"]);
+    for quiet in ["workload.append=[x=1]", "++workload.append=[x=1]"] {
+        assert_eq!(notes(&["workload=hydra", quiet]), (String::new(), vec!["x=1".to_owned()]));
+    }
+    assert_eq!(notes(&["+workload.append=[x=1]"]).0, "", "it was empty");
+}
+
+#[test]
 fn time_and_folder_stand_in_values_and_stay_the_same() {
     let words = ["hydra.run.dir=${hydra:runtime.cwd}/x/${now:%Y%m%d-%H%M%S-%f}"];
     let (composed, _) = compose_words(&words).expect("resolvers");

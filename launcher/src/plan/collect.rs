@@ -24,7 +24,7 @@ pub(super) fn pass(request: &Request<'_>, findings: &mut Vec<Finding>) -> Pass {
     let run = &request.config.run;
     let folder = request.run_dir.join(COLLECTOR_DIR);
     Pass {
-        argv: with_overrides(request.command, &appended(request.config), findings),
+        argv: with_overrides(request.command, &appended(request, &request.run_dir), findings),
         tee: run.tee.then(|| (folder.join("stdout.log"), folder.join("stderr.log"))),
         ..under_collector(request, "collect", folder, findings)
     }
@@ -45,22 +45,47 @@ pub(super) fn baseline(request: &Request<'_>) -> Pass {
 /// let it write into the bundle goes to a folder of the pass, for the files of the collect pass are
 /// the ones that fit the times of the bundle.
 pub(super) fn workload_of_pass(request: &Request<'_>, pass: &str) -> Vec<OsString> {
-    let own = request.run_dir.join("stage1").to_string_lossy().into_owned();
-    let other = request.run_dir.join(pass).join("stage1").to_string_lossy().into_owned();
-    let append = appended(request.config);
-    let append: Vec<String> = append.iter().map(|word| word.replace(&own, &other)).collect();
+    let append = appended(request, &request.run_dir.join(pass));
     with_overrides(request.command, &append, &mut Vec::new())
 }
 
-/// The overrides that are added to the command: those of the preset, and the list of inputs.
-fn appended(config: &Config) -> Vec<String> {
-    let mut append = config.workload.append.clone();
-    if let (Some(key), Some(path)) = (&config.workload.manifest_key, &config.inputs.manifest) {
+/// The overrides that are added to the command: those of the preset, and the list of inputs. What they
+/// let the workload write into the folder of the run goes to `dir`.
+fn appended(request: &Request<'_>, dir: &Path) -> Vec<String> {
+    let Config { workload, inputs, .. } = request.config;
+    let word = |word: &String| in_folder(word, &request.run_dir, dir);
+    let mut append: Vec<String> = workload.append.iter().map(word).collect();
+    if let (Some(key), Some(path)) = (&workload.manifest_key, &inputs.manifest) {
         // The workload may run elsewhere. Whether it knows the key is not known: ++ goes both ways.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         append.push(format!("++{key}={}", hydra_text(&path.to_string_lossy())));
     }
     append
+}
+
+/// The folder below that of the run in which a workload writes.
+const OF_WORKLOAD: &str = "stage1";
+
+/// The override `word` of a preset with a path in `dir` instead of one in the folder of the run, as
+/// Hydra reads paths: one with a comma would be a sweep. A preset that writes quotes of its own keeps
+/// them.
+fn in_folder(word: &str, run_dir: &Path, dir: &Path) -> String {
+    let own = run_dir.to_string_lossy();
+    let is_below = |rest: &str| rest.is_empty() || rest.starts_with('/');
+    let below = word.split_once('=').and_then(|(key, value)| {
+        Some((key, value.strip_prefix(&*own).filter(|rest| is_below(rest))?))
+    });
+    match below {
+        // Only what the workload writes is told apart by pass.
+        Some((key, rest)) if Path::new(rest.trim_start_matches('/')).starts_with(OF_WORKLOAD) => {
+            format!("{key}={}", hydra_text(&format!("{}{rest}", dir.to_string_lossy())))
+        }
+        Some((key, rest)) => format!("{key}={}", hydra_text(&format!("{own}{rest}"))),
+        None => {
+            let of = |dir: &Path| dir.join(OF_WORKLOAD).to_string_lossy().into_owned();
+            word.replace(&of(run_dir), &of(dir))
+        }
+    }
 }
 
 /// A text as a value in Hydra's grammar.

@@ -34,13 +34,17 @@ fn case(overrides: &[&str]) -> Case {
 
 impl Case {
     fn plan(&self) -> Plan {
+        self.plan_in("/run")
+    }
+
+    fn plan_in(&self, run_dir: &str) -> Plan {
         plan(&Request {
             loading: &crate::workload::Loading::default(),
             command: &self.command,
             config: &self.config,
             defaults: &self.defaults,
             explicit: &self.explicit,
-            run_dir: "/run".into(),
+            run_dir: run_dir.into(),
             library: self.library.into(),
             inherited: &self.inherited,
             simulator: self.simulator.clone(),
@@ -258,4 +262,32 @@ fn settings_of_tools_without_effect_are_told() {
     ] {
         assert!(told(fine).is_empty(), "{fine:?}");
     }
+}
+
+#[test]
+fn hydra_reads_every_run_folder_as_one_path() {
+    for (run_dir, stage1, under_nsys) in [
+        ("/r", "/r/stage1", "/r/nsys/stage1"),
+        ("/r,s/it's", r"'/r,s/it\'s/stage1'", r"'/r,s/it\'s/nsys/stage1'"),
+        ("/a b=1", "'/a b=1/stage1'", "'/a b=1/nsys/stage1'"),
+    ] {
+        let mut case = case(&["workload=hydra"]);
+        let append = |word: &str| word.replace("/run/", &format!("{run_dir}/"));
+        for word in &mut case.config.workload.append {
+            *word = append(word);
+        }
+        case.config.workload.append.push(format!("data.cache={run_dir}/cache"));
+        let plan = case.plan_in(run_dir);
+        let argv = |pass: usize| plan.passes[pass].argv[2..].to_vec();
+        assert_eq!(argv(0)[0], *format!("hydra.run.dir={stage1}"));
+        let cache = stage1.replace("stage1", "cache");
+        assert_eq!(argv(0).last(), Some(&format!("data.cache={cache}").into()), "the run's own");
+        let profiler = plan.passes[1].profiler.as_ref().expect("nsys");
+        assert_eq!(profiler.workload[2], *format!("hydra.run.dir={under_nsys}"));
+        assert_eq!(profiler.workload.last(), argv(0).last());
+    }
+    // A preset may quote by itself.
+    let own = ["workload=hydra", "workload.append=[\"hydra.run.dir='${run.dir}/stage1'\"]"];
+    let plan = case(&own).plan();
+    assert_eq!(plan.passes[0].argv[2], *"hydra.run.dir='/run/stage1'");
 }

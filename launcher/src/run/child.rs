@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use super::forecast::shown;
 use crate::plan::Pass;
 use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
@@ -95,6 +96,9 @@ enum Step {
 /// After SIGKILL a process is over at once, or hangs in the kernel.
 const KILL_WAIT: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 30 });
 
+/// Time between lines that say that a process still runs.
+const PULSE: Duration = Duration::from_secs(30);
+
 impl Running {
     /// Starts the process of a pass, and the clocks.
     pub(crate) fn start(
@@ -122,13 +126,29 @@ impl Running {
         self.process.flush_page()
     }
 
-    /// Waits for the end of the process, and hands signals on until then.
-    pub(crate) fn finish(mut self, events: &Receiver<Event>, terminal: &Terminal) -> Finished {
+    /// Waits for the end of the process, and hands signals on until then. `pulse` names a program of
+    /// which nothing else is seen: now and then a line says that it still runs.
+    pub(crate) fn finish(
+        mut self,
+        events: &Receiver<Event>,
+        terminal: &Terminal,
+        pulse: &Option<String>,
+    ) -> Finished {
+        let mut line_at = pulse.as_ref().map(|_| self.started + PULSE);
         loop {
-            let event = match self.next {
+            let wake_at = self.next.map(|(at, _)| at).into_iter().chain(line_at).min();
+            let event = match wake_at {
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some((at, _)) => events.recv_timeout(at.saturating_duration_since(Instant::now())),
+                Some(at) => events.recv_timeout(at.saturating_duration_since(Instant::now())),
             };
+            if let (Err(RecvTimeoutError::Timeout), Some(name)) = (&event, pulse)
+                && let Some(at) = line_at.filter(|at| Some(*at) == wake_at)
+            {
+                let so_far = shown(self.started.elapsed());
+                terminal.progress(&format!("{name} still runs: {so_far} so far"));
+                line_at = Some(at + PULSE);
+                continue;
+            }
             match event {
                 Ok(Event::Signal { signal, from_terminal }) => {
                     self.hand_on(signal, from_terminal, terminal);

@@ -99,6 +99,7 @@ impl<'a> Imports<'a> {
             environment: BTreeMap::new(),
             limits: Limits { timeout: None, grace },
             collect: None,
+            first: None,
         }
     }
 }

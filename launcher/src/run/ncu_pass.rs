@@ -2,6 +2,7 @@
 //! filters where nothing passed them, then the tables.
 
 use super::collected::Collected;
+use super::forecast;
 use super::ncu_kernels::kernels_of;
 use super::ncu_regions;
 use super::ncu_steps::{import, profiled};
@@ -36,6 +37,9 @@ pub(super) fn run(
         let finding = findings.pop();
         let finding = finding.unwrap_or_else(|| Finding::warning("ncu: no kernels", "", ""));
         return ToolPass::without_after(PassStatus::Skipped, finding, findings);
+    }
+    if let Some(line) = forecast::of_kernels(selection.kernels.len(), &ncu, tool.first) {
+        tool.host.terminal.progress(&line);
     }
     let available = available(tool, &ncu);
     if tool.is_interrupted() {

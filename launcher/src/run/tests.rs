@@ -1,6 +1,6 @@
 //! Passes without processes: what a workload gets to see, and what is written down about it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::child::Process;
+use super::ending::INTERRUPTED;
 use super::*;
 use crate::bundle::{Inputs, RunFolder, RunRecord};
 use crate::plan::Limits;

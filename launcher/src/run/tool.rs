@@ -39,6 +39,8 @@ pub(super) struct Tool<'a> {
     pub(super) limits: Limits,
     /// How the workload ended in the collect pass, where one went before.
     pub(super) collect: Option<WorkloadExit>,
+    /// How long it took there.
+    pub(super) first: Option<Duration>,
 }
 
 /// What became of the pass of a tool.
@@ -113,7 +115,15 @@ impl<'a> Tool<'a> {
         interrupted: &'a Cell<Option<Signal>>,
     ) -> Tool<'a> {
         let (folder, environment) = (profiler.folder.clone(), pass.environment.clone());
-        Tool { host, interrupted, folder, environment, limits: pass.limits, collect: None }
+        Tool {
+            host,
+            interrupted,
+            folder,
+            environment,
+            limits: pass.limits,
+            collect: None,
+            first: None,
+        }
     }
 
     /// Runs the workload under the tool.

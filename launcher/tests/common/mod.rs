@@ -85,7 +85,7 @@ impl Sandbox {
             // Nothing at all and a lone `--` print the usage.
             [] | ["--"] => self.plain_launch(words),
             // These write no reports, and take no such option.
-            ["bench" | "config", ..] => self.plain_launch(words),
+            ["bench" | "config" | "export", ..] => self.plain_launch(words),
             _ => self.plain_launch(&[&["--allow-empty"], words].concat()),
         }
     }

@@ -11,6 +11,11 @@ fn limits(last: u64, bytes: u64, uncompressed: u64) -> Run {
     }
 }
 
+/// Room for a run that went well.
+fn room_for(folder: &RunFolder, settings: &Run) -> Room {
+    make_room(folder, settings, &RunRecord::default())
+}
+
 #[test]
 fn only_what_we_wrote_goes_and_the_newest_stay() {
     let dir = tempfile::tempdir().expect("folder");
@@ -43,7 +48,7 @@ fn only_what_we_wrote_goes_and_the_newest_stay() {
     std::os::unix::fs::symlink("linked", dir.path().join("latest")).expect("link");
     std::os::unix::fs::symlink("old", dir.path().join("alias")).expect("link");
     let folder = RunFolder::New { under: dir.path().into(), name: "this".into() };
-    let keep_last = |folder: &RunFolder, last: u64| make_room(folder, &limits(last, 0, 0)).findings;
+    let keep_last = |folder: &RunFolder, last: u64| room_for(folder, &limits(last, 0, 0)).findings;
     let findings = keep_last(&folder, 2);
     assert_eq!(findings.len(), 2, "{findings:?}");
     assert!(findings.iter().any(|f| f.severity == Severity::Warning
@@ -88,20 +93,55 @@ fn the_oldest_go_until_all_fit() {
         names.join(" ")
     };
     // Room for this run alone is not enough: none goes for nothing.
-    let room = make_room(&folder, &keep(90_000));
+    let room = room_for(&folder, &keep(90_000));
     assert!(room.findings[0].what.contains("less than this run alone has"), "{room:?}");
     assert_eq!(left(), "a bb ccc dddd foreign");
     // Three and their records fit; what is foreign is not counted.
-    let room = make_room(&folder, &keep(320_000));
+    let room = room_for(&folder, &keep(320_000));
     assert_eq!(left(), "bb ccc dddd foreign");
     assert!(room.findings[0].why.contains("run.keep_bytes=320000"), "{room:?}");
     // The next is not ours alone; the one after it goes in its place.
-    let room = make_room(&folder, &keep(220_000));
+    let room = room_for(&folder, &keep(220_000));
     assert_eq!(left(), "bb dddd foreign");
     assert!(room.findings[0].what.contains("run.keep_bytes") && room.findings.len() == 2);
-    assert!(make_room(&folder, &keep(u64::MAX)).findings.is_empty());
+    assert!(room_for(&folder, &keep(u64::MAX)).findings.is_empty());
     let given = RunFolder::Given(dir.path().join("dddd"));
-    assert!(make_room(&given, &keep(1)).findings.is_empty());
+    assert!(room_for(&given, &keep(1)).findings.is_empty());
+}
+
+#[test]
+fn a_run_that_failed_takes_the_place_of_no_good_one() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mark = |name: &str, status: PassStatus| {
+        let mut record = RunRecord::read(&dir.path().join(name)).expect("record");
+        let pass = PassRecord { name: "collect".into(), status, ..PassRecord::default() };
+        record.passes = vec![pass];
+        record.write(&dir.path().join(name)).expect("record");
+        record
+    };
+    // Each starts later than the one before it.
+    for name in ["a", "bb", "ccc", "dddd", "eeeee"] {
+        bundle(dir.path(), name, 1000);
+    }
+    mark("ccc", PassStatus::WorkloadFailed);
+    let this = mark("eeeee", PassStatus::Interrupted);
+    let folder = |name: &str| RunFolder::New { under: dir.path().into(), name: name.into() };
+    let left = || {
+        let there = |name: &&str| dir.path().join(name).exists();
+        ["a", "bb", "ccc", "dddd", "eeeee"].into_iter().filter(there).collect::<Vec<_>>().join(" ")
+    };
+    // Two too many, and only one of them failed.
+    make_room(&folder("eeeee"), &limits(3, 0, 0), &this);
+    assert_eq!(left(), "a bb dddd eeeee");
+    make_room(&folder("eeeee"), &limits(1, 3000, 0), &this);
+    assert_eq!(left(), "a bb dddd eeeee");
+    // A good one comes after it: what failed goes first, then what is oldest.
+    room_for(&folder("dddd"), &limits(3, 0, 0));
+    assert_eq!(left(), "a bb dddd");
+    room_for(&folder("dddd"), &limits(2, 0, 0));
+    assert_eq!(left(), "bb dddd");
+    let empty = serde_json::json!({"verdict": {"status": "empty"}});
+    assert!(!is_good(&RunRecord { coverage: empty, ..RunRecord::default() }));
 }
 
 #[test]
@@ -113,16 +153,16 @@ fn older_bundles_are_compressed_and_still_ours() {
     std::os::unix::fs::symlink("a", dir.path().join("latest")).expect("link");
     let folder = RunFolder::New { under: dir.path().into(), name: "dddd".into() };
     let keep = limits(0, 0, 2);
-    let room = make_room(&folder, &keep);
+    let room = room_for(&folder, &keep);
     assert_eq!(room.compressed, [dir.path().join("bb")], "neither latest nor the newest two");
     assert!(room.findings[0].what.contains("1 file of the bundle"), "{room:?}");
     assert!(dir.path().join("bb/collector/a.s2t.gz").is_file());
     for name in ["a", "ccc", "dddd"] {
         assert!(dir.path().join(name).join("collector/a.s2t").is_file(), "{name}");
     }
-    assert!(make_room(&folder, &keep).compressed.is_empty(), "once is enough");
+    assert!(room_for(&folder, &keep).compressed.is_empty(), "once is enough");
     // The compressed file is on the list: the bundle can still be removed.
-    let room = make_room(&folder, &limits(2, 0, 0));
+    let room = room_for(&folder, &limits(2, 0, 0));
     assert!(!dir.path().join("bb").exists() && dir.path().join("a").exists(), "{room:?}");
 }
 
@@ -136,7 +176,7 @@ fn what_a_signal_left_behind_keeps_no_bundle() {
     std::fs::write(at(".unpacked-Ab12Cd"), "half").expect("file");
     std::os::unix::fs::symlink("bb", dir.path().join("latest")).expect("link");
     let folder = RunFolder::New { under: dir.path().into(), name: "bb".into() };
-    let room = make_room(&folder, &limits(1, 0, 0));
+    let room = room_for(&folder, &limits(1, 0, 0));
     assert!(!dir.path().join("a").exists(), "{room:?}");
 }
 
@@ -154,7 +194,7 @@ fn a_bundle_of_which_one_file_cannot_be_compressed_lists_its_files_again() {
     record.write(&dir.path().join("a")).expect("record");
     std::os::unix::fs::symlink("ccc", dir.path().join("latest")).expect("link");
     let folder = RunFolder::New { under: dir.path().into(), name: "ccc".into() };
-    let room = make_room(&folder, &limits(0, 0, 2));
+    let room = room_for(&folder, &limits(0, 0, 2));
     assert!(room.findings[0].what.contains("could not be compressed completely"), "{room:?}");
     assert!(at("collector/a.s2t.gz").is_file() && at("collector/b.s2t").is_file());
     assert_eq!(room.compressed, [dir.path().join("a")]);
@@ -170,10 +210,10 @@ fn two_runs_do_not_make_room_at_the_same_time() {
     let keep = limits(1, 0, 0);
     let other = File::create(dir.path().join(LOCK)).expect("file");
     other.lock().expect("lock");
-    let room = make_room(&folder, &keep);
+    let room = room_for(&folder, &keep);
     assert!(dir.path().join("a").exists() && room.findings.is_empty(), "{room:?}");
     drop(other);
-    make_room(&folder, &keep);
+    room_for(&folder, &keep);
     assert!(!dir.path().join("a").exists(), "the other one has ended");
 }
 

@@ -10,6 +10,7 @@ mod overhead;
 mod table;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -21,7 +22,7 @@ use crate::config::{self, Composed};
 use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::hook::Hook;
 use crate::plan::{self, Pass, Plan};
-use crate::run::{PassOutcome, Signals, System, run_one};
+use crate::run::{PassOutcome, Signals, System, run_one, shown_time};
 use crate::terminal::Terminal;
 use crate::workload;
 use compare::Results;
@@ -30,6 +31,7 @@ use stage2_analysis::files::write_whole;
 use stage2_analysis::join::overhead::InForce;
 use stage2_analysis::load::libraries::LibraryDomains;
 use stage2_model::{Finding, Severity, WorkloadExit};
+use stage2_text::numbers::counted;
 
 /// Name of the configuration that all others are held against.
 const UNTRACED: &str = "untraced";
@@ -54,7 +56,7 @@ const TWICE: usize = 2;
 /// `stage2-launch bench`. The exit status is that of the first untraced run of the rounds.
 pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let BenchArgs { times, settings, dry_run, workload: command } = args;
-    let job = Job::of_user(settings, dry_run, command)?;
+    let job = Job::of_user(settings.request(), settings.run_dir, dry_run, command)?;
     let composed = config::compose(&job.config)?;
     let name = format!("bench-{}", run_name(std::process::id()));
     let (folder, config) = job.choose_folder(&composed, &working_dir()?, name)?;
@@ -85,6 +87,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
         times,
         signals,
         terminal,
+        took: (Duration::ZERO, 0),
         reference: None,
         exit: 0,
         results: Results::new(&job.command, times),
@@ -110,6 +113,8 @@ struct Bench<'a> {
     times: Times,
     signals: Signals,
     terminal: &'a Terminal,
+    /// How long the runs took until now, and how many they are.
+    took: (Duration, u32),
     /// How the workload ends when nobody looks on.
     reference: Option<WorkloadExit>,
     exit: u8,
@@ -131,8 +136,17 @@ impl Bench<'_> {
                 self.results.configurations.push(configuration(format!("{name}{AGAIN}")));
             }
         }
-        for nth in 1..=self.times.warmup {
-            if !self.warm_up(nth)? {
+        let Times { rounds, warmup } = self.times;
+        let in_round = self.working();
+        let runs = u64::from(warmup) + u64::from(rounds) * in_round as u64;
+        self.terminal.milestone(&format!(
+            "the workload will run {}: {warmup} to warm up, then {rounds} x {in_round}, each under \
+             one profiler or none; how long that takes can be estimated after the first",
+            counted(runs, "time")
+        ));
+        for nth in 1..=warmup {
+            let left = u64::from(warmup - nth) + u64::from(rounds) * in_round as u64;
+            if !self.warm_up(nth, left)? {
                 return Ok(());
             }
         }
@@ -143,9 +157,11 @@ impl Bench<'_> {
         let (again, once): (Vec<usize>, Vec<usize>) =
             (0..self.results.configurations.len()).partition(is_again);
         let mut order: Vec<usize> = once.into_iter().chain(again.into_iter().rev()).collect();
-        for round in 1..=self.times.rounds {
-            for &at in &order {
-                if !self.one(round, at)? {
+        for round in 1..=rounds {
+            for (done, &at) in order.iter().enumerate() {
+                let in_round = order.iter().skip(done + 1).filter(|at| self.works(**at)).count();
+                let rest = u64::from(rounds - round) * self.working() as u64;
+                if !self.one(round, at, in_round as u64 + rest)? {
                     return Ok(());
                 }
             }
@@ -154,12 +170,21 @@ impl Bench<'_> {
         Ok(())
     }
 
+    fn works(&self, at: usize) -> bool {
+        self.results.configurations.get(at).is_some_and(|of| of.failed.is_none())
+    }
+
+    /// How many configurations are still measured.
+    fn working(&self) -> usize {
+        (0..self.results.configurations.len()).filter(|at| self.works(*at)).count()
+    }
+
     fn plan(&self, dir: &Path) -> Result<Plan, Failure> {
         self.job.plan(self.composed, &self.dir.join(dir), self.library.clone(), plan::bench)
     }
 
-    /// One run. False: there is no sense in another one.
-    fn one(&mut self, round: u32, at: usize) -> Result<bool, Failure> {
+    /// One run, `left` before the last. False: there is no sense in another one.
+    fn one(&mut self, round: u32, at: usize, left: u64) -> Result<bool, Failure> {
         let configuration = self.results.configurations.get(at).filter(|of| of.failed.is_none());
         let Some(Configuration { name, pass, .. }) = configuration.cloned() else {
             return Ok(true);
@@ -168,7 +193,8 @@ impl Bench<'_> {
         let folder = PathBuf::from(format!("round-{round}")).join(name.replace(' ', "-"));
         let plan = self.plan(&folder)?;
         let Some(pass) = plan.passes.get(pass) else { return Ok(true) };
-        let ran = self.run(&plan, pass, &format!("round {round} of {}", self.times.rounds), &name);
+        let turn = format!("round {round} of {}", self.times.rounds);
+        let ran = self.run(&plan, pass, &turn, &name, left);
         let mut says_why = false;
         if untraced && self.reference.is_none() {
             started(&ran)?;
@@ -221,11 +247,11 @@ impl Bench<'_> {
     }
 
     /// An untraced run that is not measured. False: there is no sense in another one.
-    fn warm_up(&mut self, nth: u32) -> Result<bool, Failure> {
+    fn warm_up(&mut self, nth: u32, left: u64) -> Result<bool, Failure> {
         let plan = self.plan(&Path::new(WARM_UP).join(nth.to_string()))?;
         let Some(pass) = plan.passes.first() else { return Ok(true) };
         let turn = format!("warm-up {nth} of {}", self.times.warmup);
-        let ran = self.run(&plan, pass, &turn, UNTRACED);
+        let ran = self.run(&plan, pass, &turn, UNTRACED, left);
         started(&ran)?;
         if ran.ended {
             self.results.cut_short = true;
@@ -245,12 +271,16 @@ impl Bench<'_> {
     }
 
     /// Runs a pass of a plan by itself.
-    fn run(&mut self, plan: &Plan, pass: &Pass, turn: &str, name: &str) -> PassOutcome {
+    fn run(&mut self, plan: &Plan, pass: &Pass, turn: &str, name: &str, left: u64) -> PassOutcome {
         if let Some(finding) = plan.hook.as_ref().and_then(Hook::write) {
             self.note(finding);
         }
-        self.terminal.progress(&format!("[{turn}] {name}"));
+        let to_go = self.to_go(left + 1).map_or_else(String::new, |time| format!("; {time} to go"));
+        self.terminal.progress(&format!("[{turn}] {name}{to_go}"));
         let ran = run_one(pass, &System, &self.signals, self.terminal);
+        if let Some(duration) = ran.duration {
+            self.took = (self.took.0.saturating_add(duration), self.took.1 + 1);
+        }
         for finding in &ran.findings {
             // Of a report that is not kept; or why there is no measurement, which is told.
             let told = ran.failed.as_ref().is_some_and(|why| *why == finding.to_string());
@@ -259,6 +289,13 @@ impl Bench<'_> {
             }
         }
         ran
+    }
+
+    /// About how long `left` more runs take, by the mean of those before.
+    fn to_go(&self, left: u64) -> Option<String> {
+        let mean = self.took.0.checked_div(self.took.1)?;
+        let time = mean.saturating_mul(u32::try_from(left).unwrap_or(u32::MAX));
+        Some(format!("about {}", shown_time(time)))
     }
 
     fn failure(&self, ran: &PassOutcome) -> Option<String> {

@@ -10,6 +10,7 @@ use crate::bundle::{
 };
 use crate::cli::{Captures, MergeArgs};
 use crate::commands::ending::{list_files, take_signals, tell};
+use crate::commands::open::open_report;
 use crate::config;
 use crate::copy_inputs::{self, InputCopies, Kind};
 use crate::failure::Failure;
@@ -25,7 +26,7 @@ const EFFECTIVE: &[&str] =
 /// `stage2-launch merge`, which is also called `import`. What cannot be used of the captures is told;
 /// the rest is merged.
 pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let MergeArgs { captures, output, presets, acceptance, overrides } = args;
+    let MergeArgs { captures, output, presets, acceptance, showing, overrides } = args;
     let composed = config::compose(&presets.request(overrides))?;
     check_inputs(&captures)?;
     let absolute = std::path::absolute(&output)
@@ -54,6 +55,9 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
     let closed = described.and_then(|()| bundle.finish(&outcome));
     list_files(&outcome, &dir, terminal);
     tell(&bundle.record, &outcome, &dir, terminal);
+    if showing.open {
+        open_report(&dir, terminal);
+    }
     if let Err(error) = &closed {
         terminal.error(&format!("{error:#}"));
     }
