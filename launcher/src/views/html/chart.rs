@@ -32,6 +32,9 @@ pub(super) type Error = Box<dyn std::error::Error>;
 /// The area of a picture.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
+/// The inner area of a picture, with its axes.
+type Chart<'a, X, Y> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>;
+
 /// What stands around a picture.
 pub(super) struct Caption<'a> {
     /// Identifier of the picture, unique in the page.
@@ -84,7 +87,7 @@ pub(super) fn axes<'a, X, Y>(
     (y, y_name): (Y, &str),
     x_label: &dyn Fn(&f64) -> String,
     y_label: &dyn Fn(&f64) -> String,
-) -> Result<ChartContext<'a, SVGBackend<'a>, Cartesian2d<X::CoordDescType, Y::CoordDescType>>, Error>
+) -> Result<Chart<'a, X::CoordDescType, Y::CoordDescType>, Error>
 where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,
@@ -117,7 +120,7 @@ where
 /// A number on an axis, as short as it can be.
 pub(super) fn short(value: f64) -> String {
     match value {
-        v if v == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         v if v.abs() >= 1e6 || v.abs() < 1e-3 => format!("{v:.0e}"),
         v if v.abs() >= 100.0 => format!("{v:.0}"),
         v => {
