@@ -18,22 +18,26 @@ fn completions_are_written_for_each_shell() {
         ("fish", "complete -c stage2-launch"),
     ] {
         sandbox
-            .launch(&["completions", shell])
+            .launch_strictly(&["completions", shell])
             .assert()
             .success()
             .stdout(contains(part).and(contains("--dry-run")).and(contains("export")));
     }
-    sandbox.launch(&["completions", "csh2"]).assert().code(2).stderr(contains("[possible values"));
+    sandbox
+        .launch_strictly(&["completions", "csh2"])
+        .assert()
+        .code(2)
+        .stderr(contains("[possible values"));
 }
 
 #[test]
 fn manual_pages_are_written_into_a_folder() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.path("man")).expect("folder");
-    sandbox.launch(&["man", "man"]).assert().success();
+    sandbox.launch_strictly(&["man", "man"]).assert().success();
     assert!(sandbox.read("man/stage2-launch.1").contains("KEY=VALUE"));
     assert!(sandbox.read("man/stage2-launch-export.1").contains("perfetto"));
-    sandbox.launch(&["man", "none"]).assert().code(70).stderr(contains("none"));
+    sandbox.launch_strictly(&["man", "none"]).assert().code(70).stderr(contains("none"));
 }
 
 #[test]
