@@ -48,7 +48,7 @@ def bare():
         return "another tool owns NVTX_INJECTION64_PATH"
     pointer = ctypes.POINTER(ctypes.c_void_p)
     tables = {}
-    for module in (1, 3):  # the functions of the default domain, and those of the others
+    for module in (1, 5):  # the functions of the default domain, and those of the others
         slots = (ctypes.c_void_p * 16)()
         places = (pointer * 16)()
         for index in range(1, 16):
