@@ -16,11 +16,11 @@ pub(in crate::views) const NO_ADVICE: &str = "no takeaway calls for one";
 pub(in crate::views) const RULES: &str = "Rules of the takeaways";
 
 // How many the summary shows of each.
-const TAKEAWAYS: usize = 4;
-const RECOMMENDATIONS: usize = 4;
+const TAKEAWAYS: usize = 3;
+const RECOMMENDATIONS: usize = 3;
 const FINDINGS: usize = 5;
 /// Characters of a text in a line of the summary.
-const LINE_LIMIT: usize = 260;
+const LINE_LIMIT: usize = 200;
 
 pub(in crate::views) fn takeaways(report: &Report) -> String {
     if report.insight.takeaways.is_empty() {
@@ -121,28 +121,25 @@ pub(in crate::views) fn findings(report: &Report, most: usize) -> String {
     format!("{items}\n{}", more(report.findings.len(), most, "finding"))
 }
 
-/// The first ones in a line each: what an error is and what to do about it, of others what they are.
+/// The first errors and warnings in a line each, with what to do; notes are only counted.
 pub(in crate::views) fn findings_in_brief(report: &Report) -> String {
     if report.findings.is_empty() {
         return none("nothing is known to be missing or uncertain", "");
     }
-    let items: String = report
-        .findings
-        .iter()
-        .take(FINDINGS)
-        .map(|finding| {
-            if finding.severity == Severity::Error {
-                return finding.item();
-            }
-            let what = sentence(&shorten(&finding.what, LINE_LIMIT));
-            let remedy = Some(&finding.remedy).filter(|text| !text.is_empty());
-            let remedy = remedy.filter(|_| finding.severity == Severity::Warning);
-            let remedy = remedy.map_or_else(String::new, |remedy| {
-                format!(" To do: {}", sentence(&shorten(remedy, LINE_LIMIT)))
-            });
-            format!("- **{}:** {what}{remedy}\n", plain(&finding.severity.to_string()))
-        })
-        .collect();
-    let left_out = report.findings.len().saturating_sub(FINDINGS);
-    format!("{items}\n{}", more_in("report.md", left_out, "finding"))
+    let serious = report.findings.iter().filter(|f| f.severity != Severity::Note).take(FINDINGS);
+    let shown = serious.clone().count();
+    let item = |finding: &Finding| {
+        if finding.severity == Severity::Error {
+            return finding.item();
+        }
+        let what = sentence(&shorten(&finding.what, LINE_LIMIT));
+        let remedy = Some(&finding.remedy).filter(|text| !text.is_empty());
+        let remedy = remedy.map_or_else(String::new, |remedy| {
+            format!(" To do: {}", sentence(&shorten(remedy, LINE_LIMIT)))
+        });
+        format!("- **{}:** {what}{remedy}\n", plain(&finding.severity.to_string()))
+    };
+    let items: String = serious.map(item).collect();
+    let gap = if items.is_empty() { "" } else { "\n" };
+    format!("{items}{gap}{}", more_in("report.md", report.findings.len() - shown, "finding"))
 }
