@@ -68,7 +68,7 @@ const HOPELESS: &[Known] = &[
         says: &["driver resource was unavailable", "DCGM"],
         what: "ncu could not get the performance counters: something else has them",
         why: "one tool at a time can measure, and DCGM often does",
-        remedy: "stop it for the time of the run: `dcgmi profiling --pause`, or end other profilers",
+        remedy: "stop it for the time of the run: `dcgmi profile --pause`, or end other profilers",
     },
     Known {
         says: &["InterprocessLockFailed"],
