@@ -11,14 +11,15 @@ use assert_cmd::Command;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::RowAccessor as _;
 use stage2_export::Exported;
-use stage2_model::{ProcessCoverage, ProcessRow, Report};
+use stage2_model::{ProcessCoverage, ProcessRow, Report, SCHEMA, SCHEMA_VERSION};
 
 /// Two processes with one process id, on two hosts.
 fn bundle() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("folder");
     let collector = folder.path().join("collector");
     fs::create_dir(&collector).expect("folder");
-    let mut report = Report::default();
+    let mut report =
+        Report { schema: SCHEMA.into(), schema_version: SCHEMA_VERSION, ..Report::default() };
     for (rank, host) in (0..).zip(["a", "b"]) {
         let path = common::trace(&collector, 10, host, 1_000 * rank);
         let file = path.file_name().expect("name").to_string_lossy().into_owned();
