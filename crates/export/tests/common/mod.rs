@@ -9,6 +9,7 @@ use stage2_spool::{
     RANGE_OUTSIDE, RANGE_UNKNOWN, RangeOpen, Record, Shape, WallNs, What, Writer,
 };
 
+#[allow(dead_code, reason = "not every test file needs it")]
 const NAMES: [&[u8]; 8] = [
     b"prefill",
     b"decode",
@@ -22,6 +23,7 @@ const NAMES: [&[u8]; 8] = [
 
 /// Writes `HOST-PID.s2t`: ten kernels of 1,000 ns (two of them overlap on one stream), one without times, a copy of 500 ns,
 /// a fill of 250 ns and a graph of 2,000 ns: prefill 5 kernels, decode 3, outside 1, unattributed 1.
+#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn trace(folder: &Path, pid: u32, host: &str, shift: u64) -> PathBuf {
     let path = folder.join(format!("{host}-{pid}.s2t"));
     let mut w = Writer::new(File::create(&path).expect("file")).expect("header");

@@ -39,7 +39,7 @@ impl WallClock {
                 let wide = i128::from;
                 let elapsed = wide(wall) - wide(from.wall_ns);
                 let step = wide(to.wall_ns) - wide(from.wall_ns);
-                let gained = (wide(to.add_ns) - wide(from.add_ns)) * elapsed / step;
+                let gained = (wide(to.add_ns) - wide(from.add_ns)).saturating_mul(elapsed) / step;
                 i64::try_from(wide(from.add_ns) + gained).unwrap_or(i64::MAX)
             }
             (Some(only), None) | (None, Some(only)) => only.add_ns,
