@@ -59,7 +59,7 @@ fn tables_are_whole_and_nothing_is_html() {
         let page = fs::read_to_string(folder.path().join(name)).expect("page");
         let rows = check(&page);
         assert!(rows.len() > 5);
-        let screen: String = page.lines().take(8).collect();
+        let screen: String = page.lines().take(16).collect();
         assert!(
             screen.contains("PARTIAL") && screen.contains("SIMULATED"),
             "first screen of {name}"

@@ -50,7 +50,8 @@ pub(super) fn lines(
     ];
     let line = |(label, text): (&str, String)| AnswerLine {
         label: label.to_owned(),
-        text: cut(&text, LINE_LIMIT),
+        // What is missing is never cut.
+        text: if label == "coverage" { text } else { cut(&text, LINE_LIMIT) },
     };
     texts.map(line).into()
 }

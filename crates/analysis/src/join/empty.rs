@@ -178,9 +178,10 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
 
 /// Adds what doctor found to what is to be done, and the command that makes all checks.
 fn add_doctor(remedy: &mut String, doctor: &Doctor) {
-    if !doctor.found.is_empty() {
+    if let Some(first) = doctor.found.first() {
         remedy.push_str("; doctor found: ");
-        remedy.push_str(&doctor.found.join("; "));
+        // The command below shows them all; a remedy is one line of a log.
+        remedy.push_str(first);
     }
     if let Some(next) = &doctor.next {
         remedy.push_str(&format!("; `{next}` checks everything that a run needs"));
