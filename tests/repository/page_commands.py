@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BLOCK = re.compile(r"^```sh\n(.*?)^```", flags=re.S | re.M)
+FENCED = re.compile(r"^```.*?^```", flags=re.S | re.M)
 INDENTED = re.compile(
     r"^ {4}(?:\(?cd |stage2-launch |cargo |pip |python |LD_PRELOAD=|\./target).*$", flags=re.M
 )
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
     faults, ran, marked = [], 0, 0
     for page in pages:
         text = (ROOT / page).read_text(encoding="utf-8")
-        for line in INDENTED.findall(text):
+        for line in INDENTED.findall(FENCED.sub("", text)):
             faults.append(f"{page}: a command outside of a ```sh block: {line.strip()}")
         with tempfile.TemporaryDirectory() as folder:
             for block in BLOCK.findall(text):
