@@ -112,6 +112,8 @@ pub(crate) fn examine(subject: &Subject) -> Diagnosis {
         let collector = collector.ok_or_else(|| none("there is no collector to preload"))?;
         trial::run(&system, python, collector, part)
     };
+    // Before the checks start nsys and ncu themselves.
+    let running = profilers::running(&system);
     std::thread::scope(|scope| {
         let system = &system;
         let gpu = scope.spawn(|| gpu::facts(system));
@@ -119,7 +121,6 @@ pub(crate) fn examine(subject: &Subject) -> Diagnosis {
         let tools = ["nsys", "ncu"].map(|name| scope.spawn(move || tools::ask(system, name)));
         let quick = scope.spawn(|| try_part(Part::Quick));
         let torch = scope.spawn(|| try_part(Part::Torch));
-        let running = scope.spawn(|| profilers::running(system));
 
         let lost = |what: &str| NoTrial::Impossible(format!("{what} failed; please report it"));
         let quick = quick.join().unwrap_or_else(|_| Err(lost("the trial")));
@@ -142,7 +143,7 @@ pub(crate) fn examine(subject: &Subject) -> Diagnosis {
         checks.push(workload::preload(&quick, torch));
         checks.push(libcupti(system, path.ok(), &gpu, &quick, torch));
         checks.push(profilers::injection(system, collector));
-        checks.extend(running.join().unwrap_or_default());
+        checks.extend(running);
         checks.extend(permissions::checks(system));
         for (known, asked) in [&tools::NSYS, &tools::NCU].into_iter().zip(tools) {
             let asked = asked.join().unwrap_or(tools::Asked::Failed("it was not asked".into()));
