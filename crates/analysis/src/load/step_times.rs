@@ -239,7 +239,7 @@ impl StepTrack {
     pub(crate) fn buckets(&self) -> Vec<StepBucket> {
         let all = (0u64..).zip(self.buckets.iter().zip(&self.sums));
         let bucket = |(at, (bucket, &sum_ns)): (u64, (&StepBucket, &u64))| {
-            let mean_ns = (sum_ns + bucket.steps / 2).checked_div(bucket.steps)?;
+            let mean_ns = sum_ns.saturating_add(bucket.steps / 2).checked_div(bucket.steps)?;
             Some(StepBucket { first: at << self.bucket_bits, mean_ns, ..*bucket })
         };
         all.filter_map(bucket).collect()
@@ -306,6 +306,17 @@ mod tests {
         let median = track.nearest(true, 1_048).expect("kept");
         assert_eq!((median.host_ns, median.range), (1_048, median.number + 10));
         assert_eq!(track.nearest(false, 1_048), None);
+    }
+
+    #[test]
+    fn times_without_end_do_not_overflow() {
+        let mut tracks = Tracks::default();
+        for number in 0..1_025 {
+            tracks.closed(closed(number, u64::MAX, 1));
+        }
+        let tracks = tracks.finish();
+        assert!(tracks[&5].buckets().iter().all(|bucket| bucket.mean_ns >= u64::MAX / 4));
+        assert_eq!(tracks[&5].warm.total_ns, u64::MAX);
     }
 
     #[test]
