@@ -104,11 +104,11 @@ impl StepEvents {
         if range.id < self.step.range {
             return;
         }
-        if let Some(step) = self.ranges.get(&self.step.range) {
-            if range.span.start_ns >= step.span.end_ns {
-                self.younger = self.younger.min(range.id);
-                return;
-            }
+        if let Some(step) = self.ranges.get(&self.step.range)
+            && range.span.start_ns >= step.span.end_ns
+        {
+            self.younger = self.younger.min(range.id);
+            return;
         }
         // The step itself always fits.
         if self.ranges.len() >= CANDIDATES && range.id != self.step.range {
