@@ -27,6 +27,5 @@ mod step_timeline;
 mod workload_end;
 
 pub use analyse::{Analysis, WorkloadFacts, analyse};
-pub use answer::complete as complete_answer;
 pub use inputs::{Settings, Sources};
 pub use workload_end::out_of_memory;

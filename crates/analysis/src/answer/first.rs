@@ -8,6 +8,7 @@ use stage2_model::rule::COPY_PERCENT;
 use stage2_model::{
     FirstStep, Floor, RATE_SHARE_MOST, Report, Rule, Status, Takeaway, WindowKind, WindowSplit,
 };
+use stage2_text::numbers::ms3;
 use stage2_text::shorten_kernel;
 
 /// Characters of a kernel's name.
@@ -30,12 +31,13 @@ struct Vanishing {
 /// The largest gain of what `takeaways`, those of the stage, call for. Of times in doubt, of a part of
 /// the capture and near the roofs there is no gain.
 pub(super) fn of_stage(
+    report: &Report,
     takeaways: &[&Takeaway],
     facts: Option<&StageFacts>,
     window: Option<&WindowSplit>,
     floor: &Floor,
 ) -> Gain {
-    let stage = Stage { facts, window };
+    let stage = Stage { report, facts, window };
     let mut best = Gain::default();
     for takeaway in takeaways {
         let Some(text) = &takeaway.recommendation else { continue };
@@ -99,6 +101,7 @@ fn factor(vanishing_ns: f64, window_ns: f64, floor: &Floor) -> Option<(f64, bool
 }
 
 struct Stage<'a> {
+    report: &'a Report,
     facts: Option<&'a StageFacts>,
     window: Option<&'a WindowSplit>,
 }
@@ -131,7 +134,7 @@ impl Stage<'_> {
                 let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
                 (self.part_ns(&idle)?, "the GPU's idle time vanishes")
             }
-            Rule::Waiting => (self.part_ns(&[WindowKind::Waiting])?, "waiting for ranks vanishes"),
+            Rule::Waiting => return self.without_waiting(facts),
             Rule::Communication => {
                 (self.part_ns(&[WindowKind::Transfer])?, "exposed communication vanishes")
             }
@@ -147,6 +150,32 @@ impl Stage<'_> {
             _ => return None,
         };
         Some(Vanishing { ns, condition: condition.to_owned() })
+    }
+
+    /// Waiting for ranks. Where it is the largest part but for idle time, so is what the others wait
+    /// for: the window is a sum over ranks, and the GPU of the late one is idle meanwhile.
+    fn without_waiting(&self, facts: &StageFacts) -> Option<Vanishing> {
+        let window = self.window?;
+        let waiting_ns = self.part_ns(&[WindowKind::Waiting])?;
+        let not_idle = window.parts.iter().filter(|part| part.kind != WindowKind::OtherIdle);
+        let most_ns = not_idle.map(|part| part.ns as f64).fold(0.0, f64::max);
+        let of_stage = self.report.ranks.collectives.iter().filter(|c| c.stage == facts.stage);
+        let members = of_stage.max_by_key(|c| c.waiting_ns).map_or(0, |c| c.members);
+        let mut ns = waiting_ns;
+        if waiting_ns >= most_ns && members > 1 {
+            let late_ns = waiting_ns / (members - 1) as f64;
+            ns += self.part_ns(&[WindowKind::OtherIdle])?.min(late_ns);
+        }
+        let late = self.report.ranks.late.iter().find(|late| late.stage == facts.stage);
+        let condition = match late {
+            Some(late) => format!(
+                "no rank waits for others ({} is typically {} ms late)",
+                late.who,
+                ms3(late.late_typical_ns)
+            ),
+            None => "no rank waits for others".to_owned(),
+        };
+        Some(Vanishing { ns, condition })
     }
 
     /// What a kernel would take less at its roof.
@@ -214,7 +243,7 @@ pub(super) fn of_run(report: &Report, stages: &[Told<'_>]) -> Option<FirstStep> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::{Absent, Figure, WindowPart};
+    use stage2_model::{Absent, CollectiveRow, Figure, LateRow, WindowPart};
 
     fn takeaway(rule: Rule) -> Takeaway {
         Takeaway {
@@ -239,6 +268,15 @@ mod tests {
     }
 
     fn gain(rules: &[Rule], parts: &[(WindowKind, u64)], distance: Option<f64>) -> FirstStep {
+        gain_in(&Report::default(), rules, parts, distance)
+    }
+
+    fn gain_in(
+        report: &Report,
+        rules: &[Rule],
+        parts: &[(WindowKind, u64)],
+        distance: Option<f64>,
+    ) -> FirstStep {
         let facts = StageFacts {
             stage: "decode".into(),
             classes: vec![(KernelClass::Norm, 40.0), (KernelClass::Gemm, 60.0)],
@@ -246,7 +284,8 @@ mod tests {
         };
         let all: Vec<Takeaway> = rules.iter().map(|&rule| takeaway(rule)).collect();
         let all: Vec<&Takeaway> = all.iter().collect();
-        of_stage(&all, Some(&facts), Some(&window(parts)), &floor(distance)).step.expect("a step")
+        let window = window(parts);
+        of_stage(report, &all, Some(&facts), Some(&window), &floor(distance)).step.expect("a step")
     }
 
     #[test]
@@ -274,6 +313,38 @@ mod tests {
     }
 
     #[test]
+    fn a_late_rank_comes_before_the_idle_time_that_it_causes() {
+        use WindowKind::*;
+        let stage = || "decode".to_owned();
+        let ranks = |members| {
+            let mut report = Report::default();
+            let waiting_ns = Some(400);
+            let row =
+                CollectiveRow { stage: stage(), members, waiting_ns, ..CollectiveRow::default() };
+            report.ranks.collectives.push(row);
+            let who = "rank 1".into();
+            let late_typical_ns = 10_684_000;
+            let late = LateRow { stage: stage(), who, late_typical_ns, ..LateRow::default() };
+            report.ranks.late.push(late);
+            report
+        };
+        let rules = [Rule::HostGaps, Rule::Waiting];
+        // One of two ranks sleeps, and the other one waits just as long.
+        let parts = [(Compute, 150), (Waiting, 400), (OtherIdle, 450)];
+        let two = gain_in(&ranks(2), &rules, &parts, None);
+        assert_eq!((two.rule, two.factor), (Rule::Waiting, Some(5.0)));
+        let said = "no rank waits for others (rank 1 is typically 10.684 ms late)";
+        assert_eq!(two.condition, said);
+        // That one of nine is late explains 50 of 450 ns.
+        let nine =
+            gain_in(&ranks(9), &rules, &[(Compute, 50), (Waiting, 400), (OtherIdle, 550)], None);
+        assert_eq!(nine.rule, Rule::HostGaps);
+        let computes = [(Compute, 500), (Waiting, 400), (OtherIdle, 100)];
+        let computes = gain_in(&ranks(2), &[Rule::Waiting], &computes, None);
+        assert!((computes.factor.expect("known") - 1000.0 / 600.0).abs() < 1e-9, "{computes:?}");
+    }
+
+    #[test]
     fn no_gain_exceeds_the_floor_or_is_made_up() {
         use WindowKind::*;
         let parts = [(Compute, 100), (LaunchGaps, 900)];
@@ -285,7 +356,8 @@ mod tests {
         assert_eq!(gain(&[Rule::Communication], &parts, None).factor, None);
         let doubted = StageFacts { doubt: Some("cold".into()), ..StageFacts::default() };
         let all = takeaway(Rule::LaunchBound);
-        let of = of_stage(&[&all], Some(&doubted), Some(&window(&parts)), &floor(None));
+        let report = Report::default();
+        let of = of_stage(&report, &[&all], Some(&doubted), Some(&window(&parts)), &floor(None));
         assert_eq!((of.step.expect("a step").factor, of.saved), (None, None));
     }
 }

@@ -192,7 +192,7 @@ fn first_text(stages: &[Told<'_>], first: Option<&FirstStep>) -> String {
     let stage = first.stage.as_deref().map(|stage| shorten(stage, NAME_LIMIT));
     match (stage, first.factor) {
         (Some(stage), Some(factor)) => {
-            format!("{stage} up to {} faster if {}: {}", times(factor), first.condition, first.text)
+            format!("{stage} up to {} faster if {}. {}", times(factor), first.condition, first.text)
         }
         (Some(stage), None) => format!("{stage}: {}", first.text),
         (None, _) => first.text.clone(),

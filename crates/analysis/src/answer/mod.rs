@@ -10,7 +10,6 @@ mod steps;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::insight::facts::facts;
 use crate::insight::sample_basis::{sample_basis, whole_window_ns};
 use crate::insight::stages::role;
 use crate::roofline::takeaways::{Facts, StageFacts};
@@ -22,18 +21,6 @@ use stage2_model::{
 
 /// Series of steps that a report keeps.
 const SERIES: usize = 64;
-
-/// Fills [`Report::answer`] of a report that was read from a `metrics.json`, where an earlier version
-/// that had no answer wrote it. Times of steps are not in it, and stay absent.
-pub fn complete(report: &mut Report) {
-    if !report.answer.lines.is_empty() {
-        return;
-    }
-    if let Some(used) = report.insight.utilisation.clone() {
-        let facts = facts(report, &used);
-        add(report, &facts);
-    }
-}
 
 /// Fills [`Report::answer`] from `report`, and keeps the series of the stages that it is about.
 /// `facts` are those that the takeaways were drawn from.
@@ -95,7 +82,7 @@ fn stage<'r>(report: &Report, known: &Known<'_>, row: &'r StageRow) -> Told<'r> 
     let steps = steps::of(report, row);
     let window = split::of(report, row);
     let floor = floor::of(used, numbers, steps.as_ref());
-    let gain = first::of_stage(takeaways, facts, window.as_ref().ok(), &floor);
+    let gain = first::of_stage(report, takeaways, facts, window.as_ref().ok(), &floor);
     let saved_ns = gain.saved.zip(whole_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
     let tokens_of_step = steps.as_ref().and_then(|steps| steps.tokens);
     Told {

@@ -1,5 +1,8 @@
 //! Stages and the ranges right within them, of all processes -> which of them is the step of a
 //! stage, how long it takes, and how that went over the run.
+//!
+//! A step is known by its path. Ranges with a number in their name (`step_1`, `step_2`) have a path
+//! each and repeat only across instances: the instances of their stage count as the steps.
 
 use std::collections::BTreeMap;
 

@@ -42,6 +42,8 @@ struct Open {
     sampled: Option<bool>,
     /// Its number among those of its path, where it may be the step of a stage.
     step: Option<u64>,
+    /// It has one identifier from its start to its end.
+    whole: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +130,18 @@ impl Ranges {
             && node.user == Some(path)
             && node.parent.is_none_or(|parent| parent == node.top);
         let step = may_be_step.then(|| self.steps.opened(path));
-        let open = Open { first, goes_on, start, path, root, is_root, counted, sampled, step };
+        let open = Open {
+            first,
+            goes_on,
+            start,
+            path,
+            root,
+            is_root,
+            counted,
+            sampled,
+            step,
+            whole: true,
+        };
         self.insert(record.range, open);
     }
 
@@ -139,13 +152,13 @@ impl Ranges {
         if self.open.get(&range).is_some_and(|open| open.path == path) {
             let open = self.open.remove(&range)?;
             self.continue_as(&open, record);
-            return Some(Open { goes_on: range, ..open });
+            return Some(Open { goes_on: range, whole: false, ..open });
         }
         let is_it = |&(open, end): &(Open, u64)| {
             open.first == range && open.path == path && end == record.start.0
         };
         let at = self.closing.iter().position(is_it)?;
-        self.closing.remove(at).map(|(open, _)| open)
+        self.closing.remove(at).map(|(open, _)| Open { whole: false, ..open })
     }
 
     /// Lets closings of the identifier that `record` continues, which was open as `open`, mean it.
@@ -272,8 +285,8 @@ impl Ranges {
         if let Some(number) = open.step {
             let step = Step { number, range: open.first, host_ns: end - open.start };
             let cold = self.roots.get(open.root).is_some_and(|root| root.cold);
-            let Open { path, root, is_root, .. } = *open;
-            self.steps.closed(Closed { path, step, root, cold, is_root });
+            let Open { path, root, is_root, whole, .. } = *open;
+            self.steps.closed(Closed { path, step, root, cold, is_root, whole });
         }
     }
 
@@ -331,78 +344,5 @@ impl Ranges {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::path_times::EXACT_TIMES;
-    use super::*;
-
-    #[test]
-    fn what_goes_on_takes_no_memory_once_it_is_closed() {
-        let (mut ranges, paths) = (Ranges::default(), Paths::default());
-        let open = |ranges: &mut Ranges, range, path, start, continues| {
-            let record = RangeOpen {
-                range,
-                path,
-                thread: 1,
-                parent: RANGE_OUTSIDE,
-                start: MonoNs(start),
-                start_end: false,
-                category: 0,
-                payload: None,
-                continues,
-            };
-            ranges.open(&record, path, true, &paths);
-        };
-        for at in 0..1_000u64 {
-            let range = 1 + 4 * at;
-            // As the collector writes it under the same path and another, and as a reader does.
-            open(&mut ranges, range, 1, at, 0);
-            ranges.close(range, MonoNs(at));
-            open(&mut ranges, range + 1, 1, at, range);
-            ranges.close(range + 1, MonoNs(at));
-            open(&mut ranges, range + 2, 2, at, range);
-            open(&mut ranges, range + 3, 3, at, range + 2);
-            ranges.close(range + 3, MonoNs(at));
-        }
-        assert_eq!((ranges.continued.len(), ranges.open.len()), (0, 0));
-        assert!(ranges.closing.len() <= MAX_CLOSING);
-        assert_eq!(ranges.faults, RangeFaults::default());
-    }
-
-    #[test]
-    fn a_million_instances_are_kept_as_distributions() {
-        let (mut ranges, paths) = (Ranges::default(), Paths::default());
-        for range in 1..=(EXACT_TIMES as u64 + 10_000) {
-            let (path, ns) = ((1 + range % 2) as PathIndex, 1_000 + range % 1_000);
-            let start = MonoNs(range * 10_000);
-            let open = RangeOpen {
-                range,
-                path,
-                thread: 1,
-                parent: RANGE_OUTSIDE,
-                start,
-                start_end: false,
-                category: 0,
-                payload: None,
-                continues: 0,
-            };
-            if ranges.is_full() {
-                ranges.settle(&ClockMap::default());
-            }
-            ranges.open(&open, path, true, &paths);
-            assert_eq!(ranges.place(range).map(|place| place.path), Some(path));
-            ranges.close(range, MonoNs(start.0 + ns));
-        }
-        ranges.end_closing();
-        assert!(ranges.open.is_empty() && ranges.times.exact() <= EXACT_TIMES);
-        assert_eq!(ranges.faults, RangeFaults::default());
-        let RangeTimes { paths: times, stages, .. } = ranges.finish(&ClockMap::default());
-        assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 1_058_576);
-        for (path, times) in times {
-            assert_eq!(times.host_warm_ns.kept(), 0);
-            assert_eq!(times.host_warm_ns.count() + 1, times.instances);
-            let median = times.host_warm_ns.median().expect("instances") as f64;
-            assert!((median / 1_499.5 - 1.0).abs() < 0.02, "{median}");
-            assert_eq!(stages[&path].kernels_per_instance.count(), times.instances);
-        }
-    }
-}
+#[path = "ranges_tests.rs"]
+mod tests;

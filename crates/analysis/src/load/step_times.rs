@@ -37,6 +37,8 @@ pub(super) struct Closed {
     pub(super) cold: bool,
     /// It is that instance.
     pub(super) is_root: bool,
+    /// It has one identifier from its start to its end: what ran in it can be looked up.
+    pub(super) whole: bool,
 }
 
 /// Steps that lie in the first instance of a stage, or those in the others.
@@ -67,7 +69,7 @@ pub(crate) struct StepTrack {
     sums: Vec<u64>,
     /// Steps of a bucket: a power of two.
     bucket_bits: u32,
-    /// Every so many steps, whether each is warm.
+    /// Every so many whole steps, whether each is warm.
     kept: Vec<(Step, bool)>,
     /// Numbers that are multiples of this power of two are kept.
     kept_bits: u32,
@@ -91,9 +93,9 @@ impl Tracks {
     }
 
     pub(super) fn closed(&mut self, closed: Closed) {
-        let Closed { path, step, root, cold, is_root } = closed;
+        let Closed { path, step, root, cold, is_root, whole } = closed;
         let track = self.paths.entry(path).or_default();
-        self.kept += track.add(step, !cold);
+        self.kept += track.add(step, !cold, whole);
         if is_root {
             for (path, count) in self.in_open.remove(&root).unwrap_or_default() {
                 if let Some(track) = self.paths.get_mut(&path) {
@@ -170,12 +172,12 @@ impl StepTrack {
     }
 
     /// Gives how many more values are known one by one.
-    fn add(&mut self, step: Step, warm: bool) -> usize {
+    fn add(&mut self, step: Step, warm: bool, whole: bool) -> usize {
         let mut kept = self.steps_mut(warm).add(step);
         self.add_to_bucket(step);
         let is_kept = |number: u64, bits: u32| number & ((1u64 << bits) - 1) == 0;
         // The very first is not in `times` either.
-        if step.number > 0 && is_kept(step.number, self.kept_bits) {
+        if whole && step.number > 0 && is_kept(step.number, self.kept_bits) {
             if self.kept.len() >= KEPT {
                 self.thin(KEPT / 2);
             }
@@ -239,7 +241,7 @@ impl StepTrack {
     pub(crate) fn buckets(&self) -> Vec<StepBucket> {
         let all = (0u64..).zip(self.buckets.iter().zip(&self.sums));
         let bucket = |(at, (bucket, &sum_ns)): (u64, (&StepBucket, &u64))| {
-            let mean_ns = (sum_ns + bucket.steps / 2).checked_div(bucket.steps)?;
+            let mean_ns = sum_ns.saturating_add(bucket.steps / 2).checked_div(bucket.steps)?;
             Some(StepBucket { first: at << self.bucket_bits, mean_ns, ..*bucket })
         };
         all.filter_map(bucket).collect()
@@ -279,7 +281,7 @@ mod tests {
 
     fn closed(number: u64, host_ns: u64, root: u32) -> Closed {
         let step = Step { number, range: 10 + number, host_ns };
-        Closed { path: 5, step, root, cold: root == 0, is_root: false }
+        Closed { path: 5, step, root, cold: root == 0, is_root: false, whole: true }
     }
 
     #[test]
@@ -306,6 +308,17 @@ mod tests {
         let median = track.nearest(true, 1_048).expect("kept");
         assert_eq!((median.host_ns, median.range), (1_048, median.number + 10));
         assert_eq!(track.nearest(false, 1_048), None);
+    }
+
+    #[test]
+    fn times_without_end_do_not_overflow() {
+        let mut tracks = Tracks::default();
+        for number in 0..1_025 {
+            tracks.closed(closed(number, u64::MAX, 1));
+        }
+        let tracks = tracks.finish();
+        assert!(tracks[&5].buckets().iter().all(|bucket| bucket.mean_ns >= u64::MAX / 4));
+        assert_eq!(tracks[&5].warm.total_ns, u64::MAX);
     }
 
     #[test]

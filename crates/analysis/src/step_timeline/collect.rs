@@ -26,8 +26,9 @@ const CANDIDATES: usize = 1 << 18;
 const NAMES: usize = 1 << 14;
 /// Stands for all names that did not fit.
 const OTHER_NAMES: &str = "(another name)";
-/// Work reaches the file within some flush periods of the collector, of 1 s each unless it is told
-/// otherwise. Once a range this much younger closes, none is to come.
+/// Work reaches the file some flush periods late, about in the order in which it ran. Once work comes
+/// that is this much younger than the step, none of the step is to come. When ranges come says nothing:
+/// they are written at once, and a flush period may be an hour.
 const LATEST_NS: i64 = 10_000_000_000;
 
 /// Why a pass over a file ended before its end.
@@ -103,13 +104,11 @@ impl StepEvents {
         if range.id < self.step.range {
             return;
         }
-        if let Some(step) = self.ranges.get(&self.step.range) {
-            let behind_ns = range.span.start_ns.saturating_sub(step.span.end_ns);
-            self.over = behind_ns > LATEST_NS;
-            if behind_ns >= 0 {
-                self.younger = self.younger.min(range.id);
-                return;
-            }
+        if let Some(step) = self.ranges.get(&self.step.range)
+            && range.span.start_ns >= step.span.end_ns
+        {
+            self.younger = self.younger.min(range.id);
+            return;
         }
         // The step itself always fits.
         if self.ranges.len() >= CANDIDATES && range.id != self.step.range {
@@ -122,6 +121,13 @@ impl StepEvents {
 
     fn work(&mut self, work: &Work<'_>) {
         let Some(span) = work.span else { return };
+        if let Some(step) = self.ranges.get(&self.step.range)
+            && span.start_ns.saturating_sub(step.span.end_ns) > LATEST_NS
+            && work.range >= self.younger
+        {
+            self.over = true;
+            return;
+        }
         if work.range < self.step.range || work.range >= self.younger {
             return;
         }

@@ -231,6 +231,20 @@ mod tests {
     }
 
     #[test]
+    fn work_that_comes_long_after_younger_ranges_is_still_of_the_step() {
+        const LONG: u64 = 20_000_000_000;
+        let mut trace = Trace::new();
+        trace.open(2, 1, 0, 100).close(2, 1_000);
+        trace.open(3, 1, 0, LONG).close(3, LONG + 1_000);
+        trace.kernel(2, 1, 200, 300).kernel(3, 1, LONG + 100, LONG + 200);
+        // What comes behind much younger work is not read.
+        trace.kernel(2, 1, 400, 500);
+        let found = trace.timeline(2).0.expect("a timeline");
+        let work: Vec<_> = found.lanes[0].work.iter().map(|w| (w.start_ns, w.length_ns)).collect();
+        assert_eq!(work, [(100, 100)]);
+    }
+
+    #[test]
     fn a_step_that_is_not_in_its_file_is_a_finding() {
         let mut trace = Trace::new();
         trace.open(1, 1, 0, 100).close(1, 200);

@@ -1,0 +1,106 @@
+use super::super::path_times::EXACT_TIMES;
+use super::*;
+
+#[test]
+fn what_goes_on_takes_no_memory_once_it_is_closed() {
+    let (mut ranges, paths) = (Ranges::default(), Paths::default());
+    let open = |ranges: &mut Ranges, range, path, start, continues| {
+        let record = RangeOpen {
+            range,
+            path,
+            thread: 1,
+            parent: RANGE_OUTSIDE,
+            start: MonoNs(start),
+            start_end: false,
+            category: 0,
+            payload: None,
+            continues,
+        };
+        ranges.open(&record, path, true, &paths);
+    };
+    for at in 0..1_000u64 {
+        let range = 1 + 4 * at;
+        // As the collector writes it under the same path and another, and as a reader does.
+        open(&mut ranges, range, 1, at, 0);
+        ranges.close(range, MonoNs(at));
+        open(&mut ranges, range + 1, 1, at, range);
+        ranges.close(range + 1, MonoNs(at));
+        open(&mut ranges, range + 2, 2, at, range);
+        open(&mut ranges, range + 3, 3, at, range + 2);
+        ranges.close(range + 3, MonoNs(at));
+    }
+    assert_eq!((ranges.continued.len(), ranges.open.len()), (0, 0));
+    assert!(ranges.closing.len() <= MAX_CLOSING);
+    assert_eq!(ranges.faults, RangeFaults::default());
+}
+
+#[test]
+fn a_million_instances_are_kept_as_distributions() {
+    let (mut ranges, paths) = (Ranges::default(), Paths::default());
+    for range in 1..=(EXACT_TIMES as u64 + 10_000) {
+        let (path, ns) = ((1 + range % 2) as PathIndex, 1_000 + range % 1_000);
+        let start = MonoNs(range * 10_000);
+        let open = RangeOpen {
+            range,
+            path,
+            thread: 1,
+            parent: RANGE_OUTSIDE,
+            start,
+            start_end: false,
+            category: 0,
+            payload: None,
+            continues: 0,
+        };
+        if ranges.is_full() {
+            ranges.settle(&ClockMap::default());
+        }
+        ranges.open(&open, path, true, &paths);
+        assert_eq!(ranges.place(range).map(|place| place.path), Some(path));
+        ranges.close(range, MonoNs(start.0 + ns));
+    }
+    ranges.end_closing();
+    assert!(ranges.open.is_empty() && ranges.times.exact() <= EXACT_TIMES);
+    assert_eq!(ranges.faults, RangeFaults::default());
+    let RangeTimes { paths: times, stages, .. } = ranges.finish(&ClockMap::default());
+    assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 1_058_576);
+    for (path, times) in times {
+        assert_eq!(times.host_warm_ns.kept(), 0);
+        assert_eq!(times.host_warm_ns.count() + 1, times.instances);
+        let median = times.host_warm_ns.median().expect("instances") as f64;
+        assert!((median / 1_499.5 - 1.0).abs() < 0.02, "{median}");
+        assert_eq!(stages[&path].kernels_per_instance.count(), times.instances);
+    }
+}
+
+#[test]
+fn a_range_that_goes_on_under_another_identifier_is_no_step_to_draw() {
+    let (mut ranges, paths) = (Ranges::default(), Paths::default());
+    let mut at = 0;
+    let mut step = |ranges: &mut Ranges, range: u64, pieces: u64| {
+        for piece in 0..pieces {
+            let record = RangeOpen {
+                range: range + piece,
+                path: 1,
+                thread: 1,
+                parent: RANGE_OUTSIDE,
+                start: MonoNs(at),
+                start_end: false,
+                category: 0,
+                payload: None,
+                continues: if piece == 0 { 0 } else { range + piece - 1 },
+            };
+            ranges.open(&record, 1, true, &paths);
+            at += 100;
+        }
+        ranges.close(range + pieces - 1, MonoNs(at));
+        at += 1;
+    };
+    for (range, pieces) in [(1, 1), (10, 2), (20, 1)] {
+        step(&mut ranges, range, pieces);
+    }
+    let steps = ranges.finish(&ClockMap::default()).steps;
+    let track = steps.values().next().expect("a path");
+    assert_eq!(track.count(), 3, "its time counts");
+    let found = track.nearest(true, 200).map(|step| (step.range, step.host_ns));
+    assert_eq!(found, Some((20, 100)));
+}
