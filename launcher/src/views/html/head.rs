@@ -78,7 +78,8 @@ fn cards(report: &Report) -> String {
         cards.extend(mfu.map(|mfu| ("% MFU, model-level", format!("{:.3}", mfu * 100.0))));
     }
     let warnings = report.findings.iter().filter(|f| f.severity == Severity::Warning).count();
-    cards.push(("warnings", count(warnings as u64)));
+    let label = if warnings == 1 { "warning" } else { "warnings" };
+    cards.push((label, count(warnings as u64)));
     let card = |(label, value): (&str, String)| {
         format!("<div><b>{}</b><span>{}</span></div>\n", text(&value), text(label))
     };
