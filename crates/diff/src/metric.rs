@@ -184,7 +184,13 @@ fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
         error_of_mean = of_mean;
         found.noisy("step_ms", Some(median / NS_PER_MS), of_median);
         found.noisy("step_mean_ms", mean.map(|ns| ns / NS_PER_MS), of_mean);
-        found.noisy("step_p99_ms", steps.p99_ns.map(|ns| ns / NS_PER_MS), of_median);
+        // Of few steps the tail is one or two of them: it is known no better than to its distance
+        // from the median.
+        let of_tail = steps.p99_ns.and_then(|p99| {
+            let error = steps.std_ns.unwrap_or(0.0).max(p99 - median);
+            relative(Some(error), p99).map(|error| (error, steps.count))
+        });
+        found.noisy("step_p99_ms", steps.p99_ns.map(|ns| ns / NS_PER_MS), of_tail);
         let token = view.tokens_per_step().map(|tokens| median / tokens / NS_PER_MS);
         found.noisy("token_ms", token, of_median);
         let first = view.time_to_first_token_ns().map(|ns| ns / NS_PER_MS);

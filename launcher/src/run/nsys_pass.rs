@@ -167,7 +167,7 @@ pub(crate) fn environment_finding(folder: &Path, shown: &str) -> Vec<Finding> {
             "the files of {shown}/ hold the environment and the arguments of every process of the machine"
         ),
         "nsys records them, with all passwords and tokens that are among them",
-        "do not give them away; pipeline.nsys.export.scrub=true also writes run.scrubbed.sqlite, \
+        "do not share them; pipeline.nsys.export.scrub=true also writes run.scrubbed.sqlite, \
          without them",
     );
     let written = write_whole(&folder.join("SENSITIVE.txt"), &format!("{finding}\n"));

@@ -97,12 +97,12 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
         .left("Within", |row| row.within.map(name));
     let mut out = table.markdown_with_rest_in(file);
     out.push_str(&paragraph(
-        "Host times, without the first, cold instance of each process unless there is no other. The \
+        "Host times, without the first, cold instance of each process unless it is the only one. The \
          appendix of report.md has all instances.",
     ));
     if rows.iter().any(|row| row.step.is_some()) {
         out.push_str(&paragraph(
-            "A row with a step is of what repeats within the stage; the others are of whole instances.",
+            "A row with a step is about the part that repeats within the stage; the other rows are about whole instances.",
         ));
     }
     if !parts.is_empty() {
@@ -207,7 +207,9 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
     let table = table.right("Idle (%)", |row| row.idle_percent.map(percent1));
     let is_split = |row: &Split<'_>| row.parts.len() > 1;
     let overlap = match rows.iter().any(is_split) {
-        true => " Where work overlaps, the column to the left has the time.",
+        true => {
+            " Time in which several kinds of work overlap counts for the leftmost of their columns. Kernels that copy are compute."
+        }
         false => "",
     };
     format!(

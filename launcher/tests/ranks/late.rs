@@ -105,11 +105,12 @@ fn waiting_is_a_part_of_the_window_of_its_own() {
             (WindowKind::OtherIdle, warm * 20 * US + waiting),
         ]
     );
-    // The GPU of the late rank idles for a little longer than the other one waits.
-    let first = report.answer.first.as_ref().expect("an idle GPU");
+    // The late rank's GPU idles while the other one waits: both go if the rank comes in time.
+    let first = report.answer.first.as_ref().expect("a late rank");
     let condition = (first.rule, first.condition.as_str());
-    assert_eq!(condition, (Rule::HostGaps, "the GPU's idle time vanishes"));
-    let left = warm * 120 * US + waiting;
+    let late = "no rank waits for others (rank 1 is typically 4.000 ms late)";
+    assert_eq!(condition, (Rule::Waiting, late));
+    let left = warm * (100 * US + TRANSFER + 20 * US);
     let expected = window.window_ns as f64 / left as f64;
     assert!(first.factor.is_some_and(|factor| (factor - expected).abs() < 1e-9), "{first:?}");
 }

@@ -98,7 +98,7 @@ fn time_of(told: &Told<'_>) -> Option<String> {
     let of = told.tokens_of_step.unwrap_or(1) as f64;
     let (p50, p99) = (step.p50_ns as f64 / of, step.p99_ns as f64 / of);
     let scale = Scale::of(p50);
-    let rate = answer.tokens_per_s.value().map(|rate| format!(", {rate:.1} tokens/s"));
+    let rate = answer.tokens_per_s.value().map(|rate| format!(", {rate:.1} tokens/s on average"));
     Some(format!(
         "{name} {}{} (p50; p99 {}){}",
         scale.with_unit(p50),

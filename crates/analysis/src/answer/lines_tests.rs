@@ -65,7 +65,7 @@ fn five_lines_say_it_all() {
     assert_eq!(
         lines,
         [
-            "decode 8.80 ms per token (p50; p99 9.12), 113.7 tokens/s; prefill 9.70 ms (time to \
+            "decode 8.80 ms per token (p50; p99 9.12), 113.7 tokens/s on average; prefill 9.70 ms (time to \
              first token)",
             "decode: compute 19.7 %, launch gaps 80.3 %; prefill: compute 19.7 %, launch gaps 80.3 %",
             "not known: no model is configured; model/llm=NAME gives the floor",

@@ -28,6 +28,10 @@ struct SideWork<'w> {
     spread: Option<Spread>,
 }
 
+/// A row that changed by less than this share of its stage's GPU work is no difference: 5 % of a
+/// kernel of a microsecond is less than the resolution of its time.
+const LEAST_OF_STAGE: f64 = 0.001;
+
 /// The rows of a stage, the largest change first, and their sum.
 pub(crate) fn changes(
     before: &[RunWork<'_>],
@@ -61,6 +65,13 @@ pub(crate) fn changes(
     let before_ns = (!before.is_empty()).then(|| sum(|row| row.before.as_ref()));
     let after_ns = (!after.is_empty()).then(|| sum(|row| row.after.as_ref()));
     let change_ns = after_ns.unwrap_or(0.0) - before_ns.unwrap_or(0.0);
+    let least_ns = LEAST_OF_STAGE * before_ns.unwrap_or(0.0).max(after_ns.unwrap_or(0.0));
+    let both = |row: &&mut WorkChange| row.before.is_some() && row.after.is_some();
+    for row in rows.iter_mut().filter(both).filter(|row| row.change_ns.abs() < least_ns) {
+        if row.verdict != Verdict::Unknown {
+            row.verdict = Verdict::None;
+        }
+    }
     (rows, WorkTotal { before_ns, after_ns, change_ns })
 }
 

@@ -35,7 +35,7 @@ pub(super) fn mfu(report: &Report) -> String {
         if stage.within.is_some() { Vec::new() } else { reasons(stage, &[figure]) }
     }));
     notes.extend(missing.into_iter().take(REASONS));
-    notes.push("report.md has the FLOPs, the times and what is taken for granted".to_owned());
+    notes.push("report.md has the FLOPs, the times and the assumptions".to_owned());
     let notes: String = notes.iter().map(|note| format!("{}\n\n", sentence(note))).collect();
     table.markdown_with_rest_in("report.md") + &notes
 }

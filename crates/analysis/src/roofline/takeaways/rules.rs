@@ -254,7 +254,7 @@ impl Speaker<'_> {
             let parts = self.shares_by_class(&FUSIBLE, |percent| percent >= 1.0);
             let text =
                 format!("kernels that could be fused are {fusible:.1} % of kernel time ({parts})");
-            let then = "Fuse them into their neighbours: torch.compile, or fused norm, rotary and \
+            let then = "Fuse small kernels into their neighbours: torch.compile, or fused norm, rotary and \
                         activation kernels.";
             said.push(self.say(Rule::Fusible, self.busy_part(fusible), text, Some(then)));
         }
