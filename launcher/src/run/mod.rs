@@ -73,7 +73,7 @@ struct Host<'a> {
 
 impl Host<'_> {
     /// Runs the process of a pass to its end. `started` gets what the plan could not know of its
-    /// environment: the value of [`FLUSH_PAGE`].
+    /// environment: the value of [`crate::plan::FLUSH_PAGE`].
     fn run(
         &self,
         pass: &Pass,
