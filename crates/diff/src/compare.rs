@@ -120,7 +120,8 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
     fn views<'r>(side: &[Gathering<'r>], name: &str) -> Vec<StageView<'r>> {
         side.iter().filter_map(|(report, _)| StageView::find(report, name)).collect()
     }
-    let (a, b) = (views(before, name), views(after, name));
+    let (mut a, mut b) = (views(before, name), views(after, name));
+    StageView::make_alike(&mut a.iter_mut().chain(&mut b).collect::<Vec<_>>());
     let all: Vec<StageView<'_>> = a.iter().chain(&b).copied().collect();
     let basis = Basis::choose(&all);
     let works = |side: &'_ [Gathering<'_>]| -> Vec<StageWork> {

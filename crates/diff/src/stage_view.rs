@@ -2,7 +2,8 @@
 //! included.
 
 use stage2_model::{
-    Figure, PathRow, Report, Role, StageAnswer, StageRow, StageUtilisation, StepUnit, WindowSplit,
+    Figure, PathRow, Report, Role, StageAnswer, StageRow, StageUtilisation, StepTimes, StepUnit,
+    WindowSplit,
 };
 
 /// A stage of one run.
@@ -12,6 +13,8 @@ pub(crate) struct StageView<'r> {
     pub(crate) row: &'r StageRow,
     answer: Option<&'r StageAnswer>,
     utilisation: Option<&'r StageUtilisation>,
+    /// Its steps are its instances, whatever the answer says.
+    by_instance: bool,
 }
 
 /// Times of the warm steps of a stage, ns.
@@ -37,7 +40,26 @@ impl<'r> StageView<'r> {
             answer: report.answer.stages.iter().find(|answer| answer.stage == stage),
             utilisation: used
                 .and_then(|used| used.numbers.stages.iter().find(|s| s.stage == stage)),
+            by_instance: false,
         })
+    }
+
+    /// Takes the instances of the stage for its steps in all views, unless the steps of all are of
+    /// one kind: a range within the stage and a whole instance are no times to compare.
+    pub(crate) fn make_alike(views: &mut [&mut Self]) {
+        let kinds: Vec<_> = views.iter().filter_map(|v| Some(v.step()?)).collect();
+        let kind = |times: &'r StepTimes| (times.unit, times.path.as_deref());
+        let first = kinds.first().copied().map(kind);
+        let alike =
+            kinds.len() == views.len() && kinds.iter().all(|times| Some(kind(times)) == first);
+        for view in views.iter_mut() {
+            view.by_instance = !alike && view.row.host_warm_median_ns.is_some();
+        }
+    }
+
+    /// The times of its steps, as the answer has them.
+    fn step(&self) -> Option<&'r StepTimes> {
+        self.answer?.step.as_ref().filter(|_| !self.by_instance)
     }
 
     /// What it is to the model.
@@ -48,7 +70,7 @@ impl<'r> StageView<'r> {
 
     /// Times of its steps: those of the answer, or of its warm instances.
     pub(crate) fn steps(&self) -> Option<Steps> {
-        if let Some(times) = self.answer.and_then(|answer| answer.step.as_ref()) {
+        if let Some(times) = self.step() {
             return Some(Steps {
                 unit: times.unit,
                 path: times.path.clone(),
@@ -72,8 +94,7 @@ impl<'r> StageView<'r> {
 
     /// Tokens of one sequence in a step.
     pub(crate) fn tokens_per_step(&self) -> Option<f64> {
-        let step = self.answer.and_then(|answer| answer.step.as_ref());
-        if let Some(step) = step {
+        if let Some(step) = self.step() {
             return step.tokens_per_step.filter(|&tokens| tokens > 0).map(|tokens| tokens as f64);
         }
         let tokens = &self.report.insight.utilisation.as_ref()?.tokens;

@@ -18,9 +18,9 @@ pub(in crate::views) const RULES: &str = "Rules of the takeaways";
 // How many the summary shows of each.
 const TAKEAWAYS: usize = 3;
 const RECOMMENDATIONS: usize = 3;
-const FINDINGS: usize = 5;
+const FINDINGS: usize = 4;
 /// Characters of a text in a line of the summary.
-const LINE_LIMIT: usize = 200;
+const LINE_LIMIT: usize = 140;
 
 pub(in crate::views) fn takeaways(report: &Report) -> String {
     if report.insight.takeaways.is_empty() {
