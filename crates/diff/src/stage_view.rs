@@ -47,7 +47,7 @@ impl<'r> StageView<'r> {
     /// Takes the instances of the stage for its steps in all views, unless the steps of all are of
     /// one kind: a range within the stage and a whole instance are no times to compare.
     pub(crate) fn make_alike(views: &mut [&mut Self]) {
-        let kinds: Vec<_> = views.iter().filter_map(|v| Some(v.step()?)).collect();
+        let kinds: Vec<_> = views.iter().filter_map(|view| view.step()).collect();
         let kind = |times: &'r StepTimes| (times.unit, times.path.as_deref());
         let first = kinds.first().copied().map(kind);
         let alike =
