@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::run::Job;
 use crate::cli::RunOptions;
+use crate::config;
 use crate::env::probe_gpu;
 use crate::failure::Failure;
 use crate::install::{self, HOW_TO_INSTALL};
@@ -16,6 +17,8 @@ const SIMULATOR: &str = "libstage2_sim.so";
 
 pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failure> {
     let config = options.request();
+    // What is typed wrong is said before a GPU or a file is looked for.
+    config::compose(&config)?;
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
     let exe = std::env::current_exe()
         .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;
