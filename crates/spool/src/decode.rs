@@ -5,6 +5,7 @@
 
 use crate::delta::Delta;
 use crate::record::*;
+use crate::samples;
 use crate::tag;
 use crate::time::{GpuNs, MonoNs, WallNs};
 use crate::varint::Cursor;
@@ -184,6 +185,19 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         tag::END => Record::End { reason: c.string()? },
         tag::RANGE_SAMPLE => Record::RangeSample { range: c.u64()?, recorded: c.u64()? != 0 },
         tag::RANGE_FIELDS => range_fields(c)?,
+        tag::COUNTER_SET => counter_set(c)?,
+        tag::COUNTER_SAMPLES => Record::CounterSamples(samples::get(c)?),
+        tag::DEVICE_STATE => Record::DeviceState(DeviceState {
+            device: c.u32()?,
+            at: MonoNs(c.u64()?),
+            energy_mj: c.u64()?.checked_sub(1),
+            power_mw: known(c)?,
+            sm_clock_mhz: known(c)?,
+            memory_clock_mhz: known(c)?,
+            temperature_c: known(c)?,
+            clock_reasons: c.u64()?.checked_sub(1),
+            other_processes: known(c)?,
+        }),
         _ => return Some(Decoded::Unknown),
     };
     Some(Decoded::Record(record))
@@ -199,6 +213,21 @@ fn process(c: &mut Cursor<'_>) -> Option<Record> {
         argv.push(c.string()?);
     }
     Some(Record::Process(Process { pid, ppid, host, exe, argv, collector: c.string()? }))
+}
+
+fn counter_set(c: &mut Cursor<'_>) -> Option<Record> {
+    let (id, device, interval_ns, count) = (c.u32()?, c.u32()?, c.u64()?, c.u64()?);
+    // Grown as the names come, as above.
+    let mut metrics = Vec::new();
+    for _ in 0..count {
+        metrics.push(c.string()?);
+    }
+    Some(Record::CounterSet(CounterSet { id, device, interval_ns, metrics }))
+}
+
+/// A number as one more than it is; 0: not known.
+fn known(c: &mut Cursor<'_>) -> Option<Option<u32>> {
+    c.u64()?.checked_sub(1).map(u32::try_from).transpose().ok()
 }
 
 fn mark(c: &mut Cursor<'_>) -> Option<Record> {

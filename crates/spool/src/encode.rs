@@ -2,6 +2,7 @@
 
 use crate::delta::Delta;
 use crate::record::{self, Field, FieldValue, GpuWork, Payload, RangeOpen, Record, What};
+use crate::samples;
 use crate::tag;
 use crate::varint::{put, put_bytes, put_step, zigzag};
 
@@ -163,6 +164,23 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
             fields.iter().for_each(|field| put_field(scratch, field));
             tag::RANGE_FIELDS
         }
+        Record::CounterSet(it) => {
+            put_all(scratch, [it.id, it.device]);
+            put_all(scratch, [it.interval_ns, it.metrics.len() as u64]);
+            it.metrics.iter().for_each(|metric| put_bytes(scratch, metric.as_bytes()));
+            tag::COUNTER_SET
+        }
+        Record::CounterSamples(it) => {
+            samples::put(scratch, it);
+            tag::COUNTER_SAMPLES
+        }
+        Record::DeviceState(it) => {
+            put_all(scratch, [it.device.into(), it.at.0, one_more(it.energy_mj)]);
+            put_all(scratch, [it.power_mw, it.sm_clock_mhz, it.memory_clock_mhz].map(one_more));
+            put_all(scratch, [one_more(it.temperature_c), one_more(it.clock_reasons)]);
+            put_all(scratch, [one_more(it.other_processes)]);
+            tag::DEVICE_STATE
+        }
         Record::End { reason } => {
             put_bytes(scratch, reason.as_bytes());
             tag::END
@@ -174,6 +192,11 @@ pub(crate) fn record(out: &mut Vec<u8>, delta: &mut Delta, scratch: &mut Vec<u8>
 
 fn put_all<T: Into<u64>, const N: usize>(out: &mut Vec<u8>, values: [T; N]) {
     values.into_iter().for_each(|value| put(out, value.into()));
+}
+
+/// One more than it is; 0 for what is not known. The largest number is taken for the one below it.
+fn one_more(value: Option<impl Into<u64>>) -> u64 {
+    value.map_or(0, |value| value.into().saturating_add(1))
 }
 
 fn range_open(out: &mut Vec<u8>, delta: &mut Delta, open: &RangeOpen) {

@@ -106,6 +106,15 @@
 //! | `0x4D` | [`Record::End`] | |
 //! | `0x4E` | [`Record::RangeSample`] | recorded: 1, else 0; a reader that steps over it shows a sample unscaled, and no work where none was recorded |
 //! | `0x4F` | [`Record::RangeFields`] | the fields: their number `v`, then each as its length in bytes `v`, name `v`, type as one byte, value. Types: those of a mark's payload, and `0x10` for a name `v`; a reader steps over a field of another type, and over bytes behind the value |
+//! | `0x50` | [`CounterSet`] | the metrics: their number `v`, then each `s` |
+//! | `0x51` | [`CounterSamples`] | set, number of samples, number of metrics, length of the table in bytes, the table as a raw DEFLATE stream `s` |
+//! | `0x52` | [`DeviceState`] | what may be unknown as one more than it is; 0: not known |
+//!
+//! The table of `0x51`, with the number of samples as n: for each sample, how far its start lies
+//! from the end of the sample before (0 at first) as `step`; for each, how far its length lies from
+//! that of the sample before (0 at first) as `step`; then for each metric its largest value as 8
+//! bytes IEEE 754 (never negative, never NaN) and n bytes. Byte 0 is the value 0, byte 255 a value
+//! that is not known, and byte b the largest value times 2^((b - 254) / 16).
 //!
 //! # Example
 //!
@@ -136,6 +145,7 @@ mod file_name;
 mod frame;
 mod read;
 mod record;
+mod samples;
 mod tag;
 mod time;
 mod varint;

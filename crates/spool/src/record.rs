@@ -102,6 +102,12 @@ pub enum Record {
         /// [`RANGE_OUTSIDE`] when it is not known. Added later: 0 in older files.
         range: u64,
     },
+    /// Which hardware counters are sampled on a GPU, and how often.
+    CounterSet(CounterSet),
+    /// Samples of hardware counters.
+    CounterSamples(CounterSamples),
+    /// Energy, clocks and temperature of a GPU at one moment.
+    DeviceState(DeviceState),
     /// What was lost so far. Counters only grow; the last record holds the totals.
     Losses(Losses),
     /// The capture ended in order. Without it the process was killed, or still runs.
@@ -311,6 +317,63 @@ impl GpuWork {
     pub const fn is_kernel(&self) -> bool {
         matches!(self.what, What::Kernel { .. })
     }
+}
+
+/// Hardware counters that are sampled together on one GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CounterSet {
+    /// Identifier. Identifiers start at 1.
+    pub id: u32,
+    /// [`Device::id`].
+    pub device: u32,
+    /// Length of a sample that was asked for, ns.
+    pub interval_ns: u64,
+    /// Their metrics as CUPTI names them, for instance `dram__bytes_read.sum`.
+    pub metrics: Vec<String>,
+}
+
+/// Consecutive samples of a [`CounterSet`], each over a span of its own. They count what the whole
+/// GPU did, whoever had it do that.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CounterSamples {
+    /// [`CounterSet::id`].
+    pub set: u32,
+    /// Start and end of each sample, in the order of time; at most [`MAX_SAMPLES`]. What lies
+    /// between two spans was not sampled.
+    pub spans: Vec<(GpuNs, GpuNs)>,
+    /// Values, sample by sample, in the order of [`CounterSet::metrics`]: so many for each sample.
+    /// None is negative. NaN: not known.
+    ///
+    /// A file keeps each value within 2.2 %, and the sum of a metric over the samples of a record
+    /// within half of such a step of its last value: what rounding adds to a value it takes from the
+    /// next. A value below 1/50,000 of the largest of its metric in the record counts for the next.
+    pub values: Vec<f64>,
+}
+
+/// Samples that one record holds at most.
+pub const MAX_SAMPLES: usize = 4096;
+
+/// What the driver says of a GPU at one moment. `None`: it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceState {
+    /// [`Device::id`].
+    pub device: u32,
+    /// When it was read.
+    pub at: MonoNs,
+    /// Energy since the driver was loaded, mJ.
+    pub energy_mj: Option<u64>,
+    /// Power, mW.
+    pub power_mw: Option<u32>,
+    /// Clock of the multiprocessors, MHz.
+    pub sm_clock_mhz: Option<u32>,
+    /// Clock of the memory, MHz.
+    pub memory_clock_mhz: Option<u32>,
+    /// Temperature, degrees Celsius.
+    pub temperature_c: Option<u32>,
+    /// Why the clocks are lower than they could be: the bits of `nvmlClocksEventReasons`.
+    pub clock_reasons: Option<u64>,
+    /// Other processes that have a context on the GPU.
+    pub other_processes: Option<u32>,
 }
 
 /// Everything that was not kept, by kind. All are counts since the start of the process.

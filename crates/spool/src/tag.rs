@@ -51,6 +51,9 @@ pub(crate) const LOSSES: u8 = 0x4c;
 pub(crate) const END: u8 = 0x4d;
 pub(crate) const RANGE_SAMPLE: u8 = 0x4e;
 pub(crate) const RANGE_FIELDS: u8 = 0x4f;
+pub(crate) const COUNTER_SET: u8 = 0x50;
+pub(crate) const COUNTER_SAMPLES: u8 = 0x51;
+pub(crate) const DEVICE_STATE: u8 = 0x52;
 
 /// Type of a field of a range: a name, as a varint. The other types are those of payloads.
 pub(crate) const FIELD_NAME: u8 = 0x10;

@@ -174,7 +174,44 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
             .prop_map(|(range, recorded)| Record::RangeSample { range, recorded }),
         1 => (id64(), vec(field(), 0..20))
             .prop_map(|(range, fields)| Record::RangeFields { range, fields }),
+        1 => counter_set().prop_map(Record::CounterSet),
+        1 => counter_samples().prop_map(Record::CounterSamples),
+        1 => device_state().prop_map(Record::DeviceState),
     ]
+}
+
+prop_compose! {
+    fn counter_set()(
+        id in id32(), device in id32(), interval_ns in id64(), metrics in vec(text(), 0..5),
+    ) -> CounterSet {
+        CounterSet { id, device, interval_ns, metrics }
+    }
+}
+
+/// Values that come back as they were: what rounding does is tested where it is done.
+fn counter_samples() -> impl Strategy<Value = CounterSamples> {
+    let metrics = (0..5_usize, vec((ns(), ns()), 1..20));
+    let rows = metrics.prop_flat_map(|(metrics, spans)| {
+        let values = vec(prop_oneof![Just(0.0), Just(64.0), Just(2048.0)], spans.len() * metrics);
+        (id32(), Just(spans), values)
+    });
+    rows.prop_map(|(set, spans, values)| {
+        let span = |(start, end)| (GpuNs(start), GpuNs(end));
+        CounterSamples { set, spans: spans.into_iter().map(span).collect(), values }
+    })
+}
+
+prop_compose! {
+    fn device_state()(
+        device in id32(), at in ns(), energy_mj in prop::option::of(0..u64::MAX),
+        numbers in any::<[Option<u32>; 5]>(), clock_reasons in prop::option::of(0..u64::MAX),
+    ) -> DeviceState {
+        let [power_mw, sm_clock_mhz, memory_clock_mhz, temperature_c, other_processes] = numbers;
+        DeviceState {
+            device, at: MonoNs(at), energy_mj, power_mw, sm_clock_mhz, memory_clock_mhz,
+            temperature_c, clock_reasons, other_processes,
+        }
+    }
 }
 
 /// Frames of records, with an end at the end or not.

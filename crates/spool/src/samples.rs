@@ -1,0 +1,213 @@
+//! Counter samples to a small table and back: a byte for each value, columns, DEFLATE.
+//!
+//! Eight bytes a value would make samples three times as large as the kernels that they describe. A
+//! sample of 100 us over a decode says what five kernels did, which no counter tells within 2 %
+//! anyway; sums over many samples matter more, so these stay exact: rounding is carried on.
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+use crate::record::{CounterSamples, MAX_SAMPLES};
+use crate::time::GpuNs;
+use crate::varint::{Cursor, put as put_number, put_bytes, put_step};
+
+/// Metrics of a set at most: far more than fit into one pass of any GPU.
+const MAX_METRICS: usize = 64;
+/// Bytes of the largest table: times of at most 20 bytes a sample, and the columns.
+const MAX_TABLE_BYTES: usize = MAX_SAMPLES * 20 + MAX_METRICS * (8 + MAX_SAMPLES);
+
+const ZERO: u8 = 0;
+const UNKNOWN: u8 = 255;
+/// The level of the largest value of a column.
+const TOP: i32 = 254;
+const LEVELS_PER_OCTAVE: f64 = 16.0;
+
+/// Appends samples. Values beyond those of whole samples, samples beyond [`MAX_SAMPLES`] and metrics
+/// beyond [`MAX_METRICS`] are left out: no caller has any.
+pub(crate) fn put(out: &mut Vec<u8>, samples: &CounterSamples) {
+    let spans = &samples.spans[..samples.spans.len().min(MAX_SAMPLES)];
+    let width = samples.values.len().checked_div(samples.spans.len()).unwrap_or(0);
+    let metrics = width.min(MAX_METRICS);
+    let mut table = Vec::with_capacity(spans.len() * (metrics + 2));
+    let mut before = 0;
+    for (start, end) in spans {
+        let length = end.0.wrapping_sub(start.0);
+        put_step(&mut table, before, length);
+        before = length;
+    }
+    let mut before = 0;
+    for (start, end) in spans {
+        put_step(&mut table, before, start.0);
+        before = end.0;
+    }
+    for metric in 0..metrics {
+        let column = samples.values.chunks_exact(width).take(spans.len()).map(|row| row[metric]);
+        put_column(&mut table, column);
+    }
+    put_number(out, samples.set.into());
+    put_number(out, spans.len() as u64);
+    put_number(out, metrics as u64);
+    put_number(out, table.len() as u64);
+    put_bytes(out, &deflate(&table));
+}
+
+fn put_column(table: &mut Vec<u8>, column: impl Iterator<Item = f64> + Clone) {
+    let usable = |value: &f64| value.is_finite() && *value > 0.0;
+    let top = column.clone().filter(usable).fold(0.0, f64::max);
+    table.extend_from_slice(&top.to_bits().to_le_bytes());
+    let mut carried = 0.0;
+    table.extend(column.map(|value| {
+        if !value.is_finite() {
+            return UNKNOWN;
+        }
+        let wanted = value.max(0.0) + carried;
+        let level = level(wanted, top);
+        carried = wanted - value_of(level, top);
+        level
+    }));
+}
+
+/// The level nearest to a value.
+fn level(value: f64, top: f64) -> u8 {
+    if value <= 0.0 || top <= 0.0 {
+        return ZERO;
+    }
+    let level = (LEVELS_PER_OCTAVE * (value / top).log2()).round() as i32;
+    u8::try_from(level.saturating_add(TOP).clamp(0, TOP)).unwrap_or(ZERO)
+}
+
+fn value_of(level: u8, top: f64) -> f64 {
+    match level {
+        ZERO => 0.0,
+        UNKNOWN => f64::NAN,
+        level => top * ((f64::from(level) - f64::from(TOP)) / LEVELS_PER_OCTAVE).exp2(),
+    }
+}
+
+fn deflate(table: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::with_capacity(table.len() + 64);
+    let mut state = Compress::new(Compression::default(), false);
+    loop {
+        let rest = table.get(state.total_in() as usize..).unwrap_or_default();
+        match state.compress_vec(rest, &mut packed, FlushCompress::Finish) {
+            Ok(Status::StreamEnd) | Err(_) => return packed,
+            Ok(_) => packed.reserve(packed.capacity().max(64)),
+        }
+    }
+}
+
+/// Reads what [`put`] has written; at most [`MAX_TABLE_BYTES`] are unpacked, whatever the file says.
+pub(crate) fn get(c: &mut Cursor<'_>) -> Option<CounterSamples> {
+    let set = c.u32()?;
+    let count = usize::try_from(c.u64()?).ok().filter(|count| *count <= MAX_SAMPLES)?;
+    let metrics = usize::try_from(c.u64()?).ok().filter(|metrics| *metrics <= MAX_METRICS)?;
+    let length = usize::try_from(c.u64()?).ok().filter(|length| *length <= MAX_TABLE_BYTES)?;
+    let mut table = Vec::with_capacity(length);
+    let mut state = Decompress::new(false);
+    state.decompress_vec(c.bytes()?, &mut table, FlushDecompress::Finish).ok()?;
+    (table.len() == length).then_some(())?;
+    let c = &mut Cursor::new(&table);
+    let mut lengths = Vec::with_capacity(count);
+    for _ in 0..count {
+        lengths.push(c.step(lengths.last().copied().unwrap_or(0))?);
+    }
+    let mut spans = Vec::with_capacity(count);
+    let mut before = 0_u64;
+    for length in lengths {
+        let start = c.step(before)?;
+        before = start.wrapping_add(length);
+        spans.push((GpuNs(start), GpuNs(before)));
+    }
+    let mut values = vec![0.0; count * metrics];
+    for metric in 0..metrics {
+        let top = f64::from_bits(u64::from_le_bytes(c.array()?));
+        (top.is_finite() && top >= 0.0).then_some(())?;
+        for row in values.chunks_exact_mut(metrics) {
+            *row.get_mut(metric)? = value_of(c.byte()?, top);
+        }
+    }
+    Some(CounterSamples { set, spans, values })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn back(samples: &CounterSamples) -> CounterSamples {
+        let mut bytes = Vec::new();
+        put(&mut bytes, samples);
+        get(&mut Cursor::new(&bytes)).unwrap()
+    }
+
+    /// Two metrics, of which the second lies below every step of the first, with noise from a formula.
+    fn decode() -> CounterSamples {
+        let spans = |i: u64| (GpuNs(1_000_000 + i * 100_000), GpuNs(1_100_000 + i * 100_000));
+        let noise = |i: u64| f64::from((i * 2_654_435_761 % 1_000) as u32);
+        let values = |i| [4.1e6 + 9e3 * noise(i), noise(i * 7)];
+        CounterSamples {
+            set: 3,
+            spans: (0..1_000).map(spans).collect(),
+            values: (0..1_000).flat_map(values).collect(),
+        }
+    }
+
+    #[test]
+    fn values_are_kept_within_a_step_and_sums_exactly() {
+        let (sent, got) = (decode(), back(&decode()));
+        assert_eq!((got.set, &got.spans), (sent.set, &sent.spans));
+        for metric in 0..2 {
+            let column = |of: &CounterSamples| -> Vec<f64> {
+                of.values.iter().skip(metric).step_by(2).copied().collect()
+            };
+            let (sent, got) = (column(&sent), column(&got));
+            let sum = |column: &[f64]| column.iter().sum::<f64>();
+            let largest = sent.iter().fold(0.0, |a: f64, b| a.max(*b));
+            assert!((sum(&sent) - sum(&got)).abs() < 0.022 * largest, "metric {metric}");
+            // Half a step for its own rounding and half a step of what came before it.
+            let off = sent.iter().zip(&got).map(|(sent, got)| (sent - got).abs());
+            assert!(off.fold(0.0, f64::max) < 0.045 * largest, "metric {metric}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_stays_unknown_and_zero_stays_zero() {
+        let span = |start| (GpuNs(start), GpuNs(start + 5));
+        let sent = CounterSamples {
+            set: 1,
+            spans: vec![span(10), span(700), span(u64::MAX - 5)],
+            values: vec![f64::NAN, 0.0, 8.0, 0.0, f64::INFINITY, 0.0],
+        };
+        let got = back(&sent);
+        assert_eq!(got.spans, sent.spans);
+        assert!(got.values[0].is_nan() && got.values[4].is_nan());
+        assert_eq!(
+            [got.values[1], got.values[2], got.values[3], got.values[5]],
+            [0.0, 8.0, 0.0, 0.0]
+        );
+        assert_eq!(back(&CounterSamples::default()), CounterSamples::default());
+    }
+
+    #[test]
+    fn a_sample_takes_little_more_than_a_byte_a_metric() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, &decode());
+        assert!(bytes.len() < 2_600, "{} bytes for 1,000 samples of 2 metrics", bytes.len());
+    }
+
+    #[test]
+    fn tables_of_other_lengths_are_refused() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, &decode());
+        for cut in 0..bytes.len() {
+            assert_eq!(get(&mut Cursor::new(&bytes[..cut])), None, "cut at {cut}");
+        }
+        // A table that unpacks to more than it says, and numbers that ask for too much room.
+        let bomb = deflate(&vec![0; 1 << 20]);
+        for numbers in [[1, 10, 1, 28], [1, 1 << 40, 1, 8], [1, 1, 1 << 40, 8], [1, 1, 1, 1 << 40]]
+        {
+            let mut bytes = Vec::new();
+            numbers.into_iter().for_each(|number| put_number(&mut bytes, number));
+            put_bytes(&mut bytes, &bomb);
+            assert_eq!(get(&mut Cursor::new(&bytes)), None);
+        }
+    }
+}
