@@ -243,6 +243,18 @@ impl Api {
         check(unsafe { (self.activity_set_attribute)(attribute, &mut bytes, value) })
     }
 
+    /// The device of a context, as CUDA numbers devices in this process.
+    ///
+    /// # Safety
+    /// The context exists, for example as handed to a resource callback that is still running.
+    pub unsafe fn device_of(&self, context: cupti::CUcontext) -> Result<u32> {
+        let get = self.get_device_id.ok_or(CuptiError::NOT_IMPLEMENTED)?;
+        let mut device = 0;
+        // SAFETY: the caller vouches for the context.
+        check(unsafe { get(context, &mut device) })?;
+        Ok(device)
+    }
+
     /// The `graphNodeId` that records of this node carry.
     ///
     /// # Safety

@@ -2222,6 +2222,670 @@ pub const CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy3DBatchAsync_ptsz_v13000:
 pub const CUPTI_RUNTIME_TRACE_CBID_SIZE: CUpti_runtime_api_trace_cbid_enum = 523;
 pub type CUpti_runtime_api_trace_cbid_enum = ::std::os::raw::c_uint;
 pub use self::CUpti_runtime_api_trace_cbid_enum as CUpti_runtime_api_trace_cbid;
+#[repr(C)]
+#[derive(Debug)]
+pub struct CUpti_PmSampling_Object {
+    _unused: [u8; 0],
+}
+pub const CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_SYSCLK_INTERVAL: CUpti_PmSampling_TriggerMode = 0;
+pub const CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL: CUpti_PmSampling_TriggerMode = 1;
+pub const CUPTI_PM_SAMPLING_TRIGGER_MODE_COUNT: CUpti_PmSampling_TriggerMode = 2;
+pub type CUpti_PmSampling_TriggerMode = ::std::os::raw::c_uint;
+pub const CUPTI_PM_SAMPLING_DECODE_STOP_REASON_OTHER: CUpti_PmSampling_DecodeStopReason = 0;
+pub const CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL:
+    CUpti_PmSampling_DecodeStopReason = 1;
+pub const CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS: CUpti_PmSampling_DecodeStopReason =
+    2;
+pub const CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNT: CUpti_PmSampling_DecodeStopReason = 3;
+pub type CUpti_PmSampling_DecodeStopReason = ::std::os::raw::c_uint;
+pub const CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST:
+    CUpti_PmSampling_HardwareBuffer_AppendMode = 0;
+pub const CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_LATEST:
+    CUpti_PmSampling_HardwareBuffer_AppendMode = 1;
+pub type CUpti_PmSampling_HardwareBuffer_AppendMode = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_SetConfig_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pPmSamplingObject: *mut CUpti_PmSampling_Object,
+    pub configSize: usize,
+    pub pConfig: *const u8,
+    pub hardwareBufferSize: usize,
+    pub samplingInterval: u64,
+    pub triggerMode: CUpti_PmSampling_TriggerMode,
+    pub hwBufferAppendMode: CUpti_PmSampling_HardwareBuffer_AppendMode,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_SetConfig_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_SetConfig_Params>() - 64usize];
+    ["Alignment of CUpti_PmSampling_SetConfig_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_SetConfig_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_SetConfig_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_PmSampling_SetConfig_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_PmSampling_SetConfig_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_PmSampling_SetConfig_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_PmSampling_SetConfig_Params::pPmSamplingObject"]
+        [::std::mem::offset_of!(CUpti_PmSampling_SetConfig_Params, pPmSamplingObject) - 16usize];
+    ["Offset of field: CUpti_PmSampling_SetConfig_Params::configSize"]
+        [::std::mem::offset_of!(CUpti_PmSampling_SetConfig_Params, configSize) - 24usize];
+    ["Offset of field: CUpti_PmSampling_SetConfig_Params::pConfig"]
+        [::std::mem::offset_of!(CUpti_PmSampling_SetConfig_Params, pConfig) - 32usize];
+    ["Offset of field: CUpti_PmSampling_SetConfig_Params::hardwareBufferSize"]
+        [::std::mem::offset_of!(CUpti_PmSampling_SetConfig_Params, hardwareBufferSize) - 40usize];
+    ["Offset of field: CUpti_PmSampling_SetConfig_Params::samplingInterval"]
+        [::std::mem::offset_of!(CUpti_PmSampling_SetConfig_Params, samplingInterval) - 48usize];
+    ["Offset of field: CUpti_PmSampling_SetConfig_Params::triggerMode"]
+        [::std::mem::offset_of!(CUpti_PmSampling_SetConfig_Params, triggerMode) - 56usize];
+    ["Offset of field: CUpti_PmSampling_SetConfig_Params::hwBufferAppendMode"]
+        [::std::mem::offset_of!(CUpti_PmSampling_SetConfig_Params, hwBufferAppendMode) - 60usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_Enable_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub deviceIndex: usize,
+    pub pPmSamplingObject: *mut CUpti_PmSampling_Object,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_Enable_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_Enable_Params>() - 32usize];
+    ["Alignment of CUpti_PmSampling_Enable_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_Enable_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_Enable_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Enable_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_PmSampling_Enable_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Enable_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_PmSampling_Enable_Params::deviceIndex"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Enable_Params, deviceIndex) - 16usize];
+    ["Offset of field: CUpti_PmSampling_Enable_Params::pPmSamplingObject"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Enable_Params, pPmSamplingObject) - 24usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_Disable_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pPmSamplingObject: *mut CUpti_PmSampling_Object,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_Disable_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_Disable_Params>() - 24usize];
+    ["Alignment of CUpti_PmSampling_Disable_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_Disable_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_Disable_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Disable_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_PmSampling_Disable_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Disable_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_PmSampling_Disable_Params::pPmSamplingObject"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Disable_Params, pPmSamplingObject) - 16usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_Start_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pPmSamplingObject: *mut CUpti_PmSampling_Object,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_Start_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_Start_Params>() - 24usize];
+    ["Alignment of CUpti_PmSampling_Start_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_Start_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_Start_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Start_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_PmSampling_Start_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Start_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_PmSampling_Start_Params::pPmSamplingObject"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Start_Params, pPmSamplingObject) - 16usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_Stop_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pPmSamplingObject: *mut CUpti_PmSampling_Object,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_Stop_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_Stop_Params>() - 24usize];
+    ["Alignment of CUpti_PmSampling_Stop_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_Stop_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_Stop_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Stop_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_PmSampling_Stop_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Stop_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_PmSampling_Stop_Params::pPmSamplingObject"]
+        [::std::mem::offset_of!(CUpti_PmSampling_Stop_Params, pPmSamplingObject) - 16usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_DecodeData_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pPmSamplingObject: *mut CUpti_PmSampling_Object,
+    pub pCounterDataImage: *mut u8,
+    pub counterDataImageSize: usize,
+    pub decodeStopReason: CUpti_PmSampling_DecodeStopReason,
+    pub overflow: u8,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_DecodeData_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_DecodeData_Params>() - 48usize];
+    ["Alignment of CUpti_PmSampling_DecodeData_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_DecodeData_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_DecodeData_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_PmSampling_DecodeData_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_PmSampling_DecodeData_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_PmSampling_DecodeData_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_PmSampling_DecodeData_Params::pPmSamplingObject"]
+        [::std::mem::offset_of!(CUpti_PmSampling_DecodeData_Params, pPmSamplingObject) - 16usize];
+    ["Offset of field: CUpti_PmSampling_DecodeData_Params::pCounterDataImage"]
+        [::std::mem::offset_of!(CUpti_PmSampling_DecodeData_Params, pCounterDataImage) - 24usize];
+    ["Offset of field: CUpti_PmSampling_DecodeData_Params::counterDataImageSize"][::std::mem::offset_of!(
+        CUpti_PmSampling_DecodeData_Params,
+        counterDataImageSize
+    ) - 32usize];
+    ["Offset of field: CUpti_PmSampling_DecodeData_Params::decodeStopReason"]
+        [::std::mem::offset_of!(CUpti_PmSampling_DecodeData_Params, decodeStopReason) - 40usize];
+    ["Offset of field: CUpti_PmSampling_DecodeData_Params::overflow"]
+        [::std::mem::offset_of!(CUpti_PmSampling_DecodeData_Params, overflow) - 44usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_GetCounterAvailability_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub deviceIndex: usize,
+    pub counterAvailabilityImageSize: usize,
+    pub pCounterAvailabilityImage: *mut u8,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_GetCounterAvailability_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_GetCounterAvailability_Params>() - 40usize];
+    ["Alignment of CUpti_PmSampling_GetCounterAvailability_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_GetCounterAvailability_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterAvailability_Params::structSize"][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterAvailability_Params,
+        structSize
+    ) - 0usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterAvailability_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_PmSampling_GetCounterAvailability_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterAvailability_Params::deviceIndex"][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterAvailability_Params,
+        deviceIndex
+    ) - 16usize];
+    [
+        "Offset of field: CUpti_PmSampling_GetCounterAvailability_Params::counterAvailabilityImageSize",
+    ][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterAvailability_Params,
+        counterAvailabilityImageSize
+    ) - 24usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterAvailability_Params::pCounterAvailabilityImage"]
+        [::std::mem::offset_of!(
+            CUpti_PmSampling_GetCounterAvailability_Params,
+            pCounterAvailabilityImage
+        ) - 32usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_GetCounterDataSize_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pPmSamplingObject: *mut CUpti_PmSampling_Object,
+    pub pMetricNames: *mut *const ::std::os::raw::c_char,
+    pub numMetrics: usize,
+    pub maxSamples: u32,
+    pub counterDataSize: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_GetCounterDataSize_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_GetCounterDataSize_Params>() - 56usize];
+    ["Alignment of CUpti_PmSampling_GetCounterDataSize_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_GetCounterDataSize_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataSize_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_PmSampling_GetCounterDataSize_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataSize_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_PmSampling_GetCounterDataSize_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataSize_Params::pPmSamplingObject"][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterDataSize_Params,
+        pPmSamplingObject
+    ) - 16usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataSize_Params::pMetricNames"][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterDataSize_Params,
+        pMetricNames
+    ) - 24usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataSize_Params::numMetrics"]
+        [::std::mem::offset_of!(CUpti_PmSampling_GetCounterDataSize_Params, numMetrics) - 32usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataSize_Params::maxSamples"]
+        [::std::mem::offset_of!(CUpti_PmSampling_GetCounterDataSize_Params, maxSamples) - 40usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataSize_Params::counterDataSize"][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterDataSize_Params,
+        counterDataSize
+    ) - 48usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_CounterDataImage_Initialize_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pPmSamplingObject: *mut CUpti_PmSampling_Object,
+    pub counterDataSize: usize,
+    pub pCounterData: *mut u8,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_CounterDataImage_Initialize_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_CounterDataImage_Initialize_Params>() - 40usize];
+    ["Alignment of CUpti_PmSampling_CounterDataImage_Initialize_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_CounterDataImage_Initialize_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_CounterDataImage_Initialize_Params::structSize"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterDataImage_Initialize_Params,
+        structSize
+    )
+        - 0usize];
+    ["Offset of field: CUpti_PmSampling_CounterDataImage_Initialize_Params::pPriv"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterDataImage_Initialize_Params,
+        pPriv
+    ) - 8usize];
+    ["Offset of field: CUpti_PmSampling_CounterDataImage_Initialize_Params::pPmSamplingObject"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterDataImage_Initialize_Params,
+        pPmSamplingObject
+    )
+        - 16usize];
+    ["Offset of field: CUpti_PmSampling_CounterDataImage_Initialize_Params::counterDataSize"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterDataImage_Initialize_Params,
+        counterDataSize
+    )
+        - 24usize];
+    ["Offset of field: CUpti_PmSampling_CounterDataImage_Initialize_Params::pCounterData"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterDataImage_Initialize_Params,
+        pCounterData
+    )
+        - 32usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_GetCounterDataInfo_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pCounterDataImage: *const u8,
+    pub counterDataImageSize: usize,
+    pub numTotalSamples: usize,
+    pub numPopulatedSamples: usize,
+    pub numCompletedSamples: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_GetCounterDataInfo_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_GetCounterDataInfo_Params>() - 56usize];
+    ["Alignment of CUpti_PmSampling_GetCounterDataInfo_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_GetCounterDataInfo_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataInfo_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_PmSampling_GetCounterDataInfo_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataInfo_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_PmSampling_GetCounterDataInfo_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataInfo_Params::pCounterDataImage"][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterDataInfo_Params,
+        pCounterDataImage
+    ) - 16usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataInfo_Params::counterDataImageSize"][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterDataInfo_Params,
+        counterDataImageSize
+    )
+        - 24usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataInfo_Params::numTotalSamples"][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterDataInfo_Params,
+        numTotalSamples
+    ) - 32usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataInfo_Params::numPopulatedSamples"][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterDataInfo_Params,
+        numPopulatedSamples
+    )
+        - 40usize];
+    ["Offset of field: CUpti_PmSampling_GetCounterDataInfo_Params::numCompletedSamples"][::std::mem::offset_of!(
+        CUpti_PmSampling_GetCounterDataInfo_Params,
+        numCompletedSamples
+    )
+        - 48usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_PmSampling_CounterData_GetSampleInfo_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pPmSamplingObject: *mut CUpti_PmSampling_Object,
+    pub pCounterDataImage: *const u8,
+    pub counterDataImageSize: usize,
+    pub sampleIndex: usize,
+    pub startTimestamp: u64,
+    pub endTimestamp: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_PmSampling_CounterData_GetSampleInfo_Params"]
+        [::std::mem::size_of::<CUpti_PmSampling_CounterData_GetSampleInfo_Params>() - 64usize];
+    ["Alignment of CUpti_PmSampling_CounterData_GetSampleInfo_Params"]
+        [::std::mem::align_of::<CUpti_PmSampling_CounterData_GetSampleInfo_Params>() - 8usize];
+    ["Offset of field: CUpti_PmSampling_CounterData_GetSampleInfo_Params::structSize"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterData_GetSampleInfo_Params,
+        structSize
+    ) - 0usize];
+    ["Offset of field: CUpti_PmSampling_CounterData_GetSampleInfo_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_PmSampling_CounterData_GetSampleInfo_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_PmSampling_CounterData_GetSampleInfo_Params::pPmSamplingObject"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterData_GetSampleInfo_Params,
+        pPmSamplingObject
+    )
+        - 16usize];
+    ["Offset of field: CUpti_PmSampling_CounterData_GetSampleInfo_Params::pCounterDataImage"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterData_GetSampleInfo_Params,
+        pCounterDataImage
+    )
+        - 24usize];
+    ["Offset of field: CUpti_PmSampling_CounterData_GetSampleInfo_Params::counterDataImageSize"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterData_GetSampleInfo_Params,
+        counterDataImageSize
+    )
+        - 32usize];
+    ["Offset of field: CUpti_PmSampling_CounterData_GetSampleInfo_Params::sampleIndex"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterData_GetSampleInfo_Params,
+        sampleIndex
+    )
+        - 40usize];
+    ["Offset of field: CUpti_PmSampling_CounterData_GetSampleInfo_Params::startTimestamp"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterData_GetSampleInfo_Params,
+        startTimestamp
+    )
+        - 48usize];
+    ["Offset of field: CUpti_PmSampling_CounterData_GetSampleInfo_Params::endTimestamp"][::std::mem::offset_of!(
+        CUpti_PmSampling_CounterData_GetSampleInfo_Params,
+        endTimestamp
+    )
+        - 56usize];
+};
+pub const CUPTI_PROFILER_TYPE_RANGE_PROFILER: CUpti_ProfilerType = 0;
+pub const CUPTI_PROFILER_TYPE_PM_SAMPLING: CUpti_ProfilerType = 1;
+pub const CUPTI_PROFILER_TYPE_PROFILER_INVALID: CUpti_ProfilerType = 2;
+pub type CUpti_ProfilerType = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug)]
+pub struct CUpti_Profiler_Host_Object {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_Profiler_Host_Initialize_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub profilerType: CUpti_ProfilerType,
+    pub pChipName: *const ::std::os::raw::c_char,
+    pub pCounterAvailabilityImage: *const u8,
+    pub pHostObject: *mut CUpti_Profiler_Host_Object,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Profiler_Host_Initialize_Params"]
+        [::std::mem::size_of::<CUpti_Profiler_Host_Initialize_Params>() - 48usize];
+    ["Alignment of CUpti_Profiler_Host_Initialize_Params"]
+        [::std::mem::align_of::<CUpti_Profiler_Host_Initialize_Params>() - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_Initialize_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_Initialize_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_Profiler_Host_Initialize_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_Initialize_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_Initialize_Params::profilerType"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_Initialize_Params, profilerType) - 16usize];
+    ["Offset of field: CUpti_Profiler_Host_Initialize_Params::pChipName"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_Initialize_Params, pChipName) - 24usize];
+    ["Offset of field: CUpti_Profiler_Host_Initialize_Params::pCounterAvailabilityImage"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_Initialize_Params,
+        pCounterAvailabilityImage
+    )
+        - 32usize];
+    ["Offset of field: CUpti_Profiler_Host_Initialize_Params::pHostObject"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_Initialize_Params, pHostObject) - 40usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_Profiler_Host_Deinitialize_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pHostObject: *mut CUpti_Profiler_Host_Object,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Profiler_Host_Deinitialize_Params"]
+        [::std::mem::size_of::<CUpti_Profiler_Host_Deinitialize_Params>() - 24usize];
+    ["Alignment of CUpti_Profiler_Host_Deinitialize_Params"]
+        [::std::mem::align_of::<CUpti_Profiler_Host_Deinitialize_Params>() - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_Deinitialize_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_Deinitialize_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_Profiler_Host_Deinitialize_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_Deinitialize_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_Deinitialize_Params::pHostObject"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_Deinitialize_Params, pHostObject) - 16usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_Profiler_Host_EvaluateToGpuValues_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pHostObject: *mut CUpti_Profiler_Host_Object,
+    pub pCounterDataImage: *const u8,
+    pub counterDataImageSize: usize,
+    pub rangeIndex: usize,
+    pub ppMetricNames: *mut *const ::std::os::raw::c_char,
+    pub numMetrics: usize,
+    pub pMetricValues: *mut f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Profiler_Host_EvaluateToGpuValues_Params"]
+        [::std::mem::size_of::<CUpti_Profiler_Host_EvaluateToGpuValues_Params>() - 72usize];
+    ["Alignment of CUpti_Profiler_Host_EvaluateToGpuValues_Params"]
+        [::std::mem::align_of::<CUpti_Profiler_Host_EvaluateToGpuValues_Params>() - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_EvaluateToGpuValues_Params::structSize"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+        structSize
+    ) - 0usize];
+    ["Offset of field: CUpti_Profiler_Host_EvaluateToGpuValues_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_EvaluateToGpuValues_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_EvaluateToGpuValues_Params::pHostObject"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+        pHostObject
+    ) - 16usize];
+    ["Offset of field: CUpti_Profiler_Host_EvaluateToGpuValues_Params::pCounterDataImage"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+        pCounterDataImage
+    )
+        - 24usize];
+    ["Offset of field: CUpti_Profiler_Host_EvaluateToGpuValues_Params::counterDataImageSize"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+        counterDataImageSize
+    )
+        - 32usize];
+    ["Offset of field: CUpti_Profiler_Host_EvaluateToGpuValues_Params::rangeIndex"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+        rangeIndex
+    ) - 40usize];
+    ["Offset of field: CUpti_Profiler_Host_EvaluateToGpuValues_Params::ppMetricNames"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+        ppMetricNames
+    ) - 48usize];
+    ["Offset of field: CUpti_Profiler_Host_EvaluateToGpuValues_Params::numMetrics"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+        numMetrics
+    ) - 56usize];
+    ["Offset of field: CUpti_Profiler_Host_EvaluateToGpuValues_Params::pMetricValues"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+        pMetricValues
+    ) - 64usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_Profiler_Host_ConfigAddMetrics_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pHostObject: *mut CUpti_Profiler_Host_Object,
+    pub ppMetricNames: *mut *const ::std::os::raw::c_char,
+    pub numMetrics: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Profiler_Host_ConfigAddMetrics_Params"]
+        [::std::mem::size_of::<CUpti_Profiler_Host_ConfigAddMetrics_Params>() - 40usize];
+    ["Alignment of CUpti_Profiler_Host_ConfigAddMetrics_Params"]
+        [::std::mem::align_of::<CUpti_Profiler_Host_ConfigAddMetrics_Params>() - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_ConfigAddMetrics_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_ConfigAddMetrics_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_Profiler_Host_ConfigAddMetrics_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_ConfigAddMetrics_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_ConfigAddMetrics_Params::pHostObject"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_ConfigAddMetrics_Params,
+        pHostObject
+    ) - 16usize];
+    ["Offset of field: CUpti_Profiler_Host_ConfigAddMetrics_Params::ppMetricNames"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_ConfigAddMetrics_Params,
+        ppMetricNames
+    ) - 24usize];
+    ["Offset of field: CUpti_Profiler_Host_ConfigAddMetrics_Params::numMetrics"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_ConfigAddMetrics_Params, numMetrics) - 32usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_Profiler_Host_GetConfigImageSize_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pHostObject: *mut CUpti_Profiler_Host_Object,
+    pub configImageSize: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Profiler_Host_GetConfigImageSize_Params"]
+        [::std::mem::size_of::<CUpti_Profiler_Host_GetConfigImageSize_Params>() - 32usize];
+    ["Alignment of CUpti_Profiler_Host_GetConfigImageSize_Params"]
+        [::std::mem::align_of::<CUpti_Profiler_Host_GetConfigImageSize_Params>() - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_GetConfigImageSize_Params::structSize"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_GetConfigImageSize_Params,
+        structSize
+    ) - 0usize];
+    ["Offset of field: CUpti_Profiler_Host_GetConfigImageSize_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetConfigImageSize_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_GetConfigImageSize_Params::pHostObject"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_GetConfigImageSize_Params,
+        pHostObject
+    ) - 16usize];
+    ["Offset of field: CUpti_Profiler_Host_GetConfigImageSize_Params::configImageSize"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_GetConfigImageSize_Params,
+        configImageSize
+    )
+        - 24usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_Profiler_Host_GetConfigImage_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pHostObject: *mut CUpti_Profiler_Host_Object,
+    pub configImageSize: usize,
+    pub pConfigImage: *mut u8,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Profiler_Host_GetConfigImage_Params"]
+        [::std::mem::size_of::<CUpti_Profiler_Host_GetConfigImage_Params>() - 40usize];
+    ["Alignment of CUpti_Profiler_Host_GetConfigImage_Params"]
+        [::std::mem::align_of::<CUpti_Profiler_Host_GetConfigImage_Params>() - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_GetConfigImage_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetConfigImage_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_Profiler_Host_GetConfigImage_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetConfigImage_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_GetConfigImage_Params::pHostObject"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetConfigImage_Params, pHostObject) - 16usize];
+    ["Offset of field: CUpti_Profiler_Host_GetConfigImage_Params::configImageSize"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_GetConfigImage_Params,
+        configImageSize
+    ) - 24usize];
+    ["Offset of field: CUpti_Profiler_Host_GetConfigImage_Params::pConfigImage"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetConfigImage_Params, pConfigImage) - 32usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_Profiler_Host_GetNumOfPasses_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub configImageSize: usize,
+    pub pConfigImage: *mut u8,
+    pub numOfPasses: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Profiler_Host_GetNumOfPasses_Params"]
+        [::std::mem::size_of::<CUpti_Profiler_Host_GetNumOfPasses_Params>() - 40usize];
+    ["Alignment of CUpti_Profiler_Host_GetNumOfPasses_Params"]
+        [::std::mem::align_of::<CUpti_Profiler_Host_GetNumOfPasses_Params>() - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_GetNumOfPasses_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetNumOfPasses_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_Profiler_Host_GetNumOfPasses_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetNumOfPasses_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_GetNumOfPasses_Params::configImageSize"][::std::mem::offset_of!(
+        CUpti_Profiler_Host_GetNumOfPasses_Params,
+        configImageSize
+    ) - 16usize];
+    ["Offset of field: CUpti_Profiler_Host_GetNumOfPasses_Params::pConfigImage"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetNumOfPasses_Params, pConfigImage) - 24usize];
+    ["Offset of field: CUpti_Profiler_Host_GetNumOfPasses_Params::numOfPasses"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetNumOfPasses_Params, numOfPasses) - 32usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_Profiler_Initialize_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Profiler_Initialize_Params"]
+        [::std::mem::size_of::<CUpti_Profiler_Initialize_Params>() - 16usize];
+    ["Alignment of CUpti_Profiler_Initialize_Params"]
+        [::std::mem::align_of::<CUpti_Profiler_Initialize_Params>() - 8usize];
+    ["Offset of field: CUpti_Profiler_Initialize_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_Profiler_Initialize_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_Profiler_Initialize_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Profiler_Initialize_Params, pPriv) - 8usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUpti_Device_GetChipName_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub deviceIndex: usize,
+    pub pChipName: *const ::std::os::raw::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Device_GetChipName_Params"]
+        [::std::mem::size_of::<CUpti_Device_GetChipName_Params>() - 32usize];
+    ["Alignment of CUpti_Device_GetChipName_Params"]
+        [::std::mem::align_of::<CUpti_Device_GetChipName_Params>() - 8usize];
+    ["Offset of field: CUpti_Device_GetChipName_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_Device_GetChipName_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_Device_GetChipName_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Device_GetChipName_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_Device_GetChipName_Params::deviceIndex"]
+        [::std::mem::offset_of!(CUpti_Device_GetChipName_Params, deviceIndex) - 16usize];
+    ["Offset of field: CUpti_Device_GetChipName_Params::pChipName"]
+        [::std::mem::offset_of!(CUpti_Device_GetChipName_Params, pChipName) - 24usize];
+};
 pub type cuptiActivityDisable =
     ::std::option::Option<unsafe extern "C" fn(arg1: CUpti_ActivityKind) -> CUptiResult>;
 pub type cuptiActivityEnable =
@@ -2261,6 +2925,9 @@ pub type cuptiActivitySetAttribute = ::std::option::Option<
         arg2: *mut usize,
         arg3: *mut ::std::os::raw::c_void,
     ) -> CUptiResult,
+>;
+pub type cuptiDeviceGetChipName = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_Device_GetChipName_Params) -> CUptiResult,
 >;
 pub type cuptiEnableCallback = ::std::option::Option<
     unsafe extern "C" fn(
@@ -2314,6 +2981,67 @@ pub type cuptiGetTimestamp =
     ::std::option::Option<unsafe extern "C" fn(arg1: *mut u64) -> CUptiResult>;
 pub type cuptiGetVersion =
     ::std::option::Option<unsafe extern "C" fn(arg1: *mut u32) -> CUptiResult>;
+pub type cuptiPmSamplingCounterDataGetSampleInfo = ::std::option::Option<
+    unsafe extern "C" fn(
+        arg1: *mut CUpti_PmSampling_CounterData_GetSampleInfo_Params,
+    ) -> CUptiResult,
+>;
+pub type cuptiPmSamplingCounterDataImageInitialize = ::std::option::Option<
+    unsafe extern "C" fn(
+        arg1: *mut CUpti_PmSampling_CounterDataImage_Initialize_Params,
+    ) -> CUptiResult,
+>;
+pub type cuptiPmSamplingDecodeData = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_PmSampling_DecodeData_Params) -> CUptiResult,
+>;
+pub type cuptiPmSamplingDisable = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_PmSampling_Disable_Params) -> CUptiResult,
+>;
+pub type cuptiPmSamplingEnable = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_PmSampling_Enable_Params) -> CUptiResult,
+>;
+pub type cuptiPmSamplingGetCounterAvailability = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_PmSampling_GetCounterAvailability_Params) -> CUptiResult,
+>;
+pub type cuptiPmSamplingGetCounterDataInfo = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_PmSampling_GetCounterDataInfo_Params) -> CUptiResult,
+>;
+pub type cuptiPmSamplingGetCounterDataSize = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_PmSampling_GetCounterDataSize_Params) -> CUptiResult,
+>;
+pub type cuptiPmSamplingSetConfig = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_PmSampling_SetConfig_Params) -> CUptiResult,
+>;
+pub type cuptiPmSamplingStart = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_PmSampling_Start_Params) -> CUptiResult,
+>;
+pub type cuptiPmSamplingStop = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_PmSampling_Stop_Params) -> CUptiResult,
+>;
+pub type cuptiProfilerHostConfigAddMetrics = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_Profiler_Host_ConfigAddMetrics_Params) -> CUptiResult,
+>;
+pub type cuptiProfilerHostDeinitialize = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_Profiler_Host_Deinitialize_Params) -> CUptiResult,
+>;
+pub type cuptiProfilerHostEvaluateToGpuValues = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_Profiler_Host_EvaluateToGpuValues_Params) -> CUptiResult,
+>;
+pub type cuptiProfilerHostGetConfigImage = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_Profiler_Host_GetConfigImage_Params) -> CUptiResult,
+>;
+pub type cuptiProfilerHostGetConfigImageSize = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_Profiler_Host_GetConfigImageSize_Params) -> CUptiResult,
+>;
+pub type cuptiProfilerHostGetNumOfPasses = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_Profiler_Host_GetNumOfPasses_Params) -> CUptiResult,
+>;
+pub type cuptiProfilerHostInitialize = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_Profiler_Host_Initialize_Params) -> CUptiResult,
+>;
+pub type cuptiProfilerInitialize = ::std::option::Option<
+    unsafe extern "C" fn(arg1: *mut CUpti_Profiler_Initialize_Params) -> CUptiResult,
+>;
 pub type cuptiSetThreadIdType =
     ::std::option::Option<unsafe extern "C" fn(arg1: CUpti_ActivityThreadIdType) -> CUptiResult>;
 pub type cuptiSubscribe = ::std::option::Option<

@@ -8,6 +8,7 @@
 //! | what the dynamic linker has loaded | [`process`] | paths and library handles |
 //! | its functions, required and optional | [`table`] | [`Api`], or which symbol is missing |
 //! | calling them | [`api`] | `Result<_, `[`CuptiError`]`>` |
+//! | hardware counters sampled at an interval | [`pm_sampling`] | choice of metrics, sessions, samples |
 //! | what its records hold | [`record`] | plain copies of record structs, sizes by version |
 //! | the C types themselves | [`bindings`], [`cupti_13_1_plus`], [`nvtx`] | generated; [`layout`] pins offsets |
 //!
@@ -19,6 +20,7 @@ pub mod cupti_13_1_plus;
 pub mod error;
 pub mod find;
 pub mod layout;
+pub mod pm_sampling;
 pub mod process;
 pub mod record;
 pub mod table;

@@ -107,7 +107,28 @@ function_table! {
         unsubscribe = cuptiUnsubscribe,
     }
     optional {
+        device_get_chip_name = cuptiDeviceGetChipName,
+        get_device_id = cuptiGetDeviceId,
         get_graph_node_id = cuptiGetGraphNodeId,
+        pm_sampling_counter_data_get_sample_info = cuptiPmSamplingCounterDataGetSampleInfo,
+        pm_sampling_counter_data_image_initialize = cuptiPmSamplingCounterDataImageInitialize,
+        pm_sampling_decode_data = cuptiPmSamplingDecodeData,
+        pm_sampling_disable = cuptiPmSamplingDisable,
+        pm_sampling_enable = cuptiPmSamplingEnable,
+        pm_sampling_get_counter_availability = cuptiPmSamplingGetCounterAvailability,
+        pm_sampling_get_counter_data_info = cuptiPmSamplingGetCounterDataInfo,
+        pm_sampling_get_counter_data_size = cuptiPmSamplingGetCounterDataSize,
+        pm_sampling_set_config = cuptiPmSamplingSetConfig,
+        pm_sampling_start = cuptiPmSamplingStart,
+        pm_sampling_stop = cuptiPmSamplingStop,
+        profiler_host_config_add_metrics = cuptiProfilerHostConfigAddMetrics,
+        profiler_host_deinitialize = cuptiProfilerHostDeinitialize,
+        profiler_host_evaluate_to_gpu_values = cuptiProfilerHostEvaluateToGpuValues,
+        profiler_host_get_config_image = cuptiProfilerHostGetConfigImage,
+        profiler_host_get_config_image_size = cuptiProfilerHostGetConfigImageSize,
+        profiler_host_get_num_of_passes = cuptiProfilerHostGetNumOfPasses,
+        profiler_host_initialize = cuptiProfilerHostInitialize,
+        profiler_initialize = cuptiProfilerInitialize,
         subscribe_v2 = cuptiSubscribe_v2,
     }
 }

@@ -1,5 +1,7 @@
 //! The clocks of the machine into readings that say which clock they come from.
 
+use std::time::Duration;
+
 use stage2_spool::{Anchor, GpuNs, MonoNs, WallNs};
 
 /// Reads `CLOCK_MONOTONIC`.
@@ -24,10 +26,15 @@ pub fn anchor(gpu: impl FnOnce() -> Option<GpuNs>) -> Anchor {
     Anchor { gpu, mono: MonoNs(before.0 + after.since(before) / 2), wall }
 }
 
+/// CPU time that the calling thread has used.
+pub(crate) fn thread_cpu() -> Duration {
+    Duration::from_nanos(ns(read(libc::CLOCK_THREAD_CPUTIME_ID)))
+}
+
 /// Reads a clock. Async-signal-safe.
 pub(super) fn read(clock: libc::clockid_t) -> libc::timespec {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the result. The call cannot fail for these two clocks.
+    // SAFETY: `time` is a valid place for the result. The call cannot fail for these clocks.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time
 }

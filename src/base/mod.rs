@@ -15,6 +15,7 @@ pub mod job;
 pub mod last_thread;
 pub mod options;
 pub mod pages;
+pub mod scheduling;
 pub mod signal_mask;
 pub mod timed_write;
 mod unwinder;

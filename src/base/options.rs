@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stage2_settings::Buffers;
+use stage2_settings::{Buffers, Counters};
 
 use crate::base::diag::Level;
 use crate::base::glob::RangeFilter;
@@ -57,6 +57,8 @@ pub struct Options {
     pub cupti: Option<PathBuf>,
     /// `STAGE2_BUFFERS`.
     pub buffers: Buffers,
+    /// `STAGE2_COUNTERS`: hardware counters to sample.
+    pub counters: Counters,
     /// `STAGE2_FLUSH_MS`.
     pub flush: Duration,
     /// `STAGE2_LOG`.
@@ -81,6 +83,7 @@ impl Default for Options {
             graph: Graph::Node,
             cupti: None,
             buffers: Buffers::Within { bytes: 256 << 20 },
+            counters: Counters { off: true, ..Counters::default() },
             flush: Duration::from_millis(1000),
             log: Level::Warn,
             attribution: Attribution::Auto,

@@ -12,7 +12,6 @@ mod output;
 mod own_file;
 mod pace;
 mod ranges;
-pub mod scheduling;
 mod spans;
 mod summary;
 mod timeline;

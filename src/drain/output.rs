@@ -134,8 +134,10 @@ impl Output {
 
 impl Sink for Output {
     fn put(&mut self, record: Record) {
-        if matches!(record, Record::Process(_) | Record::Device(_) | Record::Meta { .. })
-            && self.facts.len() < MAX_FACTS
+        if matches!(
+            record,
+            Record::Process(_) | Record::Device(_) | Record::Meta { .. } | Record::CounterSet(_)
+        ) && self.facts.len() < MAX_FACTS
         {
             self.facts.push(record.clone());
         }

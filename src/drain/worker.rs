@@ -103,6 +103,7 @@ impl Drain {
     /// Takes in what is there.
     fn take_in(&mut self) {
         self.meet_gpu();
+        self.take_in_samples();
         self.spans.take_in(&self.shared.switches);
         let Some(pool) = self.shared.pool.get() else { return self.take_in_events() };
         for _ in 0..ROUNDS {
@@ -125,6 +126,19 @@ impl Drain {
                 }
                 pool.recycle(full);
             }
+        }
+    }
+
+    /// Takes in samples of hardware counters.
+    fn take_in_samples(&mut self) {
+        let Some(counters) = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref()) else {
+            return;
+        };
+        if self.shared.events.waiting() > 0 || self.shared.pool.get().is_some_and(Pool::has_full) {
+            counters.hint();
+        }
+        while let Some(record) = counters.take() {
+            self.output.put(record);
         }
     }
 
@@ -233,6 +247,9 @@ impl Drain {
     /// Counts a piece of work and gives the number of its queue.
     fn count(&mut self, site: &LaunchSite, ran: &Execution, work: Work) -> u32 {
         let counters = &self.shared.counters;
+        if let Some(counters) = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref()) {
+            counters.use_device(ran.queue.device);
+        }
         let timed = ran.is_timed().then_some((ran.start.0, ran.end.0));
         if timed.is_none() {
             counters.invalid_timestamps.increment();
@@ -278,7 +295,15 @@ impl Drain {
     /// Takes in the rest, closes the spool and shows the summary.
     fn finish(mut self) {
         self.shared.collect(false);
+        let sampling = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref());
+        if let Some(counters) = sampling {
+            counters.stop();
+        }
         let flushed = self.flush(true);
+        if let Some(counters) = sampling {
+            // After the flush: what was recorded is in the file if the guest ends meanwhile.
+            counters.rest().for_each(|record| self.output.put(record));
+        }
         let holds_some = self.shared.pool.get().is_some_and(|pool| pool.given() > 0);
         if let (Err(error), true) = (&flushed, holds_some) {
             // Nobody knows how much.

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use crate::base::job::JobFacts;
 use crate::base::signal_mask::{CancellationBlock, SignalBlock};
-use crate::base::{diag, generation, pages, signal_mask};
-use crate::drain::EndReason;
-use crate::drain::{self, scheduling};
+use crate::base::{diag, generation, pages, scheduling, signal_mask};
+use crate::drain::{self, EndReason};
 use crate::entry::{ends, options};
 use crate::guest::barrier::Panic;
 use crate::guest::event::{Event, QUEUE_EVENTS};

@@ -42,6 +42,9 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_BUFFERS", stage2_settings::BUFFERS_FORM, |o, v| {
         set(&mut o.buffers, stage2_settings::read_buffers(v))
     }),
+    ("STAGE2_COUNTERS", stage2_settings::COUNTERS_FORM, |o, v| {
+        set(&mut o.counters, stage2_settings::read_counters(v))
+    }),
     ("STAGE2_FLUSH_MS", stage2_settings::FLUSH_MS_FORM, |o, v| {
         let ms = v.parse().ok().filter(|ms| stage2_settings::FLUSH_MS.contains(ms));
         set(&mut o.flush, ms.map(Duration::from_millis))
@@ -142,6 +145,7 @@ mod tests {
             ("STAGE2_GRAPH", "graph"),
             ("STAGE2_CUPTI", "/c.so"),
             ("STAGE2_BUFFERS", "4M*16"),
+            ("STAGE2_COUNTERS", "on@100"),
             ("STAGE2_FLUSH_MS", "250"),
             ("STAGE2_ATTRIBUTION", "callback"),
             ("STAGE2_GPU", "off"),
@@ -153,6 +157,7 @@ mod tests {
         assert_eq!(options.graph, Graph::Graph);
         assert_eq!(options.cupti, Some(PathBuf::from("/c.so")));
         assert_eq!(options.buffers, Buffers::Sized { bytes: 4 << 20, count: 16 });
+        assert_eq!((options.counters.off, options.counters.interval_us), (false, Some(100)));
         assert_eq!(options.flush, Duration::from_millis(250));
         assert_eq!(options.attribution, Attribution::Callback);
         assert!(!options.gpu);
@@ -197,6 +202,7 @@ mod tests {
         for bad in ["-1", "9", "1e3", "99999999999999999999"] {
             assert_eq!(read(&[("STAGE2_FLUSH_MS", bad)]).flush, defaults.flush, "{bad}");
         }
+        assert!(read(&[("STAGE2_COUNTERS", "everything")]).counters.off);
         assert_eq!(read(&[("STAGE2_GRAPH", "nodes")]).graph, Graph::Node);
         for bad in ["0", "16", "1/0", "2/3", "1/-1", "1/1.5", "1/ 4", "1/99999999999999999999"] {
             assert_eq!(read(&[("STAGE2_SAMPLE", bad)]).sample, 1, "{bad}");

@@ -20,8 +20,9 @@ use parking_lot::Mutex;
 use stage2_spool::GpuNs;
 
 use crate::base::diag;
-use crate::base::options::{Attribution, Graph};
+use crate::base::options::{Attribution, Graph, Options};
 use crate::base::signal_mask::SignalBlock;
+use crate::guest::counters::{Counters, Refusal};
 use crate::guest::gpu::{Gpu, OffReason, Tracer};
 use crate::guest::pool::Pool;
 use crate::guest::state::{self, Shared};
@@ -117,7 +118,27 @@ pub fn start(shared: &Shared) -> Result<Gpu, OffReason> {
         graph: options.graph,
     };
     let (tracer, walker) = (Box::new(tracer), api.walker());
-    Ok(Gpu { tracer, walker, reports_launches: by_callback, switches, facts })
+    let counters = sample_counters(options, api, version).unwrap_or_else(|refusal| {
+        diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
+        facts.push(("counters.off", refusal.to_string()));
+        None
+    });
+    Ok(Gpu { tracer, walker, reports_launches: by_callback, switches, counters, facts })
+}
+
+/// Starts to sample hardware counters, where they were asked for.
+fn sample_counters(
+    options: &Options,
+    api: &'static Api,
+    version: u32,
+) -> Result<Option<Counters>, Refusal> {
+    let wanted = &options.counters;
+    if wanted.off {
+        return Ok(None);
+    }
+    // Nothing but a trace file has room for samples.
+    options.out.as_ref().ok_or(Refusal::NOWHERE_TO_WRITE)?;
+    Counters::start(api, version, wanted).map(Some)
 }
 
 /// Collection is not switched at ranges: nothing is left out, or this CUPTI may not be switched.
@@ -168,6 +189,11 @@ fn configure(
         [sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED]
     {
         // Without them only the capture paths of graph kernels are missing.
+        let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
+    }
+    if !options.counters.off {
+        // Without it sampling starts at the first record of a GPU.
+        let id = sys::CUPTI_CBID_RESOURCE_CONTEXT_CREATED;
         let _ = on(subscriber, sys::CUPTI_CB_DOMAIN_RESOURCE, id);
     }
     // Without it only the names of the GPUs are missing.

@@ -6,6 +6,7 @@ use cupti_sys::{CuptiError, Walker};
 use stage2_spool::GpuNs;
 
 use crate::guest::activity::{self, Activity};
+use crate::guest::counters::Counters;
 use crate::guest::pool::FullBuffer;
 
 /// Why GPU work is not recorded, and what to do about it.
@@ -23,6 +24,8 @@ pub struct Gpu {
     pub reports_launches: bool,
     /// [`Tracer::collect`] has an effect: else collection is on all the time.
     pub switches: bool,
+    /// The thread that samples hardware counters, where they were asked for and can be.
+    pub counters: Option<Counters>,
     /// Facts for the capture's metadata, as key and value.
     pub facts: Vec<(&'static str, String)>,
 }

@@ -164,6 +164,7 @@ impl Recording {
             walker: unsafe { Walker::new(next_record) },
             reports_launches: false,
             switches: false,
+            counters: None,
             facts: Vec::new(),
         };
         assert!(shared.gpu.set(Ok(replay)).is_ok());

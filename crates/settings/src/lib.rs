@@ -18,6 +18,48 @@ const BUFFER_COUNT: RangeInclusive<usize> = 2..=1024;
 const ALL_BUFFERS_BYTES: RangeInclusive<usize> = 1 << 20..=4 << 30;
 const ONE_IN: RangeInclusive<u32> = 1..=1_000_000;
 
+/// `STAGE2_COUNTERS`, in words.
+pub const COUNTERS_FORM: &str = "off, on, or up to 32 comma-separated metrics of CUPTI, e.g. \
+     dram__bytes_read.sum; with @ and 10 to 1000000 microseconds behind, e.g. on@100, samples of that \
+     length are taken without a pause";
+
+const METRICS: usize = 32;
+const METRIC_BYTES: usize = 200;
+const INTERVAL_US: RangeInclusive<u32> = 10..=1_000_000;
+
+/// Hardware counters to sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// None are sampled.
+    pub off: bool,
+    /// Metrics as CUPTI names them, the most important first; none: the collector chooses.
+    pub metrics: Vec<String>,
+    /// Length of a sample, us. `None`: 100, and with pauses, so that sampling takes little CPU time.
+    pub interval_us: Option<u32>,
+}
+
+/// What `STAGE2_COUNTERS` asks for; nothing where the text is not [`COUNTERS_FORM`].
+pub fn read_counters(text: &str) -> Option<Counters> {
+    let (what, interval_us) = match text.split_once('@') {
+        Some((what, us)) => (what, Some(us.parse().ok().filter(|us| INTERVAL_US.contains(us))?)),
+        None => (text, None),
+    };
+    let metrics = match what {
+        "off" if interval_us.is_none() => {
+            return Some(Counters { off: true, ..Counters::default() });
+        }
+        "off" => return None,
+        "on" => Vec::new(),
+        names => names.split(',').map(|name| name.trim().to_owned()).collect(),
+    };
+    let is_metric = |name: &String| {
+        let known = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+        name.contains("__") && name.len() <= METRIC_BYTES && name.chars().all(known)
+    };
+    let sane = metrics.len() <= METRICS && metrics.iter().all(is_metric);
+    sane.then_some(Counters { off: false, metrics, interval_us })
+}
+
 /// Memory for activity records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
@@ -106,6 +148,34 @@ mod tests {
         ] {
             assert_eq!(read_buffers(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn counters_are_chosen_or_named_with_an_interval_or_without() {
+        let on = |metrics: &[&str], interval_us| {
+            let metrics = metrics.iter().map(|&name| name.to_owned()).collect();
+            Some(Counters { off: false, metrics, interval_us })
+        };
+        for (text, expected) in [
+            ("off", Some(Counters { off: true, ..Counters::default() })),
+            ("on", on(&[], None)),
+            ("on@100", on(&[], Some(100))),
+            ("dram__bytes_read.sum", on(&["dram__bytes_read.sum"], None)),
+            ("a__b.sum, c__d.avg@20", on(&["a__b.sum", "c__d.avg"], Some(20))),
+            ("", None),
+            ("off@100", None),
+            ("on@9", None),
+            ("on@", None),
+            ("on@1e3", None),
+            ("on,a__b.sum", None),
+            ("a__b.sum,", None),
+            ("a__b;rm", None),
+            ("yes", None),
+        ] {
+            assert_eq!(read_counters(text), expected, "{text}");
+        }
+        assert_eq!(read_counters(&vec!["a__b"; 33].join(",")), None);
+        assert_eq!(read_counters(&format!("a__{}", "b".repeat(200))), None);
     }
 
     #[test]

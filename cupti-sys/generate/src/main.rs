@@ -39,7 +39,13 @@ fn generate(headers: &Path, out: &Path) -> Result<(), Error> {
 }
 
 fn cupti(headers: &Path) -> Result<bindgen::Builder, Error> {
-    let mut source = String::from("#include <cupti.h>\n");
+    let mut source = String::from(
+        "#include <cupti.h>\n\
+        #include <cupti_pmsampling.h>\n\
+        #include <cupti_profiler_host.h>\n\
+        #include <cupti_profiler_target.h>\n\
+        #include <cupti_target.h>\n",
+    );
     for function in allow::FUNCTIONS {
         source += &format!("typedef __typeof__({function}) *{function}{FUNCTION_SUFFIX};\n");
     }

@@ -1,7 +1,8 @@
 //! CUPTI's calls into us: buffers handed out and taken back, fences, launches and graph nodes.
 //!
-//! Each reads, copies, sends and returns. The one CUPTI function that is called from in here is
-//! `cuptiGetGraphNodeId`, while a graph is being built, as CUPTI's own samples do.
+//! Each reads, copies, sends and returns. The CUPTI functions that are called from in here are
+//! `cuptiGetGraphNodeId`, while a graph is being built, as CUPTI's own samples do, and
+//! `cuptiGetDeviceId`, when a context was made.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -86,7 +87,9 @@ pub(super) extern "C" fn on_callback(
                 let resource = data.cast::<sys::CUpti_ResourceData>().read_unaligned();
                 (user.cast::<Api>().as_ref(), resource)
             };
-            if let Some(api) = api {
+            if id == sys::CUPTI_CBID_RESOURCE_CONTEXT_CREATED {
+                on_context(api, resource.context);
+            } else if let Some(api) = api {
                 on_graph_node(api, id, resource.resourceDescriptor.cast());
             }
         }
@@ -114,6 +117,16 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
     }
 }
 
+/// Of a new context: its GPU is used from now on.
+fn on_context(api: Option<&Api>, context: sys::CUcontext) {
+    let counters = state::active().and_then(|shared| shared.gpu()?.counters.as_ref());
+    let (Some(api), Some(counters)) = (api, counters) else { return };
+    // SAFETY: CUPTI hands over a context that it has just seen made.
+    if let Ok(device) = unsafe { api.device_of(context) } {
+        counters.use_device(device);
+    }
+}
+
 fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_GraphData) {
     let Some(shared) = state::active().filter(|_| !data.is_null()) else { return };
     let kind = match id {
@@ -121,8 +134,7 @@ fn on_graph_node(api: &Api, id: sys::CUpti_CallbackId, data: *const sys::CUpti_G
         sys::CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED => EventKind::GraphNodeCloned,
         _ => return,
     };
-    // SAFETY: CUPTI passes this struct with the two graph-node callbacks, the only ones enabled in
-    // this domain; the nodes that it names exist during the call.
+    // SAFETY: CUPTI passes this struct with the two graph-node callbacks; the nodes that it names exist during the call.
     let (node, original) = unsafe {
         let graph = data.read_unaligned();
         let original = match kind {

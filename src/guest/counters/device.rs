@@ -1,0 +1,251 @@
+//! Sampling on one GPU: set up, started, stopped, and what it has brought.
+
+use std::borrow::Cow;
+use std::ffi::CStr;
+use std::time::{Duration, Instant};
+
+use cupti_sys::bindings as sys;
+use cupti_sys::pm_sampling::{Session, Trigger};
+use cupti_sys::{Api, CuptiError};
+use stage2_settings::Counters;
+use stage2_spool::{CounterSamples, CounterSet, GpuNs};
+
+use super::metrics::{self, Choice, SM_ACTIVE};
+
+/// Length of a sample where none was named.
+const INTERVAL_US: u32 = 100;
+/// Samples become no longer than this by themselves.
+const LONGEST_US: u32 = 10_000;
+/// Cycles of the system clock that are taken for a microsecond where the chip has no trigger by time.
+const CYCLES_PER_US: u64 = 1_500;
+/// Room for what was not decoded yet. A sample of nine metrics of an H200 takes 32 to 64 KB.
+const HARDWARE_BYTES: usize = 16 << 20;
+/// Samples that are decoded at once, of 20 KB each on an H200.
+const ROOM: u32 = 256;
+/// Samples that are handed on together.
+const CHUNK: usize = 1024;
+/// They are handed on after this time at the latest.
+const CHUNK_AGE: Duration = Duration::from_secs(1);
+/// How often the buffer may overflow before samples become twice as long.
+const OVERFLOWS_PER_LENGTH: u32 = 2;
+
+/// Why counters are not sampled, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(Cow<'static, str>);
+
+impl Refusal {
+    /// There is no trace file.
+    pub(crate) const NOWHERE_TO_WRITE: Self =
+        Refusal(Cow::Borrowed("samples go into a trace file only: set STAGE2_OUT to a folder"));
+
+    pub(super) fn new(why: String) -> Self {
+        Refusal(Cow::Owned(why))
+    }
+}
+
+/// Sampling on one GPU.
+pub(super) struct Device {
+    session: Session<'static>,
+    by_cycles: bool,
+    pub(super) set: CounterSet,
+    /// Where [`SM_ACTIVE`] stands in the set.
+    activity: Option<usize>,
+    running: bool,
+    /// The next sample began when sampling was off.
+    is_first: bool,
+    chunk: CounterSamples,
+    chunk_since: Instant,
+    row: Vec<f64>,
+    pub(super) samples: u64,
+    pub(super) overflows: u32,
+}
+
+/// What [`Device::take`] has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// Whether the GPU did something in one of the samples.
+    pub(super) active: bool,
+    /// The samples became longer: [`Device::set`] is another one.
+    pub(super) longer: bool,
+}
+
+impl Device {
+    /// Sets up sampling. Gives the metrics that were named and left out as well.
+    ///
+    /// # Errors
+    /// Why it cannot be, and what to do.
+    pub(super) fn open(
+        api: &'static Api,
+        id: u32,
+        wanted: &Counters,
+    ) -> Result<(Self, Vec<String>), Refusal> {
+        let chip = api.chip(id).map_err(|error| reason(id, error))?;
+        let Some(Choice { metrics, names, left_out }) = metrics::choose(&chip, &wanted.metrics)
+        else {
+            return Err(Refusal::new(format!(
+                "GPU {id}: CUPTI measures none of the metrics in one pass on {}; name others with \
+                 STAGE2_COUNTERS",
+                chip.name().to_string_lossy()
+            )));
+        };
+        let interval_us = wanted.interval_us.unwrap_or(INTERVAL_US);
+        let by_time = chip.open(metrics, trigger(false, interval_us), HARDWARE_BYTES, ROOM);
+        let by_cycles =
+            by_time.as_ref().is_err_and(|error| error.code() == sys::CUPTI_ERROR_NOT_SUPPORTED);
+        let session = if by_cycles {
+            let all: Vec<&CStr> = names.iter().map(|name| name.as_c_str()).collect();
+            let (metrics, _) = chip.metrics(&all).map_err(|error| reason(id, error))?;
+            chip.open(metrics, trigger(true, interval_us), HARDWARE_BYTES, ROOM)
+        } else {
+            by_time
+        };
+        let session = session.map_err(|error| reason(id, error))?;
+        let set = CounterSet {
+            id: 0,
+            device: id,
+            interval_ns: u64::from(interval_us) * 1000,
+            metrics: names.iter().map(|name| name.to_string_lossy().into_owned()).collect(),
+        };
+        let device = Device {
+            session,
+            by_cycles,
+            activity: names.iter().position(|name| name.as_c_str() == SM_ACTIVE),
+            running: false,
+            is_first: true,
+            chunk: CounterSamples::default(),
+            chunk_since: Instant::now(),
+            row: vec![0.0; names.len()],
+            set,
+            samples: 0,
+            overflows: 0,
+        };
+        Ok((device, left_out))
+    }
+
+    pub(super) fn start(&mut self) -> Result<(), Refusal> {
+        self.session.start().map_err(|error| reason(self.set.device, error))?;
+        (self.running, self.is_first) = (true, true);
+        Ok(())
+    }
+
+    /// Stops, after which what was sampled can be taken once more.
+    pub(super) fn stop(&mut self) -> Result<(), Refusal> {
+        self.running = false;
+        self.session.stop().map_err(|error| reason(self.set.device, error))
+    }
+
+    /// How long sampling may go on before it is taken from.
+    pub(super) fn patience(&self) -> Duration {
+        let room = Duration::from_nanos(self.set.interval_ns) * ROOM;
+        (room * 7 / 10).clamp(Duration::from_millis(5), Duration::from_millis(100))
+    }
+
+    /// Takes in what was sampled. Samples that are handed on go to `hand_on`.
+    pub(super) fn take(
+        &mut self,
+        hand_on: &mut impl FnMut(CounterSamples),
+    ) -> Result<Taken, Refusal> {
+        let mut taken = Taken::default();
+        loop {
+            let decoded = match self.session.decode() {
+                Ok(decoded) => decoded,
+                Err(error) if error.code() == sys::CUPTI_ERROR_OUT_OF_MEMORY => {
+                    taken.longer |= self.recover(hand_on)?;
+                    return Ok(taken);
+                }
+                Err(error) => return Err(reason(self.set.device, error)),
+            };
+            for sample in 0..decoded.samples {
+                taken.active |=
+                    self.read(sample).map_err(|error| reason(self.set.device, error))?;
+                if self.chunk.spans.len() >= CHUNK {
+                    self.hand_on(hand_on);
+                }
+            }
+            self.session.clear().map_err(|error| reason(self.set.device, error))?;
+            if decoded.overflowed {
+                taken.longer |= self.recover(hand_on)?;
+                return Ok(taken);
+            }
+            if !decoded.is_full {
+                break;
+            }
+        }
+        if self.chunk_since.elapsed() >= CHUNK_AGE {
+            self.hand_on(hand_on);
+        }
+        Ok(taken)
+    }
+
+    /// Hands on what is there.
+    pub(super) fn hand_on(&mut self, hand_on: &mut impl FnMut(CounterSamples)) {
+        if !self.chunk.spans.is_empty() {
+            self.chunk.set = self.set.id;
+            hand_on(std::mem::take(&mut self.chunk));
+        }
+    }
+
+    /// Reads one sample; tells whether the GPU did something in it.
+    fn read(&mut self, sample: usize) -> Result<bool, CuptiError> {
+        let (start, end) = self.session.span_ns(sample)?;
+        if std::mem::take(&mut self.is_first) || end <= start {
+            return Ok(false);
+        }
+        if self.chunk.spans.is_empty() {
+            self.chunk_since = Instant::now();
+        }
+        self.session.values(sample, &mut self.row)?;
+        let known =
+            |value: &f64| if value.is_finite() && *value >= 0.0 { *value } else { f64::NAN };
+        self.chunk.spans.push((GpuNs(start), GpuNs(end)));
+        self.chunk.values.extend(self.row.iter().map(known));
+        self.samples += 1;
+        Ok(self.activity.is_none_or(|at| self.row.get(at).is_none_or(|active| *active > 0.0)))
+    }
+
+    /// Goes on after the hardware's buffer was full. Tells whether the samples became longer.
+    fn recover(&mut self, hand_on: &mut impl FnMut(CounterSamples)) -> Result<bool, Refusal> {
+        self.overflows += 1;
+        let was_running = self.running;
+        self.stop()?;
+        self.session.clear().map_err(|error| reason(self.set.device, error))?;
+        let length_us = u32::try_from(self.set.interval_ns / 1000).unwrap_or(LONGEST_US);
+        let longer = self.overflows.is_multiple_of(OVERFLOWS_PER_LENGTH) && length_us < LONGEST_US;
+        if longer {
+            self.hand_on(hand_on);
+            self.set.interval_ns *= 2;
+        }
+        // Setting the trigger empties the hardware's buffer.
+        let length_us = u32::try_from(self.set.interval_ns / 1000).unwrap_or(LONGEST_US);
+        self.session
+            .set_trigger(trigger(self.by_cycles, length_us), HARDWARE_BYTES)
+            .map_err(|error| reason(self.set.device, error))?;
+        if was_running {
+            self.start()?;
+        }
+        Ok(longer)
+    }
+}
+
+fn trigger(by_cycles: bool, interval_us: u32) -> Trigger {
+    if by_cycles {
+        Trigger::Cycles(u64::from(interval_us) * CYCLES_PER_US)
+    } else {
+        Trigger::TimeNs(u64::from(interval_us) * 1000)
+    }
+}
+
+/// What CUPTI's refusal means here.
+fn reason(id: u32, error: CuptiError) -> Refusal {
+    let held = "another profiler samples its counters (a second collector, nsys, ncu or DCGM): stop that \
+                one first";
+    Refusal::new(match error.code() {
+        sys::CUPTI_ERROR_INVALID_OPERATION => format!("GPU {id}: {held}"),
+        sys::CUPTI_ERROR_NOT_SUPPORTED => format!(
+            "GPU {id}: CUPTI samples no counters here (MIG, MPS, a virtual GPU, or a chip that cannot): \
+             use a whole GPU without MPS"
+        ),
+        _ => format!("GPU {id}: {error}"),
+    })
+}

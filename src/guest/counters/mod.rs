@@ -1,0 +1,354 @@
+//! Hardware counters of the GPUs that the process uses, sampled on a thread of our own: CUPTI takes
+//! half a second to set sampling up, for which no thread that takes in records can wait.
+
+mod budget;
+mod device;
+mod metrics;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use crossbeam::channel::{
+    Receiver, RecvTimeoutError, SendTimeoutError, Sender, TrySendError, bounded,
+};
+use cupti_sys::Api;
+use stage2_settings::Counters as Wanted;
+use stage2_spool::{CounterSamples, Record};
+
+use crate::base::{clock, diag, scheduling};
+use crate::guest::barrier;
+use budget::Budget;
+use device::Device;
+pub use device::Refusal;
+
+/// How long a record that must not be left out may wait for room among these.
+const ROOM_PATIENCE: Duration = Duration::from_millis(200);
+/// Records that wait for the drain thread, of 1,024 samples at most: 6 MB.
+const WAITING: usize = 64;
+/// How long the thread sleeps while there is nothing to sample.
+const NAP: Duration = Duration::from_millis(50);
+/// A GPU that did nothing for so long is looked at only now and then.
+const IDLE: Duration = Duration::from_millis(100);
+/// How often.
+const IDLE_NAP: Duration = Duration::from_millis(300);
+/// How long such a look takes.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+/// How long the end waits for the thread, which may be in the middle of setting a GPU up.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the thread and the others share.
+#[derive(Debug, Default)]
+struct Common {
+    /// GPUs that are used: bit n is CUDA's device n.
+    devices: AtomicU64,
+    /// The thread waits for a GPU to do something.
+    idle: AtomicBool,
+    stop: AtomicBool,
+}
+
+/// The sampling thread, as the others see it.
+#[derive(Debug)]
+pub struct Counters {
+    common: Arc<Common>,
+    records: Receiver<Record>,
+    thread: Thread,
+}
+
+impl Counters {
+    /// Starts the thread. The caller has all signals blocked, which the thread inherits.
+    ///
+    /// # Errors
+    /// Why counters cannot be sampled, and what to do.
+    pub(crate) fn start(api: &'static Api, version: u32, wanted: &Wanted) -> Result<Self, Refusal> {
+        if !api.has_pm_sampling() {
+            return Err(Refusal::new(format!(
+                "CUPTI {version} does not sample counters, CUPTI of CUDA 12.6 and later does (pip install \
+                 nvidia-cuda-cupti-cu12, or nvidia-cuda-cupti for CUDA 13; STAGE2_CUPTI names it)"
+            )));
+        }
+        let common = Arc::new(Common::default());
+        let (sender, records) = bounded(WAITING);
+        let sampling = Sampling {
+            api,
+            wanted: wanted.clone(),
+            common: Arc::clone(&common),
+            sender,
+            devices: Vec::new(),
+            met: 0,
+            sets: 0,
+            left_out: 0,
+            off: Vec::new(),
+            notes: Vec::new(),
+            setup: Duration::ZERO,
+        };
+        let thread = std::thread::Builder::new().name("stage2-counters".to_owned()).spawn(move || {
+            scheduling::be_ordinary();
+            if let Err(panic) = barrier::own_thread(|| sampling.run()) {
+                diag::warn(format_args!(
+                    "hardware counters are not sampled any more: {panic}; the rest goes on; please \
+                     report it"
+                ));
+            }
+        });
+        let thread =
+            thread.map_err(|error| Refusal::new(format!("no thread can be started ({error})")))?;
+        Ok(Counters { common, records, thread: thread.thread().clone() })
+    }
+
+    /// Notes that the process uses a GPU. Neither waits nor allocates.
+    #[inline]
+    pub fn use_device(&self, id: u32) {
+        let bit = 1_u64.checked_shl(id).unwrap_or(0);
+        if self.common.devices.load(Ordering::Relaxed) & bit != bit {
+            self.common.devices.fetch_or(bit, Ordering::Relaxed);
+            self.thread.unpark();
+        }
+    }
+
+    /// Says that the guest does something: a GPU that did nothing is looked at again.
+    #[inline]
+    pub fn hint(&self) {
+        if self.common.idle.load(Ordering::Relaxed) {
+            self.common.idle.store(false, Ordering::Relaxed);
+            self.thread.unpark();
+        }
+    }
+
+    /// The next record that is ready.
+    pub fn take(&self) -> Option<Record> {
+        self.records.try_recv().ok()
+    }
+
+    /// Tells the thread to end. [`Counters::rest`] has what it still hands over.
+    pub fn stop(&self) {
+        self.common.stop.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+
+    /// After [`Counters::stop`]: what the thread still hands over, to its end. Waits two seconds at most.
+    pub fn rest(&self) -> impl Iterator<Item = Record> {
+        let end = Instant::now() + END_PATIENCE;
+        std::iter::from_fn(move || match self.records.recv_deadline(end) {
+            Ok(record) => Some(record),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                diag::warn(format_args!(
+                    "the thread that samples hardware counters does not end; its last samples are \
+                     missing"
+                ));
+                None
+            }
+        })
+    }
+}
+
+/// What the thread works on.
+struct Sampling {
+    api: &'static Api,
+    wanted: Wanted,
+    common: Arc<Common>,
+    sender: Sender<Record>,
+    devices: Vec<Device>,
+    /// Devices that were set up, or could not be.
+    met: u64,
+    sets: u32,
+    /// Samples for which there was no room on the way to the trace file.
+    left_out: u64,
+    off: Vec<String>,
+    notes: Vec<String>,
+    setup: Duration,
+}
+
+/// CPU time and time since the first sample.
+struct Meter {
+    since: Instant,
+    cpu: Duration,
+}
+
+impl Meter {
+    fn start() -> Self {
+        Meter { since: Instant::now(), cpu: clock::thread_cpu() }
+    }
+
+    fn read(&self) -> (Duration, Duration) {
+        (self.since.elapsed(), clock::thread_cpu().saturating_sub(self.cpu))
+    }
+}
+
+impl Sampling {
+    fn run(mut self) {
+        while !self.is_over() && self.devices.is_empty() {
+            self.meet_devices();
+            if self.devices.is_empty() {
+                std::thread::park_timeout(NAP);
+            }
+        }
+        let meter = Meter::start();
+        let failed = self.sample(&meter).err();
+        for mut device in std::mem::take(&mut self.devices) {
+            // What was sampled before the failure is kept.
+            let _ = device.stop();
+            let _ = self.take(&mut device);
+            device.hand_on(&mut |samples| self.send_samples(samples));
+            self.say_overflows(&device);
+        }
+        if let Some(failed) = failed {
+            diag::warn(format_args!("hardware counters are not sampled any more: {failed}"));
+            self.notes.push(format!("sampling ended early: {failed}"));
+        }
+        let (passed, used) = meter.read();
+        self.fact("counters.cpu_ms", used.as_millis().to_string());
+        self.fact("counters.sampled_ms", passed.as_millis().to_string());
+        self.fact("counters.setup_ms", self.setup.as_millis().to_string());
+        if self.left_out > 0 {
+            self.fact("counters.samples_left_out", self.left_out.to_string());
+        }
+        if !self.notes.is_empty() {
+            self.fact("counters.note", self.notes.join("; "));
+        }
+    }
+
+    /// Samples until the end, in bursts or without a pause.
+    fn sample(&mut self, meter: &Meter) -> Result<(), Refusal> {
+        let budget = Budget::new(self.wanted.interval_us.is_some());
+        let mut paused = false;
+        while !self.is_over() {
+            self.meet_devices();
+            let (passed, used) = meter.read();
+            if !budget.allows_burst(passed, used) {
+                if !std::mem::replace(&mut paused, true) {
+                    self.notes.push(
+                        "sampled in bursts, within 5 % of one core; STAGE2_COUNTERS=on@100 samples \
+                         without a pause"
+                            .to_owned(),
+                    );
+                }
+                std::thread::park_timeout(NAP);
+                continue;
+            }
+            let was_active = self.burst(meter, &budget)?;
+            if !was_active && !self.is_over() {
+                self.common.idle.store(true, Ordering::Relaxed);
+                std::thread::park_timeout(IDLE_NAP);
+                self.common.idle.store(false, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Samples until the budget is spent, no GPU does anything, or the end. Tells whether one did.
+    fn burst(&mut self, meter: &Meter, budget: &Budget) -> Result<bool, Refusal> {
+        let mut devices = std::mem::take(&mut self.devices);
+        devices.iter_mut().try_for_each(Device::start)?;
+        let patience = devices.iter().map(Device::patience).min().unwrap_or(NAP);
+        let mut last_active = Instant::now();
+        let mut was_active = false;
+        loop {
+            std::thread::park_timeout(if was_active { patience } else { FIRST_LOOK.min(patience) });
+            for device in &mut devices {
+                if self.take(device)? {
+                    (was_active, last_active) = (true, Instant::now());
+                }
+            }
+            let (passed, used) = meter.read();
+            let is_idle = !was_active || last_active.elapsed() > IDLE;
+            let has_news = self.common.devices.load(Ordering::Relaxed) & !self.met != 0;
+            if is_idle || has_news || budget.is_spent(passed, used) || self.is_over() {
+                break;
+            }
+        }
+        for device in &mut devices {
+            device.stop()?;
+            was_active |= self.take(device)?;
+        }
+        self.devices = devices;
+        Ok(was_active)
+    }
+
+    /// Takes in what a GPU has sampled; tells whether it did something.
+    fn take(&mut self, device: &mut Device) -> Result<bool, Refusal> {
+        let mut chunks = Vec::new();
+        let taken = device.take(&mut |samples| chunks.push(samples));
+        chunks.into_iter().for_each(|samples| self.send_samples(samples));
+        let taken = taken?;
+        if taken.longer {
+            self.define(device);
+        }
+        Ok(taken.active)
+    }
+
+    /// Sets up sampling on GPUs that are used since the last look.
+    fn meet_devices(&mut self) {
+        let new = self.common.devices.load(Ordering::Relaxed) & !self.met;
+        for id in (0..u64::BITS).filter(|id| new & (1 << id) != 0) {
+            self.met |= 1 << id;
+            let begin = Instant::now();
+            match Device::open(self.api, id, &self.wanted) {
+                Ok((mut device, left_out)) => {
+                    if !left_out.is_empty() {
+                        self.notes.push(format!(
+                            "GPU {id} does not measure {} in one pass with the others",
+                            left_out.join(", ")
+                        ));
+                    }
+                    self.define(&mut device);
+                    self.devices.push(device);
+                }
+                Err(reason) => {
+                    diag::warn(format_args!("hardware counters are not sampled: {reason}"));
+                    self.off.push(reason.to_string());
+                    self.fact("counters.off", self.off.join("; "));
+                }
+            }
+            self.setup += begin.elapsed();
+        }
+    }
+
+    /// Writes what the samples of a GPU are from here on.
+    fn define(&mut self, device: &mut Device) {
+        self.sets += 1;
+        device.set.id = self.sets;
+        self.send(Record::CounterSet(device.set.clone()));
+    }
+
+    fn say_overflows(&mut self, device: &Device) {
+        let (id, overflows) = (device.set.device, device.overflows);
+        if overflows > 0 {
+            self.notes.push(format!(
+                "GPU {id}: the hardware's buffer was full {overflows} times, which left gaps; samples are \
+                 of {} us at the end",
+                device.set.interval_ns / 1000
+            ));
+            self.fact("counters.overflows", overflows.to_string());
+        }
+    }
+
+    /// Leaves samples out where the drain thread does not keep up.
+    fn send_samples(&mut self, samples: CounterSamples) {
+        let count = samples.spans.len() as u64;
+        match self.sender.try_send(Record::CounterSamples(samples)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => self.left_out += count,
+            Err(TrySendError::Disconnected(_)) => self.common.stop.store(true, Ordering::Release),
+        }
+    }
+
+    fn fact(&mut self, key: &str, value: String) {
+        self.send(Record::Meta { key: key.to_owned(), value });
+    }
+
+    fn send(&mut self, record: Record) {
+        if let Err(SendTimeoutError::Disconnected(_)) =
+            self.sender.send_timeout(record, ROOM_PATIENCE)
+        {
+            // The drain thread is no more.
+            self.common.stop.store(true, Ordering::Release);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.common.stop.load(Ordering::Acquire)
+    }
+}
