@@ -108,7 +108,7 @@ pub fn start_gpu() {
     }
     let _ = shared.job_at_gpu_start.set(JobFacts::from_env());
     let gpu = if shared.options.gpu {
-        let started = shared.helpers.note(|| cupti::start(shared));
+        let started = shared.helpers.note(|| cupti::start(shared, ends::watch));
         started.inspect_err(|off| diag::warn(format_args!("GPU work is not recorded: {off}")))
     } else {
         Err(OffReason("STAGE2_GPU=off".to_owned()))

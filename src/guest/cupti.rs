@@ -56,7 +56,8 @@ const SWITCHED: [u32; 3] = [
 ];
 
 /// Finds CUPTI, subscribes and starts collecting. Called once, in the driver's initialisation.
-pub fn start(shared: &Shared) -> Result<Gpu, OffReason> {
+/// `come_first_at_exit` has us finish before every exit handler that was registered until then.
+pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason> {
     let options = &shared.options;
     let (driver_get_version, cuda_version) = library::driver(options)?;
     let cuda_major = (cuda_version / 1000).try_into().ok();
@@ -118,11 +119,12 @@ pub fn start(shared: &Shared) -> Result<Gpu, OffReason> {
         graph: options.graph,
     };
     let (tracer, walker) = (Box::new(tracer), api.walker());
-    let counters = sample_counters(options, api, version).unwrap_or_else(|refusal| {
-        diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
-        facts.push(("counters.off", refusal.to_string()));
-        None
-    });
+    let counters =
+        sample_counters(options, api, version, come_first_at_exit).unwrap_or_else(|refusal| {
+            diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
+            facts.push(("counters.off", refusal.to_string()));
+            None
+        });
     Ok(Gpu { tracer, walker, reports_launches: by_callback, switches, counters, facts })
 }
 
@@ -131,6 +133,7 @@ fn sample_counters(
     options: &Options,
     api: &'static Api,
     version: u32,
+    come_first_at_exit: fn(),
 ) -> Result<Option<Counters>, Refusal> {
     let wanted = &options.counters;
     if wanted.off {
@@ -138,7 +141,7 @@ fn sample_counters(
     }
     // Nothing but a trace file has room for samples.
     options.out.as_ref().ok_or(Refusal::NOWHERE_TO_WRITE)?;
-    Counters::start(api, version, wanted).map(Some)
+    Counters::start(api, version, wanted, come_first_at_exit).map(Some)
 }
 
 /// Collection is not switched at ranges: nothing is left out, or this CUPTI may not be switched.

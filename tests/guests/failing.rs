@@ -88,7 +88,7 @@ fn cupti_is_free() -> bool {
 
 fn main() {
     let shared = lifecycle::start().expect("a start");
-    let real = cupti::start(shared).expect("the simulated CUPTI");
+    let real = cupti::start(shared, || ()).expect("the simulated CUPTI");
     let failing = Gpu { tracer: Box::new(Failing(real.tracer)), ..real };
     assert!(shared.gpu.set(Ok(failing)).is_ok());
     // The driver has its tool already.

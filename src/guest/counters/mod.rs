@@ -35,6 +35,8 @@ const IDLE: Duration = Duration::from_millis(100);
 const IDLE_NAP: Duration = Duration::from_millis(300);
 /// How long such a look takes.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
+/// How long a GPU is sampled when it was set up.
+const TRY_OUT: Duration = Duration::from_millis(2);
 /// How long the end waits for the thread, which may be in the middle of setting a GPU up.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -58,10 +60,16 @@ pub struct Counters {
 
 impl Counters {
     /// Starts the thread. The caller has all signals blocked, which the thread inherits.
+    /// `come_first_at_exit` has us finish before every exit handler that was registered until then.
     ///
     /// # Errors
     /// Why counters cannot be sampled, and what to do.
-    pub(crate) fn start(api: &'static Api, version: u32, wanted: &Wanted) -> Result<Self, Refusal> {
+    pub(crate) fn start(
+        api: &'static Api,
+        version: u32,
+        wanted: &Wanted,
+        come_first_at_exit: fn(),
+    ) -> Result<Self, Refusal> {
         if !api.has_pm_sampling() {
             return Err(Refusal::new(format!(
                 "CUPTI {version} does not sample counters, CUPTI of CUDA 12.6 and later does (pip install \
@@ -76,6 +84,7 @@ impl Counters {
             common: Arc::clone(&common),
             sender,
             devices: Vec::new(),
+            come_first_at_exit,
             met: 0,
             sets: 0,
             left_out: 0,
@@ -151,6 +160,7 @@ struct Sampling {
     common: Arc<Common>,
     sender: Sender<Record>,
     devices: Vec<Device>,
+    come_first_at_exit: fn(),
     /// Devices that were set up, or could not be.
     met: u64,
     sets: u32,
@@ -294,16 +304,34 @@ impl Sampling {
                         ));
                     }
                     self.define(&mut device);
-                    self.devices.push(device);
+                    match self.try_out(&mut device) {
+                        Ok(()) => self.devices.push(device),
+                        Err(refusal) => self.refuse(&refusal),
+                    }
                 }
-                Err(reason) => {
-                    diag::warn(format_args!("hardware counters are not sampled: {reason}"));
-                    self.off.push(reason.to_string());
-                    self.fact("counters.off", self.off.join("; "));
-                }
+                Err(refusal) => self.refuse(&refusal),
             }
+            // CUPTI has loaded libraries, whose exit handlers take apart what sampling uses. Handlers run
+            // in the reverse order, and ours has to stop sampling before: to call CUPTI after them ended
+            // programs by SIGABRT (13.0, H200).
+            (self.come_first_at_exit)();
             self.setup += begin.elapsed();
         }
+    }
+
+    /// Samples for a moment, so that CUPTI has done everything once that it does later.
+    fn try_out(&mut self, device: &mut Device) -> Result<(), Refusal> {
+        device.start()?;
+        std::thread::sleep(TRY_OUT);
+        self.take(device)?;
+        device.stop()?;
+        self.take(device).map(drop)
+    }
+
+    fn refuse(&mut self, refusal: &Refusal) {
+        diag::warn(format_args!("hardware counters are not sampled: {refusal}"));
+        self.off.push(refusal.to_string());
+        self.fact("counters.off", self.off.join("; "));
     }
 
     /// Writes what the samples of a GPU are from here on.
