@@ -7,6 +7,8 @@ use stage2_text::{shorten, shorten_kernel};
 use crate::comparison::{
     Comparison, MetricChange, NoiseMethod, Presence, StageChange, Verdict, WorkChange,
 };
+use crate::noise::ALPHA;
+use crate::rank_test::{is_tested, smallest_p};
 use crate::unit::{Better, MetricUnit};
 
 /// Stages in a line.
@@ -144,13 +146,17 @@ fn noise(of: &Comparison) -> String {
             "one run against {n}: the noise of the side with one is unknown; a difference is one if \
              the values lie apart by more than the several spread, and by 5 %"
         ),
-        (a, b) if crate::rank_test::smallest_p(a, b) > 0.05 => format!(
+        (a, b) if smallest_p(a, b) > ALPHA => format!(
             "{a} runs against {b}, too few for a test at 0.05: a difference is one if the values of \
-             the sides lie apart by more than either spreads; 4 a side are enough"
+             the sides lie apart by more than either side spreads, and by 1 %; 4 a side are enough"
+        ),
+        (a, b) if !is_tested(a, b) => format!(
+            "{a} runs against {b}, too many for the exact test: a difference is one if the values of \
+             the sides lie apart by more than either side spreads, and by 1 %"
         ),
         (a, b) => format!(
             "{a} runs against {b}: exact rank test (Mann-Whitney) of each number at 0.05, so 1 of 20 \
-             numbers that did not change may still be called a difference"
+             numbers that did not change may still pass it; a difference also has to be at least 1 %"
         ),
     }
 }

@@ -58,9 +58,9 @@ pub(super) fn noise(metric: &MetricChange) -> String {
         NoiseMethod::FivePercent => format!("{} (5 %)", threshold()),
         NoiseMethod::Instances => format!("{} (instances)", threshold()),
         NoiseMethod::OneAgainstSeveral => format!("{} and spread of the runs", threshold()),
-        NoiseMethod::Separation => "spread of the runs".to_owned(),
+        NoiseMethod::Separation => format!("{} and spread of the runs", threshold()),
         NoiseMethod::RankTest => match metric.noise.p_value {
-            Some(p) => format!("p = {p:.3}"),
+            Some(p) => format!("{} and p = {p:.3}", threshold()),
             None => ABSENT.to_owned(),
         },
     }
