@@ -221,7 +221,8 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
 
 fn split<'r>(stage: &'r StageRow, answer: Option<&StageAnswer>) -> Option<Split<'r>> {
     if let Some(window) = answer.and_then(|answer| answer.window.as_ref()) {
-        let parts = window.parts.iter().map(|part| (part.kind, part.percent)).collect();
+        let kinds = window.parts.iter().map(|part| part.kind);
+        let parts = kinds.zip(window.rounded_percent()).collect();
         return Some(Split { stage: &stage.stage, parts, idle_percent: None });
     }
     // Busy time is known exactly where the share of all instances is.
