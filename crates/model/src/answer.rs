@@ -2,6 +2,7 @@
 //! hardware would need, what to do first, and whether the capture can be trusted.
 
 use serde::{Deserialize, Serialize};
+use stage2_stats::BACK_TO_BACK_NS;
 
 use crate::figure::Figure;
 use crate::rule::Rule;
@@ -131,6 +132,9 @@ pub struct WindowPart {
     pub percent: f64,
 }
 
+/// The longest idle gap that counts as a launch gap, us.
+pub const LAUNCH_GAP_US: u64 = BACK_TO_BACK_NS / 1_000;
+
 /// What a part of a window goes into. Where work overlaps, the first kind has the time.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
@@ -155,7 +159,7 @@ pub enum WindowKind {
     /// GPU work that is not told apart.
     #[strum(serialize = "GPU busy")]
     Busy,
-    /// Idle gaps as short as between launches right behind each other.
+    /// Idle gaps of at most [`LAUNCH_GAP_US`], as launches right behind each other leave.
     #[strum(serialize = "launch gaps")]
     LaunchGaps,
     /// All other idle time.

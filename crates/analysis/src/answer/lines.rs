@@ -171,9 +171,9 @@ fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
         None => " per instance",
     };
     let distance = match floor.distance.value() {
-        Some(distance) if distance >= 1.0 => format!(": {} faster than measured", times(distance)),
+        Some(distance) if distance >= 1.0 => format!(": the run takes {} as long", times(distance)),
         Some(_) => {
-            ": longer than measured, so the model or the peaks are not those of the run".into()
+            ": the run takes less, so the model or the peaks are not those of the run".into()
         }
         None => String::new(),
     };

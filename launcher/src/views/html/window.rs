@@ -1,6 +1,7 @@
 //! Where the window of a stage goes: one bar of 100 %, and its numbers.
 
 use super::markdown::text;
+use crate::views::stages::idle_kinds;
 use stage2_model::{WindowKind, WindowPart, WindowSplit};
 use stage2_text::numbers::{ms3, percent1};
 
@@ -56,9 +57,10 @@ pub(super) fn window(split: &WindowSplit, id: &str) -> String {
          <div class=\"table\"><table><thead><tr><th>part of the window</th><th class=\"n\">ms</th>\
          <th class=\"n\">%</th></tr></thead>\n<tbody>\n{}\
          <tr><td>window</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
-         </tbody></table></div>\n",
+         </tbody></table></div>\n<p class=\"note\">{}</p>\n",
         text(&format!("Where the window of {} ms goes: {}", ms3(split.window_ns), said.join(", "))),
         parts.iter().map(row).collect::<String>(),
         ms3(split.window_ns),
+        text(&idle_kinds()),
     )
 }
