@@ -173,7 +173,7 @@ fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
     let distance = match floor.distance.value() {
         Some(distance) if distance >= 1.0 => format!(": the run takes {} as long", times(distance)),
         Some(_) => {
-            ": the run takes less, so the model or the peaks are not those of the run".into()
+            ": the run takes less time, so the configured model or peaks are not its own".into()
         }
         None => String::new(),
     };
