@@ -100,7 +100,8 @@ def _compare(
     if done.returncode == _FAILED:
         # Some condition failed, or could not be evaluated, because a stage or a number is missing.
         pytest.fail(
-            f"{os.fspath(run)} does not meet its conditions against {os.fspath(baseline)}:\n{output}",
+            f"{os.fspath(run)} does not meet its conditions against {os.fspath(baseline)}:\n"
+            f"{output}",
             pytrace=False,
         )
     if done.returncode != 0:
