@@ -122,7 +122,10 @@ fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
     launch(&sandbox, &[], "exit 0").code(0);
     assert_eq!(runs(&sandbox), 1 + 3);
     let summary = sandbox.read("stakeholder_summary.md");
-    assert!(!summary.contains("Ended early") && summary.contains("complete: no record"), "{summary}");
+    assert!(
+        !summary.contains("Ended early") && summary.contains("complete: no record"),
+        "{summary}"
+    );
 }
 
 #[test]

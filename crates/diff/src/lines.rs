@@ -9,7 +9,7 @@ use crate::comparison::{
 };
 use crate::noise::ALPHA;
 use crate::rank_test::{is_tested, smallest_p};
-use crate::unit::{Better, MetricUnit};
+use crate::unit::{Better, MetricUnit, signed};
 
 /// Stages in a line.
 const STAGES: usize = 3;
@@ -172,7 +172,7 @@ pub(crate) fn value_text(metric: &MetricChange) -> String {
 /// `+0.590 ms, +6.7 %`.
 pub(crate) fn change_text(metric: &MetricChange) -> String {
     let Some(change) = metric.change else { return ABSENT.to_owned() };
-    let digits = digits(metric.unit, change);
+    let digits = metric.unit.digits(change);
     let change = format!("{}{}", signed(change, digits), metric.unit.difference_suffix());
     match metric.change_percent {
         Some(percent) if metric.unit != MetricUnit::Percent => {
@@ -212,36 +212,5 @@ pub(crate) fn work_name(row: &WorkChange, limit: usize) -> String {
 
 /// A number with its unit.
 fn number(value: f64, unit: MetricUnit) -> String {
-    format!("{value:.*}{}", digits(unit, value), unit.suffix())
-}
-
-fn digits(unit: MetricUnit, value: f64) -> usize {
-    match unit {
-        MetricUnit::Ms => 3,
-        MetricUnit::Percent if value.abs() < 1.0 => 3,
-        MetricUnit::Percent | MetricUnit::PerSecond => 1,
-        MetricUnit::Count if value.fract() == 0.0 => 0,
-        MetricUnit::Count => 2,
-    }
-}
-
-/// A number with its sign; what rounds to nothing has none.
-fn signed(value: f64, digits: usize) -> String {
-    let text = format!("{value:+.digits$}");
-    if text.trim_start_matches(['+', '-']).chars().all(|c| c == '0' || c == '.') {
-        return text.trim_start_matches(['+', '-']).to_owned();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_rounds_to_nothing_has_no_sign() {
-        assert_eq!(signed(-0.0001, 2), "0.00");
-        assert_eq!(signed(0.5, 1), "+0.5");
-        assert_eq!(signed(-12.0, 0), "-12");
-    }
+    format!("{value:.*}{}", unit.digits(value), unit.suffix())
 }
