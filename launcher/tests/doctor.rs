@@ -120,7 +120,23 @@ fn a_program_that_is_not_there_is_a_problem_and_a_wrong_option_is_wrong_usage() 
     let (json, status) = doctor(&sandbox, &[], &other);
     assert_eq!((&check(&json, "injection")["status"], status), (&"problem".into(), 1));
     sandbox.launch_strictly(&["doctor", "python3"]).assert().code(2);
+    sandbox.launch_strictly(&["doctor", "pipeline.ncu.executables=ncu"]).assert().code(2);
     sandbox.launch_strictly(&["doctor", "--jsn"]).assert().code(2);
+}
+
+#[test]
+fn tools_are_those_that_the_settings_name() {
+    let sandbox = Sandbox::new();
+    let nsys = sandbox.executable(
+        "opt/my nsys",
+        "#!/bin/sh\necho 'NVIDIA Nsight Systems version 2025.5.1.121-255136380782v0'\n",
+    );
+    let named = format!("pipeline.nsys.executable='{}'", nsys.display());
+    let gone = "pipeline.ncu.executable=/no/such/ncu";
+    let (json, _) = doctor(&sandbox, &[&named, gone], &[]);
+    let what = |id| check(&json, id)["what"].as_str().expect("a text").to_owned();
+    assert!(what("nsys").starts_with("nsys 2025.5"), "{}", what("nsys"));
+    assert_eq!(what("ncu"), "/no/such/ncu is not an executable file");
 }
 
 #[test]

@@ -213,9 +213,14 @@ class NvtxClient:
         return number
 
 
-def _c_text(text: str) -> bytes:
+def _c_text(value: Any) -> bytes:
+    try:
+        text = str(value)
+    except Exception:
+        # A value that cannot be shown must not end the workload that marks a range with it.
+        text = f"({type(value).__name__} without a text)"
     # A NUL would end it, and a lone surrogate is no UTF-8.
-    return str(text).encode("utf-8", "replace").replace(b"\0", b"?")
+    return text.encode("utf-8", "replace").replace(b"\0", b"?")
 
 
 def _encoded(value: Any) -> tuple[type, bytes]:

@@ -98,7 +98,12 @@ def _compare(
         pytest.fail(f"stage2-launch cannot be started: {error}", pytrace=False)
     output = done.stdout.decode("utf-8", "replace")
     if done.returncode == _FAILED:
-        pytest.fail(f"{os.fspath(run)} regressed against {os.fspath(baseline)}:\n{output}", False)
+        # Some condition failed, or could not be evaluated, because a stage or a number is missing.
+        pytest.fail(
+            f"{os.fspath(run)} does not meet its conditions against {os.fspath(baseline)}:\n"
+            f"{output}",
+            pytrace=False,
+        )
     if done.returncode != 0:
         pytest.fail(
             f"the runs were not compared (stage2-launch diff ended with {done.returncode}):\n"

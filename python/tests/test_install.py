@@ -42,7 +42,7 @@ def test_what_cannot_work_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ("status", "fails_if", "said"),
     [
         (0, "'decode.step_ms>+5%'", None),
-        (1, "'decode.step_ms>+5%'", "regressed against"),
+        (1, "'decode.step_ms>+5%'", "does not meet its conditions against"),
         (2, "'decode.step_ms>+5%'", "were not compared"),
         (0, "", "has no condition"),
     ],

@@ -16,7 +16,11 @@ PYTHON = Path(__file__).parents[1]
 LIBRARY = os.environ.get("STAGE2_COLLECTOR")
 WORKLOAD = """
 import threading, stage2
-with stage2.range("decode", step=3, label="caf\\u00e9", share=0.5, big=2**70, odd=object()):
+class Mute:
+    def __str__(self):
+        raise RuntimeError("no text")
+values = dict(share=0.5, big=2**70, odd=object(), mute=Mute())
+with stage2.range("decode", step=3, label="caf\\u00e9", **values):
     with stage2.range("a \\0 nul \\ud800 surrogate"):
         pass
 @stage2.range("layer", index=1)
@@ -79,6 +83,7 @@ def test_the_collector_sees_ranges_and_fields(tmp_path: Path) -> None:
     content = trace.read_bytes()
     names = (b"decode", b"layer", b"many", b"thread")
     fields = (b"step", b"label", "café".encode(), b"share", b"index", b"f15")
+    fields += (b"(Mute without a text)",)
     for text in (*names, *fields):
         assert text in content, text
 

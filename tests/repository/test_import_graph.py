@@ -8,10 +8,11 @@ from pathlib import Path
 from unittest import mock
 
 import import_graph
-from import_graph import Module, cycles, edges, edges_to_remove, families, read_crate, report
+from import_graph import cycles, edges_to_remove, families, report
+from rust_modules import ROOT, Crate, Import, Module, edges, read_crate
 
 
-def crate(files: dict[str, str]) -> import_graph.Crate:
+def crate(files: dict[str, str]) -> Crate:
     """Read a crate whose files are given by name; `lib.rs` declares what it is given to declare."""
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
@@ -150,34 +151,34 @@ class Cycles(unittest.TestCase):
         )
 
     def test_no_edge_is_removed_that_closes_no_cycle(self) -> None:
-        one = {import_graph.Import("f", 1, "p")}
-        two = one | {import_graph.Import("f", 2, "p")}
-        three = two | {import_graph.Import("f", 3, "p")}
+        one = {Import("f", 1, "p")}
+        two = one | {Import("f", 2, "p")}
+        three = two | {Import("f", 3, "p")}
         # Two cycles through the heaviest edge and through lighter ones that only one of them has.
         graph = {"a": {"b": two}, "b": {"a": three, "c": one}, "c": {"a": three}}
         self.assertEqual(cycles(graph), [["a", "b", "c"]])
         self.assertEqual(edges_to_remove(graph, ["a", "b", "c"]), [("a", "b")])
 
     def test_separate_cycles_are_separate(self) -> None:
-        one = {import_graph.Import("f", 1, "p")}
+        one = {Import("f", 1, "p")}
         graph = {"a": {"b": one}, "b": {"a": one, "c": one}, "c": {"d": one}, "d": {"c": one}}
         self.assertEqual(cycles(graph), [["a", "b"], ["c", "d"]])
 
 
 class Workspace(unittest.TestCase):
     def test_every_library_and_program_is_covered(self) -> None:
-        packages = import_graph.metadata(import_graph.ROOT)
+        packages = import_graph.metadata(ROOT)
         found = {root for _, root in import_graph.roots(packages)}
-        crates = import_graph.ROOT / "crates"
-        for source in [*crates.glob("*/src/lib.rs"), import_graph.ROOT / "src/lib.rs"]:
+        crates = ROOT / "crates"
+        for source in [*crates.glob("*/src/lib.rs"), ROOT / "src/lib.rs"]:
             self.assertIn(source, found)
-        self.assertIn(import_graph.ROOT / "cupti-sys/src/lib.rs", found)
-        self.assertIn(import_graph.ROOT / "launcher/src/main.rs", found)
+        self.assertIn(ROOT / "cupti-sys/src/lib.rs", found)
+        self.assertIn(ROOT / "launcher/src/main.rs", found)
 
     def test_a_cycle_ends_in_status_1(self) -> None:
         package: dict[str, object] = {
             "name": "loop",
-            "manifest_path": str(import_graph.ROOT / "Cargo.toml"),
+            "manifest_path": str(ROOT / "Cargo.toml"),
             "dependencies": [{"name": "loop", "kind": "dev"}],
             "targets": [],
         }

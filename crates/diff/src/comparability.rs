@@ -108,7 +108,39 @@ fn in_themselves(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
             "times of GPU work are those of a recording, and say nothing about this machine",
         );
     }
+    let missing = [missing_stages(before), missing_stages(after)];
+    if missing.iter().any(Option::is_some) {
+        let [a, b] = missing.map(|missing| missing.unwrap_or_else(|| "none".to_owned()));
+        found.push(Difference {
+            severity: Severity::Warning,
+            what: "stages that not every run of a side has".to_owned(),
+            before: a,
+            after: b,
+            meaning: "their numbers are of the runs that have them".to_owned(),
+        });
+    }
     found
+}
+
+/// Stages that some runs of a side have, and others have not.
+fn missing_stages(side: &[Run<'_>]) -> Option<String> {
+    let mut runs_of: BTreeMap<&str, usize> = BTreeMap::new();
+    for run in side {
+        let names: BTreeSet<&str> = run
+            .report
+            .stages
+            .iter()
+            .filter(|row| row.apart.is_none())
+            .map(|row| row.stage.as_str())
+            .collect();
+        names.into_iter().for_each(|name| *runs_of.entry(name).or_default() += 1);
+    }
+    let missing: Vec<String> = runs_of
+        .into_iter()
+        .filter(|(_, runs)| *runs < side.len())
+        .map(|(name, runs)| format!("{} (in {runs} of {} runs)", shown(name), side.len()))
+        .collect();
+    (!missing.is_empty()).then(|| shorten(&missing.join(", "), VALUE_LIMIT))
 }
 
 /// Every fact of a side, with all values that its runs have.

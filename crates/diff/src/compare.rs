@@ -28,12 +28,14 @@ pub enum CompareError {
     NoRuns,
     /// A run has no GPU work.
     #[error(
-        "{run} is EMPTY: it holds no GPU work to compare ({why}); run the workload again, or see \
-         `stage2-launch report` of that run for what to do"
+        "{run} (a run {side} the change) is EMPTY: it holds no GPU work, so that nothing can be compared ({why}); \
+         `stage2-launch doctor` finds out why none is recorded"
     )]
     Empty {
         /// Its label.
         run: String,
+        /// Where it stands: before or after.
+        side: &'static str,
         /// Its coverage.
         why: String,
     },
@@ -53,10 +55,12 @@ pub fn compare(
     if before.is_empty() || after.is_empty() {
         return Err(CompareError::NoRuns);
     }
-    let empty = |run: &&Run<'_>| run.report.coverage.verdict.status == Status::Empty;
-    if let Some(run) = before.iter().chain(after).find(empty) {
-        let why = visible(run.report.coverage.verdict.text.as_bytes());
-        return Err(CompareError::Empty { run: visible(run.label.as_bytes()), why });
+    for (side, runs) in [("before", before), ("after", after)] {
+        let is_empty = |run: &&Run<'_>| run.report.coverage.verdict.status == Status::Empty;
+        if let Some(run) = runs.iter().find(is_empty) {
+            let why = visible(run.report.coverage.verdict.text.as_bytes());
+            return Err(CompareError::Empty { run: visible(run.label.as_bytes()), side, why });
+        }
     }
     let sides = [gather(before), gather(after)];
     let mut stages: Vec<StageChange> =

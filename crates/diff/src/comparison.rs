@@ -221,10 +221,11 @@ pub enum NoiseMethod {
     Instances,
     /// A count that repeats exactly: any difference is one.
     Exact,
-    /// Several runs: exact rank test (Mann-Whitney), two-sided, p of at most 0.05.
+    /// Several runs: exact rank test (Mann-Whitney), two-sided, p of at most 0.05, and the difference
+    /// is larger than 1 %.
     RankTest,
-    /// Few runs, so that no rank test can reach 0.05: the values of the sides lie apart by more than
-    /// either side spreads.
+    /// Few runs, so that no rank test can reach 0.05, or too many for an exact one: the values of the
+    /// sides lie apart by more than either side spreads, and the difference is larger than 1 %.
     Separation,
     /// One run against several: as for few runs, and the difference is larger than 5 %.
     OneAgainstSeveral,
@@ -235,7 +236,7 @@ pub enum NoiseMethod {
 pub struct Noise {
     /// How it is known.
     pub method: NoiseMethod,
-    /// Smaller differences are none; in the unit of the number. Null: the method has no such limit.
+    /// Smaller differences are none; in the unit of the number. Null: a side has no number.
     pub threshold: Option<f64>,
     /// Probability of such ranks if nothing changed; null: no rank test.
     pub p_value: Option<f64>,

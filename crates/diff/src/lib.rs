@@ -28,4 +28,4 @@ pub use comparison::*;
 pub use condition::{Condition, ConditionError};
 pub use read::{ReadError, ReadReport, read_report};
 pub use run::Run;
-pub use unit::{Better, MetricUnit};
+pub use unit::{Better, MetricUnit, signed};

@@ -7,7 +7,9 @@ use stage2_text::{shorten, shorten_kernel};
 use crate::comparison::{
     Comparison, MetricChange, NoiseMethod, Presence, StageChange, Verdict, WorkChange,
 };
-use crate::unit::{Better, MetricUnit};
+use crate::noise::ALPHA;
+use crate::rank_test::{is_tested, smallest_p};
+use crate::unit::{Better, MetricUnit, signed};
 
 /// Stages in a line.
 const STAGES: usize = 3;
@@ -144,13 +146,17 @@ fn noise(of: &Comparison) -> String {
             "one run against {n}: the noise of the side with one is unknown; a difference is one if \
              the values lie apart by more than the several spread, and by 5 %"
         ),
-        (a, b) if crate::rank_test::smallest_p(a, b) > 0.05 => format!(
+        (a, b) if smallest_p(a, b) > ALPHA => format!(
             "{a} runs against {b}, too few for a test at 0.05: a difference is one if the values of \
-             the sides lie apart by more than either spreads; 4 a side are enough"
+             the sides lie apart by more than either side spreads, and by 1 %; 4 a side are enough"
+        ),
+        (a, b) if !is_tested(a, b) => format!(
+            "{a} runs against {b}, too many for the exact test: a difference is one if the values of \
+             the sides lie apart by more than either side spreads, and by 1 %"
         ),
         (a, b) => format!(
             "{a} runs against {b}: exact rank test (Mann-Whitney) of each number at 0.05, so 1 of 20 \
-             numbers that did not change may still be called a difference"
+             numbers that did not change may still pass it; a difference also has to be at least 1 %"
         ),
     }
 }
@@ -166,7 +172,7 @@ pub(crate) fn value_text(metric: &MetricChange) -> String {
 /// `+0.590 ms, +6.7 %`.
 pub(crate) fn change_text(metric: &MetricChange) -> String {
     let Some(change) = metric.change else { return ABSENT.to_owned() };
-    let digits = digits(metric.unit, change);
+    let digits = metric.unit.digits(change);
     let change = format!("{}{}", signed(change, digits), metric.unit.difference_suffix());
     match metric.change_percent {
         Some(percent) if metric.unit != MetricUnit::Percent => {
@@ -206,36 +212,5 @@ pub(crate) fn work_name(row: &WorkChange, limit: usize) -> String {
 
 /// A number with its unit.
 fn number(value: f64, unit: MetricUnit) -> String {
-    format!("{value:.*}{}", digits(unit, value), unit.suffix())
-}
-
-fn digits(unit: MetricUnit, value: f64) -> usize {
-    match unit {
-        MetricUnit::Ms => 3,
-        MetricUnit::Percent if value.abs() < 1.0 => 3,
-        MetricUnit::Percent | MetricUnit::PerSecond => 1,
-        MetricUnit::Count if value.fract() == 0.0 => 0,
-        MetricUnit::Count => 2,
-    }
-}
-
-/// A number with its sign; what rounds to nothing has none.
-fn signed(value: f64, digits: usize) -> String {
-    let text = format!("{value:+.digits$}");
-    if text.trim_start_matches(['+', '-']).chars().all(|c| c == '0' || c == '.') {
-        return text.trim_start_matches(['+', '-']).to_owned();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_rounds_to_nothing_has_no_sign() {
-        assert_eq!(signed(-0.0001, 2), "0.00");
-        assert_eq!(signed(0.5, 1), "+0.5");
-        assert_eq!(signed(-12.0, 0), "-12");
-    }
+    format!("{value:.*}{}", unit.digits(value), unit.suffix())
 }

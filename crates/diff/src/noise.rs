@@ -7,8 +7,13 @@ use crate::rank_test::{p_value, smallest_p};
 const LEAST_SHARE: f64 = 0.05;
 /// Percentage points that two shares of single runs have to differ by at least.
 const LEAST_POINTS: f64 = 1.0;
+/// The same where both sides have several runs. Their spread shows the noise between runs that follow
+/// each other, and not that between days, builds and places in memory: a smaller shift means nothing,
+/// however little the runs spread.
+const LEAST_SHARE_OF_SEVERAL: f64 = 0.01;
+const LEAST_POINTS_OF_SEVERAL: f64 = 0.5;
 /// Largest probability of a difference by chance.
-const ALPHA: f64 = 0.05;
+pub(crate) const ALPHA: f64 = 0.05;
 
 /// Noise within a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,9 +43,15 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
     let (Some(a), Some(b)) = (median(before), median(after)) else {
         return (Verdict::Unknown, Noise::default());
     };
-    let share = match expected {
-        Expected::Share(_) => (LEAST_SHARE * a.abs().max(b.abs())).max(LEAST_POINTS),
-        _ => LEAST_SHARE * a.abs().max(b.abs()),
+    let larger = a.abs().max(b.abs());
+    let least = |share: f64, points: f64| match expected {
+        Expected::Share(_) => (share * larger).max(points),
+        _ => share * larger,
+    };
+    let share = least(LEAST_SHARE, LEAST_POINTS);
+    let of_several = match expected {
+        Expected::Count => 0.0,
+        _ => least(LEAST_SHARE_OF_SEVERAL, LEAST_POINTS_OF_SEVERAL),
     };
     let of = |method, threshold, p_value, differs: bool| {
         let verdict = match (b > a, b < a) {
@@ -68,12 +79,15 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
             let differs = lie_apart(before, after) && beyond(threshold);
             of(NoiseMethod::OneAgainstSeveral, Some(threshold), None, differs)
         }
-        (x, y, _) if smallest_p(x, y) > ALPHA => {
-            of(NoiseMethod::Separation, None, None, lie_apart(before, after))
-        }
-        _ => match p_value(before, after) {
-            Some(p) => of(NoiseMethod::RankTest, None, Some(p), p <= ALPHA),
-            None => of(NoiseMethod::Separation, None, None, lie_apart(before, after)),
+        (x, y, _) => match p_value(before, after).filter(|_| smallest_p(x, y) <= ALPHA) {
+            Some(p) => {
+                let differs = p <= ALPHA && beyond(of_several);
+                of(NoiseMethod::RankTest, Some(of_several), Some(p), differs)
+            }
+            None => {
+                let differs = lie_apart(before, after) && beyond(of_several);
+                of(NoiseMethod::Separation, Some(of_several), None, differs)
+            }
         },
     }
 }
@@ -146,11 +160,31 @@ mod tests {
         let apart = [10.5, 10.6, 10.65];
         assert_eq!(verdict(&few.0, &apart), (Verdict::Increased, NoiseMethod::Separation));
         // Four a side reach 0.05, also for differences below 5 %.
-        let (a, b) = ([1.0, 1.001, 1.002, 1.003], [1.010, 1.011, 1.012, 1.013]);
+        let (a, b) = ([1.0, 1.001, 1.002, 1.003], [1.020, 1.021, 1.022, 1.023]);
         assert_eq!(verdict(&a, &b), (Verdict::Increased, NoiseMethod::RankTest));
         assert_eq!(verdict(&b, &a), (Verdict::Decreased, NoiseMethod::RankTest));
         assert_eq!(verdict(&a, &a), (Verdict::None, NoiseMethod::RankTest));
         assert_eq!(verdict(&[10.3], &few.0), (Verdict::None, NoiseMethod::OneAgainstSeveral));
+    }
+
+    #[test]
+    fn a_shift_of_a_thousandth_is_none_however_little_the_runs_spread() {
+        let near = |value: f64| [0.0, 1e-6, 2e-6, 3e-6].map(|more| value + more);
+        assert_eq!(
+            verdict(&near(1.0), &near(1.001)),
+            (Verdict::None, NoiseMethod::RankTest),
+            "four a side"
+        );
+        assert_eq!(
+            verdict(&near(1.0)[..2], &near(1.001)[..2]),
+            (Verdict::None, NoiseMethod::Separation),
+            "two a side"
+        );
+        let judged = |a: f64, b: f64, expected| judge(&near(a), &near(b), expected).0;
+        assert_eq!(judged(2.0, 2.4, Expected::Share(None)), Verdict::None, "0.4 points");
+        assert_eq!(judged(2.0, 2.6, Expected::Share(None)), Verdict::Increased);
+        let counts = judge(&[1000.0; 4], &[1001.0; 4], Expected::Count);
+        assert_eq!((counts.0, counts.1.threshold), (Verdict::Increased, Some(0.0)));
     }
 
     #[test]

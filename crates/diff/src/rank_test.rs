@@ -10,7 +10,7 @@ const MOST: usize = 120;
 /// The probability; nothing for an empty sample, or for too many values.
 pub(crate) fn p_value(before: &[f64], after: &[f64]) -> Option<f64> {
     let all = before.len() + after.len();
-    if before.is_empty() || after.is_empty() || all > MOST {
+    if before.is_empty() || after.is_empty() || !is_tested(before.len(), after.len()) {
         return None;
     }
     let ranks = doubled_ranks(before, after);
@@ -44,11 +44,17 @@ pub(crate) fn p_value(before: &[f64], after: &[f64]) -> Option<f64> {
     (every > 0.0).then_some(as_far / every)
 }
 
-/// The smallest probability that samples of these sizes can have.
+/// The smallest probability that samples of these sizes can have: that of the two orders, of all, in
+/// which the sides do not mix.
 pub(crate) fn smallest_p(before: usize, after: usize) -> f64 {
-    let low: Vec<f64> = (0..before).map(|i| i as f64).collect();
-    let high: Vec<f64> = (before..before + after).map(|i| i as f64).collect();
-    p_value(&low, &high).unwrap_or(if before.min(after) == 0 { 1.0 } else { 0.0 })
+    let fewer = before.min(after);
+    let orders: f64 = (1..=fewer).map(|at| (before.max(after) + at) as f64 / at as f64).product();
+    (2.0 / orders).min(1.0)
+}
+
+/// Whether so many runs are tested.
+pub(crate) fn is_tested(before: usize, after: usize) -> bool {
+    before + after <= MOST
 }
 
 /// Twice the rank of each value, from 1 on; equal values share the mean of their ranks.
@@ -79,7 +85,9 @@ mod tests {
         assert!(close(p_value(&[1.0, 2.0, 3.0, 5.0], &[4.0, 6.0, 7.0, 8.0]), 4.0 / 70.0));
         assert!(close(p_value(&[1.0, 1.0], &[1.0, 1.0]), 1.0));
         assert_eq!(p_value(&[], &[1.0]), None);
-        assert!((smallest_p(3, 3) - 0.1).abs() < 1e-12 && smallest_p(4, 4) < 0.05);
+        assert!(
+            close(Some(smallest_p(3, 3)), 2.0 / 20.0) && close(Some(smallest_p(5, 3)), 2.0 / 56.0)
+        );
     }
 
     #[test]

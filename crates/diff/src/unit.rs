@@ -1,4 +1,4 @@
-//! The units of metrics, and which way they get better.
+//! The units of metrics, how their numbers are written, and which way they get better.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,17 @@ impl MetricUnit {
         }
     }
 
+    /// Digits behind the point of a number of it.
+    pub fn digits(self, value: f64) -> usize {
+        match self {
+            MetricUnit::Ms => 3,
+            MetricUnit::Percent if value.abs() < 1.0 => 3,
+            MetricUnit::Percent | MetricUnit::PerSecond => 1,
+            MetricUnit::Count if value.fract() == 0.0 => 0,
+            MetricUnit::Count => 2,
+        }
+    }
+
     /// As it follows a difference of two numbers.
     pub fn difference_suffix(self) -> &'static str {
         match self {
@@ -46,4 +57,23 @@ pub enum Better {
     Higher,
     /// Neither by itself.
     Neither,
+}
+
+/// A number with its sign; what rounds to nothing has none.
+pub fn signed(value: f64, digits: usize) -> String {
+    let text = format!("{value:+.digits$}");
+    let bare = text.trim_start_matches(['+', '-']);
+    if bare.chars().all(|c| c == '0' || c == '.') { bare.to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rounds_to_nothing_has_no_sign() {
+        assert_eq!(signed(-0.0001, 2), "0.00");
+        assert_eq!(signed(0.5, 1), "+0.5");
+        assert_eq!(signed(-12.0, 0), "-12");
+    }
 }

@@ -206,6 +206,28 @@ fn several_runs_bring_the_noise_of_their_own() {
 }
 
 #[test]
+fn a_stage_that_some_runs_of_a_side_lack_is_named() {
+    let kernels = || vec![("k".to_owned(), 4, 4000)];
+    let whole = report(&[("decode", 4, 1000, kernels()), ("prefill", 2, 1000, kernels())]);
+    let part = report(&[("decode", 4, 1000, kernels())]);
+    let found = diff(&[&whole, &part], &[&whole, &whole], &[], false);
+    let of = found.differences.iter().find(|d| d.what.starts_with("stages that not every run"));
+    let of = of.expect("a warning");
+    assert_eq!((&*of.before, &*of.after), ("prefill (in 1 of 2 runs)", "none"));
+}
+
+#[test]
+fn a_row_is_never_called_longer_where_its_mean_fell() {
+    let of = |ns: u64| report(&[("decode", 1, 1000, vec![("k".to_owned(), 1, ns)])]);
+    // Medians 1000 and 1100; one outlier before makes its mean the larger.
+    let a: Vec<Report> = [1000, 1000, 1000, 1000, 9000].map(of).into();
+    let b: Vec<Report> = [1100; 5].map(of).into();
+    let found = diff(&a.iter().collect::<Vec<_>>(), &b.iter().collect::<Vec<_>>(), &[], false);
+    let row = &found.stages[0].work[0];
+    assert!(row.change_ns < 0.0 && row.verdict != Verdict::Increased, "{row:?}");
+}
+
+#[test]
 fn an_empty_run_is_refused_and_a_partial_one_is_warned_of() {
     let mut a = report(&[("decode", 4, 1_000_000, vec![("k".to_owned(), 4, 4000)])]);
     let b = a.clone();
@@ -215,7 +237,9 @@ fn an_empty_run_is_refused_and_a_partial_one_is_warned_of() {
     a.coverage.verdict.status = Status::Empty;
     let run = |report| Run { label: "a/b", report, left_out: &[] };
     let error = compare(&[run(&a)], &[run(&b)], &[], false).expect_err("EMPTY");
-    assert!(error.to_string().starts_with("a/b is EMPTY"), "{error}");
+    assert!(error.to_string().starts_with("a/b (a run before the change) is EMPTY"), "{error}");
+    let error = compare(&[run(&b)], &[run(&b), run(&a)], &[], false).expect_err("EMPTY");
+    assert!(error.to_string().contains("after the change"), "{error}");
 }
 
 #[test]

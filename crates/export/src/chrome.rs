@@ -1,9 +1,9 @@
 //! Chrome trace JSON in the dialect of PyTorch's profiler (Kineto), one file for each process.
 //!
 //! Perfetto's UI, HolisticTraceAnalysis and TraceLens read it. Outermost ranges are user annotations,
-//! and ranges in them are operators, as PyTorch's profiler has stages and operators. Its importers drop work that overlaps
-//! other work of its row, as kernels of a CUDA graph do: overlapping work gets rows of its own, and
-//! keeps the number of its stream in `args`.
+//! and ranges in them are operators, as PyTorch's profiler has stages and operators. Perfetto's importer
+//! drops work that overlaps other work of its row, as kernels of a CUDA graph do: overlapping work gets
+//! rows of its own, and keeps the number of its stream in `args`.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;

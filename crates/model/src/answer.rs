@@ -2,6 +2,7 @@
 //! hardware would need, what to do first, and whether the capture can be trusted.
 
 use serde::{Deserialize, Serialize};
+use stage2_stats::BACK_TO_BACK_NS;
 
 use crate::figure::Figure;
 use crate::rule::Rule;
@@ -93,6 +94,33 @@ pub struct WindowSplit {
     pub parts: Vec<WindowPart>,
 }
 
+impl WindowSplit {
+    /// The share of each part in percent with one decimal, so rounded that they add up to 100.0: those
+    /// with the largest remainders are rounded up. Parts that do not add up to the window (those of a
+    /// broken report) are rounded each by itself.
+    pub fn rounded_percent(&self) -> Vec<f64> {
+        const TENTHS: u128 = 1_000;
+        let window_ns = u128::from(self.window_ns);
+        let sum: u128 = self.parts.iter().map(|part| u128::from(part.ns)).sum();
+        if window_ns == 0 || sum != window_ns {
+            return self.parts.iter().map(|part| (part.percent * 10.0).round() / 10.0).collect();
+        }
+        let scaled = || self.parts.iter().map(|part| u128::from(part.ns) * TENTHS);
+        let mut tenths: Vec<u128> = scaled().map(|scaled| scaled / window_ns).collect();
+        let missing = TENTHS.saturating_sub(tenths.iter().sum());
+        let mut by_remainder: Vec<(u128, usize)> =
+            scaled().map(|scaled| scaled % window_ns).zip(0..).collect();
+        by_remainder.sort_by_key(|&(remainder, at)| (std::cmp::Reverse(remainder), at));
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+        for &(_, at) in by_remainder.iter().take(missing) {
+            if let Some(tenth) = tenths.get_mut(at) {
+                *tenth += 1;
+            }
+        }
+        tenths.into_iter().map(|tenths| tenths as f64 / 10.0).collect()
+    }
+}
+
 /// A part of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowPart {
@@ -103,6 +131,9 @@ pub struct WindowPart {
     /// Share of the window, percent.
     pub percent: f64,
 }
+
+/// The longest idle gap that counts as a launch gap, us.
+pub const LAUNCH_GAP_US: u64 = BACK_TO_BACK_NS / 1_000;
 
 /// What a part of a window goes into. Where work overlaps, the first kind has the time.
 #[derive(
@@ -128,7 +159,7 @@ pub enum WindowKind {
     /// GPU work that is not told apart.
     #[strum(serialize = "GPU busy")]
     Busy,
-    /// Idle gaps as short as between launches right behind each other.
+    /// Idle gaps of at most [`LAUNCH_GAP_US`], as launches right behind each other leave.
     #[strum(serialize = "launch gaps")]
     LaunchGaps,
     /// All other idle time.
@@ -283,4 +314,32 @@ pub struct TimelineGap {
     pub length_ns: u64,
     /// It is as short as between launches right behind each other.
     pub launch: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounded_shares_add_up() {
+        let split = |parts: &[u64]| {
+            let window_ns = parts.iter().sum::<u64>();
+            let part = |&ns: &u64| WindowPart {
+                kind: WindowKind::Compute,
+                ns,
+                percent: ns as f64 * 100.0 / window_ns as f64,
+            };
+            WindowSplit { window_ns, parts: parts.iter().map(part).collect() }
+        };
+        // Each by itself they would read 99.9 % and 100.2 %.
+        assert_eq!(split(&[1, 1, 1]).rounded_percent(), [33.4, 33.3, 33.3]);
+        assert_eq!(
+            split(&[2_496, 2_496, 2_496, 2_512]).rounded_percent(),
+            [25.0, 25.0, 24.9, 25.1]
+        );
+        assert_eq!(split(&[u64::MAX - 1, 1]).rounded_percent(), [100.0, 0.0]);
+        let broken = WindowSplit { window_ns: 7, ..split(&[1, 1]) };
+        assert_eq!(broken.rounded_percent(), [50.0, 50.0]);
+        assert_eq!(WindowSplit::default().rounded_percent(), [0.0; 0]);
+    }
 }

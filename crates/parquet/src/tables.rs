@@ -206,6 +206,9 @@ fn columns(payload: Option<Payload>) -> (Option<i64>, Option<f64>) {
     }
 }
 
+/// Bytes of a name within a folder name.
+const PARTITION_BYTES: usize = 200;
+
 /// A name as a part of a folder name: what separates parts of it is escaped as Hive does.
 fn partition(name: &str) -> String {
     let escape = |c: char| match c {
@@ -215,8 +218,14 @@ fn partition(name: &str) -> String {
         c if c.is_control() => format!("%{:02X}", c as u32),
         c => c.to_string(),
     };
-    let escaped: String = name.chars().map(escape).collect();
-    let escaped: String = escaped.chars().take(200).collect();
+    let mut escaped = String::new();
+    for part in name.chars().map(escape) {
+        // A folder's name has 255 bytes at most, and `host=` in front.
+        if escaped.len() + part.len() > PARTITION_BYTES {
+            break;
+        }
+        escaped.push_str(&part);
+    }
     if escaped.trim_matches('.').is_empty() { "unknown".to_owned() } else { escaped }
 }
 
@@ -397,5 +406,6 @@ mod tests {
         assert_eq!(partition("a/b=c%"), "a%2Fb%3Dc%25");
         assert_eq!(partition(".."), "unknown");
         assert_eq!(partition("node-1.cluster"), "node-1.cluster");
+        assert_eq!(partition(&"\u{1f980}".repeat(90)).len(), PARTITION_BYTES);
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
-use parquet::record::RowAccessor as _;
+use parquet::record::{Field, RowAccessor as _};
 use stage2_export::Exported;
 use stage2_model::{ProcessCoverage, ProcessRow, Report, SCHEMA, SCHEMA_VERSION};
 
@@ -82,6 +82,52 @@ fn tables_have_signed_columns_partitions_and_the_sums_of_the_run() {
         ("prefill", 10_000),
     ];
     assert_eq!(sums, expected.map(|(stage, ns)| (stage.to_owned(), ns)).into());
+}
+
+#[test]
+fn marks_and_fields_of_ranges_have_their_places() {
+    let bundle = tempfile::tempdir().expect("folder");
+    let collector = bundle.path().join("collector");
+    fs::create_dir(&collector).expect("folder");
+    common::same_nanosecond(&collector);
+    let file = "h-1.s2t".to_owned();
+    let processes = vec![ProcessRow { file: file.clone(), ..ProcessRow::default() }];
+    let mut report = Report {
+        schema: SCHEMA.into(),
+        schema_version: SCHEMA_VERSION,
+        processes,
+        ..Report::default()
+    };
+    report.coverage.processes.push(ProcessCoverage { file, ..Default::default() });
+    write_report(bundle.path(), &report);
+    let out = bundle.path().join("tables");
+    let output = stage2_parquet(bundle.path(), &out, &[]).assert().success();
+    let exported: Exported = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    assert_eq!((exported.counts.marks, exported.counts.marks_left_out), (1, 0));
+    let rows = |table: &str| -> Vec<Vec<(String, Field)>> {
+        let place = "host=h/rank=__HIVE_DEFAULT_PARTITION__/pid=1/part-0.parquet";
+        let file = File::open(out.join(table).join(place)).expect(table);
+        let reader = SerializedFileReader::new(file).expect("parquet");
+        let rows = reader.get_row_iter(None).expect("rows").map(|row| row.expect("row"));
+        rows.map(|row| row.into_columns()).collect()
+    };
+    fn value<'r>(row: &'r [(String, Field)], column: &str) -> &'r Field {
+        &row.iter().find(|(name, _)| name == column).expect(column).1
+    }
+    let marks = rows("marks");
+    assert_eq!(marks.len(), 1);
+    assert_eq!(value(&marks[0], "at_ns"), &Field::Long(60));
+    // 2^64 - 1 fits no signed integer.
+    assert_eq!(value(&marks[0], "payload"), &Field::Null);
+    assert_eq!(value(&marks[0], "payload_double"), &Field::Double(u64::MAX as f64));
+    let ranges = rows("ranges");
+    let with_fields: Vec<&Field> =
+        ranges.iter().map(|row| value(row, "fields")).filter(|f| **f != Field::Null).collect();
+    assert_eq!((ranges.len(), with_fields.len()), (3, 1));
+    let Field::Str(text) = with_fields[0] else { panic!("{with_fields:?}") };
+    let fields: serde_json::Value = serde_json::from_str(text).expect("JSON");
+    assert_eq!(fields["tokens"], u64::MAX);
+    assert_eq!(fields["text"], "=cmd|' /C calc'!A0");
 }
 
 #[test]

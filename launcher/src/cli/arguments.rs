@@ -150,6 +150,11 @@ pub(crate) struct DoctorArgs {
     /// Folder that the bundle of a run would go to [default: below tmp/stage2]
     #[arg(long, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) presets: Presets,
+    /// Settings that the run would have, for instance pipeline.ncu.executable=/opt/ncu/ncu
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
     /// The workload: its program and Python are checked, and it is not run
     #[arg(last = true, value_name = "COMMAND [ARG]...")]
     pub(crate) workload: Vec<OsString>,

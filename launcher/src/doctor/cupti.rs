@@ -28,8 +28,8 @@ pub(super) const LIBCUPTI: Known = Known {
         Fix {
             when: "the collector found a libcupti and cannot use it",
             status: Status::Problem,
-            text: "do what the text says; STAGE2_CUPTI=PATH chooses another libcupti, and an other \
-                   profiler in the workload has to go",
+            text: "do what the text says; STAGE2_CUPTI=PATH chooses another libcupti, and another profiler \
+                   in the workload has to go",
         },
         Fix {
             when: "all candidates are of a newer CUDA than the driver",

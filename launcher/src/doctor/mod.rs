@@ -98,8 +98,9 @@ fn all_known() -> Vec<&'static Known> {
     groups.concat()
 }
 
-/// Makes all checks; takes less than five seconds, whatever hangs.
-pub(crate) fn examine(subject: &Subject) -> Diagnosis {
+/// Makes all checks; takes less than five seconds, whatever hangs. `nsight`: nsys and ncu as the
+/// settings name them, words or paths.
+pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
     let system = System::this();
     let interpreter = interpreter(&subject.command, &system);
     let collector = match &subject.library {
@@ -118,7 +119,7 @@ pub(crate) fn examine(subject: &Subject) -> Diagnosis {
         let system = &system;
         let gpu = scope.spawn(|| gpu::facts(system));
         let smi = scope.spawn(|| gpu::nvidia_smi(system));
-        let tools = ["nsys", "ncu"].map(|name| scope.spawn(move || tools::ask(system, name)));
+        let tools = nsight.map(|tool| scope.spawn(move || tools::ask(system, tool)));
         let quick = scope.spawn(|| try_part(Part::Quick));
         let torch = scope.spawn(|| try_part(Part::Torch));
 

@@ -46,9 +46,14 @@ fn summary(diagnosis: &Diagnosis) -> String {
         counted(*warnings, "warning"),
         checks.len()
     );
+    // What was not checked may still keep a run from recording.
+    let free = match not_checked {
+        0 => "A run can record here",
+        _ => "Nothing that was checked keeps a run from recording here",
+    };
     match (problems, warnings) {
-        (0, 0) => format!("{all}. A run can record here."),
-        (0, _) => format!("{all}. A run can record here; the warnings cost parts of its results."),
+        (0, 0) => format!("{all}. {free}."),
+        (0, _) => format!("{all}. {free}; the warnings cost parts of its results."),
         _ => format!("{all}. A run would record nothing, or too little: solve the problems first."),
     }
 }
@@ -59,5 +64,22 @@ fn style(status: Status) -> Style {
         Status::NotChecked => Style::new().dimmed(),
         Status::Warning => AnsiColor::Yellow.on_default(),
         Status::Problem => AnsiColor::Red.on_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::check::{Group, Known};
+
+    const KNOWN: Known =
+        Known { id: "x", group: Group::Gpu, looks_at: "", why: "", fixes: &[], explains: &[] };
+
+    #[test]
+    fn what_was_not_checked_is_not_called_fine() {
+        let fine = Diagnosis::of(vec![KNOWN.ok("fine")]);
+        assert!(summary(&fine).ends_with("A run can record here."), "{}", summary(&fine));
+        let open = Diagnosis::of(vec![KNOWN.ok("fine"), KNOWN.not_checked("no answer")]);
+        assert!(summary(&open).contains("Nothing that was checked"), "{}", summary(&open));
     }
 }

@@ -1,13 +1,17 @@
 //! `nsys --version` and `ncu --version` -> whether they fit the driver.
 
+use std::path::Path;
 use std::process::Command;
+
+use stage2_text::visible_path;
 
 use super::check::{Check, Fix, Group, Known, Status};
 use super::system::System;
+use crate::env::is_executable;
 use crate::tools::version::Version;
 
 const MISSING: Fix = Fix {
-    when: "it is not on PATH",
+    when: "it is not on PATH, or not where the settings say",
     status: Status::Warning,
     text: "install it and put its folder into PATH, or name it in pipeline.nsys.executable or \
            pipeline.ncu.executable; `run.mode=light` needs neither",
@@ -35,7 +39,8 @@ const FIXES: &[Fix] = &[MISSING, NO_ANSWER, TOO_OLD, UNSUPPORTED];
 pub(super) const NSYS: Known = Known {
     id: "nsys",
     group: Group::Tools,
-    looks_at: "The nsys on PATH, its version, and the driver's CUDA version.",
+    looks_at: "The nsys on PATH, or the one that pipeline.nsys.executable names, its version, and the \
+               driver's CUDA version.",
     why: "The nsys pass gives the timeline. An nsys that is older than the driver may lose most of the \
           kernels and say nothing.",
     fixes: FIXES,
@@ -45,7 +50,8 @@ pub(super) const NSYS: Known = Known {
 pub(super) const NCU: Known = Known {
     id: "ncu",
     group: Group::Tools,
-    looks_at: "The ncu on PATH, its version, and the driver's CUDA version.",
+    looks_at: "The ncu on PATH, or the one that pipeline.ncu.executable names, its version, and the \
+               driver's CUDA version.",
     why: "The ncu pass gives counters. An ncu that is older than the driver may not start measuring.",
     fixes: FIXES,
     explains: &[],
@@ -63,15 +69,27 @@ const FIRST_FOR: [(u32, Version, Version); 2] = [
 /// What a tool answered.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
-    Missing,
+    /// Where it was looked for.
+    Missing(String),
     Failed(String),
-    Said { path: String, text: String },
+    Said {
+        path: String,
+        text: String,
+    },
 }
 
-/// Asks a tool for its version.
-pub(super) fn ask(system: &System, name: &str) -> Asked {
-    let Some(path) = system.on_path(name) else { return Asked::Missing };
-    let shown = path.display().to_string();
+/// Asks a tool for its version. `executable`: a word that is looked for on PATH, or a path.
+pub(super) fn ask(system: &System, executable: &Path) -> Asked {
+    let shown = visible_path(executable);
+    let path = match executable.to_str().filter(|word| !word.contains('/')) {
+        Some(word) => match system.on_path(word) {
+            Some(path) => path,
+            None => return Asked::Missing(format!("{shown} is not on PATH")),
+        },
+        None if is_executable(executable) => executable.to_owned(),
+        None => return Asked::Missing(format!("{shown} is not an executable file")),
+    };
+    let shown = visible_path(&path);
     match system.ask(Command::new(&path).arg("--version")) {
         Ok(text) => Asked::Said { path: shown, text },
         Err(why) => Asked::Failed(format!("{shown} --version: {why}")),
@@ -81,7 +99,7 @@ pub(super) fn ask(system: &System, name: &str) -> Asked {
 /// Judges a tool.
 pub(super) fn check(known: &Known, asked: &Asked, driver_cuda: Option<&str>) -> Check {
     let (path, text) = match asked {
-        Asked::Missing => return known.case(0, format!("{} is not on PATH", known.id)),
+        Asked::Missing(why) => return known.case(0, why.clone()),
         Asked::Failed(why) => return known.case(1, why.clone()),
         Asked::Said { path, text } => (path, text),
     };
@@ -143,7 +161,9 @@ mod tests {
         assert_eq!(check(&NCU, &ncu, Some("13.0")).status, Status::Ok);
         let ancient = check(&NCU, &said("Version 2021.1.0.0"), Some("12.0"));
         assert!(ancient.what.contains("too old"), "{ancient:?}");
-        for asked in [Asked::Missing, Asked::Failed("no answer in 3 s".into()), said("")] {
+        for asked in
+            [Asked::Missing("x".into()), Asked::Failed("no answer in 3 s".into()), said("")]
+        {
             let check = check(&NSYS, &asked, Some("13.0"));
             assert!(check.status == Status::Warning && check.fix.is_some(), "{check:?}");
         }

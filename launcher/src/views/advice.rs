@@ -59,7 +59,7 @@ fn rule_name(rule: Rule) -> String {
 }
 
 pub(in crate::views) fn recommendations(report: &Report) -> String {
-    let advice = takeaways::recommendations(&report.insight.takeaways);
+    let advice = takeaways::recommendations(&report.insight.takeaways, &report.answer);
     let rows: Vec<_> = advice.into_iter().enumerate().collect();
     if rows.is_empty() {
         return none(NO_ADVICE, "");
@@ -79,7 +79,7 @@ pub(in crate::views) fn recommendations(report: &Report) -> String {
 
 /// The first ones with their gain, without the reasons.
 pub(in crate::views) fn recommendations_in_brief(report: &Report) -> String {
-    let all = takeaways::recommendations(&report.insight.takeaways);
+    let all = takeaways::recommendations(&report.insight.takeaways, &report.answer);
     if all.is_empty() {
         return none(NO_ADVICE, "");
     }

@@ -7,6 +7,7 @@ mod costs;
 pub(crate) mod diff;
 mod headline;
 mod html;
+mod json;
 mod kernels;
 pub mod operators;
 mod page;
@@ -97,10 +98,7 @@ fn write_files(
     if !report.ncu_regions.is_empty() {
         write("ncu_regions.csv", &|sink| Ok(regions::regions_csv(&report.ncu_regions, sink)?))?;
     }
-    write("metrics.json", &|sink| {
-        serde_json::to_writer_pretty(&mut *sink, report)?;
-        Ok(sink.write_all(b"\n")?)
-    })?;
+    write("metrics.json", &|sink| Ok(json::write(sink, report)?))?;
     let whole = report::page(report);
     let nothing = Operators::default();
     let operators = report.insight.operators.as_ref().unwrap_or(&nothing);

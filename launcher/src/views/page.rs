@@ -101,7 +101,7 @@ mod tests {
                     **Window:** decode: launch gaps 79.0 %, compute 20.9 %, copies 0.1 %.\n\n\
                     **Floor:** decode 0.420 ms per token: 5.1x the floor.\n\n\
                     **First:** decode up to 4.9x faster if launch gaps vanish: use CUDA graphs.\n\n\
-                    **Coverage:** complete: every kernel record that CUPTI delivered is attributed.\n\n";
+                    **Coverage:** complete: no record is known to be lost, and every kernel record is attributed.\n\n";
         let operators = operators::operators_md(&report, &Operators::default(), 5);
         for page in [
             kernels_md(&report, 5),

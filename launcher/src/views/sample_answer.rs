@@ -18,7 +18,10 @@ pub(super) fn answer() -> Answer {
             line("window", "decode: launch gaps 79.0 %, compute 20.9 %, copies 0.1 %"),
             line("floor", "decode 0.420 ms per token: 5.1x the floor"),
             line("first", "decode up to 4.9x faster if launch gaps vanish: use CUDA graphs"),
-            line("coverage", "complete: every kernel record that CUPTI delivered is attributed"),
+            line(
+                "coverage",
+                "complete: no record is known to be lost, and every kernel record is attributed",
+            ),
         ],
         stages: vec![stage("decode", Some(first.clone()))],
         first: Some(first),

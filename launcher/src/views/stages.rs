@@ -5,7 +5,9 @@ use super::page::{model_stages, outermost_ranges};
 use super::table::{Table, name, none, paragraph};
 use stage2_analysis::in_part;
 use stage2_analysis::insight::vision::{Nested, nested};
-use stage2_model::{Figure, PathKind, Report, StageAnswer, StageRow, StepUnit, WindowKind};
+use stage2_model::{
+    Figure, LAUNCH_GAP_US, PathKind, Report, StageAnswer, StageRow, StepUnit, WindowKind,
+};
 use stage2_text::numbers::{count, ms3, percent1, ratio3};
 
 /// Ranges that are named as being no stages.
@@ -212,16 +214,28 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
         }
         false => "",
     };
+    let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
+    let has_idle = rows.iter().any(|row| row.parts.iter().any(|part| idle.contains(&part.0)));
+    let gaps = if has_idle { format!(" {}", idle_kinds()) } else { String::new() };
     format!(
         "{}Shares of the windows of warm instances, each from its start on the host to its end or to \
-         the end of its last GPU work.{overlap}\n\n",
+         the end of its last GPU work.{overlap}{gaps}\n\n",
         table.markdown_with_rest_in(file),
+    )
+}
+
+/// What the two kinds of idle time are.
+pub(super) fn idle_kinds() -> String {
+    format!(
+        "Launch gaps are times of at most {LAUNCH_GAP_US} us between two pieces of GPU work; other idle is \
+         all other time without GPU work."
     )
 }
 
 fn split<'r>(stage: &'r StageRow, answer: Option<&StageAnswer>) -> Option<Split<'r>> {
     if let Some(window) = answer.and_then(|answer| answer.window.as_ref()) {
-        let parts = window.parts.iter().map(|part| (part.kind, part.percent)).collect();
+        let kinds = window.parts.iter().map(|part| part.kind);
+        let parts = kinds.zip(window.rounded_percent()).collect();
         return Some(Split { stage: &stage.stage, parts, idle_percent: None });
     }
     // Busy time is known exactly where the share of all instances is.

@@ -4,7 +4,7 @@
 use crate::join::empty::EMPTY;
 use stage2_model::{
     Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Report, Role, StageAnswer, StageRow,
-    Status, StepTimes, StepUnit, WindowSplit,
+    Status, StepTimes, StepUnit, WindowPart,
 };
 use stage2_text::numbers::{count, percent1};
 use stage2_text::shorten;
@@ -14,8 +14,6 @@ const STAGES: usize = 3;
 /// Characters of a line, about, and of the stages listed in it.
 const LINE_LIMIT: usize = 240;
 const LIST_LIMIT: usize = 170;
-/// Part of a window from which on a line has it, percent.
-const SHOWN_PERCENT: f64 = 0.05;
 /// Characters of the name of a stage.
 const NAME_LIMIT: usize = 40;
 
@@ -118,13 +116,14 @@ fn window(report: &Report, stages: &[Told<'_>]) -> String {
         None if stages.is_empty() => format!("not known: {}", report.no_range()),
         None => listed(stages, |told| {
             let parts = match (&told.answer.window, told.why_no_window) {
-                (Some(WindowSplit { parts, .. }), _) => {
-                    let part = |part: &stage2_model::WindowPart| {
-                        format!("{} {} %", part.kind.label(), percent1(part.percent))
-                    };
+                (Some(window), _) => {
+                    let parts = window.parts.iter().zip(window.rounded_percent());
                     // What would read 0.0 % takes room from what matters.
-                    let shown = parts.iter().filter(|part| part.percent >= SHOWN_PERCENT);
-                    shown.map(part).collect::<Vec<_>>().join(", ")
+                    let shown = parts.filter(|(_, percent)| *percent > 0.0);
+                    let text = |(part, percent): (&WindowPart, f64)| {
+                        format!("{} {} %", part.kind.label(), percent1(percent))
+                    };
+                    shown.map(text).collect::<Vec<_>>().join(", ")
                 }
                 (None, why) => format!("not known ({})", why.unwrap_or("nothing was recorded")),
             };
@@ -172,9 +171,9 @@ fn floor_of(used: &ModelUse, told: &Told<'_>) -> Option<String> {
         None => " per instance",
     };
     let distance = match floor.distance.value() {
-        Some(distance) if distance >= 1.0 => format!(": {} faster than measured", times(distance)),
+        Some(distance) if distance >= 1.0 => format!(": the run takes {} as long", times(distance)),
         Some(_) => {
-            ": longer than measured, so the model or the peaks are not those of the run".into()
+            ": the run takes less time, so the configured model or peaks are not its own".into()
         }
         None => String::new(),
     };

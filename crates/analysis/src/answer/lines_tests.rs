@@ -1,5 +1,7 @@
 use super::*;
-use stage2_model::{Coverage, Floor, Rule, StageRow, Verdict, WindowKind, WindowPart, WorkloadEnd};
+use stage2_model::{
+    Coverage, Floor, Rule, StageRow, Verdict, WindowKind, WindowSplit, WorkloadEnd,
+};
 
 fn none() -> Figure {
     Figure::Absent(Absent::NoModel)

@@ -110,7 +110,7 @@ fn verdict(coverage: &Coverage) -> Verdict {
             number => format!(", {} of them in ranges of libraries", count(number)),
         };
         let text = format!(
-            "complete: every kernel record that CUPTI delivered is attributed ({} GPU records in \
+            "complete: no record is known to be lost, and every kernel record is attributed ({} GPU records in \
              ranges{outside}{libraries}){part}",
             count(total.attributed),
         );

@@ -9,6 +9,7 @@ mod findings;
 mod intern;
 pub(crate) mod kernels;
 mod labels;
+mod numbered_ranges;
 pub mod overhead;
 pub mod passes;
 mod paths;
@@ -104,6 +105,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let device_rows = devices.rows(&groups, &labels);
     let (processes, ranks, of_ranks) =
         together.finish(|path| labels.stage(path), &stage_rows, &device_rows);
+    findings.extend(numbered_ranges::finding(&path_rows));
     findings.extend(findings::of_devices(&device_rows).chain(of_ranks));
     Report {
         schema: SCHEMA.to_owned(),

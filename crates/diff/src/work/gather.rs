@@ -62,10 +62,14 @@ impl Gathered {
             let key = Key { kind: WorkKind::Kernel, name: mangled.to_owned() };
             let work = gathered.entry(&row.stage, key);
             if work.name.is_empty() {
-                let demangled = name.map_or(row.kernel.as_str(), |name| name.demangled.as_str());
-                let spelled =
-                    spelled.entry(row.name_index).or_insert_with(|| comparable(demangled));
-                work.demangled.clone_from(spelled);
+                work.demangled = match name {
+                    Some(name) => spelled
+                        .entry(row.name_index)
+                        .or_insert_with(|| comparable(&name.demangled))
+                        .clone(),
+                    // A broken report: rows of other kernels may have the same index.
+                    None => comparable(&row.kernel),
+                };
                 work.name = visible(row.kernel.as_bytes());
                 work.class = visible(row.class.as_bytes());
             }

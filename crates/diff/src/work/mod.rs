@@ -135,7 +135,15 @@ fn row(
                 (Some(x), Some(y)) => Expected::Spread(x, y),
                 _ => Expected::Measured,
             };
-            judge(&a.runs, &b.runs, expected)
+            let (verdict, noise) = judge(&a.runs, &b.runs, expected);
+            // Runs are judged by their medians, and a row shows means: where these say the opposite,
+            // nothing is certain.
+            let agrees = match verdict {
+                Verdict::Increased => change_ns > 0.0,
+                Verdict::Decreased => change_ns < 0.0,
+                Verdict::None | Verdict::Unknown => true,
+            };
+            (if agrees { verdict } else { Verdict::None }, noise)
         }
         _ => {
             let verdict = match change_ns {

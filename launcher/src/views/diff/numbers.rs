@@ -1,16 +1,16 @@
 //! Numbers of a comparison -> cells, the same in every table and picture.
 
-use stage2_diff::{Better, MetricChange, MetricUnit, NoiseMethod, Verdict};
+use stage2_diff::{Better, MetricChange, MetricUnit, NoiseMethod, Verdict, signed};
 use stage2_text::numbers::ABSENT;
 
 /// A number of a metric, without its unit.
 pub(super) fn value(value: Option<f64>, unit: MetricUnit) -> String {
-    cell(value, |value| format!("{value:.*}", digits(unit, value)))
+    cell(value, |value| format!("{value:.*}", unit.digits(value)))
 }
 
 /// A difference, without its unit.
 pub(super) fn difference(value: Option<f64>, unit: MetricUnit) -> String {
-    cell(value, |value| signed(value, digits(unit, value)))
+    cell(value, |value| signed(value, unit.digits(value)))
 }
 
 /// A difference in percent.
@@ -58,9 +58,9 @@ pub(super) fn noise(metric: &MetricChange) -> String {
         NoiseMethod::FivePercent => format!("{} (5 %)", threshold()),
         NoiseMethod::Instances => format!("{} (instances)", threshold()),
         NoiseMethod::OneAgainstSeveral => format!("{} and spread of the runs", threshold()),
-        NoiseMethod::Separation => "spread of the runs".to_owned(),
+        NoiseMethod::Separation => format!("{} and spread of the runs", threshold()),
         NoiseMethod::RankTest => match metric.noise.p_value {
-            Some(p) => format!("p = {p:.3}"),
+            Some(p) => format!("{} and p = {p:.3}", threshold()),
             None => ABSENT.to_owned(),
         },
     }
@@ -72,20 +72,4 @@ fn cell(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
         Some(_) => "(no number)".to_owned(),
         None => ABSENT.to_owned(),
     }
-}
-
-fn digits(unit: MetricUnit, value: f64) -> usize {
-    match unit {
-        MetricUnit::Ms => 3,
-        MetricUnit::Percent if value.abs() < 1.0 => 3,
-        MetricUnit::Count if value.fract() == 0.0 => 0,
-        MetricUnit::Percent | MetricUnit::PerSecond | MetricUnit::Count => 1,
-    }
-}
-
-/// A number with its sign; what rounds to nothing has none.
-fn signed(value: f64, digits: usize) -> String {
-    let text = format!("{value:+.digits$}");
-    let bare = text.trim_start_matches(['+', '-']);
-    if bare.chars().all(|c| c == '0' || c == '.') { bare.to_owned() } else { text }
 }

@@ -208,7 +208,8 @@ impl Scale {
             )
         };
         // Before the end, where a label would be cut off.
-        let ticks = (0..=6).map(|i| i * step).take_while(|at| *at * 100 < self.length_ns * 94);
+        let end = self.length_ns as f64 * 0.94;
+        let ticks = (0u64..=6).map(|i| i.saturating_mul(step)).take_while(|at| (*at as f64) < end);
         ticks.map(tick).collect()
     }
 }

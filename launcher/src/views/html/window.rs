@@ -1,6 +1,7 @@
 //! Where the window of a stage goes: one bar of 100 %, and its numbers.
 
 use super::markdown::text;
+use crate::views::stages::idle_kinds;
 use stage2_model::{WindowKind, WindowPart, WindowSplit};
 use stage2_text::numbers::{ms3, percent1};
 
@@ -20,33 +21,34 @@ fn mark(kind: WindowKind) -> &'static str {
 
 /// The bar and its table.
 pub(super) fn window(split: &WindowSplit, id: &str) -> String {
-    let parts: Vec<&WindowPart> = (split.parts.iter())
-        .filter(|part| part.percent.is_finite() && part.percent > 0.0)
+    let parts: Vec<(&WindowPart, f64)> = (split.parts.iter())
+        .zip(split.rounded_percent())
+        .filter(|(part, _)| part.percent.is_finite() && part.percent > 0.0)
         .collect();
     let (mut at, mut rects) = (0.0, String::new());
-    for part in &parts {
-        // Shares are rounded: together they must not leave the bar.
-        let width = part.percent.clamp(0.0, 100.0 - at);
+    for (part, percent) in &parts {
+        // Those of a broken report must not leave the bar.
+        let width = part.percent.clamp(0.0, (100.0_f64 - at).max(0.0));
         let label = part.kind.label();
         rects.push_str(&format!(
             "<rect class=\"{}\" x=\"{at:.4}%\" width=\"{width:.4}%\" height=\"100%\"><title>{label}: {} \
              %</title></rect>\n",
             mark(part.kind),
-            percent1(part.percent),
+            percent1(*percent),
         ));
         at += width;
     }
     let said: Vec<String> = (parts.iter())
-        .map(|part| format!("{} {} %", part.kind.label(), percent1(part.percent)))
+        .map(|(part, percent)| format!("{} {} %", part.kind.label(), percent1(*percent)))
         .collect();
-    let row = |part: &&WindowPart| {
+    let row = |(part, percent): &(&WindowPart, f64)| {
         format!(
             "<tr><td><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" \
              height=\"100%\"/></svg>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
             mark(part.kind),
             part.kind.label(),
             ms3(part.ns),
-            percent1(part.percent),
+            percent1(*percent),
         )
     };
     format!(
@@ -55,9 +57,10 @@ pub(super) fn window(split: &WindowSplit, id: &str) -> String {
          <div class=\"table\"><table><thead><tr><th>part of the window</th><th class=\"n\">ms</th>\
          <th class=\"n\">%</th></tr></thead>\n<tbody>\n{}\
          <tr><td>window</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
-         </tbody></table></div>\n",
+         </tbody></table></div>\n<p class=\"note\">{}</p>\n",
         text(&format!("Where the window of {} ms goes: {}", ms3(split.window_ns), said.join(", "))),
         parts.iter().map(row).collect::<String>(),
         ms3(split.window_ns),
+        text(&idle_kinds()),
     )
 }

@@ -5,7 +5,8 @@ use crate::views::table::{Table, none};
 use crate::views::values::{decimal, text};
 use stage2_analysis::insight::Shown;
 use stage2_analysis::operators::stage1::{MeanStd, Stage1Aggregates};
-use stage2_model::{DeviceRow, Fact, Report, WarmRow};
+use stage2_model::{DeviceRow, Fact, ModelUse, Report, WarmRow};
+use stage2_text::numbers::{count, counted};
 use stage2_text::shorten;
 
 /// Rows of a table here.
@@ -25,6 +26,9 @@ pub(super) fn environment(report: &Report) -> String {
     facts.extend(run.environment.iter().filter(|fact| matters(&fact.key)).cloned());
     let used = report.insight.utilisation.as_ref();
     facts.extend(used.and_then(|u| u.model_name.clone()).map(|name| fact("model", name)));
+    facts.extend(used.and_then(work).map(|work| fact("work", work)));
+    let precision = used.and_then(|used| used.numbers.precision);
+    facts.extend(precision.map(|precision| fact("precision", precision.to_string())));
     let command = run.command.as_ref().map(|words| words.join(" "));
     facts.extend(command.map(|words| fact("command", shorten(&words, COMMAND_LIMIT))));
     facts.extend(run.started.clone().map(|started| fact("started", started)));
@@ -38,6 +42,19 @@ pub(super) fn environment(report: &Report) -> String {
         .left("Key", |fact| text(&fact.key))
         .left("Value", |fact| text(&fact.value));
     table.markdown_with_rest_in("report.md")
+}
+
+/// How much a generation computes, as far as that is known.
+fn work(used: &ModelUse) -> Option<String> {
+    let tokens = &used.tokens;
+    let parts = [
+        tokens.batch_size.map(|n| format!("batch size {}", count(n))),
+        tokens.prompt_tokens.map(|n| counted(n, "prompt token")),
+        tokens.images_per_prompt.map(|n| format!("{} in each prompt", counted(n, "image"))),
+        tokens.decode_steps.map(|n| counted(n, "decode step")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Whether a fact of the environment says something about the times: the driver, or CUDA.

@@ -57,7 +57,7 @@ fn top_kernel(report: &Report) -> String {
 }
 
 fn advice(report: &Report) -> String {
-    sentence(&match recommendations(&report.insight.takeaways).first() {
+    sentence(&match recommendations(&report.insight.takeaways, &report.answer).first() {
         Some(first) => format!("To do first: {}", first.text),
         None => format!("There is no recommendation, because {NO_ADVICE}"),
     })

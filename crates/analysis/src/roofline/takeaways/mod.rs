@@ -6,7 +6,7 @@
 mod rules;
 
 pub(crate) use rules::FUSIBLE;
-use stage2_model::{Bound, Takeaway};
+use stage2_model::{Answer, Bound, FirstStep, Takeaway};
 
 use super::kernel_class::KernelClass;
 
@@ -137,8 +137,10 @@ pub struct Recommended<'t> {
     pub concerns_percent: Option<f64>,
 }
 
-/// What to do, each once: first what caveats call for, then what concerns the most time.
-pub fn recommendations(takeaways: &[Takeaway]) -> Vec<Recommended<'_>> {
+/// What to do, each once: first what caveats call for, then what `answer` puts first in the run and in
+/// each stage, then what concerns the most time. The time that a symptom concerns may be the longer: a
+/// GPU is idle because a rank is late.
+pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &Answer) -> Vec<Recommended<'t>> {
     let mut given: Vec<Recommended<'_>> = Vec::new();
     for takeaway in takeaways {
         let Some(text) = takeaway.recommendation.as_deref() else { continue };
@@ -158,12 +160,31 @@ pub fn recommendations(takeaways: &[Takeaway]) -> Vec<Recommended<'_>> {
             }),
         }
     }
+    let is_step = |r: &Recommended<'_>, step: &FirstStep| {
+        r.first.rule == step.rule && r.first.stage == step.stage
+    };
+    let is_first = |r: &Recommended<'_>| answer.first.iter().any(|step| is_step(r, step));
+    let leads = |r: &Recommended<'_>| {
+        answer.stages.iter().filter_map(|stage| stage.first.as_ref()).any(|step| is_step(r, step))
+    };
     let weight = |r: &Recommended<'_>| r.concerns_percent.unwrap_or(-1.0);
-    given.sort_by(|a, b| {
-        let caveats_first = b.first.rule.is_caveat().cmp(&a.first.rule.is_caveat());
-        caveats_first.then_with(|| weight(b).total_cmp(&weight(a)))
+    // What leads its stage stands where the weightiest of the stage would.
+    let weights: Vec<(bool, bool, f64, bool)> = given
+        .iter()
+        .map(|r| {
+            let leads = leads(r);
+            let of_stage = given.iter().filter(|other| leads && other.first.stage == r.first.stage);
+            let most = of_stage.map(weight).fold(weight(r), f64::max);
+            (r.first.rule.is_caveat(), is_first(r), most, leads)
+        })
+        .collect();
+    let mut order: Vec<(Recommended<'_>, (bool, bool, f64, bool))> =
+        given.into_iter().zip(weights).collect();
+    order.sort_by(|(_, a), (_, b)| {
+        let (a_flags, b_flags) = ((a.0, a.1), (b.0, b.1));
+        b_flags.cmp(&a_flags).then(b.2.total_cmp(&a.2)).then(b.3.cmp(&a.3))
     });
-    given
+    order.into_iter().map(|(recommended, _)| recommended).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use stage2_model::Rule;
+use stage2_model::{Absent, Figure, Floor, Role, Rule, StageAnswer};
 
 /// The example of an eager decode: short kernels, the GPU mostly idle.
 fn eager_decode() -> StageFacts {
@@ -97,7 +97,7 @@ fn an_eager_decode_is_launch_bound_first() {
     assert!(fusible.contains("34.0 %") && fusible.contains("(elementwise 28.0, reduction 6.0)"));
     let concerned = said[1].concerns_percent.expect("known");
     assert!((concerned - 79.5 * 640.0 / 660.0).abs() < 1e-9, "{concerned}");
-    let first = &recommendations(&said)[0];
+    let first = &recommendations(&said, &Answer::default())[0];
     assert!(first.text.contains("CUDA graphs") && first.first.rule == Rule::LaunchBound);
     assert_eq!(takeaways(&Facts::default()), takeaways(&Facts::default()));
 }
@@ -171,7 +171,7 @@ fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
     let advised: Vec<Rule> =
         said.iter().filter(|t| t.recommendation.is_some()).map(|t| t.rule).collect();
     assert_eq!(advised, [Rule::FarFromRoof]);
-    assert_eq!(recommendations(&of(vec![stage])), []);
+    assert_eq!(recommendations(&of(vec![stage]), &Answer::default()), []);
 }
 
 #[test]
@@ -335,11 +335,66 @@ fn caveats_come_first_and_stand_beside_the_rest() {
 }
 
 #[test]
+fn what_the_answer_puts_first_comes_before_its_symptoms() {
+    let said = |rule: Rule, stage: &str, percent: f64| Takeaway {
+        rule,
+        stage: Some(stage.into()),
+        text: String::new(),
+        recommendation: Some(format!("{rule:?} in {stage}")),
+        concerns_percent: Some(percent),
+    };
+    let step = |rule: Rule, stage: &str| FirstStep {
+        stage: Some(stage.into()),
+        rule,
+        text: String::new(),
+        condition: String::new(),
+        factor: None,
+    };
+    let caveat =
+        Takeaway { stage: None, concerns_percent: None, ..said(Rule::Incomplete, "-", 0.0) };
+    let takeaways = [
+        caveat,
+        said(Rule::Fusible, "prefill", 60.0),
+        said(Rule::HostGaps, "decode", 45.0),
+        said(Rule::Waiting, "decode", 40.0),
+        said(Rule::Copies, "prefill", 5.0),
+    ];
+    let order = |answer: &Answer| -> Vec<Rule> {
+        recommendations(&takeaways, answer).iter().map(|given| given.first.rule).collect()
+    };
+    use Rule::{Copies, Fusible, HostGaps, Incomplete, Waiting};
+    let plain = Answer::default();
+    assert_eq!(order(&plain), [Incomplete, Fusible, HostGaps, Waiting, Copies]);
+    let first = Answer { first: Some(step(Waiting, "decode")), ..Answer::default() };
+    assert_eq!(order(&first), [Incomplete, Waiting, Fusible, HostGaps, Copies]);
+    let of_stage = |rule, stage: &str| StageAnswer {
+        stage: stage.into(),
+        role: Role::Other,
+        basis: String::new(),
+        step: None,
+        time_to_first_token_ns: Figure::Absent(Absent::NoModel),
+        tokens_per_s: Figure::Absent(Absent::NoModel),
+        window: None,
+        floor: Floor {
+            memory_ns: Figure::Absent(Absent::NoModel),
+            compute_ns: Figure::Absent(Absent::NoModel),
+            floor_ns: Figure::Absent(Absent::NoModel),
+            distance: Figure::Absent(Absent::NoModel),
+        },
+        first: Some(step(rule, stage)),
+    };
+    // In each stage, too: where the weightiest of the stage would stand.
+    let stages = vec![of_stage(Waiting, "decode"), of_stage(Fusible, "prefill")];
+    let both = Answer { stages, ..Answer::default() };
+    assert_eq!(order(&both), [Incomplete, Fusible, Waiting, HostGaps, Copies]);
+}
+
+#[test]
 fn every_recommendation_is_given_once_and_every_rule_has_its_words() {
     let mut other = eager_decode();
     other.stage = "decode/again".into();
     let said = of(vec![eager_decode(), other]);
-    let given = recommendations(&said);
+    let given = recommendations(&said, &Answer::default());
     let mut texts: Vec<&str> = given.iter().map(|given| given.text).collect();
     texts.sort_unstable();
     texts.dedup();

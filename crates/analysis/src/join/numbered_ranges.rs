@@ -1,0 +1,111 @@
+//! Ranges that differ in a number only (`step_0`, `step_1`, ...) -> what to tell: each is a stage with
+//! one instance, and none of them has a warm step.
+//!
+//! They are told, and not put together: `layer_0` and `layer_1` are different layers, and every table,
+//! filter and export names ranges as the workload does.
+
+use std::collections::BTreeMap;
+
+use stage2_model::{Finding, PathKind, PathRow};
+use stage2_text::shorten;
+
+/// Names from which on a number is no chance.
+const MANY: u64 = 4;
+/// Words in the names of ranges within a stage that tell steps from layers and blocks.
+const STEP_WORDS: [&str; 3] = ["step", "iter", "token"];
+/// Characters of a name.
+const NAME_LIMIT: usize = 60;
+
+/// Names with one beginning.
+struct Group<'r> {
+    first: &'r PathRow,
+    last: &'r PathRow,
+    names: u64,
+}
+
+/// What to tell of the largest group of such ranges.
+pub(super) fn finding(rows: &[PathRow]) -> Option<Finding> {
+    let mut groups: BTreeMap<(Option<usize>, &str), Group<'_>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.kind == PathKind::Range) {
+        let Some(stem) = stem(row) else { continue };
+        // What was opened again has warm times of its own.
+        if row.host_warm_median_ns.is_some() || row.instances.is_none() {
+            continue;
+        }
+        let group =
+            groups.entry((row.parent, stem)).or_insert(Group { first: row, last: row, names: 0 });
+        group.names += 1;
+        group.last = row;
+    }
+    let (_, group) = groups
+        .into_iter()
+        .filter(|(_, group)| group.names >= MANY)
+        .max_by_key(|(_, group)| group.names)?;
+    let shown = |row: &PathRow| shorten(&row.name, NAME_LIMIT);
+    Some(Finding::warning(
+        format!(
+            "{} ranges have names that differ in a number only: {} ... {}",
+            group.names,
+            shown(group.first),
+            shown(group.last)
+        ),
+        "each name counts by itself and was opened once, so that there is no time of a warm step and \
+         no percentile",
+        "open all of them under one name and keep the number beside it: \
+         `with stage2.range(\"step\", number=i)`, or as the payload of the NVTX range",
+    ))
+}
+
+/// The name without the number at its end, if it may be that of a step.
+fn stem(row: &PathRow) -> Option<&str> {
+    let stem = row.name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_step = || {
+        let lower = stem.to_lowercase();
+        STEP_WORDS.iter().any(|word| lower.contains(word))
+    };
+    let is_numbered = stem.len() < row.name.len() && !stem.is_empty();
+    (is_numbered && (row.depth == 0 || is_step())).then_some(stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, parent: Option<usize>, warm_ns: Option<u64>) -> PathRow {
+        PathRow {
+            name: name.into(),
+            kind: PathKind::Range,
+            parent,
+            depth: u64::from(parent.is_some()),
+            instances: Some(1),
+            host_warm_median_ns: warm_ns,
+            ..PathRow::default()
+        }
+    }
+
+    fn told(stem: &str, parent: Option<usize>, warm_ns: Option<u64>) -> Option<Finding> {
+        let rows: Vec<PathRow> =
+            (0..5).map(|number| row(&format!("{stem}{number}"), parent, warm_ns)).collect();
+        finding(&rows)
+    }
+
+    #[test]
+    fn numbered_steps_are_told_with_the_remedy() {
+        let finding = told("ProfilerStep#", None, None).expect("a finding");
+        assert_eq!(
+            finding.what,
+            "5 ranges have names that differ in a number only: ProfilerStep#0 ... ProfilerStep#4"
+        );
+        assert!(finding.remedy.contains("stage2.range"), "{finding}");
+        assert!(told("decode_step_", Some(0), None).is_some(), "within a stage");
+    }
+
+    #[test]
+    fn layers_and_what_has_warm_times_are_left_alone() {
+        assert_eq!(told("layer_", Some(0), None), None);
+        assert_eq!(told("step_", None, Some(5)), None);
+        assert_eq!(told("", None, None), None, "a number alone is no name of a step");
+        let few = [row("step_0", None, None), row("step_1", None, None)];
+        assert_eq!(finding(&few), None);
+    }
+}

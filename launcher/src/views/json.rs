@@ -1,0 +1,108 @@
+//! A report -> the text of `metrics.json`: indented where people look, and compact below that, where
+//! timelines and series have thousands of small rows.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
+
+/// Levels with a line for each member: the report, its tables, and their rows.
+const INDENTED: usize = 3;
+
+/// Writes `value`, and a line feed.
+///
+/// # Errors
+/// When `sink` cannot be written.
+pub(super) fn write(sink: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    let formatter = Folding { depth: 0, outer: PrettyFormatter::new() };
+    value.serialize(&mut Serializer::with_formatter(&mut *sink, formatter))?;
+    sink.write_all(b"\n")
+}
+
+struct Folding {
+    /// Arrays and objects that are open.
+    depth: usize,
+    outer: PrettyFormatter<'static>,
+}
+
+/// Calls the formatter of the level.
+macro_rules! at_level {
+    ($self:ident.$method:ident($($argument:expr),*)) => {
+        match $self.depth > INDENTED {
+            true => CompactFormatter.$method($($argument),*),
+            false => $self.outer.$method($($argument),*),
+        }
+    };
+}
+
+impl Formatter for Folding {
+    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        at_level!(self.begin_array(writer))
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        let written = at_level!(self.end_array(writer));
+        self.depth -= 1;
+        written
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        at_level!(self.begin_array_value(writer, first))
+    }
+
+    fn end_array_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        at_level!(self.end_array_value(writer))
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        at_level!(self.begin_object(writer))
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        let written = at_level!(self.end_object(writer));
+        self.depth -= 1;
+        written
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        at_level!(self.begin_object_key(writer, first))
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        at_level!(self.begin_object_value(writer))
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        at_level!(self.end_object_value(writer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn rows_have_lines_and_what_is_in_them_has_one() {
+        let value = json!({
+            "empty": [], "rows": [{"n": 1, "lanes": [{"at": [1, 2]}, {}]}, {}], "text": "a\nb"
+        });
+        let mut text = Vec::new();
+        write(&mut text, &value).expect("memory");
+        assert_eq!(serde_json::from_slice::<Value>(&text).expect("JSON"), value);
+        let expected = "{\n  \"empty\": [],\n  \"rows\": [\n    {\n      \"lanes\": \
+                        [{\"at\":[1,2]},{}],\n      \"n\": 1\n    },\n    {}\n  ],\n  \"text\": \
+                        \"a\\nb\"\n}\n";
+        assert_eq!(String::from_utf8(text).expect("UTF-8"), expected);
+    }
+}
