@@ -9,6 +9,19 @@ static DRIVER: OnceLock<Library> = OnceLock::new();
 
 /// A recorded sequence of the simulated driver.
 pub const DECODE_STEP: u32 = 1;
+/// Its kernels.
+pub const DECODE_KERNELS: u32 = 694;
+
+/// Bytes that the kernels of a decode step read from the memory of the simulated GPU.
+pub fn decode_read_bytes() -> u64 {
+    let driver = DRIVER.get().expect("init was called");
+    type Read = unsafe extern "C" fn(u32, u32) -> u64;
+    // SAFETY: the function has this type, and answers any numbers.
+    unsafe {
+        let read = *driver.get::<Read>(b"stage2_sim_read_bytes").expect("the simulated driver");
+        (0..DECODE_KERNELS).map(|index| read(DECODE_STEP, index)).sum()
+    }
+}
 
 /// Loads the driver and initialises it, which loads the tool of `CUDA_INJECTION64_PATH`.
 pub fn init() {

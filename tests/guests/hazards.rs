@@ -48,6 +48,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("fork_among_threads", forks::among_threads),
     ("fork_silently", forks::silently),
     ("fork_at_start", forks::at_start),
+    ("sampled", sampled),
     ("threads", threads),
     ("graph", graph),
     ("start_end", start_end),
@@ -130,6 +131,22 @@ pub fn plain() {
         stream.synchronize();
         nvtx.pop();
     }
+}
+
+/// Twenty decode steps, after a moment without work; prints how many bytes they read on the simulated GPU.
+fn sampled() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    std::thread::sleep(Duration::from_millis(100));
+    let mut bytes = 0;
+    for _ in 0..20 {
+        nvtx.push(b"decode");
+        stream.launch(cuda::DECODE_KERNELS);
+        stream.synchronize();
+        nvtx.pop();
+        bytes += cuda::decode_read_bytes();
+    }
+    println!("{bytes}");
 }
 
 pub fn wait_for_a_flush() {

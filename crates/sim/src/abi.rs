@@ -43,6 +43,8 @@ pub(crate) mod cuda {
 pub(crate) mod cupti {
     pub(crate) const SUCCESS: u32 = 0;
     pub(crate) const INVALID_PARAMETER: u32 = 1;
+    pub(crate) const INVALID_CONTEXT: u32 = 3;
+    pub(crate) const INVALID_OPERATION: u32 = 7;
     pub(crate) const OUT_OF_MEMORY: u32 = 8;
     pub(crate) const PARAMETER_SIZE: u32 = 10;
     /// In a walk over records, the end of the buffer.

@@ -5,8 +5,9 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::abi::{CallbackFunc, Handle, Out, Outcome, SubscriberParams, code, cupti, domain, put};
-use crate::callbacks::{Callbacks, IdSet, SUBSCRIBER, Subscriber};
+use crate::callbacks::{CONTEXT, Callbacks, IdSet, SUBSCRIBER, Subscriber};
 use crate::calls;
+use crate::record::DEVICE_ID;
 use crate::state::state;
 
 /// The shortest buffer for the name of the subscriber in the way, bytes.
@@ -17,6 +18,14 @@ const UNNAMED: &str = "CUPTI";
 #[unsafe(no_mangle)]
 extern "C" fn cuptiGetVersion(version: Out<u32>) -> u32 {
     code(put(version, state().config.version.reported))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuptiGetDeviceId(context: Handle, device: Out<u32>) -> u32 {
+    if context != CONTEXT {
+        return cupti::INVALID_CONTEXT;
+    }
+    code(put(device, DEVICE_ID))
 }
 
 #[unsafe(no_mangle)]

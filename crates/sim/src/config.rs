@@ -18,7 +18,9 @@ pub(crate) const VARIABLES: [&str; 6] =
 
 const FAULT_FORMS: &str = "a list of subscribe=CODE, register=CODE, enable=CODE, cu-init=CODE, \
                            flush=CODE, drop=N, zero-timestamps=N, late-buffers=MS, flush-hang=MS, \
-                           slow-enable=MS, slow-disable=MS, no-device";
+                           slow-enable=MS, slow-disable=MS, no-device, pm-availability=CODE, \
+                           pm-enable=CODE, pm-decode=CODE, pm-overflow=N, pm-nan=N, pm-slow=MS, \
+                           pm-other=BYTES, pm-no-time-trigger";
 
 const VERSION_FORMS: &str =
     "the number to report (18, 28, 130001, 99) or a CUDA toolkit (11.8, 12.4, 13.1)";
@@ -82,6 +84,29 @@ pub(crate) struct Faults {
     pub(crate) slow_disable_ms: u64,
     /// The machine has no GPU.
     pub(crate) no_device: bool,
+    /// Of sampled counters.
+    pub(crate) pm: PmFaults,
+}
+
+/// What goes wrong when counters are sampled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PmFaults {
+    /// `CUptiResult` of cuptiPmSamplingGetCounterAvailability.
+    pub(crate) availability: Option<u32>,
+    /// `CUptiResult` of cuptiPmSamplingEnable.
+    pub(crate) enable: Option<u32>,
+    /// `CUptiResult` of every cuptiPmSamplingDecodeData.
+    pub(crate) decode: Option<u32>,
+    /// Every Nth decoding finds the hardware's buffer full.
+    pub(crate) overflow_every: u64,
+    /// Every Nth sample has values that are no numbers.
+    pub(crate) nan_every: u64,
+    /// How long each call takes, ms.
+    pub(crate) slow_ms: u64,
+    /// Bytes that somebody else reads in a microsecond.
+    pub(crate) other_bytes_per_us: u64,
+    /// The chip has no trigger by time.
+    pub(crate) no_time_trigger: bool,
 }
 
 impl Default for Config {
@@ -141,6 +166,10 @@ impl Faults {
                 faults.no_device = true;
                 continue;
             }
+            if item == "pm-no-time-trigger" {
+                faults.pm.no_time_trigger = true;
+                continue;
+            }
             let refuse = || ConfigError::new(FAULT, item, FAULT_FORMS);
             let (name, value) = item.split_once('=').ok_or_else(refuse)?;
             let amount = value.parse::<u64>().map_err(|_| refuse())?;
@@ -157,6 +186,13 @@ impl Faults {
                 "flush-hang" => faults.flush_hang_ms = amount,
                 "slow-enable" => faults.slow_enable_ms = amount,
                 "slow-disable" => faults.slow_disable_ms = amount,
+                "pm-availability" => faults.pm.availability = Some(code()?),
+                "pm-enable" => faults.pm.enable = Some(code()?),
+                "pm-decode" => faults.pm.decode = Some(code()?),
+                "pm-overflow" => faults.pm.overflow_every = amount,
+                "pm-nan" => faults.pm.nan_every = amount,
+                "pm-slow" => faults.pm.slow_ms = amount,
+                "pm-other" => faults.pm.other_bytes_per_us = amount,
                 _ => return Err(refuse()),
             }
         }

@@ -7,6 +7,7 @@ use crate::abi::{GraphData, GraphLaunchParams, Handle, Out, code, cuda, put, res
 use crate::callbacks::Call;
 use crate::driver_api::call;
 use crate::objects::graph_handle;
+use crate::pm;
 use crate::recorded::{Op, Work, recorded};
 use crate::{calls, state};
 
@@ -146,6 +147,12 @@ extern "C" fn stage2_sim_sequence_kernels(number: u32) -> u32 {
 extern "C" fn stage2_sim_sequence_layer(number: u32, index: u32) -> c_int {
     let op = sequence(number).get(index as usize);
     op.and_then(|op| op.layer).and_then(|layer| c_int::try_from(layer).ok()).unwrap_or(-1)
+}
+
+/// Bytes that a recorded operation reads from memory, as sampled counters have it.
+#[unsafe(no_mangle)]
+extern "C" fn stage2_sim_read_bytes(number: u32, index: u32) -> u64 {
+    sequence(number).get(index as usize).map_or(0, |op| pm::read_bytes(&op.work))
 }
 
 /// Launches a recorded operation with its duration and gap, as the call that launched it (for a

@@ -92,10 +92,12 @@ impl State {
                 std::process::abort();
             }
             if let (Some(first), Some(&Span { end_ns, .. })) = (spans.first(), spans.last()) {
+                exec.ops.iter().zip(&spans).for_each(|(op, span)| self.pm.note(&op.work, span));
                 let span = Span { end_ns, ..*first };
                 self.buffers.stage(Record::GraphTrace { span, graph_id: exec.id }, end_ns);
             }
         } else if !self.kinds.has(kind::CONCURRENT_KERNEL) {
+            exec.ops.iter().zip(&spans).for_each(|(op, span)| self.pm.note(&op.work, span));
             self.buffers.overwrite(exec.id, &spans);
         } else {
             for (place, (op, span)) in exec.ops.iter().zip(spans).enumerate() {
@@ -121,6 +123,7 @@ impl State {
     }
 
     fn record_work(&self, work: Work, mut span: Span, node: (u32, u64)) {
+        self.pm.note(&work, &span);
         let end_ns = span.end_ns;
         let mut grid_id = 0;
         if let Work::Kernel(_) = work {

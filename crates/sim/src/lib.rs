@@ -12,6 +12,7 @@
 //! - `record`, `version`: the bytes of the activity record;
 //! - `buffers`: into the client's buffer and back to the client;
 //! - `activity_api`, `callback_api`: the exported `cupti*` functions;
+//! - `pm`: what the work counts, in samples; `pm_api`: the functions that sample;
 //! - `state`: the one static, with `config` its settings; `abi` and `clock` are used by all.
 //!
 //! As a Rust library it offers only [`without_symbol`], for tests of tools that must survive a
@@ -30,6 +31,8 @@ mod graph_api;
 mod inject;
 mod launch;
 mod objects;
+mod pm;
+mod pm_api;
 mod record;
 mod recorded;
 mod state;

@@ -10,6 +10,8 @@ use crate::buffers::Buffers;
 use crate::callbacks::{Callbacks, IdSet};
 use crate::config::{Config, ConfigError, VARIABLES};
 use crate::objects::Objects;
+use crate::pm::Sampling;
+use crate::pm_api::Hosts;
 use crate::timeline::Timeline;
 
 /// Everything that calls share.
@@ -26,6 +28,9 @@ pub(crate) struct State {
     /// Values of the activity attributes that were set.
     pub(crate) attributes: RwLock<HashMap<u32, u64>>,
     pub(crate) timeline: Timeline,
+    /// Sampled counters, and the profiler hosts that evaluate them.
+    pub(crate) pm: Sampling,
+    pub(crate) pm_hosts: Hosts,
     pub(crate) objects: Mutex<Objects>,
     /// The process in which cuInit went well, or 0: a forked child has no driver.
     pub(crate) initialized_in: AtomicU32,
@@ -54,6 +59,8 @@ pub(crate) fn state() -> &'static State {
             recorded_calls: IdSet::new(),
             attributes: RwLock::default(),
             timeline: Timeline::default(),
+            pm: Sampling::default(),
+            pm_hosts: Hosts::default(),
             objects: Mutex::default(),
             initialized_in: AtomicU32::new(0),
             context: AtomicBool::new(false),

@@ -25,6 +25,11 @@ impl Budget {
         Budget { unlimited }
     }
 
+    /// Whether there is a reason to pause at all.
+    pub(super) fn has_limit(&self) -> bool {
+        !self.unlimited
+    }
+
     /// Whether sampling that pauses may go on. `passed`: time since the first sample; `used`: CPU time
     /// since then.
     pub(super) fn allows_burst(&self, passed: Duration, used: Duration) -> bool {

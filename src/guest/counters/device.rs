@@ -57,7 +57,6 @@ pub(super) struct Device {
     chunk: CounterSamples,
     chunk_since: Instant,
     row: Vec<f64>,
-    pub(super) samples: u64,
     pub(super) overflows: u32,
 }
 
@@ -117,7 +116,6 @@ impl Device {
             chunk_since: Instant::now(),
             row: vec![0.0; names.len()],
             set,
-            samples: 0,
             overflows: 0,
         };
         Ok((device, left_out))
@@ -186,6 +184,11 @@ impl Device {
         }
     }
 
+    /// Forgets what was taken and not handed on.
+    pub(super) fn forget(&mut self) {
+        self.chunk = CounterSamples::default();
+    }
+
     /// Reads one sample; tells whether the GPU did something in it.
     fn read(&mut self, sample: usize) -> Result<bool, CuptiError> {
         let (start, end) = self.session.span_ns(sample)?;
@@ -200,7 +203,6 @@ impl Device {
             |value: &f64| if value.is_finite() && *value >= 0.0 { *value } else { f64::NAN };
         self.chunk.spans.push((GpuNs(start), GpuNs(end)));
         self.chunk.values.extend(self.row.iter().map(known));
-        self.samples += 1;
         Ok(self.activity.is_none_or(|at| self.row.get(at).is_none_or(|active| *active > 0.0)))
     }
 

@@ -263,7 +263,7 @@ impl Sampling {
                 }
             }
             let (passed, used) = meter.read();
-            let is_idle = !was_active || last_active.elapsed() > IDLE;
+            let is_idle = budget.has_limit() && (!was_active || last_active.elapsed() > IDLE);
             let has_news = self.common.devices.load(Ordering::Relaxed) & !self.met != 0;
             if is_idle || has_news || budget.is_spent(passed, used) || self.is_over() {
                 break;
@@ -325,7 +325,9 @@ impl Sampling {
         std::thread::sleep(TRY_OUT);
         self.take(device)?;
         device.stop()?;
-        self.take(device).map(drop)
+        self.take(device)?;
+        device.forget();
+        Ok(())
     }
 
     fn refuse(&mut self, refusal: &Refusal) {

@@ -1,0 +1,169 @@
+//! Hardware counters: samples that follow from what the simulated GPU ran, and what happens when there are
+//! none.
+
+#[allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+mod common;
+
+use common::{Guest, Left};
+use stage2_spool::{CounterSamples, CounterSet, Ending, GpuWork, Record};
+
+const READ: &str = "dram__bytes_read.sum";
+
+fn guest(counters: &str) -> Guest {
+    Guest::new("sampled").env("STAGE2_COUNTERS", counters)
+}
+
+fn sets(left: &Left) -> Vec<&CounterSet> {
+    let set = |record| if let &Record::CounterSet(ref set) = record { Some(set) } else { None };
+    left.spool().records.iter().filter_map(set).collect()
+}
+
+fn samples(left: &Left) -> Vec<&CounterSamples> {
+    let each =
+        |record| if let &Record::CounterSamples(ref some) = record { Some(some) } else { None };
+    left.spool().records.iter().filter_map(each).collect()
+}
+
+/// What a metric adds up to, within samples that `wanted` takes by start and end.
+fn sum(left: &Left, metric: &str, wanted: impl Fn(u64, u64) -> bool) -> f64 {
+    let mut sum = 0.0;
+    for some in samples(left) {
+        let set = sets(left).into_iter().find(|set| set.id == some.set).expect("defined before");
+        let at = set.metrics.iter().position(|name| name == metric).expect("sampled");
+        let rows = some.values.chunks_exact(set.metrics.len()).zip(&some.spans);
+        let rows = rows.filter(|(_, (start, end))| wanted(start.0, end.0));
+        sum += rows.map(|(row, _)| row[at]).filter(|value| !value.is_nan()).sum::<f64>();
+    }
+    sum
+}
+
+/// The guest ran as without us: its work is recorded, and it says what it always says.
+fn expect_whole(left: &Left) -> f64 {
+    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+    assert_eq!(left.spool().ending, Ending::Complete);
+    assert_eq!(left.spool().kernels().get("decode"), Some(&(20 * 694)));
+    left.stdout().trim().parse().expect("bytes")
+}
+
+#[test]
+fn samples_add_up_to_what_the_kernels_read() {
+    let left = guest("on@500").run();
+    let expected = expect_whole(&left);
+    assert_eq!(left.stderr(), "");
+    let [set] = sets(&left)[..] else { panic!("{:?}", sets(&left)) };
+    assert_eq!((set.device, set.interval_ns), (0, 500_000));
+    assert!(set.metrics.len() >= 9, "{:?}", set.metrics);
+    let read = sum(&left, READ, |_, _| true);
+    assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
+    // Without a gap, on the clock of the kernels.
+    let spans: Vec<_> = samples(&left).iter().flat_map(|some| some.spans.clone()).collect();
+    assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0));
+    let kernels = left.spool().records.iter().filter_map(|record| match record {
+        Record::Work(work @ GpuWork { .. }) if work.is_kernel() => Some((work.start, work.end)),
+        _ => None,
+    });
+    for (start, end) in kernels {
+        assert!(spans[0].0 <= start && end <= spans[spans.len() - 1].1, "a kernel without samples");
+    }
+    let share = |key| left.spool().meta(key).and_then(|text| text.parse::<u64>().ok());
+    assert!(share("counters.sampled_ms") > Some(0), "{:?}", share("counters.sampled_ms"));
+    assert!(share("counters.cpu_ms").is_some() && share("counters.setup_ms").is_some());
+}
+
+#[test]
+fn named_metrics_are_sampled_and_those_that_do_not_fit_are_named() {
+    let left = guest("pcie__read_bytes.sum,dram__bytes_read.sum,no__such.sum@200").run();
+    expect_whole(&left);
+    assert_eq!(sets(&left)[0].metrics, ["pcie__read_bytes.sum", READ]);
+    assert_eq!(sets(&left)[0].interval_ns, 200_000);
+    let note = left.spool().meta("counters.note").expect("a note");
+    assert!(note.contains("no__such.sum"), "{note}");
+}
+
+#[test]
+fn a_gpu_that_does_nothing_is_not_sampled_all_the_time() {
+    let left = guest("on").run();
+    let expected = expect_whole(&left);
+    let read = sum(&left, READ, |_, _| true);
+    // It is looked at again when the first range opens.
+    assert!(read > 0.8 * expected && read < 1.01 * expected, "{read} bytes of {expected}");
+}
+
+#[test]
+fn without_counters_one_line_says_why_and_the_rest_goes_on() {
+    for (fault, reason) in [
+        ("pm-enable=35", "CAP_SYS_ADMIN"),
+        ("pm-availability=35", "NVreg_RestrictProfilingToAdminUsers=0"),
+        ("pm-enable=7", "another profiler samples its counters"),
+        ("pm-enable=27", "MIG, MPS"),
+        ("pm-enable=41", "confidential-computing"),
+        ("pm-enable=43", "MIG"),
+    ] {
+        let left = guest("on").env("STAGE2_SIM_FAULT", fault).run();
+        expect_whole(&left);
+        let said = left.stderr();
+        assert_eq!(said.lines().count(), 1, "{fault}: {said}");
+        assert!(said.contains(reason), "{fault}: {said}");
+        let off = left.spool().meta("counters.off").expect("a reason");
+        assert!(off.contains(reason), "{fault}: {off}");
+        assert_eq!(samples(&left).len(), 0);
+    }
+}
+
+#[test]
+fn samples_need_a_trace_file() {
+    let left = guest("on").without("STAGE2_OUT").run();
+    assert_eq!(left.output.status.code(), Some(0));
+    assert!(left.stderr().contains("STAGE2_OUT"), "{}", left.stderr());
+}
+
+#[test]
+fn an_overflow_leaves_a_gap_that_is_counted_and_makes_samples_longer() {
+    let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-overflow=4").run();
+    let expected = expect_whole(&left);
+    let note = left.spool().meta("counters.note").expect("a note");
+    assert!(note.contains("the hardware's buffer was full"), "{note}");
+    assert!(left.spool().meta("counters.overflows").is_some());
+    let lengths: Vec<u64> = sets(&left).iter().map(|set| set.interval_ns).collect();
+    assert!(
+        lengths.len() > 1 && lengths.windows(2).all(|pair| pair[1] == 2 * pair[0]),
+        "{lengths:?}"
+    );
+    assert!(sum(&left, READ, |_, _| true) < expected);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_zero() {
+    let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-nan=3").run();
+    expect_whole(&left);
+    let values = || samples(&left).into_iter().flat_map(|some| some.values.iter());
+    let unknown = values().filter(|value| value.is_nan()).count() as f64;
+    let share = unknown / values().count() as f64;
+    assert!((share - 1.0 / 3.0).abs() < 0.01, "{share}");
+}
+
+#[test]
+fn a_chip_without_a_trigger_by_time_is_sampled_by_cycles() {
+    let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-no-time-trigger").run();
+    let expected = expect_whole(&left);
+    let read = sum(&left, READ, |_, _| true);
+    assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
+}
+
+#[test]
+fn sampling_that_fails_later_keeps_what_it_had() {
+    let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-decode=999").run();
+    expect_whole(&left);
+    let said = left.stderr();
+    assert!(said.contains("hardware counters are not sampled"), "{said}");
+}
+
+#[test]
+fn slow_counters_hold_nobody_up() {
+    let begin = std::time::Instant::now();
+    let left = guest("on").env("STAGE2_SIM_FAULT", "pm-slow=400").run();
+    expect_whole(&left);
+    let took = begin.elapsed();
+    assert!(took < std::time::Duration::from_secs(6), "{took:?}");
+    assert!(left.stderr().contains("its last samples are missing"), "{}", left.stderr());
+}
