@@ -4,50 +4,63 @@ use nalgebra::DMatrix;
 
 use crate::nnls::factor;
 
-/// A column that the others explain to this share joins them.
+/// A column that the others explain to this share is collinear.
 const EXPLAINED: f64 = 0.95;
+/// Less than this share of its own, and no number of samples tells a column from the others.
+const SAME: f64 = 1e-4;
 /// The least part, of a column's length, that another column must explain to be one of those.
 const PART: f64 = 0.1;
 
-/// Groups of columns that cannot be told apart, each sorted; `columns` are the candidates.
+/// A column that others explain.
+#[derive(Debug, Clone)]
+pub(crate) struct Explained {
+    column: usize,
+    /// Nothing tells it from the others, however sure its amount looks.
+    same: bool,
+    by: Vec<usize>,
+}
+
+/// The columns that others explain, best explained first, each without those before it.
 ///
-/// The column that is explained best is taken first. It joins those that explain it, and the search
-/// goes on without it.
-pub(crate) fn groups(matrix: &DMatrix<f64>, columns: &[usize]) -> Vec<Vec<usize>> {
-    let part = matrix.select_rows(columns).select_columns(columns);
-    let every: Vec<usize> = (0..columns.len()).collect();
-    let Some(factors) = factor(&part, &every) else {
-        return Vec::new();
+/// The last column of `matrix` is the constant if `constant` says so. What the constant explains of
+/// a column counts for nothing, or all columns that are in every sample would look alike.
+pub(crate) fn explained(matrix: &DMatrix<f64>, constant: bool) -> Vec<Explained> {
+    let size = matrix.nrows() - usize::from(constant);
+    let mut part = matrix.view((0, 0), (size, size)).clone_owned();
+    if constant {
+        let line = matrix.view((0, size), (size, 1)).clone_owned();
+        part -= &line * line.transpose() / matrix[(size, size)];
+    }
+    // What does not vary at all is not explained by others either.
+    let varies = |index: &usize| part[(*index, *index)] > 1e-6 * matrix[(*index, *index)];
+    let columns: Vec<usize> = (0..size).filter(varies).collect();
+    let part = part.select_rows(&columns).select_columns(&columns);
+    let mut left: Vec<usize> = (0..columns.len()).collect();
+    let mut found = Vec::new();
+    let Some(factors) = factor(&part, &left) else {
+        return found;
     };
     let mut inverse = factors.inverse();
-    let mut left = every.clone();
-    let mut leader = every;
     loop {
-        let unexplained = |index: usize| 1.0 / (part[(index, index)] * inverse[(index, index)]);
         // Of equals the first one, whatever the rounding.
         let best = left.iter().copied().fold(None, |best: Option<(usize, f64)>, index| {
-            let here = unexplained(index);
+            let own = 1.0 / (part[(index, index)] * inverse[(index, index)]);
             match best {
-                Some((_, least)) if here >= least * (1.0 - 1e-6) => best,
-                _ => Some((index, here)),
+                Some((_, least)) if own >= least * (1.0 - 1e-6) => best,
+                _ => Some((index, own)),
             }
         });
-        let Some((taken, share)) = best else { break };
-        if share > 1.0 - EXPLAINED {
-            break;
-        }
-        let pivot = inverse[(taken, taken)];
-        let length = part[(taken, taken)].sqrt();
+        let Some((taken, own)) = best.filter(|(_, own)| *own <= 1.0 - EXPLAINED) else {
+            return found;
+        };
         left.retain(|&index| index != taken);
-        for &index in &left {
-            let explains =
-                (inverse[(index, taken)] / pivot).abs() * part[(index, index)].sqrt() / length;
-            if explains >= PART {
-                let (from, to) =
-                    (leader[taken].max(leader[index]), leader[taken].min(leader[index]));
-                leader.iter_mut().filter(|of| **of == from).for_each(|of| *of = to);
-            }
-        }
+        let pivot = inverse[(taken, taken)];
+        let explains = |index: &usize| {
+            let factor = (inverse[(*index, taken)] / pivot).abs();
+            factor * (part[(*index, *index)] / part[(taken, taken)]).sqrt() >= PART
+        };
+        let by = left.iter().filter(|index| explains(index)).map(|&index| columns[index]).collect();
+        found.push(Explained { column: columns[taken], same: own < SAME, by });
         let line = inverse.column(taken).clone_owned();
         for &a in &left {
             for &b in &left {
@@ -55,9 +68,24 @@ pub(crate) fn groups(matrix: &DMatrix<f64>, columns: &[usize]) -> Vec<Vec<usize>
             }
         }
     }
-    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); columns.len()];
+}
+
+/// Groups, each sorted: a column that is not `sure` joins those of its explainers that are not sure
+/// either, and one that is the same as others joins them in any case.
+pub(crate) fn groups(explained: &[Explained], sure: &[bool]) -> Vec<Vec<usize>> {
+    let mut leader: Vec<usize> = (0..sure.len()).collect();
+    for of in explained.iter().filter(|of| of.same || !sure[of.column]) {
+        for &other in of.by.iter().filter(|other| of.same || !sure[**other]) {
+            let (a, b) = (leader[of.column], leader[other]);
+            leader
+                .iter_mut()
+                .filter(|leads| **leads == a.max(b))
+                .for_each(|leads| *leads = a.min(b));
+        }
+    }
+    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); sure.len()];
     for (index, &of) in leader.iter().enumerate() {
-        groups[of].push(columns[index]);
+        groups[of].push(index);
     }
     groups.retain(|group| group.len() > 1);
     groups
@@ -76,6 +104,6 @@ mod tests {
             &[1., 0., 1., 0., 0., 1., 1., 0., 1., 1., 2., 0., 0., 0., 0., 1.],
         );
         let matrix = design.transpose() * &design + DMatrix::identity(4, 4) * 1e-9;
-        assert_eq!(groups(&matrix, &[0, 1, 2, 3]), [vec![0, 1, 2]]);
+        assert_eq!(groups(&explained(&matrix, false), &[true; 4]), [vec![0, 1, 2]]);
     }
 }

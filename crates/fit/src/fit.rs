@@ -3,7 +3,7 @@
 use crate::amount::{
     Amount, ColumnFit, CounterFit, Fitted, GroupFit, IdleTraffic, Reason, StageFit,
 };
-use crate::collinear;
+use crate::collinear::{self, Explained};
 use crate::kinds::{Design, Kernel, StageDesign};
 use crate::moments::{Moments, Sums};
 use crate::nnls::{Normal, Solution, solve};
@@ -160,9 +160,8 @@ fn solve_stage(stage: &StageDesign, moments: &Moments) -> Vec<CounterFit> {
     let targets = (0..fits.len()).map(|index| normal.target(&sums, moments.width, index));
     let solutions: Vec<Solution> =
         targets.map(|target| solve(&normal.matrix, &target, &vec![true; size])).collect();
-    let kinds: Vec<usize> =
-        (0..size).filter(|&index| normal.active[index] + 1 < moments.width).collect();
-    let groups = collinear::groups(&normal.matrix, &kinds);
+    let constant = normal.active.last() == Some(&(moments.width - 1));
+    let explained = collinear::explained(&normal.matrix, constant);
     let spread = Spread::new(moments, &normal, &solutions, rows);
     for (index, fit) in fits.iter_mut().enumerate() {
         let solved = Solved {
@@ -173,7 +172,7 @@ fn solve_stage(stage: &StageDesign, moments: &Moments) -> Vec<CounterFit> {
             solution: &solutions[index],
             index,
         };
-        solved.fill(stage, &groups, fit);
+        solved.fill(stage, &explained, fit);
     }
     fits
 }
@@ -189,7 +188,7 @@ struct Solved<'a> {
 }
 
 impl Solved<'_> {
-    fn fill(&self, stage: &StageDesign, groups: &[Vec<usize>], fit: &mut CounterFit) {
+    fn fill(&self, stage: &StageDesign, explained: &[Explained], fit: &mut CounterFit) {
         let (normal, sums, scaled) = (self.normal, self.sums, &self.solution.scaled);
         let target = normal.target(sums, self.moments.width, self.index);
         let left = sums.squares[self.index] - 2.0 * target.dot(scaled)
@@ -202,12 +201,7 @@ impl Solved<'_> {
         });
         fit.explained = Some(amounts.sum());
         let at_zero = limits_at_zero(self.moments, normal, self.solution, self.index, sums);
-        let mut group_of = vec![None; normal.active.len()];
-        for (number, members) in groups.iter().enumerate() {
-            for &member in members {
-                group_of[member] = Some(number);
-            }
-        }
+        let mut sure = Vec::new();
         for (at, &column) in normal.active.iter().enumerate() {
             let seen = self.moments.seen[column];
             let scale = 1.0 / normal.scale[at];
@@ -217,16 +211,23 @@ impl Solved<'_> {
             let few = seen.samples < MIN_SAMPLES || seen.blocks.count_ones() < MIN_BLOCKS;
             let amount = if !self.solution.converged {
                 Amount::Unknown(Reason::Unsolved)
-            } else if let Some(group) = group_of[at] {
-                Amount::Unknown(Reason::Collinear { group })
             } else if few {
                 Amount::Unknown(Reason::TooFewSamples { samples: seen.samples })
             } else {
                 judge(scaled[at] * scale, interval, seen.exposure / fit.measured)
             };
+            sure.push(is_sure(amount, seen.exposure / fit.measured));
             match fit.columns.get_mut(column) {
                 Some(of) => (of.amount, of.interval) = (amount, interval),
                 None => fit.background = amount,
+            }
+        }
+        let groups = collinear::groups(explained, &sure);
+        for (group, members) in groups.iter().enumerate() {
+            for &member in members {
+                if let Some(of) = fit.columns.get_mut(normal.active[member]) {
+                    of.amount = Amount::Unknown(Reason::Collinear { group });
+                }
             }
         }
         fit.groups =
@@ -263,6 +264,17 @@ impl Solved<'_> {
             false => Amount::Unknown(Reason::Unsolved),
         };
         GroupFit { members: members.iter().map(|&at| self.normal.active[at]).collect(), total }
+    }
+}
+
+/// Whether an amount stands on its own, although other columns may be much like its column.
+fn is_sure(amount: Amount, share: f64) -> bool {
+    match amount {
+        Amount::Value { .. } => true,
+        Amount::AtMost { limit } => limit * share <= SMALL_SHARE,
+        Amount::Unknown(reason) => {
+            matches!(reason, Reason::TooFewSamples { .. } | Reason::Unsolved)
+        }
     }
 }
 

@@ -156,7 +156,7 @@ pub(crate) fn limits_at_zero(
             (score[index] - score.select_rows(&free).dot(&direction)) / left
         };
         let variance: f64 = scores.iter().map(|score| along(score).powi(2)).sum();
-        (index, (slope[index] / left + wide * variance.sqrt()).max(0.0))
+        (index, (slope[index] / left).max(0.0) + wide * variance.sqrt())
     })
     .collect()
 }
