@@ -8,9 +8,9 @@ use crate::samples::Samples;
 /// Shifts are looked for up to this far to both sides, or a quarter of a sample if that is less.
 const FARTHEST_NS: u64 = 16_000;
 /// Each round looks so many steps to both sides, at a quarter of the step before.
-const ROUNDS: u32 = 3;
+const ROUNDS: u32 = 4;
 /// A shift counts if it makes the data more likely by this much (natural logarithm).
-const LEAST_GAIN: f64 = 10.0;
+const LEAST_GAIN: f64 = 4.0;
 
 /// By how much the kernels' times were moved before they were laid over the samples.
 ///
