@@ -15,7 +15,7 @@ pub enum Reason {
         /// The number of samples.
         samples: u64,
     },
-    /// The counter has no value in the samples, or in too few of them.
+    /// The counter has no value in the samples, or lacks values where most counters have them.
     NoCounter,
     /// Other columns rise and fall with this one; the total of the group is known at best.
     Collinear {

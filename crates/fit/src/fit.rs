@@ -72,7 +72,7 @@ impl<'a> Fit<'a> {
 
     /// Solve every stage for every counter.
     pub fn finish(mut self) -> Fitted {
-        let (samples, design) = (self.samples, self.design);
+        let (samples, design, patterns) = (self.samples, self.design, self.patterns.clone());
         let (shift, placing) = self.start();
         placing.close_before(samples, design, samples.len());
         let idle = placing.idle.seconds.iter().zip(&placing.idle.amounts);
@@ -82,14 +82,11 @@ impl<'a> Fit<'a> {
         let stages = design.stages.iter().zip(moments).map(|(stage, moments)| {
             let mut counters: Vec<CounterFit> =
                 moments.iter().flat_map(|of| solve_stage(stage, of)).collect();
-            let missing = if moments.is_empty() && !samples.is_empty() {
-                Reason::NoSamples
-            } else {
-                Reason::NoCounter
-            };
             for counter in 0..samples.counters() {
                 if counters.iter().all(|fit| fit.counter != counter) {
-                    counters.push(unknown(stage, counter, missing));
+                    let known = patterns.iter().any(|of| of.contains(&counter));
+                    let reason = if known { Reason::NoSamples } else { Reason::NoCounter };
+                    counters.push(unknown(stage, counter, reason));
                 }
             }
             counters.sort_by_key(|fit| fit.counter);
@@ -208,15 +205,16 @@ impl Solved<'_> {
             let upper =
                 at_zero.iter().find(|(of, _)| *of == at).map_or(0.0, |(_, limit)| limit * scale);
             let interval = self.interval(&[(at, scale)], upper);
+            let share = if fit.measured > 0.0 { seen.exposure / fit.measured } else { 0.0 };
             let few = seen.samples < MIN_SAMPLES || seen.blocks.count_ones() < MIN_BLOCKS;
             let amount = if !self.solution.converged {
                 Amount::Unknown(Reason::Unsolved)
             } else if few {
                 Amount::Unknown(Reason::TooFewSamples { samples: seen.samples })
             } else {
-                judge(scaled[at] * scale, interval, seen.exposure / fit.measured)
+                judge(scaled[at] * scale, interval, share, seen.samples)
             };
-            sure.push(is_sure(amount, seen.exposure / fit.measured));
+            sure.push(is_sure(amount, share));
             match fit.columns.get_mut(column) {
                 Some(of) => (of.amount, of.interval) = (amount, interval),
                 None => fit.background = amount,
@@ -259,8 +257,11 @@ impl Solved<'_> {
         let all: f64 = members.iter().map(|&at| stage.calls[self.normal.active[at]] as f64).sum();
         let seen: f64 =
             members.iter().map(|&at| self.moments.seen[self.normal.active[at]].exposure).sum();
+        let share = if fit.measured > 0.0 { seen / all / fit.measured } else { 0.0 };
+        let samples = members.iter().map(|&at| self.moments.seen[self.normal.active[at]].samples);
+        let samples = samples.max().unwrap_or(0);
         let total = match self.solution.converged {
-            true => judge(total, interval, seen / all / fit.measured),
+            true => judge(total, interval, share, samples),
             false => Amount::Unknown(Reason::Unsolved),
         };
         GroupFit { members: members.iter().map(|&at| self.normal.active[at]).collect(), total }
@@ -279,9 +280,9 @@ fn is_sure(amount: Amount, share: f64) -> bool {
 }
 
 /// Whether an amount may be shown. `share` times the amount is its part of what was measured.
-fn judge(amount: f64, interval: Option<(f64, f64)>, share: f64) -> Amount {
+fn judge(amount: f64, interval: Option<(f64, f64)>, share: f64, samples: u64) -> Amount {
     let Some((low, high)) = interval else {
-        return Amount::Unknown(Reason::TooFewSamples { samples: 0 });
+        return Amount::Unknown(Reason::TooFewSamples { samples });
     };
     let half = (high - low) / 2.0;
     if amount > 0.0 && half <= MOST_SPREAD * amount {

@@ -10,6 +10,8 @@ pub const POOLS: usize = 32;
 pub const BLOCKS: usize = 48;
 /// Pairs of a stage and a kind that are told apart; kernels of others make their samples unusable.
 pub const MAX_KINDS: usize = 1 << 20;
+/// The largest number of stages. Kernels of further ones count as kernels of no stage.
+pub const MAX_STAGES: usize = 4096;
 /// Sums of products over all stages and blocks: 8 bytes each.
 const MAX_CELLS: usize = 16 << 20;
 /// Fewer steps than these are no sample of anything: runs of samples are drawn in their place.
@@ -101,6 +103,7 @@ impl Kinds {
         }
         let mut stages: Vec<_> = stages.into_iter().collect();
         stages.sort_by_key(|(stage, _)| *stage);
+        stages.truncate(MAX_STAGES);
         for (_, kinds) in &mut stages {
             kinds.sort_by_key(|(kind, tally)| (std::cmp::Reverse(tally.busy_ns), *kind));
         }

@@ -11,7 +11,7 @@ const OPEN_SAMPLES: usize = 1 << 16;
 /// Samples in a row that make one block where there are no steps.
 const RUN_OF_SAMPLES: usize = 20;
 /// Groups of counters that are missing from different samples.
-pub(crate) const MAX_PATTERNS: usize = 4;
+pub(crate) const MAX_PATTERNS: usize = 2;
 
 /// What became of kernels and samples. Nothing is left out without being counted here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,13 +99,18 @@ impl Placing {
             first: 0,
             near: 0,
             // So many streams at once do not exist: what needs more has damaged times.
-            budget: 32 * samples.len() as u64,
+            budget: 16 * samples.len() as u64,
             open: VecDeque::new(),
             spare: Vec::new(),
             moments: vec![Vec::new(); design.stages.len()],
             idle: Idle { seconds: vec![0.0; counters], amounts: vec![0.0; counters] },
             counts: Counts::default(),
         }
+    }
+
+    /// Begin at a later sample than the first.
+    pub(crate) fn skip_to(&mut self, row: usize) {
+        self.first = self.first.max(row);
     }
 
     /// Lay one kernel over the samples.

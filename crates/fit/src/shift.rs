@@ -73,7 +73,7 @@ pub(crate) fn estimate(
     let mut guesses = vec![Vec::new(); design.stages.len() * patterns.len() * samples.counters()];
     let mut at = |shift: i64| -> Score {
         let mut placing = Placing::new(samples, design, patterns, shift, true);
-        placing.close_before(samples, design, 0);
+        placing.skip_to(from);
         for kernel in kernels {
             placing.kernel(samples, design, kernel);
         }
