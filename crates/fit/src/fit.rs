@@ -10,7 +10,8 @@ use crate::nnls::{Normal, Solution, solve};
 use crate::placing::{MAX_PATTERNS, Placing};
 use crate::samples::Samples;
 use crate::shift::{Shift, estimate};
-use crate::spread::{Spread, limits_at_zero};
+use crate::spread::{Spread, Z95, limits_at_zero};
+use crate::timing::Timing;
 
 /// Kernels that the shift is estimated from: the first ones.
 const KERNELS_FOR_SHIFT: usize = 100_000;
@@ -160,12 +161,16 @@ fn solve_stage(stage: &StageDesign, moments: &Moments) -> Vec<CounterFit> {
     let constant = normal.active.last() == Some(&(moments.width - 1));
     let explained = collinear::explained(&normal.matrix, constant);
     let spread = Spread::new(moments, &normal, &solutions, rows);
+    let means = stage.busy_ns.iter().zip(&stage.calls);
+    let means: Vec<f64> = means.map(|(&busy, &calls)| busy as f64 / calls.max(1) as f64).collect();
     for (index, fit) in fits.iter_mut().enumerate() {
+        let timing = Timing::new(moments, &normal, &solutions[index], &means);
         let solved = Solved {
             moments,
             normal: &normal,
             sums: &sums,
             spread: &spread,
+            timing: &timing,
             solution: &solutions[index],
             index,
         };
@@ -180,6 +185,7 @@ struct Solved<'a> {
     normal: &'a Normal,
     sums: &'a Sums,
     spread: &'a Spread,
+    timing: &'a Timing,
     solution: &'a Solution,
     index: usize,
 }
@@ -234,9 +240,16 @@ impl Solved<'_> {
 
     /// The 90 % interval of a weighted sum of unknowns; `upper` is the least that its upper end is.
     fn interval(&self, weights: &[(usize, f64)], upper: f64) -> Option<(f64, f64)> {
-        let estimate = weights.iter().map(|&(at, weight)| self.solution.scaled[at] * weight).sum();
+        let estimate: f64 =
+            weights.iter().map(|&(at, weight)| self.solution.scaled[at] * weight).sum();
         let (low, high) = self.spread.around(estimate, self.spread.interval(self.index, weights)?);
-        Some((low, high.max(upper)))
+        let high = high.max(estimate + upper);
+        // Both are independent: what the draws show, and what they cannot.
+        let off = Z95 * self.timing.deviation(weights);
+        Some((
+            (estimate - (estimate - low).hypot(off)).max(0.0),
+            estimate + (high - estimate).hypot(off),
+        ))
     }
 
     fn group(

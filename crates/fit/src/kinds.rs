@@ -140,6 +140,8 @@ pub(crate) struct StageDesign {
     pub(crate) stage: u32,
     pub(crate) columns: Vec<Column>,
     pub(crate) calls: Vec<u64>,
+    /// What the calls of each column last together.
+    pub(crate) busy_ns: Vec<u64>,
     pub(crate) steps: u32,
 }
 
@@ -154,13 +156,20 @@ pub struct Design {
 impl Design {
     fn add_stage(&mut self, stage: u32, kinds: &[(u32, Tally)], pools: usize, steps: u32) {
         let index = self.stages.len() as u32;
-        let mut of = StageDesign { stage, columns: Vec::new(), calls: Vec::new(), steps };
+        let mut of = StageDesign {
+            stage,
+            columns: Vec::new(),
+            calls: Vec::new(),
+            busy_ns: Vec::new(),
+            steps,
+        };
         let mut pooled: FxHashMap<u32, u32> = FxHashMap::default();
         let mut rest = None;
         for (position, &(kind, tally)) in kinds.iter().enumerate() {
             let mut open = |column| {
                 of.columns.push(column);
                 of.calls.push(0);
+                of.busy_ns.push(0);
                 of.columns.len() as u32 - 1
             };
             let column = if position < self.own_columns {
@@ -175,6 +184,8 @@ impl Design {
                 *rest.get_or_insert_with(|| open(Column::Rest))
             };
             of.calls[column as usize] += tally.calls;
+            let busy = &mut of.busy_ns[column as usize];
+            *busy = busy.saturating_add(tally.busy_ns);
             self.lookup.insert((stage, kind), (index, column));
         }
         self.stages.push(of);

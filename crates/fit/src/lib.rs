@@ -84,6 +84,7 @@ mod placing;
 mod samples;
 mod shift;
 mod spread;
+mod timing;
 
 pub use amount::{Amount, ColumnFit, CounterFit, Fitted, GroupFit, IdleTraffic, Reason, StageFit};
 pub use error::FitError;

@@ -50,6 +50,15 @@ impl Sums {
     }
 }
 
+/// A part of a sample: the share of a column's calls that lies within it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) column: u32,
+    pub(crate) share: f64,
+    /// How the share would grow for every ns that the calls were later.
+    pub(crate) growth: f64,
+}
+
 /// What a column has seen: in how many samples it is, and in how many blocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
@@ -68,6 +77,8 @@ pub(crate) struct Moments {
     pub(crate) blocks: Vec<Option<Box<Sums>>>,
     pub(crate) seen: Vec<Seen>,
     pub(crate) seconds: f64,
+    /// Products of shares (row) and growths (column), over all blocks.
+    pub(crate) cross: Vec<f64>,
 }
 
 impl Moments {
@@ -78,24 +89,30 @@ impl Moments {
             blocks: vec![None; BLOCKS],
             seen: vec![Seen::default(); width],
             seconds: 0.0,
+            cross: vec![0.0; width * width],
         }
     }
 
     /// Add a sample; `row` is sorted by column and ends with the constant.
-    pub(crate) fn add(&mut self, block: usize, row: &[(u32, f64)], values: &[f32], seconds: f64) {
+    pub(crate) fn add(&mut self, block: usize, row: &[Entry], values: &[f32], seconds: f64) {
         let (width, counters) = (self.width, self.counters.len());
         let sums = self.blocks[block].get_or_insert_with(|| Box::new(Sums::zero(width, counters)));
         sums.rows += 1.0;
         self.seconds += seconds;
-        for (position, &(column, weight)) in row.iter().enumerate() {
+        for (position, &Entry { column, share: weight, growth }) in row.iter().enumerate() {
             let column = column as usize;
+            if growth != 0.0 {
+                for of in row {
+                    self.cross[of.column as usize * width + column] += of.share * growth;
+                }
+            }
             let seen = &mut self.seen[column];
             seen.samples += 1;
             seen.blocks |= 1 << block;
             seen.exposure += weight;
             let line = &mut sums.gram[column * (column + 1) / 2..][..=column];
-            for &(other, of) in &row[..=position] {
-                line[other as usize] += weight * of;
+            for other in &row[..=position] {
+                line[other.column as usize] += weight * other.share;
             }
             for (index, &counter) in self.counters.iter().enumerate() {
                 sums.product[index * width + column] += weight * f64::from(values[counter]);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::kinds::{BLOCKS, Design, Kernel, MIN_STEPS};
-use crate::moments::Moments;
+use crate::moments::{Entry, Moments};
 use crate::samples::Samples;
 
 /// Samples that stay open behind the newest kernel: 6.5 s at 100 us.
@@ -56,7 +56,7 @@ enum Holds {
 struct Row {
     holds: Holds,
     block: u8,
-    entries: Vec<(u32, f64)>,
+    entries: Vec<Entry>,
 }
 
 /// Amounts of the counters in samples within which nothing ran.
@@ -147,7 +147,11 @@ impl Placing {
                 }
                 self.budget -= u64::from(row > begin);
                 let share = if duration == 0 { 1.0 } else { overlap as f64 / duration as f64 };
-                self.place(design, row, place, kernel.step, share);
+                // Later calls would leave a sample that they begin in, and come into one that they end in.
+                let ends = f64::from(u8::from(end < samples.end_ns(row)));
+                let begins = f64::from(u8::from(start > samples.start_ns(row)));
+                let growth = (ends - begins) / duration.max(1) as f64;
+                self.place(design, row, place, kernel.step, (share, growth));
             }
             row += 1;
         }
@@ -162,7 +166,7 @@ impl Placing {
         row: usize,
         place: Option<(u32, u32)>,
         step: Option<u32>,
-        share: f64,
+        (share, growth): (f64, f64),
     ) {
         while self.first + self.open.len() <= row {
             self.open.push_back(self.spare.pop().unwrap_or_default());
@@ -189,9 +193,9 @@ impl Placing {
             }
             Holds::Several | Holds::Foreign => return,
         }
-        match open.entries.iter_mut().find(|(of, _)| *of == column) {
-            Some((_, sum)) => *sum += share,
-            None => open.entries.push((column, share)),
+        match open.entries.iter_mut().find(|of| of.column == column) {
+            Some(of) => (of.share, of.growth) = (of.share + share, of.growth + growth),
+            None => open.entries.push(Entry { column, share, growth }),
         }
     }
 
@@ -237,8 +241,8 @@ impl Placing {
     ) {
         let width = design.stages[stage].columns.len() + 1;
         let (values, seconds) = (samples.values(number), samples.seconds(number));
-        row.entries.sort_unstable_by_key(|(column, _)| *column);
-        row.entries.push((width as u32 - 1, seconds));
+        row.entries.sort_unstable_by_key(|of| of.column);
+        row.entries.push(Entry { column: width as u32 - 1, share: seconds, growth: 0.0 });
         let moments = &mut self.moments[stage];
         if moments.is_empty() {
             moments.extend(self.patterns.iter().map(|counters| Moments::new(width, counters)));

@@ -10,7 +10,7 @@ use crate::nnls::{Normal, Solution, factor, solve};
 /// Draws of the bootstrap.
 const DRAWS: usize = 200;
 /// The 95 % point of the normal distribution: 5 % lie outside of the interval on each side.
-const Z95: f64 = 1.644_854;
+pub(crate) const Z95: f64 = 1.644_854;
 /// What the draws do not show, measured on simulated runs: how unsure the shift is, that no amount is
 /// below zero, and that surer amounts are more often shown than they should.
 const BEYOND_DRAWS: f64 = 1.2;

@@ -92,8 +92,6 @@ fn projections_read_their_operands() {
         (EAGER, 87, K_AND_V, 0.03),
         (GRAPH, 38, GATE_AND_UP, 0.03),
         (GRAPH, 28, Q_AND_O, 0.03),
-        // Two kinds with the same rhythm; the interval must say so.
-        (GRAPH, 29, K_AND_V, 0.08),
     ] {
         let reads = &fitted.stages[stage].counters[READ];
         let (amount, low, high) = megabytes(reads, kind);
@@ -105,6 +103,16 @@ fn projections_read_their_operands() {
             low <= operand * 1.02 && operand * 0.98 <= high,
             "kind {kind}: {low} to {high} MB for {operand} MB"
         );
+    }
+    // Two kinds of the graph have the same rhythm: one of them is not sure, and says by how much.
+    let reads = &fitted.stages[GRAPH].counters[READ];
+    let column = reads.columns.iter().find(|column| column.column == Column::Kind(29));
+    let column = column.expect("the kind ran");
+    println!("{column:?}");
+    let (low, high) = column.interval.expect("there is an interval");
+    assert!(low <= K_AND_V * 1e6 && K_AND_V * 1e6 <= high, "{column:?}");
+    if let Amount::Value { amount, .. } = column.amount {
+        assert!((amount / 1e6 / K_AND_V - 1.0).abs() < 0.1, "{column:?}");
     }
     let r2: Vec<f64> = fitted.stages.iter().filter_map(|stage| stage.counters[READ].r2).collect();
     assert!(r2[EAGER] > 0.998 && r2[GRAPH] > 0.996, "{r2:?}");
