@@ -55,7 +55,8 @@
 //!   often the intervals hold the truth of simulated runs.
 //! * [`Amount::AtMost`] is the upper end of that interval, for what is at most 1 % of its stage.
 //! * [`Amount::Unknown`] says why nothing is known. Kinds that always run together can have a known
-//!   total ([`GroupFit`]) where their own amounts are unknown.
+//!   total ([`GroupFit`]) where their own amounts are unknown. A kind that the others explain to 95 %
+//!   joins them if its own amount is uncertain, and if they explain it to 99.99 % in any case.
 //!
 //! Samples that hold work of several stages, or of none, are in no fit. All that was left out is
 //! counted in [`Counts`] and [`SampleCounts`].
