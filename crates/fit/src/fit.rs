@@ -21,6 +21,8 @@ const MIN_SAMPLES: u64 = 10;
 const MIN_BLOCKS: u32 = 5;
 /// Half an interval may be this share of the amount.
 const MOST_SPREAD: f64 = 0.10;
+/// Less idle time than this says nothing about the background.
+const LEAST_IDLE_SECONDS: f64 = 1e-3;
 /// What is surely less than this share of a stage's total is small.
 const SMALL_SHARE: f64 = 0.01;
 
@@ -78,11 +80,22 @@ impl<'a> Fit<'a> {
         placing.close_before(samples, design, samples.len());
         let idle = placing.idle.seconds.iter().zip(&placing.idle.amounts);
         let idle = idle.map(|(&seconds, &amount)| IdleTraffic { seconds, amount }).collect();
+        let rates: Vec<f64> = placing
+            .idle
+            .seconds
+            .iter()
+            .zip(&placing.idle.amounts)
+            .map(
+                |(&seconds, &amount)| {
+                    if seconds > LEAST_IDLE_SECONDS { amount / seconds } else { 0.0 }
+                },
+            )
+            .collect();
         let counts = placing.counts;
-        let moments = std::mem::take(&mut placing.moments);
-        let stages = design.stages.iter().zip(moments).map(|(stage, moments)| {
+        let mut moments = std::mem::take(&mut placing.moments);
+        let stages = design.stages.iter().zip(&mut moments).map(|(stage, moments)| {
             let mut counters: Vec<CounterFit> =
-                moments.iter().flat_map(|of| solve_stage(stage, of)).collect();
+                moments.iter_mut().flat_map(|of| solve_stage(stage, of, &rates)).collect();
             for counter in 0..samples.counters() {
                 if counters.iter().all(|fit| fit.counter != counter) {
                     let known = patterns.iter().any(|of| of.contains(&counter));
@@ -123,7 +136,9 @@ fn unknown(stage: &StageDesign, counter: usize, reason: Reason) -> CounterFit {
 }
 
 /// The fits of one stage for the counters of one pattern.
-fn solve_stage(stage: &StageDesign, moments: &Moments) -> Vec<CounterFit> {
+///
+/// `idle` has what each counter gains for every second in which nothing runs.
+fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<CounterFit> {
     let sums = moments.total();
     let normal = Normal::new(&sums, moments.width);
     let size = normal.active.len();
@@ -155,11 +170,25 @@ fn solve_stage(stage: &StageDesign, moments: &Moments) -> Vec<CounterFit> {
     if few {
         return fits;
     }
+    let mut explained = collinear::explained(&normal.matrix, true);
+    let (normal, sums) = if normal.never_idle() {
+        moments.subtract(idle);
+        for fit in &mut fits {
+            fit.background = Amount::Unknown(Reason::NeverIdle);
+        }
+        let normal = normal.without_last();
+        // Without the constant, columns with a constant sum can be told apart again.
+        explained.iter_mut().for_each(|of| of.same = false);
+        let same = collinear::explained(&normal.matrix, false);
+        explained.extend(same.into_iter().filter(|of| of.same));
+        (normal, moments.total())
+    } else {
+        (normal, sums)
+    };
+    let (moments, size) = (&*moments, normal.active.len());
     let targets = (0..fits.len()).map(|index| normal.target(&sums, moments.width, index));
     let solutions: Vec<Solution> =
         targets.map(|target| solve(&normal.matrix, &target, &vec![true; size])).collect();
-    let constant = normal.active.last() == Some(&(moments.width - 1));
-    let explained = collinear::explained(&normal.matrix, constant);
     let spread = Spread::new(moments, &normal, &solutions, rows);
     let means = stage.busy_ns.iter().zip(&stage.calls);
     let means: Vec<f64> = means.map(|(&busy, &calls)| busy as f64 / calls.max(1) as f64).collect();

@@ -6,6 +6,7 @@ use crate::kinds::BLOCKS;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sums {
     pub(crate) rows: f64,
+    pub(crate) seconds: f64,
     pub(crate) gram: Vec<f64>,
     /// Column by column for the first counter, then for the next.
     pub(crate) product: Vec<f64>,
@@ -17,6 +18,7 @@ impl Sums {
     pub(crate) fn zero(width: usize, counters: usize) -> Self {
         Self {
             rows: 0.0,
+            seconds: 0.0,
             gram: vec![0.0; width * (width + 1) / 2],
             product: vec![0.0; width * counters],
             squares: vec![0.0; counters],
@@ -25,7 +27,7 @@ impl Sums {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.rows = 0.0;
+        (self.rows, self.seconds) = (0.0, 0.0);
         for list in [&mut self.gram, &mut self.product, &mut self.squares, &mut self.totals] {
             list.fill(0.0);
         }
@@ -38,6 +40,7 @@ impl Sums {
             }
         }
         self.rows += times * other.rows;
+        self.seconds += times * other.seconds;
         each(&mut self.gram, &other.gram, times);
         each(&mut self.product, &other.product, times);
         each(&mut self.squares, &other.squares, times);
@@ -98,6 +101,7 @@ impl Moments {
         let (width, counters) = (self.width, self.counters.len());
         let sums = self.blocks[block].get_or_insert_with(|| Box::new(Sums::zero(width, counters)));
         sums.rows += 1.0;
+        sums.seconds += seconds;
         self.seconds += seconds;
         for (position, &Entry { column, share: weight, growth }) in row.iter().enumerate() {
             let column = column as usize;
@@ -122,6 +126,23 @@ impl Moments {
             let value = f64::from(values[counter]);
             sums.squares[index] += value * value;
             sums.totals[index] += value;
+        }
+    }
+
+    /// Take a known background, in units of each counter per second, out of every sample.
+    pub(crate) fn subtract(&mut self, rates: &[f64]) {
+        let (width, constant) = (self.width, self.width - 1);
+        for sums in self.blocks.iter_mut().flatten() {
+            for (index, &counter) in self.counters.iter().enumerate() {
+                let rate = rates[counter];
+                let seconds = sums.product[index * width + constant];
+                sums.squares[index] +=
+                    rate * rate * sums.cell(constant, constant) - 2.0 * rate * seconds;
+                for column in 0..width {
+                    sums.product[index * width + column] -= rate * sums.cell(column, constant);
+                }
+                sums.totals[index] -= rate * sums.seconds;
+            }
         }
     }
 

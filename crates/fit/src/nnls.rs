@@ -42,6 +42,29 @@ impl Normal {
         }
     }
 
+    /// Whether the other columns explain the last one, the constant, to 95 %: work runs all the time,
+    /// and nothing tells the background from it.
+    pub(crate) fn never_idle(&self) -> bool {
+        let size = self.active.len();
+        let every: Vec<usize> = (0..size).collect();
+        let Some((last, factors)) = size.checked_sub(1).zip(factor(&self.matrix, &every)) else {
+            return false;
+        };
+        let mut unit = DVector::zeros(size);
+        unit[last] = 1.0;
+        factors.solve(&unit)[last] * self.matrix[(last, last)] > 20.0
+    }
+
+    /// The same without the last column.
+    pub(crate) fn without_last(&self) -> Self {
+        let size = self.active.len().saturating_sub(1);
+        Self {
+            active: self.active[..size].to_vec(),
+            scale: self.scale[..size].to_vec(),
+            matrix: self.matrix.view((0, 0), (size, size)).clone_owned(),
+        }
+    }
+
     /// The right-hand side for a counter.
     pub(crate) fn target(&self, sums: &Sums, width: usize, counter: usize) -> DVector<f64> {
         let product = &sums.product[counter * width..][..width];

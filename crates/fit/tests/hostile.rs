@@ -103,6 +103,35 @@ fn a_sample_of_two_stages_is_in_no_fit() {
 }
 
 #[test]
+fn the_order_of_kernels_does_not_matter() {
+    let mut random = Rng::with_seed(5);
+    let mut samples = Samples::new(1).expect("one counter");
+    let mut kernels = Vec::new();
+    for row in 0..2_000 {
+        let kind = random.u32(0..4);
+        let start = row * 100 + random.u64(0..40);
+        kernels.push(kernel(start, start + 50 + u64::from(kind), Some(0), kind));
+        let value = f32::from(u8::try_from(kind).expect("a small number") + 1) * 1e3;
+        samples.push(row * 100, row * 100 + 100, &[value]).expect("one value");
+    }
+    let sorted = fit(&samples, &kernels, Some(0));
+    random.shuffle(&mut kernels);
+    let shuffled = fit(&samples, &kernels, Some(0));
+    assert_eq!((sorted.counts.kernels, sorted.counts.late), (2_000, 0));
+    assert_eq!(sorted.counts, shuffled.counts);
+    let amounts = |fitted: &Fitted| -> Vec<f64> {
+        fitted.stages[0].counters[0]
+            .columns
+            .iter()
+            .map(|of| of.amount.value().expect("known"))
+            .collect()
+    };
+    for (a, b) in amounts(&sorted).into_iter().zip(amounts(&shuffled)) {
+        assert!((a / b - 1.0).abs() < 1e-6, "{a} is not {b}");
+    }
+}
+
+#[test]
 fn rare_kinds_are_pooled_by_class() {
     let mut kinds = Kinds::new();
     for kind in 0..1_000 {

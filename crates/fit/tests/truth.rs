@@ -316,3 +316,29 @@ fn kinds_that_run_at_the_same_time_share_a_total() {
         );
     }
 }
+
+#[test]
+fn a_kernel_that_always_runs_does_not_get_the_background() {
+    // 20 ms in which nothing runs, then one kernel after the other: 2 MB in 70 us each, over a
+    // background of 1 GB/s.
+    let mut samples = Samples::new(1).expect("one counter");
+    for row in 0..1_200 {
+        let work = if row < 200 { 0.0 } else { 2e6 * 100.0 / 70.0 };
+        samples.push(row * 100_000, (row + 1) * 100_000, &[work + 1e5]).expect("one value");
+    }
+    let calls = (0..1_428).map(|call| 20_000_000 + call * 70_000);
+    let kernel = |start_ns| Kernel {
+        start_ns,
+        end_ns: start_ns + 70_000,
+        stage: Some(0),
+        kind: 1,
+        class: 0,
+        step: None,
+    };
+    let truth = Truth { samples, kernels: calls.map(kernel).collect(), amounts: Vec::new() };
+    let fitted = fit(&truth);
+    let counter = &fitted.stages[0].counters[0];
+    assert_eq!(counter.background, Amount::Unknown(Reason::NeverIdle));
+    let amount = counter.columns[0].amount.value().expect("it is known");
+    assert!((amount / 2e6 - 1.0).abs() < 0.01, "{amount} bytes for 2 MB");
+}
