@@ -66,7 +66,8 @@ pub enum Amount {
         /// The upper end of the 90 % interval.
         high: f64,
     },
-    /// It is so little of the stage's total that only its upper end says something.
+    /// It is at most 1 % of the stage's total, or the fit puts it at zero: only its upper end says
+    /// something.
     AtMost {
         /// The upper end of the 90 % interval.
         limit: f64,

@@ -6,7 +6,7 @@ use crate::amount::{
 use crate::collinear::{self, Explained};
 use crate::kinds::{Design, Kernel, StageDesign};
 use crate::moments::{Moments, Sums};
-use crate::nnls::{Normal, Solution, solve};
+use crate::nnls::{MAX_EXCHANGES, Normal, Solution, solve};
 use crate::placing::{MAX_PATTERNS, Placing};
 use crate::samples::Samples;
 use crate::shift::{Shift, estimate};
@@ -187,8 +187,9 @@ fn solve_stage(stage: &StageDesign, moments: &mut Moments, idle: &[f64]) -> Vec<
     };
     let (moments, size) = (&*moments, normal.active.len());
     let targets = (0..fits.len()).map(|index| normal.target(&sums, moments.width, index));
-    let solutions: Vec<Solution> =
-        targets.map(|target| solve(&normal.matrix, &target, &vec![true; size])).collect();
+    let solutions: Vec<Solution> = targets
+        .map(|target| solve(&normal.matrix, &target, &vec![true; size], MAX_EXCHANGES))
+        .collect();
     let spread = Spread::new(moments, &normal, &solutions, rows);
     let means = stage.busy_ns.iter().zip(&stage.calls);
     let means: Vec<f64> = means.map(|(&busy, &calls)| busy as f64 / calls.max(1) as f64).collect();

@@ -53,10 +53,13 @@
 //!   where there are fewer than ten steps), and what the amount is off by if each kind moves its bytes
 //!   a little earlier or later within its calls than an even spread says. `tests/truth.rs` prints how
 //!   often the intervals hold the truth of simulated runs.
-//! * [`Amount::AtMost`] is the upper end of that interval, for what is at most 1 % of its stage.
+//! * [`Amount::AtMost`] is the upper end of that interval, for what is at most 1 % of its stage
+//!   and for what the fit puts at zero.
 //! * [`Amount::Unknown`] says why nothing is known. Kinds that always run together can have a known
 //!   total ([`GroupFit`]) where their own amounts are unknown. A kind that the others explain to 95 %
 //!   joins them if its own amount is uncertain, and if they explain it to 99.99 % in any case.
+//! * The background is that of the stage. Where work runs all the time, nothing tells it from the
+//!   kernels ([`Reason::NeverIdle`]): the fit then takes what the device does while it is idle.
 //!
 //! Samples that hold work of several stages, or of none, are in no fit. All that was left out is
 //! counted in [`Counts`] and [`SampleCounts`].

@@ -1,7 +1,7 @@
 //! How far the samples' times are off against the kernels' times.
 
 use crate::kinds::{Design, Kernel};
-use crate::nnls::{Normal, solve};
+use crate::nnls::{MAX_EXCHANGES, Normal, solve};
 use crate::placing::Placing;
 use crate::samples::Samples;
 
@@ -140,7 +140,7 @@ fn score(placing: &Placing, guesses: &mut [Vec<bool>], counters: usize, chosen: 
                 if guess.len() != size {
                     *guess = vec![true; size];
                 }
-                let solution = solve(&normal.matrix, &target, guess);
+                let solution = solve(&normal.matrix, &target, guess, MAX_EXCHANGES);
                 let explained = target.dot(&solution.scaled) * 2.0
                     - solution.scaled.dot(&(&normal.matrix * &solution.scaled));
                 let residual = (sums.squares[index] - explained).max(variance * 1e-9);

@@ -5,7 +5,7 @@ use std::thread;
 use fastrand::Rng;
 
 use crate::moments::{Moments, Sums};
-use crate::nnls::{Normal, Solution, factor, solve};
+use crate::nnls::{FEW_EXCHANGES, Normal, Solution, factor, solve};
 
 /// Draws of the bootstrap, and those of a stage with many columns, which take long.
 const DRAWS: usize = 200;
@@ -117,8 +117,11 @@ fn redraw(
     normal.fill(sums);
     let solved = |(counter, solution): (usize, &Solution)| {
         let target = normal.target(sums, moments.width, counter);
-        let mut values: Vec<f64> =
-            solve(&normal.matrix, &target, &solution.free).scaled.iter().copied().collect();
+        let mut values: Vec<f64> = solve(&normal.matrix, &target, &solution.free, FEW_EXCHANGES)
+            .scaled
+            .iter()
+            .copied()
+            .collect();
         for (value, &column) in values.iter_mut().zip(&normal.active) {
             if sums.cell(column, column) <= 0.0 {
                 *value = f64::NAN;
