@@ -14,13 +14,12 @@ fn guest(counters: &str) -> Guest {
 }
 
 fn sets(left: &Left) -> Vec<&CounterSet> {
-    let set = |record| if let &Record::CounterSet(ref set) = record { Some(set) } else { None };
+    let set = |record| if let Record::CounterSet(set) = record { Some(set) } else { None };
     left.spool().records.iter().filter_map(set).collect()
 }
 
 fn samples(left: &Left) -> Vec<&CounterSamples> {
-    let each =
-        |record| if let &Record::CounterSamples(ref some) = record { Some(some) } else { None };
+    let each = |record| if let Record::CounterSamples(some) = record { Some(some) } else { None };
     left.spool().records.iter().filter_map(each).collect()
 }
 
