@@ -116,6 +116,9 @@ pub(crate) struct Collector {
     #[serde(deserialize_with = "flush_period")]
     pub(crate) flush_ms: u64,
     pub(crate) attribution: Attribution,
+    /// The collector's own words: its settings crate reads them.
+    #[serde(default = "counters")]
+    pub(crate) counters: String,
     pub(crate) log: Log,
 }
 
@@ -151,6 +154,11 @@ pub(crate) enum Log {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Inputs {
     pub(crate) manifest: Option<PathBuf>,
+}
+
+/// What a configuration of an earlier version means by not having the key.
+fn counters() -> String {
+    "off".to_owned()
 }
 
 /// `1/N`: one in N instances of a range is collected.
