@@ -1,0 +1,294 @@
+//! The second pass: takes kernels, and solves every stage when they end.
+
+use crate::amount::{
+    Amount, ColumnFit, CounterFit, Fitted, GroupFit, IdleTraffic, Reason, StageFit,
+};
+use crate::collinear::{self, Explained};
+use crate::kinds::{Design, Kernel, StageDesign};
+use crate::moments::{Moments, Sums};
+use crate::nnls::{Normal, Solution, solve};
+use crate::placing::{MAX_PATTERNS, Placing};
+use crate::samples::Samples;
+use crate::shift::{Shift, estimate};
+use crate::spread::{Spread, limits_at_zero};
+
+/// Kernels that the shift is estimated from: the first ones.
+const KERNELS_FOR_SHIFT: usize = 100_000;
+/// A column that fewer samples hold has no spread that means anything.
+const MIN_SAMPLES: u64 = 10;
+/// The same for blocks.
+const MIN_BLOCKS: u32 = 5;
+/// Half an interval may be this share of the amount.
+const MOST_SPREAD: f64 = 0.10;
+/// What is surely less than this share of a stage's total is small.
+const SMALL_SHARE: f64 = 0.01;
+
+/// The second pass over the kernels of one device.
+#[derive(Debug)]
+pub struct Fit<'a> {
+    samples: &'a Samples,
+    design: &'a Design,
+    patterns: Vec<Vec<usize>>,
+    /// The first kernels, until the shift is known.
+    waiting: Vec<Kernel>,
+    given: Option<i64>,
+    running: Option<(Shift, Placing)>,
+}
+
+impl<'a> Fit<'a> {
+    /// Begin with all samples of the device. `shift_ns` is added to the kernels' times; with `None`
+    /// the fit looks for the shift that explains the samples best.
+    pub fn new(samples: &'a Samples, design: &'a Design, shift_ns: Option<i64>) -> Self {
+        let patterns = samples.patterns(MAX_PATTERNS);
+        Self { samples, design, patterns, waiting: Vec::new(), given: shift_ns, running: None }
+    }
+
+    /// Take the next kernel. They may come out of order by up to 65,536 samples (6.5 s at 100 us).
+    pub fn kernel(&mut self, kernel: &Kernel) {
+        if let Some((_, placing)) = &mut self.running {
+            placing.kernel(self.samples, self.design, kernel);
+            return;
+        }
+        self.waiting.push(*kernel);
+        if self.given.is_some() || self.waiting.len() >= KERNELS_FOR_SHIFT {
+            self.start();
+        }
+    }
+
+    fn start(&mut self) -> (Shift, &mut Placing) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let (samples, design, patterns, given) =
+            (self.samples, self.design, &self.patterns, self.given);
+        let (shift, placing) = self.running.get_or_insert_with(|| {
+            let shift =
+                given.map_or_else(|| estimate(samples, design, patterns, &waiting), Shift::Given);
+            (shift, Placing::new(samples, design, patterns, shift.ns(), false))
+        });
+        for kernel in &waiting {
+            placing.kernel(samples, design, kernel);
+        }
+        (*shift, placing)
+    }
+
+    /// Solve every stage for every counter.
+    pub fn finish(mut self) -> Fitted {
+        let (samples, design) = (self.samples, self.design);
+        let (shift, placing) = self.start();
+        placing.close_before(samples, design, samples.len());
+        let idle = placing.idle.seconds.iter().zip(&placing.idle.amounts);
+        let idle = idle.map(|(&seconds, &amount)| IdleTraffic { seconds, amount }).collect();
+        let counts = placing.counts;
+        let moments = std::mem::take(&mut placing.moments);
+        let stages = design.stages.iter().zip(moments).map(|(stage, moments)| {
+            let mut counters: Vec<CounterFit> =
+                moments.iter().flat_map(|of| solve_stage(stage, of)).collect();
+            let missing = if moments.is_empty() && !samples.is_empty() {
+                Reason::NoSamples
+            } else {
+                Reason::NoCounter
+            };
+            for counter in 0..samples.counters() {
+                if counters.iter().all(|fit| fit.counter != counter) {
+                    counters.push(unknown(stage, counter, missing));
+                }
+            }
+            counters.sort_by_key(|fit| fit.counter);
+            StageFit { stage: stage.stage, counters }
+        });
+        Fitted { shift, stages: stages.collect(), idle, counts, sample_counts: samples.counts() }
+    }
+}
+
+fn unknown(stage: &StageDesign, counter: usize, reason: Reason) -> CounterFit {
+    let amount = Amount::Unknown(reason);
+    let columns = stage.columns.iter().zip(&stage.calls);
+    let columns = columns.map(|(&column, &calls)| ColumnFit {
+        column,
+        calls,
+        sampled_calls: 0.0,
+        samples: 0,
+        amount,
+        interval: None,
+    });
+    CounterFit {
+        counter,
+        samples: 0,
+        seconds: 0.0,
+        measured: 0.0,
+        explained: None,
+        r2: None,
+        residual: None,
+        background: amount,
+        columns: columns.collect(),
+        groups: Vec::new(),
+    }
+}
+
+/// The fits of one stage for the counters of one pattern.
+fn solve_stage(stage: &StageDesign, moments: &Moments) -> Vec<CounterFit> {
+    let sums = moments.total();
+    let normal = Normal::new(&sums, moments.width);
+    let size = normal.active.len();
+    let rows = sums.rows;
+    let blocks = moments.blocks.iter().flatten().count() as u32;
+    let few = rows < 2.0 * size as f64 + 30.0 || blocks < MIN_BLOCKS;
+    let mut fits: Vec<CounterFit> = moments
+        .counters
+        .iter()
+        .enumerate()
+        .map(|(index, &counter)| {
+            let reason = if rows == 0.0 {
+                Reason::NoSamples
+            } else {
+                Reason::TooFewSamples { samples: rows as u64 }
+            };
+            let mut fit = unknown(stage, counter, reason);
+            (fit.samples, fit.seconds, fit.measured) =
+                (rows as u64, moments.seconds, sums.totals[index]);
+            for (column, seen) in fit.columns.iter_mut().zip(&moments.seen) {
+                (column.samples, column.sampled_calls) = (seen.samples, seen.exposure);
+                if seen.samples == 0 {
+                    column.amount = Amount::Unknown(Reason::NoSamples);
+                }
+            }
+            fit
+        })
+        .collect();
+    if few {
+        return fits;
+    }
+    let targets = (0..fits.len()).map(|index| normal.target(&sums, moments.width, index));
+    let solutions: Vec<Solution> =
+        targets.map(|target| solve(&normal.matrix, &target, &vec![true; size])).collect();
+    let constant = normal.active.last() == Some(&(moments.width - 1));
+    let explained = collinear::explained(&normal.matrix, constant);
+    let spread = Spread::new(moments, &normal, &solutions, rows);
+    for (index, fit) in fits.iter_mut().enumerate() {
+        let solved = Solved {
+            moments,
+            normal: &normal,
+            sums: &sums,
+            spread: &spread,
+            solution: &solutions[index],
+            index,
+        };
+        solved.fill(stage, &explained, fit);
+    }
+    fits
+}
+
+/// The solution of one counter, and what its spread follows from.
+struct Solved<'a> {
+    moments: &'a Moments,
+    normal: &'a Normal,
+    sums: &'a Sums,
+    spread: &'a Spread,
+    solution: &'a Solution,
+    index: usize,
+}
+
+impl Solved<'_> {
+    fn fill(&self, stage: &StageDesign, explained: &[Explained], fit: &mut CounterFit) {
+        let (normal, sums, scaled) = (self.normal, self.sums, &self.solution.scaled);
+        let target = normal.target(sums, self.moments.width, self.index);
+        let left = sums.squares[self.index] - 2.0 * target.dot(scaled)
+            + scaled.dot(&(&normal.matrix * scaled));
+        let variance = sums.squares[self.index] - sums.totals[self.index].powi(2) / sums.rows;
+        fit.r2 = (variance > 0.0).then(|| (1.0 - left.max(0.0) / variance).max(0.0));
+        fit.residual = Some((left.max(0.0) / sums.rows).sqrt());
+        let amounts = normal.active.iter().enumerate().map(|(at, &column)| {
+            scaled[at] / normal.scale[at] * self.moments.seen[column].exposure
+        });
+        fit.explained = Some(amounts.sum());
+        let at_zero = limits_at_zero(self.moments, normal, self.solution, self.index, sums);
+        let mut sure = Vec::new();
+        for (at, &column) in normal.active.iter().enumerate() {
+            let seen = self.moments.seen[column];
+            let scale = 1.0 / normal.scale[at];
+            let upper =
+                at_zero.iter().find(|(of, _)| *of == at).map_or(0.0, |(_, limit)| limit * scale);
+            let interval = self.interval(&[(at, scale)], upper);
+            let few = seen.samples < MIN_SAMPLES || seen.blocks.count_ones() < MIN_BLOCKS;
+            let amount = if !self.solution.converged {
+                Amount::Unknown(Reason::Unsolved)
+            } else if few {
+                Amount::Unknown(Reason::TooFewSamples { samples: seen.samples })
+            } else {
+                judge(scaled[at] * scale, interval, seen.exposure / fit.measured)
+            };
+            sure.push(is_sure(amount, seen.exposure / fit.measured));
+            match fit.columns.get_mut(column) {
+                Some(of) => (of.amount, of.interval) = (amount, interval),
+                None => fit.background = amount,
+            }
+        }
+        let groups = collinear::groups(explained, &sure);
+        for (group, members) in groups.iter().enumerate() {
+            for &member in members {
+                if let Some(of) = fit.columns.get_mut(normal.active[member]) {
+                    of.amount = Amount::Unknown(Reason::Collinear { group });
+                }
+            }
+        }
+        fit.groups =
+            groups.iter().map(|members| self.group(stage, members, &at_zero, fit)).collect();
+    }
+
+    /// The 90 % interval of a weighted sum of unknowns; `upper` is the least that its upper end is.
+    fn interval(&self, weights: &[(usize, f64)], upper: f64) -> Option<(f64, f64)> {
+        let estimate = weights.iter().map(|&(at, weight)| self.solution.scaled[at] * weight).sum();
+        let (low, high) = self.spread.around(estimate, self.spread.interval(self.index, weights)?);
+        Some((low, high.max(upper)))
+    }
+
+    fn group(
+        &self,
+        stage: &StageDesign,
+        members: &[usize],
+        at_zero: &[(usize, f64)],
+        fit: &CounterFit,
+    ) -> GroupFit {
+        let calls = |at: usize| stage.calls[self.normal.active[at]] as f64 / self.normal.scale[at];
+        let weights: Vec<(usize, f64)> = members.iter().map(|&at| (at, calls(at))).collect();
+        let total = weights.iter().map(|&(at, weight)| self.solution.scaled[at] * weight).sum();
+        // If all members are held at zero, the largest of them bounds what they share.
+        let held = at_zero.iter().filter(|(at, _)| total == 0.0 && members.contains(at));
+        let upper = held.map(|&(at, limit)| limit * calls(at)).fold(0.0, f64::max);
+        let interval = self.interval(&weights, upper);
+        // `measured` is of the samples, the total of all calls.
+        let all: f64 = members.iter().map(|&at| stage.calls[self.normal.active[at]] as f64).sum();
+        let seen: f64 =
+            members.iter().map(|&at| self.moments.seen[self.normal.active[at]].exposure).sum();
+        let total = match self.solution.converged {
+            true => judge(total, interval, seen / all / fit.measured),
+            false => Amount::Unknown(Reason::Unsolved),
+        };
+        GroupFit { members: members.iter().map(|&at| self.normal.active[at]).collect(), total }
+    }
+}
+
+/// Whether an amount stands on its own, although other columns may be much like its column.
+fn is_sure(amount: Amount, share: f64) -> bool {
+    match amount {
+        Amount::Value { .. } => true,
+        Amount::AtMost { limit } => limit * share <= SMALL_SHARE,
+        Amount::Unknown(reason) => {
+            matches!(reason, Reason::TooFewSamples { .. } | Reason::Unsolved)
+        }
+    }
+}
+
+/// Whether an amount may be shown. `share` times the amount is its part of what was measured.
+fn judge(amount: f64, interval: Option<(f64, f64)>, share: f64) -> Amount {
+    let Some((low, high)) = interval else {
+        return Amount::Unknown(Reason::TooFewSamples { samples: 0 });
+    };
+    let half = (high - low) / 2.0;
+    if amount > 0.0 && half <= MOST_SPREAD * amount {
+        return Amount::Value { amount, low, high };
+    }
+    if amount == 0.0 || high * share <= SMALL_SHARE {
+        return Amount::AtMost { limit: high };
+    }
+    Amount::Unknown(Reason::TooUncertain { percent: 100.0 * half / amount })
+}

@@ -1,0 +1,119 @@
+//! Sums of products over the samples of one stage, apart for each block that the bootstrap draws.
+
+use crate::kinds::BLOCKS;
+
+/// The sums over the samples of one block. `gram` holds the lower triangle, row by row.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sums {
+    pub(crate) rows: f64,
+    pub(crate) gram: Vec<f64>,
+    /// Column by column for the first counter, then for the next.
+    pub(crate) product: Vec<f64>,
+    pub(crate) squares: Vec<f64>,
+    pub(crate) totals: Vec<f64>,
+}
+
+impl Sums {
+    pub(crate) fn zero(width: usize, counters: usize) -> Self {
+        Self {
+            rows: 0.0,
+            gram: vec![0.0; width * (width + 1) / 2],
+            product: vec![0.0; width * counters],
+            squares: vec![0.0; counters],
+            totals: vec![0.0; counters],
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.rows = 0.0;
+        for list in [&mut self.gram, &mut self.product, &mut self.squares, &mut self.totals] {
+            list.fill(0.0);
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self, times: f64) {
+        fn each(to: &mut [f64], from: &[f64], times: f64) {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to += times * from;
+            }
+        }
+        self.rows += times * other.rows;
+        each(&mut self.gram, &other.gram, times);
+        each(&mut self.product, &other.product, times);
+        each(&mut self.squares, &other.squares, times);
+        each(&mut self.totals, &other.totals, times);
+    }
+
+    pub(crate) fn cell(&self, row: usize, column: usize) -> f64 {
+        let (low, high) = if row < column { (row, column) } else { (column, row) };
+        self.gram[high * (high + 1) / 2 + low]
+    }
+}
+
+/// What a column has seen: in how many samples it is, and in how many blocks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    pub(crate) samples: u64,
+    pub(crate) blocks: u64,
+    /// The sum of its weights: calls within the samples, or seconds for the constant.
+    pub(crate) exposure: f64,
+}
+
+/// The sums of one stage for counters that are missing from the same samples. The last column is the
+/// constant: the sample's duration in seconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Moments {
+    pub(crate) width: usize,
+    pub(crate) counters: Vec<usize>,
+    pub(crate) blocks: Vec<Option<Box<Sums>>>,
+    pub(crate) seen: Vec<Seen>,
+    pub(crate) seconds: f64,
+}
+
+impl Moments {
+    pub(crate) fn new(width: usize, counters: &[usize]) -> Self {
+        Self {
+            width,
+            counters: counters.to_vec(),
+            blocks: vec![None; BLOCKS],
+            seen: vec![Seen::default(); width],
+            seconds: 0.0,
+        }
+    }
+
+    /// Add a sample; `row` is sorted by column and ends with the constant.
+    pub(crate) fn add(&mut self, block: usize, row: &[(u32, f64)], values: &[f32], seconds: f64) {
+        let (width, counters) = (self.width, self.counters.len());
+        let sums = self.blocks[block].get_or_insert_with(|| Box::new(Sums::zero(width, counters)));
+        sums.rows += 1.0;
+        self.seconds += seconds;
+        for (position, &(column, weight)) in row.iter().enumerate() {
+            let column = column as usize;
+            let seen = &mut self.seen[column];
+            seen.samples += 1;
+            seen.blocks |= 1 << block;
+            seen.exposure += weight;
+            let line = &mut sums.gram[column * (column + 1) / 2..][..=column];
+            for &(other, of) in &row[..=position] {
+                line[other as usize] += weight * of;
+            }
+            for (index, &counter) in self.counters.iter().enumerate() {
+                sums.product[index * width + column] += weight * f64::from(values[counter]);
+            }
+        }
+        for (index, &counter) in self.counters.iter().enumerate() {
+            let value = f64::from(values[counter]);
+            sums.squares[index] += value * value;
+            sums.totals[index] += value;
+        }
+    }
+
+    /// The sums over all blocks.
+    pub(crate) fn total(&self) -> Sums {
+        let mut total = Sums::zero(self.width, self.counters.len());
+        for block in self.blocks.iter().flatten() {
+            total.add(block, 1.0);
+        }
+        total
+    }
+}
