@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::counters::Bound;
+
 /// What the samples of a run say; absent where no file holds any, nor says why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampledCounters {
@@ -140,4 +142,128 @@ pub struct SampledStep {
     pub coverage_percent: f64,
     /// What ran in the covered time.
     pub rates: SampledRates,
+}
+
+/// What sampled counters say of one call of a kernel, on average over its stage: the fit of all samples
+/// of the stage by all kernels in them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampledKernel {
+    /// DRAM bytes read.
+    pub dram_read_bytes: SampledAmount,
+    /// DRAM bytes written.
+    pub dram_write_bytes: SampledAmount,
+    /// Bytes through the L2 cache (sectors times 32).
+    pub l2_bytes: SampledAmount,
+    /// Time in which the tensor pipe worked, ns.
+    pub tensor_ns: SampledAmount,
+    /// Time in which instructions were issued at the peak rate, ns.
+    pub issue_ns: SampledAmount,
+    /// DRAM bytes read and written over what the peak bandwidth moves in its mean duration, percent;
+    /// null, here and below: what it follows from is not known.
+    pub dram_percent: Option<f64>,
+    /// Share of its mean duration in which the tensor pipe worked, percent.
+    pub tensor_percent: Option<f64>,
+    /// What holds it up.
+    pub bound: Option<Bound>,
+    /// How `bound` came about, with the numbers.
+    pub bound_why: Option<String>,
+    /// DRAM bytes over those that ncu counted in a launch of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dram_over_ncu: Option<f64>,
+}
+
+/// An amount of one call with its 90 % interval, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SampledAmount {
+    /// It is known to 10 % or better.
+    Known {
+        /// The amount.
+        value: f64,
+        /// Lower end of the interval.
+        low: f64,
+        /// Upper end of the interval.
+        high: f64,
+    },
+    /// It is so little of its stage that only the upper end of the interval says something.
+    AtMost {
+        /// That end.
+        limit: f64,
+    },
+    /// It is not known.
+    Absent(NoAmount),
+}
+
+impl SampledAmount {
+    /// The amount, where it is known.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Known { value, .. } => Some(*value),
+            Self::AtMost { .. } | Self::Absent(_) => None,
+        }
+    }
+
+    /// The amount, or what it is at most.
+    pub fn most(&self) -> Option<f64> {
+        match self {
+            Self::Known { value: most, .. } | Self::AtMost { limit: most } => Some(*most),
+            Self::Absent(_) => None,
+        }
+    }
+
+    /// Why there is none.
+    pub fn absent(&self) -> Option<&NoAmount> {
+        match self {
+            Self::Absent(why) => Some(why),
+            Self::Known { .. } | Self::AtMost { .. } => None,
+        }
+    }
+}
+
+/// Why a kernel has no amount, to be read after "none, because".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum NoAmount {
+    /// No sample holds it.
+    #[error("no sample holds it and work of its stage only")]
+    NoSamples,
+    /// Too few samples hold it.
+    #[error("only {samples} samples of its stage hold it")]
+    TooFewSamples {
+        /// How many.
+        samples: u64,
+    },
+    /// The counter was not sampled.
+    #[error("the counter was not sampled")]
+    NoCounter,
+    /// Other kernels always ran with it.
+    #[error(
+        "it always runs together with {others} other kinds of work; all calls of all of them took {}",
+        total_text(total)
+    )]
+    Together {
+        /// How many others.
+        others: u64,
+        /// What all of them took in the stage, in the unit of the amount; null: not known either.
+        total: Option<f64>,
+    },
+    /// Its interval is too wide.
+    #[error("the interval is {percent:.0} % of it to either side, more than 10 %")]
+    TooUncertain {
+        /// Half the interval, percent of the amount.
+        percent: f64,
+    },
+    /// It is one of many kinds that are fitted together.
+    #[error("it is one of many short kinds of work that are fitted together")]
+    Pooled,
+    /// The solver found no end.
+    #[error("the fit of its stage found no solution")]
+    Unsolved,
+}
+
+fn total_text(total: &Option<f64>) -> String {
+    total.map_or_else(
+        || "an amount that is not known either".to_owned(),
+        |total| format!("{total:.4e}"),
+    )
 }

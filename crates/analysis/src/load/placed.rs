@@ -10,7 +10,7 @@ use super::libraries::LibraryDomains;
 use super::names::Names;
 use super::paths::{OUTSIDE, PathIndex, Paths, UNATTRIBUTED, UNDEFINED};
 
-/// An instance of a range: its path, and its number in the file among those of its kind.
+/// An instance of a range: its path, and its number in the file among those of its path.
 pub(crate) type Numbered = (PathIndex, u32);
 
 /// Where GPU work belongs.
@@ -35,7 +35,8 @@ pub(crate) struct Placing<'l> {
     open: FxHashMap<u64, (Entry, Entry)>,
     /// Identifiers of open ranges that go on under another one.
     continued: FxHashMap<u64, u64>,
-    opened: [u32; 2],
+    /// Instances so far, of each path.
+    opened: FxHashMap<PathIndex, u32>,
     queues: FxHashMap<u32, u32>,
     shapes: FxHashMap<u32, (Shape, Option<u32>)>,
 }
@@ -60,7 +61,7 @@ impl<'l> Placing<'l> {
             known: Known::default(),
             open: FxHashMap::default(),
             continued: FxHashMap::default(),
-            opened: [0; 2],
+            opened: FxHashMap::default(),
             queues: FxHashMap::default(),
             shapes: FxHashMap::default(),
         }
@@ -113,14 +114,14 @@ impl<'l> Placing<'l> {
         let stage = match node.user {
             None => NOWHERE,
             Some(_) => before.or(around).map_or_else(
-                || Entry { path: node.top, root: next(&mut self.opened[0]) },
+                || Entry { path: node.top, root: next(&mut self.opened, node.top) },
                 |(stage, _)| stage,
             ),
         };
         let is_step = node.user == Some(path) && node.parent == Some(node.top);
         let step = match before.filter(|(_, step)| step.path == path) {
             Some((_, step)) => step,
-            None if is_step => Entry { path, root: next(&mut self.opened[1]) },
+            None if is_step => Entry { path, root: next(&mut self.opened, path) },
             None => around.map_or(NOWHERE, |(_, step)| step),
         };
         self.known.stages.insert(record.range, stage);
@@ -156,14 +157,20 @@ impl<'l> Placing<'l> {
         WorkPlace { stage: numbered(stage), step: numbered(step) }
     }
 
+    /// How a kernel was launched, and the index of its name.
+    pub(crate) fn shape(&self, id: u32) -> Option<(Shape, Option<u32>)> {
+        self.shapes.get(&id).copied()
+    }
+
     /// The GPU, as the process numbers them, that work ran on.
     pub(crate) fn device(&self, work: &GpuWork) -> Option<u32> {
         self.queues.get(&work.queue).copied()
     }
 }
 
-/// The next number; those beyond the last are all the last.
-fn next(opened: &mut u32) -> u32 {
+/// The next number of a path; those beyond the last are all the last.
+fn next(opened: &mut FxHashMap<PathIndex, u32>, path: PathIndex) -> u32 {
+    let opened = opened.entry(path).or_default();
     let number = *opened;
     *opened = opened.saturating_add(1).min(NO_ROOT - 1);
     number

@@ -5,6 +5,8 @@
 //! sample only where one stage had work in it.
 
 mod attribute;
+mod kernels;
+mod kinds;
 mod metric;
 mod read;
 mod rows;
@@ -34,7 +36,7 @@ pub(crate) fn add(report: &mut Report, capture: &Capture, libraries: &LibraryDom
             continue;
         }
         match read::file(process, libraries) {
-            Ok(file) => rows::of_file(report, process, file, &mut found, &mut findings),
+            Ok(file) => rows::of_file(report, process, libraries, file, &mut found, &mut findings),
             Err(error) => findings.push(Finding::warning(
                 format!("the counter samples of {} are not in this report", process.file),
                 error.to_string(),
@@ -91,3 +93,6 @@ pub(crate) fn add_flops(report: &mut Report, precision: Option<Precision>) {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod recorded_tests;

@@ -1,7 +1,9 @@
 //! A trace file with samples -> its samples, the windows of its work, and which samples hold what.
 
-use stage2_spool::{GpuWork, ReadError, Record};
+use stage2_fit::{Kernel, Kinds};
+use stage2_spool::{ReadError, Record};
 
+use super::kinds::KindTable;
 use super::store::{MAX_VALUES, Store};
 use super::windows::{Owners, Windows};
 use crate::load::ProcessCapture;
@@ -16,6 +18,8 @@ pub(super) struct SampledFile {
     pub(super) windows: Windows,
     /// Of each series of `store`.
     pub(super) held: Vec<Held>,
+    /// Kinds of work on the GPU of each series.
+    pub(super) kinds: Vec<Kinds>,
     /// Most other processes on each GPU, where the driver says.
     pub(super) other_processes: Vec<(u32, u32)>,
 }
@@ -38,9 +42,7 @@ pub(super) fn file(
     let mut file = SampledFile { store: Store::with_limit(MAX_VALUES), ..SampledFile::default() };
     let SampledFile { store, windows, other_processes, .. } = &mut file;
     for_each(process, libraries, |item| match item {
-        Item::Work(device, place, work) => {
-            windows.add(device, place, (work.start.0, work.end.0));
-        }
+        Item::Work(work) => windows.add(work.device, work.place, (work.start, work.end)),
         Item::Other(Record::CounterSet(set)) => store.define(set),
         Item::Other(Record::CounterSamples(samples)) => store.add(samples),
         Item::Other(Record::DeviceState(state)) => {
@@ -54,27 +56,28 @@ pub(super) fn file(
     })?;
     file.store = std::mem::take(&mut file.store).finish();
     let mut marks: Vec<[Marks; 2]> = Vec::new();
+    let mut kinds: Vec<Kinds> = file.store.series.iter().map(|_| Kinds::new()).collect();
     for series in &file.store.series {
         let owners = Owners::of(&file.windows.stages(series.device));
         file.held.push(Held { owners, ..Held::default() });
         marks.push([0; 2].map(|_: i32| Marks::new(series.spans.len())));
     }
     for_each(process, libraries, |item| {
-        let Item::Work(device, place, work) = item else { return };
-        for ((series, held), [any, beside]) in
-            file.store.series.iter().zip(&file.held).zip(&mut marks)
-        {
-            if series.device != device {
+        let Item::Work(work) = item else { return };
+        let each = file.store.series.iter().zip(&file.held).zip(&mut marks).zip(&mut kinds);
+        for (((series, held), [any, beside]), kinds) in each {
+            if series.device != work.device {
                 continue;
             }
-            let (start, end) = (work.start.0, work.end.0);
+            let (start, end) = (work.start, work.end);
+            kinds.add(&kernel(&work, &held.owners));
             let samples = |start: u64, end: u64| {
                 let last = series.spans.partition_point(|&(from, _)| from < end);
                 (series.first_after(start), last)
             };
             any.mark(samples(start, end));
             let segment = held.owners.segments.get(held.owners.first_after(start));
-            if let Some(segment) = segment.filter(|s| place.stage.is_none() && s.start < end) {
+            if let Some(segment) = segment.filter(|s| work.place.stage.is_none() && s.start < end) {
                 beside.mark(samples(start.max(segment.start), end));
             }
         }
@@ -82,27 +85,59 @@ pub(super) fn file(
     for (held, [any, beside]) in file.held.iter_mut().zip(marks) {
         (held.work, held.beside) = (any.finish(), beside.finish());
     }
+    file.kinds = kinds;
     Ok(file)
 }
 
-enum Item<'r> {
-    /// The number of its GPU, its place and work with times.
-    Work(u32, WorkPlace, &'r GpuWork),
+/// Work with times.
+pub(super) struct PlacedWork {
+    pub(super) device: u32,
+    pub(super) place: WorkPlace,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Its kind, and the class of that.
+    pub(super) kind: (u32, u32),
+}
+
+/// Work as the fit takes it: a step is what the stage calls so, or an instance of it.
+pub(super) fn kernel(work: &PlacedWork, owners: &Owners) -> Kernel {
+    let stage = work.place.stage;
+    let known = stage.and_then(|(path, _)| owners.stages.iter().position(|stage| *stage == path));
+    Kernel {
+        start_ns: work.start,
+        end_ns: work.end,
+        stage: known.map(|stage| stage as u32),
+        kind: work.kind.0,
+        class: work.kind.1,
+        step: work.place.step.or(stage).map(|(_, number)| number),
+    }
+}
+
+pub(super) enum Item<'r> {
+    Work(PlacedWork),
     Other(&'r Record),
 }
 
-fn for_each(
+/// Gives the kinds of the work.
+pub(super) fn for_each(
     process: &ProcessCapture,
     libraries: &LibraryDomains,
     mut each: impl FnMut(Item<'_>),
-) -> Result<(), ReadError> {
+) -> Result<KindTable, ReadError> {
+    let mut kinds = KindTable::default();
     let mut placing = Placing::new(libraries, process.whole.as_ref().map(|whole| whole.path));
     // What is behind damage that ends the file is left out, as in the first pass, which says so.
     for record in reader(&process.path)?.map_while(Result::ok) {
         match &record {
             Record::Work(work) if work.start.0 != 0 && work.end >= work.start => {
                 if let Some(device) = placing.device(work) {
-                    each(Item::Work(device, placing.place(work), work));
+                    each(Item::Work(PlacedWork {
+                        device,
+                        place: placing.place(work),
+                        start: work.start.0,
+                        end: work.end.0,
+                        kind: kinds.number(work, &placing, process),
+                    }));
                 }
             }
             Record::Work(_) => {}
@@ -112,7 +147,7 @@ fn for_each(
             }
         }
     }
-    Ok(())
+    Ok(kinds)
 }
 
 /// Which samples were marked; a mark costs the same however many samples it is for.

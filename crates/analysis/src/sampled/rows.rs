@@ -1,6 +1,7 @@
 //! The samples of a file, attributed -> rows of the report.
 
 use super::attribute::{self, percent};
+use super::kernels::{self, Place};
 use super::read::SampledFile;
 use super::store::Series;
 use super::windows::{ByPath, Window};
@@ -8,6 +9,7 @@ use super::{META_LOST, note, shared};
 use crate::join::uuid_text;
 use crate::load::ProcessCapture;
 use crate::load::events::{RangePath, labels};
+use crate::load::libraries::LibraryDomains;
 use stage2_model::{
     DeviceRow, FULL_COVERAGE_PERCENT, Finding, Report, SampledCounters, SampledDevice,
     SampledStage, SampledStep, SampledSteps,
@@ -19,8 +21,9 @@ const STEPS: usize = 256;
 
 /// Adds the rows of a file.
 pub(super) fn of_file(
-    report: &Report,
+    report: &mut Report,
     process: &ProcessCapture,
+    libraries: &LibraryDomains,
     file: SampledFile,
     found: &mut SampledCounters,
     findings: &mut Vec<Finding>,
@@ -45,6 +48,8 @@ pub(super) fn of_file(
         ));
     }
     let labels = labels(process);
+    let mut wanted = Vec::new();
+    let mut places = Vec::new();
     for (series, held) in file.store.series.iter().zip(&file.held) {
         let row = device_row(report, process, series.device);
         let peak = peak_bytes_per_s(report, row);
@@ -103,8 +108,26 @@ pub(super) fn of_file(
                 });
             }
         }
+        wanted.push(omitted.is_none());
+        let stages = kernels::stage_labels(&labels, &held.owners.stages);
+        places.push((device.clone(), peak, stages));
         let lost = process.meta.get(META_LOST).and_then(|ns| ns.parse().ok());
         found.devices.push(device_entry(process, series, device, omitted, idle.mean, peak, lost));
+    }
+    match kernels::fit(process, libraries, &file, &wanted) {
+        Ok((fits, table)) => {
+            for ((device, peak_bytes_per_s, stages), amounts) in places.into_iter().zip(&fits) {
+                if !amounts.is_empty() {
+                    let place = Place { device: &device, peak_bytes_per_s, stages };
+                    kernels::attach(report, process, &place, amounts, &table);
+                }
+            }
+        }
+        Err(error) => findings.push(Finding::warning(
+            format!("kernels have no sampled counters from {}", process.file),
+            error.to_string(),
+            "write the reports again with the trace file in its place",
+        )),
     }
 }
 

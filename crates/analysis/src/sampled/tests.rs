@@ -16,10 +16,10 @@ const TENSOR: &str = "sm__pipe_tensor_cycles_active_realtime.avg.pct_of_peak_sus
 const ZERO: u64 = 1_000_000;
 
 /// A process with stages `a` and `b`, a range `step` within `a`, and two GPUs with a queue each.
-struct Trace(Vec<Record>);
+pub(super) struct Trace(pub(super) Vec<Record>);
 
 impl Trace {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut trace = Self(vec![Record::Process(Process { pid: 7, ..Process::default() })]);
         let mono = |at| Anchor { gpu: GpuNs(at), mono: MonoNs(at), wall: WallNs(at) };
         trace.0.push(Record::Anchor(mono(1)));
@@ -89,7 +89,7 @@ impl Trace {
         self
     }
 
-    fn report(&self) -> Report {
+    pub(super) fn report(&self) -> Report {
         let folder = tempfile::tempdir().expect("folder");
         let mut writer = Writer::new(Vec::new()).expect("a vector takes anything");
         self.0.iter().for_each(|record| writer.write(record));
