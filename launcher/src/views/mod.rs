@@ -15,6 +15,7 @@ mod regions;
 mod report;
 #[cfg(test)]
 mod sample_answer;
+mod sampled;
 mod scopes;
 mod stages;
 mod steps;
