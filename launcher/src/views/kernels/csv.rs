@@ -69,7 +69,6 @@ const COLUMNS: [Column; 63] = [
     ("counters_of_one_launch", |l| text(l, |c| c.one_launch.as_deref())),
     ("host", |l| csv_field(l.host)),
     ("ranks", |l| l.ranks.to_owned()),
-    ("simulated", |l| l.row.simulated.to_string()),
     // Of one call, by counters that were sampled while the workload ran.
     ("sampled_dram_read_bytes", |l| amount(l, |s| &s.dram_read_bytes, SampledAmount::value)),
     ("sampled_dram_read_bytes_low", |l| amount(l, |s| &s.dram_read_bytes, |a| ends(a, |e| e.0))),
@@ -96,6 +95,7 @@ const COLUMNS: [Column; 63] = [
             (false, false) => String::new(),
         }
     }),
+    ("simulated", |l| l.row.simulated.to_string()),
 ];
 
 /// Absent values are empty fields.
